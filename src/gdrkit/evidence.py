@@ -1,0 +1,101 @@
+"""What a node was seen to hold, and what nobody could see. PURE: no machine is touched here."""
+
+from __future__ import annotations
+
+import enum
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class Confidence(enum.IntEnum):
+    """How far an answer can be trusted: that of the weakest thing it stands on."""
+
+    ASSUMED = 0  # a remedy promises it
+    LIKELY = 1  # inferred: a version, a product name
+    CERTAIN = 2  # read or asked
+
+
+class Source(Struct, frozen=True):
+    """One thing an answer stands on: a file, a command's output, an inference, a promise."""
+
+    name: str  # path without leading slash, a command line, or words
+    locator: str = ""  # the place in it: a section, a key, a line number
+    text: str = ""  # what stands there, short enough to print
+    confidence: Confidence = Confidence.CERTAIN
+
+
+class Why(enum.StrEnum):
+    """Why something is not known."""
+
+    NOT_COLLECTED = "not-collected"  # nobody looked
+    ABSENT = "absent"  # looked for, and not there
+    DENIED = "denied"  # there, but not for this user
+    GARBLED = "garbled"  # there, but not what it should be
+    TIMED_OUT = "timed-out"
+    TRUNCATED = "truncated"
+    STALE = "stale"  # true once; a step supposed since then may have changed it
+    UNDECIDED = "undecided"  # seen, but it does not settle the question
+
+
+class Missing(Struct, frozen=True):
+    """What is not known, why not, and the one command that would tell."""
+
+    source: str
+    why: Why
+    ask: str
+
+
+class Lacks(Exception):
+    """Carries a Missing out of a fact or a rule; `Node` turns it into a value at once."""
+
+    def __init__(self, missing: Missing) -> None:
+        super().__init__(missing)
+        self.missing = missing
+
+
+class Absent(Lacks):
+    """Looked for, and not there: a fact for who catches it, merely missing for who does not."""
+
+
+class FormatError(ValueError):
+    """Bytes that are not what they should be. Raised by parsers, which know no file names."""
+
+
+class Command(Struct, frozen=True):
+    """A command whose output is evidence: how to run it, and where bundles keep its output."""
+
+    argv: tuple[str, ...]
+    files: tuple[str, ...]  # under sos_commands/, best first; the first is where `gdr collect` writes
+
+    @property
+    def line(self) -> str:
+        return " ".join(self.argv)
+
+
+class Host(Protocol):
+    """Where a node's evidence lies. Paths are relative to its root, with no leading slash.
+
+    Each method raises Absent if somebody looked in vain, Lacks if nobody looked or nobody may.
+    """
+
+    source: str
+    """What kind of target this is: live, tree, bundle, sosreport, bug-report, ssh, rdma-topo, pasted."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content of a file."""
+
+    def map(self, path: str) -> memoryview:
+        """The same without a copy where the host can; for module files and libraries."""
+
+    def list(self, path: str) -> tuple[str, ...]:
+        """Names in a directory, sorted."""
+
+    def exists(self, path: str) -> bool:
+        """Whether a file or directory is there. Raises Lacks where nobody looked; never Absent."""
+
+    def resolve(self, path: str) -> str:
+        """The path with every symbolic link followed, still inside the root."""
+
+    def run(self, command: Command) -> bytes:
+        """Standard output of a command that succeeded; of a failed one, Lacks that quotes its complaint."""

@@ -1,0 +1,265 @@
+"""A node answers questions, each once, and remembers what every answer stands on. PURE.
+
+Everything asked of a node is a memoised function with the node first: `linkage(node, "nvidia_peermem")`.
+Provenance stays outside values: the node keeps each answer's trail. Nothing is read until asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Command, Confidence, FormatError, Host, Lacks, Missing, Source, Why
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Key = tuple["Fact[Any, Any]", tuple[Hashable, ...]]
+
+
+class Change(Struct, frozen=True):
+    """A fact that a remedy sets, or makes uncertain by setting it to a Missing."""
+
+    key: Key
+    answer: object
+
+
+class Fact(Generic[P, T]):
+    """A question that a node can answer. Call it with the node and the subject."""
+
+    def __init__(
+        self, read: Callable[Concatenate[Node, P], T], saw: tuple[Fact[Any, Any], ...] = ()
+    ) -> None:
+        self.read, self.saw = read, saw
+        self.__doc__, self.__name__, self.__module__ = read.__doc__, read.__name__, read.__module__
+
+    def __call__(self, node: Node, *args: P.args, **_: P.kwargs) -> T:
+        answer: T = node.answer(self, args)
+        return answer
+
+    def becomes(self, answer: T | Missing, *args: P.args, **_: P.kwargs) -> Change:
+        """What a remedy promises of this fact; a Missing where it makes the answer uncertain."""
+        return Change((self, args), answer)
+
+    def __repr__(self) -> str:
+        return f"<fact {self.__name__}>"
+
+
+def fact(read: Callable[Concatenate[Node, P], T]) -> Fact[P, T]:
+    """Make a memoised question of a function."""
+    return Fact(read)
+
+
+def witness(*saw: Fact[Any, Any]) -> Callable[[Callable[Concatenate[Node, P], T]], Fact[P, T]]:
+    """A fact that saw others in action, once. Change one of them, and it has nothing to say."""
+    return lambda read: Fact(read, saw)
+
+
+class _Answer:
+    """A value, or why there is none, and what was opened and asked on the way to it."""
+
+    __slots__ = ("facts", "lacks", "sources", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.lacks: Lacks | None = None
+        self.sources: dict[Source, None] = {}  # in the order of reading
+        self.facts: dict[Key, None] = {}
+
+
+class Trail(Struct, frozen=True):
+    """What an answer stands on, all the way down."""
+
+    sources: tuple[Source, ...] = ()
+    facts: frozenset[Key] = frozenset()
+
+    @property
+    def confidence(self) -> Confidence:
+        return min((source.confidence for source in self.sources), default=Confidence.CERTAIN)
+
+
+class Node:
+    """One machine, as far as a host can tell. Pure but for the host it was given."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self._answers: dict[Key, _Answer] = {}
+        self._changed: frozenset[Fact[Any, Any]] = frozenset()
+        self._open: list[_Answer] = [_Answer()]
+
+    # -- questions ---------------------------------------------------------------------------------
+
+    def answer(self, fact: Fact[Any, Any], args: tuple[Hashable, ...]) -> Any:
+        """The answer to a question, from memory if it was asked before. Raises Lacks if there is none."""
+        key = fact, args
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._ask(fact, args)
+            self._answers[key] = answer
+        self._open[-1].facts[key] = None
+        if answer.lacks is not None:
+            raise answer.lacks.with_traceback(None)
+        return answer.value
+
+    def _ask(self, fact: Fact[Any, Any], args: tuple[Hashable, ...]) -> _Answer:
+        answer = _Answer()
+        if not self._changed.isdisjoint(fact.saw):
+            answer.lacks = Lacks(Missing(fact.__name__, Why.STALE, "take the step, then look again"))
+            return answer
+        self._open.append(answer)
+        try:
+            answer.value = fact.read(self, *args)
+        except Lacks as lacks:
+            answer.lacks = lacks
+        except FormatError as error:  # parsers know no file names; the trail does
+            name = ", ".join(source.name for source in answer.sources) or fact.__name__
+            answer.lacks = Lacks(Missing(name, Why.GARBLED, f"look at {name}: {error}"))
+        finally:
+            self._open.pop()
+        return answer
+
+    def trail(self, fact: Fact[P, Any], *args: P.args, **_: P.kwargs) -> Trail:
+        """What the answer to a question stands on. The question must have been asked."""
+        sources: dict[Source, None] = {}
+        facts: dict[Key, None] = {}
+        stack: list[Key] = [(fact, args)]
+        while stack:
+            key = stack.pop()
+            if key in facts:
+                continue
+            facts[key] = None
+            answer = self._answers[key]
+            sources.update(answer.sources)
+            stack.extend(reversed(answer.facts))
+        return Trail(tuple(sources), frozenset(facts))
+
+    # -- evidence ----------------------------------------------------------------------------------
+
+    def read(self, path: str) -> bytes:
+        """A file's content; noted, like each of these, as a source of the question being answered."""
+        return self._look(self.host.read, path)
+
+    def text(self, path: str) -> str:
+        """A file as text. Bytes that are not UTF-8 become U+FFFD: evidence is never lost to an encoding."""
+        return self.read(path).decode("utf-8", "replace")
+
+    def map(self, path: str) -> memoryview:
+        return self._look(self.host.map, path)
+
+    def list(self, path: str) -> tuple[str, ...]:
+        return self._look(self.host.list, path)
+
+    def exists(self, path: str) -> bool:
+        there = self.host.exists(path)
+        self.cite(path, text="" if there else "absent")
+        return there
+
+    def resolve(self, path: str) -> str:
+        return self._look(self.host.resolve, path)
+
+    def run(self, command: Command) -> str:
+        """A command's output as text; in a bundle, the file that holds it."""
+        output = self.host.run(command)
+        self.cite(command.line)
+        return output.decode("utf-8", "replace")
+
+    def _look(self, ask: Callable[[str], T], path: str) -> T:
+        try:
+            found = ask(path)
+        except Absent:
+            self.cite(path, text="absent")
+            raise
+        self.cite(path)
+        return found
+
+    def cite(
+        self, name: str, locator: str = "", text: str = "", confidence: Confidence = Confidence.CERTAIN
+    ) -> None:
+        """Note what the question being answered stands on, and the place in it."""
+        self._open[-1].sources[Source(name, locator, text, confidence)] = None
+
+    # -- suppositions ------------------------------------------------------------------------------
+
+    def after(self, step: str, changes: Iterable[Change]) -> Node:
+        """This node once a step is taken: what stood on it is asked anew, its witnesses fall silent."""
+        news = {change.key: change.answer for change in changes}
+        stale = self._standing_on(news.keys())
+        node = Node(self.host)
+        node._changed = self._changed | {fact for fact, _ in news.keys() | stale}
+        silent = {key for key in self._answers if not node._changed.isdisjoint(key[0].saw)}
+        stale |= self._standing_on(silent)
+        node._answers = {key: answer for key, answer in self._answers.items() if key not in stale}
+        for key, value in news.items():
+            answer = _Answer()
+            if isinstance(value, Missing):
+                answer.lacks = Lacks(value)
+            else:
+                answer.value = value
+            answer.sources[Source(step, confidence=Confidence.ASSUMED)] = None
+            node._answers[key] = answer
+        return node
+
+    def _standing_on(self, keys: Iterable[Key]) -> set[Key]:
+        """Those keys and every answered question whose answer stands on one of them."""
+        above: dict[Key, list[Key]] = {}
+        for key, answer in self._answers.items():
+            for below in answer.facts:
+                above.setdefault(below, []).append(key)
+        reached: set[Key] = set()
+        stack = list(keys)
+        while stack:
+            key = stack.pop()
+            if key not in reached:
+                reached.add(key)
+                stack.extend(above.get(key, ()))
+        return reached
+
+
+def first(node: Node, *authorities: tuple[Confidence, Callable[[], T]]) -> T:
+    """The answer of the highest authority that has one; the first reason if none has."""
+    reason: Lacks | None = None
+    for confidence, ask in authorities:
+        try:
+            answer = ask()
+        except Lacks as lacks:
+            reason = reason or lacks
+        else:
+            if confidence is not Confidence.CERTAIN:
+                node.cite(ask.__name__.strip("_").replace("_", " "), confidence=confidence)
+            return answer
+    raise reason or LookupError("no authority")
+
+
+def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
+    """The first candidate that is `found`; None if none is; Lacks only if that cannot be told.
+
+    A hit beats an unreadable neighbour: one unreadable port hides no port that redirects.
+    """
+    reason: Lacks | None = None
+    for candidate in candidates:
+        try:
+            if found(candidate):
+                return candidate
+        except Lacks as lacks:
+            reason = reason or lacks
+    if reason is not None:
+        raise reason
+    return None
+
+
+def known(answers: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """Each answer that can be had; those that are missing are passed over."""
+    for ask in answers:
+        try:
+            yield ask()
+        except Lacks:
+            continue
+
+
+def otherwise(ask: Callable[[], T], default: T) -> T:
+    """The answer, or the default where somebody looked and it is not there. Not-collected still raises."""
+    try:
+        return ask()
+    except Absent:
+        return default

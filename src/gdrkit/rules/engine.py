@@ -1,0 +1,59 @@
+"""Asks every rule about each of its subjects, and keeps what every outcome stands on. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gdrkit.evidence import Lacks
+from gdrkit.node import Node, Trail, fact
+from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
+from gdrkit.rules.words import heard
+
+
+class Ruling(Struct, frozen=True):
+    """One rule's answer about one subject."""
+
+    rule: Rule
+    subject: object  # None where the subjects themselves are not known
+    outcome: Outcome
+
+    @property
+    def decisive(self) -> bool:
+        return isinstance(self.outcome, Failed | Unknown)
+
+
+def rulings(node: Node, rules: Iterable[Rule]) -> tuple[Ruling, ...]:
+    """Every rule about each of its subjects. A rule whose subjects are unknown is unanswered, not passed."""
+    answers = []
+    for rule in rules:
+        try:
+            subjects = subjects_of(node, rule)
+        except Lacks as lacks:
+            answers.append(Ruling(rule, None, Unknown(lacks.missing)))
+            continue
+        answers.extend(Ruling(rule, subject, judge(node, rule, subject)) for subject in subjects)
+    return tuple(answers)
+
+
+@fact
+def subjects_of(node: Node, rule: Rule) -> tuple[object, ...]:
+    """What a rule is asked about here."""
+    return tuple(rule.per(node))
+
+
+@fact
+def judge(node: Node, rule: Rule, subject: object) -> Outcome:
+    """What the rule says; where it lacks facts, what the kernel said in words of one meaning."""
+    try:
+        return rule.check(node, subject)
+    except Lacks as lacks:
+        return heard(node, rule.code, subject) or Unknown(lacks.missing)
+
+
+def trail_of(node: Node, ruling: Ruling) -> Trail:
+    """The evidence under a ruling."""
+    if ruling.subject is None:
+        return node.trail(subjects_of, ruling.rule)
+    return node.trail(judge, ruling.rule, ruling.subject)

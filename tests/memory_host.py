@@ -1,0 +1,91 @@
+"""A host in memory: the smallest thing that answers as a host does. For tests that need a file or two."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+
+from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+
+
+class MemoryHost:
+    """Files by path, links by path, commands by argv. What is not there: absent if `complete`, else unseen."""
+
+    source = "tree"
+
+    def __init__(
+        self,
+        files: Mapping[str, bytes | str] = {},  # noqa: B006 - never written
+        *,
+        commands: Mapping[tuple[str, ...], bytes | str] = {},  # noqa: B006
+        links: Mapping[str, str] = {},  # noqa: B006 - path -> target, as readlink gives it
+        absent: frozenset[str] | set[str] = frozenset(),
+        complete: bool = False,
+    ) -> None:
+        self.files = {path: _bytes(content) for path, content in files.items()}
+        self.commands = {argv: _bytes(output) for argv, output in commands.items()}
+        self.links, self.absent, self.complete = dict(links), absent, complete
+        self.opened: list[str] = []
+
+    def read(self, path: str) -> bytes:
+        self.opened.append(path)
+        path = self.resolve(path)
+        if path not in self.files:
+            raise self._lack(path)
+        return self.files[path]
+
+    def map(self, path: str) -> memoryview:
+        return memoryview(self.read(path))
+
+    def list(self, path: str) -> tuple[str, ...]:
+        self.opened.append(path)
+        path = self.resolve(path)
+        prefix = path + "/" if path else ""
+        names = {p[len(prefix) :].split("/")[0] for p in (*self.files, *self.links) if p.startswith(prefix)}
+        if not names:
+            raise self._lack(path)
+        return tuple(sorted(names))
+
+    def exists(self, path: str) -> bool:
+        self.opened.append(path)
+        path = self.resolve(path)
+        if path in self.files or any(p.startswith(path + "/") for p in (*self.files, *self.links)):
+            return True
+        lack = self._lack(path)
+        if isinstance(lack, Absent):
+            return False
+        raise lack
+
+    def resolve(self, path: str) -> str:
+        for _ in range(40):
+            parts = path.split("/")
+            for end in range(1, len(parts) + 1):
+                link = "/".join(parts[:end])
+                if link in self.links:
+                    target = self.links[link]
+                    base = "" if target.startswith("/") else posixpath.dirname(link)
+                    path = posixpath.normpath(
+                        posixpath.join("/", base, target.lstrip("/") if not base else target, *parts[end:])
+                    ).lstrip("/")
+                    break
+            else:
+                return path
+        raise Lacks(Missing(path, Why.GARBLED, f"readlink -f /{path}"))
+
+    def run(self, command: Command) -> bytes:
+        self.opened.append(command.line)
+        if command.argv in self.commands:
+            return self.commands[command.argv]
+        for file in command.files:
+            if file in self.files:
+                return self.files[file]
+        raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+
+    def _lack(self, path: str) -> Lacks:
+        if self.complete or path in self.absent:
+            return Absent(Missing(path, Why.ABSENT, f"ls /{path}"))
+        return Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))
+
+
+def _bytes(content: bytes | str) -> bytes:
+    return content.encode() if isinstance(content, str) else content
