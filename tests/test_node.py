@@ -1,0 +1,194 @@
+"""A node answers each question once, and knows what the answer stands on."""
+
+import pytest
+
+from gdrkit.evidence import Absent, Command, Confidence, FormatError, Lacks, Missing, Source, Why
+from gdrkit.node import Node, fact, first, known, otherwise, seek, witness
+from tests.memory_host import MemoryHost
+
+UNAME = Command(("uname", "-r"), ("sos_commands/kernel/uname_-r",))
+
+
+@fact
+def number(node: Node, name: str) -> int:
+    text = node.text(name)
+    if not text.strip().isdigit():
+        raise FormatError(f"expected digits, got {text!r}")
+    return int(text)
+
+
+@fact
+def total(node: Node) -> int:
+    return number(node, "a") + number(node, "b")
+
+
+@fact
+def double(node: Node) -> int:
+    return 2 * total(node)
+
+
+@witness(total)
+def log(node: Node) -> str:
+    return node.text("log")
+
+
+@fact
+def rumour(node: Node) -> str:
+    return log(node).upper()
+
+
+def node(**more: bytes) -> Node:
+    return Node(MemoryHost({"a": b"1", "b": b"2", "log": b"it was three", **more}, absent={"gone"}))
+
+
+def test_nothing_is_read_until_asked_and_everything_is_read_once():
+    here = node()
+    assert here.host.opened == []
+
+    assert (double(here), double(here), total(here)) == (6, 6, 3)
+    assert here.host.opened == ["a", "b"]
+
+
+def test_a_trail_names_every_source_all_the_way_down_in_the_order_of_reading():
+    here = node()
+    double(here)
+
+    trail = here.trail(double)
+    assert [source.name for source in trail.sources] == ["a", "b"]
+    assert (total, ()) in trail.facts and (number, ("b",)) in trail.facts
+
+
+def test_a_trail_is_complete_for_an_answer_that_was_remembered():
+    here = node()
+    total(here)
+    double(here)
+
+    assert {source.name for source in here.trail(double).sources} == {"a", "b"}
+
+
+def test_what_was_not_collected_is_missing_for_every_question_that_stands_on_it():
+    here = Node(MemoryHost({"a": b"1"}))
+    for question in (total, double):
+        with pytest.raises(Lacks) as caught:
+            question(here)
+        assert caught.value.missing == Missing("b", Why.NOT_COLLECTED, "cat /b")
+
+
+def test_garbled_content_is_missing_and_named_by_its_file():
+    here = node(a=b"libkmod: ERROR: could not open /proc/modules")
+    with pytest.raises(Lacks) as caught:
+        total(here)
+
+    assert (caught.value.missing.source, caught.value.missing.why) == ("a", Why.GARBLED)
+
+
+def test_absent_is_an_answer_for_who_asks_and_is_cited():
+    @fact
+    def there(node: Node) -> bool:
+        return otherwise(lambda: bool(node.read("gone")), False)
+
+    here = node()
+    assert there(here) is False
+    assert here.trail(there).sources == (Source("gone", text="absent"),)
+
+
+def test_not_collected_is_never_taken_for_absent():
+    @fact
+    def there(node: Node) -> bool:
+        return otherwise(lambda: bool(node.read("unseen")), False)
+
+    with pytest.raises(Lacks) as caught:
+        there(node())
+    assert not isinstance(caught.value, Absent)
+
+
+def test_a_supposed_step_changes_what_stands_on_it_and_nothing_else():
+    here = node()
+    double(here)
+    after = here.after("add more", [number.becomes(10, "a")])
+
+    assert (double(after), total(after), number(after, "b")) == (24, 12, 2)
+    assert (double(here), total(here)) == (6, 3)
+    assert here.host.opened == ["a", "b"]  # nothing is read a second time
+
+
+def test_a_promise_is_no_better_than_assumed():
+    after = node().after("add more", [number.becomes(10, "a")])
+    double(after)
+
+    assert after.trail(double).confidence is Confidence.ASSUMED
+    number(after, "b")
+    assert after.trail(number, "b").confidence is Confidence.CERTAIN
+
+
+def test_a_step_may_make_an_answer_uncertain():
+    unsure = Missing("a", Why.STALE, "look again")
+    after = node().after("rebuild", [number.becomes(unsure, "a")])
+    with pytest.raises(Lacks) as caught:
+        double(after)
+
+    assert caught.value.missing == unsure
+
+
+@pytest.mark.parametrize("asked_before", [True, False])
+def test_a_witness_is_silent_once_what_it_saw_changes_even_two_facts_below(asked_before):
+    here = node()
+    assert rumour(here) == "IT WAS THREE"
+    if asked_before:
+        total(here)
+    after = here.after("add more", [number.becomes(10, "a"), *([] if asked_before else [total.becomes(9)])])
+    for question in (log, rumour):
+        with pytest.raises(Lacks) as caught:
+            question(after)
+        assert caught.value.missing.why is Why.STALE
+    assert rumour(here) == "IT WAS THREE"
+
+
+def test_a_witness_stays_silent_through_later_steps():
+    later = node().after("one", [total.becomes(9)]).after("two", [number.becomes(7, "c")])
+    with pytest.raises(Lacks):
+        log(later)
+
+
+def test_the_highest_authority_that_knows_answers_and_lends_its_confidence():
+    @fact
+    def size(node: Node) -> int:
+        return first(
+            node, (Confidence.CERTAIN, lambda: number(node, "unseen")), (Confidence.LIKELY, by_name)
+        )
+
+    def by_name() -> int:
+        return 5
+
+    here = node()
+    assert size(here) == 5
+    assert here.trail(size).confidence is Confidence.LIKELY
+
+
+def test_where_no_authority_knows_the_first_reason_is_told():
+    with pytest.raises(Lacks) as caught:
+        first(node(), (Confidence.CERTAIN, lambda: number(node(), "x")), (Confidence.LIKELY, lambda: number(node(), "y")))
+    assert caught.value.missing.source == "x"
+
+
+def test_a_hit_beats_an_unreadable_neighbour_and_no_hit_does_not():
+    here = node()
+    assert seek(("unseen", "b"), lambda name: number(here, name) == 2) == "b"
+    assert seek(("a", "b"), lambda name: number(here, name) == 9) is None
+    with pytest.raises(Lacks):
+        seek(("unseen", "b"), lambda name: number(here, name) == 9)
+
+
+def test_known_passes_over_what_is_missing():
+    here = node()
+    assert list(known(lambda name=name: number(here, name) for name in ("unseen", "a", "b"))) == [1, 2]
+
+
+def test_a_command_is_cited_by_its_line():
+    @fact
+    def release(node: Node) -> str:
+        return node.run(UNAME).strip()
+
+    here = Node(MemoryHost(commands={("uname", "-r"): b"6.1.0\n"}))
+    assert release(here) == "6.1.0"
+    assert here.trail(release).sources == (Source("uname -r"),)
