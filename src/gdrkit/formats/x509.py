@@ -1,0 +1,141 @@
+"""X.509 certificates, as far as it takes to find a module's signer and ask its key. PURE.
+
+Source: RFC 5280, section 4.1; Linux crypto/asymmetric_keys/x509_cert_parser.c for names.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.formats import der
+
+_COMMON_NAME, _ORGANIZATION, _EMAIL = "2.5.4.3", "2.5.4.10", "1.2.840.113549.1.9.1"
+_SUBJECT_KEY_ID, _BASIC_CONSTRAINTS, _EXTENDED_KEY_USAGE = "2.5.29.14", "2.5.29.19", "2.5.29.37"
+_TEXTS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1C: "utf-32-be", 0x1E: "utf-16-be"}
+
+
+class Certificate(Struct, frozen=True):
+    """A certificate. Ids are lower-case hex."""
+
+    der: bytes
+    tbs_der: bytes  # the part that is signed; dbx entries x509-sha256 and the kernel's tbs: hash it
+    subject: str  # common name, else organization
+    issuer: str
+    issuer_der: bytes
+    serial: str
+    subject_key_id: str | None
+    public_key_der: bytes  # SubjectPublicKeyInfo
+    kernel_name: str  # as in /proc/keys, before the colon
+    is_ca: bool
+    extended_key_usages: tuple[str, ...]  # object identifiers
+
+    @property
+    def key_id(self) -> str:
+        """What follows the colon in /proc/keys. Source: Linux x509_public_key.c, x509_key_preparse()."""
+        return self.subject_key_id or self.serial
+
+    def fingerprint(self, digest: str) -> str:
+        """The hash of the whole certificate in hex; `digest` is hashlib's name, such as "sha256"."""
+        import hashlib
+
+        return hashlib.new(digest, self.der).hexdigest()
+
+    def tbs_fingerprint(self, digest: str) -> str:
+        """The hash of the signed part, by which dbx and the kernel's blacklist know a certificate."""
+        import hashlib
+
+        return hashlib.new(digest, self.tbs_der).hexdigest()
+
+
+def parse(data: bytes) -> Certificate:
+    """A certificate from its DER. Raises FormatError."""
+    data = bytes(data)
+    outer = der.Reader(der.parse(data).expect(der.SEQUENCE, "the certificate"))
+    signed = outer.take(der.SEQUENCE, "the certificate's content")
+    reader = der.Reader(signed)
+    reader.optional(0xA0)  # version
+    serial = reader.take(der.INTEGER, "the serial number")
+    reader.take(der.SEQUENCE, "the signature algorithm")
+    issuer = reader.take(der.SEQUENCE, "the issuer")
+    reader.take(der.SEQUENCE, "the validity")
+    subject = reader.take(der.SEQUENCE, "the subject")
+    public_key = reader.take(der.SEQUENCE, "the public key")
+    reader.optional(0x81), reader.optional(0x82)  # unique ids
+    extensions = _extensions(reader.optional(0xA3))
+    key_id = extensions.get(_SUBJECT_KEY_ID)
+    return Certificate(
+        der=data,
+        tbs_der=signed.encoded,
+        subject=name_of(subject),
+        issuer=name_of(issuer),
+        issuer_der=issuer.encoded,
+        serial=der.integer_hex(serial),
+        subject_key_id=None if key_id is None else _key_id(key_id),
+        public_key_der=public_key.encoded,
+        kernel_name=_kernel_name(_attributes(subject)),
+        is_ca=_is_ca(extensions.get(_BASIC_CONSTRAINTS)),
+        extended_key_usages=_usages(extensions.get(_EXTENDED_KEY_USAGE)),
+    )
+
+
+def name_of(name: der.Value) -> str:
+    """The common name in a distinguished name, else the organization, else nothing."""
+    attributes = _attributes(name)
+    return attributes.get(_COMMON_NAME) or attributes.get(_ORGANIZATION) or ""
+
+
+def _attributes(name: der.Value) -> dict[str, str]:
+    """The last text of each attribute type; the kernel keeps the last, too."""
+    texts = {}
+    for group in name:
+        for pair in group.expect(der.SET, "a name's part"):
+            reader = der.Reader(pair.expect(der.SEQUENCE, "a name's attribute"))
+            kind = der.object_id(reader.take(der.OBJECT, "an attribute's type"))
+            for value in list(pair)[1:]:
+                texts[kind] = value.content.decode(_TEXTS.get(value.tag, "latin-1"), "replace")
+    return texts
+
+
+def _kernel_name(attributes: dict[str, str]) -> str:
+    """How the kernel names a certificate. Source: x509_cert_parser.c, x509_fabricate_name()."""
+    common, organization = attributes.get(_COMMON_NAME, ""), attributes.get(_ORGANIZATION, "")
+    if common and organization:
+        if common.startswith(organization) or (len(common) >= 7 and common[:7] == organization[:7]):
+            return common
+        return f"{organization}: {common}"
+    return common or organization or attributes.get(_EMAIL, "")
+
+
+def _extensions(wrapped: der.Value | None) -> dict[str, der.Value]:
+    """Extension values by object identifier; the value is the DER inside the octet string."""
+    if wrapped is None:
+        return {}
+    found = {}
+    for extension in der.Reader(wrapped).take(der.SEQUENCE, "the extensions"):
+        reader = der.Reader(extension.expect(der.SEQUENCE, "an extension"))
+        kind = der.object_id(reader.take(der.OBJECT, "an extension's type"))
+        reader.optional(der.BOOLEAN)
+        content = reader.take(der.OCTET_STRING, "an extension's value").content
+        if kind in (_SUBJECT_KEY_ID, _BASIC_CONSTRAINTS, _EXTENDED_KEY_USAGE):
+            found[kind] = der.parse(content)
+    return found
+
+
+def _key_id(value: der.Value) -> str:
+    return value.expect(der.OCTET_STRING, "the subject key id").content.hex()
+
+
+def _is_ca(constraints: der.Value | None) -> bool:
+    if constraints is None:
+        return False
+    flag = der.Reader(constraints.expect(der.SEQUENCE, "the basic constraints")).optional(der.BOOLEAN)
+    return flag is not None and flag.content != b"\0"
+
+
+def _usages(usages: der.Value | None) -> tuple[str, ...]:
+    if usages is None:
+        return ()
+    wanted = usages.expect(der.SEQUENCE, "the extended key usage")
+    return tuple(der.object_id(usage.expect(der.OBJECT, "a key usage")) for usage in wanted)
+
+
