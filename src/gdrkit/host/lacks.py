@@ -1,0 +1,90 @@
+"""Why a host has no answer, one function for each reason."""
+
+from __future__ import annotations
+
+from errno import EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, ESRCH, ETIMEDOUT
+
+from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+
+NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG, ESRCH})  # ESRCH: a process that ended under our eyes
+NOT_ALLOWED = frozenset({EACCES, EPERM})
+
+MOUNT_POINTS = (
+    "sys/firmware/efi/efivars",
+    "sys/firmware",  # container runtimes cover it with an empty tmpfs: moby oci/defaults.go, MaskedPaths
+    "sys/kernel/security",
+    "sys/kernel/debug",
+    "sys/kernel/tracing",
+    "sys/kernel/config",
+    "proc",
+    "sys",
+)
+"""Directories that say nothing while they are empty: on a machine that is up, something is mounted there."""
+
+
+def absent(path: str) -> Absent:
+    """Somebody looked, and it is not there."""
+    return Absent(Missing(path, Why.ABSENT, f"ls -ld /{path}"))
+
+
+def not_collected(path: str, note: str = "") -> Lacks:
+    """Nobody looked."""
+    return Lacks(Missing(path, Why.NOT_COLLECTED, _ask(f"cat /{path}", note)))
+
+
+def denied(path: str, note: str = "") -> Lacks:
+    """There, but not for this user."""
+    return Lacks(Missing(path, Why.DENIED, _ask(f"sudo cat /{path}", note)))
+
+
+def cut(path: str, note: str = "") -> Lacks:
+    """There, but only the beginning of it, or a part, reached us."""
+    return Lacks(Missing(path, Why.TRUNCATED, _ask(f"cat /{path}", note)))
+
+
+def unreadable(path: str, note: str) -> Lacks:
+    """There, and looked at, but nothing to read: a directory, a device, an error from the kernel."""
+    return Lacks(Missing(path, Why.UNDECIDED, _ask(f"ls -ld /{path}", note)))
+
+
+def timed_out(path: str) -> Lacks:
+    """Too slow to answer."""
+    return Lacks(Missing(path, Why.TIMED_OUT, f"cat /{path}"))
+
+
+def of_error(path: str, error: OSError) -> Lacks:
+    """What an error of open(2), read(2) or stat(2) means for the question about this path."""
+    if error.errno in NOT_THERE:
+        return absent(path)
+    if error.errno in NOT_ALLOWED:
+        return denied(path)
+    if error.errno == ETIMEDOUT:
+        return timed_out(path)
+    if error.errno == ELOOP:
+        return unreadable(path, "symbolic links that lead nowhere")
+    return unreadable(path, error.strerror or str(error))
+
+
+def not_mounted(path: str) -> Lacks:
+    """Below a mount point that is empty here, so that nothing follows from what is not there."""
+    return not_collected(path, "nothing is mounted there; look on the host itself")
+
+
+def of_command(command: Command, complaint: str) -> Lacks:
+    """A command that gave no output: not installed, failed or stopped. What it said is quoted."""
+    words = " ".join(complaint.split())[:QUOTE]
+    lower = words.lower()
+    why = Why.NOT_COLLECTED
+    if "not permitted" in lower or "permission denied" in lower or "are you root" in lower:
+        why = Why.DENIED
+    elif "timed out" in lower:
+        why = Why.TIMED_OUT
+    ask = f"sudo {command.line}" if why is Why.DENIED else command.line
+    return Lacks(Missing(command.line, why, _ask(ask, words)))
+
+
+QUOTE = 160  # characters of a complaint that are quoted: two lines of a terminal
+
+
+def _ask(command: str, note: str) -> str:
+    return f"{command} ({note})" if note else command

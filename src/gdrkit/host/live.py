@@ -1,0 +1,211 @@
+"""This machine. Files are read as they stand; a command runs only when a fact asks for one.
+
+Imported at every start of `gdr doctor`, so nothing but `os` is imported at the top.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EAGAIN, EPIPE
+from stat import S_ISCHR, S_ISDIR, S_ISREG
+
+from gdrkit.evidence import Absent, Command, Lacks
+from gdrkit.host.lacks import (
+    MOUNT_POINTS,
+    NOT_THERE,
+    absent,
+    cut,
+    not_mounted,
+    of_command,
+    of_error,
+    unreadable,
+)
+
+READ_LIMIT_BYTES = 256 << 20
+"""The most that is read into memory. The largest file a fact reads whole is a module with debug symbols;
+nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
+
+COMMAND_TIMEOUT_S = 10
+"""nvidia-smi without persistence mode takes seconds on 8 GPUs; a longer one is stuck in the kernel."""
+
+KMSG_RECORD_BYTES = 8192
+"""What one read of /dev/kmsg may return at most: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before
+6.4 include/linux/printk.h, CONSOLE_EXT_LOG_MAX. A smaller buffer is answered with EINVAL."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class LiveHost:
+    """The machine that gdr runs on."""
+
+    source = "live"
+
+    def read(self, path: str) -> bytes:
+        if path == "dev/kmsg":
+            return _kernel_log()
+        try:
+            fd = os.open("/" + path, _FLAGS)
+            try:
+                return read_open(fd, path)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._lacks(path, error) from None
+        except ValueError:  # a NUL in the name
+            raise absent(path) from None
+
+    def map(self, path: str) -> memoryview:
+        try:
+            fd = os.open("/" + path, _FLAGS)
+            try:
+                return map_open(fd, path)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._lacks(path, error) from None
+        except ValueError:
+            raise absent(path) from None
+
+    def list(self, path: str) -> tuple[str, ...]:
+        try:
+            names = os.listdir("/" + path)
+        except OSError as error:
+            raise self._lacks(path, error) from None
+        except ValueError:
+            raise absent(path) from None
+        if not names and path in MOUNT_POINTS:
+            raise not_mounted(path)
+        return tuple(sorted(name for name in names if name.isprintable()))
+
+    def exists(self, path: str) -> bool:
+        try:
+            os.stat("/" + path)
+        except OSError as error:
+            lacks = self._lacks(path, error)
+            if isinstance(lacks, Absent):
+                return False
+            raise lacks from None
+        except ValueError:
+            return False
+        return True
+
+    def resolve(self, path: str) -> str:
+        try:
+            return os.path.realpath("/" + path, strict=True).lstrip("/")
+        except OSError as error:
+            if error.errno in NOT_THERE:  # as far as it goes, like readlink -m
+                return os.path.realpath("/" + path).lstrip("/")
+            raise of_error(path, error) from None
+        except ValueError:
+            raise absent(path) from None
+
+    def run(self, command: Command) -> bytes:
+        return run_command(command)
+
+    def _lacks(self, path: str, error: OSError) -> Lacks:
+        if error.errno in NOT_THERE:
+            for point in MOUNT_POINTS:
+                if path.startswith(point + "/") and not _holds_something("/" + point):
+                    return not_mounted(path)
+        return of_error(path, error)
+
+
+def read_open(fd: int, path: str) -> bytes:
+    """The whole content of an open file. Raises Lacks for what is no file, OSError as read(2) does.
+
+    A file that a container may not see is often a bind mount of /dev/null (moby oci/defaults.go,
+    MaskedPaths): a character device where a file should be is denied, not empty."""
+    _must_be_file(fd, path)
+    chunks: list[bytes] = []
+    left = READ_LIMIT_BYTES
+    while chunk := os.read(fd, 1 << 16 if len(chunks) < 4 else 1 << 20):
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+
+
+def map_open(fd: int, path: str) -> memoryview:
+    """The same, without a copy where the file can be mapped."""
+    _must_be_file(fd, path)
+    if not os.fstat(fd).st_size or path.startswith(("proc/", "sys/")):
+        return memoryview(read_open(fd, path))
+    import mmap
+
+    return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+
+
+def _must_be_file(fd: int, path: str) -> None:
+    mode = os.fstat(fd).st_mode
+    if S_ISREG(mode):
+        return
+    if S_ISDIR(mode):
+        raise unreadable(path, "a directory")
+    if S_ISCHR(mode) and path.startswith(("proc/", "sys/")):
+        raise of_error(path, PermissionError(13, "hidden from this container"))
+    raise unreadable(path, "not a regular file")
+
+
+def _kernel_log() -> bytes:
+    """Every record of the kernel's ring buffer, raw, one after the other. No child process, no waiting.
+
+    Source: Linux Documentation/ABI/testing/dev-kmsg. EPIPE says that records were overwritten while we
+    read; their sequence numbers are then missing, and that is how a reader tells."""
+    try:
+        fd = os.open("/dev/kmsg", _FLAGS)
+    except OSError as error:
+        raise of_error("dev/kmsg", error) from None
+    records: list[bytes] = []
+    left = READ_LIMIT_BYTES // 4
+    try:
+        while left > 0:
+            try:
+                record = os.read(fd, KMSG_RECORD_BYTES)
+            except OSError as error:
+                if error.errno == EPIPE:
+                    continue
+                if error.errno == EAGAIN:
+                    break
+                raise of_error("dev/kmsg", error) from None
+            if not record:
+                break
+            records.append(record.removesuffix(b"\n"))
+            left -= len(record)
+    finally:
+        os.close(fd)
+    return b"\n".join(records) + b"\n" if records else b""
+
+
+def _holds_something(folder: str) -> bool:
+    """False only for a directory that is there, can be listed, and is empty."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return True
+
+
+def run_command(command: Command) -> bytes:
+    """Standard output of a command that succeeded. Raises Lacks, quoting it, for every other outcome.
+
+    A child stuck in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so it is
+    never waited for after the time is up."""
+    import subprocess
+
+    env = dict(os.environ, LC_ALL="C")
+    env["PATH"] = env.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(command.argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
+    except OSError:
+        raise of_command(command, "the command is not installed") from None
+    try:
+        output, complaint = child.communicate(timeout=COMMAND_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise of_command(command, f"timed out after {COMMAND_TIMEOUT_S} s") from None
+    if child.returncode:
+        said = complaint.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
+        raise of_command(command, said or f"exit code {child.returncode}")
+    return output
