@@ -1,0 +1,80 @@
+"""What a YAML document says, with the line of every key and every key that stands twice. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+
+class Scalar(Struct, frozen=True):
+    """A leaf, as written and unquoted; `quoted` tells the text "true" from the word true."""
+
+    text: str
+    line: int
+    quoted: bool = False
+
+
+class Entry(Struct, frozen=True):
+    """One key of a mapping. A key that stands twice is two entries."""
+
+    key: str
+    line: int
+    value: Value
+
+
+class YamlMapping(Struct, frozen=True):
+    entries: tuple[Entry, ...]
+    line: int
+
+    def entry(self, key: str) -> Entry | None:
+        """The entry that counts in readers that accept duplicates (PyYAML, sigs.k8s.io/yaml): the last."""
+        return next((entry for entry in reversed(self.entries) if entry.key == key), None)
+
+
+class YamlSequence(Struct, frozen=True):
+    items: tuple[Value, ...]
+    line: int
+
+
+Value = Scalar | YamlMapping | YamlSequence
+
+
+class Duplicate(Struct, frozen=True):
+    """A key that stands more than once in one mapping; of all its lines, the last one counts."""
+
+    path: tuple[str, ...]
+    lines: tuple[int, ...]
+
+
+def at(value: Value | None, *path: str) -> Value | None:
+    """What stands at a path of keys, the last of duplicates at each step; None if nothing does."""
+    for key in path:
+        entry = value.entry(key) if isinstance(value, YamlMapping) else None
+        if entry is None:
+            return None
+        value = entry.value
+    return value
+
+
+def text_at(value: Value | None, *path: str) -> str:
+    """The scalar at a path; "" if there is none."""
+    found = at(value, *path)
+    return found.text if isinstance(found, Scalar) else ""
+
+
+def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[Duplicate]:
+    """Every key that stands more than once in one mapping, at any depth, in order of appearance."""
+    if isinstance(value, YamlSequence):
+        for position, item in enumerate(value.items):
+            yield from duplicates(item, (*path, str(position)))
+    if not isinstance(value, YamlMapping):
+        return
+    lines: dict[str, list[int]] = {}
+    for entry in value.entries:
+        lines.setdefault(entry.key, []).append(entry.line)
+    for key, where in lines.items():
+        if len(where) > 1:
+            yield Duplicate((*path, key), tuple(where))
+    for entry in value.entries:
+        yield from duplicates(entry.value, (*path, entry.key))

@@ -1,0 +1,189 @@
+"""What the reader of manifests keeps, what it refuses, and that it never disagrees with a YAML library."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdrkit.evidence import FormatError
+from gdrkit.formats.yaml_text import DEEPEST, documents, scan
+from gdrkit.formats.yaml_values import Duplicate, Scalar, Value, YamlMapping, at, duplicates, text_at
+
+POLICY = """\
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+spec:
+  driver:
+    enabled: true
+    rdma: {enabled: true, useHostMofed: true}  # host OFED
+  # or with containers:
+  driver:
+    rdma:
+      enabled: "true"
+"""
+
+
+def plain(value: Value) -> object:
+    match value:
+        case Scalar(text=text):
+            return text
+        case YamlMapping(entries=entries):
+            return {entry.key: plain(entry.value) for entry in entries}
+        case _:
+            return [plain(item) for item in value.items]
+
+
+def test_the_last_of_two_equal_keys_counts_and_both_lines_are_kept():
+    value = scan(POLICY)
+
+    assert list(duplicates(value)) == [Duplicate(("spec", "driver"), (4, 8))]
+    assert at(value, "spec", "driver", "enabled") is None
+    assert text_at(value, "spec", "driver", "rdma", "useHostMofed") == ""
+
+
+def test_a_quoted_word_is_told_from_a_bare_one():
+    found = at(scan(POLICY), "spec", "driver", "rdma", "enabled")
+
+    assert found == Scalar("true", 10, quoted=True)
+
+
+def test_a_key_in_two_items_of_a_list_is_no_duplicate():
+    text = "env:\n- name: A\n  value: x\n- name: B\n  value: y\n"
+
+    assert list(duplicates(scan(text))) == []
+
+
+def test_duplicates_are_found_inside_lists_and_flow_mappings():
+    text = "list:\n  - {a: 1, b: 2, a: 3}\n"
+
+    assert list(duplicates(scan(text))) == [Duplicate(("list", "0", "a"), (2, 2))]
+
+
+def test_json_is_read_as_what_it_is():
+    text = '{"kind": "List",\n "items": [{"kind": "ClusterPolicy", "spec": {}}, {"a": [1, "\\u00e9"]}]}\n'
+
+    assert plain(scan(text)) == {
+        "kind": "List",
+        "items": [{"kind": "ClusterPolicy", "spec": {}}, {"a": ["1", "é"]}],
+    }
+
+
+def test_text_that_looks_like_keys_inside_a_block_scalar_stays_text():
+    text = "contents:\n  inline: |\n    a: 1\n    a: 2\n\n  mode: 0644\n"
+
+    assert plain(scan(text)) == {"contents": {"inline": "a: 1\na: 2", "mode": "0644"}}
+    assert list(duplicates(scan(text))) == []
+
+
+def test_one_unreadable_document_spoils_no_other():
+    found = documents("a: 1\n---\nb: &anchor 2\n---\nc: 3\n")
+
+    assert [document.line for document in found] == [1, 2, 4]
+    assert [document.value is None for document in found] == [False, True, False]
+    assert "line 3" in found[1].fault
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: *x\n", "starts with '*'"),
+        ("base: &b\n  a: 1\n", "starts with '&'"),
+        ("<<: {a: 1}\n", "merge key"),
+        ("? a\n: b\n", "starts with '?'"),
+        ("a: b\n  c\n", "several lines"),
+        ("a: 'b\n  c'\n", "does not end"),
+        ("\ta: 1\n", "tab"),
+        ("a: b: c\n", "second key"),
+        ("a: [1, 2\n", "does not end"),
+        ("some prose, as in a forum post\n", "neither a mapping"),
+        ("", "0 documents"),
+        ("a: |2\n    b\n", "indentation of its own"),
+    ],
+)
+def test_what_lies_beyond_the_subset_is_refused_not_guessed(text: str, complaint: str):
+    with pytest.raises(FormatError, match=complaint.replace("*", r"\*").replace("?", r"\?")):
+        scan(text)
+
+
+def test_nesting_is_bounded():
+    with pytest.raises(FormatError, match="nested deeper"):
+        scan("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2))
+    with pytest.raises(FormatError, match="nested deeper"):
+        scan("- " * 5000 + "a")
+
+
+_scalars = st.text(st.characters(codec="ascii", min_codepoint=32, max_codepoint=126), max_size=12)
+_names = st.from_regex(r"[A-Za-z][A-Za-z0-9_./-]{0,10}", fullmatch=True)
+_objects = st.recursive(
+    _scalars | st.integers().map(str) | st.booleans().map(str),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_names, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(_names, _objects, min_size=1, max_size=4), st.booleans())
+def test_what_a_yaml_library_writes_is_read_back(value: dict[str, object], flow: bool):
+    text = yaml.safe_dump(value, default_flow_style=flow or None, width=10_000)
+
+    assert plain(scan(text)) == yaml.load(text, yaml.BaseLoader)
+
+
+_INDENTED = ("a: ", "b:\n", "- ", "  ", "\n", "\n  ", "key: v\n", "# x\n", "|\n", ">\n", "- c\n")
+_ODD = (
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    "'",
+    "&a ",
+    "*a",
+    "!t ",
+    "---\n",
+    "\t",
+    "?",
+    "x",
+    "<<: ",
+    "\\",
+    "%",
+)
+_pieces = st.sampled_from(_INDENTED + _ODD)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_pieces, max_size=16).map("".join))
+def test_it_refuses_or_agrees_with_a_yaml_library(text: str):
+    try:
+        ours = plain(scan(text))
+    except FormatError:
+        return
+    try:
+        theirs = yaml.load(text, yaml.BaseLoader)
+    except yaml.YAMLError:
+        return  # a reader may be more lenient than the library, never different from it
+
+    assert _stripped(ours) == _stripped(theirs)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_gives_documents(text: str):
+    for document in documents(text):
+        assert (document.value is None) == bool(document.fault)
+
+
+def _stripped(value: object) -> object:
+    """Without the final line break of block scalars, which nothing here depends on."""
+    match value:
+        case dict():
+            return {key: _stripped(item) for key, item in value.items()}
+        case list():
+            return [_stripped(item) for item in value]
+        case str():
+            return value.rstrip("\n")
+    return value
