@@ -15,3 +15,14 @@ DMESG = Command(
     ),
 )
 LSPCI = Command(("lspci", "-nnvvv"), ("sos_commands/pci/lspci_-nnvvv", "sos_commands/pci/lspci_-nnvv"))
+NVIDIA_SMI = Command(("nvidia-smi", "-q"), ("sos_commands/nvidia/nvidia-smi_-q",))
+NVIDIA_SMI_MEMORY = Command(
+    ("nvidia-smi", "-q", "-d", "MEMORY"),
+    ("sos_commands/nvidia/nvidia-smi_-q_-d_MEMORY", "sos_commands/nvidia/nvidia-smi_-q"),
+)
+NVIDIA_SMI_TOPO = Command(("nvidia-smi", "topo", "-m"), ("sos_commands/nvidia/nvidia-smi_topo_-m",))
+IBV_DEVINFO = Command(("ibv_devinfo", "-v"), ("sos_commands/infiniband/ibv_devinfo_-v",))
+PROBE_CUDA = Command(("gdr", "probe", "cuda", "--json"), ("sos_commands/gdr/probe_cuda",))
+PROBE_VERBS = Command(("gdr", "probe", "verbs", "--json"), ("sos_commands/gdr/probe_verbs",))
+UNAME = Command(("uname", "-a"), ("sos_commands/kernel/uname_-a", "sos_commands/general/uname_-a"))
+LSCPU = Command(("lscpu",), ("sos_commands/processor/lscpu", "sos_commands/hardware/lscpu"))

@@ -1,0 +1,396 @@
+"""What kernel runs on a node, on what machine, and how far it is locked down."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts.commands import LSCPU, UNAME
+from gdrkit.node import Node, fact, first
+from gdrkit.node import otherwise as unless_absent
+
+_CONFIG_LIMIT_BYTES = 8 << 20  # a kernel configuration has about 0.3 MB; room for much more
+
+
+class Distribution(Struct, frozen=True):
+    """A Linux distribution, in the words of os-release(5)."""
+
+    id: str  # debian, ubuntu, rhel, rocky, sles, talos, ...
+    version: str  # VERSION_ID; empty for rolling releases
+    like: tuple[str, ...]  # ID_LIKE
+    name: str  # PRETTY_NAME
+
+    @property
+    def family(self) -> frozenset[str]:
+        """Its own id and those of the distributions that it resembles."""
+        return frozenset((self.id, *self.like))
+
+
+class Product(Struct, frozen=True):
+    """The machine, as its firmware names it. Empty where the firmware has no name."""
+
+    vendor: str
+    name: str
+    board: str
+
+
+class Cpu(Struct, frozen=True):
+    """The first processor, as /proc/cpuinfo names it."""
+
+    vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not said
+    model: str  # model name; empty on most Arm machines
+    implementer: str  # Arm main id register, "0x41"; empty on x86
+    part: str  # the same, "0xd4f"; empty on x86
+
+
+# -- release and machine -------------------------------------------------------------------------------
+
+
+@fact
+def release(node: Node) -> str:
+    """The running kernel's release, as `uname -r` prints it."""
+
+    def the_running_kernel() -> str:
+        return _one_line(node.text("proc/sys/kernel/osrelease"))
+
+    def the_kernel_banner() -> str:
+        words = node.text("proc/version").split()
+        if words[:2] != ["Linux", "version"] or len(words) < 3:
+            raise FormatError("/proc/version does not begin with the words Linux version")
+        return words[2]
+
+    def uname() -> str:
+        return _uname(node)[2]
+
+    def the_only_kernel_with_modules() -> str:
+        folders = [name for name in _module_folders(node) if name[:1].isdigit()]
+        if len(folders) != 1:
+            missing = Missing("lib/modules", Why.UNDECIDED, "uname -r")
+            raise Lacks(missing)
+        return folders[0]
+
+    return first(
+        node,
+        (Confidence.CERTAIN, the_running_kernel),
+        (Confidence.CERTAIN, the_kernel_banner),
+        (Confidence.CERTAIN, uname),
+        (Confidence.LIKELY, the_only_kernel_with_modules),
+    )
+
+
+def _module_folders(node: Node) -> tuple[str, ...]:
+    try:
+        return node.list("lib/modules")
+    except Absent:
+        return node.list("usr/lib/modules")
+
+
+@fact
+def version(node: Node) -> tuple[int, int]:
+    """Major and minor version of the running kernel. For the wording of messages, never for capabilities."""
+    numbers = release(node).split("-")[0].split("+")[0].split(".")
+    if len(numbers) < 2 or not (numbers[0].isdigit() and numbers[1].isdigit()):
+        raise FormatError(f"{release(node)} is no kernel release")
+    return int(numbers[0]), int(numbers[1])
+
+
+@fact
+def architecture(node: Node) -> str:
+    """The machine's architecture as `uname -m` prints it: x86_64, aarch64, ..."""
+
+    def the_kernel() -> str:  # since Linux 6.1, kernel/utsname_sysctl.c
+        return _one_line(node.text("proc/sys/kernel/arch"))
+
+    def uname() -> str:
+        machines = [word for word in _uname(node)[3:] if word in _MACHINES]
+        if not machines:
+            raise FormatError("uname names no machine that is known")
+        return machines[-1]
+
+    def the_processors() -> str:
+        text = node.text("proc/cpuinfo")
+        if "\nflags\t" in text or "vendor_id\t" in text:
+            return "x86_64"
+        if "CPU implementer\t" in text:
+            return "aarch64"
+        raise FormatError("/proc/cpuinfo is of no machine that is known")
+
+    def the_kernel_release() -> str:
+        name = release(node)
+        for ending, machine in _RELEASE_ENDINGS:
+            if ending in name:
+                return machine
+        raise Lacks(Missing("uname -m", Why.UNDECIDED, "uname -m"))
+
+    return first(
+        node,
+        (Confidence.CERTAIN, the_kernel),
+        (Confidence.CERTAIN, uname),
+        (Confidence.CERTAIN, the_processors),
+        (Confidence.LIKELY, the_kernel_release),
+    )
+
+
+_MACHINES = ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64")
+# How distributions mark the machine in a kernel's release: Debian, Red Hat and openEuler, Debian, Red Hat.
+_RELEASE_ENDINGS = (("amd64", "x86_64"), ("x86_64", "x86_64"), ("arm64", "aarch64"), ("aarch64", "aarch64"))
+
+
+@fact
+def _uname(node: Node) -> tuple[str, ...]:
+    """The words of `uname -a`: Linux, host name, release, version, machine. uname(1)."""
+    words = tuple(node.run(UNAME).split())
+    if len(words) < 5 or words[0] != "Linux":
+        raise FormatError("this is not what uname -a prints on Linux")
+    return words
+
+
+@fact
+def hostname(node: Node) -> str:
+    """The node's name."""
+
+    def the_kernel() -> str:
+        return _one_line(node.text("proc/sys/kernel/hostname"))
+
+    def the_file() -> str:
+        return _one_line(node.text("etc/hostname"))
+
+    def uname() -> str:
+        return _uname(node)[1]
+
+    return first(
+        node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, the_file), (Confidence.CERTAIN, uname)
+    )
+
+
+@fact
+def distribution(node: Node) -> Distribution:
+    """The Linux distribution. Source: os-release(5), whose second path counts if the first is missing."""
+    try:
+        text = node.text("etc/os-release")
+    except Absent:
+        text = node.text("usr/lib/os-release")
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals and not key.startswith("#"):
+            values[key] = value.strip().strip("\"'")
+    if not values:
+        raise FormatError("os-release assigns nothing")
+    identity = values.get("ID", "linux")
+    return Distribution(
+        identity,
+        values.get("VERSION_ID", ""),
+        tuple(values.get("ID_LIKE", "").split()),
+        values.get("PRETTY_NAME", identity),
+    )
+
+
+@fact
+def product(node: Node) -> Product:
+    """Vendor, product and board by DMI; on machines without DMI, the device tree's model.
+
+    Source: Linux drivers/firmware/dmi-id.c; Devicetree specification, section 2.3.2 (model).
+    """
+    folder = "sys/class/dmi/id/"
+    try:
+        name = _one_line(node.text(folder + "product_name"))
+    except Absent:
+        model = node.text("proc/device-tree/model").rstrip("\0").strip()
+        vendor, _, rest = model.partition(" ")
+        return Product(vendor, rest or model, "")
+    return Product(
+        unless_absent(lambda: node.text(folder + "sys_vendor").strip(), ""),
+        name,
+        unless_absent(lambda: node.text(folder + "board_name").strip(), ""),
+    )
+
+
+@fact
+def cpu(node: Node) -> Cpu:
+    """The first processor. From /proc/cpuinfo, else from lscpu."""
+
+    def the_kernel() -> Cpu:
+        values = _colon_pairs(node.text("proc/cpuinfo"))
+        return Cpu(
+            values.get("vendor_id", ""),
+            values.get("model name", ""),
+            values.get("CPU implementer", ""),
+            values.get("CPU part", ""),
+        )
+
+    def lscpu() -> Cpu:
+        values = _colon_pairs(node.run(LSCPU))
+        return Cpu(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
+
+    return first(node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, lscpu))
+
+
+def _colon_pairs(text: str) -> dict[str, str]:
+    """The first value of each name; raises FormatError if no line has the form `name : value`."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            values.setdefault(name.strip(), value.strip())
+    if not values:
+        raise FormatError("no line of the form `name : value`")
+    return values
+
+
+# -- command line and configuration --------------------------------------------------------------------
+
+
+@fact
+def command_line(node: Node) -> tuple[str, ...]:
+    """The words of the kernel's command line; double quotes keep spaces and are dropped.
+
+    Source: Linux lib/cmdline.c, next_arg().
+    """
+    return split_command_line(node.text("proc/cmdline"))
+
+
+def split_command_line(text: str) -> tuple[str, ...]:
+    """Words of a kernel command line or of a module's arguments, without their quotes."""
+    words, word, quoted = [], "", False
+    for letter in text.strip() + " ":
+        if letter == '"':
+            quoted = not quoted
+        elif letter.isspace() and not quoted:
+            if word:
+                words.append(word)
+            word = ""
+        else:
+            word += letter
+    if word.strip():  # a quote that was never closed
+        words.append(word.rstrip())
+    return tuple(words)
+
+
+@fact
+def boot_parameter(node: Node, name: str) -> tuple[str, ...]:
+    """Every value given for a parameter on the command line, in order; "" where it stands without a value.
+
+    Dashes and underscores are the same in a parameter's name: Linux kernel/params.c, parameq(). What stands
+    behind `--` is for init: Documentation/admin-guide/kernel-parameters.rst.
+    """
+    wanted = name.replace("-", "_")
+    values = []
+    for word in command_line(node):
+        if word == "--":
+            break
+        key, _, value = word.partition("=")
+        if key.replace("-", "_") == wanted:
+            values.append(value)
+    return tuple(values)
+
+
+@fact
+def config_option(node: Node, option: str) -> str:
+    """A build option of the running kernel: y, m, n or its value without quotes."""
+    text = _config(node)
+    found = text.find(f"\n{option}=")
+    if found < 0:
+        node.cite("kernel configuration", option, "is not set")
+        return "n"
+    line = text[found + 1 : text.index("\n", found + 1)]
+    node.cite("kernel configuration", option, line)
+    return line.partition("=")[2].strip('"')
+
+
+@fact
+def _config(node: Node) -> str:
+    """The running kernel's configuration, each line between two line ends."""
+    kernel = release(node)
+    reason: Lacks | None = None
+    for path in (
+        f"boot/config-{kernel}",
+        f"lib/modules/{kernel}/config",
+        "proc/config.gz",
+        f"usr/src/linux-headers-{kernel}/.config",
+        f"lib/modules/{kernel}/build/.config",
+    ):
+        try:
+            text = _unpacked(node.read(path))
+        except Lacks as lacks:
+            reason = reason or lacks
+            continue
+        if "\nCONFIG_" not in text:
+            raise FormatError("no line sets a CONFIG_ option")
+        return f"\n{text}\n"
+    assert reason is not None  # the loop has candidates
+    raise reason
+
+
+def _unpacked(content: bytes) -> str:
+    from gdrkit.formats.compressed import decompress
+
+    return bytes(decompress(content, _CONFIG_LIMIT_BYTES)).decode("utf-8", "replace")
+
+
+# -- state ---------------------------------------------------------------------------------------------
+
+
+@fact
+def lockdown(node: Node) -> str:
+    """The lockdown level: none, integrity or confidentiality. kernel_lockdown(7).
+
+    Source of the file's form: Linux security/lockdown/lockdown.c, lockdown_read().
+    """
+
+    def the_kernel() -> str:
+        text = node.text("sys/kernel/security/lockdown")
+        _, bracket, rest = text.partition("[")
+        level, closing, _ = rest.partition("]")
+        if not (bracket and closing and level in ("none", "integrity", "confidentiality")):
+            raise FormatError("no lockdown level stands in brackets")
+        return level
+
+    def a_kernel_without_lockdown() -> str:
+        if config_option(node, "CONFIG_SECURITY_LOCKDOWN_LSM") != "n":
+            raise Lacks(Missing("sys/kernel/security/lockdown", Why.NOT_COLLECTED, _ASK_LOCKDOWN))
+        return "none"
+
+    def the_command_line() -> str:
+        values = boot_parameter(node, "lockdown")
+        if not values or values[-1] not in ("integrity", "confidentiality"):
+            raise Lacks(Missing("sys/kernel/security/lockdown", Why.NOT_COLLECTED, _ASK_LOCKDOWN))
+        return values[-1]
+
+    return first(
+        node,
+        (Confidence.CERTAIN, the_kernel),
+        (Confidence.CERTAIN, a_kernel_without_lockdown),
+        (Confidence.LIKELY, the_command_line),
+    )
+
+
+_ASK_LOCKDOWN = "cat /sys/kernel/security/lockdown"
+
+
+@fact
+def modules_disabled(node: Node) -> bool:
+    """Whether the kernel loads and unloads no more modules until the next boot.
+
+    Source: Linux Documentation/admin-guide/sysctl/kernel.rst, modules_disabled.
+    """
+    text = _one_line(node.text("proc/sys/kernel/modules_disabled"))
+    if text not in ("0", "1"):
+        raise FormatError("modules_disabled is neither 0 nor 1")
+    return text == "1"
+
+
+@fact
+def tainted(node: Node) -> int:
+    """The kernel's taint as a bit mask. Source: Linux Documentation/admin-guide/tainted-kernels.rst."""
+    text = _one_line(node.text("proc/sys/kernel/tainted"))
+    if not text.isdigit() or len(text) > 20:
+        raise FormatError("the taint is no number")
+    return int(text)
+
+
+def _one_line(text: str) -> str:
+    line = text.strip("\0\n\t ")
+    if not line or "\n" in line:
+        raise FormatError(f"one line was expected, not {len(line.splitlines())}")
+    return line

@@ -1,0 +1,89 @@
+"""The kernel's log, and whether it is whole. It is the witness of every module load of this boot."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gdrkit.evidence import FormatError
+from gdrkit.facts.commands import DMESG
+from gdrkit.node import Node, fact
+
+# `[   12.345678] `, `[Thu Nov 20 17:55:01 2026] ` (dmesg -T), each perhaps after `<6>` (dmesg -r) or after
+# `kern  :info  : ` (dmesg -x). Source: util-linux dmesg(1).
+_STAMP = re.compile(
+    r"(?:<\d+>|\w+ *:\w+ *: )?\[ *(?:(?P<seconds>\d+\.\d+)|[A-Z][a-z]{2} [A-Z][a-z]{2} [^\]]{10,20})\]"
+    r"(?:\[ *[CT]\d+\])? ?(?P<text>.*)"
+)
+# `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. Source: journalctl(1), -o.
+_JOURNAL = re.compile(
+    r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
+    r"(?P<who>[\w.@:()\-/\\]+?)(?:\[\d+\])?: (?P<text>.*)"
+)
+# Who loses lines says so. Sources: Linux kernel/printk/printk.c (both forms), systemd's journald-kmsg.c, Linux
+# lib/ratelimit.c: lockdown's line, alone among those of the module loader, is rate limited.
+_DROPPED = re.compile(
+    r"\*\* \d+ printk messages dropped|^\d+ messages suppressed|^Missed \d+ kernel messages"
+    r"|lockdown\w*: \d+ callbacks suppressed"
+)
+
+
+class Line(Struct, frozen=True):
+    """One message of the kernel."""
+
+    seconds: float | None  # since boot; None if the log has only dates
+    text: str
+    number: int  # line in the source, from 1
+
+
+class KernelLog(Struct, frozen=True):
+    """What the kernel said."""
+
+    lines: tuple[Line, ...]
+    complete: bool  # it begins at boot and lost nothing: what it does not say was not said
+    source: str
+
+
+@fact
+def lines(node: Node) -> KernelLog:
+    """The kernel's log of this boot. Raises Lacks where it may not be read: dmesg_restrict is common."""
+    return parse(node.run(DMESG), DMESG.line)
+
+
+def parse(text: str, source: str) -> KernelLog:
+    """The kernel's messages in the output of dmesg or journalctl. Raises FormatError if there are none.
+
+    A journal's lines of other programs are left out. Of several boots, the last counts.
+    """
+    found: list[Line] = []
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = _line(raw, number)
+        if line is not None:
+            found.append(line)
+    if not found:
+        raise FormatError("no line is a kernel message")
+    starts = [index for index, line in enumerate(found) if _begins_boot(line)]
+    boot = found[starts[-1] :] if starts else found
+    dropped = any(_DROPPED.search(line.text) for line in boot)
+    return KernelLog(tuple(boot), bool(starts) and not dropped, source)
+
+
+def _begins_boot(line: Line) -> bool:
+    """The kernel's banner, printed before the clock runs. Source: Linux init/main.c, start_kernel()."""
+    return line.text.startswith("Linux version ") and (line.seconds is None or line.seconds < 1)
+
+
+def _line(raw: str, number: int) -> Line | None:
+    """One message; None if it is none of the kernel's."""
+    journal = _JOURNAL.fullmatch(raw)
+    if journal is not None:
+        if journal["who"] != "kernel":
+            missed = journal["text"].startswith("Missed ") and journal["who"] == "systemd-journald"
+            return Line(None, journal["text"], number) if missed else None
+        raw = journal["text"]
+    stamp = _STAMP.fullmatch(raw)
+    if stamp is not None:
+        seconds = stamp["seconds"]
+        return Line(float(seconds) if seconds else None, stamp["text"], number)
+    return Line(None, raw, number) if journal is not None else None

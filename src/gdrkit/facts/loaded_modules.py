@@ -1,0 +1,105 @@
+"""The modules that are in the kernel now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.node import Node, fact
+
+PEERMEM = "nvidia_peermem"
+
+
+class LoadedModule(Struct, frozen=True):
+    """A line of /proc/modules. Source: Linux kernel/module/procfs.c, m_show()."""
+
+    name: str
+    size_bytes: int
+    references: int  # -1 where the kernel cannot unload modules
+    users: tuple[str, ...]  # modules that use it; "[permanent]" is not one
+    state: str  # Live, Loading, Unloading
+    taint: str  # letters such as POE; empty if it taints nothing
+
+
+class Running(Struct, frozen=True):
+    """What /sys/module/<name> says of a module that is loaded. Empty where it says nothing."""
+
+    version: str
+    srcversion: str
+    taint: str
+    reference_count: int | None
+    parameters: Mapping[str, str]  # those that may be read
+
+
+def canonical(name: str) -> str:
+    """A module's name as the kernel spells it: dashes are underscores. Source: kmod, modname_normalize()."""
+    return name.replace("-", "_")
+
+
+@fact
+def loaded(node: Node) -> Mapping[str, LoadedModule]:
+    """The loaded modules by name, the last loaded first."""
+    return parse(node.text("proc/modules"))
+
+
+def parse(text: str) -> dict[str, LoadedModule]:
+    """/proc/modules. An empty file is a kernel without loaded modules. Raises FormatError."""
+    modules = {}
+    for line in text.splitlines():
+        words = line.split()
+        # name size references users state address (taint); without address for old captures
+        if len(words) < 5 or not words[1].isdigit() or not words[2].lstrip("-").isdigit():
+            raise FormatError("a line is none of /proc/modules")
+        taint = words[-1].strip("()+-") if words[-1].startswith("(") else ""
+        users = tuple(user for user in words[3].split(",") if user not in ("", "-", "[permanent]"))
+        modules[words[0]] = LoadedModule(words[0], int(words[1]), int(words[2]), users, words[4], taint)
+    return modules
+
+
+@fact
+def is_loaded(node: Node, name: str) -> bool:
+    """Whether a module is in the kernel and ready, as a module or built in with its own folder in /sys.
+
+    Source: kmod, kmod_module_get_initstate(): what it takes for "already loaded".
+    """
+    name = canonical(name)
+    try:
+        module = loaded(node).get(name)
+    except Lacks:
+        return node.exists(f"sys/module/{name}/initstate")
+    return module is not None and module.state == "Live"
+
+
+@fact
+def running(node: Node, name: str) -> Running:
+    """What the kernel says of a loaded module. Raises Absent if it is not loaded."""
+    folder = f"sys/module/{canonical(name)}"
+    names = node.list(folder)
+
+    def text(file: str) -> str:
+        return node.text(f"{folder}/{file}").strip() if file in names else ""
+
+    count = text("refcnt")
+    return Running(
+        text("version"),
+        text("srcversion"),
+        text("taint"),
+        int(count) if count.lstrip("-").isdigit() else None,
+        _parameters(node, folder) if "parameters" in names else {},
+    )
+
+
+def _parameters(node: Node, folder: str) -> dict[str, str]:
+    values = {}
+    try:
+        names = node.list(f"{folder}/parameters")
+    except Absent:
+        return {}
+    for name in names:
+        try:
+            values[name] = node.text(f"{folder}/parameters/{name}").rstrip("\n")
+        except Lacks:  # write only, or for root alone
+            continue
+    return values

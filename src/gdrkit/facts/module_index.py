@@ -1,0 +1,187 @@
+"""Where depmod says that a kernel's modules lie, what they need, and who exports what.
+
+The text files are read, not their .bin twins: depmod writes both from the same lists (kmod, tools/depmod.c).
+They hold thousands of lines of which a handful is asked for, so they are searched, not parsed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.facts.kernel import release
+from gdrkit.facts.loaded_modules import canonical
+from gdrkit.node import Node, fact, otherwise
+
+_DASHES = bytes.maketrans(b"-", b"_")
+_SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")  # kmod, libkmod-util.c, kmod_exts
+
+
+class _Dependencies(Struct):
+    """modules.dep, and the same with every dash an underscore, for the search."""
+
+    text: bytes
+    folded: bytes
+
+
+@fact
+def modules_dir(node: Node) -> str:
+    """The folder of the running kernel's modules. Raises Absent if there is none."""
+    kernel = release(node)
+    reason: Lacks | None = None
+    for base in ("lib/modules", "usr/lib/modules"):
+        folder = f"{base}/{kernel}"
+        try:
+            if node.exists(folder):
+                return folder
+        except Lacks as lacks:
+            reason = reason or lacks
+    raise reason or Absent(Missing(f"lib/modules/{kernel}", Why.ABSENT, f"ls /lib/modules/{kernel}"))
+
+
+@fact
+def _dependency_file(node: Node) -> _Dependencies:
+    text = node.read(f"{modules_dir(node)}/modules.dep")
+    if text and b".ko" not in text:
+        raise FormatError("no line names a module")
+    text = b"\n" + text
+    return _Dependencies(text, text.translate(_DASHES))
+
+
+@fact
+def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
+    """Paths below the modules' folder: the module's own, then those of what it needs. Raises Absent."""
+    index = _dependency_file(node)
+    wanted = canonical(name).encode()
+    start = 0
+    while (start := index.folded.find(wanted + b".ko", start)) >= 0:
+        # The path before the colon must end in this name: /<name>.ko[.xz]: at the start of a line.
+        line_start = index.text.rfind(b"\n", 0, start) + 1
+        line_end = index.text.find(b"\n", start)
+        line = index.text[line_start : line_end if line_end >= 0 else len(index.text)]
+        own, colon, needed = line.partition(b":")
+        if colon and _file_name(own).translate(_DASHES) == wanted:
+            return tuple(path.decode() for path in (own, *needed.split()))
+        start += len(wanted)
+    path = f"{modules_dir(node)}/modules.dep"
+    node.cite(path, canonical(name), "absent")
+    raise Absent(Missing(f"{path} ({canonical(name)})", Why.ABSENT, f"modinfo -n {canonical(name)}"))
+
+
+def _file_name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2].partition(b".ko")[0]
+
+
+def name_of(path: str) -> str:
+    """The kernel's name for the module in a file, judged by the file's name alone."""
+    return canonical(posixpath.basename(path).partition(".ko")[0])
+
+
+@fact
+def module_path(node: Node, name: str) -> str:
+    """The file that modprobe would load for a module. Raises Absent if depmod knows none."""
+    own = _dependency_line(node, name)[0]
+    return own.lstrip("/") if own.startswith("/") else f"{modules_dir(node)}/{own}"
+
+
+@fact
+def dependencies(node: Node, name: str) -> tuple[str, ...]:
+    """The modules that a module needs, all the way down, in the order in which modprobe loads them.
+
+    Source: kmod, kmod_module_parse_depline(): the line names the nearest first, and is loaded from its end.
+    """
+    return tuple(name_of(path) for path in reversed(_dependency_line(node, name)[1:]))
+
+
+@fact
+def builtin(node: Node, name: str) -> bool:
+    """Whether a module is part of the kernel's own image. False if depmod has no such list."""
+    try:
+        text = node.read(f"{modules_dir(node)}/modules.builtin")
+    except Absent:
+        return False
+    folded = b"\n" + text.translate(_DASHES)
+    return b"/" + canonical(name).encode() + b".ko\n" in folded + b"\n"
+
+
+@fact
+def symbol_owner(node: Node, symbol: str) -> str:
+    """The module that exports a symbol, by depmod's list; "" if none of them does."""
+    text = node.read(f"{modules_dir(node)}/modules.symbols")
+    if b"alias symbol:" not in text:
+        raise FormatError("no line names a symbol")
+    key = b"alias symbol:" + symbol.encode() + b" "
+    start = text.find(key)
+    if start < 0:
+        return ""
+    line = text[start + len(key) :].split(b"\n", 1)[0]
+    return canonical(line.decode("utf-8", "replace").strip())
+
+
+@fact
+def aliases(node: Node, alias: str) -> tuple[str, ...]:
+    """The modules that depmod's list of aliases names for an alias, best first; () if none.
+
+    Source: kmod, kmod_lookup_alias_from_aliases_file(). Patterns in the list are fnmatch(3) patterns; those
+    that could match are told by the letters before their first wildcard.
+    """
+    try:
+        text = node.text(f"{modules_dir(node)}/modules.alias")
+    except Absent:
+        return ()
+    if alias not in text and ":" not in alias:  # names of devices have a colon, plain names no wildcards
+        return ()
+    from fnmatch import fnmatchcase
+
+    head = re.escape(alias[:1])
+    return tuple(
+        canonical(found[2])
+        for found in re.finditer(rf"^alias ({head}\S*) (\S+)$", text, re.MULTILINE)
+        if fnmatchcase(alias, found[1])
+    )
+
+
+@fact
+def all_paths(node: Node, name: str) -> tuple[str, ...]:
+    """Every file of a module's name, the one that modprobe loads first. () if there is none.
+
+    Looks where modules are installed: beside depmod's choice, in the folders of DKMS, weak-updates and
+    drivers' installers, and where the kernel's own build put it (modules.order). Sources: depmod.d(5),
+    dkms(8), Red Hat's weak-modules(8), Linux Documentation/kbuild/kbuild.rst (modules.order).
+    """
+    folder = modules_dir(node)
+    chosen = otherwise(lambda: module_path(node, name), "")
+    found = dict.fromkeys((chosen,) if chosen else ())
+    for place in ("updates", "extra", "weak-updates"):
+        for path in _below(node, f"{folder}/{place}", depth=3):
+            if name_of(path) == canonical(name) and path.endswith(_SUFFIXES):
+                found[path] = None
+    for path in _in_tree_paths(node, canonical(name)):
+        found[path] = None
+    return tuple(found)
+
+
+def _below(node: Node, folder: str, depth: int) -> list[str]:
+    """Paths of everything in a folder and, `depth` levels down, in its folders."""
+    paths: list[str] = []
+    for name in otherwise(lambda: node.list(folder), ()):
+        path = f"{folder}/{name}"
+        paths.append(path)
+        if depth > 1 and "." not in name:
+            paths.extend(_below(node, path, depth - 1))
+    return paths
+
+
+def _in_tree_paths(node: Node, name: str) -> list[str]:
+    folder = modules_dir(node)
+    text = otherwise(lambda: node.text(f"{folder}/modules.order"), "")
+    pattern = re.escape(name).replace("_", "[-_]")
+    candidates = [
+        f"{folder}/{own}{suffix}"
+        for own in re.findall(rf"^(\S*/{pattern})\.k?o$", text, re.MULTILINE)
+        for suffix in _SUFFIXES
+    ]
+    return [path for path in candidates if node.exists(path)]
