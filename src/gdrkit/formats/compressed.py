@@ -6,6 +6,7 @@ Sniffed by their first bytes, never by a file's name, and never unpacked beyond 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from gdrkit.evidence import FormatError
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _XZ_MEMORY_BYTES = 72 << 20
 # `zstd -d` accepts windows up to 2^27 bytes unless told otherwise: zstd(1), --memory and --long.
 _ZSTD_WINDOW_LOG = 27
+# Files may hold several streams (RFC 1952, 2.2; RFC 8878, 3; xz file format 2). Each further one costs a
+# copy of a piece, so pieces are small and streams are counted; together no more than 1 GiB is copied.
+_PIECE_BYTES, _MOST_STREAMS = 1 << 16, 1 << 14
 
 
 def compression(data: Buffer) -> str:
@@ -58,7 +62,7 @@ def _xz(data: memoryview, limit_bytes: int) -> bytes:
     try:
         return _streams("xz", decoder, data, limit_bytes)
     except lzma.LZMAError as error:
-        raise FormatError("the xz file is damaged") from error
+        raise FormatError("the xz file is damaged, or needs too much memory") from error
 
 
 def _zstd(data: memoryview, limit_bytes: int) -> bytes:
@@ -76,32 +80,42 @@ def _zstd(data: memoryview, limit_bytes: int) -> bytes:
         raise FormatError("the zstd file is damaged") from error
 
 
-def _streams(kind: str, decoder: Any, data: memoryview, limit_bytes: int) -> bytes:
-    """All streams of a file, one after the other, up to one byte beyond the limit."""
-    parts: list[bytes] = []
-    left = limit_bytes + 1
-    rest: bytes | memoryview = data
-    while rest and left > 0:
-        stream = decoder()
-        part = stream.decompress(rest, max_length=left)
-        parts.append(part)
-        left -= len(part)
-        if left > 0 and not stream.eof:
-            raise FormatError(f"the {kind} file is cut off")
-        rest = stream.unused_data
-        if kind == "xz":
-            rest = bytes(rest).lstrip(b"\0")  # stream padding, xz file format 2.2
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
 def _gzip(data: memoryview, limit_bytes: int) -> bytes:
     import zlib
 
     try:
-        stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        content = stream.decompress(data, limit_bytes + 1)
+        return _streams("gzip", lambda: zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), data, limit_bytes)
     except zlib.error as error:
         raise FormatError("the gzip file is damaged") from error
-    if len(content) <= limit_bytes and not stream.eof:
-        raise FormatError("the gzip file is cut off")
-    return content
+
+
+def _streams(kind: str, decoder: Callable[[], Any], data: memoryview, limit_bytes: int) -> bytes:
+    """All streams of a file, one after the other, up to one byte beyond the limit."""
+    stream = decoder()
+    part: bytes = stream.decompress(data, max_length=limit_bytes + 1)
+    if not stream.eof and len(part) <= limit_bytes:
+        raise FormatError(f"the {kind} file is cut off")
+    parts, left = [part], limit_bytes + 1 - len(part)
+    at = len(data) - len(stream.unused_data)
+    count = 1
+    while left > 0 and (at := _skip_padding(kind, data, at)) < len(data):
+        count += 1
+        if count > _MOST_STREAMS:
+            raise FormatError(f"the {kind} file has too many parts")
+        stream = decoder()
+        while left > 0 and not stream.eof:
+            if at >= len(data):
+                raise FormatError(f"the {kind} file is cut off")
+            piece = data[at : at + _PIECE_BYTES]
+            part = stream.decompress(piece, max_length=left)
+            parts.append(part)
+            left -= len(part)
+            at += len(piece) - len(stream.unused_data)
+    return parts[0] if count == 1 else b"".join(parts)
+
+
+def _skip_padding(kind: str, data: memoryview, at: int) -> int:
+    """Where the next stream begins. Source: xz file format 2.2, Stream Padding."""
+    while kind == "xz" and at + 4 <= len(data) and not any(data[at : at + 4]):
+        at += 4
+    return at

@@ -171,10 +171,12 @@ def verify(
     `content_digest_by_name` gives the digest of the signed content by hashlib's name. Raises FormatError if
     digest, algorithm or key are of a kind that cannot be computed here: that is not a refusal.
     """
-    if not names(signature, certificate) or signature.has_attributes:
-        return False  # attributes: pkcs7_verify(), case VERIFYING_MODULE_SIGNATURE
+    if not names(signature, certificate):
+        return False
     if signature.digest not in _DIGESTS.values() or signature.algorithm not in ("rsa", "ecdsa"):
         raise FormatError(f"cannot check {signature.algorithm} signatures over {signature.digest} here")
+    if signature.has_attributes:
+        return False  # pkcs7_verify(), case VERIFYING_MODULE_SIGNATURE
     return _holds(signature, content_digest_by_name(signature.digest), certificate.public_key_der)
 
 

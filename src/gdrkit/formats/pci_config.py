@@ -31,8 +31,7 @@ T = TypeVar("T")
 
 _HEADER_BYTES = 64  # what everybody may read
 _CONVENTIONAL_BYTES = 256
-_CAPABILITY_PCI_X, _CAPABILITY_EXPRESS = 0x07, 0x10
-_EXTENDING = {_CAPABILITY_PCI_X, _CAPABILITY_EXPRESS}  # may have 4096 bytes: probe.c, pci_cfg_space_size()
+_CAPABILITY_EXPRESS = 0x10
 _EXTENDED_SERIAL, _EXTENDED_ACS, _EXTENDED_ATS, _EXTENDED_RESIZABLE_BAR = 0x03, 0x0D, 0x0F, 0x15
 
 
@@ -140,8 +139,8 @@ def _extended_capabilities(
     registers: Registers, capabilities: Mapping[int, int] | Truncated
 ) -> Mapping[int, int] | Truncated:
     """Offsets of extended capabilities by id. Source: PCI Express Base 5.0, section 7.6.3."""
-    if not isinstance(capabilities, Truncated) and not capabilities.keys() & _EXTENDING:
-        return {}  # a conventional device ends at 256 bytes
+    if not isinstance(capabilities, Truncated) and _CAPABILITY_EXPRESS not in capabilities:
+        return {}  # a conventional device ends at 256 bytes: drivers/pci/probe.c, pci_cfg_space_size()
     found: dict[int, int] = {}
     at = _CONVENTIONAL_BYTES
     seen = set()

@@ -137,5 +137,3 @@ def _usages(usages: der.Value | None) -> tuple[str, ...]:
         return ()
     wanted = usages.expect(der.SEQUENCE, "the extended key usage")
     return tuple(der.object_id(usage.expect(der.OBJECT, "a key usage")) for usage in wanted)
-
-
