@@ -16,13 +16,13 @@ _STAMP = re.compile(
     r"(?:<\d+>|\w+ *:\w+ *: )?\[ *(?:(?P<seconds>\d+\.\d+)|[A-Z][a-z]{2} [A-Z][a-z]{2} [^\]]{10,20})\]"
     r"(?:\[ *[CT]\d+\])? ?(?P<text>.*)"
 )
-# `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. Source: journalctl(1), -o.
+# `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. See journalctl(1), -o.
 _JOURNAL = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
     r"(?P<who>[\w.@:()\-/\\]+?)(?:\[\d+\])?: (?P<text>.*)"
 )
-# Who loses lines says so. Sources: Linux kernel/printk/printk.c (both forms), systemd's journald-kmsg.c, Linux
-# lib/ratelimit.c: lockdown's line, alone among those of the module loader, is rate limited.
+# Who loses lines says so. Sources: Linux kernel/printk/printk.c (both forms), systemd's journald-kmsg.c,
+# Linux lib/ratelimit.c: lockdown's line, alone among those of the module loader, is rate limited.
 _DROPPED = re.compile(
     r"\*\* \d+ printk messages dropped|^\d+ messages suppressed|^Missed \d+ kernel messages"
     r"|lockdown\w*: \d+ callbacks suppressed"

@@ -167,7 +167,8 @@ def all_paths(node: Node, name: str) -> tuple[str, ...]:
 def _below(node: Node, folder: str, depth: int) -> list[str]:
     """Paths of everything in a folder and, `depth` levels down, in its folders."""
     paths: list[str] = []
-    for name in otherwise(lambda: node.list(folder), ()):
+    nothing: tuple[str, ...] = ()
+    for name in otherwise(lambda: node.list(folder), nothing):
         path = f"{folder}/{name}"
         paths.append(path)
         if depth > 1 and "." not in name:

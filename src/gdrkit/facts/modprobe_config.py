@@ -1,0 +1,255 @@
+"""What modprobe is told: blacklists, commands, options, aliases; and what is loaded at boot.
+
+Sources: modprobe.d(5), depmod.d(5), modules-load.d(5); kmod, libkmod-config.c for what the pages leave out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.kernel import command_line
+from gdrkit.facts.loaded_modules import canonical
+from gdrkit.facts.module_index import modules_dir
+from gdrkit.node import Node, fact, otherwise
+
+# kmod, libkmod.c, default_config_paths: a file in an earlier folder hides its namesakes in later ones.
+FOLDERS = (
+    "etc/modprobe.d",
+    "run/modprobe.d",
+    "usr/local/lib/modprobe.d",
+    "usr/lib/modprobe.d",
+    "lib/modprobe.d",
+)
+
+
+class Entry(Struct, frozen=True):
+    """One directive: which module or pattern, what about it, and where it stands."""
+
+    name: str  # dashes as underscores
+    value: str  # the command, the options, the alias's module; empty for a blacklist entry
+    file: str
+    line: int
+
+
+class SoftDependency(Struct, frozen=True):
+    """Modules to try before and after another; their failure matters to nobody."""
+
+    name: str
+    pre: tuple[str, ...]
+    post: tuple[str, ...]
+    file: str
+    line: int
+
+
+class ModprobeConfig(Struct, frozen=True):
+    """All directives in the order in which modprobe reads them."""
+
+    blacklist: tuple[Entry, ...]
+    install: tuple[Entry, ...]
+    remove: tuple[Entry, ...]
+    options: tuple[Entry, ...]
+    alias: tuple[Entry, ...]  # name is the pattern
+    softdep: tuple[SoftDependency, ...]
+    ignored: tuple[Entry, ...]  # lines that modprobe cannot read; name is their first word
+
+    def blacklisted(self, name: str) -> Entry | None:
+        """The entry that keeps a module from being loaded by its aliases. Names are compared."""
+        return next((entry for entry in self.blacklist if entry.name == canonical(name)), None)
+
+    def install_command(self, name: str) -> Entry | None:
+        """The command that stands in for loading a module: the first whose pattern matches."""
+        return next((e for e in self.install if fnmatchcase(canonical(name), e.name)), None)
+
+    def options_of(self, name: str) -> tuple[Entry, ...]:
+        """Options for a module, in order; for a parameter that is given twice the kernel takes the last."""
+        return tuple(entry for entry in self.options if entry.name == canonical(name))
+
+    def soft_dependencies(self, name: str) -> SoftDependency | None:
+        """The first soft dependency whose pattern matches."""
+        return next((s for s in self.softdep if fnmatchcase(canonical(name), s.name)), None)
+
+    def modules_of_alias(self, alias: str) -> tuple[Entry, ...]:
+        """The alias entries that match."""
+        return tuple(entry for entry in self.alias if fnmatchcase(canonical(alias), entry.name))
+
+
+class AutoLoad(Struct, frozen=True):
+    """A module that is loaded at boot because a file says so."""
+
+    name: str
+    file: str
+    line: int
+
+
+@fact
+def configuration(node: Node) -> ModprobeConfig:
+    """modprobe's configuration: modprobe.d, the modules' soft dependencies, the kernel's command line."""
+    found = _Directives()
+    for path in _in_order_of_name(node, FOLDERS, ".conf", (*_module_softdeps(node),)):
+        found.read(path, node.text(path))
+    nothing: tuple[str, ...] = ()
+    found.read_command_line(otherwise(lambda: command_line(node), nothing))
+    return found.config()
+
+
+def _module_softdeps(node: Node) -> Iterator[str]:
+    """modules.softdep takes its place among the files by its name: kmod_config_new()."""
+    try:
+        path = f"{modules_dir(node)}/modules.softdep"
+        if node.exists(path):
+            yield path
+    except Lacks:  # soft dependencies of modules decide nothing: what they fail at is ignored
+        return
+
+
+def _in_order_of_name(node: Node, folders: tuple[str, ...], ending: str, more: tuple[str, ...]) -> list[str]:
+    """Files of those folders sorted by file name, namesakes in later folders left out."""
+    chosen = {path.rpartition("/")[2]: path for path in more}
+    nothing: tuple[str, ...] = ()
+    for folder in folders:
+        for name in otherwise(lambda folder=folder: node.list(folder), nothing):  # type: ignore[misc]
+            if name.endswith(ending) and len(name) > len(ending) and not name.startswith("."):
+                chosen.setdefault(name, f"{folder}/{name}")
+    return [chosen[name] for name in sorted(chosen, key=str.encode)]
+
+
+class _Directives:
+    """Directives being gathered. Source of the grammar: kmod, kmod_config_parse()."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Entry]] = {
+            kind: [] for kind in ("blacklist", "install", "remove", "options", "alias", "ignored")
+        }
+        self.softdeps: list[SoftDependency] = []
+
+    def read(self, file: str, text: str) -> None:
+        for number, line in _lines(text):
+            if line and not line.startswith("#"):
+                self._directive(line.strip("\t "), file, number)
+
+    def _directive(self, line: str, file: str, number: int) -> None:
+        word, name, rest = (*line.replace("\t", " ").split(" ", 1), "", "")[:3]
+        name, _, rest = name.lstrip(" ").partition(" ")
+        rest = rest.lstrip(" ")
+        if not word:
+            return
+        if word == "blacklist" and name:
+            self._add(word, name, "", file, number)
+        elif word in ("install", "remove", "options", "alias") and name and rest:
+            value = canonical(rest.split()[0]) if word == "alias" else rest
+            self._add(word, name, value, file, number)
+        elif word == "softdep" and name and rest:
+            self.softdeps.append(_softdep(name, rest, file, number))
+        elif word == "weakdep" and name and rest:
+            return  # hints for initramfs tools
+        else:
+            self.lists["ignored"].append(Entry(word, line, file, number))
+
+    def _add(self, kind: str, name: str, value: str, file: str, number: int) -> None:
+        self.lists[kind].append(Entry(_underscores(name), value, file, number))
+
+    def read_command_line(self, words: tuple[str, ...]) -> None:
+        """`modprobe.blacklist=a,b` and `module.parameter[=value]`: kmod_config_parse_kcmdline()."""
+        for word in words:
+            key, _, value = word.partition("=")
+            module, dot, parameter = key.partition(".")
+            if not (module and dot and parameter) or "." in parameter:
+                continue
+            if word.startswith("modprobe.blacklist="):
+                for name in value.split(","):  # dashes stay: such a name matches no module
+                    self.lists["blacklist"].append(Entry(name, "", "proc/cmdline", 1))
+            else:
+                quoted = word[len(module) + 1 :]
+                if " " in value:
+                    quoted = f'{parameter}="{value}"'
+                self._add("options", module, quoted, "proc/cmdline", 1)
+
+    def config(self) -> ModprobeConfig:
+        return ModprobeConfig(
+            **{kind: tuple(entries) for kind, entries in self.lists.items()}, softdep=tuple(self.softdeps)
+        )
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with their number; a backslash at the end joins the next: kmod, freadline_wrapped()."""
+    joined, start = "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        start = start or number
+        if line.endswith("\\"):
+            joined += line[:-1]
+            continue
+        yield start, joined + line
+        joined, start = "", 0
+    if joined:
+        yield start, joined
+
+
+def _underscores(name: str) -> str:
+    """Dashes become underscores, but not inside a pattern's brackets: kmod, underscores()."""
+    parts = []
+    for index, part in enumerate(name.split("[")):
+        inside, closing, after = part.partition("]") if index else ("", "", part)
+        parts.append(inside + closing + canonical(after) if closing or not index else part)
+    return "[".join(parts)
+
+
+def _softdep(name: str, rest: str, file: str, number: int) -> SoftDependency:
+    kind = ""
+    names: dict[str, list[str]] = {"": [], "pre:": [], "post:": []}
+    for word in rest.split():
+        if word in names:
+            kind = word
+        else:
+            names[kind].append(canonical(word))
+    return SoftDependency(_underscores(name), tuple(names["pre:"]), tuple(names["post:"]), file, number)
+
+
+# -- other tools that read lists of modules -----------------------------------------------------------------
+
+_AUTOLOAD_FOLDERS = (
+    "etc/modules-load.d",
+    "run/modules-load.d",
+    "usr/local/lib/modules-load.d",
+    "usr/lib/modules-load.d",
+    "lib/modules-load.d",
+)
+_DEPMOD_FOLDERS = (
+    "etc/depmod.d",
+    "run/depmod.d",
+    "usr/local/lib/depmod.d",
+    "usr/lib/depmod.d",
+    "lib/depmod.d",
+)
+# depmod.d(5), search: what holds if no file says otherwise.
+_DEPMOD_DEFAULT = ("updates", "built-in")
+
+
+@fact
+def autoload(node: Node) -> tuple[AutoLoad, ...]:
+    """Modules that systemd or Debian's init loads at boot. Sources: modules-load.d(5), modules(5)."""
+    paths = _in_order_of_name(node, _AUTOLOAD_FOLDERS, ".conf", ())
+    if otherwise(lambda: node.exists("etc/modules"), False):
+        paths.append("etc/modules")
+    found = []
+    for path in paths:
+        for number, line in enumerate(node.text(path).splitlines(), 1):
+            words = line.split()
+            if words and not words[0].startswith(("#", ";")):
+                found.append(AutoLoad(canonical(words[0]), path, number))
+    return tuple(found)
+
+
+@fact
+def depmod_search(node: Node) -> tuple[str, ...]:
+    """The folders in which depmod prefers a module, best first; "built-in" stands for all others."""
+    order: list[str] = []
+    for path in _in_order_of_name(node, _DEPMOD_FOLDERS, ".conf", ()):
+        for _, line in _lines(node.text(path)):
+            words = line.split()
+            if words[:1] == ["search"]:
+                order.extend(words[1:])
+    return tuple(order) or _DEPMOD_DEFAULT

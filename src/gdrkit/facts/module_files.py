@@ -1,0 +1,104 @@
+"""What a module's file says: of itself, of what it needs, of what it offers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gdrkit.node import Node, fact
+
+if TYPE_CHECKING:
+    from gdrkit.formats.elf import Buffer, Elf, Export
+
+# Room above the largest module in the field: nvidia.ko of the 595 series, about 110 MB with debugging symbols.
+# Anything far above is a bomb.
+_LIMIT_BYTES = 512 << 20
+
+
+class ModInfo(Struct, frozen=True):
+    """The .modinfo section. Empty where the module does not say."""
+
+    name: str
+    license: str
+    version: str
+    srcversion: str
+    vermagic: str
+    depends: tuple[str, ...]
+    parameters: Mapping[str, str]  # name -> type, as in parmtype: int, bool, charp, array of uint, ...
+    import_ns: tuple[str, ...]
+    retpoline: bool
+    intree: bool
+    staging: bool
+    test: bool
+    livepatch: bool
+    alias: tuple[str, ...]
+
+
+@fact
+def content(node: Node, path: str) -> Buffer:
+    """The whole file, unpacked if it is compressed."""
+    from gdrkit.formats.compressed import decompress
+
+    return decompress(node.map(path), _LIMIT_BYTES)
+
+
+@fact
+def image(node: Node, path: str) -> Elf:
+    """The file as ELF. Raises Lacks (garbled) where the kernel would refuse it as invalid, too."""
+    from gdrkit.formats.elf import parse
+
+    return parse(content(node, path))
+
+
+@fact
+def information(node: Node, path: str) -> ModInfo:
+    """What the module says of itself. Source: Linux include/linux/module.h, MODULE_INFO() and its users."""
+    pairs = image(node, path).modinfo()
+    node.cite(path, ".modinfo")
+    first: dict[str, str] = {}
+    for tag, value in pairs:
+        first.setdefault(tag, value)  # the kernel takes the first: get_modinfo()
+    types = (value.partition(":") for tag, value in pairs if tag == "parmtype")
+    return ModInfo(
+        name=first.get("name", ""),
+        license=first.get("license", ""),
+        version=first.get("version", ""),
+        srcversion=first.get("srcversion", ""),
+        vermagic=first.get("vermagic", ""),
+        depends=tuple(name for name in first.get("depends", "").split(",") if name),
+        parameters={name: kind for name, _, kind in types},
+        import_ns=tuple(value for tag, value in pairs if tag == "import_ns"),
+        retpoline="retpoline" in first,
+        intree="intree" in first,
+        staging="staging" in first,
+        test="test" in first,
+        livepatch="livepatch" in first,
+        alias=tuple(value for tag, value in pairs if tag == "alias"),
+    )
+
+
+@fact
+def imports(node: Node, path: str) -> Mapping[str, int | None]:
+    """Symbols that the module needs, in the file's order, with the CRC it wants; None if it names none."""
+    wanted = image(node, path).versions() or {}
+    symbols = image(node, path).undefined()
+    node.cite(path, ".symtab")
+    return {symbol.name: wanted.get(symbol.name) for symbol in symbols if not symbol.weak}
+
+
+@fact
+def weak_imports(node: Node, path: str) -> Mapping[str, int | None]:
+    """Symbols that the module uses if somebody offers them."""
+    wanted = image(node, path).versions() or {}
+    symbols = image(node, path).undefined()
+    return {symbol.name: wanted.get(symbol.name) for symbol in symbols if symbol.weak}
+
+
+@fact
+def exports(node: Node, path: str) -> Mapping[str, Export]:
+    """Symbols that the module offers to others."""
+    offered = image(node, path).exports()
+    node.cite(path, "__ksymtab")
+    return offered
