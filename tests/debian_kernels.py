@@ -1,0 +1,145 @@
+"""Real kernel modules: Debian's own kernel packages, downloaded once and unpacked outside the repository.
+
+    root = modules_of("6.12", "arm64")          # .../usr/lib/modules/6.12.107+deb13-arm64
+    tool = unpacked("efitools", "1.9", "amd64") / "usr/bin/cert-to-efi-sig-list"
+
+apt runs with package lists, status and cache of its own, so the system is not changed and no rights are
+needed. What was unpacked stays: later runs need no network. Where apt or the mirror cannot be had the test is
+skipped with the command that helps; under CI=true it fails instead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+ARCHITECTURES = ("amd64", "arm64")
+KERNELS = (("6.1", "amd64"), ("6.12", "amd64"), ("6.12", "arm64"))
+"""Those that tests read: uncompressed and RSA-signed, and .ko.xz and ECDSA-signed on both machines."""
+
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdrkit" / "debian"
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+_SOURCES = (
+    "http://deb.debian.org/debian bookworm main",
+    "http://deb.debian.org/debian-security bookworm-security main",
+    "http://deb.debian.org/debian trixie main",
+)
+_failures: list[str] = []
+
+
+@functools.cache
+def modules_of(version: str, architecture: str) -> Path:
+    """The directory that holds `kernel/` of Debian's newest kernel of that version, such as "6.12"."""
+    root = unpacked(f"linux-image-{architecture}", version, architecture)
+    (directory,) = [*root.glob("usr/lib/modules/*"), *root.glob("lib/modules/*")]
+    return directory
+
+
+@functools.cache
+def module(version: str, architecture: str, name: str) -> Path:
+    """One module file of a kernel, however it is packed."""
+    (path,) = modules_of(version, architecture).glob(f"kernel/**/{name}.ko*")
+    return path
+
+
+@functools.cache
+def unpacked(package: str, version: str, architecture: str) -> Path:
+    """The files of Debian's newest package whose version begins so; of a metapackage, of what it depends on."""
+    directory = _CACHE / f"{package}-{version}-{architecture}"
+    if not directory.exists() and _failures:
+        _give_up(_failures[0])  # a mirror that cannot be reached is tried once, not once for each test
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may want the same download
+        if not directory.exists():
+            _unpack(package, version, architecture, directory)
+    return directory
+
+
+def _unpack(package: str, version: str, architecture: str, directory: Path) -> None:
+    for tool in ("apt-get", "apt-cache", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            _unavailable(f"there is no {tool} here", "run the tests on Debian or Ubuntu")
+    if not Path(_KEYRING).exists():
+        _unavailable("Debian's keys are missing", "sudo apt-get install debian-archive-keyring")
+    apt = _configuration()
+    # Lists are read anew each time: the mirror drops a package when the next one arrives.
+    _run(["apt-get", *apt, "-qq", "update"], "check the network, then run the tests again")
+    wanted = _resolve(apt, package, version, architecture)
+    fresh = directory.with_name(directory.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    debs = fresh / "debs"
+    debs.mkdir()
+    _run(["apt-get", *apt, "-qq", "download", wanted], "check the network, then run the tests again", debs)
+    for deb in debs.iterdir():
+        _run(["dpkg-deb", "-x", str(deb), str(fresh)], "free some disk space, then run the tests again")
+    shutil.rmtree(debs)
+    fresh.rename(directory)
+
+
+def _configuration() -> list[str]:
+    """Options that give apt a home of its own."""
+    home = _CACHE / "apt"
+    for folder in ("lists/partial", "archives/partial"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    (home / "status").touch()
+    (home / "sources.list").write_text("".join(f"deb [signed-by={_KEYRING}] {row}\n" for row in _SOURCES))
+    options = {
+        "Dir::Etc::SourceList": home / "sources.list",
+        "Dir::Etc::SourceParts": "-",
+        "Dir::State::Lists": home / "lists",
+        "Dir::State::Status": home / "status",
+        "Dir::Cache": home,
+        "APT::Sandbox::User": "root",  # there is no need to give directories to _apt
+        "Acquire::http::Timeout": "30",
+    }
+    given = [f"{name}={value}" for name, value in options.items()]
+    given += [f"APT::Architectures::={architecture}" for architecture in ARCHITECTURES]
+    return [word for option in given for word in ("-o", option)]
+
+
+def _resolve(apt: list[str], package: str, version: str, architecture: str) -> str:
+    """The package to download, as NAME:ARCHITECTURE=VERSION."""
+    shown = _run(["apt-cache", *apt, "show", f"{package}:{architecture}"], "check the network").stdout
+    for stanza in shown.split("\n\n"):  # newest first
+        fields = dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE))
+        if not fields.get("Version", "").startswith(version + "."):
+            continue
+        if not package.startswith("linux-image-"):
+            return f"{package}:{architecture}={fields['Version']}"
+        name = fields["Depends"].partition(" ")[0].partition(":")[0]
+        return f"{name}:{architecture}={fields['Version']}"
+    _unavailable(f"Debian has no {package} {version}", "look at the versions in tests/debian_kernels.py")
+
+
+def _run(command: list[str], remedy: str, directory: Path | None = None) -> subprocess.CompletedProcess[str]:
+    try:
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=600, check=False
+        )
+    except subprocess.TimeoutExpired:
+        _unavailable(f"{command[0]} took more than ten minutes", remedy)
+    if done.returncode:
+        _unavailable(f"{command[0]} failed: {done.stderr.strip()[-300:]}", remedy)
+    return done
+
+
+def _unavailable(reason: str, remedy: str) -> NoReturn:
+    message = f"{reason}; to run this test: {remedy}"
+    _failures.append(message)
+    _give_up(message)
+
+
+def _give_up(message: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(message)
+    pytest.skip(message)
