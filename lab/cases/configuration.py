@@ -1,0 +1,99 @@
+"""modprobe.d: blacklists, install lines, soft dependencies, aliases, and who wins."""
+
+from __future__ import annotations
+
+from lab.case import Case, one
+
+_PLAIN = (one("plain"),)
+_PAIR = (one("provider"), one("consumer"))
+_USER = "{module:consumer}"
+_WISH = "{module:wisher}"
+
+
+def _plain(name: str, config: str, *flags: str, why: str = "") -> Case:
+    return Case(name=name, place=_PLAIN, config=config, flags=flags, why=why)
+
+
+CASES = (
+    _plain("blacklist", "blacklist {module:plain}\n", why="names given outright ignore it"),
+    _plain("blacklist-with-b", "blacklist {module:plain}\n", "-b"),
+    _plain("install-true", "install {module:plain} /bin/true\n"),
+    _plain("install-false", "install {module:plain} /bin/false\n"),
+    _plain("install-false-ignored", "install {module:plain} /bin/false\n", "-i"),
+    _plain("install-missing-command", "install {module:plain} /bin/nosuchcommand\n"),
+    _plain("install-exit-7", "install {module:plain} exit 7\n"),
+    _plain(
+        "install-calls-modprobe",
+        "install {module:plain} /usr/sbin/modprobe --ignore-install {module:plain} $CMDLINE_OPTS\n",
+    ),
+    _plain("install-and-blacklist", "install {module:plain} /bin/false\nblacklist {module:plain}\n", "-b"),
+    _plain("install-continued", "install {module:plain} \\\n  /bin/false\n", why="a line goes on after a backslash"),
+    _plain("install-commented", "# install {module:plain} /bin/false\n"),
+    _plain("config-nonsense", "nonsense {module:plain}\ninstall\n", why="modprobe complains and goes on"),
+    Case(name="blacklist-dependency", place=_PAIR, load=_USER, config="blacklist {module:provider}\n"),
+    Case(name="blacklist-dependency-b", place=_PAIR, load=_USER, config="blacklist {module:provider}\n", flags=("-b",)),
+    Case(name="install-false-dependency", place=_PAIR, load=_USER, config="install {module:provider} /bin/false\n"),
+    Case(
+        name="install-true-dependency",
+        why="the dependency is not loaded, its symbol is missing",
+        place=_PAIR,
+        load=_USER,
+        config="install {module:provider} /bin/true\n",
+    ),
+    Case(name="softdep-missing", place=_PLAIN, config="softdep {module:plain} pre: nosuchmodule_at_all\n"),
+    Case(name="softdep-pre", place=(one("plain"), one("wisher")), load=_WISH),
+    Case(name="softdep-pre-fails", place=(one("plain", answer="EIO"), one("wisher")), load=_WISH),
+    Case(
+        name="softdep-post",
+        place=(one("plain"), one("other")),
+        config="softdep {module:plain} post: {module:other}\n",
+    ),
+    Case(name="alias-of-module", place=(one("aliased"),), load="{alias:handle}", judged="{module:aliased}"),
+    Case(
+        name="alias-in-config",
+        place=_PLAIN,
+        config="alias lab-nickname {module:plain}\n",
+        load="lab-nickname",
+        judged="{module:plain}",
+    ),
+    Case(
+        name="alias-blacklisted",
+        place=(one("aliased"),),
+        load="{alias:handle}",
+        judged="{module:aliased}",
+        config="blacklist {module:aliased}\n",
+        why="an alias obeys the blacklist",
+    ),
+    Case(
+        name="config-precedence",
+        why="a file in /etc hides the one of the same name below /usr/lib",
+        place=_PLAIN,
+        texts=(
+            ("/etc/modprobe.d/same.conf", "# nothing\n"),
+            ("/usr/lib/modprobe.d/same.conf", "install {module:plain} /bin/false\n"),
+        ),
+    ),
+    Case(
+        name="config-run",
+        place=_PLAIN,
+        texts=(("/run/modprobe.d/case.conf", "install {module:plain} /bin/false\n"),),
+    ),
+    Case(
+        name="config-not-conf",
+        why="only *.conf counts",
+        place=_PLAIN,
+        texts=(("/etc/modprobe.d/case.disabled", "install {module:plain} /bin/false\n"),),
+    ),
+    Case(
+        name="install-twice",
+        why="the first file by name wins",
+        place=_PLAIN,
+        texts=(
+            ("/etc/modprobe.d/a.conf", "install {module:plain} /bin/false\n"),
+            ("/etc/modprobe.d/b.conf", "install {module:plain} /bin/true\n"),
+        ),
+    ),
+    Case(name="modules-disabled", place=_PLAIN, before=(("/bin/busybox", "sysctl", "-q", "-w", "kernel.modules_disabled=1"),), last=True, groups=("disabled",)),
+    Case(name="modules-disabled-garbage", place=(one("plain", tamper=("garbage",), file="{module:plain}"),), last=True, groups=("disabled",)),
+    Case(name="modules-disabled-absent", last=True, groups=("disabled",)),
+)

@@ -1,0 +1,65 @@
+"""Signatures: by whom, over what, and what happened to the file since."""
+
+from __future__ import annotations
+
+from lab.case import Case, one
+
+_GROUPS = ("matrix", "signature")
+
+
+def _plain(name: str, why: str = "", **changes: object) -> Case:
+    return Case(name=name, why=why, place=(one("plain", **changes),), groups=_GROUPS)
+
+
+CASES = (
+    _plain("unsigned", key=""),
+    _plain("signed-lab", key="lab"),
+    _plain("signed-unknown", key="unknown"),
+    _plain("signed-lab-altered", "the signature no longer fits", key="lab", damage=("flip",)),
+    _plain("signed-unknown-altered", key="unknown", damage=("flip",)),
+    _plain("signed-lab-stripped", "strip drops a signature", key="lab", damage=("strip",)),
+    _plain("signature-broken", key="lab", damage=("flip-signature",)),
+    _plain("signature-magic-cut", key="lab", damage=("cut-magic",)),
+    _plain("signature-byte-after", "a byte after the magic: unsigned", key="lab", damage=("append",)),
+    _plain("signature-too-long", key="lab", damage=("long-signature",)),
+    _plain("signature-id-type", key="lab", damage=("id-type",)),
+    _plain("signature-reserved", key="lab", damage=("reserved",)),
+    _plain("signature-trailer-twice", key="lab", damage=("twice",)),
+    _plain("signature-sha512", key="lab", digest="sha512"),
+    _plain("signature-sha1", key="lab", digest="sha1"),
+    _plain("signed-lab-xz", key="lab", compression="xz"),
+    _plain("signed-lab-zst", key="lab", compression="zst"),
+    _plain("signed-after-xz", "a signature around the compressed file is none", key="", compression="xz", seal="lab"),
+    _plain("unsigned-garbage", "the signature is asked about before anything else", key="", tamper=("garbage",), file="{module:plain}"),
+    _plain("unsigned-empty", key="", tamper=("empty",), file="{module:plain}"),
+    _plain("signed-garbage", key="lab", tamper=("garbage",), file="{module:plain}"),
+    _plain("signed-vermagic", key="lab", tamper=("vermagic-flags",)),
+    _plain("signed-einval", key="lab", answer="EINVAL"),
+    Case(name="signed-symbols-missing", place=(one("orphan", key="lab"),), load="{module:orphan}", groups=_GROUPS),
+    Case(
+        name="mixed-signers-dependency-unsigned",
+        place=(one("provider", key=""), one("consumer", key="lab")),
+        load="{module:consumer}",
+        groups=_GROUPS,
+    ),
+    Case(
+        name="mixed-signers-dependency-unknown",
+        place=(one("provider", key="unknown"), one("consumer", key="lab")),
+        load="{module:consumer}",
+        groups=_GROUPS,
+    ),
+    Case(
+        name="mixed-signers-module-unsigned",
+        place=(one("provider", key="lab"), one("consumer", key="")),
+        load="{module:consumer}",
+        groups=_GROUPS,
+    ),
+    Case(
+        name="signed-pair",
+        place=(one("provider", key="lab"), one("consumer", key="lab")),
+        load="{module:consumer}",
+        groups=_GROUPS,
+    ),
+    Case(name="unsigned-blacklisted-install", place=(one("plain", key=""),), config="install {module:plain} /bin/false\n", groups=_GROUPS),
+    Case(name="debian-signed", load="dummy", groups=_GROUPS),
+)

@@ -1,0 +1,97 @@
+"""Byte edits of module files: just enough ELF64 (little endian) to damage one well."""
+
+from __future__ import annotations
+
+import struct
+
+from lab.cache import LabError
+
+_VERSION_ENTRY = 64  # struct modversion_info: unsigned long crc; char name[56] (include/linux/module.h)
+
+
+def sections(content: bytes) -> dict[str, tuple[int, int]]:
+    """Name -> (offset, size) of every section."""
+    table, entry_size, count, names_index = _header(content)
+    raw = [struct.unpack_from("<IIQQQQ", content, table + i * entry_size) for i in range(count)]
+    names_offset = raw[names_index][4]
+    found = {}
+    for name, _, _, _, offset, size in raw:
+        start = names_offset + name
+        found[content[start : content.index(b"\0", start)].decode()] = (offset, size)
+    return found
+
+
+def _header(content: bytes) -> tuple[int, int, int, int]:
+    if content[:6] != b"\x7fELF\x02\x01":
+        raise LabError("not an ELF64 little endian file")
+    (table,) = struct.unpack_from("<Q", content, 0x28)
+    entry_size, count, names_index = struct.unpack_from("<HHH", content, 0x3A)
+    return table, entry_size, count, names_index
+
+
+def replace_once(content: bytes, old: bytes, new: bytes) -> bytes:
+    """The content with its only occurrence of some bytes replaced by as many others."""
+    if content.count(old) != 1 or len(old) != len(new):
+        raise LabError(f"{old!r} occurs {content.count(old)} times")
+    return content.replace(old, new)
+
+
+def edit_modinfo(content: bytes, field: str, old: str, new: str) -> bytes:
+    """A .modinfo value changed in place; a shorter one is padded with NULs, as between entries."""
+    offset, size = sections(content)[".modinfo"]
+    entry = f"{field}={old}\0".encode()
+    start = content.find(entry, offset, offset + size)
+    changed = f"{field}={new}".encode().ljust(len(entry), b"\0")
+    if start < 0 or len(changed) > len(entry):
+        raise LabError(f"cannot turn {field}={old} into {new}")
+    return content[:start] + changed + content[start + len(entry) :]
+
+
+def modinfo(content: bytes, field: str) -> str:
+    """The first .modinfo value of a field."""
+    offset, size = sections(content)[".modinfo"]
+    for entry in content[offset : offset + size].split(b"\0"):
+        key, _, value = entry.partition(b"=")
+        if key.decode() == field:
+            return value.decode()
+    raise LabError(f"no {field} in .modinfo")
+
+
+def edit_version(content: bytes, symbol: str, *, name: str | None = None) -> bytes:
+    """The CRC wanted of a symbol changed in one bit; or the entry renamed, so that there is none."""
+    offset, size = sections(content)["__versions"]
+    edited = bytearray(content)
+    for at in range(offset, offset + size, _VERSION_ENTRY):
+        if content[at + 8 : at + _VERSION_ENTRY].split(b"\0")[0].decode() == symbol:
+            if name is None:
+                edited[at] ^= 1
+            else:
+                edited[at + 8 : at + _VERSION_ENTRY] = name.encode().ljust(_VERSION_ENTRY - 8, b"\0")
+            return bytes(edited)
+    raise LabError(f"no CRC of {symbol} in __versions")
+
+
+def rename_section(content: bytes, old: str, new: str) -> bytes:
+    """A section's name changed in place to one of the same length."""
+    table, entry_size, _, names_index = _header(content)
+    (start,) = struct.unpack_from("<Q", content, table + names_index * entry_size + 0x18)
+    (size,) = struct.unpack_from("<Q", content, table + names_index * entry_size + 0x20)
+    names = content[start : start + size]
+    return content[:start] + replace_once(names, f"\0{old}\0".encode(), f"\0{new}\0".encode()) + content[start + size :]
+
+
+def set_machine(content: bytes, machine: int) -> bytes:
+    """e_machine replaced."""
+    return content[:0x12] + struct.pack("<H", machine) + content[0x14:]
+
+
+def set_answer(content: bytes, magic: int, answer: int) -> bytes:
+    """What init returns, where the compiled file holds a magic number for it."""
+    return replace_once(content, struct.pack("<i", magic), struct.pack("<i", answer))
+
+
+def flip(content: bytes, section: str) -> bytes:
+    """The last byte of a section changed: enough to break a signature."""
+    offset, size = sections(content)[section]
+    at = offset + size - 1
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]

@@ -1,0 +1,106 @@
+"""Distribution kernels: which there are, their version today, and their files in the cache."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from msgspec import Struct
+
+from lab.cache import LabError, folder, say
+from lab.packages import Apt, unpack
+
+
+class Flavour(Struct, frozen=True):
+    """A kernel that the lab can boot, by the meta package that names it."""
+
+    name: str
+    architecture: str  # Debian's word: amd64, arm64
+    image: str  # meta package
+    headers: str
+    suite: str | None = None
+
+
+FLAVOURS = (
+    Flavour("6.1-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64"),
+    Flavour("6.12-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64", "bookworm-backports"),
+    Flavour("6.1-arm64", "arm64", "linux-image-arm64", "linux-headers-arm64"),
+)
+
+
+class Kernel(Struct, frozen=True):
+    """A kernel in the cache."""
+
+    flavour: Flavour
+    release: str  # uname -r
+    version: str  # of its Debian package
+    image: Path  # unpacked image package
+    headers: Path  # the folder that `make -C` takes
+
+    @property
+    def vmlinuz(self) -> Path:
+        return self.image / "boot" / f"vmlinuz-{self.release}"
+
+    @property
+    def modules(self) -> Path:
+        return self.image / "lib/modules" / self.release
+
+    @property
+    def sign_file(self) -> Path:
+        return self.headers / "scripts/sign-file"
+
+    @property
+    def cross(self) -> str:
+        """Prefix of the compiler's name."""
+        return "aarch64-linux-gnu-" if self.flavour.architecture == "arm64" else ""
+
+    @property
+    def home(self) -> Path:
+        """Where things built for exactly this kernel are kept."""
+        return folder(self.flavour.name, self.release)
+
+
+def flavour(name: str) -> Flavour:
+    """The flavour of that name. Raises LabError if there is none."""
+    for candidate in FLAVOURS:
+        if candidate.name == name:
+            return candidate
+    raise LabError(f"no kernel {name}; there are {', '.join(f.name for f in FLAVOURS)}")
+
+
+@functools.cache
+def apt(architecture: str) -> Apt:
+    """The apt root of an architecture."""
+    return Apt(architecture)
+
+
+@functools.cache
+def kernel(name: str) -> Kernel:
+    """The current version of a flavour, fetched and unpacked if the cache lacks it."""
+    wanted = flavour(name)
+    source = apt(wanted.architecture)
+    image_name = source.dependency(wanted.image, r"linux-image-\d[\w.+-]+", wanted.suite)
+    headers_name = source.dependency(wanted.headers, r"linux-headers-\d[\w.+-]+", wanted.suite)
+    release = image_name.removeprefix("linux-image-")
+    home = folder(wanted.name, release)
+    image, headers_root = home / "image", home / "headers"
+    packages = source.download(image_name, headers_name)
+    if not (home / "unpacked").exists():
+        say(f"unpacking {image_name} {packages[0].version}")
+        unpack(packages[0], image)
+        _headers(wanted, headers_name, headers_root)
+        (home / "unpacked").touch()
+    headers = headers_root / "usr/src" / headers_name
+    return Kernel(wanted, release, packages[0].version, image, headers)
+
+
+def _headers(wanted: Flavour, headers_name: str, root: Path) -> None:
+    """Headers and build tools; the tools are those of this machine's architecture."""
+    source = apt(wanted.architecture)
+    common = source.dependency(headers_name, r"linux-headers-[\w.+-]+-common")
+    kbuild = source.dependency(headers_name, r"linux-kbuild-[\w.+-]+")
+    for package in (*source.download(headers_name, common), *apt("amd64").download(kbuild)):
+        unpack(package, root)
+    makefile = root / "usr/src" / headers_name / "Makefile"
+    makefile.write_text(re.sub(r"/usr/src/", f"{root}/usr/src/", makefile.read_text()))

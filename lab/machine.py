@@ -1,0 +1,170 @@
+"""Boots one guest in QEMU and reads what it says, to the end mark or a time-out.
+
+TCG with one processor: nested virtualization cannot be counted on, and a second emulated processor only
+makes a boot slower. The guest talks through a virtio port; its console goes to a file, for the curious.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from lab.cache import LabError, apt_command
+from lab.kernels import Kernel
+
+BOOT_SECONDS = 300.0  # generous: a loaded machine takes three times as long as an idle one
+
+
+class Firmware(Struct, frozen=True):
+    """How the guest starts: UEFI with a variable store, and an ESP folder where shim and grub are to run."""
+
+    code: Path
+    variables: Path
+    esp: Path | None = None
+
+
+class Boot(Struct, frozen=True):
+    """One boot: a kernel, its initramfs parts in order, words for its command line."""
+
+    kernel: Kernel
+    initrds: tuple[Path, ...]
+    append: str = ""
+    firmware: Firmware | None = None
+    memory_mib: int = 1280
+
+
+class Transcript(Struct):
+    """What a guest said: its events in order, and the contents it sent by digest."""
+
+    events: list[dict[str, Any]]
+    contents: dict[str, bytes]
+    seconds: float
+
+    def of(self, kind: str) -> Iterator[dict[str, Any]]:
+        return (event for event in self.events if event["event"] == kind)
+
+
+def run(
+    boot: Boot, *, seconds: float = BOOT_SECONDS, heard: Callable[[dict[str, Any]], None] = lambda event: None
+) -> Transcript:
+    """Boot, listen, and return everything said. Raises LabError where the end mark never came."""
+    with tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
+        port, console = Path(scratch, "port"), Path(scratch, "console")
+        initrd = Path(scratch, "initrd")
+        with initrd.open("wb") as file:
+            for part in boot.initrds:
+                data = part.read_bytes()
+                file.write(data + bytes(-len(data) % 4))
+        argv = arguments(boot, initrd, scratch, f"file,path={port}", f"file:{console}")
+        began = time.monotonic()
+        events: list[dict[str, Any]] = []
+        contents: dict[str, bytes] = {}
+        ended = False
+        for event in _listen(argv, port, began + seconds):
+            if event["event"] == "content":
+                contents[event["name"]] = zlib.decompress(base64.b64decode(event["data"]))
+                continue
+            events.append(event)
+            heard(event)
+            ended = ended or event["event"] == "end"
+        if not ended:
+            tail = console.read_text(errors="replace")[-3000:] if console.exists() else ""
+            raise LabError(f"the guest never reached its end mark ({len(events)} events)\n{tail}")
+        return Transcript(events, contents, time.monotonic() - began)
+
+
+def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, Any]]:
+    """Events as they come; returns when the guest has ended. A guest that is too slow is killed."""
+    port.touch()
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            machine = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=complaints, stderr=complaints)
+        except FileNotFoundError:
+            raise LabError(f"{argv[2]} is not installed; {apt_command()}") from None
+        try:
+            with port.open("rb") as file:
+                rest = b""
+                while True:
+                    alive = machine.poll() is None
+                    data = file.read(1 << 20)
+                    rest += data
+                    *lines, rest = rest.split(b"\n")
+                    yield from (json.loads(line) for line in lines)
+                    if not alive and not data:
+                        break
+                    if time.monotonic() > deadline:
+                        raise LabError("the guest took too long; is this machine very busy?")
+                    if not data:
+                        time.sleep(0.05)
+        finally:
+            if machine.poll() is None:
+                machine.kill()
+            machine.wait()
+        complaints.seek(0)
+        if machine.returncode:
+            raise LabError(f"QEMU ended with {machine.returncode}: {complaints.read().decode(errors='replace')[-2000:]}")
+
+
+def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) -> list[str]:
+    """QEMU's command line."""
+    arm = boot.kernel.flavour.architecture == "arm64"
+    console = "ttyAMA0" if arm else "ttyS0"
+    # log_buf_len: the whole log from boot stays; loglevel: the console is slow
+    append = f"console={console} panic=-1 loglevel=3 log_buf_len=4M {boot.append}".strip()
+    argv = ["nice", "-n", "5", "qemu-system-aarch64" if arm else "qemu-system-x86_64", "-accel", "tcg"]
+    argv += ["-cpu", "max", "-smp", "1", "-m", str(boot.memory_mib), "-nodefaults", "-no-user-config"]
+    argv += ["-nographic", "-no-reboot", "-serial", serial]
+    argv += ["-chardev", f"{port.split(',')[0]},id=lab,{port.split(',', 1)[1]}"]
+    argv += ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lab,name=lab"]
+    argv += ["-M", _machine(boot, arm)]
+    if boot.firmware is not None:
+        argv += _firmware(boot.firmware, scratch, arm)
+    if boot.firmware is None or boot.firmware.esp is None:
+        argv += ["-kernel", str(boot.kernel.vmlinuz), "-initrd", str(initrd), "-append", append]
+    else:
+        argv += _esp(boot, boot.firmware.esp, initrd, append)
+    return argv
+
+
+def _machine(boot: Boot, arm: bool) -> str:
+    if arm:
+        return "virt,gic-version=3"
+    return "q35,smm=on" if boot.firmware is not None else "q35"
+
+
+def _firmware(firmware: Firmware, scratch: str, arm: bool) -> list[str]:
+    variables = Path(scratch, "variables.fd")
+    variables.write_bytes(firmware.variables.read_bytes())
+    secure = [] if arm else ["-global", "driver=cfi.pflash01,property=secure,value=on"]
+    return [
+        *secure,
+        "-drive", f"if=pflash,unit=0,readonly=on,format=raw,file={firmware.code}",
+        "-drive", f"if=pflash,unit=1,format=raw,file={variables}",
+    ]  # fmt: skip
+
+
+def _esp(boot: Boot, esp: Path, initrd: Path, append: str) -> list[str]:
+    """The ESP as a folder that QEMU shows as a FAT disk: shim, grub, a menu of one entry."""
+    root = initrd.parent / "esp"
+    for file in esp.rglob("*"):
+        if file.is_file():
+            target = root / file.relative_to(esp)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            os.link(file, target) if os.stat(file).st_dev == os.stat(root).st_dev else target.write_bytes(file.read_bytes())
+    (root / "vmlinuz").write_bytes(boot.kernel.vmlinuz.read_bytes())
+    os.replace(initrd, root / "initrd")
+    menu = root / "EFI/debian/grub.cfg"
+    menu.parent.mkdir(parents=True, exist_ok=True)
+    menu.write_text(f"search --file --set=root /vmlinuz\nlinux /vmlinuz {append}\ninitrd /initrd\nboot\n")
+    drive = f"if=none,id=esp,format=raw,readonly=on,file=fat:{root}"
+    return ["-drive", drive, "-device", "virtio-blk-pci,drive=esp,bootindex=0"]

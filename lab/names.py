@@ -1,0 +1,110 @@
+"""Names in modules: tokens at compile time, random ones in every run, so that nothing is recognised by name.
+
+A token has the length of the name that will replace it, so a compiled module is renamed by replacing
+bytes. Modules search their export tables by bisection, so names keep the order of their tokens.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from lab.sources import MODULES_REAL, SOURCES, SYMBOLS_REAL
+
+_USUAL_LENGTH = 12
+_TOKEN = re.compile(rb"z[qswu]\d\d[a-z]y*")
+_KINDS = {"module": "q", "symbol": "s", "parameter": "w", "alias": "u", "namespace": "u"}
+PARAMETERS_KEPT = ("peerdirect_support", "persistent_api_support")
+
+
+class Name(Struct, frozen=True):
+    """Something in a module that has a name: its kind and its identity in the tables of sources."""
+
+    kind: str
+    identity: str
+
+
+def _identities() -> tuple[Name, ...]:
+    found: dict[Name, None] = {}
+    for source in SOURCES:
+        found[Name("module", source.identity)] = None
+        for export in source.exports:
+            found[Name("symbol", export.symbol)] = None
+            if export.namespace:
+                found[Name("namespace", export.namespace)] = None
+        for symbol in (*source.calls, *source.weak):
+            found[Name("symbol", symbol)] = None
+        for _, parameter in source.parameters:
+            found[Name("parameter", parameter)] = None
+    found[Name("alias", "handle")] = None
+    return tuple(sorted(found, key=lambda name: (name.kind, name.identity)))
+
+
+IDENTITIES = _identities()
+
+
+def real(name: Name) -> str | None:
+    """The real-world name of an identity, where it has one."""
+    if name.kind == "module":
+        return MODULES_REAL.get(name.identity)
+    if name.kind == "symbol":
+        return SYMBOLS_REAL.get(name.identity)
+    return name.identity if name.identity in PARAMETERS_KEPT else None
+
+
+def token(name: Name, variant: int = 0) -> str:
+    """What stands for a name in compiled modules; a variant for each source that defines it."""
+    number = [n for n in IDENTITIES if n.kind == name.kind].index(name)
+    if name.kind == "namespace":
+        number += 50  # shares its letter with aliases
+    length = len(real(name) or "") or _USUAL_LENGTH
+    return f"z{_KINDS[name.kind]}{number:02d}{chr(ord('a') + variant)}".ljust(length, "y")
+
+
+class Naming(Struct, frozen=True):
+    """One choice of names for everything."""
+
+    seed: int
+    names: Mapping[Name, str]
+
+    def module(self, identity: str) -> str:
+        return self.names[Name("module", identity)]
+
+    def symbol(self, identity: str) -> str:
+        return self.names[Name("symbol", identity)]
+
+    def fill(self, text: str) -> str:
+        """Text with `{module:x}`, `{symbol:x}` and the like replaced by the chosen names."""
+        return fill(text, self.names)
+
+    def apply(self, content: bytes) -> bytes:
+        """A compiled module with its tokens replaced."""
+        table = {token(name)[:4].encode(): value.encode() for name, value in self.names.items()}
+        return _TOKEN.sub(lambda found: table.get(found[0][:4], found[0]), content)
+
+
+def fill(text: str, names: Mapping[Name, str]) -> str:
+    """Placeholders replaced; doubled braces become single ones, as in str.format."""
+    text = re.sub(r"(?<!\{)\{(\w+):([\w-]+)\}", lambda found: names[Name(found[1], found[2])], text)
+    return text.replace("{{", "{").replace("}}", "}")
+
+
+def naming(seed: int, *, real_names: bool = False) -> Naming:
+    """Random names from a seed; with `real_names`, the peermem family keeps the names the field knows."""
+    chosen = random.Random(seed)
+    names: dict[Name, str] = {}
+    for kind in _KINDS:
+        rows = [name for name in IDENTITIES if name.kind == kind]
+        heads = sorted("".join(chosen.choices("abcdefghijklmnoprstuv", k=6)) for _ in rows)
+        for name, head in zip(rows, heads, strict=True):
+            length = len(token(name))
+            tail = "".join(chosen.choices("abcdefghijklmnoprstuv", k=max(0, length - len(head))))
+            names[name] = (head + tail)[:length]
+    for name in IDENTITIES:
+        known = real(name)
+        if known and (real_names or name.kind == "parameter"):
+            names[name] = known
+    return Naming(seed, names)

@@ -1,0 +1,141 @@
+"""The guest's file system: Debian packages unpacked into an initramfs, and the kernel's own modules.
+
+Two archives are built once and kept: the packages' (by their versions) and the modules' (by the kernel's).
+A boot adds a third, small one with its cases.
+"""
+
+from __future__ import annotations
+
+import compileall
+import fnmatch
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from lab import cpio
+from lab.cache import command, digest, folder, say
+from lab.kernels import Kernel, apt
+from lab.packages import unpack
+
+BASE = ("busybox-static", "kmod", "python3")
+RDMA = (
+    *BASE, "ibverbs-providers", "ibverbs-utils", "iproute2", "perftest", "python3-pyverbs", "rdma-core",
+    "rdmacm-utils", "keyutils",
+)  # fmt: skip
+_DROPPED = (
+    "usr/share/doc", "usr/share/locale", "usr/share/man", "usr/share/info", "usr/share/lintian",
+    "usr/share/bug", "usr/share/perl*", "usr/lib/*/perl*", "usr/lib/*/gconv", "usr/share/zoneinfo",
+    "usr/share/i18n", "usr/lib/python3.11/test", "usr/lib/python3.11/idlelib", "usr/lib/python3.11/lib2to3",
+    "usr/lib/python3.11/ensurepip", "usr/lib/python3.11/tkinter", "usr/lib/python3.11/distutils",
+    "usr/lib/python3.11/pydoc_data", "usr/lib/python3.11/config-*", "var/cache", "var/lib/dpkg",
+    "usr/share/python3", "usr/share/perl5", "usr/share/gcc", "usr/share/gdb", "usr/share/bash-completion",
+    "usr/lib/udev/hwdb.d", "usr/bin/dpkg*", "usr/bin/perl*", "usr/bin/openssl", "usr/share/misc",
+)  # fmt: skip
+_APPLETS = (
+    "sh", "mount", "umount", "ls", "cat", "dmesg", "ip", "sleep", "poweroff", "uname", "find", "grep",
+    "hostname", "mkdir", "ln", "cp", "rm", "sed", "tail", "head", "ps", "id", "stat", "true", "false",
+)  # fmt: skip
+
+TRANSPORT = ("virtio_pci", "virtio_console", "virtio_blk", "vfat", "nls_ascii", "efivarfs")
+STACK = (  # what a machine with RDMA has loaded or could load; crc32_generic: rdma_rxe asks for it by name
+    "ib_core", "ib_uverbs", "ib_umad", "rdma_ucm", "rdma_rxe", "crc32_generic", "crc32c_generic", "veth",
+    "dummy", "mlx5_ib", "drm", "virtio_net",
+)  # fmt: skip
+
+
+def packages_archive(architecture: str, names: tuple[str, ...]) -> Path:
+    """The initramfs of some packages and all they depend on, compressed."""
+    source = apt(architecture)
+    closure = source.closure(*names)
+    home = folder("rootfs-" + architecture)
+    archive = home / f"{digest(closure, _APPLETS, _DROPPED, 3)}.cpio.zst"
+    if archive.exists():
+        return archive
+    say(f"unpacking {len(closure)} packages for the {architecture} guest")
+    root = home / "tree"
+    shutil.rmtree(root, ignore_errors=True)
+    for top in ("bin", "sbin", "lib", "lib64"):  # merged /usr, as usrmerge has it
+        (root / "usr" / top).mkdir(parents=True)
+        (root / top).symlink_to(f"usr/{top}")
+    for package in source.download(*closure):
+        unpack(package, root)
+    _finish(root)
+    write_archive(archive, cpio.tree(root))
+    shutil.rmtree(root)
+    return archive
+
+
+def _finish(root: Path) -> None:
+    for pattern in _DROPPED:
+        for path in root.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for applet in _APPLETS:
+        if not any((root / place / applet).exists() for place in ("usr/bin", "usr/sbin")):
+            (root / "usr/bin" / applet).symlink_to("busybox")
+    for mount in ("proc", "sys", "dev", "run", "tmp", "etc/modprobe.d", "root"):
+        (root / mount).mkdir(parents=True, exist_ok=True)
+    if not (root / "etc/os-release").exists():
+        (root / "etc/os-release").write_text('PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n')
+    (root / "etc/hostname").write_text("lab\n")
+    (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+    (root / "etc/group").write_text("root:x:0:\n")
+    if sys.version_info[:2] == (3, 11):  # Debian 12's: compiled here, once, instead of emulated in every boot
+        compileall.compile_dir(
+            str(root / "usr/lib/python3.11"), quiet=2, stripdir=str(root),
+            invalidation_mode=compileall.py_compile.PycInvalidationMode.UNCHECKED_HASH,  # type: ignore[attr-defined]
+        )  # fmt: skip
+
+
+def write_archive(path: Path, entries: dict[str, cpio.Entry]) -> None:
+    """An initramfs, compressed so that the kernel unpacks it fast; appears only when complete."""
+    part = path.with_suffix(".part")
+    part.write_bytes(command("zstd", "-q", "-6", "-c", stdin=cpio.pack(entries)))
+    os.replace(part, path)
+
+
+def modules_archive(kernel: Kernel) -> Path:
+    """The initramfs of the kernel's own modules that a guest has, with depmod's files."""
+    wanted = TRANSPORT + STACK
+    archive = kernel.home / f"modules-{digest(wanted, kernel.version, 3)}.cpio.zst"
+    if archive.exists():
+        return archive
+    say(f"choosing modules of {kernel.release}")
+    root = kernel.home / "tree"
+    shutil.rmtree(root, ignore_errors=True)
+    target = root / "usr/lib/modules" / kernel.release
+    for path in _closure(kernel, wanted):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(kernel.modules / path, target / path)
+    for name in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
+        shutil.copy(kernel.modules / name, target / name)
+    (root / "boot").mkdir()
+    shutil.copy(kernel.image / f"boot/config-{kernel.release}", root / "boot")
+    (root / "lib").symlink_to("usr/lib")
+    command("depmod", "-b", root, kernel.release)
+    (root / "lib").unlink()
+    write_archive(archive, cpio.tree(root))
+    shutil.rmtree(root)
+    return archive
+
+
+def _closure(kernel: Kernel, wanted: tuple[str, ...]) -> list[str]:
+    """Paths of modules and of everything they depend on, from a modules.dep of the whole kernel."""
+    if not (kernel.modules / "modules.dep").exists():
+        command("depmod", "-b", kernel.image, kernel.release)
+    needs: dict[str, list[str]] = {}
+    for line in (kernel.modules / "modules.dep").read_text().splitlines():
+        path, _, rest = line.partition(":")
+        needs[path] = rest.split()
+    names = {re.sub(r"\.ko(\.\w+)?$", "", path.rsplit("/", 1)[1]).replace("-", "_"): path for path in needs}
+    chosen: dict[str, None] = {}
+    for name in wanted:
+        if name in names:  # else built in, or not part of this kernel
+            chosen.update(dict.fromkeys([names[name], *needs[names[name]]]))
+    return list(chosen)
+
+
+def matching(names: list[str], pattern: str) -> list[str]:
+    """Names that a shell pattern selects; all of them where it is empty."""
+    return fnmatch.filter(names, pattern or "*")

@@ -1,0 +1,60 @@
+"""One boot of one profile with its cases: assembled, run, and turned into results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec import Struct
+
+from lab import cpio
+from lab.case import Case, Prepared, prepare
+from lab.kernels import Kernel
+from lab.machine import Boot, Transcript, run
+from lab.modules import built
+from lab.profiles import Profile
+from lab.rootfs import BASE, modules_archive, packages_archive
+
+_GUEST = Path(__file__).parent / "guest"
+
+
+class Session(Struct, frozen=True):
+    """What came of one boot."""
+
+    kernel: Kernel
+    profile: Profile
+    seed: int
+    cases: tuple[Prepared, ...]
+    transcript: Transcript
+
+
+def boot(
+    kernel: Kernel,
+    profile: Profile,
+    cases: Iterable[Case],
+    *,
+    seed: int,
+    packages: tuple[str, ...] = BASE,
+    scripts: Iterable[dict[str, Any]] = (),
+    files: dict[str, bytes] | None = None,
+    heard: Callable[[dict[str, Any]], None] = lambda event: None,
+) -> Session:
+    """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down."""
+    compiled = built(kernel)
+    prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
+    contents = {f"lab/blobs/{name}": blob for row in prepared for name, blob in row.blobs.items()}
+    plan = {"setup": [], "cases": [row.told for row in prepared], "scripts": list(scripts)}
+    contents["lab/boot.json"] = json.dumps(plan).encode()
+    contents["lab/runner.py"] = (_GUEST / "runner.py").read_bytes()
+    contents["lab/evidence.py"] = (_GUEST / "evidence.py").read_bytes()
+    contents.update(files or {})
+    entries = cpio.files(contents) | cpio.files({"init": (_GUEST / "init.sh").read_bytes()}, mode=0o755)
+    with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
+        own = Path(scratch, "own.cpio")
+        own.write_bytes(cpio.pack(entries))
+        archives = (packages_archive(kernel.flavour.architecture, packages), modules_archive(kernel), own)
+        transcript = run(Boot(kernel, archives, profile.append), heard=heard)
+    return Session(kernel, profile, seed, prepared, transcript)

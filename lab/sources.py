@@ -1,0 +1,150 @@
+"""The lab's own kernel modules, as data: what each exports, calls, takes and returns.
+
+No vendor's source is here. The `peermem` family has the shape of a peer-memory client and of the two
+modules it stands between, no more: enough for the loader, which sees names, CRCs and an init's answer.
+
+Names below are identities. In the compiled files each is a token of the same length as its real name
+(see `names.py`), so that one build serves any naming. Two sources may share an identity: builds of one
+module that differ.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Export(Struct, frozen=True):
+    """A function that a module exports."""
+
+    symbol: str
+    arguments: str = "void"  # the prototype decides the CRC
+    result: str = "int"
+    body: str = "return 0;"
+    gpl: bool = False
+    namespace: str = ""
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """One module to compile. Its init returns 0 unless a variant patches its answer."""
+
+    name: str
+    module: str = ""  # identity; its own name where empty
+    exports: tuple[Export, ...] = ()
+    calls: tuple[str, ...] = ()  # symbol identities, called in init
+    weak: tuple[str, ...] = ()
+    vmlinux: tuple[str, ...] = ()  # C statements in init that use the kernel's own exports
+    parameters: tuple[tuple[str, str], ...] = ()  # (C type, name)
+    namespaces: tuple[str, ...] = ()  # imported
+    extra: tuple[str, ...] = ()  # further lines at file scope
+    init: str = ""  # C before the return
+
+    @property
+    def identity(self) -> str:
+        return self.module or self.name
+
+
+SYMBOLS_REAL = {  # identity -> the real name whose length its token has
+    "peer_register": "ib_register_peer_memory_client",
+    "peer_unregister": "ib_unregister_peer_memory_client",
+    "p2p_dma_map": "nvidia_p2p_dma_map_pages",
+    "p2p_dma_unmap": "nvidia_p2p_dma_unmap_pages",
+    "p2p_free": "nvidia_p2p_free_page_table",
+    "p2p_get": "nvidia_p2p_get_pages",
+    "p2p_put": "nvidia_p2p_put_pages",
+}
+MODULES_REAL = {
+    "peermem": "nvidia_peermem",
+    "gpu": "nvidia",
+    "ofed": "mlx_compat",
+}
+
+_PEER_EXPORTS = (
+    Export("peer_register", "const void *client, void *invalidate", "void *", "return (void *)client;"),
+    Export("peer_unregister", "void *handle", "void", "return;"),
+)
+_P2P_EXPORTS = tuple(
+    Export(symbol, "unsigned long address, void *table")
+    for symbol in ("p2p_dma_map", "p2p_dma_unmap", "p2p_free", "p2p_get", "p2p_put")
+)
+_PEER_PARAMETERS = (("int", "peerdirect_support"), ("int", "persistent_api_support"))
+_PEER_CALLS = tuple(export.symbol for export in _P2P_EXPORTS)
+
+SOURCES = (
+    Source(name="plain"),
+    Source(name="other"),
+    Source(name="talker", init='pr_info("hello from init\\n");'),
+    Source(name="provider", exports=(Export("alpha"), Export("beta", "int value", gpl=True))),
+    Source(
+        name="provider-again",
+        module="provider",
+        exports=(Export("alpha", "long wide, void *more"), Export("beta", "int value, int two", gpl=True)),
+    ),
+    Source(name="rival", exports=(Export("alpha"),)),
+    Source(name="consumer", calls=("alpha",)),
+    Source(name="consumer-gpl", module="consumer", calls=("alpha", "beta")),
+    Source(name="weak-consumer", module="consumer", weak=("alpha",)),
+    Source(name="middle", calls=("alpha",), exports=(Export("gamma"),)),
+    Source(name="top", calls=("gamma",)),
+    Source(name="orphan", calls=("nowhere_one", "nowhere_two")),
+    Source(name="weak-orphan", module="orphan", weak=("nowhere_one",)),
+    Source(name="gpl-user", vmlinux=("debugfs_remove(NULL);", "(void)debugfs_create_dir(NULL, ERR_PTR(-ENODEV));")),
+    Source(name="spaced", exports=(Export("delta", namespace="space_one"),)),
+    Source(name="space-user", calls=("delta",), namespaces=("space_one",)),
+    Source(
+        name="taker",
+        parameters=(("int", "number"), ("bool", "flag"), ("charp", "words"), ("uint", "count")),
+    ),
+    Source(name="wisher", extra=('MODULE_SOFTDEP("pre: {module:plain}");',)),
+    Source(name="aliased", extra=('MODULE_ALIAS("{alias:handle}");',)),
+    Source(
+        name="peermem-stub",
+        module="peermem",
+        parameters=_PEER_PARAMETERS,
+        init="answer = -EINVAL;",
+    ),
+    Source(
+        name="peermem-full",
+        module="peermem",
+        parameters=_PEER_PARAMETERS,
+        calls=_PEER_CALLS,
+        init=(
+            'if ({parameter:peerdirect_support} < 0 || {parameter:peerdirect_support} > 1) {{ pr_err("bad peerdirect_support\\n");'
+            " return -EINVAL; }}"
+            " handle = {symbol:peer_register}(THIS_MODULE, NULL);"
+            ' if (!handle) {{ pr_err("registration refused\\n"); return -EINVAL; }}'
+        ),
+        extra=(
+            "extern void *{symbol:peer_register}(const void *client, void *invalidate);",
+            "extern void {symbol:peer_unregister}(void *handle);",
+            "static void *handle;",
+            "static void __exit lab_exit(void) {{ if (handle) {symbol:peer_unregister}(handle); }}",
+            "module_exit(lab_exit);",
+        ),
+    ),
+    Source(name="ofed", exports=_PEER_EXPORTS),
+    Source(
+        name="ofed-rebuilt",
+        module="ofed",
+        exports=(
+            Export("peer_register", "const void *client, void *invalidate, unsigned int flags", "void *"),
+            Export("peer_unregister", "void *handle, int wait", "void", "return;"),
+        ),
+    ),
+    Source(
+        name="ofed-refusing",
+        module="ofed",
+        exports=(
+            Export("peer_register", "const void *client, void *invalidate", "void *", "return NULL;"),
+            _PEER_EXPORTS[1],
+        ),
+    ),
+    Source(name="ofed-second", module="ofed-second", exports=_PEER_EXPORTS),
+    Source(name="ofed-without", module="ofed"),
+    Source(name="gpu", exports=_P2P_EXPORTS),
+    Source(name="gpu-new", module="gpu", exports=(*_P2P_EXPORTS[:-1], Export("p2p_put", "void *table"))),
+)
+
+
+def source(name: str) -> Source:
+    """The source of that name. Raises KeyError."""
+    return {row.name: row for row in SOURCES}[name]

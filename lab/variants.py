@@ -1,0 +1,164 @@
+"""A module file as a case wants it: renamed, tampered with, signed, damaged, compressed. In this order."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import lzma
+import struct
+import tempfile
+from pathlib import Path
+
+from msgspec import Struct
+
+from lab import elf_edit
+from lab.cache import LabError, command, folder
+from lab.kernels import Kernel
+from lab.modules import ANSWER
+from lab.names import Name, Naming
+from lab.sources import source
+
+SIGNATURE_MAGIC = b"~Module signature appended~\n"  # include/linux/module_signature.h
+KEYS = ("lab", "unknown", "revoked", "second")
+DEFAULT_KEY = "default"  # whatever the boot profile signs with; in most, nothing
+ENOTSUPP = 524  # include/linux/errno.h: the kernel's own, unknown to user space
+_AARCH64, _X86_64 = 183, 62  # e_machine
+
+
+class Variant(Struct, frozen=True):
+    """How one module file differs from its compiled source."""
+
+    source: str
+    answer: str = "0"  # what init returns: 0, +3, or an errno's name
+    tamper: tuple[str, ...] = ()  # before signing
+    key: str = DEFAULT_KEY  # signs it; empty: unsigned
+    digest: str = "sha256"
+    damage: tuple[str, ...] = ()  # after signing
+    compression: str = ""  # xz, zst, gz
+    seal: str = ""  # a key that signs the compressed file, which no loader looks at
+
+
+def answer_value(word: str) -> int:
+    """What `answer` means as init's return value."""
+    if word == "ENOTSUPP":
+        return -ENOTSUPP
+    return int(word) if word.lstrip("+-").isdigit() else -int(getattr(errno, word))
+
+
+def make(kernel: Kernel, compiled: dict[str, bytes], naming: Naming, variant: Variant) -> bytes:
+    """The module file's bytes."""
+    content = elf_edit.set_answer(compiled[variant.source], ANSWER, answer_value(variant.answer))
+    content = naming.apply(content)
+    for word in variant.tamper:
+        content = _tamper(content, word, naming, variant)
+    if variant.key:
+        content = sign(kernel, content, variant.key, variant.digest)
+    for word in variant.damage:
+        content = _damage(content, word, kernel)
+    content = compress(content, variant.compression)
+    return sign(kernel, content, variant.seal, variant.digest) if variant.seal else content
+
+
+def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> bytes:
+    kind, _, value = word.partition(":")
+    magic = elf_edit.modinfo(content, "vermagic") if kind.startswith("vermagic") else ""
+    match kind:
+        case "vermagic-release":
+            release = magic.split()[0]
+            return elf_edit.edit_modinfo(content, "vermagic", magic, magic.replace(release, release[:-1] + "X"))
+        case "vermagic-flags":
+            return elf_edit.edit_modinfo(content, "vermagic", magic, magic.replace("SMP", "UP!"))
+        case "license":
+            return elf_edit.edit_modinfo(content, "license", "GPL", value)
+        case "crc":
+            return elf_edit.edit_version(content, naming.fill(value))
+        case "no-crc":
+            return elf_edit.edit_version(content, naming.fill(value), name="lab_nothing")
+        case "no-versions":
+            return elf_edit.rename_section(content, "__versions", "__nothings")
+        case "namespace":
+            name = naming.names[Name("namespace", value)]
+            return elf_edit.edit_modinfo(content, "import_ns", name, name[::-1])
+        case "architecture":
+            (machine,) = struct.unpack_from("<H", content, 0x12)
+            return elf_edit.set_machine(content, _AARCH64 if machine == _X86_64 else _X86_64)
+        case "truncate":
+            return content[: len(content) * 2 // 3]
+        case "garbage":
+            return b"this is not a kernel module\n" * 64
+        case "empty":
+            return b""
+        case "as":  # pass for another module of the same name length
+            own, other = naming.module(source(variant.source).identity), naming.module(value)
+            return content.replace(own.encode(), other.encode())
+    raise LabError(f"no tampering called {word}")
+
+
+def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
+    match word:
+        case "flip":
+            return elf_edit.flip(content, ".modinfo" if ".text" not in elf_edit.sections(content) else ".text")
+        case "strip":
+            with tempfile.TemporaryDirectory() as scratch:
+                path = Path(scratch, "x.ko")
+                path.write_bytes(content)
+                command(kernel.cross + "strip", "-g", path)
+                return path.read_bytes()
+        case "cut-magic":
+            return content[:-1]
+        case "flip-signature":  # in the signature's own number, which ends just before the trailer
+            at = len(content) - len(SIGNATURE_MAGIC) - 12 - 5
+            return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        case "long-signature":  # struct module_signature.sig_len, the big endian word before the magic
+            at = len(content) - len(SIGNATURE_MAGIC)
+            return content[: at - 4] + struct.pack(">I", len(content) * 2) + content[at:]
+        case "id-type":  # struct module_signature.id_type: PKCS#7 is 2
+            at = len(content) - len(SIGNATURE_MAGIC) - 10
+            return content[:at] + b"\1" + content[at + 1 :]
+        case "reserved":  # struct module_signature.__pad must be 0
+            at = len(content) - len(SIGNATURE_MAGIC) - 5
+            return content[:at] + b"\1" + content[at + 1 :]
+        case "twice":
+            return content + content[-12 - len(SIGNATURE_MAGIC) :]
+        case "append":
+            return content + b"\n"
+    raise LabError(f"no damage called {word}")
+
+
+def compress(content: bytes, kind: str) -> bytes:
+    """As depmod and modprobe read it (kmod: xz, zst, gz)."""
+    match kind:
+        case "":
+            return content
+        case "xz":  # the kernel's own xz decoder takes no CRC64
+            return lzma.compress(content, check=lzma.CHECK_CRC32)
+        case "gz":
+            return gzip.compress(content, mtime=0)
+        case "zst":
+            return command("zstd", "-q", "-c", stdin=content)
+    raise LabError(f"no compression called {kind}")
+
+
+def key_files(name: str) -> tuple[Path, Path, Path]:
+    """A signing key of the lab's own: private key, certificate as DER, certificate as PEM. Made once."""
+    home = folder("keys")
+    private, der, pem = home / f"{name}.priv", home / f"{name}.der", home / f"{name}.pem"
+    if not der.exists():
+        extensions = ["basicConstraints=critical,CA:FALSE", "keyUsage=digitalSignature", "extendedKeyUsage=codeSigning"]
+        arguments = [part for line in extensions for part in ("-addext", line)]
+        command(
+            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-days", "36500",
+            "-subj", f"/CN=Lab {name} key", "-keyout", private, "-out", pem, *arguments,
+        )  # fmt: skip
+        command("openssl", "x509", "-in", pem, "-outform", "DER", "-out", der)
+    return private, der, pem
+
+
+def sign(kernel: Kernel, content: bytes, key: str, digest: str = "sha256") -> bytes:
+    """The content with a signature appended by the kernel's own sign-file."""
+    private, der, _ = key_files(key)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "x.ko")
+        path.write_bytes(content)
+        command(kernel.sign_file, digest, private, der, path)
+        return path.read_bytes()
