@@ -1,0 +1,165 @@
+"""A tree as it travels: a collector's bundle, a plain folder, a sosreport, an NVIDIA bug report.
+
+The manifest of a bundle says what was looked for: `gdr_manifest.json`, schema gdrkit.bundle/1."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.evidence_builder.tree import Tree
+
+COMMANDS = {  # file -> argv
+    "sos_commands/kernel/dmesg": ["dmesg"],
+    "sos_commands/kernel/uname_-a": ["uname", "-a"],
+    "sos_commands/nvidia/nvidia-smi_-q": ["nvidia-smi", "-q"],
+}
+DATE = 1795190400  # 2026-11-20 16:00 UTC, so that archives are the same every time
+
+
+def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a complete collection would say of itself."""
+    bundle = spec.get("bundle", {})
+    unseen = list(bundle.get("unseen", []))
+    folders: dict[str, dict[str, Any]] = {}
+    for folder, names in tree.listing().items():
+        if any(folder == path or folder.startswith(path + "/") for path in unseen):
+            continue
+        ahead = {p[len(folder) + 1 :].split("/")[0] for p in unseen if p.startswith(folder + "/")}
+        folders[folder] = {"status": "listed", "names": sorted({*names, *ahead})}
+    for folder in bundle.get("absent", []):
+        folders[folder] = {"status": "absent"}
+    files: dict[str, dict[str, Any]] = {
+        path: {"status": "found"}
+        for path in sorted((*tree.files, *tree.links))
+        if not path.startswith("sos_commands/")
+    }
+    for path, (content, size) in tree.reduced.items():
+        if path in files and bundle.get("reduced"):
+            digests = {
+                name: hashlib.new(name, content).hexdigest() for name in ("sha256", "sha384", "sha512")
+            }
+            files[path] = {"status": "reduced", "size": size, "digests": digests}
+    for path, why in tree.denied.items():
+        files[path] = {"status": "denied", "why": why}
+    commands = [
+        _command(tree, path, spec) for path in sorted(tree.files) if path.startswith("sos_commands/")
+    ]
+    for path, failure in bundle.get("failed_commands", {}).items():
+        argv = COMMANDS.get(path, failure.get("argv"))
+        row = {"argv": argv, "file": path, "exit_code": failure["exit_code"], "status": failure["status"]}
+        commands.append(row | {"stderr": failure.get("stderr", "")})
+    return {
+        "schema": "gdrkit.bundle/1",
+        "collector": "0.1.0",
+        "collected": "2026-11-20T16:00:00Z",
+        "anonymized": False,
+        "scope": bundle.get("scope", "host"),
+        "user": bundle.get("user", "root"),
+        "kernel": spec["kernel"]["release"],
+        "files": files,
+        "folders": folders,
+        "commands": commands,
+    }
+
+
+def _command(tree: Tree, path: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    argv = {**COMMANDS, **spec.get("bundle", {}).get("commands", {})}.get(path)
+    if argv is None:  # sos names files so: blanks become underscores
+        argv = path.rsplit("/", 1)[1].split("_")
+    return {"argv": argv, "file": path, "exit_code": 0, "status": "found", "stderr": ""}
+
+
+def bundle(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
+    """An unpacked bundle."""
+    at = folder / f"gdr-{spec['host']['name']}-20261120T160000Z"
+    at.mkdir()
+    tree.write(at)
+    (at / "gdr_manifest.json").write_text(json.dumps(manifest(tree, spec), indent=1) + "\n")
+    return at
+
+
+def plain(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
+    """A folder that looks like /; with `live`, one that has all of /proc, so that nothing is unseen."""
+    at = folder / str(spec["host"]["name"])
+    at.mkdir()
+    if spec.get("bundle", {}).get("live"):
+        tree.line("proc/1/comm", "systemd")
+        tree.file("proc/1/cgroup", "0::/init.scope\n")
+    tree.write(at)
+    return at
+
+
+def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
+    """A .tar.xz as sos writes it, with its own record of commands."""
+    top = f"sosreport-{spec['host']['name']}-2026-11-20-abcdefg"
+    kept = {path: content for path, content in tree.files.items() if not path.startswith("dev/")}
+    commands = [
+        {
+            "command": "_".join(argv),
+            "exec": " ".join(argv),
+            "filepath": path,
+            "return_code": 0,
+            "truncated": False,
+        }
+        for path, argv in COMMANDS.items()
+        if path in kept
+    ]
+    failed = spec.get("bundle", {}).get("failed_commands", {})
+    for path, failure in failed.items():
+        kept[path] = failure["stderr"].encode() + b"\n"  # sos keeps the complaint where the output would be
+        argv = failure["argv"]
+        row = {"command": "_".join(argv), "exec": " ".join(argv), "filepath": path, "truncated": False}
+        commands.append(row | {"return_code": failure["exit_code"]})
+    record = {"version": "4.8.2", "cmdline": "sos report --batch", "components": {"report": {"plugins": {
+        "all": {"commands": commands, "files": []}}}}}  # fmt: skip
+    kept["sos_reports/manifest.json"] = json.dumps(record, indent=1).encode()
+    kept["version.txt"] = b"sos report: 4.8.2 (/usr/bin/sos)\n"
+    at = folder / f"{top}.tar.xz"
+    with tarfile.open(at, "w:xz", preset=0) as archive:
+        for path in sorted((*kept, *tree.links)):
+            member = tarfile.TarInfo(f"{top}/{path}")
+            member.mtime = DATE
+            if path in tree.links:
+                member.type, member.linkname = tarfile.SYMTYPE, tree.links[path]
+                archive.addfile(member)
+            else:
+                member.size = len(kept[path])
+                archive.addfile(member, io.BytesIO(kept[path]))
+    return at
+
+
+def bug_report(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
+    """nvidia-bug-report.log.gz: sections between rules, files after three stars, commands by their path.
+
+    Shape: nvidia-bug-report.sh of the 5xx drivers."""
+    rule = "____________________________________________\n\n"
+    text = rule + "Start of NVIDIA bug report log file.  Please include this file, along\n"
+    text += "with a detailed description of your problem, when reporting a graphics\n"
+    text += "driver bug via the NVIDIA Linux forum (see forums.developer.nvidia.com)\n"
+    text += "or by sending email to 'linux-bugs@nvidia.com'.\n\n"
+    text += "nvidia-bug-report.sh Version: 34275561\n\nDate: Fri Nov 20 16:00:00 UTC 2026\n"
+    text += "uname: " + tree.files["sos_commands/kernel/uname_-a"].decode()
+    text += "command line flags: \n\n"
+    chosen = [
+        *("etc/os-release", "proc/cmdline", "proc/cpuinfo", "proc/version", "proc/modules"),
+        *sorted(path for path in tree.files if path.startswith("proc/driver/nvidia/")),
+    ]
+    for path in chosen:
+        shown = path.replace("proc/driver/nvidia/", "proc/driver/nvidia/./")
+        size = len(tree.files[path])
+        stamp = "2026-11-20 16:00:00.000000000 +0000"
+        text += f"{rule}*** /{shown}\n*** ls: -r--r--r-- 1 root root {size} {stamp} /{shown}\n"
+        text += tree.files[path].decode() + "\n"
+    for title, path in spec.get("bundle", {}).get("commands_shown", {}).items():
+        text += rule + f"{title}\n\n" + tree.files[path].decode() + "\n"
+    text += rule + "End of NVIDIA bug report log file.\n"
+    at = folder / "nvidia-bug-report.log.gz"
+    at.write_bytes(gzip.compress(text.encode(), mtime=DATE))
+    return at

@@ -1,0 +1,79 @@
+"""Nodes to test against: whole machines built from tests/evidence/<node>/.
+
+    path = build("zgx-3285", tmp_path)      # what a user would give to `gdr doctor`
+    expected("zgx-3285").consumers["nccl"]  # what a right doctor must say of it
+
+tests/evidence/README.md tells how a node is described and how to add one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, toml
+
+from tests.evidence_builder import node
+
+FOLDER = Path(__file__).parent / "evidence"
+
+
+class Modprobe(Struct, frozen=True, forbid_unknown_fields=True):
+    """What `modprobe <module>` would do on the node."""
+
+    module: str = "nvidia_peermem"
+    exit_code: int = 0
+    loaded: bool | None = None
+    reason: str | None = None
+    stderr: str | None = None
+    kernel_log: tuple[str, ...] = ()  # lines that must be among those predicted
+
+
+class Cell(Struct, frozen=True, forbid_unknown_fields=True):
+    """One pair's state on one path. No `gpu` or `device` stands for every one."""
+
+    path: str
+    state: str
+    gpu: str = ""
+    device: str = ""
+    consumer: str = "nccl"
+    blocked_by: tuple[str, ...] = ()  # codes that must be among the blockers
+    missing: tuple[str, ...] = ()
+
+
+class Expected(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a right doctor must say. A field that is left out is not established by the evidence."""
+
+    exit_code: int | None = None
+    first_broken_layer: str | None = None  # "none" where no layer is broken
+    best_fallback: str | None = None
+    scope: str = "host"
+    consumers: dict[str, str] = {}
+    findings: dict[str, str | tuple[str, ...]] = {}  # code -> status, one of several, or "seen"
+    subjects: dict[str, tuple[str, ...]] = {}  # code -> subjects it must name, among others
+    absent: tuple[str, ...] = ()  # codes that must not be among failed, warning or note
+    distances: dict[str, str] = {}  # "<gpu> <device>" -> PIX, PXB, PHB, NODE, SYS
+    cells: tuple[Cell, ...] = ()
+    plan_is_empty: bool | None = None
+    every_chain_ends: str | None = None  # the state at the end of each what-then chain
+    modprobe: Modprobe | None = None
+    why: str = ""
+
+
+def names() -> tuple[str, ...]:
+    """Every node there is."""
+    return tuple(sorted(folder.parent.name for folder in FOLDER.glob("*/node.toml")))
+
+
+def build(node_name: str, folder: Path) -> Path:
+    """Make a node below `folder`; the path of its tree, bundle, archive or log."""
+    return node.write(FOLDER / node_name, folder)
+
+
+def description(node_name: str) -> dict[str, Any]:
+    """The node's own description, presets included."""
+    return node.load(FOLDER / node_name)
+
+
+def expected(node_name: str) -> Expected:
+    """What a right doctor must say of the node."""
+    return toml.decode((FOLDER / node_name / "expected.toml").read_bytes(), type=Expected)
