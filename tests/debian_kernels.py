@@ -4,8 +4,8 @@
     tool = unpacked("efitools", "1.9", "amd64") / "usr/bin/cert-to-efi-sig-list"
 
 apt runs with package lists, status and cache of its own, so the system is not changed and no rights are
-needed. What was unpacked stays: later runs need no network. Where apt or the mirror cannot be had the test is
-skipped with the command that helps; under CI=true it fails instead.
+needed. What was unpacked stays: later runs need no network. Where apt or the mirror cannot be had the test
+is skipped with the command that helps; under CI=true it fails instead.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def module(version: str, architecture: str, name: str) -> Path:
 
 @functools.cache
 def unpacked(package: str, version: str, architecture: str) -> Path:
-    """The files of Debian's newest package whose version begins so; of a metapackage, of what it depends on."""
+    """The files of Debian's newest package of that version; of a kernel's metapackage, of the kernel."""
     directory = _CACHE / f"{package}-{version}-{architecture}"
     if not directory.exists() and _failures:
         _give_up(_failures[0])  # a mirror that cannot be reached is tried once, not once for each test
@@ -101,6 +101,7 @@ def _configuration() -> list[str]:
         "Dir::Cache": home,
         "APT::Sandbox::User": "root",  # there is no need to give directories to _apt
         "Acquire::http::Timeout": "30",
+        "APT::Update::Error-Mode": "any",  # else a mirror that cannot be reached is a mere warning
     }
     given = [f"{name}={value}" for name, value in options.items()]
     given += [f"APT::Architectures::={architecture}" for architecture in ARCHITECTURES]

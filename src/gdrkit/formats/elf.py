@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -38,7 +39,6 @@ __all__ = [
 
 EM_X86_64, EM_AARCH64 = 62, 183
 
-_PLACE = struct.Struct("<4xBxH16x")
 _U32 = struct.Struct("<I")
 _VERSION = struct.Struct("<Q56s")  # struct modversion_info, Linux include/linux/module.h
 _THIS_MODULE_NAME = slice(24, 80)  # struct module.name on 64-bit machines, after state and list; same file
@@ -89,12 +89,11 @@ class Elf(Layout):
         """
         table, strings = self.symbols(SHT_SYMTAB, "symbol table")
         found = []
-        for index, (info, place) in enumerate(_PLACE.iter_unpack(table)):
-            if place == SHN_UNDEF:
-                name = _U32.unpack_from(table, index * SYMBOL.size)[0]
-                if name:  # the first symbol has none
-                    found.append(Undefined(strings.at(name), info >> 4 == STB_WEAK))
-                    _bound(len(found), "undefined symbols")
+        for index in _undefined(table):
+            name, info, *_ = SYMBOL.unpack_from(table, index * SYMBOL.size)
+            if name:  # the first symbol has none
+                found.append(Undefined(strings.at(name), info >> 4 == STB_WEAK))
+                _bound(len(found), "undefined symbols")
         return tuple(found)
 
     def exports(self) -> dict[str, Export]:
@@ -175,6 +174,16 @@ class Elf(Layout):
         if (name_size, kind) != (4, 3) or bytes(content[12:16]) != b"GNU\0" or size > len(content) - 16:
             raise FormatError("the build id is no build id note")
         return bytes(content[16 : 16 + size]).hex()
+
+
+def _undefined(table: memoryview) -> Iterator[int]:
+    """Numbers of the symbols in section 0: a search in the two bytes of st_shndx, as most are in others."""
+    low, high = bytes(table[6 :: SYMBOL.size]), bytes(table[7 :: SYMBOL.size])
+    index = low.find(0)
+    while index >= 0:
+        if high[index] == SHN_UNDEF:
+            yield index
+        index = low.find(0, index + 1)
 
 
 def _extended_versions(crcs: memoryview, names: memoryview) -> dict[str, int]:
