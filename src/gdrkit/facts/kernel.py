@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
-from gdrkit.facts.commands import LSCPU, UNAME
+from gdrkit.facts.commands import UNAME
+from gdrkit.facts.machine import Cpu, Distribution, Product, cpu, distribution, one_line, product
 from gdrkit.node import Node, fact, first
-from gdrkit.node import otherwise as unless_absent
+
+__all__ = [
+    "Cpu", "Distribution", "Product", "architecture", "boot_parameter", "command_line", "config_option",
+    "cpu", "distribution", "hostname", "lockdown", "modules_disabled", "product", "release",
+    "split_command_line", "tainted", "version",
+]  # fmt: skip
 
 _CONFIG_LIMIT_BYTES = 8 << 20  # a kernel configuration has about 0.3 MB; room for much more
-
-
-class Distribution(Struct, frozen=True):
-    """A Linux distribution, in the words of os-release(5)."""
-
-    id: str  # debian, ubuntu, rhel, rocky, sles, talos, ...
-    version: str  # VERSION_ID; empty for rolling releases
-    like: tuple[str, ...]  # ID_LIKE
-    name: str  # PRETTY_NAME
-
-    @property
-    def family(self) -> frozenset[str]:
-        """Its own id and those of the distributions that it resembles."""
-        return frozenset((self.id, *self.like))
-
-
-class Product(Struct, frozen=True):
-    """The machine, as its firmware names it. Empty where the firmware has no name."""
-
-    vendor: str
-    name: str
-    board: str
-
-
-class Cpu(Struct, frozen=True):
-    """The first processor, as /proc/cpuinfo names it."""
-
-    vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not said
-    model: str  # model name; empty on most Arm machines
-    implementer: str  # Arm main id register, "0x41"; empty on x86
-    part: str  # the same, "0xd4f"; empty on x86
 
 
 # -- release and machine -------------------------------------------------------------------------------
@@ -51,7 +24,7 @@ def release(node: Node) -> str:
     """The running kernel's release, as `uname -r` prints it."""
 
     def the_running_kernel() -> str:
-        return _one_line(node.text("proc/sys/kernel/osrelease"))
+        return one_line(node.text("proc/sys/kernel/osrelease"))
 
     def the_kernel_banner() -> str:
         words = node.text("proc/version").split()
@@ -99,7 +72,7 @@ def architecture(node: Node) -> str:
     """The machine's architecture as `uname -m` prints it: x86_64, aarch64, ..."""
 
     def the_kernel() -> str:  # since Linux 6.1, kernel/utsname_sysctl.c
-        return _one_line(node.text("proc/sys/kernel/arch"))
+        return one_line(node.text("proc/sys/kernel/arch"))
 
     def uname() -> str:
         machines = [word for word in _uname(node)[3:] if word in _MACHINES]
@@ -150,10 +123,10 @@ def hostname(node: Node) -> str:
     """The node's name."""
 
     def the_kernel() -> str:
-        return _one_line(node.text("proc/sys/kernel/hostname"))
+        return one_line(node.text("proc/sys/kernel/hostname"))
 
     def the_file() -> str:
-        return _one_line(node.text("etc/hostname"))
+        return one_line(node.text("etc/hostname"))
 
     def uname() -> str:
         return _uname(node)[1]
@@ -161,81 +134,6 @@ def hostname(node: Node) -> str:
     return first(
         node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, the_file), (Confidence.CERTAIN, uname)
     )
-
-
-@fact
-def distribution(node: Node) -> Distribution:
-    """The Linux distribution. Source: os-release(5), whose second path counts if the first is missing."""
-    try:
-        text = node.text("etc/os-release")
-    except Absent:
-        text = node.text("usr/lib/os-release")
-    values: dict[str, str] = {}
-    for line in text.splitlines():
-        key, equals, value = line.strip().partition("=")
-        if equals and not key.startswith("#"):
-            values[key] = value.strip().strip("\"'")
-    if not values:
-        raise FormatError("os-release assigns nothing")
-    identity = values.get("ID", "linux")
-    return Distribution(
-        identity,
-        values.get("VERSION_ID", ""),
-        tuple(values.get("ID_LIKE", "").split()),
-        values.get("PRETTY_NAME", identity),
-    )
-
-
-@fact
-def product(node: Node) -> Product:
-    """Vendor, product and board by DMI; on machines without DMI, the device tree's model.
-
-    Source: Linux drivers/firmware/dmi-id.c; Devicetree specification, section 2.3.2 (model).
-    """
-    folder = "sys/class/dmi/id/"
-    try:
-        name = _one_line(node.text(folder + "product_name"))
-    except Absent:
-        model = node.text("proc/device-tree/model").rstrip("\0").strip()
-        vendor, _, rest = model.partition(" ")
-        return Product(vendor, rest or model, "")
-    return Product(
-        unless_absent(lambda: node.text(folder + "sys_vendor").strip(), ""),
-        name,
-        unless_absent(lambda: node.text(folder + "board_name").strip(), ""),
-    )
-
-
-@fact
-def cpu(node: Node) -> Cpu:
-    """The first processor. From /proc/cpuinfo, else from lscpu."""
-
-    def the_kernel() -> Cpu:
-        values = _colon_pairs(node.text("proc/cpuinfo"))
-        return Cpu(
-            values.get("vendor_id", ""),
-            values.get("model name", ""),
-            values.get("CPU implementer", ""),
-            values.get("CPU part", ""),
-        )
-
-    def lscpu() -> Cpu:
-        values = _colon_pairs(node.run(LSCPU))
-        return Cpu(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
-
-    return first(node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, lscpu))
-
-
-def _colon_pairs(text: str) -> dict[str, str]:
-    """The first value of each name; raises FormatError if no line has the form `name : value`."""
-    values: dict[str, str] = {}
-    for line in text.splitlines():
-        name, colon, value = line.partition(":")
-        if colon:
-            values.setdefault(name.strip(), value.strip())
-    if not values:
-        raise FormatError("no line of the form `name : value`")
-    return values
 
 
 # -- command line and configuration --------------------------------------------------------------------
@@ -374,7 +272,7 @@ def modules_disabled(node: Node) -> bool:
 
     Source: Linux Documentation/admin-guide/sysctl/kernel.rst, modules_disabled.
     """
-    text = _one_line(node.text("proc/sys/kernel/modules_disabled"))
+    text = one_line(node.text("proc/sys/kernel/modules_disabled"))
     if text not in ("0", "1"):
         raise FormatError("modules_disabled is neither 0 nor 1")
     return text == "1"
@@ -383,14 +281,7 @@ def modules_disabled(node: Node) -> bool:
 @fact
 def tainted(node: Node) -> int:
     """The kernel's taint as a bit mask. Source: Linux Documentation/admin-guide/tainted-kernels.rst."""
-    text = _one_line(node.text("proc/sys/kernel/tainted"))
+    text = one_line(node.text("proc/sys/kernel/tainted"))
     if not text.isdigit() or len(text) > 20:
         raise FormatError("the taint is no number")
     return int(text)
-
-
-def _one_line(text: str) -> str:
-    line = text.strip("\0\n\t ")
-    if not line or "\n" in line:
-        raise FormatError(f"one line was expected, not {len(line.splitlines())}")
-    return line

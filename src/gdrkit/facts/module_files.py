@@ -12,8 +12,7 @@ from gdrkit.node import Node, fact
 if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer, Elf, Export
 
-# Room above the largest module in the field: nvidia.ko of the 595 series, about 110 MB with debugging symbols.
-# Anything far above is a bomb.
+# A bound against bombs, far above the largest module in the field (nvidia.ko: tens of MB).
 _LIMIT_BYTES = 512 << 20
 
 
@@ -80,9 +79,17 @@ def information(node: Node, path: str) -> ModInfo:
 
 
 @fact
+def versions(node: Node, path: str) -> Mapping[str, int] | None:
+    """The CRC that the module wants of each symbol it uses; None if it was built without versions."""
+    wanted = image(node, path).versions()
+    node.cite(path, "__versions", "" if wanted is not None else "no such section")
+    return wanted
+
+
+@fact
 def imports(node: Node, path: str) -> Mapping[str, int | None]:
     """Symbols that the module needs, in the file's order, with the CRC it wants; None if it names none."""
-    wanted = image(node, path).versions() or {}
+    wanted = versions(node, path) or {}
     symbols = image(node, path).undefined()
     node.cite(path, ".symtab")
     return {symbol.name: wanted.get(symbol.name) for symbol in symbols if not symbol.weak}
@@ -91,7 +98,7 @@ def imports(node: Node, path: str) -> Mapping[str, int | None]:
 @fact
 def weak_imports(node: Node, path: str) -> Mapping[str, int | None]:
     """Symbols that the module uses if somebody offers them."""
-    wanted = image(node, path).versions() or {}
+    wanted = versions(node, path) or {}
     symbols = image(node, path).undefined()
     return {symbol.name: wanted.get(symbol.name) for symbol in symbols if symbol.weak}
 

@@ -1,0 +1,153 @@
+"""What the running kernel takes for a module built for it.
+
+Nobody can read that out of a running kernel; it is told by the modules that it has accepted, and by those
+that were built together with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.facts.kernel import release
+from gdrkit.facts.loaded_modules import is_loaded, loaded, running
+from gdrkit.facts.module_files import image, information
+from gdrkit.facts.module_index import all_paths, module_path
+from gdrkit.node import Node, fact
+
+T = TypeVar("T")
+
+_REFERENCES = 12  # modules asked for what the kernel accepts; any one of them answers most questions
+# Good references first: small, common, and users of the symbols that RDMA and NVIDIA modules use.
+_PREFERRED = (
+    *("ib_uverbs", "ib_core", "mlx5_ib", "rdma_cm", "rdma_ucm", "ib_cm", "iw_cm", "mlx5_core"),
+    *(
+        "rdma_rxe",
+        "irdma",
+        "bnxt_re",
+        "virtio_net",
+        "nvme",
+        "nvme_core",
+        "ext4",
+        "xfs",
+        "virtio_pci",
+        "e1000e",
+    ),
+)
+
+
+# -- the file of a loaded module -----------------------------------------------------------------------
+
+
+@fact
+def loaded_path(node: Node, name: str) -> str:
+    """The file that a loaded module came from; of one that is not loaded, the file that modprobe would load.
+
+    Told by srcversion, a hash of its sources: Linux scripts/mod/sumversion.c. Raises Lacks if no file on
+    disk has the loaded module's.
+    """
+    path = module_path(node, name)
+    if not is_loaded(node, name):
+        return path
+    try:
+        now = running(node, name)
+        wanted, taint = now.srcversion, now.taint
+    except Lacks:
+        wanted, taint = "", loaded(node)[name].taint
+    module = information(node, path)
+    if not wanted or not module.srcversion:
+        if not module.intree or "O" in taint:  # else both are the kernel's own
+            node.cite(f"sys/module/{name}/srcversion", text="not known", confidence=Confidence.LIKELY)
+        return path
+    if module.srcversion == wanted:
+        return path
+    for other in all_paths(node, name):
+        if information(node, other).srcversion == wanted:
+            return other
+    raise Lacks(Missing(f"the file of the loaded {name}", Why.UNDECIDED, f"modinfo {name}"))
+
+
+# -- references ----------------------------------------------------------------------------------------
+
+
+@fact
+def _reference_names(node: Node) -> tuple[str, ...]:
+    """Modules whose files may tell what this kernel accepts, best first."""
+    try:
+        there = loaded(node)
+    except Lacks:
+        return _PREFERRED
+    accepted = [module for module in there.values() if "F" not in module.taint]
+    by_size = sorted(accepted, key=lambda module: module.size_bytes)
+    names = [name for name in _PREFERRED if name in there]
+    names += [module.name for module in by_size if module.name not in _PREFERRED]
+    return (*names, *(name for name in _PREFERRED if name not in there))
+
+
+@fact
+def _reference(node: Node, name: str) -> str:
+    """The file of a module that this kernel has accepted, or that was built with it. Raises Lacks."""
+    path = loaded_path(node, name)
+    if not is_loaded_for_sure(node, name):
+        if not information(node, path).intree:
+            raise Lacks(Missing(path, Why.UNDECIDED, f"modprobe {name}"))
+        node.cite(path, ".modinfo", "built with the kernel", Confidence.LIKELY)
+    return path
+
+
+@fact
+def is_loaded_for_sure(node: Node, name: str) -> bool:
+    """Whether the module is seen to be loaded; False also where nobody can tell."""
+    try:
+        return is_loaded(node, name)
+    except Lacks:
+        return False
+
+
+def _references(node: Node) -> Iterator[str]:
+    """Files of reference modules that can be read, opened one by one."""
+    count = 0
+    for name in _reference_names(node):
+        try:
+            path = _reference(node, name)
+            information(node, path)
+        except Lacks:
+            continue
+        yield path
+        count += 1
+        if count == _REFERENCES:
+            return
+
+
+def from_a_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
+    """The first answer that a reference module gives. Raises Lacks if none has one."""
+    for path in _references(node):
+        try:
+            answer = ask(path)
+        except Lacks:
+            continue
+        if answer is not None:
+            return answer
+    folder = f"lib/modules/{release(node)}"
+    raise Lacks(
+        Missing(f"{what} of a module in {folder}/kernel", Why.NOT_COLLECTED, f"ls -R /{folder}/kernel")
+    )
+
+
+@fact
+def vermagic(node: Node) -> str:
+    """The version string that the kernel compares with a module's. Linux include/linux/vermagic.h."""
+
+    def flags(path: str) -> str | None:
+        return information(node, path).vermagic.partition(" ")[2] or None
+
+    return f"{release(node)} {from_a_reference(node, flags, 'vermagic')}"
+
+
+@fact
+def struct_module_bytes(node: Node) -> int:
+    """The size of the kernel's struct module, from the module structure in a module's file."""
+    return from_a_reference(
+        node, lambda path: image(node, path).size_of(".gnu.linkonce.this_module"), "the module structure"
+    )

@@ -1,0 +1,229 @@
+"""Who exports a symbol to modules: the kernel's own image, or a module; with its CRC and conditions.
+
+What the image exports is told by what was made together with it: the Module.symvers of its headers, the
+modules that it has accepted or that came with it, and the list of its symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.facts.kernel import release
+from gdrkit.facts.kernel_reference import from_a_reference, loaded_path
+from gdrkit.facts.loaded_modules import loaded
+from gdrkit.facts.module_files import exports, versions
+from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
+from gdrkit.node import Node, fact
+
+VMLINUX = "vmlinux"
+_SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
+# Symbols that only these modules export, so that no image has them without having the module built in.
+_EXPORTED_BY = (("nvidia_p2p_", "nvidia"), ("ib_", "ib_core"))
+
+
+class KernelSymbol(Struct, frozen=True):
+    """A symbol that the kernel's image exports. None where that could not be seen."""
+
+    crc: int | None
+    has_crc: bool | None  # False: a kernel without symbol versions
+    gpl_only: bool | None
+    namespace: str | None
+
+
+class Provider(Struct, frozen=True):
+    """Who exports a symbol, and how."""
+
+    owner: str  # a module, or vmlinux
+    symbol: KernelSymbol
+
+
+@fact
+def module_layout_crc(node: Node) -> int | None:
+    """The CRC of the kernel's module structures; None if the kernel has no symbol versions."""
+    try:
+        return _symvers_export(symvers(node), "module_layout").crc
+    except Lacks:
+        pass
+
+    def crc(path: str) -> tuple[int | None] | None:
+        wanted = versions(node, path)
+        if wanted is None:
+            return (None,)
+        return (wanted["module_layout"],) if "module_layout" in wanted else None
+
+    return from_a_reference(node, crc, "the CRC of module_layout")[0]
+
+
+# -- symbols -------------------------------------------------------------------------------------------
+
+
+@fact
+def symvers(node: Node) -> bytes:
+    """The Module.symvers of the kernel's build: CRC, symbol, module, kind of export, namespace, by tabs.
+
+    Source: Linux Documentation/kbuild/modules.rst. It lies with the headers; Red Hat puts a packed copy
+    beside the kernel.
+    """
+    kernel, folder = release(node), modules_dir(node)
+    reason: Lacks | None = None
+    for path in (
+        f"{folder}/build/Module.symvers",
+        f"usr/src/linux-headers-{kernel}/Module.symvers",
+        f"usr/src/kernels/{kernel}/Module.symvers",
+        f"{folder}/symvers.gz",
+        f"{folder}/symvers.xz",
+        f"boot/symvers-{kernel}.gz",
+        f"boot/symvers-{kernel}.xz",
+    ):
+        try:
+            content = node.map(path)
+        except Lacks as lacks:
+            reason = _rather(reason, lacks)
+            continue
+        from gdrkit.formats.compressed import decompress
+
+        text = bytes(decompress(content, _SYMVERS_LIMIT_BYTES))
+        if b"\tmodule_layout\tvmlinux\t" in text:  # others are of modules that were built on their own
+            return b"\n" + text
+    raise reason or Absent(Missing("Module.symvers", Why.ABSENT, f"ls /{folder}/build/Module.symvers"))
+
+
+def _rather(reason: Lacks | None, lacks: Lacks) -> Lacks:
+    """Of two reasons the one that says that nobody looked, so that Absent means that all were looked for."""
+    return lacks if reason is None or isinstance(reason, Absent) else reason
+
+
+def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
+    """The line of a symbol that the kernel's image exports. Raises Absent."""
+    at = text.find(f"\t{symbol}\t{VMLINUX}\t".encode())
+    if at < 0:
+        raise Absent(Missing(f"Module.symvers ({symbol})", Why.ABSENT, f"grep {symbol} Module.symvers"))
+    start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
+    words = text[start : end if end >= 0 else len(text)].decode("ascii", "replace").split("\t")
+    try:
+        crc = int(words[0], 16)
+    except ValueError:
+        raise FormatError(f"the line of {symbol} in Module.symvers has no CRC") from None
+    # A kernel without symbol versions writes zero for all: Documentation/kbuild/modules.rst.
+    return KernelSymbol(
+        crc or None, crc != 0, words[3].startswith("EXPORT_SYMBOL_GPL"), words[4] if len(words) > 4 else ""
+    )
+
+
+@fact
+def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
+    """How the kernel's image exports a symbol. Raises Absent if it does not, Lacks if nobody can tell."""
+    for prefix, module in _EXPORTED_BY:
+        if symbol.startswith(prefix) and _is_a_module(node, module):
+            raise Absent(Missing(f"{VMLINUX} ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+    try:
+        text = symvers(node)
+    except Lacks:
+        pass
+    else:
+        return _symvers_export(text, symbol)
+    try:
+        crc = from_a_reference(node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}")
+    except Lacks:
+        _in_kallsyms(node, symbol)
+        return KernelSymbol(None, None, None, None)
+    return KernelSymbol(crc, True, None, None)
+
+
+def _wanted(node: Node, path: str, symbol: str) -> int | None:
+    return None if symbol_owner(node, symbol) else (versions(node, path) or {}).get(symbol)
+
+
+def _is_a_module(node: Node, name: str) -> bool:
+    """Whether this lies in a file of its own. False also where nobody can tell."""
+    try:
+        return bool(module_path(node, name)) and not builtin(node, name)
+    except Lacks:
+        return False
+
+
+def _in_kallsyms(node: Node, symbol: str) -> None:
+    """Raises Absent if the kernel's image exports no such symbol: its export table is among its symbols."""
+    text = node.read("proc/kallsyms")
+    if b" __ksymtab_" not in text:
+        raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, "modprobe --dump-modversions"))
+    if f" __ksymtab_{symbol}\n".encode() not in text:
+        raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+
+
+@fact
+def provider(node: Node, symbol: str, importer: str) -> Provider:
+    """Who exports a symbol when modprobe loads `importer`: its dependencies, what is loaded, or the image.
+
+    Raises Absent if nobody does.
+    """
+    owner = _owner(node, symbol, importer)
+    if not owner:
+        return Provider(VMLINUX, kernel_symbol(node, symbol))
+    if owner in usable_by(node, importer):
+        offered = exports(node, loaded_path(node, owner)).get(symbol)
+        if offered is not None:
+            crc = offered.crc
+            return Provider(owner, KernelSymbol(crc, crc is not None, offered.gpl_only, offered.namespace))
+    raise Absent(Missing(f"{owner} ({symbol})", Why.ABSENT, f"modprobe {owner}"))
+
+
+def _owner(node: Node, symbol: str, importer: str) -> str:
+    """The module that exports a symbol, by depmod's list or else by the dependencies' files; "" if none."""
+    try:
+        return symbol_owner(node, symbol)
+    except Lacks:
+        needed = dependencies(node, importer)
+    return next((name for name in needed if symbol in exports(node, loaded_path(node, name))), "")
+
+
+@fact
+def usable_by(node: Node, name: str) -> frozenset[str]:
+    """The modules whose exports a module finds when modprobe loads it: its dependencies, and all loaded."""
+    try:
+        there = frozenset(loaded(node))
+    except Lacks:
+        there = frozenset()
+    return there | frozenset(dependencies(node, name))
+
+
+@fact
+def exporter(node: Node, symbol: str) -> str:
+    """The module that exports a symbol by depmod's list, or "vmlinux". Raises Absent if nothing does."""
+    owner = symbol_owner(node, symbol)
+    if not owner:
+        kernel_symbol(node, symbol)
+    return owner or VMLINUX
+
+
+class _KernelExports(Mapping[str, "KernelSymbol"]):
+    """The kernel's exports by name, looked up one by one."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __getitem__(self, symbol: str) -> KernelSymbol:
+        try:
+            return kernel_symbol(self.node, symbol)
+        except Absent:
+            raise KeyError(symbol) from None
+
+    def __iter__(self) -> Iterator[str]:
+        for line in symvers(self.node).splitlines():
+            words = line.split(b"\t")
+            if words[2:3] == [VMLINUX.encode()]:
+                yield words[1].decode()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def kernel_exports(node: Node) -> Mapping[str, KernelSymbol]:
+    """What the kernel's image exports.
+
+    Asking raises KeyError for what it does not, Lacks where nobody can tell.
+    """
+    return _KernelExports(node)

@@ -1,0 +1,227 @@
+"""What the kernel's linker will make of a module: each symbol that it will not give, and why.
+
+Source: Linux kernel/module/main.c, simplify_symbols() and resolve_symbol(), which this follows step by step;
+kernel/module/version.c, check_version(); include/linux/license.h, license_is_gpl_compatible().
+"""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.facts.kernel import architecture
+from gdrkit.facts.kernel_reference import loaded_path
+from gdrkit.facts.kernel_symbols import VMLINUX, Provider, kernel_symbol, provider, usable_by
+from gdrkit.facts.loaded_modules import loaded
+from gdrkit.facts.module_files import exports, image, information, versions
+from gdrkit.facts.module_index import module_path, symbol_owner
+from gdrkit.node import Node, fact
+
+_GPL_COMPATIBLE = (
+    "GPL",
+    "GPL v2",
+    "GPL and additional rights",
+    "Dual BSD/GPL",
+    "Dual MIT/GPL",
+    "Dual MPL/GPL",
+)
+
+
+class Fault(enum.StrEnum):
+    """Why the kernel will not give a symbol."""
+
+    MISSING = "missing"  # nobody exports it
+    GPL_ONLY = "gpl-only"  # exported to GPL-compatible modules alone
+    PROPRIETARY = "proprietary"  # a user of GPL-only symbols may not use a proprietary module's
+    VERSION = "version"  # exported with another CRC
+    NAMESPACE = "namespace"  # exported in a namespace that the module does not import
+
+    @property
+    def errno(self) -> int:
+        """What resolve_symbol() returns: EINVAL, or ENOENT."""
+        return 22 if self in (Fault.VERSION, Fault.NAMESPACE) else 2
+
+
+class Problem(Struct, frozen=True):
+    """One symbol that the module will not get."""
+
+    symbol: str
+    fault: Fault
+    owner: str = ""  # who exports it
+    namespace: str = ""
+
+
+class Inherited(Struct, frozen=True):
+    """A symbol of a proprietary module: using it makes its user proprietary, too. Not an error."""
+
+    symbol: str
+    owner: str
+
+
+class Links(Struct, frozen=True):
+    """All of a module's imports, in the order in which the kernel resolves them."""
+
+    problems: tuple[Problem, ...] = ()
+    inherited: tuple[Inherited, ...] = ()
+    unversioned: tuple[str, ...] = ()  # found, but the module names no CRC for them; warned of once per boot
+    unseen: tuple[Missing, ...] = ()  # what could not be seen; any of them may be a problem, too
+
+    def having(self, *faults: Fault) -> tuple[Problem, ...]:
+        """The problems of these kinds."""
+        return tuple(problem for problem in self.problems if problem.fault in faults)
+
+
+def gpl_compatible(license: str) -> bool:
+    """Whether the kernel takes a licence for compatible with the GPL."""
+    return license in _GPL_COMPATIBLE
+
+
+@fact
+def links(node: Node, name: str) -> Links:
+    """What each import of a module will find if modprobe loads it now, with its dependencies first."""
+    linker = _Linker(node, name)
+    weak_is_fine = "_GLOBAL_OFFSET_TABLE_" if architecture(node) == "x86_64" else ""
+    for symbol in image(node, module_path(node, name)).undefined():
+        linker.resolve(symbol.name, optional=symbol.weak or symbol.name == weak_is_fine)
+    return linker.links()
+
+
+class _Linker:
+    """The state that the kernel carries from one symbol to the next."""
+
+    def __init__(self, node: Node, name: str) -> None:
+        self.node, self.name = node, name
+        path = module_path(node, name)
+        self.info = information(node, path)
+        self.versions = versions(node, path)
+        self.proprietary = not gpl_compatible(self.info.license)
+        self.uses_gpl_only = False
+        self.problems: list[Problem] = []
+        self.inherited: list[Inherited] = []
+        self.unversioned: list[str] = []
+        self.unseen: list[Missing] = []
+
+    def links(self) -> Links:
+        return Links(
+            tuple(self.problems), tuple(self.inherited), tuple(self.unversioned), tuple(self.unseen)
+        )
+
+    def resolve(self, symbol: str, optional: bool) -> None:
+        try:
+            problem = self._problem(symbol)
+        except Lacks as lacks:
+            self.unseen.append(lacks.missing)
+            return
+        if problem is not None and not (optional and problem.fault.errno == 2):
+            self.problems.append(problem)
+
+    def _problem(self, symbol: str) -> Problem | None:
+        try:
+            found = provider(self.node, symbol, self.name)
+        except Absent:
+            self.node.cite("exported symbols", symbol, "nobody exports it")
+            return Problem(symbol, Fault.MISSING)
+        if self.proprietary and self._only_for_gpl(found, symbol):
+            return Problem(symbol, Fault.GPL_ONLY, found.owner)
+        self.uses_gpl_only |= found.symbol.gpl_only is True
+        if not self._inherits(found, symbol):
+            return Problem(symbol, Fault.PROPRIETARY, found.owner)
+        if not self._same_version(found, symbol):
+            return Problem(symbol, Fault.VERSION, found.owner)
+        if found.symbol.namespace and found.symbol.namespace not in self.info.import_ns:
+            return Problem(symbol, Fault.NAMESPACE, found.owner, found.symbol.namespace)
+        return None
+
+    def _only_for_gpl(self, found: Provider, symbol: str) -> bool:
+        if found.symbol.gpl_only is None:
+            raise Lacks(
+                Missing(f"Module.symvers ({symbol})", Why.UNDECIDED, f"grep {symbol} Module.symvers")
+            )
+        return found.symbol.gpl_only
+
+    def _inherits(self, found: Provider, symbol: str) -> bool:
+        """inherit_taint(): false if the symbol is refused."""
+        if found.owner == VMLINUX or not proprietary(self.node, found.owner):
+            return True
+        if self.uses_gpl_only:
+            return False
+        if not self.proprietary:
+            self.inherited.append(Inherited(symbol, found.owner))
+            self.proprietary = True
+        return True
+
+    def _same_version(self, found: Provider, symbol: str) -> bool:
+        """check_version(); a module without any versions is let through, or refused as a whole before."""
+        if self.versions is None or found.symbol.has_crc is False:
+            return True
+        wanted = self.versions.get(symbol)
+        if wanted is None:
+            self.unversioned.append(symbol)
+            return True
+        if found.symbol.crc is None:
+            self.node.cite(f"CRC of {symbol}", text="not seen, taken as equal", confidence=Confidence.LIKELY)
+            return True
+        return wanted == found.symbol.crc
+
+
+@fact
+def proprietary(node: Node, name: str) -> bool:
+    """Whether a module carries the taint of a proprietary licence, its own or one that it inherited."""
+    try:
+        there = loaded(node).get(name)
+    except Lacks:
+        there = None
+    if there is not None:
+        return "P" in there.taint
+    return not gpl_compatible(information(node, module_path(node, name)).license)
+
+
+class Duplicate(Struct, frozen=True):
+    """A symbol that the module would export and somebody exports already."""
+
+    symbol: str
+    owner: str  # as the kernel prints it: a module, or "kernel"
+
+
+@fact
+def duplicate_export(node: Node, name: str) -> Duplicate | None:
+    """The first export that somebody else has taken; None if all are free.
+
+    Source: kernel/module/main.c, verify_exported_symbols(): in the order of the export tables, which are
+    sorted by name, the GPL-only one last.
+    """
+    path = module_path(node, name)
+    offered = exports(node, path)
+    if not offered or information(node, path).intree:  # the kernel's own build sees to it
+        return None
+    others = usable_by(node, name) - {name}
+    foreign = [other for other in sorted(others) if _may_export_anything(node, other)]
+    for symbol in sorted(offered, key=lambda symbol: (offered[symbol].gpl_only, symbol)):
+        owner = symbol_owner(node, symbol)
+        for other in dict.fromkeys((owner, *foreign)):
+            if other in others and symbol in exports(node, loaded_path(node, other)):
+                return Duplicate(symbol, other)
+        if _in_the_image(node, symbol):
+            return Duplicate(symbol, "kernel")
+    return None
+
+
+def _may_export_anything(node: Node, name: str) -> bool:
+    """Whether a loaded module is not the kernel's own: those never export the same symbol twice."""
+    try:
+        there = loaded(node).get(name)
+    except Lacks:
+        return False
+    return there is not None and "O" in there.taint
+
+
+def _in_the_image(node: Node, symbol: str) -> bool:
+    if symbol_owner(node, symbol):
+        return False
+    try:
+        kernel_symbol(node, symbol)
+    except Absent:
+        return False
+    return True

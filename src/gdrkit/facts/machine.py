@@ -1,0 +1,123 @@
+"""The machine under the kernel, and the distribution above it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError
+from gdrkit.facts.commands import LSCPU
+from gdrkit.node import Node, fact, first, otherwise
+
+
+class Distribution(Struct, frozen=True):
+    """A Linux distribution, in the words of os-release(5)."""
+
+    id: str  # debian, ubuntu, rhel, rocky, sles, talos, ...
+    version: str  # VERSION_ID; empty for rolling releases
+    like: tuple[str, ...]  # ID_LIKE
+    name: str  # PRETTY_NAME
+
+    @property
+    def family(self) -> frozenset[str]:
+        """Its own id and those of the distributions that it resembles."""
+        return frozenset((self.id, *self.like))
+
+
+class Product(Struct, frozen=True):
+    """The machine, as its firmware names it. Empty where the firmware has no name."""
+
+    vendor: str
+    name: str
+    board: str
+
+
+class Cpu(Struct, frozen=True):
+    """The first processor, as /proc/cpuinfo names it."""
+
+    vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not said
+    model: str  # model name; empty on most Arm machines
+    implementer: str  # Arm main id register, "0x41"; empty on x86
+    part: str  # the same, "0xd4f"; empty on x86
+
+
+@fact
+def distribution(node: Node) -> Distribution:
+    """The Linux distribution. Source: os-release(5), whose second path counts if the first is missing."""
+    try:
+        text = node.text("etc/os-release")
+    except Absent:
+        text = node.text("usr/lib/os-release")
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        key, equals, value = line.strip().partition("=")
+        if equals and not key.startswith("#"):
+            values[key] = value.strip().strip("\"'")
+    if not values:
+        raise FormatError("os-release assigns nothing")
+    identity = values.get("ID", "linux")
+    return Distribution(
+        identity,
+        values.get("VERSION_ID", ""),
+        tuple(values.get("ID_LIKE", "").split()),
+        values.get("PRETTY_NAME", identity),
+    )
+
+
+@fact
+def product(node: Node) -> Product:
+    """Vendor, product and board by DMI; on machines without DMI, the device tree's model.
+
+    Source: Linux drivers/firmware/dmi-id.c; Devicetree specification, section 2.3.2 (model).
+    """
+    folder = "sys/class/dmi/id/"
+    try:
+        name = one_line(node.text(folder + "product_name"))
+    except Absent:
+        model = node.text("proc/device-tree/model").rstrip("\0").strip()
+        vendor, _, rest = model.partition(" ")
+        return Product(vendor, rest or model, "")
+    return Product(
+        otherwise(lambda: node.text(folder + "sys_vendor").strip(), ""),
+        name,
+        otherwise(lambda: node.text(folder + "board_name").strip(), ""),
+    )
+
+
+@fact
+def cpu(node: Node) -> Cpu:
+    """The first processor. From /proc/cpuinfo, else from lscpu."""
+
+    def the_kernel() -> Cpu:
+        values = _colon_pairs(node.text("proc/cpuinfo"))
+        return Cpu(
+            values.get("vendor_id", ""),
+            values.get("model name", ""),
+            values.get("CPU implementer", ""),
+            values.get("CPU part", ""),
+        )
+
+    def lscpu() -> Cpu:
+        values = _colon_pairs(node.run(LSCPU))
+        return Cpu(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
+
+    return first(node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, lscpu))
+
+
+def _colon_pairs(text: str) -> dict[str, str]:
+    """The first value of each name; raises FormatError if no line has the form `name : value`."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            values.setdefault(name.strip(), value.strip())
+    if not values:
+        raise FormatError("no line of the form `name : value`")
+    return values
+
+
+def one_line(text: str) -> str:
+    """The one line in a file, without its end. Raises FormatError for none or several."""
+    line = text.strip("\0\n\t ")
+    if not line or "\n" in line:
+        raise FormatError(f"one line was expected, not {len(line.splitlines())}")
+    return line

@@ -1,0 +1,53 @@
+"""Kernel modules: what is loaded, what lies on disk, what each needs and offers. The parts are next door."""
+
+from __future__ import annotations
+
+from gdrkit.facts.kernel_reference import loaded_path, struct_module_bytes, vermagic
+from gdrkit.facts.kernel_symbols import (
+    VMLINUX,
+    KernelSymbol,
+    Provider,
+    exporter,
+    kernel_exports,
+    kernel_symbol,
+    module_layout_crc,
+    provider,
+    usable_by,
+)
+from gdrkit.facts.loaded_modules import (
+    PEERMEM,
+    LoadedModule,
+    Running,
+    canonical,
+    is_loaded,
+    loaded,
+    running,
+)
+from gdrkit.facts.module_files import (
+    ModInfo,
+    content,
+    exports,
+    image,
+    imports,
+    information,
+    versions,
+    weak_imports,
+)
+from gdrkit.facts.module_index import (
+    aliases,
+    all_paths,
+    builtin,
+    dependencies,
+    module_path,
+    modules_dir,
+    name_of,
+    symbol_owner,
+)
+
+__all__ = [
+    "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "Running", "aliases",
+    "all_paths", "builtin", "canonical", "content", "dependencies", "exporter", "exports", "image",
+    "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
+    "module_layout_crc", "module_path", "modules_dir", "name_of", "provider", "running",
+    "struct_module_bytes", "symbol_owner", "usable_by", "vermagic", "versions", "weak_imports",
+]  # fmt: skip
