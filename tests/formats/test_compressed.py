@@ -1,0 +1,161 @@
+"""Packed module files: unpacked by content, never by name, and never beyond a limit."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import random
+import shutil
+import subprocess
+import sys
+import tracemalloc
+from time import perf_counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import FormatError
+from gdrkit.formats.compressed import compression, decompress
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+
+def zstd_compress(content):
+    """As zstd(1) does, which adds a checksum."""
+    return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
+
+
+PACK = {"xz": lzma.compress, "zstd": zstd_compress, "gzip": gzip.compress}
+LIMIT = 1 << 20
+CONTENT = b"\x7fELF" + random.Random(1).randbytes(5000) + bytes(20_000)
+
+every_kind = pytest.mark.parametrize("kind", PACK)
+
+
+@every_kind
+def test_packed_content_comes_back(kind):
+    packed = PACK[kind](CONTENT)
+
+    assert compression(packed) == kind
+    assert decompress(packed, LIMIT) == CONTENT
+    assert decompress(memoryview(packed), LIMIT) == CONTENT
+
+
+def test_plain_content_is_given_as_it_is():
+    plain = memoryview(CONTENT)
+
+    assert compression(plain) == ""
+    assert decompress(plain, LIMIT) is plain
+
+
+@pytest.mark.parametrize(
+    ("kind", "command"),
+    [
+        ("xz", ["xz", "--check=crc32", "--lzma2=dict=1MiB"]),  # as scripts/Makefile.modinst does
+        ("zstd", ["zstd", "-q", "-T0", "--ultra", "-22"]),
+        ("gzip", ["gzip", "-n"]),
+    ],
+)
+def test_what_the_tools_pack_is_unpacked(kind, command):
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"sudo apt-get install {command[0]}")
+    packed = subprocess.run([*command, "-c"], input=CONTENT, capture_output=True, check=True).stdout
+
+    assert compression(packed) == kind
+    assert decompress(packed, LIMIT) == CONTENT
+
+
+@every_kind
+def test_the_limit_is_the_largest_content_that_passes(kind):
+    packed = PACK[kind](CONTENT)
+
+    assert decompress(packed, len(CONTENT)) == CONTENT
+    with pytest.raises(FormatError, match="more than"):
+        decompress(packed, len(CONTENT) - 1)
+
+
+def test_the_limit_holds_for_plain_files_too():
+    with pytest.raises(FormatError, match="larger than"):
+        decompress(CONTENT, len(CONTENT) - 1)
+
+
+@every_kind
+def test_a_bomb_costs_no_more_than_the_limit(kind):
+    packed = PACK[kind](bytes(64 << 20))
+    tracemalloc.start()
+    with pytest.raises(FormatError, match="unpacks to more than"):
+        decompress(packed, LIMIT)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+def test_an_xz_file_that_wants_much_memory_is_refused():
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 512 << 20}]
+
+    with pytest.raises(FormatError, match="needs too much memory"):
+        decompress(lzma.compress(b"small", filters=filters), LIMIT)
+
+
+@every_kind
+def test_cut_and_damaged_files_are_refused(kind):
+    packed = PACK[kind](CONTENT)
+    for size in (7, 20, len(packed) // 2, len(packed) - 1):
+        with pytest.raises(FormatError, match=r"cut off|damaged"):
+            decompress(packed[:size], LIMIT)
+    broken = bytearray(packed)
+    broken[len(broken) // 2] ^= 0xFF
+    with pytest.raises(FormatError, match="damaged"):
+        decompress(broken, LIMIT)
+
+
+@every_kind
+def test_a_signature_appended_to_a_packed_file_is_damage(kind):
+    """Signing tools that append to a .ko.xz leave a file that nothing can load."""
+    with pytest.raises(FormatError, match="damaged"):
+        decompress(PACK[kind](CONTENT) + b"~Module signature appended~\n", LIMIT)
+
+
+@every_kind
+def test_streams_one_after_the_other_are_one_content(kind):
+    parts = [random.Random(2).randbytes(size) for size in (10, 0, 300_000, 1)]
+    packed = b"".join(PACK[kind](part) for part in parts)
+
+    assert decompress(packed, LIMIT) == b"".join(parts)
+    with pytest.raises(FormatError, match="more than"):
+        decompress(packed, 300_000)
+
+
+def test_xz_files_may_be_padded():
+    assert decompress(lzma.compress(b"a") + bytes(8) + lzma.compress(b"b") + bytes(4), LIMIT) == b"ab"
+
+
+@every_kind
+def test_a_million_empty_streams_are_refused_soon(kind):
+    started = perf_counter()
+    with pytest.raises(FormatError, match="too many parts"):
+        decompress(PACK[kind](b"") * 1_000_000, LIMIT)
+    assert perf_counter() - started < 10
+
+
+@every_kind
+@given(st.data())
+def test_any_byte_changed_gives_content_or_a_format_error(kind, data):
+    changed = bytearray(PACK[kind](b"some content" * 9))
+    changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        decompress(changed, LIMIT)
+    except FormatError:
+        return
+
+
+@given(st.sampled_from([b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"\x1f\x8b\x08", b""]), st.binary(max_size=100))
+def test_any_bytes_give_content_or_a_format_error(magic, data):
+    try:
+        decompress(magic + data, 1 << 16)
+    except FormatError:
+        return
