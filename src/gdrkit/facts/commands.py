@@ -1,4 +1,4 @@
-"""Commands whose output is evidence, and the files where bundles keep it. Files come first; these, second."""
+"""Commands whose output is evidence, and the files where bundles keep it. Files come first."""
 
 from __future__ import annotations
 
@@ -15,14 +15,29 @@ DMESG = Command(
     ),
 )
 LSPCI = Command(("lspci", "-nnvvv"), ("sos_commands/pci/lspci_-nnvvv", "sos_commands/pci/lspci_-nnvv"))
-NVIDIA_SMI = Command(("nvidia-smi", "-q"), ("sos_commands/nvidia/nvidia-smi_-q",))
-NVIDIA_SMI_MEMORY = Command(
-    ("nvidia-smi", "-q", "-d", "MEMORY"),
-    ("sos_commands/nvidia/nvidia-smi_-q_-d_MEMORY", "sos_commands/nvidia/nvidia-smi_-q"),
+NVIDIA_SMI = Command(
+    ("nvidia-smi", "-q"), ("sos_commands/gdr/nvidia-smi_-q", "sos_commands/nvidia/nvidia-smi_-q")
 )
-NVIDIA_SMI_TOPO = Command(("nvidia-smi", "topo", "-m"), ("sos_commands/nvidia/nvidia-smi_topo_-m",))
+NVIDIA_SMI_MEMORY = Command(
+    ("nvidia-smi", "-q", "-d", "MEMORY"), ("sos_commands/gdr/nvidia-smi_-q_-d_MEMORY", *NVIDIA_SMI.files)
+)
+NVIDIA_SMI_CONFIDENTIAL = Command(
+    ("nvidia-smi", "conf-compute", "-f"), ("sos_commands/gdr/nvidia-smi_conf-compute_-f",)
+)
+NVIDIA_SMI_TOPO = Command(
+    ("nvidia-smi", "topo", "-m"),
+    ("sos_commands/gdr/nvidia-smi_topo_-m", "sos_commands/nvidia/nvidia-smi_topo_-m"),
+)
 IBV_DEVINFO = Command(("ibv_devinfo", "-v"), ("sos_commands/infiniband/ibv_devinfo_-v",))
 PROBE_CUDA = Command(("gdr", "probe", "cuda", "--json"), ("sos_commands/gdr/probe_cuda",))
 PROBE_VERBS = Command(("gdr", "probe", "verbs", "--json"), ("sos_commands/gdr/probe_verbs",))
 UNAME = Command(("uname", "-a"), ("sos_commands/kernel/uname_-a", "sos_commands/general/uname_-a"))
 LSCPU = Command(("lscpu",), ("sos_commands/processor/lscpu", "sos_commands/hardware/lscpu"))
+OFED_INFO = Command(("ofed_info", "-s"), ("sos_commands/infiniband/ofed_info_-s",))
+DKMS_STATUS = Command(("dkms", "status"), ("sos_commands/dkms/dkms_status", "sos_commands/kernel/dkms_status"))
+RPM_QA = Command(("rpm", "-qa"), ("sos_commands/rpm/rpm_-qa",))
+UCX_INFO = Command(("ucx_info", "-v"), ("sos_commands/infiniband/ucx_info_-v",))
+MOKUTIL_SB_STATE = Command(
+    ("mokutil", "--sb-state"),
+    ("sos_commands/boot/mokutil_--sb-state", "sos_commands/kernel/mokutil_--sb-state"),
+)

@@ -1,0 +1,359 @@
+"""GPUs: what they are, what state they are in, and whether CUDA lets a NIC at their memory. PURE.
+
+A probe outranks a file, a file outranks a name. Only CUDA's answer is certain: attribute 116 for both direct
+paths, 124 for dma-buf as well (NCCL src/init.cc and src/plugin/net.cc ask just these).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts import gpu_ids
+from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
+from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
+from gdrkit.facts.kernel import product
+from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.nvidia_smi import said, smi_gpu
+from gdrkit.facts.pci import Gpu
+from gdrkit.facts.pci_text import text_device
+from gdrkit.facts.probe import cuda_calls
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import Node, fact, otherwise, witness
+
+INTEGRATED, MAJOR, MINOR = 18, 75, 76  # cuda.h, CUdevice_attribute
+GPU_DIRECT_RDMA_SUPPORTED, DMA_BUF_SUPPORTED = 116, 124
+
+ASK_PROBE = "gdr doctor --probe"
+
+
+class Support(Struct, frozen=True):
+    """Whether a GPU can be at one end of a direct path, and the code of the rule that speaks of it."""
+
+    state: str  # yes, no, unknown
+    code: str  # of the reason for no or unknown; gpu-unsupported where it is yes
+    why: str
+    permanent: bool = False
+    lacking: tuple[Missing, ...] = ()  # what would make it certain, or known at all
+
+
+# -- what it is ------------------------------------------------------------------------------------
+
+
+@fact
+def product_name(node: Node, gpu: Gpu) -> str:
+    """`NVIDIA H100 80GB HBM3`, as the driver says it; from lspci in other words; else from the id."""
+
+    def in_text() -> str:
+        name = text_device(node, gpu.address).name
+        _, bracket, rest = name.rpartition("[")
+        if not bracket:  # "NVIDIA Corporation Device": a pci.ids older than the GPU
+            raise nobody_looked(f"name of {gpu.address}", f"lspci -s {gpu.address}")
+        return rest.rstrip("]")
+
+    sources: tuple[Callable[[], str], ...] = (
+        lambda: gpu_information(node, gpu.address)["Model"],
+        lambda: str(said(smi_gpu(node, gpu.address), "product_name")),
+        in_text,
+    )
+    try:
+        return where_looked(*sources)
+    except Lacks:
+        name = gpu_ids.INTEGRATED.get(gpu.device_id) or gpu_ids.SUPPORTED.get(gpu.device_id)
+        if name is None:
+            raise
+        _cite_line(node, gpu, name)
+        return name
+
+
+@fact
+def is_integrated(node: Node, gpu: Gpu) -> bool:
+    """Whether the GPU shares the CPU's memory and has none of its own."""
+    try:
+        return cuda_attributes(node, gpu.address)[INTEGRATED] == 1
+    except (Lacks, KeyError):
+        pass
+    if gpu.device_id in gpu_ids.INTEGRATED:
+        _cite_id(node, gpu)
+        return True
+    if gpu.device_id in gpu_ids.SUPPORTED or gpu_ids.is_consumer(gpu.device_id):
+        return False
+    name = product_name(node, gpu)
+    if name.endswith("GB10"):
+        _cite_line(node, gpu, name)
+        return True
+    if is_consumer(node, gpu) or gpu_ids.supported_name(name):
+        return False
+    raise Lacks(Missing(f"cuda-attribute-{INTEGRATED}", Why.NOT_COLLECTED, ASK_PROBE))
+
+
+@fact
+def is_consumer(node: Node, gpu: Gpu) -> bool:
+    """Whether it is a GeForce or a TITAN, which NVIDIA's CUDA library does not let at GPUDirect RDMA."""
+    if gpu.device_id in gpu_ids.SUPPORTED or gpu.device_id in gpu_ids.INTEGRATED:
+        return False
+    if gpu_ids.is_consumer(gpu.device_id):
+        _cite_line(node, gpu, "GeForce or TITAN")
+        return True
+    name = product_name(node, gpu)
+    _cite_line(node, gpu, name)
+    return "GEFORCE" in name.upper() or "TITAN" in name.upper()
+
+
+@fact
+def is_coherent(node: Node, gpu: Gpu) -> bool:
+    """Whether the GPU is joined to its CPU by NVLink-C2C, as GH200, GB200 and GB300 are."""
+    if gpu.device_id in gpu_ids.COHERENT:
+        _cite_id(node, gpu)
+        return True
+    if gpu.device_id in gpu_ids.SUPPORTED or gpu.device_id in gpu_ids.INTEGRATED:
+        return False
+    if gpu_ids.is_consumer(gpu.device_id):
+        return False
+    return said(smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
+
+
+@fact
+def is_before_turing(node: Node, gpu: Gpu) -> bool:
+    """Whether the GPU is a Volta or older, for which there is no open kernel module, hence no dma-buf.
+
+    Source: open-gpu-kernel-modules README.md, "Turing or later"; compute capability 7.5 is Turing's."""
+    try:
+        found = cuda_attributes(node, gpu.address)
+        return (found[MAJOR], found[MINOR]) < (7, 5)
+    except (Lacks, KeyError):
+        pass
+    if gpu.device_id:
+        _cite_id(node, gpu)
+        return int(gpu.device_id, 16) < gpu_ids.FIRST_TURING
+    known = gpu_ids.supported_name(product_name(node, gpu))
+    if known:
+        return int(known, 16) < gpu_ids.FIRST_TURING
+    architecture = said(smi_gpu(node, gpu.address), "architecture")
+    return architecture in ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta")
+
+
+@fact
+def addressing_mode(node: Node, gpu: Gpu) -> str:
+    """None, HMM or ATS, as nvidia-smi prints it. ATS alone proves nothing: GH200 has it and is supported."""
+    return str(said(smi_gpu(node, gpu.address), "addressing_mode"))
+
+
+@fact
+def is_tegra(node: Node) -> bool:
+    """Whether this is a Jetson or another Tegra, whose GPU is mostly no PCI device."""
+    if node.exists("etc/nv_tegra_release"):
+        return True
+    return "Jetson" in product(node).name
+
+
+# -- what state it is in ---------------------------------------------------------------------------
+
+
+@fact
+def mig_enabled(node: Node, gpu: Gpu) -> bool:
+    """Whether the GPU is split into instances.
+
+    The driver shows an instance as capabilities/gpu<minor>/mig/gi<n>. Source: NVIDIA Multi-Instance GPU User
+    Guide, "Device Nodes and Capabilities"."""
+    if gpu.device_id and not gpu.device_id.startswith(gpu_ids.MIG_CHIPS):
+        return False
+
+    def by_driver() -> bool:
+        minor = gpu_information(node, gpu.address)["Device Minor"]
+        folder = f"proc/driver/nvidia/capabilities/gpu{minor}/mig"
+        try:
+            return any(name.startswith("gi") for name in node.list(folder))
+        except Absent:  # the driver has no capabilities for a GPU that cannot be split
+            return False
+
+    def by_smi() -> bool:
+        return otherwise(lambda: str(said(smi_gpu(node, gpu.address), "mig_mode")), "N/A") == "Enabled"
+
+    try:
+        return where_looked(by_driver, by_smi)
+    except Absent:  # no driver is loaded
+        node.cite("MIG mode", text="off unless somebody turned it on", confidence=Confidence.LIKELY)
+        return False
+
+
+@fact
+def vgpu_guest(node: Node, gpu: Gpu) -> bool:
+    """Whether this is a share of a GPU, lent to a virtual machine."""
+
+    def by_machine() -> bool:
+        if virtual_machine(node) in ("none", "wsl"):
+            return False
+        raise nobody_looked(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
+
+    def by_smi() -> bool:
+        return str(said(smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
+
+    return where_looked(by_machine, by_smi)
+
+
+@fact
+def confidential_compute(node: Node, gpu: Gpu) -> bool:
+    """Whether the GPU keeps its memory from all other devices. Only within virtual machines."""
+    if gpu.device_id and not gpu.device_id.startswith(gpu_ids.MIG_CHIPS):
+        return False
+
+    def by_machine() -> bool:
+        if virtual_machine(node) == "none":
+            return False
+        raise nobody_looked("confidential computing", "nvidia-smi conf-compute -f")
+
+    def by_question() -> bool:
+        answer = node.run(NVIDIA_SMI_CONFIDENTIAL)
+        if "CC status:" not in answer:
+            raise FormatError(f"no CC status: {answer[:60]!r}")
+        return "ON" in answer.split("CC status:")[1].split()[:1]
+
+    def by_memory() -> bool:
+        return otherwise(lambda: str(said(smi_gpu(node, gpu.address), "protected_mib")), "0") != "0"
+
+    return where_looked(by_machine, by_question, by_memory)
+
+
+# -- whether CUDA lets a NIC at it -----------------------------------------------------------------
+
+
+@witness(driver_version, driver_flavour)
+def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
+    """What libcuda answered about a GPU: value by number of the attribute, those it knows.
+
+    Raises Lacks where no probe was run, or the probe did not get as far as this GPU."""
+    found = {
+        int(c.argument): c.value
+        for c in cuda_calls(node)
+        if c.call == "cuDeviceGetAttribute"
+        and c.subject == address
+        and c.result == 0
+        and c.value is not None
+        and c.argument.isdigit()
+    }
+    if not found:
+        raise Lacks(Missing(f"CUDA attributes of {address}", Why.UNDECIDED, ASK_PROBE))
+    return found
+
+
+def lacking_attributes(path: str) -> tuple[Missing, ...]:
+    """The answers of CUDA that would make a guess about this path certain."""
+    wanted = (GPU_DIRECT_RDMA_SUPPORTED, *((DMA_BUF_SUPPORTED,) if path == "dmabuf" else ()))
+    return tuple(Missing(f"cuda-attribute-{number}", Why.NOT_COLLECTED, ASK_PROBE) for number in wanted)
+
+
+@fact
+def capability(node: Node, gpu: Gpu, path: str) -> Support:
+    """Whether a GPU can be at the end of a direct path, `dmabuf` or `peermem`."""
+    return (
+        _by_probe(node, gpu, path)
+        or _by_kind(node, gpu, path)
+        or _by_state(node, gpu, path)
+        or _by_product(node, gpu, path)
+    )
+
+
+def _by_probe(node: Node, gpu: Gpu, path: str) -> Support | None:
+    """CUDA's word, if it was asked and knows."""
+    try:
+        found = cuda_attributes(node, gpu.address)
+    except Lacks:
+        return None
+    if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
+        code = _kind_of_refusal(node, gpu)
+        elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then something here is wrong, not the product
+        permanent = code in PERMANENT or (code == "gpu-unsupported" and not elsewhere)
+        return Support("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
+    if path == "dmabuf" and found.get(DMA_BUF_SUPPORTED) == 0:
+        code = "gpu-before-turing" if is_before_turing(node, gpu) else "gpu-unsupported"
+        return Support("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0", code in PERMANENT)
+    if GPU_DIRECT_RDMA_SUPPORTED not in found or (path == "dmabuf" and DMA_BUF_SUPPORTED not in found):
+        return None  # a library older than the question
+    return Support("yes", "gpu-unsupported", "CUDA says so")
+
+
+PERMANENT = ("gpu-integrated", "gpu-consumer", "gpu-before-turing")
+
+
+def _kind_of_refusal(node: Node, gpu: Gpu) -> str:
+    """The most telling reason why CUDA refuses."""
+    reasons: tuple[tuple[str, Callable[[], bool]], ...] = (
+        ("gpu-integrated", lambda: is_integrated(node, gpu)),
+        ("gpu-consumer", lambda: is_consumer(node, gpu)),
+        ("gpu-vgpu", lambda: vgpu_guest(node, gpu)),
+        ("gpu-confidential", lambda: confidential_compute(node, gpu)),
+        ("gpu-mig", lambda: mig_enabled(node, gpu)),
+    )
+    for code, ask in reasons:
+        try:
+            if ask():
+                return code
+        except Lacks:
+            continue
+    return "gpu-unsupported"
+
+
+def _by_kind(node: Node, gpu: Gpu, path: str) -> Support | None:
+    """What no setting changes."""
+    kinds: tuple[tuple[str, str, Callable[[], bool]], ...] = (
+        ("gpu-integrated", "it has no memory of its own", lambda: is_integrated(node, gpu)),
+        ("gpu-consumer", "a GeForce or TITAN", lambda: is_consumer(node, gpu)),
+        ("gpu-before-turing", "older than Turing", lambda: path == "dmabuf" and is_before_turing(node, gpu)),
+    )
+    for code, why, ask in kinds:
+        try:
+            if ask():
+                return Support("no", code, why, permanent=True)
+        except Lacks:
+            continue
+    return None
+
+
+def _by_state(node: Node, gpu: Gpu, path: str) -> Support | None:
+    """States in which only CUDA knows, and ours of which nobody knows whether they are on."""
+    states: tuple[tuple[str, str, Callable[[], bool]], ...] = (
+        ("gpu-vgpu", "a share of a GPU: it depends on the profile", lambda: vgpu_guest(node, gpu)),
+        ("gpu-confidential", "confidential computing is on", lambda: confidential_compute(node, gpu)),
+        ("gpu-mig", "MIG is on", lambda: mig_enabled(node, gpu)),
+    )
+    for code, why, ask in states:
+        try:
+            if ask():
+                return Support("unknown", code, why, lacking=lacking_attributes(path))
+        except Lacks as lacks:
+            return Support("unknown", code, f"not known: {why}", lacking=(lacks.missing,))
+    return None
+
+
+def _by_product(node: Node, gpu: Gpu, path: str) -> Support:
+    """By product line, which is likely at best."""
+    name = gpu_ids.SUPPORTED.get(gpu.device_id)
+    if name is None and not gpu.device_id:
+        try:
+            name = product_name(node, gpu)
+        except Lacks as lacks:
+            return Support("unknown", "gpu-unsupported", "nobody knows what it is", lacking=(lacks.missing,))
+        name = name if gpu_ids.supported_name(name) else None
+    if name is None:
+        why = f"10de:{gpu.device_id or '????'} is in no list of supported products"
+        return Support("unknown", "gpu-unsupported", why, lacking=lacking_attributes(path))
+    _cite_line(node, gpu, name)
+    why = f"{name} is of a line that has it"
+    return Support("yes", "gpu-unsupported", why, lacking=lacking_attributes(path))
+
+
+def _cite_line(node: Node, gpu: Gpu, name: str) -> None:
+    """Note that an answer rests on the product line alone."""
+    node.cite(f"product line of {gpu.address}", _id(gpu), name, Confidence.LIKELY)
+
+
+def _cite_id(node: Node, gpu: Gpu) -> None:
+    """Note that an answer rests on the PCI id, which settles it."""
+    node.cite(f"PCI id of {gpu.address}", _id(gpu))
+
+
+def _id(gpu: Gpu) -> str:
+    return f"10de:{gpu.device_id}" if gpu.device_id else ""

@@ -1,0 +1,31 @@
+"""Several sources of one answer, in turn. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gdrkit.evidence import Lacks, Missing, Why
+
+T = TypeVar("T")
+
+
+def where_looked(*sources: Callable[[], T]) -> T:
+    """The first source that somebody looked at decides, even if it says no; the first reason if none was.
+
+    So no program is started on a live machine for what its files deny: the program is denied it, too.
+    """
+    reason: Lacks | None = None
+    for ask in sources:
+        try:
+            return ask()
+        except Lacks as lacks:
+            if lacks.missing.why is not Why.NOT_COLLECTED:
+                raise
+            reason = reason or lacks
+    raise reason or LookupError("no source")
+
+
+def nobody_looked(source: str, ask: str) -> Lacks:
+    """That a source is not in the evidence, and the command that would bring it."""
+    return Lacks(Missing(source, Why.NOT_COLLECTED, ask))

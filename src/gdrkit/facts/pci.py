@@ -1,0 +1,230 @@
+"""PCI functions: which there are, where they hang, what the IOMMU does before them. PURE.
+
+Files of sysfs first (Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci), the text of
+`lspci -nnvvv` where nobody copied them, `nvidia-smi -q` for GPUs last. Whatever the source, the types are
+the same. Addresses are always written 0000:1b:00.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.nvidia_smi import smi_gpus
+from gdrkit.facts.pci_text import text_device, text_devices
+from gdrkit.node import Node, fact, otherwise
+
+ROOT = "sys/bus/pci/devices"
+NVIDIA = "10de"
+DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D controller
+
+
+class Device(Struct, frozen=True):
+    """One PCI function. Empty: the source does not say; a driver: none is bound."""
+
+    address: str
+    vendor: str  # four digits
+    device: str
+    class_code: str  # six digits: class, subclass, interface
+    subsystem: str = ""  # "10de:16c1"
+    revision: str = ""
+    driver: str = ""
+
+
+class Gpu(Struct, frozen=True, order=True):
+    """One NVIDIA GPU. The id is empty where only a driver's list of addresses is known."""
+
+    address: str
+    device_id: str = ""
+
+
+# -- which devices ---------------------------------------------------------------------------------
+
+
+@fact
+def devices(node: Node) -> tuple[Device, ...]:
+    """Every PCI function. Raises Absent on a machine without PCI."""
+    return where_looked(lambda: sysfs_devices(node), lambda: _listed_devices(node))
+
+
+@fact
+def sysfs_devices(node: Node) -> tuple[Device, ...]:
+    """Every PCI function that the running kernel knows."""
+    return tuple(_sysfs_device(node, address) for address in node.list(ROOT) if address.count(":") == 2)
+
+
+def _sysfs_device(node: Node, address: str) -> Device:
+    """From `uevent`, one read; from the single files where a tree has only those."""
+    folder = f"{ROOT}/{address}"
+    try:
+        lines = node.text(f"{folder}/uevent").splitlines()
+    except Lacks:
+        ids = [node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")]
+        driver = f"{folder}/driver"
+        bound = otherwise(lambda: node.exists(driver), False)
+        name = node.resolve(driver).rsplit("/", 1)[-1] if bound else ""
+        return Device(address, ids[0], ids[1], ids[2], driver=name)
+    values = dict(line.split("=", 1) for line in lines if "=" in line)
+    vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
+    if not device:
+        raise FormatError(f"no PCI_ID in the uevent of {address}")
+    return Device(
+        address,
+        vendor,
+        device,
+        values.get("PCI_CLASS", "").lower().zfill(6),
+        subsystem=values.get("PCI_SUBSYS_ID", "").lower(),
+        driver=values.get("DRIVER", ""),
+    )
+
+
+@fact
+def _listed_devices(node: Node) -> tuple[Device, ...]:
+    """Every PCI function that lspci printed."""
+    return tuple(
+        Device(d.address, d.vendor, d.device, d.class_code, d.subsystem, d.revision, d.driver)
+        for d in text_devices(node)
+    )
+
+
+@fact
+def gpus(node: Node) -> tuple[Gpu, ...]:
+    """The NVIDIA GPUs, by address. Empty where somebody looked and there is none.
+
+    A listing that shows none (a part of lspci's output, say) leaves the word to the next source; only the
+    running kernel's own list ends the search."""
+    try:
+        return _among(sysfs_devices(node))
+    except Lacks as lacks:
+        reason, looked = lacks, isinstance(lacks, Absent)
+    sources: tuple[Callable[[], tuple[Gpu, ...]], ...] = (
+        lambda: _among(_listed_devices(node)),
+        lambda: tuple(sorted(Gpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
+        lambda: tuple(Gpu(name) for name in node.list("proc/driver/nvidia/gpus")),
+    )
+    for ask in sources:
+        try:
+            found = ask()
+        except Lacks as lacks:
+            looked = looked or isinstance(lacks, Absent)
+            continue
+        if found:
+            return found
+        looked = True
+    if looked:
+        return ()
+    raise reason
+
+
+def _among(found: tuple[Device, ...]) -> tuple[Gpu, ...]:
+    return tuple(
+        sorted(
+            Gpu(device.address, device.device)
+            for device in found
+            if device.vendor == NVIDIA and device.class_code[:4] in DISPLAY_CLASSES
+        )
+    )
+
+
+def device_at(node: Node, address: str) -> Device:
+    """The function at an address. Raises Lacks if there is none in any list."""
+    for device in devices(node):
+        if device.address == address:
+            return device
+    raise Absent(Missing(f"PCI device {address}", Why.ABSENT, f"lspci -nn -s {address}"))
+
+
+# -- where they are --------------------------------------------------------------------------------
+
+
+@fact
+def bridges_above(node: Node, address: str) -> tuple[str, ...]:
+    """The ports and bridges between the root complex and a device, root port first; empty on a root bus."""
+    return _place(node, address)[1]
+
+
+@fact
+def root_bus(node: Node, address: str) -> str:
+    """The root bus that a device hangs on, `0000:00`: one per host bridge."""
+    return _place(node, address)[0]
+
+
+@fact
+def _place(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+    return where_looked(lambda: _place_in_sysfs(node, address), lambda: _place_in_text(node, address))
+
+
+def _place_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+    """The path itself: sys/devices/pci0000:15/0000:15:01.0/.../0000:1b:00.0."""
+    steps = node.resolve(f"{ROOT}/{address}").split("/")
+    roots = [step for step in steps if step.startswith("pci") and ":" in step]
+    if not roots or steps[-1] != address:
+        raise nobody_looked(f"{ROOT}/{address}", f"readlink -f /{ROOT}/{address}")
+    above = steps[steps.index(roots[-1]) + 1 : -1]
+    return roots[-1].removeprefix("pci"), tuple(step for step in above if step.count(":") == 2)
+
+
+def _place_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+    """From the bus numbers behind each bridge: `Bus: primary=15, secondary=16, subordinate=19`."""
+    listed = text_devices(node)
+    text_device(node, address)
+    if not all(d.verbose for d in listed):
+        raise nobody_looked(f"bridges above {address}", "lspci -nnvvv")
+    domain, bus = address[:4], int(address[5:7], 16)
+    above = sorted(
+        (d for d in listed if d.buses and d.address[:4] == domain and d.buses[0] <= bus <= d.buses[1]),
+        key=lambda d: d.buses or (0, 0),
+    )
+    top = above[0].address if above else address
+    return top[:7], tuple(d.address for d in above)
+
+
+@fact
+def numa_node(node: Node, address: str) -> int | None:
+    """The NUMA node that a device is near. None where the firmware does not say (the file holds -1)."""
+
+    def in_text() -> int | None:
+        device = text_device(node, address)
+        if not device.verbose:
+            raise nobody_looked(f"NUMA node of {address}", f"cat /{ROOT}/{address}/numa_node")
+        return device.numa_node  # lspci prints the line only where it is known: lspci.c, show_verbose()
+
+    found = where_looked(lambda: _number(node.text(f"{ROOT}/{address}/numa_node")), in_text)
+    return None if found is None or found < 0 else found
+
+
+@fact
+def iommu_group(node: Node, address: str) -> str:
+    """The IOMMU group of a device, a number. Raises Absent where no IOMMU stands before it."""
+    link = f"{ROOT}/{address}/iommu_group"
+
+    def in_sysfs() -> str:
+        if not node.exists(link):
+            raise Absent(Missing(link, Why.ABSENT, f"ls -l /{link}"))
+        return node.resolve(link).rsplit("/", 1)[-1]
+
+    def in_text() -> str:
+        group = text_device(node, address).iommu_group
+        if not group:  # an old lspci prints none either
+            raise nobody_looked(link, f"readlink /{link}")
+        return group
+
+    return where_looked(in_sysfs, in_text)
+
+
+@fact
+def iommu_type(node: Node, address: str) -> str:
+    """How the IOMMU treats a device: identity, DMA, DMA-FQ, auto, blocked. Raises Absent without an IOMMU.
+
+    Source: Documentation/ABI/testing/sysfs-kernel-iommu_groups. identity passes addresses through."""
+    return node.text(f"sys/kernel/iommu_groups/{iommu_group(node, address)}/type").strip()
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise FormatError(f"not a number: {text[:20]!r}") from None

@@ -1,0 +1,211 @@
+"""What a PCI function's registers say: its link, what it does with peer traffic, how much it maps. PURE.
+
+Files of sysfs first, the text of `lspci -nnvvv` where nobody copied them, `nvidia-smi -q` for GPUs last.
+Registers beyond the first 64 bytes are for root (Linux drivers/pci/pci-sysfs.c, pci_read_config()).
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.nvidia_smi import said, smi_gpu
+from gdrkit.facts.pci import ROOT
+from gdrkit.facts.pci_text import TextDevice, text_device
+from gdrkit.formats import pci_config
+from gdrkit.formats.pci_config import Config
+from gdrkit.formats.pci_express import Acs, Express
+from gdrkit.formats.pci_registers import Truncated
+from gdrkit.node import Node, fact, otherwise
+
+T = TypeVar("T")
+
+
+class Link(Struct, frozen=True):
+    """A PCIe link as one of its ends sees it: a downward port the link below it, others the link above."""
+
+    current_gt_per_s: float
+    current_width: int
+    max_gt_per_s: float
+    max_width: int
+
+
+@fact
+def config(node: Node, address: str) -> Config:
+    """A device's configuration space: all of it for root, else 64 bytes."""
+    domain, bus, slot = address[:4], address[5:7], address[8:]
+    folder = bus if domain == "0000" else f"{domain}:{bus}"  # drivers/pci/proc.c, pci_proc_attach_device()
+    return pci_config.parse(
+        where_looked(
+            lambda: node.read(f"{ROOT}/{address}/config"), lambda: node.read(f"proc/bus/pci/{folder}/{slot}")
+        )
+    )
+
+
+def _capability(node: Node, address: str, found: T | Truncated) -> T:
+    """What a capability says; Lacks where the read ended before it, as it does for users other than root."""
+    if isinstance(found, Truncated):
+        raise Lacks(
+            Missing(
+                f"{ROOT}/{address}/config beyond byte {found.size_bytes}",
+                Why.DENIED,
+                f"sudo lspci -vvv -s {address}",
+            )
+        )
+    return found
+
+
+def _express(node: Node, address: str) -> Express:
+    express = _capability(node, address, config(node, address).express)
+    if express is None:
+        raise Absent(Missing(f"PCI Express capability of {address}", Why.ABSENT, f"lspci -vv -s {address}"))
+    return express
+
+
+@fact
+def acs(node: Node, address: str) -> Acs | None:
+    """What a port does with peer traffic; None where it has no Access Control Services.
+
+    Beyond the 64 bytes that everybody may read: then Lacks, never "no ACS"."""
+
+    def in_text() -> Acs | None:
+        device = _capabilities_of(node, address)
+        if device.acs is None and not device.extended and "Express" not in device.class_name:
+            raise nobody_looked(f"ACS of {address}", f"sudo lspci -vvv -s {address}")
+        return device.acs
+
+    return where_looked(lambda: _capability(node, address, config(node, address).acs), in_text)
+
+
+@fact
+def ats_enabled(node: Node, address: str) -> bool:
+    """Whether a device asks the IOMMU for translations itself, so that its peer traffic may go direct."""
+
+    def in_config() -> bool:
+        ats = _capability(node, address, config(node, address).ats)
+        return ats is not None and ats.enabled
+
+    return where_looked(in_config, lambda: bool(_capabilities_of(node, address).ats_enabled))
+
+
+@fact
+def read_request_bytes(node: Node, address: str) -> int:
+    """How much a device may ask for in one read: MaxReadReq of device control, 128 to 4096."""
+
+    def in_text() -> int:
+        device = _capabilities_of(node, address)
+        if device.read_request_bytes is None:
+            raise nobody_looked(f"MaxReadReq of {address}", f"sudo lspci -vvv -s {address}")
+        return device.read_request_bytes
+
+    return where_looked(lambda: _express(node, address).read_request_bytes, in_text)
+
+
+@fact
+def link(node: Node, address: str) -> Link:
+    """A device's PCIe link now and at its best. Raises Lacks where it has none worth the name.
+
+    Virtual machines show devices without a link, and links of width 0: neither says anything. A virtual
+    function answers with the link of its physical function."""
+
+    def in_sysfs() -> Link:
+        folder = f"{ROOT}/{address}"
+        if otherwise(lambda: node.exists(f"{folder}/physfn"), False):
+            return link(node, node.resolve(f"{folder}/physfn").rsplit("/", 1)[-1])
+        speeds = [node.text(f"{folder}/{when}_link_speed").partition(" ")[0] for when in ("current", "max")]
+        widths = [node.text(f"{folder}/{when}_link_width").strip() for when in ("current", "max")]
+        return _link(address, speeds[0], widths[0], speeds[1], widths[1])
+
+    def in_text() -> Link:
+        found = _capabilities_of(node, address).link
+        if found is None:
+            raise nobody_looked(f"link of {address}", f"sudo lspci -vvv -s {address}")
+        return _link(
+            address, found.current_gt_per_s, found.current_width, found.max_gt_per_s, found.max_width
+        )
+
+    def in_smi() -> Link:
+        gpu = smi_gpu(node, address)
+        now, best = (said(gpu, f"generation_{when}") for when in ("current", "max"))
+        width, most = (said(gpu, f"width_{when}") for when in ("current", "max"))
+        return _link(address, GENERATIONS.get(now), width, GENERATIONS.get(best), most)
+
+    return where_looked(in_sysfs, lambda: _link_in_config(node, address), in_text, in_smi)
+
+
+GENERATIONS: dict[object, float] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}  # GT/s, PCIe 6.0
+
+
+def _link_in_config(node: Node, address: str) -> Link:
+    found = _express(node, address).link
+    if found is None:
+        raise Absent(Missing(f"link of {address}", Why.ABSENT, f"lspci -vv -s {address}"))
+    return _link(address, found.current_gt_per_s, found.current_width, found.max_gt_per_s, found.max_width)
+
+
+def _link(address: str, *numbers: object) -> Link:
+    """Speeds and widths as numbers; UNDECIDED where one is `Unknown`, 0 or all ones."""
+    try:
+        speed, width, max_speed, max_width = (float(str(number)) for number in numbers)
+    except ValueError:
+        speed = width = max_speed = max_width = 0.0
+    if not (speed > 0 and max_speed > 0 and 0 < width <= 32 and 0 < max_width <= 32):  # x32 is the widest
+        raise Lacks(Missing(f"link of {address}", Why.UNDECIDED, f"sudo lspci -vv -s {address}"))
+    return Link(speed, int(width), max_speed, int(max_width))
+
+
+@fact
+def bar1_bytes(node: Node, address: str) -> int:
+    """The size of what NVIDIA calls BAR1: the second memory region, through which peers reach GPU memory.
+
+    Its place in the `resource` file is 1 where BAR0 is a 32-bit region, and 2 where BAR0 is a 64-bit one
+    (H200) and takes two registers. Raises Absent where the GPU has no second region."""
+
+    def in_sysfs() -> int:
+        return _second(address, region_bytes(node.text(f"{ROOT}/{address}/resource")))
+
+    def in_text() -> int:
+        device = text_device(node, address)
+        if not device.memory_bytes:
+            raise nobody_looked(f"regions of {address}", f"cat /{ROOT}/{address}/resource")
+        return _second(address, device.memory_bytes)
+
+    def in_smi() -> int:
+        total = said(smi_gpu(node, address), "bar1_total_mib")
+        return int(str(total)) << 20
+
+    return where_looked(in_sysfs, in_text, in_smi)
+
+
+def region_bytes(resource: str) -> tuple[int, ...]:
+    """Sizes of the memory regions in use, in their order, of a `resource` file: `start end flags` a line.
+
+    Source: pci-sysfs.c, resource_show(); IORESOURCE_MEM is 0x200; the seventh line is the ROM, further ones
+    belong to virtual functions or lie behind a bridge."""
+    sizes = []
+    for line in resource.splitlines()[:6]:
+        words = line.split()
+        try:
+            start, end, flags = (int(word, 16) for word in words)
+        except ValueError:
+            raise FormatError(f"not a line of a resource file: {line[:40]!r}") from None
+        if flags & 0x200 and end > start:
+            sizes.append(end - start + 1)
+    return tuple(sizes)
+
+
+def _second(address: str, sizes: tuple[int, ...]) -> int:
+    if len(sizes) < 2:
+        raise Absent(Missing(f"BAR1 of {address}", Why.ABSENT, f"cat /{ROOT}/{address}/resource"))
+    return sizes[1]
+
+
+def _capabilities_of(node: Node, address: str) -> TextDevice:
+    device = text_device(node, address)
+    if device.denied:
+        ask = f"sudo lspci -vvv -s {address}"
+        raise Lacks(Missing(f"lspci: capabilities of {address}", Why.DENIED, ask))
+    return device

@@ -1,0 +1,122 @@
+"""What probes answered: calls to CUDA and verbs, made in a child process and recorded. PURE.
+
+A record is JSON: {"schema": "gdrkit.probe.cuda/1", "calls": [{"call": "cuDeviceGetAttribute",
+"argument": "116", "device": "0000:1b:00.0", "result": 0, "value": 1}, ...]}. `device` is a PCI address, or
+the number by which CUDA counts, whose place the attributes 33, 34 and 50 then give; for verbs it is the
+device's name, and `result` an errno. A live machine is probed only when the user asks for it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from gdrkit.evidence import FormatError, Lacks
+from gdrkit.facts.commands import PROBE_CUDA, PROBE_VERBS
+from gdrkit.facts.nvidia_smi import pci_address
+from gdrkit.node import Node, fact
+
+SCHEMAS = ("gdrkit.probe.cuda/1", "gdrkit.probe.verbs/1")
+PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = "33", "34", "50"  # cuda.h, CUdevice_attribute
+
+
+class Call(Struct, frozen=True):
+    """One call that a probe made."""
+
+    call: str
+    argument: str
+    subject: str  # PCI address of a GPU, name of an RDMA device; empty for calls about none
+    result: int  # CUresult or errno; 0 is success
+    value: int | None = None
+
+    @property
+    def returned(self) -> str:
+        return "" if self.value is None else str(self.value)
+
+    @property
+    def errno(self) -> int:
+        return self.result
+
+
+class _Recorded(Struct):
+    call: str
+    result: int
+    argument: str | int = ""
+    device: str | int = ""
+    value: int | float | str | None = None
+
+
+class _Record(Struct):
+    schema: str
+    calls: list[_Recorded]
+
+
+def parse(text: str) -> tuple[Call, ...]:
+    """The calls of a record, each with the PCI address of its GPU. Raises FormatError."""
+    try:
+        record = msgspec.json.decode(text, type=_Record)
+    except msgspec.MsgspecError as error:
+        raise FormatError(f"not a probe's record: {error}") from None
+    if record.schema not in SCHEMAS:
+        raise FormatError(f"a probe's record of schema {record.schema[:40]!r}")
+    places = _places(record.calls)
+    return tuple(
+        Call(
+            call=c.call,
+            argument=str(c.argument),
+            subject=places.get(str(c.device), _address(c.device)),
+            result=c.result,
+            value=int(c.value) if isinstance(c.value, int | float) and abs(c.value) < 1 << 64 else None,
+        )
+        for c in record.calls
+    )
+
+
+def _places(calls: list[_Recorded]) -> dict[str, str]:
+    """PCI address by CUDA's number of the device. Source: CUDA driver API, cuDeviceGetAttribute."""
+    asked: dict[str, dict[str, int]] = {}
+    for c in calls:
+        if c.call == "cuDeviceGetAttribute" and c.result == 0 and isinstance(c.value, int):
+            asked.setdefault(str(c.device), {})[str(c.argument)] = c.value
+    places = {}
+    for device, values in asked.items():
+        if device.isdigit() and values.keys() >= {PCI_BUS_ID, PCI_DEVICE_ID}:
+            domain = values.get(PCI_DOMAIN_ID, 0)
+            places[device] = f"{domain:04x}:{values[PCI_BUS_ID]:02x}:{values[PCI_DEVICE_ID]:02x}.0"
+    return places
+
+
+def _address(device: str | int) -> str:
+    """A PCI address in our form; any other name as it is."""
+    name = str(device)
+    try:
+        return pci_address(name) if name.count(":") == 2 else name
+    except FormatError:
+        return name
+
+
+@fact
+def cuda_calls(node: Node) -> tuple[Call, ...]:
+    """What libcuda answered. On a live machine, only where the user asked for a probe."""
+    return parse(node.run(PROBE_CUDA))
+
+
+@fact
+def verbs_calls(node: Node) -> tuple[Call, ...]:
+    """What libibverbs answered."""
+    return parse(node.run(PROBE_VERBS))
+
+
+@fact
+def probe_calls(node: Node) -> tuple[Call, ...]:
+    """Every call that any probe made. Raises Lacks where no probe was run at all."""
+    found: tuple[Call, ...] = ()
+    reason: Lacks | None = None
+    for ask in (cuda_calls, verbs_calls):
+        try:
+            found += ask(node)
+        except Lacks as lacks:
+            reason = reason or lacks
+    if reason is not None and not found:
+        raise reason
+    return found

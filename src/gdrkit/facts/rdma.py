@@ -1,0 +1,313 @@
+"""RDMA devices, their ports, and how far each is from each GPU. PURE.
+
+Source of the files: Linux drivers/infiniband/core/sysfs.c; Documentation/ABI/stable/sysfs-class-infiniband.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.nvidia_smi import smi_topology
+from gdrkit.facts.pci import ROOT, bridges_above, gpus, numa_node, root_bus
+from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
+from gdrkit.node import Node, fact
+
+CLASS = "sys/class/infiniband"
+SOFTWARE = ("rxe", "siw")  # names that `rdma link add` is told in every manual; see rdma-link(8)
+
+
+class RdmaDevice(Struct, frozen=True, order=True):
+    """One RDMA device. Empty: the source does not say, or the device has no such thing."""
+
+    name: str
+    pci_address: str = ""
+    driver: str = ""  # of the PCI function: mlx5_core, ice, efa
+    board_id: str = ""
+    firmware: str = ""
+    node_guid: str = ""
+    sys_image_guid: str = ""
+    virtual: bool = False  # made by software: rxe, siw
+
+
+class Port(Struct, frozen=True, order=True):
+    """One port of an RDMA device."""
+
+    device: str
+    number: int
+    state: str  # ACTIVE, DOWN, INIT, ARMED
+    physical_state: str  # LinkUp, Disabled, Polling
+    rate_gbit_per_s: float
+    link_layer: str  # InfiniBand, Ethernet
+
+
+class Pair(Struct, frozen=True, order=True):
+    """One GPU, by address, and one RDMA device, by name."""
+
+    gpu: str
+    device: str
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+@fact
+def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
+    """Every RDMA device; empty where somebody looked and there is none."""
+
+    def in_sysfs() -> tuple[RdmaDevice, ...]:
+        try:
+            names = node.list(CLASS)
+        except Absent:  # ib_core is not loaded, or nothing registered
+            return ()
+        return tuple(_device(node, name) for name in names)
+
+    def in_text() -> tuple[RdmaDevice, ...]:
+        return tuple(
+            RdmaDevice(
+                d.name,
+                board_id=d.board_id,
+                firmware=d.firmware,
+                node_guid=d.node_guid,
+                sys_image_guid=d.sys_image_guid,
+                virtual=d.name.startswith(SOFTWARE),
+            )
+            for d in listed_rdma_devices(node)
+        )
+
+    return where_looked(in_sysfs, in_text)
+
+
+def _device(node: Node, name: str) -> RdmaDevice:
+    folder = f"{CLASS}/{name}"
+    place = node.resolve(folder)
+    if "/" in place and not place.startswith("sys/devices/"):  # a copy without the links of the class
+        place = _or_empty(lambda: node.resolve(f"{folder}/device"))
+    addresses = re.findall(r"/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/|$)", place)
+    address = addresses[-1] if addresses else ""
+
+    def driver() -> str:
+        link = f"{ROOT}/{address}/driver"
+        return node.resolve(link).rsplit("/", 1)[-1] if node.exists(link) else ""
+
+    return RdmaDevice(
+        name,
+        address,
+        driver=_or_empty(driver) if address else "",
+        board_id=_or_empty(lambda: node.text(f"{folder}/board_id").strip()),
+        firmware=_or_empty(lambda: node.text(f"{folder}/fw_ver").strip()),
+        node_guid=_or_empty(lambda: node.text(f"{folder}/node_guid").strip()),
+        sys_image_guid=_or_empty(lambda: node.text(f"{folder}/sys_image_guid").strip()),
+        virtual="/virtual/" in place or name.startswith(SOFTWARE),
+    )
+
+
+def _or_empty(ask: Callable[[], str]) -> str:
+    """A word that helps to recognise a device, and stops nothing if it cannot be had."""
+    try:
+        return ask()
+    except Lacks:
+        return ""
+
+
+@fact
+def rdma_device(node: Node, name: str) -> RdmaDevice:
+    """The device of a name. Raises Absent if there is none."""
+    for device in rdma_devices(node):
+        if device.name == name:
+            return device
+    raise Absent(Missing(f"RDMA device {name}", Why.ABSENT, f"ls /{CLASS}"))
+
+
+@fact
+def nic_address(node: Node, name: str) -> str:
+    """The PCI address of an RDMA device. Raises Absent for one made by software, Lacks if it is unknown."""
+    device = rdma_device(node, name)
+    if device.pci_address:
+        return device.pci_address
+    link = f"{CLASS}/{name}/device"
+    if device.virtual:
+        raise Absent(Missing(link, Why.ABSENT, f"readlink -f /{link}"))
+    raise nobody_looked(link, f"readlink -f /{link}")
+
+
+@fact
+def is_virtual_function(node: Node, name: str) -> bool:
+    """Whether an RDMA device is a virtual function of another PCI function."""
+    return node.exists(f"{ROOT}/{nic_address(node, name)}/physfn")
+
+
+@fact
+def character_device(node: Node, name: str) -> str:
+    """The node through which programs reach a device: dev/infiniband/uverbs0.
+
+    Source: drivers/infiniband/core/uverbs_main.c, the attribute `ibdev`. Raises Absent without ib_uverbs."""
+    folder = "sys/class/infiniband_verbs"
+    for entry in node.list(folder):
+        if entry.startswith("uverbs") and node.text(f"{folder}/{entry}/ibdev").strip() == name:
+            return f"dev/infiniband/{entry}"
+    raise Absent(Missing(f"{folder}/*/ibdev of {name}", Why.ABSENT, f"grep . /{folder}/*/ibdev"))
+
+
+# -- ports -----------------------------------------------------------------------------------------
+
+
+@fact
+def ports(node: Node, device: str) -> tuple[Port, ...]:
+    """The ports of a device, by number."""
+
+    def in_sysfs() -> tuple[Port, ...]:
+        numbers = sorted(int(n) for n in node.list(f"{CLASS}/{device}/ports") if n.isascii() and n.isdigit())
+        return tuple(_port(node, device, number) for number in numbers)
+
+    def in_text() -> tuple[Port, ...]:
+        found = _listed(node, device)
+        return tuple(
+            Port(device, p.number, p.state, p.physical_state, p.rate_gbit_per_s, p.link_layer)
+            for p in found.ports
+        )
+
+    return where_looked(in_sysfs, in_text)
+
+
+def _port(node: Node, device: str, number: int) -> Port:
+    folder = f"{CLASS}/{device}/ports/{number}"
+    return Port(
+        device,
+        number,
+        parse_state(node.text(f"{folder}/state")),
+        parse_state(node.text(f"{folder}/phys_state")),
+        parse_rate(node.text(f"{folder}/rate")),
+        node.text(f"{folder}/link_layer").strip(),
+    )
+
+
+def parse_state(text: str) -> str:
+    """`4: ACTIVE` as ACTIVE. Source: sysfs.c, state_show() and phys_state_show()."""
+    number, colon, word = text.strip().partition(": ")
+    if not colon or not number.isdigit() or not word:
+        raise FormatError(f"not a port's state: {text[:30]!r}")
+    return word
+
+
+def parse_rate(text: str) -> float:
+    """`400 Gb/sec (4X NDR)` as 400.0, in Gbit/s.
+
+    Source: sysfs.c, rate_show(). It prints SDR for any speed that it does not know."""
+    found = re.match(r"(\d+(?:\.\d+)?) Gb/sec", text)
+    if found is None:
+        raise FormatError(f"not a port's rate: {text[:30]!r}")
+    return float(found[1])
+
+
+def _listed(node: Node, device: str) -> TextRdmaDevice:
+    for found in listed_rdma_devices(node):
+        if found.name == device:
+            return found
+    raise nobody_looked(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {device}")
+
+
+@fact
+def netdev(node: Node, device: str, number: int) -> str:
+    """The network interface of a port. Raises Absent where it has none."""
+    try:
+        return node.text(f"{CLASS}/{device}/ports/{number}/gid_attrs/ndevs/0").strip()
+    except Lacks:
+        names = node.list(f"{ROOT}/{nic_address(node, device)}/net")
+    if not names:
+        raise Absent(Missing(f"interface of {device}/{number}", Why.ABSENT, f"rdma link show {device}"))
+    return names[min(number, len(names)) - 1]
+
+
+@fact
+def phys_port_name(node: Node, device: str, number: int) -> str:
+    """The name of the physical port, `p0`, or of the virtual function behind it, `pf0vf1`.
+
+    Source: Documentation/ABI/testing/sysfs-class-net."""
+    return node.text(f"sys/class/net/{netdev(node, device, number)}/phys_port_name").strip()
+
+
+@fact
+def gids(node: Node, device: str, number: int) -> tuple[tuple[int, str, str], ...]:
+    """The addresses of a port: index, value, and kind (IB/RoCE v1, RoCE v2). Empty entries are left out."""
+    folder = f"{CLASS}/{device}/ports/{number}"
+    found = []
+    for index in sorted(int(name) for name in node.list(f"{folder}/gids") if name.isdigit()):
+        value = node.text(f"{folder}/gids/{index}").strip()
+        if value.strip("0:"):
+            found.append((index, value, _gid_kind(node, folder, index)))
+    return tuple(found)
+
+
+def _gid_kind(node: Node, folder: str, index: int) -> str:
+    return _or_empty(lambda: node.text(f"{folder}/gid_attrs/types/{index}").strip())
+
+
+# -- pairs -----------------------------------------------------------------------------------------
+
+
+@fact
+def pairs(node: Node) -> tuple[Pair, ...]:
+    """Every GPU with every RDMA device."""
+    return tuple(Pair(gpu.address, device.name) for gpu in gpus(node) for device in rdma_devices(node))
+
+
+@fact
+def distance(node: Node, pair: Pair) -> str:
+    """PIX, PXB, PHB, NODE or SYS, in the words of `nvidia-smi topo -m`: one switch between them, several
+    switches, one host bridge, one NUMA node, several NUMA nodes.
+
+    From the paths in sysfs and NUMA nodes; raises Lacks where they are not known. A virtual machine shows
+    what its hypervisor made up."""
+
+    def by_path() -> str:
+        nic = nic_address(node, pair.device)
+        shared, gpu_side, nic_side = below_common_bridge(node, pair.gpu, nic)
+        if shared:
+            # Each side's first port belongs to the common switch; any further one is another switch.
+            return "PIX" if max(len(gpu_side), len(nic_side)) <= 1 else "PXB"
+        if root_bus(node, pair.gpu) == root_bus(node, nic):
+            return "PHB"
+        places = numa_node(node, pair.gpu), numa_node(node, nic)
+        if None in places and _one_numa_node(node):
+            return "NODE"
+        if None in places:
+            source = f"NUMA nodes of {pair.gpu} and {nic}"
+            raise Lacks(Missing(source, Why.UNDECIDED, "nvidia-smi topo -m"))
+        return "NODE" if places[0] == places[1] else "SYS"
+
+    def by_smi() -> str:
+        index = [gpu.address for gpu in gpus(node)].index(pair.gpu)  # NVML counts GPUs by address
+        node.cite("nvidia-smi topo -m", f"GPU{index}, {pair.device}", confidence=Confidence.LIKELY)
+        cell = smi_topology(node).cells.get((f"GPU{index}", pair.device), "")
+        if cell not in DISTANCES:
+            raise nobody_looked(f"distance of {pair.gpu} and {pair.device}", "nvidia-smi topo -m")
+        return cell
+
+    return where_looked(by_path, by_smi)
+
+
+def _one_numa_node(node: Node) -> bool:
+    """Whether the machine has no second NUMA node, so that firmware has nothing to say about places."""
+    try:
+        return node.text("sys/devices/system/node/online").strip() == "0"
+    except Lacks:
+        return False
+
+
+DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+def below_common_bridge(
+    node: Node, one: str, other: str
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """The bridges above both devices, root port first, and those above only the one, and only the other."""
+    first, second = bridges_above(node, one), bridges_above(node, other)
+    count = 0
+    while count < min(len(first), len(second)) and first[count] == second[count]:
+        count += 1
+    return first[:count], first[count:], second[count:]
