@@ -34,7 +34,9 @@ PROBE_VERBS = Command(("gdr", "probe", "verbs", "--json"), ("sos_commands/gdr/pr
 UNAME = Command(("uname", "-a"), ("sos_commands/kernel/uname_-a", "sos_commands/general/uname_-a"))
 LSCPU = Command(("lscpu",), ("sos_commands/processor/lscpu", "sos_commands/hardware/lscpu"))
 OFED_INFO = Command(("ofed_info", "-s"), ("sos_commands/infiniband/ofed_info_-s",))
-DKMS_STATUS = Command(("dkms", "status"), ("sos_commands/dkms/dkms_status", "sos_commands/kernel/dkms_status"))
+DKMS_STATUS = Command(
+    ("dkms", "status"), ("sos_commands/dkms/dkms_status", "sos_commands/kernel/dkms_status")
+)
 RPM_QA = Command(("rpm", "-qa"), ("sos_commands/rpm/rpm_-qa",))
 UCX_INFO = Command(("ucx_info", "-v"), ("sos_commands/infiniband/ucx_info_-v",))
 MOKUTIL_SB_STATE = Command(

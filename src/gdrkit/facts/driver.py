@@ -1,0 +1,192 @@
+"""The NVIDIA kernel driver: which one is loaded, which one lies on disk, how it was built and configured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts import kernel_log, modules
+from gdrkit.facts.commands import NVIDIA_SMI
+from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
+from gdrkit.facts.looked import where_looked
+from gdrkit.facts.peer_memory import (
+    LegacyPeerMem,
+    Linkage,
+    MemoryPeer,
+    legacy_peer_mem,
+    memory_peers,
+    peer_api_exporter,
+    peermem_linkage,
+)
+from gdrkit.facts.symvers import PEER_API, Symvers, conftest_symvers
+from gdrkit.node import Node, fact, first
+
+__all__ = [
+    "DRIVER", "PEER_API", "DriverBuild", "LegacyPeerMem", "Linkage", "MemoryPeer", "Symvers",
+    "conftest_symvers", "disk_driver_flavour", "disk_driver_version", "driver_build", "driver_flavour",
+    "driver_parameters", "driver_path", "driver_version", "gpu_information", "legacy_peer_mem",
+    "memory_peers", "peer_api_exporter", "peermem_linkage", "peermem_path",
+]  # fmt: skip
+
+PROC_VERSION = "proc/driver/nvidia/version"
+PROC_PARAMETERS = "proc/driver/nvidia/params"
+
+
+class DriverBuild(Struct, frozen=True):
+    """What the driver says of itself when it loads.
+
+    `builder` is the account that built the resource manager: `dvs-builder@...` is NVIDIA; somebody else
+    built
+    from source, which distributions do too; "" is not printed, as by proprietary modules.
+    Source: open-gpu-kernel-modules utils.mk, NV_BUILD_USER and NV_BUILD_HOST.
+    """
+
+    version: str
+    flavour: str  # open, proprietary
+    builder: str = ""
+
+
+def parse_banner(text: str) -> DriverBuild:
+    """The line that starts with `NVRM version:`, or the kernel's `NVRM: loading ...`.
+
+        NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder@U22)
+        NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c, nv_procfs_read_version().
+    """
+    found = re.search(
+        r"NVIDIA UNIX (?:(?P<open>Open Kernel Module for \S+)|\S+ Kernel Module)"
+        r"\s+(?P<version>\d+\.\d[\d.]*)(?P<rest>.*)",
+        text,
+    )
+    if found is None:
+        raise FormatError("no line names an NVIDIA kernel module")
+    builder = re.search(r"\((?P<who>[^()\s]*@[^()]*)\)", found["rest"])
+    return DriverBuild(
+        found["version"], "open" if found["open"] else "proprietary", builder["who"] if builder else ""
+    )
+
+
+@fact
+def driver_build(node: Node) -> DriverBuild:
+    """What the loaded driver says of itself. Raises Absent if none is loaded."""
+
+    def proc() -> DriverBuild:
+        return parse_banner(node.text(PROC_VERSION))
+
+    def kernel_message() -> DriverBuild:
+        """Said at load; of several loads in one boot the last counts."""
+        log = kernel_log.lines(node)
+        said = [line for line in log.lines if "NVIDIA UNIX" in line.text and "loading" in line.text]
+        if not said:
+            raise Lacks(Missing(PROC_VERSION, Why.NOT_COLLECTED, f"cat /{PROC_VERSION}"))
+        node.cite(log.source, f"line {said[-1].number}", said[-1].text, Confidence.LIKELY)
+        return parse_banner(said[-1].text)
+
+    return first(node, (Confidence.CERTAIN, proc), (Confidence.LIKELY, kernel_message))
+
+
+@fact
+def driver_version(node: Node) -> str:
+    """The version of the nvidia module that is loaded, e.g. "580.126.09". Raises Absent if none is."""
+
+    def module_version() -> str:
+        return _word(node.text("sys/module/nvidia/version"))
+
+    def banner() -> str:
+        return driver_build(node).version
+
+    def nvidia_smi() -> str:
+        found = re.search(r"Driver Version\s*: *(\d+\.[\d.]+)", node.run(NVIDIA_SMI))
+        if found is None:
+            raise FormatError("no driver version in it")
+        return found[1]
+
+    return where_looked(module_version, banner, nvidia_smi)
+
+
+@fact
+def driver_flavour(node: Node) -> str:
+    """Whether the loaded nvidia module is "open" or "proprietary". Raises Absent if none is loaded.
+
+    A proprietary licence taints the kernel with P: Linux kernel/module/main.c, Documentation/admin-guide/
+    tainted-kernels.rst.
+    """
+
+    def banner() -> str:
+        return driver_build(node).flavour
+
+    def taint() -> str:
+        letters = modules.loaded(node)[DRIVER].taint if DRIVER in modules.loaded(node) else ""
+        if not letters:
+            raise Lacks(Missing(PROC_VERSION, Why.UNDECIDED, f"cat /{PROC_VERSION}"))
+        return "proprietary" if "P" in letters else "open"
+
+    def module_license() -> str:
+        return disk_driver_flavour(node)
+
+    return first(
+        node,
+        (Confidence.CERTAIN, banner),
+        (Confidence.CERTAIN, taint),
+        (Confidence.LIKELY, module_license),
+    )
+
+
+@fact
+def disk_driver_version(node: Node) -> str:
+    """The version of the nvidia module that modprobe would load. Raises Absent if there is none."""
+    return modules.information(node, driver_path(node)).version
+
+
+@fact
+def disk_driver_flavour(node: Node) -> str:
+    """Whether it is "open" or "proprietary", by the licence in the module file that modprobe would load.
+
+    Open modules are `Dual MIT/GPL`, closed ones `NVIDIA`: kernel-open/nvidia/nv-frontend.c, MODULE_LICENSE.
+    """
+    return "open" if "GPL" in modules.information(node, driver_path(node)).license else "proprietary"
+
+
+@fact
+def driver_parameters(node: Node) -> Mapping[str, str]:
+    """The driver's registry keys without the prefix NVreg_, as the loaded driver took them.
+
+    One `Name: value` per line, strings in quotes. Source: kernel-open/nvidia/nv-procfs.c,
+    nv_procfs_read_params(). Raises Absent if no driver is loaded.
+    """
+    found = {}
+    for line in node.text(PROC_PARAMETERS).splitlines():
+        name, colon, value = line.partition(":")
+        if not colon or not name.isidentifier():
+            raise FormatError(f"{line[:40]!r} is no `Name: value`")
+        found[name] = value.strip().strip('"')
+    if not found:
+        raise FormatError("no parameters in it")
+    return found
+
+
+@fact
+def gpu_information(node: Node, address: str) -> Mapping[str, str]:
+    """What the driver prints of one GPU: Model, IRQ, GPU UUID, Bus Location, GPU Firmware, GPU Excluded, ...
+
+    Source: kernel-open/nvidia/nv-procfs.c, nv_procfs_read_gpu_info().
+    """
+    found = {}
+    for line in node.text(f"proc/driver/nvidia/gpus/{address}/information").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            found[name.strip()] = value.strip()
+    if "Model" not in found:
+        raise FormatError("no model in it")
+    return found
+
+
+def _word(text: str) -> str:
+    words = text.split()
+    if len(words) != 1:
+        raise FormatError("not one word")
+    return words[0]

@@ -1,0 +1,72 @@
+"""Where the files of NVIDIA's kernel modules lie, whatever a distribution or an operator made of them."""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.facts import modules
+from gdrkit.facts.kernel import release
+from gdrkit.node import Node, fact
+
+DRIVER = "nvidia"
+CONTAINER = "run/nvidia/driver"
+"""Root of the GPU Operator's driver container, mounted on the host. Source: gpu-driver-container,
+nvidia-driver.
+"""
+
+_FOLDERS = ("kernel/drivers/video", "video", "updates/dkms", "extra", "kernel/nvidia")
+"""Where installers and packages leave modules below /lib/modules/<release>.
+Sources: open-gpu-kernel-modules kernel-open/Makefile, INSTALL_MOD_DIR; gpu-driver-container ubuntu24.04."""
+
+_ENDINGS = (".ko", ".ko.zst", ".ko.xz", ".ko.gz")
+_RENAMED = r"nvidia(?:-current(?:-open)?|-tesla[\w-]*|-open|-\d+)"
+
+
+@fact
+def driver_path(node: Node) -> str:
+    """The nvidia module file: what modprobe would load, Debian's renamed one, or the driver container's.
+
+    Raises Absent if somebody looked and there is none.
+    """
+    return _file(node, DRIVER, _RENAMED)
+
+
+@fact
+def peermem_path(node: Node) -> str:
+    """The nvidia-peermem file, found in the same places. Raises Absent if there is none."""
+    return _file(node, modules.PEERMEM, rf"{_RENAMED}-peermem")
+
+
+def _file(node: Node, module: str, renamed: str) -> str:
+    """Debian renames nvidia-peermem.ko to nvidia-current-peermem.ko, behind install lines in modprobe.d."""
+
+    def as_modprobe_would() -> str:
+        return modules.module_path(node, module)
+
+    def by_another_name() -> str:
+        folder = modules.modules_dir(node)
+        for line in node.text(f"{folder}/modules.dep").splitlines():
+            path = line.partition(":")[0]
+            stem = path.rpartition("/")[2].partition(".ko")[0]
+            if "nvidia" in stem and re.fullmatch(renamed, stem.replace("_", "-")):
+                node.cite(f"{folder}/modules.dep", text=path)
+                return path.lstrip("/") if path.startswith("/") else f"{folder}/{path}"
+        raise Absent(Missing(f"{folder}/modules.dep", Why.ABSENT, f"grep {DRIVER} /{folder}/modules.dep"))
+
+    def in_the_driver_container() -> str:
+        root = f"{CONTAINER}/lib/modules/{release(node)}"
+        name = module.replace("_", "-")
+        for folder in _FOLDERS if node.exists(root) else ():
+            for ending in _ENDINGS:
+                if node.exists(path := f"{root}/{folder}/{name}{ending}"):
+                    return path
+        raise Absent(Missing(root, Why.ABSENT, f"find /{root} -name '{name}.ko*'"))
+
+    reasons: list[Lacks] = []
+    for ask in (as_modprobe_would, by_another_name, in_the_driver_container):
+        try:
+            return ask()
+        except Lacks as lacks:
+            reasons.append(lacks)
+    raise next((reason for reason in reasons if not isinstance(reason, Absent)), reasons[0])

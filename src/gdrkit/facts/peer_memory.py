@@ -1,0 +1,156 @@
+"""nvidia-peermem, the API that it registers with, and who else is registered there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.facts import modules
+from gdrkit.facts.driver_files import peermem_path
+from gdrkit.facts.symvers import PEER_API
+from gdrkit.node import Node, fact, otherwise
+
+LEGACY = "nv_peer_mem"
+MEMORY_PEERS = "sys/kernel/mm/memory_peers"
+
+
+class Linkage(Struct, frozen=True):
+    """What the kernel's linker will make of nvidia-peermem's use of other modules.
+
+    Only symbols of the peer-memory API and of nvidia.ko are judged here; the rest is the loader's affair.
+    """
+
+    uses_peer_api: bool  # False is a stub: its init returns EINVAL and does nothing else
+    unresolved: tuple[str, ...] = ()  # nothing on this node exports them
+    mismatched: tuple[str, ...] = ()  # exported with another CRC than the one wanted
+    unseen: tuple[str, ...] = ()  # whether and how they are exported could not be seen
+
+
+class MemoryPeer(Struct, frozen=True):
+    """A client of the peer-memory API. Counters by file name, such as num_alloc_mrs."""
+
+    client: str  # nv_mem, nv_mem_nc
+    version: str
+    counters: Mapping[str, int]
+
+
+class LegacyPeerMem(Struct, frozen=True):
+    """The nv_peer_mem module that came before nvidia-peermem and registers under the same name."""
+
+    loaded: bool
+    path: str  # "" if no file of it is installed
+
+
+@fact
+def peermem_linkage(node: Node) -> Linkage:
+    """How nvidia-peermem is linked; the decisive test for a stub. Raises Absent if there is no such file.
+
+    Everything in its init but `return -EINVAL` is compiled only where the build found the peer-memory API,
+    so a module that does not import it does nothing. Source: open-gpu-kernel-modules
+    kernel-open/nvidia-peermem/nvidia-peermem.c, NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT (since 515.43.04).
+    """
+    path = peermem_path(node)
+    wanted = modules.imports(node, path)
+    unresolved, mismatched, unseen = [], [], []
+    for symbol, crc in sorted(wanted.items()):
+        if symbol not in PEER_API and not symbol.startswith("nvidia_p2p_"):
+            continue
+        try:
+            exported = exported_crc(node, symbol)
+        except Absent:
+            unresolved.append(symbol)
+        except Lacks:
+            unseen.append(symbol)
+        else:
+            if crc is not None and exported is not None and crc != exported:
+                mismatched.append(symbol)
+    node.cite(path, ".symtab", f"{'imports' if PEER_API[0] in wanted else 'no import of'} {PEER_API[0]}")
+    return Linkage(PEER_API[0] in wanted, tuple(unresolved), tuple(mismatched), tuple(unseen))
+
+
+@fact
+def exported_crc(node: Node, symbol: str) -> int | None:
+    """The CRC under which a symbol is exported here; None without symbol versions. Raises Absent if it is
+    not.
+
+    The provider's file is that of the loaded module, else the one that modprobe would load.
+    """
+    provider = modules.exporter(node, symbol)
+    if provider == modules.VMLINUX:
+        return modules.kernel_symbol(node, symbol).crc
+    offered = modules.exports(node, modules.loaded_path(node, provider)).get(symbol)
+    if offered is None:
+        raise Absent(Missing(f"{provider} ({symbol})", Why.ABSENT, f"modprobe --show-exports {provider}"))
+    return offered.crc
+
+
+@fact
+def peer_api_exporter(node: Node) -> str:
+    """The module that exports the peer-memory API here, "vmlinux" for the kernel itself; "" if none does."""
+    return otherwise(lambda: exporter(node, PEER_API[0]), "")
+
+
+@fact
+def exporter(node: Node, symbol: str) -> str:
+    """Who exports a symbol, by depmod's list, or by the running kernel's own where there is no such list.
+
+    Raises Absent if nobody does. The kernel lists export tables among its symbols with CONFIG_KALLSYMS_ALL.
+    """
+    try:
+        return modules.exporter(node, symbol)
+    except Lacks as lacks:
+        missing = lacks.missing
+        if isinstance(lacks, Absent) and missing.source.endswith(f"({symbol})"):
+            raise
+    if missing.why is Why.ABSENT:  # the lists are not there, which says nothing of the symbol
+        missing = Missing(f"who exports {symbol}", Why.UNDECIDED, f"grep -w {symbol} /proc/kallsyms")
+    try:
+        symbols = node.read("proc/kallsyms")
+    except Lacks:
+        raise Lacks(missing) from None
+    if b" __ksymtab_" not in symbols:
+        raise Lacks(missing)
+    found = re.search(rb" __ksymtab_%s(?:\t\[(\w+)\])?\n" % symbol.encode(), symbols)
+    if found is None:
+        raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+    return found[1].decode() if found[1] else modules.VMLINUX
+
+
+@fact
+def memory_peers(node: Node) -> tuple[MemoryPeer, ...]:
+    """The clients that the RDMA core lists. Raises Absent if it has no such folder.
+
+    Not every kernel with the API has it: it needs the kernel's mm_kobj, which newer ones do not export. Its
+    absence therefore says nothing of the API. Source: MLNX_OFED drivers/infiniband/core/peer_mem.c.
+    """
+    return tuple(_peer(node, client) for client in node.list(MEMORY_PEERS))
+
+
+def _peer(node: Node, client: str) -> MemoryPeer:
+    names = node.list(f"{MEMORY_PEERS}/{client}")
+    values = {name: node.text(f"{MEMORY_PEERS}/{client}/{name}").strip() for name in names}
+    version = values.pop("version", "")
+    if any(not value.isdigit() for value in values.values()):
+        raise FormatError("a counter of the RDMA core is no number")
+    return MemoryPeer(client, version, {name: int(value) for name, value in values.items()})
+
+
+@fact
+def legacy_peer_mem(node: Node) -> LegacyPeerMem:
+    """Whether the older nv_peer_mem is in the kernel or installed for it."""
+    path = otherwise(lambda: modules.module_path(node, LEGACY), "")
+    return LegacyPeerMem(modules.is_loaded(node, LEGACY), path)
+
+
+@fact
+def peer_memory_in_use(node: Node) -> int:
+    """GPU memory registrations that live on nvidia-peermem now. Raises Absent if it is not loaded.
+
+    Each holds one reference to the module: nvidia-peermem.c, nv_mem_acquire(). Zero is normal when idle, and
+    always on the dma-buf path.
+    """
+    references = modules.running(node, modules.PEERMEM).reference_count
+    return references or 0

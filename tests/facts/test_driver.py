@@ -1,0 +1,156 @@
+"""What the loaded NVIDIA driver and its files say."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Why
+from gdrkit.facts.driver import (
+    DriverBuild,
+    disk_driver_version,
+    driver_build,
+    driver_flavour,
+    driver_parameters,
+    driver_path,
+    driver_version,
+    gpu_information,
+    parse_banner,
+    peermem_path,
+)
+from gdrkit.node import Node
+from tests.memory_host import MemoryHost
+from tests.module_builder import RELEASE, build_module
+
+OPEN = (
+    "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (nixbld@)  \n"
+    "GCC version:  gcc version 15.3.0 (GCC)\n"
+)
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n"
+BANNERS = [
+    (OPEN, DriverBuild("580.159.04", "open", "nixbld@")),
+    (CLOSED, DriverBuild("535.129.03", "proprietary")),
+    (
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for aarch64  570.124.04  Release Build  "
+        "(dvs-builder@U22-I3-AE18-23-3)  Tue Feb 25 04:12:12 UTC 2025",
+        DriverBuild("570.124.04", "open", "dvs-builder@U22-I3-AE18-23-3"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "build"), BANNERS)
+def test_the_banner_names_version_flavour_and_builder(text: str, build: DriverBuild):
+    assert parse_banner(text) == build
+
+
+@given(st.text())
+def test_any_text_is_a_banner_or_refused(text: str):
+    with contextlib.suppress(FormatError):
+        assert parse_banner(text).version
+
+
+def test_an_error_text_in_place_of_the_file_is_garbled_not_absent():
+    node = Node(MemoryHost({"proc/driver/nvidia/version": "cat: permission denied"}))
+
+    with pytest.raises(Lacks) as lacks:
+        driver_build(node)
+
+    assert lacks.value.missing.why is Why.GARBLED
+
+
+def test_no_driver_is_absent_only_where_somebody_looked():
+    with pytest.raises(Absent):
+        driver_version(Node(MemoryHost(complete=True)))
+    with pytest.raises(Lacks) as lacks:
+        driver_version(Node(MemoryHost()))
+
+    assert lacks.value.missing.why is Why.NOT_COLLECTED
+
+
+def test_a_pasted_nvidia_smi_names_the_version():
+    smi = "Driver Version                            : 580.126.09\nCUDA Version : 13.0\n"
+
+    assert driver_version(Node(MemoryHost(commands={("nvidia-smi", "-q"): smi}))) == "580.126.09"
+
+
+def test_the_kernel_log_knows_the_flavour_with_less_confidence():
+    node = Node(MemoryHost(commands={("dmesg",): f"[    9.1] {BANNERS[2][0]}\n"}))
+
+    assert driver_flavour(node) == "open"
+    assert node.trail(driver_flavour).confidence is Confidence.LIKELY
+
+
+@pytest.mark.parametrize(("taint", "flavour"), [("POE", "proprietary"), ("OE", "open")])
+def test_taint_tells_the_flavour(taint: str, flavour: str):
+    node = Node(MemoryHost({"proc/modules": f"nvidia 14299136 2 nvidia_uvm, Live 0xffff ({taint})\n"}))
+
+    assert driver_flavour(node) == flavour
+
+
+def test_parameters_lose_their_quotes():
+    text = 'ResmanDebugLevel: 4294967295\nRegistryDwords: "a=1;b=2"\nRmMsg: ""\n'
+    node = Node(MemoryHost({"proc/driver/nvidia/params": text}))
+
+    assert driver_parameters(node) == {
+        "ResmanDebugLevel": "4294967295",
+        "RegistryDwords": "a=1;b=2",
+        "RmMsg": "",
+    }
+
+
+@pytest.mark.parametrize("text", ["", "no such file\n"])
+def test_parameters_that_are_none_are_garbled(text: str):
+    with pytest.raises(Lacks):
+        driver_parameters(Node(MemoryHost({"proc/driver/nvidia/params": text})))
+
+
+def test_information_of_a_gpu_by_the_drivers_own_words():
+    text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nBus Location: \t 0000:00:06.0\nGPU Excluded:\t No\n"
+    node = Node(MemoryHost({"proc/driver/nvidia/gpus/0000:00:06.0/information": text}))
+
+    assert gpu_information(node, "0000:00:06.0")["Bus Location"] == "0000:00:06.0"
+
+
+def installed(paths: dict[str, bytes], dep: str, **more: str) -> Node:
+    files: dict[str, bytes | str] = {
+        f"lib/modules/{RELEASE}/{path}": content for path, content in paths.items()
+    }
+    files |= {f"lib/modules/{RELEASE}/modules.dep": dep, "proc/sys/kernel/osrelease": RELEASE, **more}
+    return Node(MemoryHost(files, complete=True))
+
+
+def test_debians_renamed_peermem_is_found():
+    node = installed(
+        {"updates/dkms/nvidia-current-open-peermem.ko": build_module("nvidia_peermem")},
+        "kernel/drivers/gpu/drm/drm.ko.xz:\nupdates/dkms/nvidia-current-open-peermem.ko:\n",
+    )
+
+    assert peermem_path(node) == f"lib/modules/{RELEASE}/updates/dkms/nvidia-current-open-peermem.ko"
+
+
+def test_the_driver_containers_modules_are_found():
+    path = f"run/nvidia/driver/lib/modules/{RELEASE}/kernel/drivers/video/nvidia-peermem.ko"
+    node = installed({}, "kernel/net/x.ko:\n", **{path: "x"})
+
+    assert peermem_path(node) == path
+
+
+def test_no_file_is_absent_only_where_the_container_was_looked_for_too():
+    dep = {f"lib/modules/{RELEASE}/modules.dep": "kernel/a.ko:\n", "proc/sys/kernel/osrelease": RELEASE}
+
+    with pytest.raises(Absent):
+        driver_path(Node(MemoryHost(dep, complete=True)))
+    with pytest.raises(Lacks) as lacks:
+        driver_path(Node(MemoryHost(dep)))
+
+    assert lacks.value.missing.source.startswith("run/nvidia/driver")
+
+
+def test_the_version_on_disk_is_that_of_the_file():
+    module = build_module("nvidia", license="Dual MIT/GPL", modinfo={"version": "570.158.01"})
+    node = installed({"updates/nvidia.ko": module}, "updates/nvidia.ko:\n")
+
+    assert disk_driver_version(node) == "570.158.01"
