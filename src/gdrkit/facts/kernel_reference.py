@@ -120,6 +120,13 @@ def _references(node: Node) -> Iterator[str]:
             return
 
 
+@fact
+def reference_files(node: Node) -> tuple[str, ...]:
+    """Files of a few of the kernel's own modules, best first; () if none can be read."""
+    found = (path for path in _references(node) if information(node, path).intree)
+    return tuple(path for path, _ in zip(found, range(3), strict=False))
+
+
 def from_a_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
     """The first answer that a reference module gives. Raises Lacks if none has one."""
     for path in _references(node):

@@ -1,0 +1,143 @@
+"""The keys that the running kernel holds, and the certificates that firmware and shim would give it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts.kernel import config_option, distribution
+from gdrkit.facts.secure_boot import DATABASE, SHIM, efi_variable, kernel_sees_secure_boot
+from gdrkit.node import Node, fact
+
+if TYPE_CHECKING:
+    from gdrkit.formats.x509 import Certificate
+
+BUILTIN, MACHINE, PLATFORM = ".builtin_trusted_keys", ".machine", ".platform"
+# Distributions whose kernels also ask .platform about modules, which Linux itself does not. Debian's was
+# seen to, on 6.1 and 6.12; Fedora's, Red Hat's and Ubuntu's carry the same patch ("KEYS: Make use of
+# platform keyring for module signature verify"), not tried here.
+_ASK_PLATFORM = frozenset(("debian", "ubuntu", "fedora", "rhel", "centos"))
+
+
+class ProcKeys(Struct, frozen=True):
+    """What root sees in /proc/keys. Which key is in which keyring it does not say."""
+
+    keyrings: Mapping[str, int]  # name -> number of keys
+    names: Mapping[str, str]  # key id (hex) -> the certificate's name
+
+    def has(self, certificate: Certificate) -> bool:
+        return certificate.key_id in self.names
+
+    def has_name(self, common_name: str) -> bool:
+        """Whether some certificate's name is this one, alone or behind its organization."""
+        return any(name == common_name or name.endswith(f": {common_name}") for name in self.names.values())
+
+
+class Enrolled(Struct, frozen=True):
+    """A certificate, and the keyring that the kernel put it in."""
+
+    certificate: Certificate
+    keyring: str
+
+    @property
+    def description(self) -> str:
+        return self.certificate.kernel_name
+
+
+@fact
+def proc_keys(node: Node) -> ProcKeys:
+    """The kernel's own keys. Raises Lacks for who may not see them: all but root.
+
+    Source: Linux security/keys/proc.c, proc_keys_show(); crypto/asymmetric_keys/asymmetric_type.c.
+    """
+    found = parse(node.text("proc/keys"))
+    if BUILTIN not in found.keyrings:
+        raise Lacks(Missing("proc/keys", Why.DENIED, "sudo cat /proc/keys"))
+    return found
+
+
+def parse(text: str) -> ProcKeys:
+    """/proc/keys, as far as it is about keyrings and certificates. Raises FormatError."""
+    keyrings, names = {}, {}
+    row = re.compile(r"[0-9a-f]+ \S+ +\d+ +\S+ [0-9a-f]{8} +-?\d+ +-?\d+ (?P<type>\S+) +(?P<description>.*)")
+    for line in text.splitlines():
+        found = row.fullmatch(line)
+        if found is None:
+            raise FormatError("a line is none of /proc/keys")
+        description = found["description"]
+        if found["type"] == "keyring":
+            name, _, count = description.rpartition(": ")
+            keyrings[name] = int(count) if count.isdigit() else 0
+        elif found["type"] == "asymmetri":  # the column is nine letters wide
+            described = re.fullmatch(r"(?P<name>.*): (?P<id>[0-9a-f]+): \S+.*", description)
+            if described is not None:
+                names[described["id"]] = described["name"]
+    return ProcKeys(keyrings, names)
+
+
+@fact
+def certificates(node: Node, variable: str, vendor: str) -> tuple[Certificate, ...]:
+    """The certificates in a list of firmware's or shim's; () if there is no such list."""
+    from gdrkit.formats import efi_list, x509
+
+    try:
+        value = efi_variable(node, variable, vendor)
+    except Absent:
+        return ()
+    return tuple(
+        x509.parse(entry.data) for entry in efi_list.parse(value, attributes=False) if entry.kind == "x509"
+    )
+
+
+@fact
+def enrolled_keys(node: Node) -> tuple[Enrolled, ...]:
+    """Machine-owner and firmware keys that the kernel trusts for modules.
+
+    /proc/keys decides; who may not read it takes them for trusted where the kernel sees Secure Boot. Source:
+    Linux security/integrity/platform_certs/load_uefi.c, load_uefi_certs(), load_moklist_certs().
+    """
+    by_owner = [(cert, MACHINE) for cert in certificates(node, "MokListRT", SHIM)]
+    by_firmware = [(cert, PLATFORM) for cert in certificates(node, "db", DATABASE)]
+    if not by_owner and not by_firmware:
+        return ()
+    try:
+        held = proc_keys(node)
+    except Lacks:
+        held = None
+    found = []
+    for certificate, keyring in (*by_owner, *by_firmware):
+        if held is not None and not held.has(certificate):
+            continue
+        if held is not None and not held.keyrings.get(keyring):
+            keyring = PLATFORM  # kernels without a machine keyring put all of them there
+        if keyring == MACHINE or platform_is_asked(node):
+            found.append(Enrolled(certificate, keyring))
+    if held is None and found:
+        if not kernel_sees_secure_boot(node):
+            return ()
+        node.cite("proc/keys", text="not readable", confidence=Confidence.LIKELY)
+    return tuple(found)
+
+
+@fact
+def platform_is_asked(node: Node) -> bool:
+    """Whether this kernel accepts modules signed by a key of .platform, firmware's own keys."""
+    asked = not distribution(node).family.isdisjoint(_ASK_PLATFORM)
+    node.cite("etc/os-release", "ID", "whether .platform is asked", Confidence.LIKELY)
+    return asked
+
+
+@fact
+def revoked(node: Node) -> tuple[Certificate, ...]:
+    """Certificates whose signatures the kernel refuses: those in dbx and MokListXRT.
+
+    Only kernels with CONFIG_SYSTEM_REVOCATION_LIST know them. Source: Linux certs/blacklist.c.
+    """
+    found = (*certificates(node, "MokListXRT", SHIM), *certificates(node, "dbx", DATABASE))
+    if not found or config_option(node, "CONFIG_SYSTEM_REVOCATION_LIST") != "y":
+        return ()
+    return found

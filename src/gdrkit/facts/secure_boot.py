@@ -1,0 +1,168 @@
+"""Whether firmware, shim and kernel enforce signatures on this node."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts import kernel_log
+from gdrkit.facts.commands import MOKUTIL_SB_STATE
+from gdrkit.facts.kernel import boot_parameter, config_option
+from gdrkit.node import Node, fact, first, otherwise
+
+EFIVARS = "sys/firmware/efi/efivars"
+# UEFI specification 2.10, 3.3 (global variables) and 32.6.1 (signature databases); shim, MokVars.txt.
+GLOBAL = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+DATABASE = "d719b2cb-3d3a-4596-a3bc-dad00e67656f"
+SHIM = "605dab50-e046-4300-abb6-3dd810dd8b23"
+_ATTRIBUTE_BYTES = 4  # before a variable's value: Linux Documentation/filesystems/efivarfs.rst
+
+
+@fact
+def efi_variable(node: Node, name: str, vendor: str) -> bytes:
+    """The value of an EFI variable. Raises Absent if firmware has none, Lacks if none can be seen."""
+    try:
+        content = node.read(f"{EFIVARS}/{name}-{vendor}")
+    except Absent:
+        # An efivarfs that is not mounted looks like an empty folder; no firmware is without variables.
+        if not otherwise(lambda: node.exists("sys/firmware/efi"), False):
+            raise
+        if not any("-" in variable for variable in node.list(EFIVARS)):
+            raise Lacks(
+                Missing(EFIVARS, Why.NOT_COLLECTED, f"mount -t efivarfs efivarfs /{EFIVARS}")
+            ) from None
+        raise
+    if len(content) < _ATTRIBUTE_BYTES:
+        raise FormatError("the variable is shorter than its attributes")
+    return content[_ATTRIBUTE_BYTES:]
+
+
+@fact
+def firmware_is_efi(node: Node) -> bool:
+    """Whether the kernel was started by EFI firmware."""
+    return node.exists("sys/firmware/efi")
+
+
+@fact
+def secure_boot(node: Node) -> bool:
+    """Whether firmware has Secure Boot switched on. Without EFI there is none.
+
+    Source: UEFI specification 2.10, 3.3, SecureBoot; mokutil(1), --sb-state.
+    """
+
+    def the_firmware() -> bool:
+        return _flag(node, "SecureBoot", GLOBAL)
+
+    def a_machine_without_efi() -> bool:
+        if firmware_is_efi(node):
+            raise Lacks(Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", Why.NOT_COLLECTED, "mokutil --sb-state"))
+        return False
+
+    def mokutil() -> bool:
+        text = node.run(MOKUTIL_SB_STATE)
+        if "SecureBoot enabled" in text or "SecureBoot disabled" in text:
+            return "SecureBoot enabled" in text
+        raise FormatError("mokutil says neither enabled nor disabled")
+
+    def the_kernel_log() -> bool:
+        # arch/x86/kernel/setup.c and arch/arm64 of distributions; drivers/firmware/efi/secureboot.c
+        log = kernel_log.lines(node)
+        for line in log.lines:
+            for word in ("enabled", "disabled"):
+                if f"ecure boot {word}" in line.text or f"ecure Boot {word}" in line.text:
+                    node.cite(log.source, f"line {line.number}", line.text)
+                    return word == "enabled"
+        raise Lacks(Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", Why.NOT_COLLECTED, "mokutil --sb-state"))
+
+    return first(
+        node,
+        (Confidence.CERTAIN, the_firmware),
+        (Confidence.CERTAIN, a_machine_without_efi),
+        (Confidence.CERTAIN, mokutil),
+        (Confidence.LIKELY, the_kernel_log),
+    )
+
+
+@fact
+def setup_mode(node: Node) -> bool:
+    """Whether firmware has no platform key, so that anybody may enrol keys. UEFI 2.10, 3.3, SetupMode."""
+    return _flag(node, "SetupMode", GLOBAL)
+
+
+@fact
+def shim_validation_disabled(node: Node) -> bool:
+    """Whether shim was told to validate nothing (mokutil --disable-validation).
+
+    The kernel then takes Secure Boot for switched off: Linux drivers/firmware/efi/libstub/secureboot.c,
+    efi_get_secureboot(). Source of the variable: shim, MokVars.txt, MokSBState and its mirror MokSBStateRT.
+    """
+    return otherwise(lambda: _flag(node, "MokSBStateRT", SHIM), False)
+
+
+def _flag(node: Node, name: str, vendor: str) -> bool:
+    value = efi_variable(node, name, vendor)
+    if len(value) != 1 or value[0] > 1:
+        raise FormatError(f"{name} is neither 0 nor 1")
+    return value[0] == 1
+
+
+@fact
+def kernel_sees_secure_boot(node: Node) -> bool:
+    """Whether the kernel was started in Secure Boot as it understands it: on, and shim validates."""
+    return secure_boot(node) and not shim_validation_disabled(node)
+
+
+@fact
+def module_signatures_supported(node: Node) -> bool:
+    """Whether the kernel looks at signatures at all (CONFIG_MODULE_SIG)."""
+
+    def the_parameter() -> bool:  # kernel/module/signing.c has it, and is built only then
+        return node.exists("sys/module/module/parameters/sig_enforce")
+
+    def the_configuration() -> bool:
+        return config_option(node, "CONFIG_MODULE_SIG") == "y"
+
+    return first(node, (Confidence.CERTAIN, the_parameter), (Confidence.CERTAIN, the_configuration))
+
+
+@fact
+def signatures_enforced(node: Node) -> bool:
+    """Whether the kernel refuses every module without a valid signature of a trusted key.
+
+    Source: Linux kernel/module/signing.c, is_module_sig_enforced(): built in, on the command line, or set at
+    boot by IMA's policy for Secure Boot (security/integrity/ima/ima_efi.c, arch_get_ima_policy()).
+    """
+
+    def the_kernel() -> bool:
+        try:
+            text = node.text("sys/module/module/parameters/sig_enforce").strip()
+        except Absent:
+            if module_signatures_supported(node):
+                raise
+            return False
+        if text not in ("Y", "N"):
+            raise FormatError("sig_enforce is neither Y nor N")
+        return text == "Y"
+
+    def what_it_was_booted_with() -> bool:
+        if config_option(node, "CONFIG_MODULE_SIG_FORCE") == "y" or _asked_for(node):
+            return True
+        return kernel_sees_secure_boot(node) and config_option(node, "CONFIG_IMA_ARCH_POLICY") == "y"
+
+    def secure_boot_alone() -> bool:
+        if not _asked_for(node) and not kernel_sees_secure_boot(node):
+            missing = "sys/module/module/parameters/sig_enforce"
+            raise Lacks(Missing(missing, Why.NOT_COLLECTED, f"cat /{missing}"))
+        return True
+
+    return first(
+        node,
+        (Confidence.CERTAIN, the_kernel),
+        (Confidence.LIKELY, what_it_was_booted_with),
+        (Confidence.LIKELY, secure_boot_alone),
+    )
+
+
+def _asked_for(node: Node) -> bool:
+    """`module.sig_enforce[=1]` on the command line, which can switch it on, not off: bool_enable_only."""
+    nothing: tuple[str, ...] = ()
+    values = otherwise(lambda: boot_parameter(node, "module.sig_enforce"), nothing)
+    return any(value[:1].lower() in ("", "1", "y") or value.lower() == "on" for value in values)

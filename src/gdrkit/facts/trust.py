@@ -1,0 +1,286 @@
+"""Who signed a module, and whether the running kernel will accept it."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from gdrkit.evidence import Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts.kernel_reference import reference_files
+from gdrkit.facts.keyrings import BUILTIN, Enrolled, enrolled_keys, proc_keys, revoked
+from gdrkit.facts.loaded_modules import LoadedModule, loaded
+from gdrkit.facts.module_files import content
+from gdrkit.facts.module_index import module_path
+from gdrkit.facts.secure_boot import (
+    module_signatures_supported,
+    secure_boot,
+    setup_mode,
+    shim_validation_disabled,
+    signatures_enforced,
+)
+from gdrkit.node import Node, fact, otherwise
+
+if TYPE_CHECKING:
+    from gdrkit.formats.module_signature import Signature
+
+__all__ = [
+    "Key", "Standing", "State", "module_signatures_supported", "revoked", "secure_boot", "setup_mode",
+    "shim_validation_disabled", "signature", "signature_fault", "signatures_enforced", "signer_name",
+    "standing", "trusted_keys", "verified_by",
+]  # fmt: skip
+
+
+class State(enum.StrEnum):
+    """How a module's signature stands with the kernel."""
+
+    UNSIGNED = "unsigned"
+    VERIFIED = "verified"
+    UNKNOWN_KEY = "unknown-key"
+    UNSUPPORTED = "unsupported"  # not PKCS#7: taken for a key that nobody knows
+    BROKEN = "broken"  # a trusted key, but it did not sign this content
+    ATTRIBUTES = "attributes"  # signed attributes, which the kernel takes for broken
+    REVOKED = "revoked"
+    MALFORMED = "malformed"  # no signature can be read
+
+
+class Standing(Struct, frozen=True):
+    """A signature's state, and the key that it is about."""
+
+    state: State
+    key: str = ""
+
+
+class Key(Struct, frozen=True):
+    """A key that the kernel trusts for modules."""
+
+    description: str
+    keyring: str
+    key_id: str = ""  # subject key id in hex, where it is known
+    serial: str = ""
+    issuer_der: bytes = b""
+
+
+# -- the signature in a file ---------------------------------------------------------------------------
+
+
+@fact
+def _split(node: Node, path: str) -> tuple[int, str, bytes | None]:
+    """Length of the signed content, the trailer's fault, and the PKCS#7 message; None without a trailer."""
+    from gdrkit.formats.module_signature import split
+
+    length, trailer = split(content(node, path))
+    node.cite(path, "signature", "none" if trailer is None else "")
+    return (length, "", None) if trailer is None else (length, str(trailer.fault), trailer.pkcs7)
+
+
+@fact
+def signature(node: Node, path: str) -> Signature | None:
+    """Who signed a module file, and how; None if nobody did. Raises Lacks if the signature is unreadable."""
+    from gdrkit.formats.module_signature import parse
+
+    _, fault, pkcs7 = _split(node, path)
+    if pkcs7 is None:
+        return None
+    if fault:
+        raise FormatError(f"the signature's trailer is faulty: {fault}")
+    return parse(pkcs7)
+
+
+@fact
+def signature_fault(node: Node, path: str) -> str:
+    """What is wrong with the trailer that marks a signature; "" if nothing is, or there is none."""
+    return _split(node, path)[1]
+
+
+@fact
+def signer_name(node: Node, path: str) -> str:
+    """The signer as modinfo prints it: the issuer's name, or a key id; "" if unsigned."""
+    found = signature(node, path)
+    return "" if found is None else found.issuer or found.subject_key_id or ""
+
+
+class _Digests(Struct, frozen=True):
+    digests: dict[str, str] = {}
+
+
+class _Manifest(Struct, frozen=True):
+    files: dict[str, _Digests] = {}
+
+
+@fact
+def _recorded_digests(node: Node) -> dict[str, dict[str, str]]:
+    """Digests of the signed content of modules that a bundle holds without their code, by path."""
+    try:
+        manifest = msgspec.json.decode(node.read("gdr_manifest.json"), type=_Manifest)
+    except (Lacks, msgspec.MsgspecError):
+        return {}
+    return {path: file.digests for path, file in manifest.files.items() if file.digests}
+
+
+@fact
+def content_digest(node: Node, path: str, digest: str) -> bytes:
+    """The digest of a module's signed content; `digest` is hashlib's name."""
+    recorded = _recorded_digests(node).get(path)
+    if recorded is not None:
+        if digest not in recorded:
+            raise Lacks(Missing(f"{path} ({digest})", Why.NOT_COLLECTED, f"modinfo -F sig_hashalgo /{path}"))
+        return bytes.fromhex(recorded[digest])
+    import hashlib
+
+    return hashlib.new(digest, memoryview(content(node, path))[: _split(node, path)[0]]).digest()
+
+
+# -- the kernel's trust --------------------------------------------------------------------------------
+
+
+@fact
+def standing(node: Node, path: str) -> Standing:
+    """What the kernel's signature check will find.
+
+    Order as in Linux kernel/module/signing.c, mod_verify_sig(); certs/system_keyring.c,
+    verify_pkcs7_message_sig(): form, revocation, trust.
+    """
+    from gdrkit.formats.module_signature import Fault
+
+    fault = signature_fault(node, path)
+    if fault:
+        return Standing(State.UNSUPPORTED if fault == Fault.BAD_ID_TYPE else State.MALFORMED)
+    try:
+        found = signature(node, path)
+    except Lacks as lacks:
+        if lacks.missing.why is not Why.GARBLED:
+            raise
+        return Standing(State.MALFORMED)
+    if found is None:
+        return Standing(State.UNSIGNED)
+    if found.has_attributes:
+        return Standing(State.ATTRIBUTES)
+    return (
+        _by_revocation(node, path, found)
+        or _by_certificate(node, path, found)
+        or _by_identity(node, found)
+        or _by_name(node, found)
+    )
+
+
+def _by_revocation(node: Node, path: str, found: Signature) -> Standing | None:
+    from gdrkit.formats.module_signature import names, verify
+
+    for certificate in revoked(node):
+        if names(found, certificate) and verify(
+            found, lambda digest: content_digest(node, path, digest), certificate
+        ):
+            return Standing(State.REVOKED, certificate.kernel_name)
+    return None
+
+
+def _by_certificate(node: Node, path: str, found: Signature) -> Standing | None:
+    """The signature checked with the certificate that it names, if the kernel trusts that one."""
+    from gdrkit.formats.module_signature import names, verify
+
+    for key in enrolled_keys(node):
+        if names(found, key.certificate):
+            holds = verify(found, lambda digest: content_digest(node, path, digest), key.certificate)
+            node.cite(path, "signature", f"{'made' if holds else 'not made'} by {key.description}")
+            return Standing(State.VERIFIED if holds else State.BROKEN, key.description)
+    return None
+
+
+def _by_identity(node: Node, found: Signature) -> Standing | None:
+    """The signer of modules that this kernel has verified. Built-in certificates are in no file."""
+    for key in (*_signers_of_the_build(node), *_signers_of_loaded(node)):
+        if _same_signer(key, found):
+            node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
+            return Standing(State.VERIFIED, key.description)
+    return None
+
+
+def _same_signer(key: Key, found: Signature) -> bool:
+    if found.subject_key_id is not None:
+        return found.subject_key_id == key.key_id
+    return (found.issuer_der, found.serial) == (key.issuer_der, key.serial)
+
+
+def _by_name(node: Node, found: Signature) -> Standing:
+    """What /proc/keys says of a signer of whom there is no certificate: a key id, or a mere name."""
+    build = _signers_of_the_build(node)
+    try:
+        held = proc_keys(node)
+    except Lacks:
+        if not build:
+            raise
+        node.cite("proc/keys", text="not readable", confidence=Confidence.LIKELY)
+        return Standing(State.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
+    if found.subject_key_id is not None:
+        known = found.subject_key_id in held.names
+        return Standing(
+            State.VERIFIED if known else State.UNKNOWN_KEY, held.names.get(found.subject_key_id, "")
+        )
+    if not held.has_name(found.issuer):
+        return Standing(State.UNKNOWN_KEY, found.issuer)
+    # A key of that name is there. Builds use one name for many keys, so the serial number of the kernel's
+    # own modules tells theirs from another build's.
+    node.cite("proc/keys", text=found.issuer, confidence=Confidence.LIKELY)
+    other_build = any(key.description == found.issuer for key in build)
+    return Standing(State.UNKNOWN_KEY if other_build else State.VERIFIED, found.issuer)
+
+
+@fact
+def _signers_of_the_build(node: Node) -> tuple[Key, ...]:
+    """The key that signed the kernel's own modules, from the first of them that can be read."""
+    for path in reference_files(node):
+        try:
+            found = signature(node, path)
+        except Lacks:
+            continue
+        if found is not None:
+            return (_key(found, BUILTIN),)
+    return ()
+
+
+@fact
+def _signers_of_loaded(node: Node) -> tuple[Key, ...]:
+    """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E."""
+    keys = []
+    nothing: tuple[LoadedModule, ...] = ()
+    for module in otherwise(lambda: tuple(loaded(node).values()), nothing):
+        if "O" in module.taint and not set("EF") & set(module.taint):
+            try:
+                found = signature(node, module_path(node, module.name))
+            except Lacks:
+                continue
+            if found is not None:
+                keys.append(_key(found, ""))
+    return tuple(dict.fromkeys(keys))
+
+
+def _key(found: Signature, keyring: str) -> Key:
+    name = found.issuer or found.subject_key_id or ""
+    return Key(name, keyring, found.subject_key_id or "", found.serial, found.issuer_der)
+
+
+@fact
+def trusted_keys(node: Node) -> tuple[Key, ...]:
+    """Keys that the kernel trusts for modules, as far as they can be seen."""
+
+    def enrolled(key: Enrolled) -> Key:
+        certificate = key.certificate
+        return Key(
+            key.description, key.keyring, certificate.key_id, certificate.serial, certificate.issuer_der
+        )
+
+    return (
+        *_signers_of_the_build(node),
+        *(enrolled(key) for key in enrolled_keys(node)),
+        *_signers_of_loaded(node),
+    )
+
+
+@fact
+def verified_by(node: Node, path: str) -> str:
+    """The name of the trusted key that made a module's signature; "" if none did."""
+    found = standing(node, path)
+    return found.key if found.state is State.VERIFIED else ""
