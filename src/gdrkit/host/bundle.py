@@ -5,12 +5,24 @@ Links are followed here and nowhere else, inside the tree, so no link of a hosti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
 from gdrkit.host.error_text import complaint, without_complaints
 from gdrkit.host.lacks import absent, cut, of_command, unreadable
-from gdrkit.host.manifest import CommandNote, Record
+from gdrkit.host.live import READ_LIMIT_BYTES
+from gdrkit.host.manifest import (
+    GDR_MANIFEST,
+    SOS_MANIFEST,
+    BundleRecord,
+    CommandNote,
+    ForeignRecord,
+    Record,
+    parse,
+    parse_sos,
+)
+from gdrkit.host.target import TargetError
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 
@@ -20,6 +32,9 @@ LINKS_LIMIT = 40
 GO_ON = ("modinfo",)
 """Commands that fail if one of many arguments failed, with an output whole for the others. A sosreport
 asks modinfo for built-in modules too, so it always "fails". Source: kmod tools/modinfo.c, do_modinfo()."""
+
+EVIDENCE_NAMES = frozenset(("etc", "lib", "proc", "sys", "usr", "boot", "sos_commands", "dev", GDR_MANIFEST))
+"""Where evidence lies; a directory with none of them is something else."""
 
 
 class Store(Protocol):
@@ -48,7 +63,10 @@ class BundleHost:
         self._folders: dict[str, str] = {"": ""}
 
     def read(self, path: str) -> bytes:
-        return bytes(self.map(path))
+        content = self.map(path)
+        if len(content) > READ_LIMIT_BYTES:
+            raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+        return bytes(content)
 
     def map(self, path: str) -> memoryview:
         real = self.resolve(path)
@@ -159,3 +177,30 @@ def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b""
         return of_command(command, "timed out")
     said = note.stderr or bytes(data[:512]).decode("utf-8", "replace").strip().partition("\n")[0]
     return of_command(command, said or f"exit code {note.exit_code}")
+
+
+def recognise(
+    kind: Callable[[str], str | None], read: Callable[[str], memoryview], *, cut_off: bool = False
+) -> tuple[str, Record]:
+    """What kind of tree this is, and its record. Raises TargetError for a damaged manifest."""
+    if kind(GDR_MANIFEST) == FILE:
+        try:
+            return "bundle", BundleRecord(parse(read(GDR_MANIFEST)))
+        except ValueError as error:
+            raise TargetError(str(error), "collect again with: gdr collect") from None
+
+    def outputs() -> dict[str, CommandNote]:
+        if kind(SOS_MANIFEST) != FILE:
+            return {}
+        try:
+            return parse_sos(read(SOS_MANIFEST))
+        except ValueError:  # then the words of an output must tell, as in sosreports before 4.0
+            return {}
+
+    sosreport = kind("sos_commands") == FOLDER and any(
+        kind(name) is not None for name in ("sos_reports", "sos_logs", "version.txt")
+    )
+    record = ForeignRecord(
+        lambda path: kind(path) is not None, outputs, sosreport=sosreport, cut_off=cut_off
+    )
+    return ("sosreport" if sosreport else "tree"), record

@@ -27,7 +27,7 @@ COMPLAINTS = (
     "unable to open file",
     "pcilib: cannot open",  # lspci without /proc/bus/pci or /sys
     "lspci: cannot find any working access method",
-    "failed to open connection to \"system\" message bus",
+    'failed to open connection to "system" message bus',
     "system has not been booted with systemd",
     "no journal files were found",
 )

@@ -246,6 +246,8 @@ class ForeignRecord:
         return False if isinstance(self.missing(path, real), Absent) else None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
+        if self._cut_off:
+            raise cut(path, "the archive ends early")
         if self._sosreport and any(real == top or real.startswith(top + "/") for top in NEVER_WHOLE):
             raise not_collected(path, "a sosreport copies only parts of it")
         return None

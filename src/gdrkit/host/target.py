@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from errno import EACCES, EPERM
+from stat import S_ISDIR, S_ISREG
 
 from gdrkit.evidence import Host
 from gdrkit.host.live import LiveHost
+
+PEEK_BYTES = 1 << 16
+"""How far into a file its kind must show: a forum post may stand before a bug report's first line."""
 
 
 class TargetError(ValueError):
@@ -20,8 +25,50 @@ def open_host(target: str | None) -> Host:
     """The host that a user names: None for this machine, else a path or ssh://host. Raises TargetError."""
     if target is None:
         return LiveHost()
-    if not os.path.exists(target):
-        raise TargetError(f"{target}: no such file or directory")
-    from gdrkit.host.tree import open_tree
+    if target.startswith("ssh://"):
+        from gdrkit.host.ssh import open_ssh
 
-    return open_tree(target)
+        return open_ssh(target)
+    try:
+        mode = os.stat(target).st_mode
+        if S_ISDIR(mode):
+            from gdrkit.host.tree import open_tree
+
+            return open_tree(target)
+        if not S_ISREG(mode):
+            raise TargetError(f"{target} is neither a file nor a directory")
+        return _open_file(target)
+    except OSError as error:
+        hint = "read it as root" if error.errno in (EACCES, EPERM) else ""
+        raise TargetError(f"{target}: {(error.strerror or str(error)).lower()}", hint) from None
+    except ValueError as error:
+        if isinstance(error, TargetError):
+            raise
+        raise TargetError(f"{target!r} is no name of a file") from None
+
+
+def _open_file(target: str) -> Host:
+    from gdrkit.host.archive import BLOCK, is_header
+    from gdrkit.host.bug_report import START, open_bug_report
+    from gdrkit.host.rdma_topo import open_rdma_topo
+    from gdrkit.host.stream import open_stream
+    from gdrkit.host.tarball import open_tarball
+
+    name = os.path.basename(target)
+    with open(target, "rb") as file:
+        stream = open_stream(file, name)
+        head = stream.peek(PEEK_BYTES)
+        if is_header(head[:BLOCK]):
+            return open_tarball(stream, name)
+        if START in head:
+            return open_bug_report(stream, name)
+        if head.lstrip()[:1] == b"[":
+            return open_rdma_topo(stream, name)
+    if not head:
+        raise TargetError(f"{name} is empty or cut off at its beginning", "copy it again")
+    if b"\0" not in head:
+        raise TargetError(f"{name} is neither a bundle nor a sosreport", f"for text: gdr explain {target}")
+    raise TargetError(
+        f"{name} is nothing that gdr reads",
+        "name a directory, a sosreport, a bundle of gdr collect, nvidia-bug-report.log.gz or ssh://host",
+    )

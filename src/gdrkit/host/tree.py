@@ -7,27 +7,13 @@ is a regular file that stands where it should.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
-from gdrkit.host.bundle import FILE, FOLDER, LINK, OTHER, BundleHost
+from gdrkit.host.bundle import EVIDENCE_NAMES, FILE, FOLDER, LINK, OTHER, BundleHost, recognise
 from gdrkit.host.lacks import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 from gdrkit.host.live import map_open, read_open
-from gdrkit.host.manifest import (
-    GDR_MANIFEST,
-    SOS_MANIFEST,
-    BundleRecord,
-    CommandNote,
-    CompleteRecord,
-    ForeignRecord,
-    Record,
-    parse,
-    parse_sos,
-)
+from gdrkit.host.manifest import CompleteRecord
 from gdrkit.host.target import TargetError
-
-EVIDENCE_NAMES = frozenset(("etc", "lib", "proc", "sys", "usr", "boot", "sos_commands", "dev", GDR_MANIFEST))
-"""Where evidence lies; a directory with none of them is something else."""
 
 SMALL_BYTES = 1 << 16
 """Files up to this size are read, not mapped: for them a mapping costs more than the copy."""
@@ -109,37 +95,10 @@ class DirectoryStore:
 def open_tree(path: str) -> BundleHost:
     """A directory as a host. Raises TargetError if it holds nothing of use."""
     store = DirectoryStore(_root(path))
-    source, record = record_of(store.kind, store.read)
+    source, record = recognise(store.kind, store.read)
     if source == "tree" and store.kind("proc/1") == FOLDER:
         record = CompleteRecord(store.unmounted)
     return BundleHost(store, record, source)
-
-
-def record_of(
-    kind: Callable[[str], str | None], read: Callable[[str], memoryview], *, cut_off: bool = False
-) -> tuple[str, Record]:
-    """What kind of tree this is, and its record. Raises TargetError for a damaged manifest."""
-    if kind(GDR_MANIFEST) == FILE:
-        try:
-            return "bundle", BundleRecord(parse(read(GDR_MANIFEST)))
-        except ValueError as error:
-            raise TargetError(str(error), "collect again with: gdr collect") from None
-
-    def outputs() -> dict[str, CommandNote]:
-        if kind(SOS_MANIFEST) != FILE:
-            return {}
-        try:
-            return parse_sos(read(SOS_MANIFEST))
-        except ValueError:  # then the words of an output must tell, as in sosreports before 4.0
-            return {}
-
-    sosreport = kind("sos_commands") == FOLDER and any(
-        kind(name) is not None for name in ("sos_reports", "sos_logs", "version.txt")
-    )
-    record = ForeignRecord(
-        lambda path: kind(path) is not None, outputs, sosreport=sosreport, cut_off=cut_off
-    )
-    return ("sosreport" if sosreport else "tree"), record
 
 
 def _root(path: str) -> str:

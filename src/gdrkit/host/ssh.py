@@ -1,0 +1,168 @@
+"""Another machine, through the system's OpenSSH. Nothing is installed there and nothing is left there.
+
+The collector goes over standard input to `python3 -`; its bundle comes back on standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import IO
+
+from gdrkit.host.bundle import BundleHost
+from gdrkit.host.target import TargetError
+
+CONNECT_TIMEOUT_S = 10
+"""What OpenSSH may take to reach a machine; a rack switch that drops packets answers never."""
+
+COLLECT_TIMEOUT_S = 180
+"""What the collector may take: it gives each command 10 s, and some 20 MB must come through a slow line."""
+
+BUNDLE_LIMIT_BYTES = 1 << 30
+"""A bundle is 5 to 60 MB packed; more than this is not one."""
+
+TARGET = re.compile(
+    r"ssh://(?:(?P<user>[\w.][\w.@+-]*)@)?(?P<host>[\w.][\w.-]*|\[[\w:.%]+\])(?::(?P<port>\d{1,5}))?/?",
+    re.ASCII,
+)
+"""No part may begin with a dash, which ssh would take for an option: CVE-2017-1000117 in others."""
+
+
+def open_ssh(target: str) -> BundleHost:
+    """The machine at ssh://[user@]host[:port]. Raises TargetError, quoting what ssh said."""
+    import tempfile
+
+    match = TARGET.fullmatch(target)
+    if match is None:
+        raise TargetError(f"{target!r} is no ssh target", "write it as ssh://[user@]host[:port]")
+    with tempfile.TemporaryFile() as bundle:
+        code, said = _collect(_command(match), bundle)
+        if code or not bundle.tell():
+            raise _failure(target, code, said)
+        bundle.seek(0)
+        return _read(bundle, target)
+
+
+def _command(match: re.Match[str]) -> list[str]:
+    """The words of the ssh command. BatchMode: never ask for a password; host keys are checked as always."""
+    host = match["host"].strip("[]")
+    return [
+        "ssh",
+        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT_TIMEOUT_S}"),
+        *("-o", "ServerAliveInterval=15", "-T"),
+        *(("-p", match["port"]) if match["port"] else ()),
+        *(("-l", match["user"]) if match["user"] else ()),
+        "--",
+        host,
+        "python3 - -o -",
+    ]
+
+
+def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
+    """Run the collector over there into a file here. Its exit code, and the last it said.
+
+    What the far side says is shown as it comes: it is the collector's progress."""
+    import subprocess
+    import threading
+
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
+    except FileNotFoundError:
+        raise TargetError("ssh is not installed here", "install openssh-client") from None
+    assert child.stdin and child.stdout and child.stderr  # they are pipes
+    said: list[str] = []
+    writer = threading.Thread(target=_send, args=(child.stdin,), daemon=True)
+    talker = threading.Thread(target=_show, args=(child.stderr, said), daemon=True)
+    timer = threading.Timer(COLLECT_TIMEOUT_S, child.kill)
+    for thread in (writer, talker, timer):
+        thread.start()
+    try:
+        left = BUNDLE_LIMIT_BYTES
+        while block := child.stdout.read(1 << 20):
+            bundle.write(block)
+            left -= len(block)
+            if left < 0:
+                child.kill()
+                raise TargetError(f"more than {BUNDLE_LIMIT_BYTES >> 30} GiB came back: this is no bundle")
+        code = child.wait()
+    finally:
+        timed_out = not timer.is_alive()
+        timer.cancel()
+    talker.join(1)
+    if timed_out:
+        raise TargetError(f"no bundle came back within {COLLECT_TIMEOUT_S} s", "run gdr collect there")
+    return code, said[-1] if said else ""
+
+
+def _send(pipe: IO[bytes]) -> None:
+    """The program, to the far side's interpreter. If that is gone, ssh says so itself."""
+    try:
+        pipe.write(collector_program())
+        pipe.close()
+    except BrokenPipeError:
+        return
+
+
+def _show(pipe: IO[bytes], said: list[str]) -> None:
+    for line in pipe:
+        text = "".join(letter for letter in line.decode("utf-8", "replace") if letter.isprintable())
+        if text:
+            print(text, file=sys.stderr, flush=True)
+            said.append(text)
+            del said[:-20]
+
+
+def _failure(target: str, code: int, said: str) -> TargetError:
+    if code == 127:  # the shell's word for a program that it does not find: POSIX 2.8.2
+        hint = "run nvidia-bug-report.sh or sos report there, and name its file"
+        return TargetError(f"{target} has no python3", hint)
+    if code == 255:  # ssh(1), EXIT STATUS
+        return TargetError(f"{target} cannot be reached: {said or 'ssh failed'}", "try: ssh -v " + target)
+    why = said or f"exit code {code}"
+    return TargetError(f"collecting on {target} failed: {why}", "run gdr collect there")
+
+
+def _read(bundle: IO[bytes], target: str) -> BundleHost:
+    from gdrkit.host.stream import open_stream
+    from gdrkit.host.tarball import open_tarball
+
+    return open_tarball(open_stream(bundle, target), target, source="ssh")
+
+
+def collector_program() -> bytes:
+    """The collector as one Python program: its modules, and the few lines that import them from memory.
+
+    `python3 -` cannot be given an archive, so the modules travel as text inside the program."""
+    import gdrkit.collect
+
+    folder = os.path.dirname(gdrkit.collect.__file__)
+    modules = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                modules[name.removesuffix(".py")] = file.read()
+    return _BOOTSTRAP.replace("MODULES", repr(modules)).encode()
+
+
+_BOOTSTRAP = """\
+import importlib.abc, importlib.util, sys
+modules = MODULES
+packages = "gdrkit", "gdrkit.collect"
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        head, _, tail = name.rpartition(".")
+        if name in packages or (head == "gdrkit.collect" and tail in modules):
+            return importlib.util.spec_from_loader(name, self, is_package=name in packages)
+    def create_module(self, spec):
+        return None
+    def exec_module(self, module):
+        name = module.__name__
+        if name != packages[0]:
+            source = modules["__init__" if name == packages[1] else name.rpartition(".")[2]]
+            exec(compile(source, name, "exec"), module.__dict__)
+sys.meta_path.insert(0, Finder())
+from gdrkit.collect import main
+sys.exit(main(sys.argv[1:]))
+"""
