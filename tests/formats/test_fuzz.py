@@ -1,0 +1,18 @@
+"""A short run of the fuzzer; the long ones are for CI and for hand."""
+
+from __future__ import annotations
+
+from tests.formats import fuzz
+
+
+def test_readers_answer_or_refuse_whatever_they_are_given(capsys):
+    assert fuzz.run(inputs=12_000, seed=2026) == 0
+    assert "12000 inputs, seed 2026" in capsys.readouterr().out
+
+
+def test_a_reader_that_breaks_is_noticed(monkeypatch, capsys):
+    broken = fuzz.Target((b"abcd",), lambda data: {}["missing"])
+    monkeypatch.setattr(fuzz, "targets", lambda: (broken,))
+
+    assert fuzz.run(inputs=3, seed=1) == 3
+    assert "input 0 of seed 1" in capsys.readouterr().err
