@@ -44,7 +44,7 @@ class Value(Struct, frozen=True, gc=False):
     def expect(self, tag: int, called: str) -> Value:
         """This value, if it has that tag. Raises FormatError naming what was looked for."""
         if self.tag != tag:
-            raise FormatError(f"{called} is missing or of the wrong type")
+            raise FormatError(f"missing or of the wrong type: {called}")
         return self
 
 
@@ -60,7 +60,7 @@ class Reader:
     def take(self, tag: int, called: str) -> Value:
         """The next value, which must have that tag. Raises FormatError naming what was looked for."""
         if self._next is None:
-            raise FormatError(f"{called} is missing")
+            raise FormatError(f"missing: {called}")
         value = self._next.expect(tag, called)
         self._next = next(self._values, None)
         return value

@@ -10,16 +10,13 @@ for what makes a module invalid.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from gdrkit.evidence import FormatError
 
-if TYPE_CHECKING:
-    from mmap import mmap
-
-Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap"
+Buffer: TypeAlias = bytes | bytearray | memoryview  # what `memoryview()` takes: a mapped file as well
 
 ET_REL, ET_DYN = 1, 3
 SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
