@@ -129,7 +129,7 @@ def _place(shelf: Shelf, record: ReportRecord, section: memoryview) -> None:
             shelf.put(path, _without_last_newline(section[match.end() :]))
         return
     commands = list(_COMMAND.finditer(section))
-    for command, following in zip(commands, [*commands[1:], None], strict=True):
+    for command, following in zip(commands, [*commands[1:], None], strict=False):
         output = section[command.end() : following.start() if following else len(section)]
         _place_output(shelf, command, output)
     if not commands:
@@ -150,7 +150,7 @@ def _place_output(shelf: Shelf, command: re.Match[bytes], output: memoryview) ->
 def _place_configs(shelf: Shelf, output: memoryview) -> None:
     """The hex dumps of `lspci -xxx`, as the files that they were read from."""
     devices = list(_LISTED.finditer(output))
-    for device, following in zip(devices, [*devices[1:], None], strict=True):
+    for device, following in zip(devices, [*devices[1:], None], strict=False):
         dump = output[device.start() : following.start() if following else len(output)]
         config = b""
         for line in _HEX.finditer(dump):

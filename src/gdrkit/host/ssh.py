@@ -5,7 +5,6 @@ The collector goes over standard input to `python3 -`; its bundle comes back on 
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 from typing import IO
@@ -125,44 +124,46 @@ def _failure(target: str, code: int, said: str) -> TargetError:
 
 
 def _read(bundle: IO[bytes], target: str) -> BundleHost:
+    from gdrkit.host.archive import BLOCK, is_header
     from gdrkit.host.stream import open_stream
     from gdrkit.host.tarball import open_tarball
 
-    return open_tarball(open_stream(bundle, target), target, source="ssh")
+    stream = open_stream(bundle, target)
+    head = stream.peek(BLOCK)
+    if not is_header(head):
+        words = " ".join(head[:80].decode("utf-8", "replace").split())
+        words = "".join(letter for letter in words if letter.isprintable())
+        raise TargetError(
+            f"{target} sent no bundle but: {words}", "look for what prints in its shell profile"
+        )
+    return open_tarball(stream, target, source="ssh")
 
 
 def collector_program() -> bytes:
-    """The collector as one Python program: its modules, and the few lines that import them from memory.
+    """The collector as one Python program, for `python3 -`, which cannot be given an archive.
 
-    `python3 -` cannot be given an archive, so the modules travel as text inside the program."""
-    import gdrkit.collect
+    The archive is inside, and is put where no file system keeps it: memfd_create(2)."""
+    import binascii
 
-    folder = os.path.dirname(gdrkit.collect.__file__)
-    modules = {}
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".py"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                modules[name.removesuffix(".py")] = file.read()
-    return _BOOTSTRAP.replace("MODULES", repr(modules)).encode()
+    from gdrkit.collect.pyz import archive
+
+    packed = binascii.b2a_base64(archive(), newline=False).decode()
+    return _BOOTSTRAP.replace("ARCHIVE", packed).encode()
 
 
 _BOOTSTRAP = """\
-import importlib.abc, importlib.util, sys
-modules = MODULES
-packages = "gdrkit", "gdrkit.collect"
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path=None, target=None):
-        head, _, tail = name.rpartition(".")
-        if name in packages or (head == "gdrkit.collect" and tail in modules):
-            return importlib.util.spec_from_loader(name, self, is_package=name in packages)
-    def create_module(self, spec):
-        return None
-    def exec_module(self, module):
-        name = module.__name__
-        if name != packages[0]:
-            source = modules["__init__" if name == packages[1] else name.rpartition(".")[2]]
-            exec(compile(source, name, "exec"), module.__dict__)
-sys.meta_path.insert(0, Finder())
+import binascii, os, sys, tempfile
+if sys.version_info < (3, 8):
+    sys.exit("gdr-collect needs Python 3.8 or later; this is %d.%d" % sys.version_info[:2])
+try:
+    place = open(os.memfd_create("gdr-collect"), "w+b")
+    path = "/proc/self/fd/%d" % place.fileno()
+except (AttributeError, OSError):
+    place = tempfile.NamedTemporaryFile(prefix="gdr-collect.")
+    path = place.name
+place.write(binascii.a2b_base64("ARCHIVE"))
+place.flush()
+sys.path.insert(0, path)
 from gdrkit.collect import main
-sys.exit(main(sys.argv[1:]))
+sys.exit(main())
 """

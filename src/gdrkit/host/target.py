@@ -29,6 +29,8 @@ def open_host(target: str | None) -> Host:
         from gdrkit.host.ssh import open_ssh
 
         return open_ssh(target)
+    if "\0" in target:
+        raise TargetError(f"{target!r} is no name of a file")
     try:
         mode = os.stat(target).st_mode
         if S_ISDIR(mode):
@@ -41,10 +43,6 @@ def open_host(target: str | None) -> Host:
     except OSError as error:
         hint = "read it as root" if error.errno in (EACCES, EPERM) else ""
         raise TargetError(f"{target}: {(error.strerror or str(error)).lower()}", hint) from None
-    except ValueError as error:
-        if isinstance(error, TargetError):
-            raise
-        raise TargetError(f"{target!r} is no name of a file") from None
 
 
 def _open_file(target: str) -> Host:
