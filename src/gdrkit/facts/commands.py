@@ -33,11 +33,22 @@ PROBE_CUDA = Command(("gdr", "probe", "cuda", "--json"), ("sos_commands/gdr/prob
 PROBE_VERBS = Command(("gdr", "probe", "verbs", "--json"), ("sos_commands/gdr/probe_verbs",))
 UNAME = Command(("uname", "-a"), ("sos_commands/kernel/uname_-a", "sos_commands/general/uname_-a"))
 LSCPU = Command(("lscpu",), ("sos_commands/processor/lscpu", "sos_commands/hardware/lscpu"))
-OFED_INFO = Command(("ofed_info", "-s"), ("sos_commands/infiniband/ofed_info_-s",))
-DKMS_STATUS = Command(
-    ("dkms", "status"), ("sos_commands/dkms/dkms_status", "sos_commands/kernel/dkms_status")
+OFED_INFO = Command(("ofed_info", "-s"), ("sos_commands/gdr/ofed_info_-s",))
+DKMS_STATUS = Command(("dkms", "status"), ("sos_commands/kernel/dkms_status",))
+PACKAGES_DPKG = Command(
+    ("dpkg-query", "-W", "-f=${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\n"),
+    ("sos_commands/dpkg/dpkg_-l",),
 )
-RPM_QA = Command(("rpm", "-qa"), ("sos_commands/rpm/rpm_-qa",))
+PACKAGES_RPM = Command(
+    ("rpm", "--nodigest", "-qa", "--qf=%{NAME}\\t%{VERSION}-%{RELEASE}\\t%{ARCH}\\tii\\n"),
+    ("sos_commands/rpm/sh_-c_rpm_--nodigest_-qa_--qf_NAME_-_VERSION_-_RELEASE_._ARCH_INSTALLTIME_date",),
+)
+OWNERS_DPKG = Command(
+    ("dpkg", "-S", "*peermem*.ko*", "*/nvidia.ko*", "*/nvidia-current*.ko*", "*/ib_core.ko*",
+     "*/ib_uverbs.ko*", "*/mlx5_core.ko*", "*/mlx5_ib.ko*", "*/libibverbs.so.1*",
+     "*/libnccl.so.2*", "*/libcuda.so.1*"),
+    (),
+)  # fmt: skip
 UCX_INFO = Command(("ucx_info", "-v"), ("sos_commands/infiniband/ucx_info_-v",))
 MOKUTIL_SB_STATE = Command(
     ("mokutil", "--sb-state"),

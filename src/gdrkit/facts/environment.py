@@ -1,0 +1,206 @@
+"""What NCCL and UCX are told: configuration files of the node and of users, and the environment of jobs.
+
+A file of the node speaks for every job that says nothing else; a user's file and a job's log for that user
+or
+job alone. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX src/ucs/config/parser.c.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts import nccl_log
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node, fact
+
+NCCL_CONF = "etc/nccl.conf"
+UCX_CONF = "etc/ucx/ucx.conf"
+SYSTEM = "etc/environment"
+SHELL = "proc/self/environ"
+NODE_FILES = (NCCL_CONF, UCX_CONF, SYSTEM)
+
+LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+"""NCCL's path types, nearest first, as a setting spells them: src/graph/paths.cc, topoPathTypeStr."""
+
+LEVEL_SINCE = {"C2C": (2, 26), "P2C": (2, 27, 3), "PXN": (2, 12)}
+LEVEL_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS")
+"""What a digit means: src/graph/paths.cc, levelsOldToNew. Larger numbers are clamped, so 5 is SYS too."""
+
+_PRINTED = (
+    ((2, 27, 5), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")),
+    ((2, 27), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS", "NET", "DIS")),
+    ((2, 26), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")),
+    ((2, 12), ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")),
+    ((2, 8), ("LOC", "NVL", "NVB", "PIX", "PXB", "PHB", "SYS")),
+    ((2, 6), ("LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "NET")),
+)
+"""First version, and the path types behind the numbers that it prints: src/graph/topo.h at each tag."""
+
+
+class Setting(Struct, frozen=True):
+    """A variable, its value, and where it stands."""
+
+    name: str
+    value: str
+    source: str
+    line: int
+
+
+class Environment(Struct, frozen=True):
+    """What one source sets. `scope`: node (every job here), user, or job (whoever's log this is)."""
+
+    source: str
+    scope: str
+    settings: tuple[Setting, ...]
+    nccl_version: str = ""  # of a job, where its log says
+
+    def get(self, name: str) -> Setting | None:
+        """The setting that counts: the first, since NCCL never overwrites what is set already."""
+        return next((setting for setting in self.settings if setting.name == name), None)
+
+
+@fact
+def sources(node: Node) -> tuple[str, ...]:
+    """Where settings may stand: the node's files, always; users' files and jobs' logs as far as they are
+    seen.
+    """
+    return (*NODE_FILES, *_user_files(node), *nccl_log.logs(node))
+
+
+def _user_files(node: Node) -> list[str]:
+    """Users' own files concern their jobs alone, so nobody has to look: those that can be seen are read."""
+    found = []
+    try:
+        homes = [f"home/{name}" for name in node.list("home")]
+    except Lacks:
+        homes = []
+    try:
+        if node.exists(SHELL):
+            found.append(SHELL)
+    except Lacks:
+        pass
+    for home in ("root", *homes):
+        try:
+            if node.exists(f"{home}/.nccl.conf"):
+                found.append(f"{home}/.nccl.conf")
+        except Lacks:
+            continue
+    return found
+
+
+@fact
+def environment(node: Node, source: str) -> Environment:
+    """What a source sets. A node's file that is not there sets nothing; one that nobody looked for raises
+    Lacks.
+    """
+    if source.startswith(nccl_log.FOLDER):
+        return _job(node, source)
+    scope = "node" if source in NODE_FILES else "user"
+    try:
+        text = node.text(source)
+    except Absent:
+        return Environment(source, scope, ())
+    if source == SHELL:
+        return Environment(source, scope, parse_conf(text.replace("\0", "\n"), source))
+    if source == SYSTEM:  # pam_env(8): blanks around, quotes, and the word export are taken off
+        text = re.sub(r"(?m)^[ \t]*(?:export[ \t]+)?", "", text)
+        settings = parse_conf(text, source)
+        return Environment(source, scope, tuple(_unquoted(setting) for setting in settings))
+    return Environment(source, scope, parse_conf(text, source))
+
+
+def _unquoted(setting: Setting) -> Setting:
+    return Setting(setting.name, setting.value.strip().strip("\"'"), setting.source, setting.line)
+
+
+def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
+    """`NAME=VALUE` lines; `#` starts a comment at the line's start only, and blanks count, as NCCL has it.
+
+    UCX's file is an INI file whose section lines have no `=` here, and whose names are compared the same.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = line.partition("=")
+        if equals and not line.startswith(("#", "[")):
+            found.append(Setting(name, value, source, number))
+    return tuple(found)
+
+
+def _job(node: Node, source: str) -> Environment:
+    log = nccl_log.nccl_log(node, source)
+    settings = tuple(Setting(said.name, said.value, source, said.line) for said in log.settings)
+    version = log.versions[0].text if log.versions else ""
+    return Environment(source, "job", settings, version)
+
+
+# -- values --------------------------------------------------------------------------------------------
+
+
+def integer(value: str) -> int | None:
+    """What NCCL makes of an integer parameter, as strtoll with base 0 does; None if no digit comes first.
+
+    Words are left open on purpose: versions differ on whether `false` is 0 or the default.
+    src/misc/param.cc.
+    """
+    match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", value)
+    if match is None:
+        return None
+    digits = match[2]
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
+    return int(match[1] + digits, base)
+
+
+def gdr_level(value: str, version: str = "") -> str | None:
+    """The level that NCCL makes of NCCL_NET_GDR_LEVEL; None if it ignores the value and keeps its default.
+
+    Words are compared letter by letter; a value that starts with a digit is a number, read up to the first
+    other character. Without a version, the newest NCCL is meant. Source: src/graph/paths.cc,
+    ncclGetLevel(), since 2.6.4.
+    """
+    if value[:1].isdigit():
+        digits = re.match(r"\d+", value)
+        return LEVEL_NUMBERS[min(int(digits[0]) if digits else 0, 4)]
+    if value not in LEVELS:
+        return None
+    since = LEVEL_SINCE.get(value)
+    return None if since and version and numbers(version) < since else value
+
+
+def path_type(distance: str) -> str:
+    """NCCL's word for one of nvidia-smi's: NODE, other host bridges of the same socket, is PHB for NCCL."""
+    return "PHB" if distance == "NODE" else distance
+
+
+def allows(level: str, distance: str) -> bool:
+    """Whether a level covers a distance, both in NCCL's words."""
+    return LEVELS.index(distance) <= LEVELS.index(level)
+
+
+def printed_type(number: int, version: str) -> str:
+    """The path type behind a number in a log; "" if the version is not known, since numbers changed."""
+    for first_version, words in _PRINTED:
+        if numbers(version) >= first_version:
+            return words[number] if number < len(words) else ""
+    return ""
+
+
+def selects(spec: str, device: str, port: int | None = None) -> bool:
+    """Whether NCCL_IB_HCA names a device: prefixes, unless `=` asks for whole names; `^` turns it round.
+
+    Source: NCCL src/misc/utils.cc, parseStringList() and matchIfList(); `mlx5_1` also selects mlx5_10.
+    """
+    exclude = spec.startswith("^")
+    spec = spec[1:] if exclude else spec
+    exact = spec.startswith("=")
+    spec = spec[1:] if exact else spec
+    for entry in filter(None, spec.split(",")):
+        name, _, wanted = entry.partition(":")
+        ports = wanted.partition(":")[0]
+        if ports.isdigit() and port is not None and int(ports) != port:
+            continue
+        if device == name if exact else device.startswith(name):
+            return not exclude
+    return exclude if spec else True

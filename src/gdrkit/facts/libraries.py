@@ -1,0 +1,314 @@
+"""User-space libraries that decide: libibverbs, NCCL, UCX, the driver's own; and the memory lock limit."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts import packages
+from gdrkit.facts.commands import UCX_INFO
+from gdrkit.facts.looked import where_looked
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node, fact, first, otherwise
+
+FOLDERS = (
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib64",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/lib",
+    "usr/local/lib",
+)
+"""Where the dynamic linker finds libraries on Debian's, Red Hat's and SUSE's systems, its own order aside.
+Sources: ld.so(8); Debian's multiarch folders in /etc/ld.so.conf.d."""
+
+MORE_FOLDERS = (
+    "usr/local/lib64",
+    "usr/local/cuda/lib64",
+    "opt/hpcx/ucx/lib",
+    "opt/mellanox/ucx/lib",
+    "opt/hpcx/nccl_rdma_sharp_plugin/lib",
+)
+"""Where images and vendors put copies that programs bring along."""
+
+DMABUF_CALL = "ibv_reg_dmabuf_mr"
+FIRST_WITH_DMABUF = 34
+"""rdma-core's release that brought ibv_reg_dmabuf_mr: libibverbs/libibverbs.map.in at v34.0,
+IBVERBS_1.12.
+"""
+
+NEWEST_NCCL = "2.30.7"
+"""Newest NCCL whose source was read; assumed where no NCCL is seen, since containers bring their own."""
+
+
+class Library(Struct, frozen=True):
+    """A shared library: its file with every link followed, and the version in the file's name."""
+
+    path: str
+    version: str  # "1.14.44.0"; "" where the name has none
+
+
+class Copy(Struct, frozen=True):
+    """One copy of a library that programs bring along, and where its version was read."""
+
+    version: str
+    source: str
+
+
+def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
+    """The first folder's file of that name. Raises Absent if somebody looked in all of them.
+
+    A hit beats a folder that nobody looked at. Missing names the library, not one of many paths.
+    """
+    reason: Lacks | None = None
+    library = name.partition(".so")[0]
+    for folder in folders:
+        path = f"{folder}/{name}"
+        try:
+            if node.exists(path):
+                return path
+        except Lacks as lacks:
+            reason = reason or Lacks(Missing(library, lacks.missing.why, f"ls -l /{path}"))
+    raise reason or Absent(Missing(library, Why.ABSENT, f"ldconfig -p | grep {library}"))
+
+
+@fact
+def libibverbs(node: Node) -> Library:
+    """The libibverbs that programs on this node load. Raises Absent if there is none: images bring their
+    own.
+    """
+    return _library(node, find(node, "libibverbs.so.1"))
+
+
+def _library(node: Node, path: str) -> Library:
+    target = otherwise(lambda: node.resolve(path), path)
+    match = re.search(r"\.so\.([\d.]+)$", target)
+    return Library(target, match[1] if match and "." in match[1] else "")
+
+
+@fact
+def verbs_has_dmabuf(node: Node) -> bool:
+    """Whether that libibverbs offers ibv_reg_dmabuf_mr, by its symbol table; else, likely, by its
+    version.
+    """
+
+    def symbol_table() -> bool:
+        return has_dmabuf(node, libibverbs(node).path)
+
+    def library_version() -> bool:
+        version = numbers(libibverbs(node).version)
+        if (
+            len(version) < 3
+        ):  # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
+            raise Lacks(Missing("libibverbs", Why.UNDECIDED, _ASK_VERBS))
+        return version[2] >= FIRST_WITH_DMABUF
+
+    def package_version() -> bool:
+        for name in ("libibverbs1", "libibverbs"):
+            package = packages.installed(node).get(name)
+            if package and re.match(r"\d\d(?:\.\d+)?[-~]", package.version):
+                node.cite(f"package {name}", text=package.version)
+                return numbers(package.version)[0] >= FIRST_WITH_DMABUF
+        raise Lacks(Missing("libibverbs", Why.NOT_COLLECTED, _ASK_VERBS))
+
+    try:
+        return first(
+            node,
+            (Confidence.CERTAIN, symbol_table),
+            (Confidence.LIKELY, library_version),
+            (Confidence.LIKELY, package_version),
+        )
+    except Lacks as lacks:  # whichever file was in the way, what is missing is a look at the library
+        missing = Missing("libibverbs", lacks.missing.why, _ASK_VERBS)
+        raise (Absent if isinstance(lacks, Absent) else Lacks)(missing) from lacks
+
+
+_ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMABUF_CALL}"
+
+
+@fact
+def has_dmabuf(node: Node, path: str) -> bool:
+    """Whether a copy of libibverbs offers ibv_reg_dmabuf_mr."""
+    from gdrkit.formats.elf import parse
+
+    symbols = parse(node.map(path)).dynamic_exports()
+    if "ibv_get_device_list" not in symbols:
+        raise FormatError("not libibverbs: it has no ibv_get_device_list")
+    offered = DMABUF_CALL in symbols
+    node.cite(path, ".dynsym", DMABUF_CALL if offered else f"no {DMABUF_CALL}")
+    return offered
+
+
+@fact
+def other_libibverbs(node: Node) -> tuple[Library, ...]:
+    """Copies that programs may load instead of the system's: in vendors' folders and images. () if none is
+    seen.
+    """
+    found = []
+    for folder in MORE_FOLDERS:
+        try:
+            found.append(_library(node, find(node, "libibverbs.so.1", (folder,))))
+        except Lacks:  # copies that nobody has or nobody looked for change nothing for the system's own
+            continue
+    return tuple(found)
+
+
+# -- the driver's user space ---------------------------------------------------------------------------
+
+
+@fact
+def libcuda_version(node: Node) -> str:
+    """The driver version that user space belongs to, "580.126.09". Raises Absent if no libcuda is
+    installed.
+    """
+    target = _library(node, find(node, "libcuda.so.1"))
+    if not re.fullmatch(r"\d{3,}\.\d+(\.\d+)?", target.version):
+        raise Lacks(Missing("libcuda", Why.UNDECIDED, "ls -l /usr/lib/*/libcuda.so*"))
+    return target.version
+
+
+# -- NCCL and UCX --------------------------------------------------------------------------------------
+
+
+@fact
+def nccl_copies(node: Node) -> tuple[Copy, ...]:
+    """Every libnccl that is seen on the node: the system's, and those of Python environments. () if none
+    is.
+    """
+    found = []
+    for folder in (*FOLDERS, *MORE_FOLDERS):
+        try:
+            library = _library(node, find(node, "libnccl.so.2", (folder,)))
+        except Lacks:
+            continue
+        if len(numbers(library.version)) == 3:
+            found.append(Copy(library.version, library.path))
+    for folder in _python_folders(node):
+        for name in _if_seen(node, folder):
+            match = re.fullmatch(r"nvidia_nccl_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info", name)
+            if match:
+                found.append(Copy(match["version"], f"{folder}/{name}"))
+    for name in ("libnccl2", "libnccl"):
+        try:
+            package = packages.installed(node).get(name)
+        except Lacks:
+            package = None
+        if package and not found and len(numbers(package.version)) >= 3:
+            found.append(Copy(".".join(map(str, numbers(package.version)[:3])), f"package {name}"))
+    return tuple(dict.fromkeys(found))
+
+
+def _python_folders(node: Node) -> list[str]:
+    """Folders of installed Python packages that were listed."""
+    found = []
+    for base in ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib"):
+        for name in _if_seen(node, base):
+            if re.fullmatch(r"python3(\.\d+)?", name):
+                found += [f"{base}/{name}/dist-packages", f"{base}/{name}/site-packages"]
+    return found
+
+
+def _if_seen(node: Node, folder: str) -> tuple[str, ...]:
+    """Names in a folder; () also where nobody looked: which environments programs have is nobody's duty to
+    list.
+    """
+    try:
+        return node.list(folder)
+    except Lacks:
+        return ()
+
+
+@fact
+def nccl_version(node: Node) -> str:
+    """The version of the node's NCCL, the oldest of several. Raises Lacks if none is seen."""
+    copies = nccl_copies(node)
+    if not copies:
+        raise Lacks(
+            Missing("libnccl", Why.NOT_COLLECTED, "ldconfig -p | grep libnccl; pip list | grep nccl")
+        )
+    return min((copy.version for copy in copies), key=numbers)
+
+
+def assumed_nccl(node: Node) -> str:
+    """What verdicts about NCCL assume: "" if a version was seen, else that of the newest NCCL known."""
+    return "" if nccl_copies(node) else NEWEST_NCCL
+
+
+@fact
+def ucx_version(node: Node) -> str:
+    """The version of the UCX installed here, by its pkg-config file, package or own answer.
+
+    Raises Absent if somebody looked and there is none. The library's file name does not carry it.
+    """
+
+    def pkg_config() -> str:
+        for folder in (*FOLDERS, *MORE_FOLDERS):
+            try:
+                text = node.text(f"{folder}/pkgconfig/ucx.pc")
+            except Lacks:
+                continue
+            found = re.search(r"^Version: *(\d+\.\d+\.\d+)", text, re.MULTILINE)
+            if found:
+                return found[1]
+        raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
+
+    def package() -> str:
+        try:
+            known = packages.installed(node)
+        except Lacks:  # a node without a package list may have UCX all the same
+            known = {}
+        for name in ("ucx", "libucx0"):
+            if name in known and len(numbers(known[name].version)) >= 2:
+                return ".".join(map(str, numbers(known[name].version)[:3]))
+        raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
+
+    def library() -> str:
+        """Only whether there is one: looked for and not there settles it."""
+        find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
+        raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
+
+    def ucx_info() -> str:
+        found = re.search(r"(?:Version|version=|Library version:) *(\d+\.\d+\.\d+)", node.run(UCX_INFO))
+        if found is None:
+            raise FormatError("no version in it")
+        return found[1]
+
+    return where_looked(pkg_config, package, library, ucx_info)
+
+
+@fact
+def net_plugins(node: Node) -> tuple[str, ...]:
+    """Files of NCCL network plugins that NCCL would load by itself, in the linker's folders; () if none is
+    seen.
+
+    Source: NCCL src/plugin/net.cc: libnccl-net.so, unless NCCL_NET_PLUGIN names another.
+    """
+    found = []
+    for folder in (*FOLDERS, *MORE_FOLDERS):
+        try:
+            found.append(find(node, "libnccl-net.so", (folder,)))
+        except Lacks:  # a plugin that nobody looked for is not claimed to be absent: this only adds remarks
+            continue
+    return tuple(found)
+
+
+# -- limits --------------------------------------------------------------------------------------------
+
+
+@fact
+def memlock_limit_bytes(node: Node) -> int | None:
+    """How much memory a process of whoever asks may lock; None is unlimited.
+
+    Source: proc(5), /proc/<pid>/limits. In a bundle it is the collector's own limit, as a shell would have
+    it.
+    """
+    match = re.search(
+        r"^Max locked memory +(?P<soft>\d+|unlimited) ", node.text("proc/self/limits"), re.MULTILINE
+    )
+    if match is None:
+        raise FormatError("no line on locked memory")
+    return None if match["soft"] == "unlimited" else int(match["soft"])

@@ -1,0 +1,256 @@
+"""Who brought a file: packages, DKMS, and which RDMA stack is installed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts import modules
+from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
+from gdrkit.facts.looked import where_looked
+from gdrkit.node import Node, fact, otherwise
+
+DKMS = "var/lib/dkms"
+
+
+class Package(Struct, frozen=True):
+    """A package and who manages it; a module that DKMS built belongs to DKMS, whoever shipped its source."""
+
+    name: str
+    version: str
+    manager: str  # dpkg, rpm, dkms
+
+
+class DkmsModule(Struct, frozen=True):
+    """One module of DKMS in one version, for one kernel; kernel and arch are "" where it is only added."""
+
+    name: str
+    version: str
+    kernel: str
+    arch: str
+    state: str  # added, built, installed
+
+
+class Ofed(Struct, frozen=True):
+    """The RDMA stack of this node."""
+
+    kind: str  # inbox, mlnx-ofed, doca-ofed
+    version: str  # "24.10-0.7.0.0"; "" if unseen, and for inbox
+
+
+# -- packages ------------------------------------------------------------------------------------------
+
+
+@fact
+def installed(node: Node) -> Mapping[str, Package]:
+    """Installed packages by name. Raises Lacks where no list of them was seen.
+
+    A bundle keeps those of GPU, network and kernel alone, so a name that is not here is absent only if it is
+    one of these.
+    """
+
+    def dpkg() -> Mapping[str, Package]:
+        return parse_packages(node.run(PACKAGES_DPKG), "dpkg")
+
+    def debs_of_sosreport() -> Mapping[str, Package]:
+        return parse_packages(node.text("installed-debs"), "dpkg")
+
+    def rpm() -> Mapping[str, Package]:
+        return parse_packages(node.run(PACKAGES_RPM), "rpm")
+
+    def rpms_of_sosreport() -> Mapping[str, Package]:
+        return parse_packages(node.text("installed-rpms"), "rpm")
+
+    reason: Lacks | None = None
+    for ask in (dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
+        try:
+            return ask()
+        except Lacks as lacks:
+            reason = reason or lacks
+        except FormatError:  # a tool of the other family, which runs and has nothing to say
+            reason = reason or Lacks(Missing("installed packages", Why.GARBLED, PACKAGES_DPKG.line))
+    raise reason or LookupError("no source")
+
+
+def parse_packages(text: str, manager: str) -> dict[str, Package]:
+    """Installed packages in a list of any of four shapes. Raises FormatError if no line is one.
+
+    nvidia-dkms-580-open<tab>580.95.05-0ubuntu1<tab>amd64<tab>ii    dpkg-query and rpm, as asked here
+    ii  rdma-core  50.0-2build2  amd64  RDMA core                   dpkg -l
+    rdma-core 50.0-2build2                                          sosreport's installed-debs
+    rdma-core-51.0-1.el9.x86_64  Fri 05 Sep 2025                    sosreport's installed-rpms
+    """
+    found = {}
+    for line in text.splitlines():
+        fields, words = line.split("\t"), line.split()
+        if len(fields) >= 4 and fields[3].startswith("ii"):
+            name, version = fields[0], fields[1]
+        elif len(words) >= 3 and words[0] == "ii":
+            name, version = words[1].partition(":")[0], words[2]
+        elif manager == "dpkg" and len(words) == 2 and words[1][0].isdigit():
+            name, version = words
+        elif manager == "rpm" and (match := _RPM.match(line)):
+            name, version = match["name"], match["version"]
+        else:
+            continue
+        found[name] = Package(name, version, manager)
+    if not found:
+        raise FormatError("no installed package in it")
+    return found
+
+
+_RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x86_64|aarch64))?(?=\s|$)")
+
+
+@fact
+def owner(node: Node, path: str) -> Package:
+    """The package that a file belongs to. Raises Absent if none does: somebody copied it there.
+
+    Sources: dkms(8), where it installs; `dpkg -S`, which prints `package: /path` per line.
+    """
+    built = re.match(
+        r"(?:usr/)?lib/modules/(?P<kernel>[^/]+)/(?:updates/dkms|extra)/(?P<stem>[^/]+)\.ko", path
+    )
+    for module in _dkms_if_any(node) if built else ():
+        if built and module.kernel == built["kernel"]:
+            names = listed(
+                node, f"{DKMS}/{module.name}/{module.version}/{module.kernel}/{module.arch}/module"
+            )
+            if any(name.partition(".ko")[0] == built["stem"] for name in names):
+                return Package(module.name, module.version, "dkms")
+    lines = node.run(OWNERS_DPKG).splitlines()
+    for line in lines:
+        names_of, _, file = line.partition(": /")
+        if file and file.removeprefix("usr/") == path.removeprefix("usr/"):
+            name = names_of.partition(",")[0].partition(":")[0]
+            return Package(name, "", "dpkg")
+    if not any(": /" in line for line in lines):
+        raise FormatError("no line names a package and a file")
+    raise Absent(Missing(f"owner of {path}", Why.ABSENT, f"dpkg -S /{path}"))
+
+
+def listed(node: Node, folder: str) -> tuple[str, ...]:
+    """What is in a folder; () if somebody looked and there is no such folder."""
+    nothing: tuple[str, ...] = ()
+    return otherwise(lambda: node.list(folder), nothing)
+
+
+def _dkms_if_any(node: Node) -> tuple[DkmsModule, ...]:
+    nothing: tuple[DkmsModule, ...] = ()
+    return otherwise(lambda: dkms(node), nothing)
+
+
+# -- DKMS ----------------------------------------------------------------------------------------------
+
+
+@fact
+def dkms(node: Node) -> tuple[DkmsModule, ...]:
+    """What DKMS knows. Raises Absent where there is no DKMS.
+
+    Read from its tree: <name>/<version>/<kernel>/<arch>/module holds what was built, and the link
+    <name>/kernel-<kernel>-<arch> names the version that is installed. Source: dkms(8), dkms.in.
+    """
+    return where_looked(lambda: _dkms_tree(node), lambda: parse_dkms_status(node.run(DKMS_STATUS)))
+
+
+def _dkms_tree(node: Node) -> tuple[DkmsModule, ...]:
+    found: list[DkmsModule] = []
+    for name in node.list(DKMS):
+        if not re.fullmatch(r"[\w.+-]+", name) or "." in name:  # mok.key, dkms_dbversion
+            continue
+        entries = listed(node, f"{DKMS}/{name}")
+        links = {
+            entry: node.resolve(f"{DKMS}/{name}/{entry}") for entry in entries if entry.startswith("kernel-")
+        }
+        for version in entries:
+            if version.startswith("kernel-") or version == "original_module":
+                continue
+            built = list(_built(node, name, version, links))
+            found += built or [DkmsModule(name, version, "", "", "added")]
+    return tuple(found)
+
+
+def _built(node: Node, name: str, version: str, links: Mapping[str, str]) -> list[DkmsModule]:
+    found = []
+    for kernel in listed(node, f"{DKMS}/{name}/{version}"):
+        if kernel in ("source", "build", "log", "tarball"):
+            continue
+        for arch in listed(node, f"{DKMS}/{name}/{version}/{kernel}"):
+            place = f"{DKMS}/{name}/{version}/{kernel}/{arch}"
+            installed_here = links.get(f"kernel-{kernel}-{arch}") == place
+            found.append(DkmsModule(name, version, kernel, arch, "installed" if installed_here else "built"))
+    return found
+
+
+def parse_dkms_status(text: str) -> tuple[DkmsModule, ...]:
+    """`dkms status`: `nvidia/580.65.06, 6.8.0-45-generic, x86_64: installed`, before version 3 with a comma
+    between name and version. Nothing to say is a text without lines. Raises FormatError."""
+    found = []
+    for line in text.splitlines():
+        match = re.match(
+            r"(?P<name>[\w.+-]+)(?:/|, )(?P<version>[^,:\s]+)(?:, (?P<kernel>[^,\s]+), (?P<arch>[^,:\s]+))?"
+            r": (?P<state>added|built|installed)",
+            line,
+        )
+        if match:
+            found.append(
+                DkmsModule(
+                    match["name"],
+                    match["version"],
+                    match["kernel"] or "",
+                    match["arch"] or "",
+                    match["state"],
+                )
+            )
+        elif line.strip() and not line.startswith(("Deprecated", "Warning", "WARNING")):
+            raise FormatError(f"{line[:60]!r} is no line of dkms status")
+    return tuple(found)
+
+
+# -- OFED ----------------------------------------------------------------------------------------------
+
+
+@fact
+def ofed(node: Node) -> Ofed:
+    """Which RDMA stack the kernel has: its own, MLNX_OFED's or DOCA-OFED's.
+
+    Out-of-tree stacks bring the module mlx_compat, which no kernel has. Their user space names itself in
+    `ofed_info -s`; from DOCA it says OFED-internal, and no MLNX_OFED came after 24.10.
+    """
+
+    def loaded() -> bool:
+        return modules.is_loaded(node, "mlx_compat") or otherwise(
+            lambda: bool(modules.module_path(node, "mlx_compat")), False
+        )
+
+    def named() -> Ofed:
+        return parse_ofed_info(node.run(OFED_INFO))
+
+    if not loaded():
+        return Ofed("inbox", "")
+    try:
+        return named()
+    except Lacks:
+        node.cite("mlx_compat", text="OFED of unknown version", confidence=Confidence.LIKELY)
+        return Ofed("doca-ofed" if has_doca_packages(node) else "mlnx-ofed", "")
+
+
+def has_doca_packages(node: Node) -> bool:
+    """Whether a package of DOCA is known to be installed. False also where no package list was seen."""
+    try:
+        return any(name.startswith("doca") for name in installed(node))
+    except Lacks:
+        return False
+
+
+def parse_ofed_info(text: str) -> Ofed:
+    """`MLNX_OFED_LINUX-24.10-0.7.0.0:` or `OFED-internal-25.01-0.6.0:`. Raises FormatError."""
+    match = re.search(r"\b(?P<what>MLNX_OFED_LINUX|OFED-internal|doca-ofed)-(?P<version>\d[\w.-]*)", text)
+    if match is None:
+        raise FormatError("it names no OFED")
+    return Ofed(
+        "mlnx-ofed" if match["what"].startswith("MLNX") else "doca-ofed", match["version"].rstrip("-.")
+    )

@@ -1,0 +1,186 @@
+"""User-space libraries: where they are, what they can, and what nobody saw."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Absent, Confidence, Lacks, Why
+from gdrkit.facts.commands import PACKAGES_DPKG, UCX_INFO
+from gdrkit.facts.libraries import (
+    NEWEST_NCCL,
+    Copy,
+    assumed_nccl,
+    libcuda_version,
+    libibverbs,
+    memlock_limit_bytes,
+    nccl_copies,
+    nccl_version,
+    net_plugins,
+    other_libibverbs,
+    ucx_version,
+    verbs_has_dmabuf,
+)
+from gdrkit.node import Node
+from tests.evidence_builder.library import DMABUF, VERBS, shared_object
+from tests.memory_host import MemoryHost
+
+LIB = "usr/lib/x86_64-linux-gnu"
+NEW = shared_object("libibverbs.so.1", (*VERBS, DMABUF))
+OLD = shared_object("libibverbs.so.1", VERBS)
+
+
+def verbs(content: bytes, version: str = "1.14.50.0", folder: str = LIB) -> MemoryHost:
+    return MemoryHost(
+        {f"{folder}/libibverbs.so.{version}": content},
+        links={f"{folder}/libibverbs.so.1": f"libibverbs.so.{version}"},
+        complete=True,
+    )
+
+
+@pytest.mark.parametrize(("content", "offered"), [(NEW, True), (OLD, False)])
+@pytest.mark.parametrize("folder", [LIB, "usr/lib64", "usr/lib/aarch64-linux-gnu"])
+def test_the_symbol_table_decides(content: bytes, offered: bool, folder: str):
+    node = Node(verbs(content, folder=folder))
+
+    assert verbs_has_dmabuf(node) is offered
+    assert node.trail(verbs_has_dmabuf).confidence is Confidence.CERTAIN
+    assert libibverbs(node).version == "1.14.50.0"
+
+
+def test_a_symbol_table_outranks_the_version_in_the_name():
+    assert verbs_has_dmabuf(Node(verbs(OLD, "1.14.50.0"))) is False
+
+
+def test_another_library_of_that_name_is_garbled():
+    node = Node(verbs(shared_object("libibverbs.so.1", ("something_else",)), "1"))
+
+    with pytest.raises(Lacks) as lacks:
+        verbs_has_dmabuf(node)
+
+    assert lacks.value.missing.why is Why.GARBLED
+
+
+def test_nobody_looked_names_the_library():
+    with pytest.raises(Lacks) as lacks:
+        verbs_has_dmabuf(Node(MemoryHost()))
+
+    assert lacks.value.missing.source == "libibverbs"
+    assert not isinstance(lacks.value, Absent)
+
+
+def test_no_libibverbs_at_all_is_absent_by_name():
+    with pytest.raises(Absent) as lacks:
+        verbs_has_dmabuf(Node(MemoryHost(complete=True)))
+
+    assert lacks.value.missing.source == "libibverbs"
+
+
+@pytest.mark.parametrize(("version", "offered"), [("1.14.44.0", True), ("1.11.32.0", False)])
+def test_a_file_name_is_likely(version: str, offered: bool):
+    host = MemoryHost(
+        {f"{LIB}/libibverbs.so.{version}": b"\x7fELF cut off"},
+        links={f"{LIB}/libibverbs.so.1": f"libibverbs.so.{version}"},
+    )
+    node = Node(host)
+
+    assert verbs_has_dmabuf(node) is offered
+    assert node.trail(verbs_has_dmabuf).confidence is Confidence.LIKELY
+
+
+@pytest.mark.parametrize(
+    ("version", "offered"), [("50.0-2build2", True), ("28.0-1", False), ("2410mlnx54-1.2410068", None)]
+)
+def test_a_package_is_likely_and_vendors_numbers_are_not_understood(version: str, offered: bool | None):
+    listed = f"libibverbs1\t{version}\tamd64\tii \n"
+    node = Node(MemoryHost(commands={PACKAGES_DPKG.argv: listed}))
+
+    if offered is None:
+        with pytest.raises(Lacks):
+            verbs_has_dmabuf(node)
+    else:
+        assert verbs_has_dmabuf(node) is offered
+
+
+def test_copies_beside_the_systems_own():
+    host = verbs(NEW)
+    host.files["usr/local/lib64/libibverbs.so.1"] = OLD
+
+    assert [copy.path for copy in other_libibverbs(Node(host))] == ["usr/local/lib64/libibverbs.so.1"]
+
+
+def test_user_space_names_its_driver():
+    host = MemoryHost(
+        {f"{LIB}/libcuda.so.580.126.09": b""}, links={f"{LIB}/libcuda.so.1": "libcuda.so.580.126.09"}
+    )
+
+    assert libcuda_version(Node(host)) == "580.126.09"
+
+
+def test_every_nccl_that_is_seen_and_the_oldest_of_them():
+    host = MemoryHost(
+        {
+            f"{LIB}/libnccl.so.2.27.3": b"",
+            "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info/METADATA": b"",
+        },
+        links={f"{LIB}/libnccl.so.2": "libnccl.so.2.27.3"},
+    )
+    node = Node(host)
+
+    assert nccl_copies(node) == (
+        Copy("2.27.3", f"{LIB}/libnccl.so.2.27.3"),
+        Copy("2.21.5", "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info"),
+    )
+    assert nccl_version(node) == "2.21.5"
+    assert assumed_nccl(node) == ""
+
+
+def test_an_unseen_nccl_is_assumed_to_be_the_newest_known():
+    node = Node(MemoryHost(complete=True))
+
+    assert assumed_nccl(node) == NEWEST_NCCL
+    with pytest.raises(Lacks):
+        nccl_version(node)
+
+
+UCX_PC = "prefix=/usr\nName: ucx\nVersion: 1.17.0\nLibs: -lucp\n"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        MemoryHost({f"{LIB}/pkgconfig/ucx.pc": UCX_PC}, complete=True),
+        MemoryHost(commands={PACKAGES_DPKG.argv: "libucx0\t1.17.0+ds-3\tamd64\tii \n"}),
+        MemoryHost(commands={UCX_INFO.argv: "# Library version: 1.17.0\n# Library path: /usr/lib\n"}),
+    ],
+)
+def test_ucx_names_its_version_in_three_places(host: MemoryHost):
+    assert ucx_version(Node(host)) == "1.17.0"
+
+
+def test_no_ucx_is_absent_and_an_unseen_one_is_not():
+    with pytest.raises(Absent):
+        ucx_version(Node(MemoryHost(complete=True)))
+    with pytest.raises(Lacks) as lacks:
+        ucx_version(Node(MemoryHost()))
+
+    assert not isinstance(lacks.value, Absent)
+
+
+def test_a_plugin_that_nccl_would_load_by_itself():
+    assert net_plugins(Node(MemoryHost({f"{LIB}/libnccl-net.so": b""}))) == (f"{LIB}/libnccl-net.so",)
+    assert net_plugins(Node(MemoryHost())) == ()
+
+
+LIMITS = "Limit                     Soft Limit           Hard Limit           Units\n"
+
+
+@pytest.mark.parametrize(("soft", "limit"), [("8388608", 8 << 20), ("unlimited", None)])
+def test_the_memory_lock_limit(soft: str, limit: int | None):
+    text = f"{LIMITS}Max locked memory         {soft}              unlimited            bytes\n"
+
+    assert memlock_limit_bytes(Node(MemoryHost({"proc/self/limits": text}))) == limit
+
+
+def test_limits_without_that_line_are_garbled():
+    with pytest.raises(Lacks):
+        memlock_limit_bytes(Node(MemoryHost({"proc/self/limits": LIMITS})))

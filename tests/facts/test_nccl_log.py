@@ -1,0 +1,159 @@
+"""What NCCL's lines establish, across the versions that printed them."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import FormatError, Lacks
+from gdrkit.facts.nccl_log import FOLDER, Leg, LogSetting, logs, nccl_log, parse
+from gdrkit.node import Node
+from tests.memory_host import MemoryHost
+
+INFO = "node1:4242:4243 [0] NCCL INFO "
+RUN = f"""\
+NCCL version 2.21.5+cuda12.4
+{INFO}NCCL_IB_HCA set by environment to =mlx5_0,mlx5_1.
+{INFO}NCCL_NET_GDR_LEVEL set by environment to PHB
+{INFO}NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.1<0>
+{INFO}Using network IB
+{INFO}DMA-BUF is available on GPU device 0
+{INFO}NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'
+{INFO}GPU Direct RDMA Disabled for GPU 1b000 / HCA 1 (distance 7 > 4)
+{INFO}Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0/GDRDMA
+{INFO}Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0
+{INFO}Connected all rings, use ring PXN 0 GDR 0
+"""
+
+
+def test_one_run():
+    log = parse(RUN)
+
+    assert log.versions[0].text == "2.21.5"
+    assert log.settings[0] == LogSetting("NCCL_IB_HCA", "=mlx5_0,mlx5_1", 2, "node1:4242")
+    assert log.networks[0].text == "IB"
+    assert log.legs == (Leg("send", "IB", True, 9), Leg("receive", "IB", False, 10))
+    assert (log.refusals[0].distance, log.refusals[0].level) == (7, 4)
+    assert log.devices[0].enabled
+    assert len(log.dmabuf_gpus) == len(log.rings) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "leg"),
+    [
+        ("Ring 00 : 0[1b000] -> 8[1b000] [send] via NET/IB/0/GDRDMA", Leg("send", "IB", True, 1)),
+        (
+            "Channel 01/1 : 3[3] -> 9[1] [send] via NET/AWS Libfabric/2(5)/GDRDMA/Shared",
+            Leg("send", "AWS Libfabric", True, 1),
+        ),
+        (
+            "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IBext_v10/3/GDRDMA(PCI)",
+            Leg("receive", "IBext_v10", True, 1),
+        ),
+        ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Socket/0", Leg("receive", "Socket", False, 1)),
+    ],
+)
+def test_legs_of_every_form(line: str, leg: Leg):
+    assert parse(INFO + line).legs == (leg,)
+
+
+@pytest.mark.parametrize("lead", ["", "[1,0]<stdout>:", "(RayWorkerWrapper pid=7) ", "2026-01-02T03:04:05 "])
+def test_launchers_may_write_before_the_line(lead: str):
+    assert parse(lead + INFO + "Using network IB").networks[0].process == "node1:4242"
+
+
+@pytest.mark.parametrize(
+    ("line", "call", "number", "vendor"),
+    [
+        ("Call to ibv_reg_mr_iova2 failed with error Bad address errno 14", "ibv_reg_mr", 14, None),
+        ("Call to ibv_reg_mr failed with error Cannot allocate memory", "ibv_reg_mr", 12, None),
+        (
+            "Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+            "ibv_reg_dmabuf_mr",
+            95,
+            None,
+        ),
+        (
+            "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_0:1, curr state INIT",
+            "ibv_modify_qp",
+            110,
+            None,
+        ),
+        ("Call to ibv_modify_qp failed with error Invalid argument errno 22", "ibv_modify_qp", 22, None),
+        (
+            "NET/IB : Got completion from peer 10.0.0.2<3> with error 12, opcode 0, len 0, vendor err 129",
+            "completion",
+            12,
+            129,
+        ),
+        (
+            "NET/IB: Got completion from peer 10.0.0.2<3> with status=IBV_WC_RETRY_EXC_ERR(12) "
+            "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Send",
+            "completion",
+            12,
+            129,
+        ),
+        (
+            "NET/IB : Got completion from peer 1.2.3.4<5> with status=4 opcode=0 len=0 vendor err 81",
+            "completion",
+            4,
+            81,
+        ),
+    ],
+)
+def test_failures_of_every_form(line: str, call: str, number: int, vendor: int | None):
+    warn = f"node1:1:2 [0] transport/net_ib.cc:94 NCCL WARN {line}"
+    (failure,) = parse(warn).failures
+
+    assert (failure.call, failure.number, failure.vendor_error) == (call, number, vendor)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("export NCCL_NET_GDR_LEVEL=ALL", "NCCL_NET_GDR_LEVEL", "ALL"),
+        ("NCCL_DMABUF_ENABLE=0", "NCCL_DMABUF_ENABLE", "0"),
+        ('declare -x NCCL_IB_HCA="mlx5_0,mlx5_1"', "NCCL_IB_HCA", "mlx5_0,mlx5_1"),
+        ("mpirun -np 2 -x NCCL_DEBUG=INFO", "NCCL_DEBUG", "INFO"),
+    ],
+)
+def test_variables_given_around_the_log(line: str, name: str, value: str):
+    (setting,) = parse(line).settings
+
+    assert (setting.name, setting.value, setting.resolved) == (name, value, False)
+
+
+def test_advice_in_prose_is_no_setting():
+    text = INFO + "Using network IB\nFix: try NCCL_NET_GDR_LEVEL=5 and see if NCCL gets faster.\n"
+
+    assert parse(text).settings == ()
+
+
+def test_a_text_without_nccl_is_refused():
+    with pytest.raises(FormatError):
+        parse("make: *** No rule to make target\n")
+
+
+@given(st.text())
+def test_any_text_is_a_log_or_refused(text: str):
+    with contextlib.suppress(FormatError):
+        parse(text)
+
+
+@given(st.lists(st.sampled_from(RUN.splitlines())).map("\n".join))
+def test_any_selection_of_lines_is_read(text: str):
+    with contextlib.suppress(FormatError):
+        assert len(parse(text).legs) <= text.count("[send]") + text.count("[receive]")
+
+
+def test_logs_are_those_that_were_handed_over():
+    node = Node(MemoryHost({f"{FOLDER}/rank0.log": RUN}))
+
+    assert logs(node) == (f"{FOLDER}/rank0.log",)
+    assert nccl_log(node, f"{FOLDER}/rank0.log").path == f"{FOLDER}/rank0.log"
+    assert logs(Node(MemoryHost())) == ()
+    with pytest.raises(Lacks):
+        nccl_log(Node(MemoryHost()), "sos_commands/nccl/none")
