@@ -1,0 +1,292 @@
+"""Replacing what tells which machine this is: names, addresses, GUIDs, serial numbers, UUIDs.
+
+The same value gets the same replacement everywhere: in contents, paths and links, in text and in binary.
+What is
+replaced keeps its form, so parsers still read it: a GID stays a GID with its link-local prefix, an IPv4
+address
+keeps its network apart from others, names keep their length (so DER and ELF stay valid), equal GUIDs stay
+equal.
+PCI addresses, module names, versions and certificate serial numbers stay as they are.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from typing import Callable, Container, Dict, Iterable, List, Pattern, Tuple
+
+_ADDRESSES = re.compile(
+    rb"""(?ix)
+    (?P<uuid> (?<![0-9a-f-]) [0-9a-f]{8} (?:-[0-9a-f]{4}){3} -[0-9a-f]{12} (?![0-9a-f-]) )
+    | (?P<dashed> (?<![0-9a-f-]) (?:[0-9a-f]{2}-){7} [0-9a-f]{2} (?![0-9a-f-]) )
+    | (?P<guid> (?<![0-9a-f:.]) (?:[0-9a-f]{4}:){3} [0-9a-f]{4} (?![0-9a-f:.]) )
+    | (?P<pairs> (?<![0-9a-f:]) (?:[0-9a-f]{2}:){5,19} [0-9a-f]{2} (?![0-9a-f:]) )
+    | (?P<ipv6> (?<![0-9a-z:.]) (?= [0-9a-f:]* :: | (?:[0-9a-f]{1,4}:){7} ) 
+        [0-9a-f:]*:[0-9a-f:.]* (?![0-9a-z:]) )
+    | (?P<ipv4> (?<![\w.+~-]) (?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3} (?:25[0-5]|2[0-4]\d|1?\d?\d)
+        (?![\w.+~-]*\w) )
+    | (?P<named> \b (?:enx|wlx|wwx|ibx|rocex|iwx|opax|usx|infx) (?:[0-9a-f]{16}|[0-9a-f]{12}) \b )
+    """
+)
+"""One pass, so that nothing is replaced twice. The last: names made of an address,
+systemd.net-naming-scheme(7)
+and rdma-core kernel-boot/rdma_rename.c, NAME_GUID."""
+
+_VERSION_BEFORE = re.compile(
+    rb"(?:version|revision|firmware|release|build|ver|rev|fw|v|bios)[\s:=\"'(]*\Z", re.I
+)
+
+_SERIAL = re.compile(
+    rb"""(?ix) (?P<name> (?:serial (?:[ ]|[_-])? (?:number|no|nr)? | [ ]pdi | chassis[_ ]id)
+        ["']? [ \t]* [:=] [ \t]* ["']? ) (?P<value>[\w./:+-]+)"""
+)
+_VPD = re.compile(rb"(?m)^(?P<name>\s*\[(?:SN|V[0-9A-Z]|Y[0-9A-Z])\] [^:\n]*: )(?P<value>[^\n]+)")
+_PROCESS_NAME = re.compile(rb"(?m)^(?P<name>\s+Name\s+: )(?P<value>[^\n]+)")  # nvidia-smi -q, Processes
+_AUDIT = re.compile(rb"(?m)(?P<name>\baudit: type=\d+ )(?P<value>audit\([^\n]*)")
+_HOME = re.compile(rb"(?P<name>/(?:home|Users)/)(?P<value>[\w.+-]+)")
+_USER = re.compile(
+    rb"""(?ix) (?P<name> \b (?:user|username|login|logname|acct|account|owner) [=:] [ ]? ["']? )
+        (?P<value> [a-z_][\w.-]+ )"""
+)
+
+_NO_SERIALS = (b"n/a", b"none", b"unknown", b"0", b"number", b"[n/a]", b"not")
+
+_ORDINARY = """
+    localhost localdomain local host node linux kernel debian ubuntu rocky centos fedora rhel redhat suse
+    talos
+    nvidia mellanox mlx mlx5 spark dgx gpu nic rdma roce infiniband ib root admin user users test build
+    builder
+    server worker master compute login head none unknown default daemon system module modules peer peermem
+    mem
+    core net eth pci cuda nccl ucx ofed dkms lib bin usr etc var proc sys dev run opt home srv boot key keys
+    cloud
+    state speed width device devices driver drivers version memory power pages enable enabled class vendor
+    resource
+    config active initial ports group guest support table index rate level model family stepping processor
+    physical virtual registered bridge switch upstream signed signer signature certificate secure loading
+    loaded
+    intel amd arm grace hopper orin xavier jetson tegra vm kvm qemu docker containerd container pod gdr main
+    """
+_NOT_NAMES = frozenset(_ORDINARY.split())
+"""Words that a kernel log is made of. As names of machines or users they tell nothing, and replacing them
+would
+destroy the text."""
+
+_VENDOR_GUIDS = re.compile(
+    rb"(?i)8be4df61-93ca-11d2-aa0d-00e098032b8c|605dab50-e046-4300-abb6-3dd810dd8b23|"
+    rb"d719b2cb-3d3a-4596-a3bc-dad00e67656f|77fa9abd-0359-4d32-bd60-28f4e78f784b|"
+    rb"a5c059a1-94e4-4aa7-87b5-ab155c2bf072|c1c41626-504c-4092-aca9-41f936934328"
+)
+"""Owners of EFI variables and kinds of signatures: UEFI specification 32.4, shim lib/guid.c. Not this
+machine's."""
+
+
+class Anonymizer:
+    """Remembers what was replaced by what."""
+
+    def __init__(self, names: Iterable[Tuple[str, str]] = (), keep: Container[str] = ()) -> None:
+        """`names`: kind ("host", "user", "net") and name. Ordinary words are left alone, and what is in
+        `keep`."""
+        self._tokens: Dict[Tuple[str, bytes], bytes] = {}
+        self._counts: Dict[str, int] = {}
+        self._networks: Dict[bytes, List[bytes]] = {}
+        self._names: Dict[bytes, bytes] = {}
+        for kind, name in sorted(set(names), key=lambda pair: (-len(pair[1]), pair)):
+            text = name.encode()
+            if is_telling(name) and name not in keep:
+                self._names.setdefault(text.lower(), self._name(kind, text.lower()))
+        self._named = _words(self._names)
+
+    # -- what is asked of it -----------------------------------------------------------------------
+
+    def content(self, data: bytes, addresses: bool = True) -> bytes:
+        """A file's content. In binary, and where `addresses` is False, names only."""
+        if not addresses or is_binary(data):
+            return self._rename(data)
+        return self._rename(self._text(data))
+
+    def path(self, path: str) -> str:
+        """A path, or the target of a link."""
+        data = path.encode("utf-8", "surrogateescape")
+        if not path.startswith(
+            ("sys/", "proc/")
+        ):  # names that the kernel gave: `link_layer` is no user called link
+            data = self._rename(_HOME.sub(self._user, data))
+        return _ADDRESSES.sub(self._address, data).decode("utf-8", "surrogateescape")
+
+    def words(self, text: str) -> str:
+        """A short text of ours: a command's complaint, an argument."""
+        return self.content(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
+
+    def hostname(self, name: str) -> str:
+        """A host's name where it is known to be one, even if it is an ordinary word."""
+        return self._name("host", name.lower().encode()).decode() if name else name
+
+    def guid(self, value: bytes) -> bytes:
+        """Eight bytes for eight bytes; zero stays zero."""
+        if not any(value):
+            return value
+        return self._token("guid", value, lambda number: bytes([2, 0, 0, 0, 0]) + number.to_bytes(3, "big"))
+
+    # -- text --------------------------------------------------------------------------------------
+
+    def _text(self, data: bytes) -> bytes:
+        data = _VPD.sub(self._serial, data)
+        data = _SERIAL.sub(self._serial, data)
+        data = _AUDIT.sub(rb"\g<name>(dropped)", data)
+        data = _PROCESS_NAME.sub(rb"\g<name>(dropped)", data)
+        data = _ADDRESSES.sub(self._address, data)
+        for context in (_HOME, _USER):
+            data = context.sub(self._user, data)
+        return data
+
+    def _address(self, match: "re.Match[bytes]") -> bytes:
+        text, kind = match.group(), match.lastgroup
+        if kind == "uuid":
+            return self._uuid(text)
+        if kind == "dashed":
+            return _grouped(self.guid(_value(text)), 1, b"-")
+        if kind == "guid":
+            return _grouped(self.guid(_value(text)), 2, b":")
+        if kind == "pairs":
+            return self._pairs(text)
+        if kind == "ipv6":
+            return self._ipv6(text)
+        if kind == "named":
+            digits = 12 if len(text) - len(text.partition(b"x")[0]) == 13 else 16
+            value = _value(text[-digits:])
+            return text[:-digits] + (self._mac(value) if digits == 12 else self.guid(value)).hex().encode()
+        before = match.string[max(0, match.start() - 16) : match.start()]
+        return text if _VERSION_BEFORE.search(before) else self._ipv4(text)
+
+    def _rename(self, data: bytes) -> bytes:
+        if not self._names:
+            return data
+        return self._named.sub(lambda match: self._names[match.group().lower()], data)
+
+    def _pairs(self, text: bytes) -> bytes:
+        value = _value(text)
+        if len(value) == 6:
+            return _grouped(self._mac(value), 1, b":")
+        if len(value) == 8:
+            return _grouped(self.guid(value), 1, b":")
+        if len(value) == 20 and value[0] & 0x80:  # IPoIB: flags and queue pair, then a GID
+            return _grouped(value[:4] + self._gid(value[4:]), 1, b":")
+        return text  # a fingerprint
+
+    def _mac(self, value: bytes) -> bytes:
+        if value in (bytes(6), b"\xff" * 6):
+            return value
+        return self._token("mac", value, lambda number: b"\x02\x00" + number.to_bytes(4, "big"))
+
+    def _gid(self, value: bytes) -> bytes:
+        prefix, identifier = value[:8], value[8:]
+        if value[:12] == bytes(10) + b"\xff\xff":
+            return value[:12] + ipaddress.IPv4Address(self._ipv4(_dotted(value[12:])).decode()).packed
+        if prefix[:2] not in (b"\xfe\x80", b"\xff\x02", b"\x00\x00"):
+            prefix = self._token("prefix", prefix, lambda number: b"\xfd\x00" + number.to_bytes(6, "big"))
+        elif prefix == bytes(8):
+            return value  # ::, ::1
+        return prefix + self.guid(identifier)
+
+    def _ipv6(self, text: bytes) -> bytes:
+        try:
+            address = ipaddress.IPv6Address(text.decode())
+        except ValueError:
+            return text
+        replaced = ipaddress.IPv6Address(self._gid(address.packed))
+        if len(text) == 39:
+            return replaced.exploded.encode()
+        if replaced.ipv4_mapped is not None and b"." in text:
+            return b"::ffff:" + str(replaced.ipv4_mapped).encode()
+        return replaced.compressed.encode()
+
+    def _ipv4(self, text: bytes) -> bytes:
+        first = int(text.split(b".")[0])
+        if first in (0, 127, 255) or text.startswith(b"255."):
+            return text
+        network, _, last = text.rpartition(b".")
+        base = self._token(
+            "network", network, lambda number: b"10.%d.%d" % (number >> 8 & 255, number & 255)
+        )
+        if last in (b"0", b"255"):
+            return base + b"." + last
+        hosts = self._networks.setdefault(network, [])
+        if last not in hosts:
+            hosts.append(last)
+        return base + b".%d" % (hosts.index(last) + 1)
+
+    def _uuid(self, text: bytes) -> bytes:
+        if _VENDOR_GUIDS.fullmatch(text) or not text.strip(b"0-"):
+            return text
+        return self._token("uuid", text.lower(), lambda number: b"00000000-0000-4000-8000-%012x" % number)
+
+    def _serial(self, match: "re.Match[bytes]") -> bytes:
+        value = match.group("value")
+        if (
+            value.lower() in _NO_SERIALS
+            or not any(48 <= byte < 58 for byte in value)
+            or _ADDRESSES.fullmatch(value)
+        ):
+            return match.group()
+        return match.group("name") + self._token("serial", value, lambda number: b"SERIAL%04d" % number)
+
+    def _user(self, match: "re.Match[bytes]") -> bytes:
+        value = match.group("value").lower()
+        if value.decode("utf-8", "replace") in _NOT_NAMES:
+            return match.group()
+        return match.group("name") + self._name("user", value)
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    def _name(self, kind: str, name: bytes) -> bytes:
+        """A name of the same length; the number grows from its end."""
+        if name in self._names:
+            return self._names[name]
+
+        def made(number: int) -> bytes:
+            digits = b"%d" % number
+            room = len(name) - len(digits)
+            return (kind.encode() + b"0" * len(name))[:room] + digits if room > 0 else digits[: len(name)]
+
+        return self._token(kind, name, made)
+
+    def _token(self, kind: str, value: bytes, make: Callable[[int], bytes]) -> bytes:
+        key = kind, value
+        if key not in self._tokens:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._tokens[key] = make(self._counts[kind])
+        return self._tokens[key]
+
+
+def is_telling(name: str) -> bool:
+    """Whether a name can be replaced wherever it stands: no ordinary word, and not so short that it may be
+    one."""
+    distinctive = len(name) >= 3 and any(character in "0123456789.-" for character in name)
+    return (distinctive or len(name) >= 5) and name.lower() not in _NOT_NAMES and not name.isdigit()
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether there are zero bytes that do not just stand between texts, as in /proc/self/environ."""
+    return b"\0" in data and data.translate(None, _TEXT) != b""
+
+
+_TEXT = bytes([0, 9, 10, 13, *range(32, 127)])
+
+
+def _words(names: Iterable[bytes]) -> Pattern[bytes]:
+    """Names as whole words, the longest first."""
+    choices = b"|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rb"(?<![A-Za-z0-9])(?:" + choices + rb")(?![A-Za-z0-9])", re.IGNORECASE)
+
+
+def _value(digits: bytes) -> bytes:
+    return bytes.fromhex(digits.translate(None, b":-").decode())
+
+
+def _grouped(value: bytes, size: int, separator: bytes) -> bytes:
+    return separator.join(value[start : start + size].hex().encode() for start in range(0, len(value), size))
+
+
+def _dotted(value: bytes) -> bytes:
+    return b".".join(b"%d" % byte for byte in value)

@@ -1,0 +1,189 @@
+"""The whole of one collection, in order: commands start first and run beside the reading of files."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, List, NamedTuple, Optional, Tuple
+
+from . import children, identity
+from .anonymize import Anonymizer
+from .bundle import Bundle
+from .loading import Loading
+from .progress import Progress
+from .reductions import BY_NAME
+from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, Probe, Run
+from .tree import Tree
+from .walker import Walker
+
+CHILDREN_AT_ONCE = 4
+
+
+class Options(NamedTuple):
+    """What the user chose."""
+
+    root: str = "/"
+    anonymize: bool = False
+    modules: Tuple[str, ...] = ()
+    probe: bool = True
+    search_path: Optional[str] = None  # where commands are looked for, in tests
+
+
+class Summary(NamedTuple):
+    """What came of it."""
+
+    files: "dict[str, int]"  # status -> number
+    commands: "dict[str, int]"
+    denied: List[str]  # paths, without those that differ in the device only
+    seconds: float
+
+
+class Collection:
+    """A collection to be made: who the machine is, and then everything else."""
+
+    def __init__(self, options: Options, progress: Progress) -> None:
+        self.options, self.progress = options, progress
+        self.tree = Tree(options.root)
+        self._started = time.monotonic()
+        peek = Walker(self.tree, Bundle.nowhere(), "").peek
+        self.release = identity.release(peek) if options.root == "/" else _release_of(self.tree, peek)
+        self.hostname = identity.hostname(peek)
+        self.scope = identity.scope(peek, lambda path: os.path.lexists(self.tree.at(path)))
+        self.anonymizer = self._anonymizer(peek) if options.anonymize else None
+        name = self.hostname if self.anonymizer is None else self.anonymizer.hostname(self.hostname)
+        safe = (
+            "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).strip(".")
+            or "node"
+        )
+        self.top = f"gdr-{safe}-{time.strftime('%Y-%m-%dT%H%M%SZ', time.gmtime())}"
+
+    def _anonymizer(self, peek: identity.Peek) -> Anonymizer:
+        environment = os.environ if self.options.root == "/" else {}
+        keep = {
+            name
+            for folder in ("sys/class/net", "sys/class/infiniband", "sys/module")
+            for name in self._in(folder)
+        }
+        return Anonymizer(identity.names(peek, self._in("home"), environment), keep)
+
+    def _in(self, folder: str) -> List[str]:
+        try:
+            return self.tree.names(self.tree.resolve(folder))
+        except OSError:
+            return []
+
+    # -- the work ----------------------------------------------------------------------------------
+
+    def write(self, stream: IO[bytes]) -> Summary:
+        """Write the bundle to a stream. Raises OSError if that fails; nothing on the machine stops it."""
+        bundle = Bundle(stream, self.top, self.anonymizer)
+        walker = Walker(self.tree, bundle, self.release)
+        loading = Loading(walker, self.options.modules)
+        with ThreadPoolExecutor(CHILDREN_AT_ONCE) as pool:
+            running = self._start(pool)
+            self._files(walker)
+            self.progress.stage("libraries")
+            loading.libraries(self.progress.step)
+            self.progress.stage("modules")
+            loading.modules(self.progress.step)
+            self.progress.stage("tables of symbols")
+            loading.tables(self.progress.step)
+            self.progress.stage("commands")
+            for row, job in running:
+                self.progress.step(" ".join(row.argv))
+                self._command(bundle, row, job.result())
+        if self.options.root == "/":
+            self._later(bundle)
+        for path, target in sorted(self.tree.links.items()):
+            bundle.link(path, target)
+        user = "root" if os.geteuid() == 0 else "other"
+        bundle.close(scope=self.scope, user=user, kernel=self._named(self.release))
+        self.tree.close()
+        return self._summary(bundle)
+
+    def _named(self, text: str) -> str:
+        return text if self.anonymizer is None else self.anonymizer.words(text)
+
+    def _files(self, walker: Walker) -> None:
+        self.progress.stage("files")
+        for row in FILES:
+            self.progress.step(row.pattern)
+            walker.files(row)
+        for row in LIBRARY_NOTES:
+            walker.files(row)
+        for folder in FOLDERS:
+            self.progress.step(folder.path)
+            if folder.path:
+                walker.folder(folder)
+            else:
+                walker.listing("")
+        walker.gids()
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def _start(self, pool: ThreadPoolExecutor) -> "List[Tuple[Run, Future[children.Result]]]":
+        """Start every command, and the probes; none in a tree that is not this machine's root."""
+        if self.options.root != "/":
+            return []
+        rows = [row for row in COMMANDS if not row.instead_of]
+        path = self.options.search_path
+        jobs = [
+            (row, pool.submit(children.run, row.argv, row.timeout_s, row.limit_bytes, path)) for row in rows
+        ]
+        for probe in PROBES if self.options.probe else ():
+            row = Run(probe.argv, probe.why, timeout_s=probe.timeout_s)
+            argv = [sys.executable or "python3", "-I", "-c", probe_source(probe)]
+            jobs.append((row, pool.submit(children.run, argv, row.timeout_s, row.limit_bytes, path)))
+        return jobs
+
+    def _command(self, bundle: Bundle, row: Run, result: children.Result) -> None:
+        file = {probe.argv: probe.file for probe in PROBES}.get(row.argv, row.file)
+        if result.status in ("found", "truncated"):
+            output = BY_NAME[row.reduce](result.output) if row.reduce else result.output
+            bundle.file(file, output, int(time.time()), result.status, addresses=row.addresses)
+        bundle.command(list(row.argv), file, result.status, result.exit_code, result.complaint)
+
+    def _later(self, bundle: Bundle) -> None:
+        """Commands that stand in for others which had nothing to say."""
+        for row in COMMANDS:
+            if row.instead_of and not bundle.begins_at_boot(row.instead_of):
+                self.progress.step(" ".join(row.argv))
+                path = self.options.search_path
+                self._command(bundle, row, children.run(row.argv, row.timeout_s, row.limit_bytes, path))
+
+    def _summary(self, bundle: Bundle) -> Summary:
+        files: "dict[str, int]" = {}
+        for note in (*bundle.files.values(), *bundle.folders.values()):
+            files[note["status"]] = files.get(note["status"], 0) + 1
+        commands: "dict[str, int]" = {}
+        for command in bundle.commands:
+            commands[command["status"]] = commands.get(command["status"], 0) + 1
+        denied = sorted(path for path, note in bundle.files.items() if note["status"] == "denied")
+        denied += sorted(path for path, note in bundle.folders.items() if note["status"] == "denied")
+        return Summary(files, commands, denied, time.monotonic() - self._started)
+
+
+def probe_source(probe: Probe) -> str:
+    """A probe's text, from beside this package: in a folder, or in the archive that this runs from."""
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    path = os.path.join(here, "probe", probe.script)
+    loader = globals().get("__loader__")
+    data: bytes = loader.get_data(path)  # type: ignore[union-attr]
+    return data.decode("utf-8")
+
+
+def _release_of(tree: Tree, peek: identity.Peek) -> str:
+    """The kernel that a tree is about: the running one if it has a /proc, else the only one with modules."""
+    named = peek("proc/sys/kernel/osrelease").decode("utf-8", "replace").strip()
+    if named:
+        return named
+    for folder in ("lib/modules", "usr/lib/modules"):
+        try:
+            names = tree.names(tree.resolve(folder))
+        except OSError:
+            continue
+        if names:
+            return names[-1]
+    return "unknown"

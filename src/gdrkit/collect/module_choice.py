@@ -1,0 +1,98 @@
+"""Which module files are worth keeping: the ones on the way, everything they depend on, and a few for
+reference.
+
+Sources: depmod(8) and modules.dep(5); kmod libkmod/libkmod-module.c for `-` and `_` in names; depmod.d(5).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
+
+REFERENCES = 3
+"""Loaded in-tree modules kept for the CRC of module_layout, the size of struct module and the build's
+signer."""
+
+_FILE = re.compile(r"(.+)\.ko(?:\.gz|\.xz|\.zst)?\Z")
+_DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
+
+
+def module_of(path: str) -> Optional[str]:
+    """The module's name that a file's name gives, with underscores; None if this is no module file."""
+    match = _FILE.match(path.rpartition("/")[2])
+    return match.group(1).replace("-", "_") if match else None
+
+
+def dependencies(table: str) -> Dict[str, Tuple[str, List[str]]]:
+    """modules.dep: by module's name, its file and the names of what it needs."""
+    found: Dict[str, Tuple[str, List[str]]] = {}
+    for line in table.splitlines():
+        path, colon, rest = line.partition(":")
+        name = module_of(path)
+        if colon and name:
+            found.setdefault(name, (path, [needed for needed in map(module_of, rest.split()) if needed]))
+    return found
+
+
+def soft_dependencies(table: str) -> Dict[str, List[str]]:
+    """modules.softdep and modules.weakdep, and such lines of modprobe.d: by module's name, what goes with
+    it."""
+    found: Dict[str, List[str]] = {}
+    for line in table.splitlines():
+        words = line.split()
+        if len(words) > 2 and words[0] in ("softdep", "weakdep"):
+            names = [word.replace("-", "_") for word in words[2:] if word not in ("pre:", "post:")]
+            found.setdefault(words[1].replace("-", "_"), []).extend(names)
+    return found
+
+
+def declared(content: bytes) -> List[str]:
+    """What a module's .modinfo says it depends on."""
+    match = _DEPENDS.search(content)
+    words = match.group(1).decode("utf-8", "replace").split(",") if match else []
+    return [word.replace("-", "_") for word in words if word]
+
+
+def closure(
+    files: Iterable[str],
+    seeds: Iterable[str],
+    needs: Dict[str, Tuple[str, List[str]]],
+    softly: Dict[str, List[str]],
+    ask: Callable[[str], List[str]],
+) -> Set[str]:
+    """Names of the modules to keep. `ask` reads what a file depends on, for those that depmod has not
+    seen."""
+    by_name: Dict[str, str] = {}
+    for path in files:
+        by_name.setdefault(module_of(path) or "", path)
+    wanted = [name.replace("-", "_") for name in seeds]
+    plain = {name for name in wanted if not set(name) & set("*?[")}
+    wild = [name for name in wanted if name not in plain]
+    names = {name for name in by_name if any(fnmatch.fnmatchcase(name, pattern) for pattern in wild)}
+    queue = [*names, *sorted(plain)]
+    done: Set[str] = set()
+    while queue:
+        name = queue.pop()
+        if name in done:
+            continue
+        done.add(name)
+        if name in needs:
+            queue.extend(needs[name][1])
+        elif name in by_name:
+            queue.extend(ask(by_name[name]))
+        queue.extend(softly.get(name, ()))
+    return done
+
+
+def references(
+    loaded: Iterable[str],
+    needs: Dict[str, Tuple[str, List[str]]],
+    but: Set[str],
+    size: Callable[[str], int],
+) -> List[str]:
+    """The smallest in-tree modules that are loaded, by name."""
+    candidates = [
+        name for name in loaded if name in needs and name not in but and needs[name][0].startswith("kernel/")
+    ]
+    return sorted(candidates, key=lambda name: (size(needs[name][0]), name))[:REFERENCES]

@@ -1,0 +1,99 @@
+"""Module files made small: what a loader looks at, the signature, and the digests that it signs.
+
+Source of the trailer: Linux include/linux/module_signature.h and kernel/module/signing.c, mod_verify_sig().
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Dict, FrozenSet, NamedTuple, Tuple
+
+from . import elf_reduce
+from .unpack import CannotUnpack, unpack
+
+FILE_LIMIT_BYTES = 256 << 20
+"""The most that is read of one module, and what it may become: nvidia.ko with debug symbols is about 100
+MB."""
+
+BROKEN_LIMIT_BYTES = 16 << 20
+"""The most that is kept of a file that cannot be reduced."""
+
+MARKER = b"~Module signature appended~\n"
+_TRAILER = struct.Struct(">8xI")  # struct module_signature: eight bytes, then sig_len in network order
+
+_DIGESTS: Tuple[Tuple[str, bytes], ...] = (
+    ("sha1", bytes.fromhex("06052b0e03021a")),
+    ("sha224", bytes.fromhex("0609608648016503040204")),
+    ("sha256", bytes.fromhex("0609608648016503040201")),
+    ("sha384", bytes.fromhex("0609608648016503040202")),
+    ("sha512", bytes.fromhex("0609608648016503040203")),
+    ("sha3_256", bytes.fromhex("0609608648016503040208")),
+    ("sha3_384", bytes.fromhex("0609608648016503040209")),
+    ("sha3_512", bytes.fromhex("060960864801650304020a")),
+)
+"""Hashes that the kernel verifies signatures with, as the DER that names them in PKCS#7: Linux
+include/linux/oid_registry.h, crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo().
+Named as in hashlib."""
+
+
+class Module(NamedTuple):
+    """A module file as a bundle keeps it."""
+
+    data: bytes
+    status: str  # found: as it was; reduced; truncated
+    why: str
+    digests: Dict[str, str]  # of the signed content; empty if it could not be unpacked
+    content_size: int  # bytes of the signed content; 0 if it could not be unpacked
+    undefined: FrozenSet[bytes]
+
+
+def small(raw: bytes, whole: bool) -> Module:
+    """A module file, reduced unless it is to stay whole or cannot be reduced."""
+    try:
+        content = unpack(raw, FILE_LIMIT_BYTES)
+    except CannotUnpack as reason:
+        return _as_it_is(raw, f"not decompressed: {reason}")
+    body, trailer = split(content)
+    digests = digests_of(body, trailer)
+    if whole and len(raw) <= BROKEN_LIMIT_BYTES:
+        return Module(raw, "found", "", digests, len(body), elf_reduce.undefined(body))
+    reduced = elf_reduce.reduce(body, elf_reduce.KEEP_OF_MODULE)
+    if reduced is None:
+        kept = _as_it_is(raw, "no valid ELF file")
+        return kept._replace(digests=digests, content_size=len(body))
+    return Module(reduced.data + trailer, "reduced", "", digests, len(body), reduced.undefined)
+
+
+def _as_it_is(raw: bytes, why: str) -> Module:
+    if len(raw) > BROKEN_LIMIT_BYTES:
+        return Module(raw[:BROKEN_LIMIT_BYTES], "truncated", why, {}, 0, frozenset())
+    return Module(raw, "found", why, {}, 0, frozenset())
+
+
+def split(content: bytes) -> Tuple[bytes, bytes]:
+    """What is signed, and everything appended to it. A length that cannot be true takes only itself away."""
+    if not content.endswith(MARKER):
+        return content, b""
+    end = len(content) - len(MARKER)
+    if end < _TRAILER.size:
+        return content[:end], content[end:]
+    start = end - _TRAILER.size
+    length: int = _TRAILER.unpack_from(content, start)[0]
+    if length <= start:
+        start -= length
+    return content[:start], content[start:]
+
+
+def digests_of(body: bytes, trailer: bytes) -> Dict[str, str]:
+    """sha256, and what else the signature may be of: each hash it names, or all if it names none we know."""
+    named = {name for name, identifier in _DIGESTS if identifier in trailer}
+    if trailer and not named:
+        named = {name for name, _ in _DIGESTS}
+    found = {}
+    for name in sorted(named | {"sha256"}):
+        try:
+            found[name] = hashlib.new(name, body).hexdigest()
+        except ValueError:  # FIPS mode, or an old OpenSSL
+            continue
+    return found

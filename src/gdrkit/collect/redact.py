@@ -1,0 +1,64 @@
+"""Dropping what looks like a secret, wherever it stands, whether or not anybody asked for it.
+
+The words around stay: `NGC_API_KEY=(dropped)` still says that there was one. Certificates are public and
+stay;
+private keys are never opened.
+"""
+
+from __future__ import annotations
+
+import re
+
+DROPPED = b"(dropped)"
+
+_HINT = re.compile(rb"key|token|passw|passphrase|secret|psk|credential|bearer|://", re.IGNORECASE)
+"""One cheap search decides for almost every file that there is nothing to do."""
+
+_ASSIGNED = re.compile(
+    rb"""(?ix)
+    (?P<name> [\w.-]* (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api_?key
+        | access_?key | auth_?key | private_?key ) [\w.-]* ["']? [ \t]* (?: = | : (?!:) ) [ \t]* )
+    (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s"',;]+ )"""
+)
+_UPPER_KEY = re.compile(
+    rb"""(?P<name>\b(?!CONFIG_)[A-Z][A-Z0-9_]*KEY=)(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s"']+)"""
+)
+"""`=` alone after KEY: the kernel log has `key: <fingerprint>`, which is public and needed."""
+
+_BEARER = re.compile(rb"(?P<name>\b(?:Bearer|Basic)\s+)(?P<value>[\w.~+/=-]{8,})")
+_IN_URL = re.compile(rb"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)(?P<value>[^\s/@]+)(?=@)", re.IGNORECASE)
+_WELL_KNOWN = re.compile(
+    rb"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}|nvapi-[\w-]{16,}"
+    rb"|hf_\w{20,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
+)
+_PRIVATE_KEY = re.compile(
+    rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
+
+_NEVER_OPENED = re.compile(
+    r"(?:^|/)(?:[^/]*\.(?:key|priv|pem|p12|pfx|keytab|kdbx)"
+    r"|(?:mok|MOK|signing_key|id_(?:rsa|dsa|ecdsa|ed25519))[^/]*"
+    r"(?<!\.pub)(?<!\.der)|shadow-?|gshadow-?|\.netrc)\Z"
+)
+_PUBLIC = ("sys/", "proc/")  # MokListRT is a list of certificates
+
+
+def is_private(path: str) -> bool:
+    """Whether a file by its name holds a private key; such a file is not opened."""
+    return not path.startswith(_PUBLIC) and _NEVER_OPENED.search(path) is not None
+
+
+def without_secrets(data: bytes) -> bytes:
+    """The text with the values of secrets replaced."""
+    if not _HINT.search(data):
+        return _WELL_KNOWN.sub(DROPPED, data)
+    data = _PRIVATE_KEY.sub(DROPPED, data)
+    for pattern in (_ASSIGNED, _UPPER_KEY, _BEARER, _IN_URL):
+        data = pattern.sub(_dropped, data)
+    return _WELL_KNOWN.sub(DROPPED, data)
+
+
+def _dropped(match: "re.Match[bytes]") -> bytes:
+    value = match.group("value")
+    quote = value[:1] if value[:1] in (b'"', b"'") else b""
+    return match.group("name") + quote + DROPPED + quote

@@ -1,0 +1,201 @@
+"""Making less of a text before it leaves the machine: what no fact needs is not collected.
+
+Each function takes the whole file and returns the part to keep, in the file's own format.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from typing import AbstractSet, Callable, Dict, List, Pattern
+
+_SETTINGS = re.compile(
+    rb"(?:export\s+)?(NCCL_|UCX_|CUDA_|NVIDIA_|OMPI_MCA_|FI_|IBV_|MLX5_|RDMAV_|GDRCOPY_|NVSHMEM_|"
+    rb"SLURM_JOB_ID=|LD_LIBRARY_PATH=|KUBERNETES_SERVICE_PORT=|container=)"
+)
+"""Variables that the libraries on the way read, and two that tell where we are. All others stay behind."""
+
+_PROCESSOR_KEYS = (b"CPU part", b"model name", b"CPU implementer")
+
+_SYSTEM_MOUNTS = re.compile(
+    r"/(?:proc|sys|dev|run/nvidia|run/mellanox|lib/modules|usr/lib/modules|usr/src|host)?(?:/|\Z)"
+)
+
+_PACKAGES = (
+    "*nvidia*", "*cuda*", "*nccl*", "libcuda*", "*ofed*", "*ofa*kernel*", "*mlnx*", "*mlx*", "doca*",
+    "*rdma*",
+    "*ibverbs*", "*infiniband*", "ibacm", "*ucx*", "*gdrcopy*", "gdrdrv*", "*peer-mem*", "*peer_mem*",
+    "*peermem*",
+    "kmod", "dkms", "linux-image*", "linux-modules*", "linux-headers*", "linux-signatures*", "kernel",
+    "kernel-core",
+    "kernel-devel*", "kernel-modules*", "kernel-default*", "kernel-headers", "kmod-*", "openmpi*",
+    "libopenmpi*",
+    "perftest*", "shim*", "mokutil", "libfabric*", "hpcx*", "mstflint*", "libc6", "glibc",
+)  # fmt: skip
+
+_LIBRARIES = re.compile(
+    rb"lib(?:ibverbs|mlx[45]|efa|nccl|cuda|nvidia-ml|uc[pstm]|rdmacm|ibumad|gdrapi|fabric|mpi)[\w.+-]*\s"
+)
+
+_VIRTUAL_NETDEVS = re.compile(
+    r"lo\Z|docker|veth|br-|virbr|cni|cali|flannel|cilium|lxc|tun|tap|wg|kube|ovs|podman|vxlan"
+)
+
+
+def processors(data: bytes) -> bytes:
+    """/proc/cpuinfo with one block for each kind of processor, and what stands behind the last block."""
+    kept: Dict[bytes, bytes] = {}
+    for block in data.split(b"\n\n"):
+        if block.strip():
+            kind = b"".join(line for line in block.splitlines(True) if line.startswith(_PROCESSOR_KEYS))
+            if not block.startswith(b"processor"):
+                kind += block
+            kept.setdefault(kind, block.rstrip(b"\n"))
+    return b"\n\n".join(kept.values()) + b"\n\n" if kept else data
+
+
+def container(data: bytes) -> bytes:
+    """/proc/1/environ: whether a container runtime said so (systemd.io/CONTAINER_INTERFACE)."""
+    return _variables(data, re.compile(rb"container="))
+
+
+def settings(data: bytes) -> bytes:
+    """/proc/self/environ: the variables that NCCL, UCX, CUDA and MPI read."""
+    return _variables(data, _SETTINGS)
+
+
+def _variables(data: bytes, wanted: Pattern[bytes]) -> bytes:
+    return b"".join(variable + b"\0" for variable in data.split(b"\0") if wanted.match(variable))
+
+
+def environment_file(data: bytes) -> bytes:
+    """A file of settings: lines that assign a variable nobody of ours reads are left out."""
+    lines = []
+    for line in data.splitlines(True):
+        if re.match(rb"\s*(?:export\s+)?[A-Za-z_]\w*=", line) and not _SETTINGS.match(line.lstrip()):
+            continue
+        lines.append(line)
+    return b"".join(lines)
+
+
+def trusted_keys(data: bytes) -> bytes:
+    """/proc/keys: certificates, hashes of revoked ones, and the keyrings of the system. No user's keys.
+
+    Source: Linux security/keys/proc.c, proc_keys_show(); the eighth column is the type."""
+    kept = []
+    for line in data.splitlines(True):
+        columns = line.split(None, 8)
+        if len(columns) < 9:
+            continue
+        kind, description = columns[7], columns[8]
+        if kind.startswith((b"asymmetri", b"blacklist")) or (kind == b"keyring" and description[:1] == b"."):
+            kept.append(line)
+    return b"".join(kept)
+
+
+def mounts(data: bytes) -> bytes:
+    """/proc/self/mountinfo: mounts of the system, without the options of their file systems.
+
+    Source: proc_pid_mountinfo(5): after the separator come type, source and options."""
+    lines = []
+    for line in data.decode("utf-8", "replace").splitlines():
+        fields = line.split(" ")
+        if len(fields) < 10 or "-" not in fields[6:] or not _SYSTEM_MOUNTS.match(fields[4]):
+            continue
+        end = fields.index("-", 6)
+        kind, source = (*fields[end + 1 :], "", "")[:2]
+        root = fields[3] if kind in ("proc", "sysfs", "tmpfs", "devtmpfs", "overlay") else "/"
+        source = source if kind in (source, "overlay") or source in ("none", "udev", "tmpfs", "shm") else "-"
+        lines.append(" ".join([*fields[:3], root, *fields[4 : end + 1], kind, source, "rw"]))
+    return "".join(line + "\n" for line in lines).encode()
+
+
+def packages(data: bytes) -> bytes:
+    """A table of packages, name first: those of the GPU, the network and the kernel."""
+    kept = []
+    for line in data.splitlines(True):
+        name = line.split(b"\t", 1)[0].decode("utf-8", "replace")
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _PACKAGES):
+            kept.append(line)
+    return b"".join(kept)
+
+
+def libraries(data: bytes) -> bytes:
+    """`ldconfig -p`: the libraries of GPU and network."""
+    return b"".join(
+        line for line in data.splitlines(True) if _LIBRARIES.search(line) or not line[:1].isspace()
+    )
+
+
+def cards(data: bytes) -> bytes:
+    """`ip -j addr`: network cards with their addresses, without loopback, bridges and tunnels."""
+    try:
+        entries = json.loads(data.decode("utf-8", "replace"))
+    except ValueError:
+        return data
+    keys = ("ifname", "flags", "mtu", "operstate", "link_type", "address", "altnames")
+    parts = ("family", "local", "prefixlen", "scope")
+    kept = []
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, dict) or _VIRTUAL_NETDEVS.match(str(entry.get("ifname", "lo"))):
+            continue
+        card = {key: entry[key] for key in keys if key in entry}
+        addresses = entry.get("addr_info") or []
+        card["addr_info"] = [{key: one[key] for key in parts if key in one} for one in addresses]
+        kept.append(card)
+    return json.dumps(kept).encode() + b"\n"
+
+
+BY_NAME: Dict[str, Callable[[bytes], bytes]] = {
+    "processors": processors,
+    "container": container,
+    "settings": settings,
+    "environment_file": environment_file,
+    "trusted_keys": trusted_keys,
+    "mounts": mounts,
+    "packages": packages,
+    "libraries": libraries,
+    "cards": cards,
+}
+
+
+def aliases(data: bytes, modules: AbstractSet[str]) -> bytes:
+    """modules.alias: plain names, and those of certain modules; names of all other devices are left out."""
+    kept = []
+    for line in data.splitlines(True):
+        fields = line.split()
+        if len(fields) == 3 and fields[0] == b"alias":
+            module = fields[2].decode("utf-8", "replace").replace("-", "_")
+            if b":" in fields[1] and module not in modules:
+                continue
+        kept.append(line)
+    return b"".join(kept)
+
+
+# -- tables of symbols -----------------------------------------------------------------------------
+
+
+def symbol_table(path: str, data: bytes, imported: AbstractSet[bytes], wanted: Pattern[bytes]) -> bytes:
+    """The lines of Module.symvers, modules.symbols, kallsyms or System.map about certain symbols.
+
+    Addresses of the running kernel are zeroed: no fact needs them, and an attacker would like them."""
+    place = 1 if "symvers" in path else 0
+    symbols = path.endswith("modules.symbols")
+    addresses = not symbols and not place
+    zeroed = path.endswith("kallsyms")
+    kept: List[bytes] = []
+    for line in data.splitlines(True):
+        fields = line.split(None, 3)
+        if len(fields) < 2 + addresses:
+            continue
+        name = fields[2] if addresses else fields[1]
+        if symbols:
+            name = name.partition(b":")[2]
+        bare = name
+        for prefix in (b"__ksymtab_", b"__crc_", b"__kstrtabns_"):
+            if name.startswith(prefix):
+                bare = name[len(prefix) :]
+        if bare in imported or wanted.match(bare):
+            kept.append(b"0" * len(fields[0]) + line[len(fields[0]) :] if zeroed else line)
+    return b"".join(kept)

@@ -1,0 +1,218 @@
+"""Reading below a root, in bounds: links stay inside, sizes and times are limited.
+
+The root is `/`, or any folder that looks like it (the host's file system in a privileged container, say).
+Paths are relative to it, without a leading slash.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import stat
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from .patience import Patience
+
+LINKS_LIMIT = 40
+"""As many links as the kernel follows for one path: Linux include/linux/namei.h, MAXSYMLINKS."""
+
+MOUNT_POINTS = (
+    "sys/firmware/efi/efivars",
+    "sys/firmware",  # container runtimes cover it with an empty tmpfs: moby oci/defaults.go, MaskedPaths
+    "sys/kernel/security",
+    "sys/kernel/debug",
+    "proc",
+    "sys",
+)
+"""Folders that say nothing while they are empty: something is mounted on them on a machine that is up."""
+
+_SLOW = ("proc/", "sys/", "run/", "dev/")
+"""Where reading may hang in a driver; elsewhere it is done without a second thread."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
+
+
+class Content(NamedTuple):
+    """What was read of a file."""
+
+    data: bytes
+    whole: bool  # False if it is longer than the limit
+    modified_s: int  # seconds since 1970
+    size: int  # as stat gives it; 4096 or 0 for files that the kernel makes up
+
+
+class Hidden(PermissionError):
+    """A file that a container may not see: a device bound over it (moby oci/defaults.go, MaskedPaths)."""
+
+
+class Tree:
+    """A file system from its root, and the links that were met on the way."""
+
+    def __init__(self, root: str = "/", limit_s: float = 5.0) -> None:
+        self.root = root
+        self.links: Dict[str, str] = {}
+        """Every link met so far, by its place: the target, relative and inside the root."""
+        self._patience = Patience(limit_s)
+        self._seen: Dict[str, Optional[str]] = {}  # parts of paths: where a link leads, None if no link
+        self._folders: Dict[str, str] = {"": ""}  # folders with their links followed
+        self._names: Dict[str, List[str]] = {}
+        self._holds: Dict[str, bool] = {}
+
+    def at(self, path: str) -> str:
+        """The path on this machine of a path in the tree whose links are resolved."""
+        return os.path.join(self.root, path)
+
+    # -- links -------------------------------------------------------------------------------------
+
+    def resolve(self, path: str, last: bool = True) -> str:
+        """The path with its links followed, as far as it exists; the last part only if `last`.
+
+        Raises OSError (ELOOP) for links without end."""
+        folder, _, name = path.rpartition("/")
+        if name in ("", ".", ".."):
+            return self._follow(path, last)
+        if folder not in self._folders:
+            self._folders[folder] = self._follow(folder, True)
+        here = posixpath.join(self._folders[folder], name)
+        return here if not last or self._target(here) is None else self._follow(here, True)
+
+    def _follow(self, path: str, last: bool) -> str:
+        done: List[str] = []
+        rest = path.split("/")[::-1]
+        links = 0
+        while rest:
+            part = rest.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                del done[-1:]
+                continue
+            here = "/".join([*done, part])
+            target = self._target(here) if rest or last else None
+            if target is None:
+                done.append(part)
+                continue
+            links += 1
+            if links > LINKS_LIMIT:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            if target.startswith("/"):
+                done = []
+            rest.extend(target.split("/")[::-1])
+        return "/".join(done)
+
+    def _target(self, path: str) -> Optional[str]:
+        """Where a link leads, as written; None if this is no link, or nothing."""
+        if path not in self._seen:
+            try:
+                target = os.readlink(self.at(path))
+            except OSError:  # EINVAL: no link. ENOENT, EACCES: whoever opens the path will say so
+                self._seen[path] = None
+            else:
+                self._seen[path] = target
+                self.links[path] = _inside(path, target)
+        return self._seen[path]
+
+    def is_link(self, path: str) -> bool:
+        """Whether the last part of a path is a link; notes it."""
+        folder, _, name = path.rpartition("/")
+        return self._target(posixpath.join(self.resolve(folder), name)) is not None
+
+    # -- files and folders -------------------------------------------------------------------------
+
+    def read(self, path: str, limit_bytes: int) -> Content:
+        """The head of a file whose links are resolved. Raises OSError; TimeoutError if nobody answers."""
+        if path.startswith(_SLOW):
+            content: Content = self._patience.call(self._read, path, limit_bytes)
+            return content
+        return self._read(path, limit_bytes)
+
+    def _read(self, path: str, limit_bytes: int) -> Content:
+        fd = os.open(self.at(path), _FLAGS)
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                if stat.S_ISDIR(status.st_mode):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                if stat.S_ISCHR(status.st_mode) and path.startswith(("proc/", "sys/")):
+                    raise Hidden(errno.EACCES, "hidden from this container")
+                raise OSError(errno.EINVAL, "not a regular file")
+            chunks = []
+            left = limit_bytes + 1
+            while left > 0:
+                chunk = os.read(fd, min(left, 1 << 20))
+                if not chunk:
+                    break
+                chunks.append(chunk)
+                left -= len(chunk)
+        finally:
+            os.close(fd)
+        data = b"".join(chunks)
+        return Content(data[:limit_bytes], len(data) <= limit_bytes, int(status.st_mtime), status.st_size)
+
+    def names(self, path: str) -> List[str]:
+        """Sorted names in a folder whose links are resolved; those that cannot be printed are left out.
+
+        Raises OSError."""
+        if path not in self._names:
+            found = self._patience.call(os.listdir, self.at(path))
+            self._names[path] = sorted(name for name in found if name.isprintable())
+        return self._names[path]
+
+    def status(self, path: str) -> os.stat_result:
+        """lstat of a path whose links are resolved. Raises OSError."""
+        found: os.stat_result = self._patience.call(os.lstat, self.at(path))
+        return found
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a path whose links are resolved is a folder that can be told to be one."""
+        try:
+            return stat.S_ISDIR(self.status(path).st_mode)
+        except OSError:
+            return False
+
+    def unmounted(self, path: str) -> bool:
+        """Whether this path is, or lies below, a mount point on which nothing is mounted here."""
+        for point in MOUNT_POINTS:
+            if path == point or path.startswith(point + "/"):
+                if point not in self._holds:
+                    try:
+                        self._holds[point] = bool(os.listdir(self.at(point)))
+                    except OSError:
+                        self._holds[point] = True
+                if not self._holds[point]:
+                    return True
+        return False
+
+    def close(self) -> None:
+        self._patience.close()
+
+
+def _inside(path: str, target: str) -> str:
+    """A link's target as a bundle keeps it: relative, and never above the root.
+
+    Archives with absolute links or links that lead out are refused by careful readers (PEP 706)."""
+    folder = posixpath.dirname(path)
+    depth: List[str] = [] if target.startswith("/") else [part for part in folder.split("/") if part]
+    climbs = False
+    for part in target.split("/"):
+        if part == "..":
+            climbs = climbs or not depth
+            del depth[-1:]
+        elif part not in ("", "."):
+            depth.append(part)
+    if target.startswith("/") or climbs:
+        return posixpath.relpath("/" + "/".join(depth), "/" + folder)
+    return target
+
+
+def outcome(error: OSError) -> Tuple[str, str]:
+    """Status and reason, as the manifest has them, of a file that could not be read."""
+    reason = error.strerror or str(error)
+    if isinstance(error, TimeoutError):
+        return "timed-out", str(error)
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENAMETOOLONG):
+        return "absent", ""
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "denied", reason
+    return "unreadable", reason  # the kernel's own answer: EINVAL for the speed of a link that is down

@@ -1,0 +1,105 @@
+"""Decompressing module files with what Python has, or the machine; never more than a limit.
+
+Kernels are built with one of gzip, xz, zstd: Linux kernel/module/Kconfig, MODULE_COMPRESS_*.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import shutil
+import subprocess
+import tempfile
+import zlib
+from typing import Any, Optional
+
+MAGICS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"))
+ZSTD_LIMIT_S = 30.0  # nvidia.ko, 100 MB, takes half a second
+
+
+class CannotUnpack(Exception):
+    """Why a file stays as it is: no decompressor here, damaged, or too large."""
+
+
+def compression(data: bytes) -> str:
+    """How this is compressed; "" if it is not."""
+    return next((name for magic, name in MAGICS if data.startswith(magic)), "")
+
+
+def unpack(data: bytes, limit_bytes: int) -> bytes:
+    """The content, decompressed if it is compressed. Raises CannotUnpack."""
+    kind = compression(data)
+    if not kind:
+        return data
+    try:
+        content = _zstd(data, limit_bytes) if kind == "zstd" else _stream(kind, data, limit_bytes)
+    except ImportError:
+        raise CannotUnpack(f"no {kind} here") from None
+    except (OSError, EOFError, ValueError) as error:
+        raise CannotUnpack(str(error) or "damaged") from None
+    if len(content) > limit_bytes:
+        raise CannotUnpack(f"more than {limit_bytes >> 20} MiB")
+    return content
+
+
+def _stream(kind: str, data: bytes, limit_bytes: int) -> bytes:
+    """gzip or xz, one or more streams."""
+    if kind == "gzip":
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+                return stream.read(limit_bytes + 1)
+        except zlib.error as damage:
+            raise ValueError(str(damage)) from None
+    lzma = importlib.import_module("lzma")  # not in every build of Python
+    try:
+        content: bytes = lzma.LZMAFile(io.BytesIO(data)).read(limit_bytes + 1)
+        return content
+    except lzma.LZMAError as damage:
+        raise ValueError(str(damage)) from None
+
+
+def _zstd(data: bytes, limit_bytes: int) -> bytes:
+    library = _zstd_library()
+    if library is not None:
+        try:
+            with library.ZstdFile(io.BytesIO(data)) as stream:
+                content: bytes = stream.read(limit_bytes + 1)
+                return content
+        except library.ZstdError as damage:
+            raise ValueError(str(damage)) from None
+    program = shutil.which("zstd", path="/usr/bin:/bin:/usr/local/bin:/usr/sbin:/sbin")
+    if program is None:
+        raise ImportError
+    return _zstd_program(program, data, limit_bytes)
+
+
+def _zstd_library() -> Optional[Any]:
+    """Python 3.14's own (PEP 784)."""
+    try:
+        return importlib.import_module("compression.zstd")
+    except ImportError:
+        return None
+
+
+def _zstd_program(program: str, data: bytes, limit_bytes: int) -> bytes:
+    with tempfile.TemporaryFile() as source:
+        source.write(data)
+        source.seek(0)
+        child = subprocess.Popen(
+            [program, "-dcq"], stdin=source, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert child.stdout is not None
+        content = child.stdout.read(limit_bytes + 1)
+        child.stdout.close()
+        if len(content) > limit_bytes:
+            child.kill()
+        try:
+            code = child.wait(ZSTD_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+            raise ValueError("zstd took too long") from None
+    if code and len(content) <= limit_bytes:
+        raise ValueError("damaged")
+    return content

@@ -1,0 +1,218 @@
+"""Carrying out the table's rows for files and folders: from patterns to entries of the bundle."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from typing import Dict, List, Optional, Set, Tuple
+
+from .bundle import Bundle
+from .patterns import alternatives, is_name, select, unfold
+from .pci import interesting, without_serial_number
+from .redact import is_private
+from .reductions import BY_NAME
+from .sources import GID_ATTRIBUTES, GIDS, Files, Folder
+from .tree import MOUNT_POINTS, Content, Tree, outcome
+
+NAMES_LIMIT = 20000
+"""The most names noted of one folder. /usr/lib of a desktop has 3,000; more than this is no system
+folder."""
+
+GID_LIMIT_BYTES = 64  # 39 characters and a line feed; types and ndevs are shorter
+
+
+class Walker:
+    """Reads what rows ask for, once each, and notes what became of it."""
+
+    def __init__(self, tree: Tree, bundle: Bundle, release: str) -> None:
+        self.tree, self.bundle, self.release = tree, bundle, release
+        self._done: Set[str] = set()
+        self._listed: Dict[str, Optional[List[str]]] = {}
+        self._cards: Optional[List[str]] = None
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def files(self, row: Files) -> None:
+        """Collect the files of a row."""
+        for path in self.matches(row.pattern, row.listed):
+            self.file(path, row)
+
+    def matches(self, pattern: str, listed: bool = True) -> List[str]:
+        """Paths that a pattern of the table means here: those that are there, and names to be tried."""
+        found: List[str] = []
+        for whole in unfold(pattern.replace("<release>", self.release)):
+            places = [whole.replace("<pci>", card) for card in self._pci()] if "<pci>" in whole else [whole]
+            for place in places:
+                self._expand("", place.split("/"), listed, found)
+        return found
+
+    def _expand(self, base: str, parts: List[str], listed: bool, found: List[str]) -> None:
+        part, rest = parts[0], parts[1:]
+        names = alternatives(part)
+        if not is_name(part) and (listed or not all(map(is_name, names))):
+            names = select(self.listing(base) or [], names)
+        for name in names:
+            path = posixpath.join(base, name)
+            if rest:
+                self._expand(path, rest, listed, found)
+            else:
+                found.append(path)
+
+    def folder(self, row: Folder, path: str = "", depth: int = 0) -> None:
+        """Collect a folder with what is below it, or its names."""
+        path, depth = path or row.path, depth or row.depth
+        for name in self.listing(path) or []:
+            here = posixpath.join(path, name)
+            if depth == 1 and not row.limit_bytes:
+                continue
+            is_link, real = self.tree.is_link(here), self._resolved(here)
+            if real is None:
+                continue
+            if self.tree.is_folder(real):
+                if depth > 1 and not is_link and name not in row.without:
+                    self.folder(row, here, depth - 1)
+            elif row.limit_bytes:
+                self.file(here, Files(here, row.why, row.limit_bytes))
+
+    def gids(self) -> None:
+        """Collect the GIDs that are in use; a table of 256 has one or two, and the rest is left out."""
+        for folder in self.matches(GIDS.path):
+            attributes = posixpath.join(posixpath.dirname(folder), posixpath.basename(GID_ATTRIBUTES.path))
+            used: Dict[str, Content] = {}
+            for index in self._names(folder) or []:
+                content = self._content(posixpath.join(folder, index), GID_LIMIT_BYTES)
+                if content is not None and content.data.strip(b"0:\n"):
+                    used[index] = content
+            real = self._resolved(folder)
+            if real is None or not self.tree.is_folder(real):
+                continue
+            for index, content in used.items():
+                self.bundle.file(posixpath.join(real, index), content.data, content.modified_s)
+            self.bundle.folder(real, "listed", sorted(used, key=int))
+            self._gid_attributes(attributes, sorted(used, key=int))
+
+    def _gid_attributes(self, folder: str, used: List[str]) -> None:
+        for kind in self.listing(folder) or []:
+            here = posixpath.join(folder, kind)
+            kept = []
+            for index in used:
+                content = self._content(posixpath.join(here, index), GID_LIMIT_BYTES)
+                if content is not None:
+                    kept.append(index)
+                    real = self.tree.resolve(posixpath.join(here, index))
+                    self.bundle.file(real, content.data, content.modified_s)
+            self.bundle.folder(self.tree.resolve(here), "listed", kept)
+
+    # -- one file, one folder ----------------------------------------------------------------------
+
+    def file(self, path: str, row: Files) -> Optional[bytes]:
+        """Collect one file; of a link to a folder, the link. Returns what is kept, None if nothing is."""
+        real = self._resolved(path)
+        if real is None or real in self._done:
+            return None
+        self._done.add(real)
+        if is_private(real) or is_private(path):
+            self.bundle.note(real, "denied", "a private key: never opened")
+            return None
+        try:
+            content = self.tree.read(real, row.limit_bytes)
+        except IsADirectoryError:
+            if not self.tree.is_link(path):
+                self.listing(real)
+            return None
+        except (OSError, ValueError) as error:
+            self.fails(real, error)
+            return None
+        data = self._kept(real, content, row)
+        status = "found" if content.whole else "truncated"
+        if row.reduce and content.whole:
+            data = BY_NAME[row.reduce](data)
+            status = "reduced" if data != content.data else status
+        self.bundle.file(real, data, content.modified_s, status, addresses=row.addresses)
+        return data
+
+    def _kept(self, real: str, content: Content, row: Files) -> bytes:
+        if (
+            self.bundle.anonymizer is not None
+            and posixpath.basename(real) == "config"
+            and len(content.data) > 256
+        ):
+            return without_serial_number(content.data, self.bundle.anonymizer.guid)
+        return content.data
+
+    def fails(self, real: str, error: Exception) -> None:
+        """Note why a file could not be read."""
+        status, why = outcome(error) if isinstance(error, OSError) else ("unreadable", str(error))
+        if status == "absent" and self.tree.unmounted(real):
+            status, why = "not-collected", "nothing is mounted there"
+        self.bundle.note(real, status, why)
+
+    def listing(self, path: str) -> Optional[List[str]]:
+        """Names in a folder, and a note of them; None if it cannot be listed, and a note of why."""
+        if path not in self._listed:
+            self._listed[path] = self._list(path)
+        return self._listed[path]
+
+    def _list(self, path: str) -> Optional[List[str]]:
+        real = self._resolved(path)
+        if real is None:
+            return None
+        try:
+            names = self.tree.names(real)
+        except NotADirectoryError:
+            return None
+        except OSError as error:
+            status, why = outcome(error)
+            if status == "absent" and self.tree.unmounted(real):
+                status, why = "not-collected", "nothing is mounted there"
+            self.bundle.folder(real, status, why=why)
+            return None
+        if not names and real in MOUNT_POINTS:
+            self.bundle.folder(real, "not-collected", why="nothing is mounted there")
+        elif len(names) > NAMES_LIMIT:
+            self.bundle.folder(real, "truncated", why=f"{len(names)} names")
+        else:
+            self.bundle.folder(real, "listed", names)
+        return names
+
+    # -- asking without a note ---------------------------------------------------------------------
+
+    def _resolved(self, path: str) -> Optional[str]:
+        try:
+            return self.tree.resolve(path)
+        except OSError as error:
+            self.bundle.note(path, *outcome(error))
+            return None
+
+    def _names(self, path: str) -> Optional[List[str]]:
+        try:
+            return self.tree.names(self.tree.resolve(path))
+        except OSError:
+            return None
+
+    def _content(self, path: str, limit_bytes: int) -> Optional[Content]:
+        try:
+            return self.tree.read(self.tree.resolve(path), limit_bytes)
+        except (OSError, ValueError):
+            return None
+
+    def peek(self, path: str, limit_bytes: int = 65536) -> bytes:
+        """The head of a file for our own use; empty if it cannot be read."""
+        content = self._content(path, limit_bytes)
+        return content.data if content is not None else b""
+
+    def _pci(self) -> List[str]:
+        if self._cards is None:
+            names = self._names("sys/bus/pci/devices") or []
+            places: List[Tuple[str, str]] = [
+                (name, self._resolved(f"sys/bus/pci/devices/{name}") or "") for name in names
+            ]
+            self._cards = interesting(places, lambda path: self.peek(path, 64))
+        return self._cards
+
+    def size(self, path: str) -> int:
+        """A file's size in bytes; a large number if that cannot be told."""
+        try:
+            return os.stat(self.tree.at(self.tree.resolve(path))).st_size
+        except OSError:
+            return 1 << 62
