@@ -145,6 +145,7 @@ def _smi_gpu(gpu: Device, minor: int, spec: Mapping[str, Any]) -> list[str]:
         (8, "Current", mig),
         (8, "Pending", mig),
         (4, "Minor Number", str(minor)),
+        (4, "GPU C2C Mode", says.get("c2c", "Disabled")),
         (4, "GPU Virtualization Mode", ""),
         (8, "Virtualization Mode", says.get("virtualization", "None")),
         (8, "Host VGPU Mode", "N/A"),

@@ -46,7 +46,14 @@ class Build(NamedTuple):
     release: str = ""  # of the kernel it was built for, where that is not the one running
     users: int = 0  # references beyond those of other modules
     broken: str = ""  # cut, altered, or stripped of its signature's sense
+    memory_only: bool = False  # loaded, but its file is nowhere to be seen
+    root: str = ""  # of a driver container, for modules that the host's depmod does not know
     trusted: bool = True  # whether the running kernel knows the signer
+
+    @property
+    def module(self) -> str:
+        """The name that kmod goes by: that of the file."""
+        return posixpath.basename(self.path).split(".ko")[0].replace("-", "_")
 
     @property
     def path(self) -> str:
@@ -115,22 +122,20 @@ def srcversion(build: Build) -> str:
 def write(tree: Tree, builds: list[Build], kernel: Kernel, spec: Mapping[str, Any]) -> None:
     """All module files and what depmod says of them, then what is loaded."""
     search = spec.get("search", "updates built-in").split()
-    ranked = sorted(builds, key=lambda build: _rank(build.folder, search))
+    ranked = sorted((b for b in builds if not b.root), key=lambda build: _rank(build.folder, search))
     winners: dict[str, Build] = {}
     for build in ranked:
         winners.setdefault(build.shape.name, build)
     running = {build.shape.name: build for build in builds if build.loaded}
     at = f"lib/modules/{kernel.release}"
     for build in builds:
-        linked = {
-            **winners,
-            **{n: b for n, b in running.items() if b.folder.split("/")[0] == build.folder.split("/")[0]},
-        }
-        content = image(build, kernel, linked)
-        tree.file(f"{at}/{build.path}", _compressed(content, build.compress))
-        if build.shape.name == "nvidia_peermem":
-            continue
-        tree.reduced[f"{at}/{build.path}"] = (content, len(content))
+        siblings = {other.shape.name: other for other in builds if other.build == build.build}
+        content = image(build, kernel, {**winners, **siblings})
+        path = posixpath.join(build.root, at, build.path)
+        if not build.memory_only:
+            tree.file(path, _compressed(content, build.compress))
+        if "peer" not in build.shape.name:
+            tree.reduced[path] = (content, len(content))
     if spec.get("depmod", True):
         _depmod(tree, at, winners, builds)
     _running(tree, running, kernel)
@@ -149,7 +154,8 @@ def _needs(name: str, winners: Mapping[str, Build]) -> list[str]:
     order: list[str] = []
 
     def visit(current: str) -> None:
-        for provider in sorted({p for p in winners[current].shape.imports.values() if p and p in winners}):
+        wanted = winners[current].shape.imports.items()
+        for provider in sorted({p for s, p in wanted if p in winners and s in winners[p].shape.exports}):
             if provider not in order:
                 visit(provider)
                 order.append(provider)
@@ -164,22 +170,23 @@ def _depmod(tree: Tree, at: str, winners: Mapping[str, Build], builds: list[Buil
         lines.append(
             f"{build.path}: {' '.join(winners[need].path for need in _needs(name, winners))}".rstrip()
         )
-    tree.file(f"{at}/modules.dep", "\n".join(lines) + "\n")
+    tree.file(f"{at}/modules.dep", "".join(f"{line}\n" for line in lines))
     symbols = ["# Aliases for symbols, used by symbol_request()."]
-    for name, build in sorted(winners.items()):
-        symbols += [f"alias symbol:{symbol} {name}" for symbol in build.shape.exports]
+    for _, build in sorted(winners.items()):
+        symbols += [f"alias symbol:{symbol} {build.module}" for symbol in build.shape.exports]
     tree.file(f"{at}/modules.symbols", "\n".join(symbols) + "\n")
     aliases = ["# Aliases extracted from modules themselves."]
     if "mlx5_core" in winners:
         aliases += [
-            f"alias pci:v000015B3d0000{device}sv*sd*bc*sc*i* mlx5_core"
-            for device in ("101B", "101D", "1021")
+            f"alias pci:v000015B3d0000{device}sv*sd*bc*sc*i* mlx5_core" for device in ("101B", "1021")
         ]
     if "nvidia" in winners:
-        aliases += [f"alias pci:v000010DEd*sv*sd*bc03sc{sub}i00* nvidia" for sub in ("00", "02")]
+        name = winners["nvidia"].module
+        aliases += [f"alias pci:v000010DEd*sv*sd*bc03sc{sub}i00* {name}" for sub in ("00", "02")]
     tree.file(f"{at}/modules.alias", "\n".join(aliases) + "\n")
     tree.file(f"{at}/modules.softdep", "# Soft dependencies extracted from modules themselves.\n")
-    tree.file(f"{at}/modules.order", "".join(f"{b.path}\n" for b in builds if b.folder.startswith("kernel")))
+    intree_ones = (build for build in builds if build.folder.startswith("kernel/drivers"))
+    tree.file(f"{at}/modules.order", "".join(f"{build.path}\n" for build in intree_ones))
     tree.file(f"{at}/modules.builtin", "kernel/drivers/dma-buf/udmabuf.ko\nkernel/drivers/gpu/drm/drm.ko\n")
 
 

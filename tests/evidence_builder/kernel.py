@@ -19,6 +19,11 @@ CPUS = {  # what proc/cpuinfo says of one processor
     "ryzen": ("AuthenticAMD", 25, 97, "AMD Ryzen 9 7950X 16-Core Processor"),
 }
 ARM_CPUS = {"gb10": ("0x41", "0xd85"), "grace": ("0x41", "0xd4f")}  # implementer, part
+_MOUNTS = """\
+22 28 0:21 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw
+23 28 0:22 / /proc rw,nosuid,nodev,noexec,relatime shared:12 - proc proc rw
+28 1 259:2 / / rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro
+"""
 CONFIG = {
     "CONFIG_MODULES": "y",
     "CONFIG_MODULE_UNLOAD": "y",
@@ -76,6 +81,9 @@ def write(tree: Tree, spec: Mapping[str, Any]) -> None:
         tree.file(place, gzip.compress(config.encode(), mtime=0))
     elif place:
         tree.file(place, config)
+    if not spec.get("bundle", {}).get("format", "bundle").startswith(("tree", "sos", "bug")):
+        tree.file("proc/1/cgroup", host.get("cgroup", "0::/init.scope\n"))
+        tree.file("proc/self/mountinfo", host.get("mountinfo", _MOUNTS))
     memlock = host.get("memlock", "unlimited")
     tree.file("proc/self/limits", _limits(memlock))
 

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import gzip
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.evidence_builder import driver, kernel, library, log, modules, pack, pci, rdma, trust
+from tests.evidence_builder import (
+    driver,
+    kernel,
+    library,
+    log,
+    lspci,
+    modinfo,
+    modules,
+    pack,
+    packages,
+    pci,
+    rdma,
+    stock,
+    trust,
+    verbs,
+)
 from tests.evidence_builder import install as installed
 from tests.evidence_builder.install import Build
 from tests.evidence_builder.modules import Kernel
@@ -53,14 +69,21 @@ def make(folder: Path) -> tuple[Tree, dict[str, Any]]:
     trust.write(tree, spec.get("trust", {}))
     pci.write(tree, devices, spec.get("pci", {}), root=user_is_root)
     rdma.write(tree, devices, spec.get("rdma", {}))
-    builds, running = _builds(spec)
-    shape = _kernel(spec)
+    builds, running = stock.builds(spec)
+    shape = stock.kernel_of(spec)
     installed.write(tree, builds, shape, spec["kernel"])
     _headers(tree, spec, builds, shape)
     if "nvidia" in running:
         driver.write(tree, devices, {"arch": shape.architecture, **spec["driver"]})
     tree.file("sos_commands/kernel/dmesg", log.text(spec, [build for build in builds if build.loaded]))
     _libraries(tree, spec)
+    if spec.get("bundle", {}).get("format") in ("sosreport", "bug-report"):
+        tree.file(
+            "sos_commands/pci/lspci_-nnvv", lspci.text(devices, spec.get("pci", {}), root=user_is_root)
+        )
+        tree.file("sos_commands/infiniband/ibv_devinfo_-v", verbs.text(devices))
+        tree.file("sos_commands/kernel/modinfo_ALL_MODULES", modinfo.text(builds, shape))
+    packages.write(tree, spec)
     for path in spec.get("drop", []):
         tree.drop(path)
     for file in sorted(folder.rglob("*")):
@@ -85,111 +108,6 @@ def write(folder: Path, to: Path) -> Path:
     return FORMATS[spec.get("bundle", {}).get("format", "bundle")](tree, spec, to)
 
 
-def _kernel(spec: Mapping[str, Any]) -> Kernel:
-    held = spec["kernel"]
-    return Kernel(
-        held["release"],
-        held.get("arch", "x86_64"),
-        held.get("dmabuf", True),
-        held.get("odp", True),
-        held.get("namespaces", True),
-    )
-
-
-def _builds(spec: Mapping[str, Any]) -> tuple[list[Build], set[str]]:
-    """Every module file of the node, and the names of those that are loaded."""
-    shape = _kernel(spec)
-    held, stack, gpu = spec["kernel"], spec.get("rdma", {}), spec.get("driver", {})
-    running = {*stack.get("loaded", []), *gpu.get("loaded", [])}
-    inbox = modules.rdma_shapes(shape, stack.get("inbox_peer_api", ""))
-    builds = installed.intree(inbox, shape, held.get("signer", ""), held.get("compress", ""))
-    client = stack.get("inbox_peer_api", "")
-    if stack.get("ofed"):
-        client = stack["peer_api"]
-        shapes = modules.rdma_shapes(shape._replace(dmabuf=True, odp=True), client, stack["ofed"])
-        layout = stack["layout"]
-        builds += [
-            Build(
-                made,
-                layout if layout == "updates/dkms" else f"{layout}/{_ofed_folder(name)}",
-                f"ofed-{stack['ofed']}",
-                stack.get("signer", ""),
-                stack.get("compress", ""),
-            )
-            for name, made in shapes.items()
-        ]
-    if gpu:
-        builds += _nvidia(shape, gpu, gpu.get("peermem_client", client))
-    for extra in spec.get("module", []):
-        builds.append(_extra(shape, extra, client, gpu))
-        if extra.get("loaded"):
-            running.add(extra["name"])
-    ours = stack.get("loaded_from", "ofed" if stack.get("ofed") else "inbox")
-    return [_mark(build, running, ours, inbox, spec) for build in builds], running
-
-
-def _ofed_folder(name: str) -> str:
-    if name == "mlx_compat":
-        return "compat"
-    return installed.INTREE.get(name, "kernel/drivers/infiniband/core").removeprefix("kernel/")
-
-
-def _mark(
-    build: Build, running: set[str], ours: str, inbox: Mapping[str, Any], spec: Mapping[str, Any]
-) -> Build:
-    """Whether this copy is the one that is loaded, and whether the kernel trusts its signer."""
-    trusted = {*spec.get("trust", {}).get("builtin", []), *spec.get("trust", {}).get("mok", [])}
-    untrusted = build.signer not in trusted
-    loaded = build.shape.name in running
-    if build.shape.name in inbox or build.shape.name == "mlx_compat":
-        is_ofed = build.build.startswith("ofed-")
-        loaded = loaded and is_ofed == (ours == "ofed")
-    users = spec.get("users", {}).get(build.shape.name, 0)
-    return build._replace(loaded=loaded, trusted=not untrusted, users=users)
-
-
-def _nvidia(shape: Kernel, gpu: Mapping[str, Any], client: str) -> list[Build]:
-    version = gpu["version"]
-    shapes = modules.nvidia_shapes(shape, version, gpu["flavour"], gpu.get("peermem", "stub"), client)
-    skipped = set(gpu.get("without", []))
-    prefix = gpu.get("file_prefix", "")
-    builds = []
-    for name, made in shapes.items():
-        if name in skipped:
-            continue
-        build = Build(
-            made,
-            gpu["folder"],
-            gpu.get("build", f"nvidia-{version}"),
-            gpu.get("signer", ""),
-            gpu.get("compress", ""),
-            file_name=prefix + name.removeprefix("nvidia").removeprefix("_").replace("_", "-") + ".ko"
-            if prefix
-            else "",
-        )
-        if name == "nvidia_peermem":
-            build = build._replace(
-                signer=gpu.get("peermem_signer", build.signer),
-                against=gpu.get("peermem_against", {}),
-                shape=made._replace(version=gpu.get("peermem_version", version)),
-                broken=gpu.get("peermem_broken", ""),
-                release=gpu.get("peermem_release", ""),
-            )
-        builds.append(build)
-    return builds
-
-
-def _extra(shape: Kernel, extra: Mapping[str, Any], client: str, gpu: Mapping[str, Any]) -> Build:
-    made = modules.legacy_shape(shape, extra["version"], client)
-    return Build(
-        made,
-        extra["folder"],
-        f"{extra['name']}-{extra['version']}",
-        extra.get("signer", ""),
-        extra.get("compress", ""),
-    )
-
-
 def _headers(tree: Tree, spec: Mapping[str, Any], builds: list[Build], shape: Kernel) -> None:
     """Kernel headers and OFED's, where conftest looks for Module.symvers."""
     headers = spec["kernel"].get("headers", "")
@@ -197,6 +115,11 @@ def _headers(tree: Tree, spec: Mapping[str, Any], builds: list[Build], shape: Ke
         own = [build for build in builds if build.folder.startswith("kernel/drivers")]
         tree.file(f"{headers}/Module.symvers", installed.symvers(own, modules.vmlinux_exports(shape)))
         tree.link(f"lib/modules/{shape.release}/build", headers)
+    packed = spec["kernel"].get("symvers", "")
+    if packed:
+        own = [build for build in builds if build.folder.startswith("kernel/drivers")]
+        table = installed.symvers(own, modules.vmlinux_exports(shape))
+        tree.file(packed, gzip.compress(table.encode(), mtime=0))
     for place in spec.get("rdma", {}).get("symvers", []):
         built = [build for build in builds if build.build.startswith("ofed-")]
         tree.file(f"{place}/Module.symvers", installed.symvers(built))

@@ -19,7 +19,26 @@ COMMANDS = {  # file -> argv
     "sos_commands/kernel/dmesg": ["dmesg"],
     "sos_commands/kernel/uname_-a": ["uname", "-a"],
     "sos_commands/nvidia/nvidia-smi_-q": ["nvidia-smi", "-q"],
+    "sos_commands/pci/lspci_-nnvv": ["lspci", "-nnvv"],
+    "sos_commands/infiniband/ibv_devinfo_-v": ["ibv_devinfo", "-v"],
+    "sos_commands/gdr/nvidia-smi_conf-compute_-f": ["nvidia-smi", "conf-compute", "-f"],
+    "sos_commands/gdr/probe_cuda": ["gdr", "probe", "cuda", "--json"],
+    "sos_commands/rpm/rpm_-qa": ["rpm", "-qa"],
+    "sos_commands/gdr/ofed_info_-s": ["ofed_info", "-s"],
 }
+SOS_TAKES = (  # sos 4.8: plugins boot, infiniband, kernel, nvidia, pci and dpkg, of what a node has here
+    *(
+        "boot/config-",
+        "etc/",
+        "proc/cmdline",
+        "proc/cpuinfo",
+        "proc/driver/",
+        "proc/kallsyms",
+        "proc/modules",
+    ),
+    *("proc/version", "sos_commands/", "sos_reports/", "var/lib/dpkg/status", "version.txt"),
+)
+SOS_TAKES_OF_MODULES = ("initstate", "refcnt", "taint", "version", "srcversion", "coresize")
 DATE = 1795190400  # 2026-11-20 16:00 UTC, so that archives are the same every time
 
 
@@ -99,7 +118,7 @@ def plain(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
 def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
     """A .tar.xz as sos writes it, with its own record of commands."""
     top = f"sosreport-{spec['host']['name']}-2026-11-20-abcdefg"
-    kept = {path: content for path, content in tree.files.items() if not path.startswith("dev/")}
+    kept = {path: content for path, content in tree.files.items() if _sos_takes(path)}
     commands = [
         {
             "command": "_".join(argv),
@@ -123,16 +142,19 @@ def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
     kept["version.txt"] = b"sos report: 4.8.2 (/usr/bin/sos)\n"
     at = folder / f"{top}.tar.xz"
     with tarfile.open(at, "w:xz", preset=0) as archive:
-        for path in sorted((*kept, *tree.links)):
+        for path in sorted(kept):
             member = tarfile.TarInfo(f"{top}/{path}")
-            member.mtime = DATE
-            if path in tree.links:
-                member.type, member.linkname = tarfile.SYMTYPE, tree.links[path]
-                archive.addfile(member)
-            else:
-                member.size = len(kept[path])
-                archive.addfile(member, io.BytesIO(kept[path]))
+            member.mtime, member.size = DATE, len(kept[path])
+            archive.addfile(member, io.BytesIO(kept[path]))
     return at
+
+
+def _sos_takes(path: str) -> bool:
+    if path.startswith("lib/modules/"):
+        return path.rsplit("/", 1)[1].startswith("modules.")
+    if path.startswith("sys/module/"):
+        return path.rsplit("/", 1)[1] in SOS_TAKES_OF_MODULES or "/parameters/" in path
+    return path.startswith(SOS_TAKES)
 
 
 def bug_report(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:

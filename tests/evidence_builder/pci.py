@@ -47,12 +47,14 @@ class Device(NamedTuple):
 def outline(spec: Mapping[str, Any]) -> str:
     """The whole outline of a node: its own lines, and each repeated block once per root bus.
 
-    In a block, `{b0}` is the root bus, `{b1}` the next bus and so on, `{i}` counts, `{numa}` is the node."""
+    In a block, `{b0}` is the root bus, `{b1}` the next bus and so on, `{i}` counts
+    (`{twice}` and `{once_more}` for two of a kind in one block), `{numa}` is the node."""
     text = spec.get("outline", "")
     for block in spec.get("repeat", ()):
         buses = block["buses"]
         for i, bus in enumerate(buses):
             names = {f"b{step}": f"{int(bus, 16) + step:02x}" for step in range(16)}
+            names |= {"twice": str(2 * i), "once_more": str(2 * i + 1)}
             numa = i * block.get("numa_nodes", 1) // len(buses)
             text += block["outline"].format(i=i + block.get("first", 0), numa=numa, **names)
     return text
@@ -95,7 +97,7 @@ def write(tree: Tree, devices: tuple[Device, ...], spec: Mapping[str, Any], *, r
     tree.folder("sys/bus/pci/devices")
     tree.folder("sys/class/iommu")
     tree.folder("sys/kernel/iommu_groups")
-    bases = _addresses(devices)
+    bases = resources(devices)
     for device in devices:
         _write(tree, device, spec, bases[device.address], root=root)
     mode = spec.get("iommu", "off")
@@ -133,7 +135,7 @@ def acs_of(device: Device) -> tuple[str, ...] | None:
     return None if said == "absent" else tuple(bit for bit in said.split(",") if bit)
 
 
-def _addresses(devices: tuple[Device, ...]) -> dict[str, list[Bar]]:
+def resources(devices: tuple[Device, ...]) -> dict[str, list[Bar]]:
     """Memory addresses without overlap: each BAR at a multiple of its size."""
     wide, narrow = 0x2000_0000_0000, 0x8000_0000
     placed: dict[str, list[Bar]] = {}
