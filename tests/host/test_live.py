@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gdrkit.evidence import Absent, Command, Lacks, Why
-from gdrkit.host import LiveHost, live, open_host
+from gdrkit.facts.commands import PROBE_CUDA
+from gdrkit.host import LiveHost, TargetError, live, open_host
 
 
 def why(error: pytest.ExceptionInfo[Lacks]) -> Why:
@@ -161,6 +162,26 @@ class TestCommands:
 
         assert why(error) is Why.TIMED_OUT
         assert time.monotonic() - start < 5
+
+
+class TestProbes:
+    """Asking a driver wakes GPUs, so a user must want it."""
+
+    def test_not_unless_asked(self):
+        with pytest.raises(Lacks) as error:
+            LiveHost().run(PROBE_CUDA)
+        assert "gdr doctor --probe" in error.value.missing.ask
+
+    def test_the_script_of_ours_answers_in_a_child(self):
+        assert b'"gdrkit.probe.cuda/1"' in open_host(None, probe=True).run(PROBE_CUDA)
+
+    def test_one_that_is_not_there_is_told(self):
+        with pytest.raises(Lacks, match="no such probe"):
+            LiveHost(probe=True).run(Command(("gdr", "probe", "nothing", "--json"), ()))
+
+    def test_a_bundle_cannot_be_probed(self, tmp_path):
+        with pytest.raises(TargetError, match="cannot be probed"):
+            open_host(str(tmp_path), probe=True)
 
 
 def test_nothing_heavy_is_imported():

@@ -12,9 +12,11 @@ import pytest
 from gdrkit.host import TargetError, open_host, ssh
 from tests.host.tars import sos_bytes
 
-PYTHON_PROGRAM = (
-    "import sys; assert sys.argv[1:] == ['-o', '-'], sys.argv\nprint('half way', file=sys.stderr)\n"
-)
+PYTHON_PROGRAM = """
+import sys
+assert sys.argv[1:] == ['-o', '-', '--no-probe'], sys.argv
+print('half way', file=sys.stderr)
+"""
 
 
 @pytest.fixture
@@ -49,7 +51,7 @@ def test_the_program_goes_there_and_the_bundle_comes_back(far_side, monkeypatch,
     assert host.read("etc/os-release") == b"ID=debian\n"
     assert capsys.readouterr().err == "half way\n"
     said = words.read_text().splitlines()
-    assert said[-3:] == ["--", "node1", "python3 - -o -"]
+    assert said[-3:] == ["--", "node1", "python3 - -o - --no-probe"]
     assert [*said[said.index("-p") :][:2], *said[said.index("-l") :][:2]] == ["-p", "2222", "-l", "admin"]
     assert "BatchMode=yes" in said
     assert not any("HostKey" in word or "KnownHosts" in word for word in said)

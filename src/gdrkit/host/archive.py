@@ -6,6 +6,7 @@ times as long for an index. Source: POSIX pax, "pax Interchange Format"; GNU tar
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -16,6 +17,9 @@ BLOCK = 512
 
 MEMBERS_LIMIT = 250_000
 """Members of one archive. A sosreport of a machine with 10,000 processes has about 100,000."""
+
+HEADERS_LIMIT = 3 * MEMBERS_LIMIT
+"""A member may have two headers about its name and its link before its own."""
 
 PATH_LIMIT_BYTES = 4096
 """Linux include/uapi/linux/limits.h, PATH_MAX."""
@@ -49,59 +53,57 @@ def members(stream: Stream) -> Iterator[Member]:
     """Each member in turn, passing over whatever of its content the caller left.
 
     Raises Ended if the archive is cut off (no end mark), Damaged if a header is none."""
-    long_name = long_link = ""
-    pax: dict[str, str] = {}
-    count = 0
-    while True:
+    extended: dict[str, str] = {}  # what headers of their own say of the next member
+    for _ in range(HEADERS_LIMIT):
         header = bytes(stream.take(BLOCK))
-        if header == bytes(BLOCK):
-            return
-        if not _checksum_holds(header):
+        kind = header[156]
+        # Content has no checksum at all in a tar archive; so the magic word will do, where there is one.
+        if header[257:262] != b"ustar" and not _checksum_holds(header):
+            if header == _EMPTY:
+                return
             raise Damaged
-        count += 1
-        if count > MEMBERS_LIMIT:
-            raise Damaged(f"more than {MEMBERS_LIMIT:,} members")
-        kind, size = chr(header[156]), _number(header[124:136])
-        if kind in "LKx":
-            text = _extension(stream, size)
-            if kind == "L":
-                long_name = _text(text.partition(b"\0")[0])
-            elif kind == "K":
-                long_link = _text(text.partition(b"\0")[0])
-            else:
-                pax = _records(text)
+        size = _number(header[124:136])
+        if kind in _EXTENSIONS:
+            extended |= _extension(kind, stream, size)
             continue
-        sparse = kind == "S" or any(key.startswith("GNU.sparse") for key in pax)
-        if kind == "S" and header[482]:
+        name, link = _name(header), _text(header[157:257]) if header[157] else ""
+        sparse = kind == _SPARSE
+        if extended:
+            name, link = extended.get("path", name), extended.get("linkpath", link)
+            sparse = sparse or any(key.startswith("GNU.sparse") for key in extended)
+            if (said := extended.get("size", "")).isdecimal():
+                size = int(said[:20])
+            extended = {}
+        if kind == _SPARSE and header[482]:
             while stream.take(BLOCK)[504]:  # more blocks of the map of holes
                 pass
-        if "size" in pax and pax["size"].isdecimal():
-            size = int(pax["size"][:20])
-        if kind in "123456":  # links, devices and folders have no content, whatever they claim
+        if kind in _EMPTY_TYPES:  # links, devices and folders have no content, whatever they claim
             size = 0
         end = stream.position + size + -size % BLOCK
-        if kind != "g":
-            name = pax.get("path") or long_name or _name(header)
-            link = pax.get("linkpath") or long_link or _text(header[157:257].partition(b"\0")[0])
-            yield Member(name, _type(kind, name), size, link, sparse)
-        long_name = long_link = ""
-        pax = {}
-        stream.skip(end - stream.position)
+        if kind != _GLOBAL:
+            what = DIRECTORY if kind in _REGULAR and name.endswith("/") else _TYPES.get(kind, OTHER_TYPE)
+            yield Member(name, what, size, link, sparse)
+        if end != stream.position:
+            stream.skip(end - stream.position)
+    raise Damaged(f"more than {HEADERS_LIMIT:,} headers")
 
 
-def _type(kind: str, name: str) -> str:
-    if kind in "0\0" and name.endswith("/"):  # directories of the oldest format
-        return DIRECTORY
-    return REGULAR if kind in "0\0007S" else kind if kind in "125" else OTHER_TYPE
+_EMPTY = bytes(BLOCK)
+_REGULAR, _SPARSE, _GLOBAL = b"0\0007", ord("S"), ord("g")
+_EXTENSIONS, _EMPTY_TYPES = b"LKx", b"123456"
+_TYPES = dict.fromkeys(b"0\0007S", REGULAR) | {0x31: HARD_LINK, 0x32: SYMBOLIC_LINK, 0x35: DIRECTORY}
 
 
 def _checksum_holds(header: bytes) -> bool:
-    """The sum of all bytes, those of the sum itself taken for blanks."""
-    stored = header[148:156].rstrip(b" \0").lstrip(b" ")
+    """The sum of all bytes, those of the sum itself taken for blanks.
+
+    The lower half of Adler-32 is such a sum, plus one, modulo 65521 (RFC 1950, 9), and quick."""
+    field = header[148:156]
     try:
-        return int(stored, 8) == sum(header) - sum(header[148:156]) + 8 * 0x20
+        stored = int(field.rstrip(b" \0"), 8)
     except ValueError:
         return False
+    return (stored + sum(field) - 8 * 0x20 + 1) % 65521 == zlib.adler32(header) & 0xFFFF
 
 
 def _number(field: bytes) -> int:
@@ -118,22 +120,25 @@ def _number(field: bytes) -> int:
 
 
 def _name(header: bytes) -> str:
-    name = _text(header[:100].partition(b"\0")[0])
-    if header[257:263] == b"ustar\0" and header[345]:  # GNU's own format keeps other things there
-        name = _text(header[345:500].partition(b"\0")[0]) + "/" + name
+    name = _text(header[:100])
+    if header[345] and header[257:263] == b"ustar\0":  # GNU's own format keeps other things there
+        name = f"{_text(header[345:500])}/{name}"
     return name
 
 
-def _text(name: bytes) -> str:
-    return name.decode("utf-8", "replace")
+def _text(field: bytes) -> str:
+    return field.partition(b"\0")[0].decode("utf-8", "replace")
 
 
-def _extension(stream: Stream, size: int) -> bytes:
+def _extension(kind: int, stream: Stream, size: int) -> dict[str, str]:
+    """What a header about the next member says: GNU's long name or long link, or POSIX records."""
     if size > EXTENSION_LIMIT_BYTES:
         raise Damaged
-    data = bytes(stream.take(size))
-    stream.skip(-size % BLOCK)
-    return data
+    data = bytes(stream.take(size + -size % BLOCK))[:size]
+    if kind != ord("x"):
+        return {"path" if kind == ord("L") else "linkpath": _text(data)}
+    wanted = b"path=" in data or b"size=" in data or b"GNU.sparse" in data
+    return _records(data) if wanted else {}  # most say nothing but a time
 
 
 def _records(data: bytes) -> dict[str, str]:
@@ -146,6 +151,6 @@ def _records(data: bytes) -> dict[str, str]:
             break  # padding, or nonsense: the plain header still holds
         record = data[at + len(length) + 1 : at + int(length)]
         key, _, value = record.removesuffix(b"\n").partition(b"=")
-        records[_text(key)] = _text(value)
+        records[_text(key)] = value.decode("utf-8", "replace")
         at += int(length)
     return records

@@ -28,6 +28,10 @@ nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
 COMMAND_TIMEOUT_S = 10
 """nvidia-smi without persistence mode takes seconds on 8 GPUs; a longer one is stuck in the kernel."""
 
+PROBE = ("gdr", "probe")
+PROBE_TIMEOUT_S = 60
+"""cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode."""
+
 KMSG_RECORD_BYTES = 8192
 """What one read of /dev/kmsg may return at most: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before
 6.4 include/linux/printk.h, CONSOLE_EXT_LOG_MAX. A smaller buffer is answered with EINVAL."""
@@ -36,9 +40,12 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class LiveHost:
-    """The machine that gdr runs on."""
+    """The machine that gdr runs on. Drivers are asked by a probe only where the user wants it."""
 
     source = "live"
+
+    def __init__(self, probe: bool = False) -> None:
+        self._probe = probe
 
     def read(self, path: str) -> bytes:
         if path == "dev/kmsg":
@@ -100,7 +107,11 @@ class LiveHost:
             raise absent(path) from None
 
     def run(self, command: Command) -> bytes:
-        return run_command(command)
+        if command.argv[:2] == PROBE:
+            if not self._probe:
+                raise of_command(command, "not asked; to ask: gdr doctor --probe")
+            return run_command(command, _probe_words(command), PROBE_TIMEOUT_S)
+        return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
     def _lacks(self, path: str, error: OSError) -> Lacks:
         if error.errno in NOT_THERE:
@@ -186,7 +197,18 @@ def _holds_something(folder: str) -> bool:
         return True
 
 
-def run_command(command: Command) -> bytes:
+def _probe_words(command: Command) -> tuple[str, ...]:
+    """How to run a probe: its script, by this Python, which must not find other modules beside it."""
+    import sys
+
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    script = f"{package}/probe/{command.argv[2]}_probe.py"
+    if not os.path.exists(script):
+        raise of_command(command, "there is no such probe")
+    return (sys.executable, "-I", script)
+
+
+def run_command(command: Command, words: tuple[str, ...], timeout_s: float) -> bytes:
     """Standard output of a command that succeeded. Raises Lacks, quoting it, for every other outcome.
 
     A child stuck in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so it is
@@ -197,14 +219,14 @@ def run_command(command: Command) -> bytes:
     env["PATH"] = env.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(command.argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
     except OSError:
         raise of_command(command, "the command is not installed") from None
     try:
-        output, complaint = child.communicate(timeout=COMMAND_TIMEOUT_S)
+        output, complaint = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         child.kill()
-        raise of_command(command, f"timed out after {COMMAND_TIMEOUT_S} s") from None
+        raise of_command(command, f"timed out after {timeout_s} s") from None
     if child.returncode:
         said = complaint.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
         raise of_command(command, said or f"exit code {child.returncode}")

@@ -28,7 +28,7 @@ TARGET = re.compile(
 """No part may begin with a dash, which ssh would take for an option: CVE-2017-1000117 in others."""
 
 
-def open_ssh(target: str) -> BundleHost:
+def open_ssh(target: str, probe: bool = False) -> BundleHost:
     """The machine at ssh://[user@]host[:port]. Raises TargetError, quoting what ssh said."""
     import tempfile
 
@@ -36,14 +36,14 @@ def open_ssh(target: str) -> BundleHost:
     if match is None:
         raise TargetError(f"{target!r} is no ssh target", "write it as ssh://[user@]host[:port]")
     with tempfile.TemporaryFile() as bundle:
-        code, said = _collect(_command(match), bundle)
+        code, said = _collect(_command(match, probe), bundle)
         if code or not bundle.tell():
             raise _failure(target, code, said)
         bundle.seek(0)
         return _read(bundle, target)
 
 
-def _command(match: re.Match[str]) -> list[str]:
+def _command(match: re.Match[str], probe: bool) -> list[str]:
     """The words of the ssh command. BatchMode: never ask for a password; host keys are checked as always."""
     host = match["host"].strip("[]")
     return [
@@ -54,7 +54,7 @@ def _command(match: re.Match[str]) -> list[str]:
         *(("-l", match["user"]) if match["user"] else ()),
         "--",
         host,
-        "python3 - -o -",
+        "python3 - -o -" if probe else "python3 - -o - --no-probe",
     ]
 
 

@@ -32,6 +32,9 @@ ZSTD_WINDOW_LOG = 27
 STREAMS_LIMIT = 100_000
 """Packed streams in one file. nvidia-bug-report.sh makes one for each file it appends: some hundreds."""
 
+PADDING_BYTES = 1 << 20
+"""What may stand behind the end of an archive: tar fills up its last record, of 10 KiB as a rule."""
+
 READ_BYTES = 1 << 18
 BLOCK_BYTES = 1 << 20  # unpacked at once: large enough to make calls cheap, small enough to waste nothing
 
@@ -57,6 +60,9 @@ class Stream(Protocol):
     def skip(self, size: int) -> None:
         """Pass bytes over. Raises Ended if there are fewer."""
 
+    def finish(self) -> None:
+        """Pass over the little that may stand behind an archive, so that checksums are checked."""
+
 
 class PlainStream:
     """A file as it stands, mapped: what is taken is not copied."""
@@ -67,6 +73,7 @@ class PlainStream:
         size = os.fstat(file.fileno()).st_size
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
         self._bytes = memoryview(mapped)
+        self._size = size
         self.position = 0
 
     def peek(self, size: int) -> bytes:
@@ -74,14 +81,19 @@ class PlainStream:
 
     def take(self, size: int) -> memoryview:
         start = self.position
-        self.skip(size)
-        return self._bytes[start : start + size]
+        end = start + size
+        if end > self._size:
+            raise Ended
+        self.position = end
+        return self._bytes[start:end]
 
     def skip(self, size: int) -> None:
-        if self.position + size > len(self._bytes):
-            self.position = len(self._bytes)
+        if self.position + size > self._size:
             raise Ended
         self.position += size
+
+    def finish(self) -> None:
+        self.position = self._size
 
 
 class _Decoder(Protocol):
@@ -166,6 +178,11 @@ class PackedStream:
             if not block:
                 raise Ended
         self._block = self._block[size:]
+
+    def finish(self) -> None:
+        left = PADDING_BYTES
+        while left > 0 and (block := self._next()):
+            left -= len(block)
 
     def _next(self) -> bytes:
         """The next block; empty at the end of the file, however it ends."""

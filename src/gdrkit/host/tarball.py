@@ -49,19 +49,20 @@ class _Intake:
     def __init__(self, stream: Stream, name: str) -> None:
         self.stream, self.name, self.shelf = stream, name, Shelf()
         self.top: str | None = None  # the folder that holds everything; "" if there is none
+        self._prefix = "/"  # of every member's name; no name begins with a slash
         self.passed_over = 0
         self.ending = ""  # how the archive ended, if not well
 
     def run(self) -> None:
-        path = ""
+        path, shelf = "", self.shelf
         try:
             for member in members(self.stream):
                 path = self._path(member.name, member.type) or ""
                 if path:
                     self._take(path, member)
                     path = ""
-                if len(self.shelf.entries) > MEMBERS_LIMIT or self.shelf.names_size > NAMES_LIMIT:
-                    raise Damaged(f"more than {MEMBERS_LIMIT:,} files, or names of no real size")
+                    if len(shelf.entries) > MEMBERS_LIMIT or shelf.names_size > NAMES_LIMIT:
+                        raise Damaged(f"more than {MEMBERS_LIMIT:,} files, or names of no real size")
         except Ended:
             self.ending = "is cut off"
         except Damaged as damage:
@@ -70,11 +71,16 @@ class _Intake:
                     f"{self.name} is refused: {damage}", "unpack it yourself and name the directory"
                 ) from None
             self.ending = "is damaged"
+        else:
+            self.stream.finish()
         if path:
             self.shelf.put(path, Unread("the archive ends in it", cut=True))
 
     def _path(self, name: str, kind: str) -> str | None:
         """A member's path below the top folder; None if it has no place there."""
+        plain = name.isprintable() and "/." not in name and "//" not in name
+        if plain and name.startswith(self._prefix) and len(name) <= PATH_LIMIT_BYTES:  # as nearly all are
+            return name[len(self._prefix) :].rstrip("/") or None
         while name.startswith("./"):
             name = name[2:].lstrip("/")
         name = name.rstrip("/")
@@ -87,6 +93,7 @@ class _Intake:
         if self.top is None:
             alone = len(parts) == 1 and kind != DIRECTORY
             self.top = "" if alone or parts[0] in ROOT_NAMES else parts[0]
+            self._prefix = self.top + "/" if self.top else "/"
         if not self.top:
             return name
         if parts[0] != self.top:

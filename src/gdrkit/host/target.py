@@ -21,14 +21,18 @@ class TargetError(ValueError):
         self.hint = hint
 
 
-def open_host(target: str | None) -> Host:
-    """The host that a user names: None for this machine, else a path or ssh://host. Raises TargetError."""
+def open_host(target: str | None, *, probe: bool = False) -> Host:
+    """The host that a user names: None for this machine, else a path or ssh://host. Raises TargetError.
+
+    `probe`: ask the drivers of that machine, in a process of their own; it must be there to be asked."""
     if target is None:
-        return LiveHost()
+        return LiveHost(probe)
     if target.startswith("ssh://"):
         from gdrkit.host.ssh import open_ssh
 
-        return open_ssh(target)
+        return open_ssh(target, probe)
+    if probe:
+        raise TargetError(f"{target} cannot be probed", "run gdr doctor --probe on the machine itself")
     if "\0" in target:
         raise TargetError(f"{target!r} is no name of a file")
     try:
