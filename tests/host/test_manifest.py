@@ -21,6 +21,8 @@ MANIFEST = {
         "proc/slow": {"status": "timed-out"},
         "proc/kallsyms": {"status": "truncated"},
         "boot/config": {"status": "absent"},
+        "sys/broken": {"status": "unreadable", "why": "Invalid argument"},
+        "etc/skipped": {"status": "not-collected"},
         "etc/lost": {"status": "found"},
     },
     "folders": {
@@ -78,6 +80,8 @@ def test_a_bundle_is_known_by_its_manifest(host):
         ("proc/kallsyms", Why.TRUNCATED),
         ("etc/lost", Why.TRUNCATED),  # recorded as found, and lost on the way
         ("etc/never", Why.NOT_COLLECTED),
+        ("etc/skipped", Why.NOT_COLLECTED),
+        ("sys/broken", Why.UNDECIDED),
         ("sys/module/nvidia_peermem/version", Why.ABSENT),  # its folder's folder was listed without it
         ("sys/module/ib_core/version", Why.NOT_COLLECTED),  # that one was there
         ("sys/class/infiniband/mlx5_0/node_guid", Why.ABSENT),
@@ -109,7 +113,9 @@ def test_a_thing_may_be_known_to_exist_without_its_content(host):
     assert not host.exists("sys/module/nvidia_peermem")
     assert not host.exists("boot/config")
     assert not host.exists("sys/class/infiniband/mlx5_0/ports/1")
-    assert why_not(host.exists, "etc/never") is Why.NOT_COLLECTED
+    assert host.exists("sys/broken")
+    for path in ("etc/never", "etc/skipped"):
+        assert why_not(host.exists, path) is Why.NOT_COLLECTED
 
 
 def test_commands_are_known_by_their_words(host):

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
 from gdrkit.host.error_text import complaint, without_complaints
-from gdrkit.host.lacks import absent, cut, of_command, unreadable
+from gdrkit.host.lacks import GO_ON, absent, cut, of_command, unreadable
 from gdrkit.host.live import READ_LIMIT_BYTES
 from gdrkit.host.manifest import (
     GDR_MANIFEST,
@@ -28,10 +28,6 @@ FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 
 LINKS_LIMIT = 40
 """As many links as the kernel follows for one path: Linux include/linux/namei.h, MAXSYMLINKS."""
-
-GO_ON = ("modinfo",)
-"""Commands that fail if one of many arguments failed, with an output whole for the others. A sosreport
-asks modinfo for built-in modules too, so it always "fails". Source: kmod tools/modinfo.c, do_modinfo()."""
 
 EVIDENCE_NAMES = frozenset(("etc", "lib", "proc", "sys", "usr", "boot", "sos_commands", "dev", GDR_MANIFEST))
 """Where evidence lies; a directory with none of them is something else."""

@@ -83,6 +83,11 @@ def of_command(command: Command, complaint: str) -> Lacks:
     return Lacks(Missing(command.line, why, _ask(ask, words)))
 
 
+GO_ON = ("modinfo", "dpkg")
+"""Commands that fail if one of many arguments failed, with an output whole for the others. A sosreport asks
+modinfo for built-in modules too, so it always "fails". Source: kmod tools/modinfo.c, do_modinfo();
+dpkg-query(1), EXIT STATUS 1: "failed either fully or partially"."""
+
 QUOTE = 160  # characters of a complaint that are quoted: two lines of a terminal
 
 

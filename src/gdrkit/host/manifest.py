@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.host.lacks import absent, cut, denied, not_collected, timed_out
+from gdrkit.host.lacks import absent, cut, denied, not_collected, timed_out, unreadable
 
 GDR_MANIFEST = "gdr_manifest.json"
 SOS_MANIFEST = "sos_reports/manifest.json"
@@ -137,7 +137,7 @@ class BundleRecord:
     def there(self, path: str, real: str) -> bool | None:
         for asked in (path, real):
             note = self.manifest.files.get(asked) or self.manifest.folders.get(asked)
-            if note is not None:
+            if note is not None and note.status != "not-collected":
                 return note.status != "absent"
             folder = self.manifest.folders.get(posixpath.dirname(asked))
             if folder is not None and folder.status == "listed":
@@ -167,6 +167,8 @@ def _lacks_of(status: str, why: str, path: str) -> Lacks:
         return denied(path, why)
     if status == "timed-out":
         return timed_out(path)
+    if status == "unreadable":
+        return unreadable(path, why)
     if status in ("truncated", "found", "reduced", "listed"):  # recorded, and yet not in the archive
         return cut(path, why)
     return not_collected(path, why)

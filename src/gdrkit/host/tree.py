@@ -27,6 +27,7 @@ class DirectoryStore:
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self._kinds: dict[str, str | None] = {"": FOLDER}
+        self._sizes: dict[str, int] = {}
         self._prefix = self.root.rstrip("/") + "/"
         self._verify = os.path.isdir("/proc/self/fd")
 
@@ -35,7 +36,7 @@ class DirectoryStore:
             return self._kinds[path]
         kind: str | None
         try:
-            mode = os.lstat(self._prefix + path).st_mode
+            status = os.lstat(self._prefix + path)
         except OSError as error:
             if error.errno not in NOT_THERE:
                 raise of_error(path, error) from None
@@ -43,6 +44,8 @@ class DirectoryStore:
         except ValueError:  # a NUL, or half of a surrogate pair
             kind = None
         else:
+            mode = status.st_mode
+            self._sizes[path] = status.st_size
             kind = FILE if S_ISREG(mode) else FOLDER if S_ISDIR(mode) else LINK if S_ISLNK(mode) else OTHER
         self._kinds[path] = kind
         return kind
@@ -64,7 +67,7 @@ class DirectoryStore:
             fd = os.open(self._prefix + path, _FLAGS)
             try:
                 self._check(fd, path)
-                if os.fstat(fd).st_size > SMALL_BYTES:
+                if self._sizes[path] > SMALL_BYTES:
                     return map_open(fd, path)
                 return memoryview(read_open(fd, path))
             finally:
