@@ -10,11 +10,15 @@ DMESG = Command(
         "sos_commands/kernel/dmesg",
         "sos_commands/kernel/dmesg_-T",
         "sos_commands/general/dmesg",
+        "sos_commands/logs/journalctl_--no-pager_--catalog_--boot",
         "sos_commands/logs/journalctl_--no-pager_--boot",
         "sos_commands/logs/journalctl_--no-pager_--dmesg",
     ),
 )
-LSPCI = Command(("lspci", "-nnvvv"), ("sos_commands/pci/lspci_-nnvvv", "sos_commands/pci/lspci_-nnvv"))
+LSPCI = Command(
+    ("lspci", "-nnvvv"),
+    ("sos_commands/pci/lspci_-nnvvv", "sos_commands/pci/lspci_-nnvv", "sos_commands/pci/lspci_-nn"),
+)
 NVIDIA_SMI = Command(
     ("nvidia-smi", "-q"), ("sos_commands/gdr/nvidia-smi_-q", "sos_commands/nvidia/nvidia-smi_-q")
 )
