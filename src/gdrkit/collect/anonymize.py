@@ -17,7 +17,7 @@ from typing import Callable, Container, Dict, Iterable, List, Pattern, Tuple
 
 _ADDRESSES = re.compile(
     rb"""(?ix)
-    (?P<uuid> (?<![0-9a-f-]) [0-9a-f]{8} (?:-[0-9a-f]{4}){3} -[0-9a-f]{12} (?![0-9a-f-]) )
+    (?P<uuid> (?<![0-9a-f]) (?<![0-9a-f]-) [0-9a-f]{8} (?:-[0-9a-f]{4}){3} -[0-9a-f]{12} (?![0-9a-f-]) )
     | (?P<dashed> (?<![0-9a-f-]) (?:[0-9a-f]{2}-){7} [0-9a-f]{2} (?![0-9a-f-]) )
     | (?P<guid> (?<![0-9a-f:.]) (?:[0-9a-f]{4}:){3} [0-9a-f]{4} (?![0-9a-f:.]) )
     | (?P<pairs> (?<![0-9a-f:]) (?:[0-9a-f]{2}:){5,19} [0-9a-f]{2} (?![0-9a-f:]) )

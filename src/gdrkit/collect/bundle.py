@@ -17,6 +17,7 @@ from typing import IO, Any, Dict, List, Optional, Set
 from . import SCHEMA, VERSION
 from .anonymize import Anonymizer
 from .redact import without_secrets
+from .unpack import CannotUnpack, unpack
 
 COMPRESSION = 4
 """Of gzip: 5 MB of evidence in 0.1 s. Level 9 takes three times as long and saves a tenth."""
@@ -37,7 +38,7 @@ class Bundle:
     def __init__(self, stream: IO[bytes], top: str, anonymizer: Optional[Anonymizer]) -> None:
         # Not tarfile's own "w|gz": before Python 3.12 it has no other level than 9.
         self._gzip = gzip.GzipFile("", "wb", COMPRESSION, stream)
-        self._tar = tarfile.open(fileobj=self._gzip, mode="w|", format=tarfile.PAX_FORMAT)  # noqa: SIM115
+        self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self._top, self.anonymizer = top, anonymizer
         self._written: Dict[str, str] = {}
         self._from_boot: Set[str] = set()
@@ -67,7 +68,7 @@ class Bundle:
         """Keep a file. `text`: look for secrets in it. `addresses`: if False, only names are replaced."""
         clean = without_secrets(data) if text else data
         if self.anonymizer is not None:
-            clean = self.anonymizer.content(clean, addresses)
+            clean = self.anonymizer.content(_unpacked(clean), addresses)
         name = self._path(path)
         if name in self._written:
             return
@@ -161,3 +162,11 @@ class Bundle:
         if not target.startswith("..") or self._path(whole) == whole:
             return self.anonymizer.path(target) if self._path(whole) != whole else target
         return os.path.relpath("/" + self._path(whole), "/" + self._path(folder))
+
+
+def _unpacked(data: bytes) -> bytes:
+    """The content of a compressed file: names inside could not be replaced otherwise."""
+    try:
+        return unpack(data, TOTAL_LIMIT_BYTES)
+    except CannotUnpack:
+        return data

@@ -19,7 +19,6 @@ INTERRUPTED = 130
 _EXAMPLES = """examples:
   sudo gdr collect                          a bundle of this machine, in this folder
   sudo gdr collect --anonymize -o node.tar.gz
-  ssh node sudo python3 - -o - < gdr-collect.pyz > node.tar.gz
   gdr collect --pyz gdr-collect.pyz         one file that runs on a node with Python 3.8 and nothing else
 
 Nothing on the machine is changed. Secrets are dropped; private keys are never opened. The bundle is mode

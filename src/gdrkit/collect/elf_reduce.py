@@ -27,10 +27,10 @@ _NULL, _SYMTAB, _NOBITS, _SYMTAB_SHNDX = 0, 2, 8, 18
 _ALIGNMENT_LIMIT = 4096  # a page; sections of modules ask for 1 to 64
 
 KEEP_OF_MODULE = re.compile(
-    rb"\.modinfo|__versions|__version_ext_|__ksymtab|__kcrctab|__kflagstab|\.export_symbol|"
-    rb"\.gnu\.linkonce\.this_module\Z|\.note"
+    rb"\.modinfo\0|__versions\0|__version_ext_|__ksymtab|__kcrctab|__kflagstab|\.export_symbol\0|"
+    rb"\.gnu\.linkonce\.this_module\0|\.note"
 )
-KEEP_OF_LIBRARY = re.compile(rb"\.dynsym\Z|\.dynstr\Z|\.dynamic\Z|\.gnu\.version|\.note|\.gnu_debuglink\Z")
+KEEP_OF_LIBRARY = re.compile(rb"\.dynsym\0|\.dynstr\0|\.dynamic\0|\.gnu\.version|\.note|\.gnu_debuglink\0")
 _LOCAL_OF_EXPORTS = re.compile(rb"__(?:crc|ksymtab|kstrtab|kstrtabns|export_symbol)_")
 
 

@@ -265,7 +265,7 @@ MODULES = (
 )  # fmt: skip
 """Modules that are kept, reduced to what the kernel's loader looks at, with everything they depend on."""
 
-DKMS_MODULES = "var/lib/dkms/*/*/*/*/module/*.ko*"
+DKMS_MODULES = "var/lib/dkms/*/*/<release>/*/module/*.ko*"
 
 
 def _table(pattern: str, why: str = "the kernel's exports", listed: bool = False) -> Files:
