@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gdrkit.evidence import Lacks, Why
 from gdrkit.facts.commands import DMESG, LSPCI, NVIDIA_SMI
-from gdrkit.host import TargetError, open_host
+from gdrkit.host import TargetError, bug_report, open_host
 from tests.host.tars import write
 
 LINE = "____________________________________________\n\n"
@@ -124,6 +124,18 @@ def test_a_report_without_its_end_says_so(tmp_path):
 
     assert host.notes[0].endswith("cut off")
     assert host.read("etc/issue")
+
+
+def test_a_dump_of_hundreds_of_megabytes_does_not_hide_what_stands_behind_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(bug_report, "SECTION_LIMIT_BYTES", 3_000_000)
+    dump = f"{LINE}/usr/bin/nvidia-debugdump -D\n\n" + ("QUJD" * 19 + "\n") * 100_000
+    for cut in (0, 1_048_570 - len(LINE), 7):  # wherever separators fall on the edges of blocks
+        data = REPORT.replace(f"{LINE}dmesg:", dump + "A" * cut + f"\n{LINE}dmesg:").encode()
+        host = open_host(write(tmp_path, gzip.compress(data)))
+
+        assert host.run(DMESG).startswith(b"[    0.000000] Linux version")
+        assert b"580.95.05" in host.run(NVIDIA_SMI)
+        assert host.notes == ()
 
 
 def test_an_error_in_place_of_an_output_is_no_output(tmp_path):

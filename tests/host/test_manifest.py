@@ -138,6 +138,12 @@ def test_a_damaged_manifest_is_refused_in_one_line(tmp_path, text):
     assert "\n" not in str(error.value)
 
 
+def test_a_manifest_of_monstrous_size_is_not_even_parsed(tmp_path):
+    (tmp_path / "gdr_manifest.json").write_bytes(b'{"schema": "gdrkit.bundle/1"}' + b" " * (17 << 20))
+    with pytest.raises(TargetError, match="larger than"):
+        open_host(str(tmp_path))
+
+
 @given(st.binary())
 def test_any_bytes_are_a_manifest_or_an_error(data):
     for parser in (parse, parse_sos):

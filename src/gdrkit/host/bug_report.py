@@ -15,15 +15,16 @@ from gdrkit.host.bundle import BundleHost
 from gdrkit.host.lacks import absent, denied, not_collected
 from gdrkit.host.manifest import CommandNote
 from gdrkit.host.shelf import Shelf
-from gdrkit.host.stream import Stream, read_all
+from gdrkit.host.stream import BLOCK_BYTES, Stream
 from gdrkit.host.sysfs import DEVICES
 from gdrkit.host.target import TargetError
 
 START = b"Start of NVIDIA bug report log file"
 END = b"End of NVIDIA bug report log file"
 
-REPORT_LIMIT_BYTES = 96 << 20
-"""What is read of a report. One of 8 GPUs, base64 dumps included, is 20 to 60 MB; the rest is cut off."""
+SECTION_LIMIT_BYTES = 16 << 20
+"""A section beyond this size is passed over. Kernel logs and nvidia-smi stay below 5 MB; what is larger are
+memory dumps in base64 and logs of daemons, which make some reports hundreds of MB long."""
 
 SECTIONS_LIMIT = 50_000
 """Sections of a report: some hundreds, some thousands with DKMS logs and 8 GPUs."""
@@ -44,7 +45,10 @@ OUTPUTS = {
 """Where a sosreport keeps the output of the same command. `lspci -d 10de:*`, which older scripts run first,
 is not here: it shows a part of the devices, and would be read as all."""
 
-_SEPARATOR = re.compile(rb"^_{40,}\r?\n\r?\n?", re.M)
+SEPARATOR_BYTES = 256
+"""Enough to hold a separator that lies across two blocks."""
+
+_SEPARATOR = re.compile(rb"^_{40,100}\r?\n\r?\n?", re.M)
 _FILE = re.compile(rb"\*\*\* (/[^\n]*?)\r?\n(?:\*\*\* ls: [^\n]*\n)?")
 _ELSEWHERE = re.compile(rb"(.*?) (does not exist|is not readable)")
 _COMMAND = re.compile(
@@ -92,32 +96,40 @@ class ReportRecord:
 
 def open_bug_report(stream: Stream, name: str) -> BundleHost:
     """A report as a host. Raises TargetError if no section can be found."""
-    data, whole = read_all(stream, REPORT_LIMIT_BYTES)
     shelf = Shelf()
     record = ReportRecord(shelf)
-    for count, section in enumerate(_sections(data)):
+    whole = False
+    for count, section in enumerate(_sections(stream)):
         if count > SECTIONS_LIMIT:
             raise TargetError(f"{name} is refused: more than {SECTIONS_LIMIT:,} sections")
         _place(shelf, record, section)
+        whole = END in section
     if len(shelf.entries) == 1:
         raise TargetError(f"{name} is a bug report with nothing in it", "make it again, as root")
-    notes: tuple[str, ...] = ()
-    if not whole or END not in data[-4096:]:
-        notes = (f"{name} has no end: the script hung, or the file was cut off",)
+    notes = () if whole else (f"{name} has no end: the script hung, or the file was cut off",)
     return BundleHost(shelf, record, "bug-report", notes)
 
 
-def _sections(data: bytes) -> Iterator[memoryview]:
-    """What stands between the lines of underscores."""
-    view = memoryview(data)
-    start = 0
-    for separator in _SEPARATOR.finditer(data):
-        yield view[start : separator.start()]
-        start = separator.end()
-    yield view[start:]
+def _sections(stream: Stream) -> Iterator[bytes]:
+    """What stands between lines of underscores, one after the other; of one that is too long, nothing."""
+    held, scanned, too_long = b"", 0, False
+    while block := stream.peek(BLOCK_BYTES):
+        stream.skip(len(block))
+        held += block
+        start = 0
+        for separator in _SEPARATOR.finditer(held, scanned):
+            if separator.end() == len(held):
+                break  # the next block may go on with it
+            yield b"" if too_long else held[start : separator.start()]
+            start, too_long = separator.end(), False
+        held = held[start:]
+        if too_long or len(held) > SECTION_LIMIT_BYTES:
+            held, too_long = held[-SEPARATOR_BYTES:], True
+        scanned = max(0, len(held) - SEPARATOR_BYTES)
+    yield b"" if too_long else held
 
 
-def _place(shelf: Shelf, record: ReportRecord, section: memoryview) -> None:
+def _place(shelf: Shelf, record: ReportRecord, section: bytes) -> None:
     if match := _FILE.match(section):
         missing = _ELSEWHERE.fullmatch(match[1])
         path = _path((missing or match)[1])
@@ -126,7 +138,7 @@ def _place(shelf: Shelf, record: ReportRecord, section: memoryview) -> None:
         if missing:
             (record.absent if missing[2].startswith(b"does") else record.denied).add(path)
         else:
-            shelf.put(path, _without_last_newline(section[match.end() :]))
+            shelf.keep(path, section[match.end() :].removesuffix(b"\n"))
         return
     commands = list(_COMMAND.finditer(section))
     for command, following in zip(commands, [*commands[1:], None], strict=False):
@@ -134,20 +146,20 @@ def _place(shelf: Shelf, record: ReportRecord, section: memoryview) -> None:
         _place_output(shelf, command, output)
     if not commands:
         for parameter in _PARAMETER.finditer(section):
-            shelf.put(_path(parameter[1]), parameter[2] + b"\n")
+            shelf.keep(_path(parameter[1]), parameter[2] + b"\n")
         if uname := re.search(rb"^uname: (Linux [^\n]+)\n", section, re.M):
-            shelf.put("sos_commands/kernel/uname_-a", uname[1] + b"\n")
+            shelf.keep("sos_commands/kernel/uname_-a", uname[1] + b"\n")
 
 
-def _place_output(shelf: Shelf, command: re.Match[bytes], output: memoryview) -> None:
+def _place_output(shelf: Shelf, command: re.Match[bytes], output: bytes) -> None:
     program = posixpath.basename(command[1].decode())
     if file := OUTPUTS.get((program, command[2].decode("utf-8", "replace").strip())):
-        shelf.put(file, _without_last_newline(output))
+        shelf.keep(file, output.removesuffix(b"\n"))
     if program == "lspci":
         _place_configs(shelf, output)
 
 
-def _place_configs(shelf: Shelf, output: memoryview) -> None:
+def _place_configs(shelf: Shelf, output: bytes) -> None:
     """The hex dumps of `lspci -xxx`, as the files that they were read from."""
     devices = list(_LISTED.finditer(output))
     for device, following in zip(devices, [*devices[1:], None], strict=False):
@@ -160,15 +172,10 @@ def _place_configs(shelf: Shelf, output: memoryview) -> None:
         if config:
             address = device[1].decode()
             address = address if address.count(":") == 2 else f"0000:{address}"
-            shelf.put(f"{DEVICES}/{address}/config", config)
+            shelf.keep(f"{DEVICES}/{address}/config", config)
 
 
 def _path(name: bytes) -> str:
     """A path as the script wrote it, without the "./" of its loops; "" for one that is none."""
     path = posixpath.normpath(name.decode("utf-8", "replace")).lstrip("/")
     return path if path.isprintable() and not path.startswith("..") else ""
-
-
-def _without_last_newline(content: memoryview) -> memoryview:
-    """Content without the empty line that the script puts behind it."""
-    return content[:-1] if bytes(content[-1:]) == b"\n" else content

@@ -20,6 +20,9 @@ GDR_MANIFEST = "gdr_manifest.json"
 SOS_MANIFEST = "sos_reports/manifest.json"
 SCHEMA = "gdrkit.bundle/"
 
+MANIFEST_LIMIT_BYTES = 16 << 20
+"""A gdr manifest is about 100 kB, that of a sosreport with all plugins 500 kB."""
+
 WHOLE_FOLDERS = (
     "etc/modprobe.d",  # sos report/plugins/kernel.py
     "etc/modules-load.d",  # sos report/plugins/systemd.py, *.conf
@@ -95,6 +98,8 @@ class Manifest(Struct, frozen=True):
 
 def parse(data: bytes | memoryview) -> Manifest:
     """A bundle's manifest. Raises ValueError for anything else."""
+    if len(data) > MANIFEST_LIMIT_BYTES:
+        raise ValueError(f"{GDR_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -202,6 +207,8 @@ def parse_sos(data: bytes | memoryview) -> dict[str, CommandNote]:
     """Exit codes by output file, of a sosreport's manifest. Raises ValueError for anything else.
 
     Source: sos report/plugins/__init__.py, _collect_cmd_output(); 124 is its own code for a time-out."""
+    if len(data) > MANIFEST_LIMIT_BYTES:
+        raise ValueError(f"{SOS_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
     try:
         manifest = msgspec.json.decode(data, type=_SosManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
