@@ -28,11 +28,27 @@ PORTS = {
 }
 
 
-def text(devices: tuple[Device, ...], spec: Mapping[str, Any], *, root: bool = True) -> str:
-    """The output for every device, in the order of addresses. Without root, capabilities are denied."""
-    several = len({device.address[:4] for device in devices}) > 1
-    blocks = [_device(device, devices, spec, root, several) for device in devices]
+def text(
+    devices: tuple[Device, ...],
+    spec: Mapping[str, Any],
+    *,
+    root: bool = True,
+    dumps: Mapping[str, bytes] | None = None,
+) -> str:
+    """The output for every device, in the order of addresses. Without root, capabilities are denied.
+
+    With `dumps` (address -> configuration space) it is that of `lspci -nnDvvvxxxx`."""
+    several = dumps is not None or len({device.address[:4] for device in devices}) > 1
+    dumped = dumps or {}
+    blocks = [
+        _device(device, devices, spec, root, several) + _dump(dumped.get(device.address, b""))
+        for device in devices
+    ]
     return "\n".join(block for _, block in sorted(zip((d.address for d in devices), blocks, strict=True)))
+
+
+def _dump(raw: bytes) -> str:
+    return "".join(f"{at:02x}: {raw[at : at + 16].hex(' ')}\n" for at in range(0, len(raw), 16))
 
 
 def _device(

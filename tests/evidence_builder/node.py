@@ -78,10 +78,7 @@ def make(folder: Path) -> tuple[Tree, dict[str, Any]]:
     tree.file("sos_commands/kernel/dmesg", log.text(spec, [build for build in builds if build.loaded]))
     _libraries(tree, spec)
     if spec.get("bundle", {}).get("format") in ("sosreport", "bug-report"):
-        tree.file(
-            "sos_commands/pci/lspci_-nnvv", lspci.text(devices, spec.get("pci", {}), root=user_is_root)
-        )
-        tree.file("sos_commands/infiniband/ibv_devinfo_-v", verbs.text(devices))
+        _texts(tree, devices, spec.get("pci", {}))
         tree.file("sos_commands/kernel/modinfo_ALL_MODULES", modinfo.text(builds, shape))
     packages.write(tree, spec)
     for path in spec.get("drop", []):
@@ -106,6 +103,14 @@ def write(folder: Path, to: Path) -> Path:
     for path in spec.get("bundle", {}).get("unseen", []):
         tree.drop(path)
     return FORMATS[spec.get("bundle", {}).get("format", "bundle")](tree, spec, to)
+
+
+def _texts(tree: Tree, devices: tuple[pci.Device, ...], spec: Mapping[str, Any]) -> None:
+    """What other collectors keep instead of sysfs."""
+    dumps = {device.address: tree.files[f"{device.folder}/config"] for device in devices}
+    tree.file("sos_commands/pci/lspci_-nnvv", lspci.text(devices, spec))
+    tree.file("sos_commands/pci/lspci_-nnDvvvxxxx", lspci.text(devices, spec, dumps=dumps))
+    tree.file("sos_commands/infiniband/ibv_devinfo_-v", verbs.text(devices))
 
 
 def _headers(tree: Tree, spec: Mapping[str, Any], builds: list[Build], shape: Kernel) -> None:

@@ -55,9 +55,7 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
     for folder in bundle.get("absent", []):
         folders[folder] = {"status": "absent"}
     files: dict[str, dict[str, Any]] = {
-        path: {"status": "found"}
-        for path in sorted((*tree.files, *tree.links))
-        if not path.startswith("sos_commands/")
+        path: {"status": "found"} for path in sorted((*tree.files, *tree.links)) if not _is_output(path)
     }
     for path, (content, size) in tree.reduced.items():
         if path in files and bundle.get("reduced"):
@@ -67,9 +65,7 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
             files[path] = {"status": "reduced", "size": size, "digests": digests}
     for path, why in tree.denied.items():
         files[path] = {"status": "denied", "why": why}
-    commands = [
-        _command(tree, path, spec) for path in sorted(tree.files) if path.startswith("sos_commands/")
-    ]
+    commands = [_command(path, spec) for path in sorted(tree.files) if _is_output(path)]
     for path, failure in bundle.get("failed_commands", {}).items():
         argv = COMMANDS.get(path, failure.get("argv"))
         row = {"argv": argv, "file": path, "exit_code": failure["exit_code"], "status": failure["status"]}
@@ -88,7 +84,12 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _command(tree: Tree, path: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+def _is_output(path: str) -> bool:
+    """Whether a command wrote it; manifests and logs of a cluster are handed over as files."""
+    return path.startswith("sos_commands/") and not path.startswith("sos_commands/kubernetes/")
+
+
+def _command(path: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     argv = {**COMMANDS, **spec.get("bundle", {}).get("commands", {})}.get(path)
     if argv is None:  # sos names files so: blanks become underscores
         argv = path.rsplit("/", 1)[1].split("_")
@@ -150,6 +151,8 @@ def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
 
 
 def _sos_takes(path: str) -> bool:
+    if path == "sos_commands/pci/lspci_-nnDvvvxxxx":
+        return False
     if path.startswith("lib/modules/"):
         return path.rsplit("/", 1)[1].startswith("modules.")
     if path.startswith("sys/module/"):

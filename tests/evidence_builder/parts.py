@@ -111,6 +111,7 @@ PARTS = {
     "pex97-up": _port("switch-up", "10b5:9797:10b5:9797", "8.0x16", 0xAA),
     "pex97-down": _port("switch-down", "10b5:9797:10b5:9797", "8.0x16", 0xAA),
     # the rest of a virtual machine
+    "wsl-gpu": Part("conventional", "1414:008e:0000:0000", 0x030200, driver="dxgkrnl"),
     "host-bridge": Part("conventional", "8086:0d57:0000:0000", 0x060000),
     "virtio-block": Part("conventional", "1af4:1042:1af4:1042", 0x018000, revision=1, driver="virtio-pci"),
     "virtio-net": Part("conventional", "1af4:1041:1af4:1041", 0x020000, revision=1, driver="virtio-pci"),
