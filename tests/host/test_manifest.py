@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from gdrkit.evidence import Command, Lacks, Why
 from gdrkit.host import TargetError, open_host
-from gdrkit.host.manifest import parse, parse_sos
+from gdrkit.host.foreign import parse_sos
+from gdrkit.host.manifest import parse
 
 MANIFEST = {
     "schema": "gdrkit.bundle/1",

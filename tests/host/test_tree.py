@@ -114,6 +114,13 @@ class TestWhatIsNotThere:
         assert why_not(host.read, "lib/modules/6.2/modules.dep") is Why.NOT_COLLECTED
         assert why_not(host.read, "etc/modules-load.d/x.conf") is Why.NOT_COLLECTED
 
+    def test_but_a_module_that_the_index_names_was_there(self, tmp_path):
+        index = "updates/dkms/nvidia.ko: kernel/drivers/video/video.ko\n"
+        host = open_host(plant(tmp_path, {"lib/modules/6.1/modules.dep": index}))
+
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is Why.NOT_COLLECTED
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia-peermem.ko") is Why.ABSENT
+
     def test_on_a_mounted_root_with_a_live_proc_it_is_absent(self, tmp_path):
         host = open_host(plant(tmp_path, {"proc/1/status": "", "etc/os-release": ""}))
 

@@ -10,18 +10,10 @@ from typing import Protocol
 
 from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
 from gdrkit.host.error_text import complaint, without_complaints
+from gdrkit.host.foreign import SOS_MANIFEST, ForeignRecord, parse_sos
 from gdrkit.host.lacks import GO_ON, absent, cut, of_command, unreadable
 from gdrkit.host.live import READ_LIMIT_BYTES
-from gdrkit.host.manifest import (
-    GDR_MANIFEST,
-    SOS_MANIFEST,
-    BundleRecord,
-    CommandNote,
-    ForeignRecord,
-    Record,
-    parse,
-    parse_sos,
-)
+from gdrkit.host.manifest import GDR_MANIFEST, BundleRecord, CommandNote, Record, parse
 from gdrkit.host.target import TargetError
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
@@ -197,6 +189,6 @@ def recognise(
         kind(name) is not None for name in ("sos_reports", "sos_logs", "version.txt")
     )
     record = ForeignRecord(
-        lambda path: kind(path) is not None, outputs, sosreport=sosreport, cut_off=cut_off
+        lambda path: kind(path) is not None, read, outputs, sosreport=sosreport, cut_off=cut_off
     )
     return ("sosreport" if sosreport else "tree"), record

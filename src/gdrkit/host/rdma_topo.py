@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.host.bundle import BundleHost
-from gdrkit.host.manifest import ForeignRecord
+from gdrkit.host.foreign import ForeignRecord
 from gdrkit.host.shelf import Link, Plain, Shelf
 from gdrkit.host.stream import Stream, read_all
 from gdrkit.host.sysfs import ADDRESS, put_device, put_iommu_group, put_number
@@ -62,7 +62,7 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
         raise TargetError(f"{name} is no rdma_topo dump: {why}", hint) from None
     if len(shelf.entries) == 1:
         raise TargetError(f"{name} is an rdma_topo dump without a device")
-    return BundleHost(shelf, ForeignRecord(lambda path: False), "rdma-topo")
+    return BundleHost(shelf, ForeignRecord(lambda path: False, shelf.read), "rdma-topo")
 
 
 def _put(shelf: Shelf, function: Function) -> None:

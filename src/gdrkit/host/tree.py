@@ -10,9 +10,9 @@ import os
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from gdrkit.host.bundle import EVIDENCE_NAMES, FILE, FOLDER, LINK, OTHER, BundleHost, recognise
+from gdrkit.host.foreign import CompleteRecord
 from gdrkit.host.lacks import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 from gdrkit.host.live import map_open, read_open
-from gdrkit.host.manifest import CompleteRecord
 from gdrkit.host.target import TargetError
 
 SMALL_BYTES = 1 << 16
