@@ -1,6 +1,6 @@
-"""A node's hardware in memory, from an outline of tests/evidence_builder/pci.py: for tests of facts and rules.
+"""A node's hardware in memory, from an outline of tests/evidence_builder/pci.py.
 
-    node = machine(outline, files={"proc/cpuinfo": BARE_METAL}, smi="...")
+node = machine(outline, files={"proc/cpuinfo": BARE_METAL}, smi="...")
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Uncollected(MemoryHost):
             self.complete = complete
 
 
-def probe(address: str, attributes: Mapping[int, int], *more: Mapping[str, object]) -> dict[tuple[str, ...], str]:
+def probe(
+    address: str, attributes: Mapping[int, int], *more: Mapping[str, object]
+) -> dict[tuple[str, ...], str]:
     """A recorded probe of one GPU, as a command's output."""
     import json
 

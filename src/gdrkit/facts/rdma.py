@@ -124,6 +124,12 @@ def rdma_device(node: Node, name: str) -> RdmaDevice:
 
 
 @fact
+def nics(node: Node) -> tuple[RdmaDevice, ...]:
+    """The RDMA devices that are hardware."""
+    return tuple(device for device in rdma_devices(node) if not device.virtual)
+
+
+@fact
 def nic_address(node: Node, name: str) -> str:
     """The PCI address of an RDMA device. Raises Absent for one made by software, Lacks if it is unknown."""
     device = rdma_device(node, name)
@@ -254,6 +260,12 @@ def _gid_kind(node: Node, folder: str, index: int) -> str:
 def pairs(node: Node) -> tuple[Pair, ...]:
     """Every GPU with every RDMA device."""
     return tuple(Pair(gpu.address, device.name) for gpu in gpus(node) for device in rdma_devices(node))
+
+
+@fact
+def hardware_pairs(node: Node) -> tuple[Pair, ...]:
+    """Every GPU with every RDMA device that is hardware: only these have a way between them."""
+    return tuple(Pair(gpu.address, device.name) for gpu in gpus(node) for device in nics(node))
 
 
 @fact

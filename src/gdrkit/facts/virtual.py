@@ -113,9 +113,16 @@ def virtual_machine(node: Node) -> str:
     return "none"
 
 
+@fact
+def is_wsl(node: Node) -> bool:
+    """Whether the kernel is that of the Windows Subsystem for Linux: `5.15.167.4-microsoft-standard-WSL2`.
+
+    Source: WSL2-Linux-Kernel, CONFIG_LOCALVERSION."""
+    return "microsoft" in release(node).lower()
+
+
 def _by_kernel(node: Node) -> str:
-    """`5.15.167.4-microsoft-standard-WSL2`. Source: WSL2-Linux-Kernel, CONFIG_LOCALVERSION."""
-    return "wsl" if "microsoft" in release(node).lower() else ""
+    return "wsl" if is_wsl(node) else ""
 
 
 def _by_processor(node: Node) -> str:

@@ -1,0 +1,221 @@
+"""What a GPU is, what state it is in, and whether CUDA lets a NIC at it."""
+
+import pytest
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts import gpu as facts
+from gdrkit.facts import gpu_ids, pci
+from gdrkit.facts.driver import driver_version
+from gdrkit.node import Node
+from tests.facts.test_nvidia_smi import GPU as SMI_GPU
+from tests.facts.test_nvidia_smi import HEAD
+from tests.hardware import BARE_METAL, GUEST, SERVER, SMI, SPARK, machine, probe
+from tests.memory_host import MemoryHost
+
+H100, ADDRESS = pci.Gpu("0000:1b:00.0", "2330"), "0000:1b:00.0"
+ASKED = {18: 0, 75: 9, 76: 0, 116: 1, 124: 1}
+NOT_SPLIT = {
+    f"proc/driver/nvidia/gpus/{ADDRESS}/information": "Model: \t NVIDIA H100\nDevice Minor: \t 0\n",
+    "proc/driver/nvidia/capabilities/mig/config": "",
+}
+
+
+def with_gpu(part, **options):
+    """A node whose one GPU is another part, and that GPU."""
+    node = machine(SERVER.replace("h100-sxm", part), **options)
+    return node, pci.gpus(node)[0]
+
+
+def smi(slot=6, **changes):
+    text = HEAD.format(count=1) + SMI_GPU.format(slot=slot).replace("00000000:00:06.0", "00000000:1B:00.0")
+    for old, new in changes.items():
+        text = text.replace(old.replace("_", " "), new)
+    return {SMI: text}
+
+
+@pytest.mark.parametrize("path", ["dmabuf", "peermem"])
+class TestCapability:
+    def test_a_gb10_is_impossible_for_certain_by_its_id(self, path):
+        node = machine(SPARK)
+        (gpu,) = pci.gpus(node)
+        support = facts.capability(node, gpu, path)
+
+        assert (support.state, support.code, support.permanent) == ("no", "gpu-integrated", True)
+        assert node.trail(facts.capability, gpu, path).confidence is Confidence.CERTAIN
+
+    @pytest.mark.parametrize("part", ["rtx-3090", "rtx-4090"])
+    def test_a_geforce_is_impossible_in_all_likelihood(self, path, part):
+        node, gpu = with_gpu(part)
+        support = facts.capability(node, gpu, path)
+
+        assert (support.state, support.code, support.permanent) == ("no", "gpu-consumer", True)
+        assert node.trail(facts.capability, gpu, path).confidence is Confidence.LIKELY
+
+    def test_a_data_centre_gpu_is_likely_ready_and_says_what_would_make_it_certain(self, path):
+        node, gpu = with_gpu("h100-sxm", files=BARE_METAL | NOT_SPLIT)
+        support = facts.capability(node, gpu, path)
+
+        assert support.state == "yes"
+        assert "cuda-attribute-116" in [missing.source for missing in support.lacking]
+        assert ("cuda-attribute-124" in [m.source for m in support.lacking]) == (path == "dmabuf")
+        assert node.trail(facts.capability, gpu, path).confidence is Confidence.LIKELY
+
+    def test_only_cuda_makes_it_certain(self, path):
+        node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
+        support = facts.capability(node, gpu, path)
+
+        assert (support.state, support.lacking) == ("yes", ())
+        assert node.trail(facts.capability, gpu, path).confidence is Confidence.CERTAIN
+
+    def test_cuda_outranks_the_name_of_a_geforce(self, path):
+        node, gpu = with_gpu("rtx-4090", commands=probe(ADDRESS, ASKED))
+
+        assert facts.capability(node, gpu, path).state == "yes"
+
+    def test_a_gpu_that_is_in_no_list_is_unknown(self, path):
+        node = machine()
+        support = facts.capability(node, pci.Gpu(ADDRESS, "2b00"), path)
+
+        assert (support.state, support.code) == ("unknown", "gpu-unsupported")
+        assert support.lacking[0].source == "cuda-attribute-116"
+
+    def test_refusal_of_a_product_that_is_supported_elsewhere_is_not_for_ever(self, path):
+        node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {116: 0}))
+        other = machine(commands=probe(ADDRESS, ASKED | {116: 0}))
+
+        assert facts.capability(node, gpu, path).permanent is False
+        support = facts.capability(other, pci.Gpu(ADDRESS, "2b00"), path)
+        assert (support.state, support.code, support.permanent) == ("no", "gpu-unsupported", True)
+
+    def test_a_library_that_does_not_know_the_question_has_not_answered_it(self, path):
+        node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, {18: 0, 75: 9, 76: 0}))
+
+        assert facts.capability(node, gpu, path).lacking
+
+    @pytest.mark.parametrize(
+        ("virtualization", "state"), [("Pass-Through", "yes"), ("VGPU", "unknown"), ("Host VGPU", "yes")]
+    )
+    def test_a_share_of_a_gpu_is_unknown_until_cuda_is_asked(self, path, virtualization, state):
+        commands = smi(**{"Pass-Through": virtualization})
+        node, gpu = with_gpu("h100-sxm", files=GUEST | NOT_SPLIT, commands=commands)
+
+        support = facts.capability(node, gpu, path)
+        assert support.state == state
+        assert support.code == ("gpu-vgpu" if state == "unknown" else "gpu-unsupported")
+
+    def test_a_guest_that_nobody_asked_may_be_a_vgpu(self, path):
+        node, gpu = with_gpu("h100-sxm", files=GUEST)
+
+        assert facts.capability(node, gpu, path).code == "gpu-vgpu"
+
+    def test_mig_is_unknown_until_cuda_is_asked(self, path):
+        split = {"proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": ""}
+        node, gpu = with_gpu("h100-sxm", files=BARE_METAL | NOT_SPLIT | split)
+
+        support = facts.capability(node, gpu, path)
+        assert (support.state, support.code) == ("unknown", "gpu-mig")
+
+    def test_confidential_computing_is_unknown_until_cuda_is_asked(self, path):
+        asked = {("nvidia-smi", "conf-compute", "-f"): "CC status: ON\n"}
+        node, gpu = with_gpu("h100-sxm", files=GUEST | NOT_SPLIT, commands=smi() | asked)
+
+        support = facts.capability(node, gpu, path)
+        assert (support.state, support.code) == ("unknown", "gpu-confidential")
+
+
+def test_volta_has_peermem_and_never_dmabuf():
+    node, gpu = with_gpu("v100-sxm")
+
+    assert facts.capability(node, gpu, "peermem").state == "yes"
+    refused = facts.capability(node, gpu, "dmabuf")
+    assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-before-turing", True)
+
+
+def test_attribute_124_alone_stops_dmabuf_alone_and_not_for_ever():
+    """The proprietary kernel module answers so."""
+    node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {124: 0}))
+
+    assert facts.capability(node, gpu, "peermem").state == "yes"
+    refused = facts.capability(node, gpu, "dmabuf")
+    assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-unsupported", False)
+
+
+def test_another_driver_makes_the_probe_say_nothing():
+    """A remedy that changes the driver supposes a step that no probe has seen."""
+    node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
+    assert facts.capability(node, gpu, "dmabuf").lacking == ()
+
+    after = node.after("install another driver", [driver_version.becomes("595.45.04")])
+    assert facts.capability(after, gpu, "dmabuf").lacking
+
+
+def test_names_come_from_the_driver_then_from_nvidia_smi_then_from_the_id():
+    driver, gpu = with_gpu("h100-sxm", files=NOT_SPLIT)
+    assert facts.product_name(driver, gpu) == "NVIDIA H100"
+
+    unseen = Node(MemoryHost(commands=smi()))
+    assert facts.product_name(unseen, gpu) == "NVIDIA H200"
+
+    nothing = Node(MemoryHost())
+    assert facts.product_name(nothing, gpu) == "NVIDIA H100 80GB HBM3"
+    assert nothing.trail(facts.product_name, gpu).confidence is Confidence.LIKELY
+    with pytest.raises(Lacks):
+        facts.product_name(nothing, pci.Gpu(ADDRESS, "2b00"))
+
+
+def test_ats_alone_proves_nothing():
+    """GH200 has it and is supported; GB10 has it and is not."""
+    text = smi(**{"Addressing Mode                                    : None": "Addressing Mode : ATS"})
+    node, gpu = with_gpu("gh200", files=BARE_METAL | NOT_SPLIT, commands=text)
+
+    assert facts.addressing_mode(node, gpu) == "ATS"
+    assert facts.capability(node, gpu, "peermem").state == "yes"
+    assert facts.is_coherent(node, gpu)
+    assert not facts.is_integrated(node, gpu)
+
+
+def test_a_gpu_known_by_name_alone_is_judged_by_it():
+    """As where only /proc/driver/nvidia was copied."""
+    gpu = pci.Gpu(ADDRESS)
+    for name, state in (
+        ("NVIDIA H100 80GB HBM3", "yes"),
+        ("NVIDIA GB10", "no"),
+        ("NVIDIA GeForce RTX 5090", "no"),
+    ):
+        files = BARE_METAL | {
+            f"proc/driver/nvidia/gpus/{ADDRESS}/information": f"Model: {name}\nDevice Minor: 0\n",
+            "proc/driver/nvidia/capabilities/mig/config": "",
+        }
+        assert facts.capability(Node(MemoryHost(files, complete=True)), gpu, "peermem").state == state, name
+
+
+def test_mig_is_read_from_the_drivers_capabilities_then_from_nvidia_smi():
+    off, gpu = with_gpu("h100-sxm", files=NOT_SPLIT)
+    assert not facts.mig_enabled(off, gpu)
+
+    text = Node(MemoryHost(commands=smi(**{"Disabled\n        Pending": "Enabled\n        Pending"})))
+    assert facts.mig_enabled(text, gpu)
+    assert not facts.mig_enabled(text, pci.Gpu(ADDRESS, "26b9"))  # an L40S cannot be split
+    with pytest.raises(Lacks):
+        facts.mig_enabled(Node(MemoryHost()), gpu)
+
+
+@pytest.mark.parametrize(
+    ("answer", "confidential"), [("CC status: OFF\n", False), ("CC status: ON\n", True)]
+)
+def test_confidential_computing_is_asked_of_nvidia_smi_in_guests(answer, confidential):
+    command = {("nvidia-smi", "conf-compute", "-f"): answer}
+    guest, gpu = with_gpu("h100-sxm", files=GUEST, commands=command)
+
+    assert facts.confidential_compute(guest, gpu) is confidential
+    metal, _ = with_gpu("h100-sxm", commands=command)
+    assert not facts.confidential_compute(metal, gpu)
+
+
+def test_every_id_has_four_digits_and_stands_in_one_table():
+    for device_id in (*gpu_ids.SUPPORTED, *gpu_ids.COHERENT, *gpu_ids.INTEGRATED):
+        assert len(device_id) == 4 and int(device_id, 16)
+        assert not gpu_ids.is_consumer(device_id)
+    assert gpu_ids.SUPPORTED.keys() >= gpu_ids.COHERENT
+    assert not gpu_ids.SUPPORTED.keys() & gpu_ids.INTEGRATED.keys()
+    assert not [name for name in gpu_ids.SUPPORTED.values() if "GeForce" in name or "TITAN" in name]

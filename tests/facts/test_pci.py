@@ -1,0 +1,132 @@
+"""PCI functions and where they hang: from sysfs, from lspci's text, from what is left."""
+
+import pytest
+
+from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.facts import pci, pci_registers
+from gdrkit.node import Node
+from tests.facts.test_nvidia_smi import TWO
+from tests.facts.test_pci_text import SAMPLE
+from tests.hardware import BARE_METAL, SERVER, SMI, machine
+from tests.memory_host import MemoryHost
+
+LSPCI = ("lspci", "-nnvvv")
+GPU, NIC, ROOT_PORT = "0000:1b:00.0", "0000:18:00.0", "0000:15:01.0"
+UP, GPU_PORT, NIC_PORT = "0000:16:00.0", "0000:17:00.0", "0000:17:01.0"
+
+
+def test_a_gpu_is_a_display_function_of_nvidia():
+    """Its bridges on a Grace and its audio function are NVIDIA's, too, and no GPUs."""
+    node = machine("0000:00:00.0 grace-root\n  0000:01:00.0 gh200\n")
+
+    assert pci.gpus(node) == (pci.Gpu("0000:01:00.0", "2342"),)
+    assert len(pci.devices(node)) == 2
+
+
+def test_a_machine_without_gpu_has_none_and_one_without_evidence_is_unknown():
+    assert pci.gpus(machine("0000:15:01.0 spr-root\n")) == ()
+    assert pci.gpus(Node(MemoryHost(complete=True))) == ()
+    with pytest.raises(Lacks):
+        pci.gpus(Node(MemoryHost()))
+
+
+def test_every_source_gives_the_same_gpu():
+    sysfs = machine()
+    text = Node(MemoryHost(commands={LSPCI: SAMPLE}))
+    smi = Node(MemoryHost(commands={SMI: TWO}))
+    proc = Node(MemoryHost({"proc/driver/nvidia/gpus/0000:1b:00.0/information": "Model: NVIDIA H100\n"}))
+
+    assert pci.gpus(sysfs) == pci.gpus(text) == (pci.Gpu(GPU, "2330"),)
+    assert pci.gpus(smi) == (pci.Gpu("0000:00:06.0", "2335"), pci.Gpu("0000:00:07.0", "2335"))
+    assert pci.gpus(proc) == (pci.Gpu(GPU, ""),)
+
+
+def test_an_excerpt_of_lspci_without_a_gpu_leaves_the_word_to_nvidia_smi():
+    excerpt = "01:00.0 Ethernet controller [0200]: Mellanox Technologies MT2910 [ConnectX-7] [15b3:1021]\n"
+    node = Node(MemoryHost(commands={LSPCI: excerpt, SMI: TWO}))
+
+    assert len(pci.gpus(node)) == 2
+
+
+def test_bundles_without_uevent_give_the_same_device():
+    whole = machine()
+    bare = machine(without=(f"sys/devices/pci0000:15/{ROOT_PORT}/{UP}/{GPU_PORT}/{GPU}/uevent",))
+
+    found, less = pci.device_at(whole, GPU), pci.device_at(bare, GPU)
+    assert (found.vendor, found.device, found.class_code, found.driver) == (
+        *("10de", "2330", "030200", "nvidia"),
+    )
+    assert (less.vendor, less.device, less.class_code, less.driver) == ("10de", "2330", "030200", "nvidia")
+
+
+def test_the_path_in_sysfs_names_the_bridges():
+    node = machine()
+
+    assert pci.bridges_above(node, GPU) == (ROOT_PORT, UP, GPU_PORT)
+    assert pci.bridges_above(node, ROOT_PORT) == ()
+    assert pci.root_bus(node, GPU) == "0000:15"
+
+
+def test_bus_numbers_name_the_bridges_where_there_is_only_text():
+    node = Node(MemoryHost(commands={LSPCI: SAMPLE.replace("1b:00.0 3D", "17:00.0 3D")}))
+
+    assert pci.bridges_above(node, "0000:17:00.0") == (ROOT_PORT,)
+    assert pci.root_bus(node, "0000:17:00.0") == "0000:15"
+
+
+def test_text_without_bus_numbers_names_no_bridges():
+    node = Node(MemoryHost(commands={LSPCI: "1b:00.0 3D controller [0302]: NVIDIA X [10de:2330]\n"}))
+
+    with pytest.raises(Lacks):
+        pci.bridges_above(node, GPU)
+
+
+def test_a_numa_node_that_firmware_does_not_name_is_none():
+    named = machine(SERVER.replace("h100-sxm", "h100-sxm numa=1"))
+
+    assert pci.numa_node(named, GPU) == 1
+    assert pci.numa_node(machine(), GPU) is None
+    with pytest.raises(Lacks):
+        pci.numa_node(machine(complete=False, without=("sys",)), GPU)
+
+
+def test_a_machine_without_iommu_has_no_groups():
+    on, off = machine(spec={"iommu": "DMA-FQ"}), machine(spec={"iommu": "off"})
+
+    assert pci.iommu_type(on, NIC) == "DMA-FQ"
+    with pytest.raises(Absent):
+        pci.iommu_type(off, NIC)
+
+
+def test_no_program_is_started_where_files_answer():
+    """On a live machine lspci and nvidia-smi cost a second that doctor does not have."""
+    node = machine()
+    for ask in (pci.gpus, pci.devices):
+        ask(node)
+    for ask in (pci_registers.link, pci_registers.acs, pci_registers.bar1_bytes, pci.numa_node):
+        ask(node, GPU)
+
+    started = [name for name in node.host.opened if name.startswith(("lspci", "nvidia-smi"))]  # type: ignore
+    assert not started
+
+
+def test_nothing_is_asked_of_lspci_that_root_alone_may_know():
+    node = machine(root=False)
+
+    with pytest.raises(Lacks) as lacks:
+        pci_registers.acs(node, GPU_PORT)
+    assert lacks.value.missing.why is Why.DENIED
+    assert lacks.value.missing.ask == f"sudo lspci -vvv -s {GPU_PORT}"
+    assert "lspci -nnvvv" not in node.host.opened  # type: ignore[attr-defined]
+
+
+def test_a_firecracker_guest_shows_gpus_on_its_root_bus():
+    """Measured: two H200s passed through hang on bus 00 with NUMA node -1, beside virtio devices."""
+    node = machine(
+        "0000:00:00.0 host-bridge\n0000:00:01.0 virtio-net\n0000:00:06.0 h200-sxm\n0000:00:07.0 h200-sxm\n",
+        files=BARE_METAL,
+    )
+
+    assert [gpu.address for gpu in pci.gpus(node)] == ["0000:00:06.0", "0000:00:07.0"]
+    assert pci.bridges_above(node, "0000:00:06.0") == ()
+    assert pci.root_bus(node, "0000:00:06.0") == "0000:00"

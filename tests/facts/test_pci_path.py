@@ -1,0 +1,48 @@
+"""Links between a device and the root complex."""
+
+import pytest
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.pci_path import links_to_root
+from tests.hardware import SERVER, SPARK, machine
+
+GPU, UP = "0000:1b:00.0", "0000:16:00.0"
+
+
+def test_a_way_through_a_switch_has_two_links():
+    gpu, switch = links_to_root(machine(SERVER.replace("pex89-up", "pex89-up link=16.0x16")), GPU)
+
+    assert (gpu.address, gpu.gt_per_s, gpu.width) == (GPU, 32.0, 16)
+    assert (switch.address, switch.gt_per_s, switch.best_gt_per_s) == (UP, 16.0, 32.0)
+
+
+def test_a_link_can_do_what_the_weaker_end_can():
+    (segment,) = links_to_root(
+        machine("0000:15:01.0 skx-root max=8.0x8\n  0000:18:00.0 cx7-ib link=8.0x8 max=32.0x16\n"),
+        "0000:18:00.0",
+    )
+
+    assert (segment.best_gt_per_s, segment.best_width) == (8.0, 8)
+
+
+@pytest.mark.parametrize(
+    ("link", "gbit_per_s"),
+    [("2.5x16", 32), ("8.0x16", 126), ("16.0x16", 252), ("32.0x4", 126), ("32.0x16", 504)],
+)
+def test_what_a_link_carries_is_speed_times_lanes_less_encoding(link, gbit_per_s):
+    outline = SPARK.replace("gb10-root", f"gb10-root max={link}").replace(
+        "cx7-spark", f"cx7-spark max={link}"
+    )
+    (segment,) = links_to_root(machine(outline), "0000:01:00.0")
+
+    assert round(segment.gbit_per_s) == gbit_per_s
+
+
+def test_a_switch_that_nobody_can_read_is_left_out_and_a_device_is_not():
+    switch = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0"
+    node = machine(files={f"{switch}/current_link_width": "0\n"})
+    assert [segment.address for segment in links_to_root(node, GPU)] == [GPU]
+
+    device = f"{switch}/0000:17:00.0/{GPU}"
+    with pytest.raises(Lacks):
+        links_to_root(machine(files={f"{device}/current_link_width": "0\n"}), GPU)

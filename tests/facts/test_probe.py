@@ -1,0 +1,71 @@
+"""Records of probes."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import FormatError, Lacks
+from gdrkit.facts import probe
+from gdrkit.node import Node
+from tests.hardware import PROBE
+from tests.hardware import probe as recorded
+from tests.memory_host import MemoryHost
+
+
+def record(*calls, schema="gdrkit.probe.cuda/1"):
+    return json.dumps({"schema": schema, "calls": calls})
+
+
+def attribute(number, value, device=0, result=0):
+    return {
+        "call": "cuDeviceGetAttribute",
+        "argument": number,
+        "device": device,
+        "result": result,
+        "value": value,
+    }
+
+
+def test_calls_name_the_gpu_by_its_pci_address():
+    (call,) = probe.parse(record(attribute("116", 1, "00000000:1B:00.0")))
+
+    assert (call.subject, call.argument, call.result, call.value) == ("0000:1b:00.0", "116", 0, 1)
+    assert (call.returned, call.errno) == ("1", 0)
+
+
+def test_a_number_of_a_device_is_turned_into_its_address():
+    """33, 34 and 50 are bus, device and domain: an H200 of a virtual machine has 0, 6 and 0."""
+    calls = probe.parse(record(attribute(33, 0), attribute(34, 6), attribute(50, 0), attribute(116, 1)))
+
+    assert {call.subject for call in calls} == {"0000:00:06.0"}
+
+
+def test_a_call_that_failed_keeps_its_error():
+    (call,) = probe.parse(record({"call": "cuInit", "argument": "0", "result": 100}))
+
+    assert (call.subject, call.errno, call.returned) == ("", 100, "")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "null", "[]", "{}", '{"schema": "other/1", "calls": []}', record({"call": 1})]
+)
+def test_what_is_no_record_is_garbled(text):
+    with pytest.raises(FormatError):
+        probe.parse(text)
+
+
+@given(st.text(max_size=60) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
+def test_any_text_gives_calls_or_a_format_error(text):
+    with contextlib.suppress(FormatError):
+        probe.parse(text)
+
+
+def test_no_probe_is_not_an_empty_probe():
+    with pytest.raises(Lacks):
+        probe.probe_calls(Node(MemoryHost()))
+    node = Node(MemoryHost(commands=recorded("0000:1b:00.0", {116: 1})))
+    assert [call.value for call in probe.probe_calls(node)] == [1]
+    assert node.trail(probe.probe_calls).sources[0].name == " ".join(PROBE)
