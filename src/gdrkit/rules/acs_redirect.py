@@ -1,0 +1,66 @@
+"""Ports that send peer traffic the long way. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.pci_registers import acs, ats_enabled
+from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_address
+from gdrkit.node import Node, seek
+from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "acs-redirect",
+    Layer.PCIE,
+    per=hardware_pairs,
+    slows=DIRECT,
+    cost="Traffic that could turn round in the switch goes up to the CPU and down again, at a fraction of "
+    "the speed; with an IOMMU it may fail or hang.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+)
+def acs_redirect(node: Node, pair: Pair) -> Outcome:
+    """A port between GPU and NIC redirects peer requests to the root complex.
+
+    Seen: `ACSCtl: ... ReqRedir+` or `CmpltRedir+` in `sudo lspci -vvv` of a port that lies below the switch
+    which GPU and NIC share. Ports above it do not matter, nor do pairs without a common switch: their
+    traffic goes through the CPU anyway. These registers are for root: without it, nothing is known.
+
+    Why: Access Control Services keep devices apart for virtual machines. Firmware or the kernel turns them
+    on together with the IOMMU.
+
+    Cost: every byte crosses the switch's uplink twice.
+
+    Fix on bare metal: turn ACS off in firmware setup; or, until the next boot, `setpci -s <port>
+    ECAP_ACS+0x6.w=0000` for each port named here; or `pci=config_acs=` on the kernel's command line (6.12
+    and newer). In virtual machines keep ACS, and use ATS with Direct Translated. Machines with Data Direct
+    need certain bits on: there `sudo rdma_topo check` judges, not this rule.
+
+    Source: PCI Express Base Specification 5.0, 6.12 and 7.7.8; NCCL User Guide, Troubleshooting; rdma-core
+    kernel-boot/rdma_topo.
+    """
+    nic = nic_address(node, pair.device)
+    shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic)
+    if not shared:
+        return NotApplicable("no switch above both")
+    between = (*to_gpu, *to_nic)
+    if not between:
+        return NotApplicable("two functions of one device")
+    if data_direct_functions(node):
+        raise Lacks(Missing("ACS of a Data Direct layout", Why.UNDECIDED, "sudo rdma_topo check"))
+    port = seek(between, lambda bridge: _redirects(node, bridge, nic))
+    if port is None:
+        return Passed(f"none of {len(between)} ports redirects")
+    found = acs(node, port)
+    bits = "ReqRedir+" if found is not None and found.request_redirect else "CmpltRedir+"
+    return Failed(seen=f"ACSCtl {bits}", expected="ReqRedir- CmpltRedir-", subject=port)
+
+
+def _redirects(node: Node, port: str, nic: str) -> bool:
+    """Whether a port sends what comes from or goes to this NIC up to the root complex.
+
+    Direct Translated lets a request pass whose address the NIC has translated itself: PCIe 5.0, 6.12.3."""
+    found = acs(node, port)
+    if found is None or not (found.request_redirect or found.completion_redirect):
+        return False
+    return not (found.direct_translated and ats_enabled(node, nic))

@@ -1,0 +1,151 @@
+"""The window through which NICs reach GPU memory: BAR1. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.facts import kernel_log
+from gdrkit.facts.driver import driver_version
+from gdrkit.facts.gpu import is_coherent, is_integrated
+from gdrkit.facts.nvidia_smi import said, smi_gpu_memory
+from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.pci_registers import bar1_bytes
+from gdrkit.node import Node, witness
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+MIB = 1 << 20
+
+SMALL_BYTES = 256 * MIB
+"""What boards without a large BAR show, and all boards while firmware cannot place more: NVIDIA GPUDirect
+RDMA guide, "BAR1"; public lspci listings."""
+
+RESERVED_BYTES = 36 * MIB
+"""What the resource manager keeps free: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c."""
+
+NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
+
+
+@rule(
+    "bar1-small",
+    Layer.FIRMWARE,
+    per=gpus,
+    aside="warning",
+    cost="No more than about 220 MiB of GPU memory can be registered at a time.",
+    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
+)
+def bar1_small(node: Node, gpu: Gpu) -> Outcome:
+    """BAR1, the window through which a NIC reaches GPU memory, is as small as it can be.
+
+    Seen: a second memory region of 256 MiB or less (`lspci -v`: `[size=256M]`; `nvidia-smi -q`: BAR1 Memory
+    Usage, Total).
+
+    Why: firmware keeps device memory below 4 GiB ("Above 4G Decoding" is off), or the board starts with a
+    small BAR and nobody resized it.
+
+    Cost: 36 MiB of it stay reserved, what is left must hold every registered byte. Larger registrations fail
+    with EFAULT or ENOMEM. NCCL's own buffers fit; a program that registers its tensors does not.
+
+    Fix: in firmware setup, turn on Above 4G Decoding and Resizable BAR; then `options nvidia
+    NVreg_EnableResizableBar=1` (530.30.02 and newer).
+
+    Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c (reserve), kernel-open/nvidia/nv-pci.c
+    (resizing).
+    """
+    aside = _no_window(node, gpu)
+    if aside is not None:
+        return aside
+    size = bar1_bytes(node, gpu.address)
+    if size > SMALL_BYTES:
+        return Passed(f"{size // MIB} MiB")
+    return Failed(
+        seen=f"a BAR1 of {size // MIB} MiB",
+        expected=f"more than {SMALL_BYTES // MIB} MiB",
+        subject=gpu.address,
+    )
+
+
+@rule(
+    "bar1-exhausted",
+    Layer.FIRMWARE,
+    per=gpus,
+    blocks=DIRECT,
+    cost="Registering GPU memory fails until something lets go of the window.",
+)
+def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
+    """BAR1, the window through which a NIC reaches GPU memory, is full.
+
+    Seen: `nvidia-smi -q -d MEMORY` shows no more BAR1 memory free than the driver keeps in reserve, or the
+    kernel log says `no space for BAR1 mappings`.
+
+    Why: every registered byte is mapped into the window, and other things are mapped there, too. A mapping
+    is made only while what is left is at least its length and 36 MiB more.
+
+    Cost: registrations fail with EFAULT (through nvidia-peermem) or ENOMEM; small ones may still work.
+
+    Fix: end what holds the memory; register less; make the window larger (see bar1-small).
+
+    Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c.
+    """
+    aside = _no_window(node, gpu)
+    if aside is not None:
+        return aside
+    if _no_driver(node):
+        return Passed("no driver is loaded, so nothing is mapped")
+    try:
+        free = int(str(said(smi_gpu_memory(node, gpu.address), "bar1_free_mib"))) * MIB
+    except Lacks:
+        line = _refused_once(node)
+        if line:
+            return Failed(seen=line, expected="no such line", subject=gpu.address)
+        return _by_size(node, gpu)
+    if free <= RESERVED_BYTES:
+        return Failed(
+            seen=f"{free // MIB} MiB of BAR1 free",
+            expected=f"more than the {RESERVED_BYTES // MIB} MiB that stay reserved",
+            subject=gpu.address,
+        )
+    return Passed(f"{free // MIB} MiB free")
+
+
+def _by_size(node: Node, gpu: Gpu) -> Outcome:
+    """Without sight of what is used: rarely all of a large window; of a small one nothing can be said."""
+    size = bar1_bytes(node, gpu.address)
+    if size <= SMALL_BYTES:
+        smi_gpu_memory(node, gpu.address)
+    node.cite("use of BAR1", text="not seen", confidence=Confidence.LIKELY)
+    return Passed(f"a window of {size // MIB} MiB, rarely full")
+
+
+def _no_driver(node: Node) -> bool:
+    try:
+        driver_version(node)
+    except Absent:
+        return True
+    except Lacks:
+        return False
+    return False
+
+
+@witness(driver_version)
+def _refused_once(node: Node) -> str:
+    """The kernel's line that a mapping found no room; empty if it said none, or nobody kept its log."""
+    try:
+        log = kernel_log.lines(node)
+    except Lacks:
+        return ""
+    for line in log.lines:
+        if NO_SPACE in line.text:
+            node.cite(log.source, f"line {line.number}", line.text)
+            return line.text
+    return ""
+
+
+def _no_window(node: Node, gpu: Gpu) -> Outcome | None:
+    """GPUs that a NIC does not reach through a window: joined to the CPU, or without memory of their own."""
+    try:
+        if is_integrated(node, gpu):
+            return NotApplicable("a GPU without memory of its own")
+        if is_coherent(node, gpu):
+            return NotApplicable("its memory is reached through the CPU's fabric")
+    except Lacks:
+        return None
+    return None

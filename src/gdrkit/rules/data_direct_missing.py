@@ -1,0 +1,56 @@
+"""Data Direct: a ConnectX-8's second way to a coherent GPU. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.pci import Device, device_at, devices, gpus
+from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
+from gdrkit.node import Node, fact, seek
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+MELLANOX, CONNECTX_8, DATA_DIRECT = "15b3", "1023", "2100"
+"""pci.ids, CX8 Family; Linux drivers/infiniband/hw/mlx5/data_direct.c, mlx5_data_direct_pci_table."""
+
+
+@fact
+def data_direct_functions(node: Node) -> tuple[Device, ...]:
+    """The PCI functions through which ConnectX-8 cards reach GPUs below their own switch."""
+    return tuple(d for d in devices(node) if (d.vendor, d.device) == (MELLANOX, DATA_DIRECT))
+
+
+@rule(
+    "data-direct-missing",
+    Layer.RDMA,
+    per=nics,
+    slows=("dmabuf",),
+    cost="Traffic to the GPU goes through the CPU's fabric instead of the switch that both share.",
+    references=("https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/",),
+)
+def data_direct_missing(node: Node, device: RdmaDevice) -> Outcome:
+    """A ConnectX-8 next to a coherent GPU has no working Data Direct function.
+
+    Seen: a ConnectX-8 (15b3:1023) and a GPU joined to its CPU by NVLink-C2C (GH200, GB200, GB300), but no
+    PCI function 15b3:2100, or none that mlx5_ib drives.
+
+    Why: on these machines the NIC's ordinary function hangs on the CPU. A second function, below the switch
+    that it shares with the GPU, carries GPU traffic. It is off in firmware, or mlx5_ib is older than Linux
+    6.12 or its OFED counterpart.
+
+    Cost: a PCIe mapping of GPU memory cannot be used; the data crosses the CPU.
+
+    Fix: `sudo rdma_topo check` (rdma-core of October 2025 or newer) says what is wrong; a newer kernel or
+    DOCA-OFED; firmware with Data Direct enabled.
+
+    Source: Linux drivers/infiniband/hw/mlx5/data_direct.c; rdma-core kernel-boot/rdma_topo.
+    """
+    nic = device_at(node, nic_address(node, device.name))
+    if (nic.vendor, nic.device) != (MELLANOX, CONNECTX_8):
+        return NotApplicable("not a ConnectX-8")
+    if seek(gpus(node), lambda gpu: is_coherent(node, gpu)) is None:
+        return NotApplicable("no GPU here is coherent with its CPU")
+    found = data_direct_functions(node)
+    driven = [function.address for function in found if function.driver]
+    if driven:
+        return Passed(", ".join(driven))
+    seen = f"{found[0].address} without a driver" if found else "no function 15b3:2100"
+    return Failed(seen=seen, expected="a function 15b3:2100 driven by mlx5_ib", subject=device.name)

@@ -1,0 +1,109 @@
+"""Registering a dma-buf with a NIC: refused by the NIC's driver, or by the GPU's on its account. PURE."""
+
+from __future__ import annotations
+
+from errno import EBADF, EINVAL, EOPNOTSUPP, EPROTONOSUPPORT
+
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.facts import kernel_log
+from gdrkit.facts.driver import driver_version
+from gdrkit.facts.probe import verbs_calls
+from gdrkit.facts.rdma import RdmaDevice, nics
+from gdrkit.node import Node, witness
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+ASK = "gdr probe verbs --json"
+REFUSALS = {EOPNOTSUPP: "EOPNOTSUPP", EPROTONOSUPPORT: "EPROTONOSUPPORT", EINVAL: "EINVAL"}
+NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-open/nvidia/nv-dmabuf.c
+
+
+@rule(
+    "dmabuf-mr-refused",
+    Layer.RDMA,
+    per=nics,
+    blocks=("dmabuf",),
+    cost="The NIC cannot use dma-buf; nvidia-peermem may still work.",
+    references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
+)
+def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
+    """The NIC's driver refuses to register a dma-buf.
+
+    Seen: `ibv_reg_dmabuf_mr` with a file descriptor that cannot be valid fails with EOPNOTSUPP (95) or
+    EPROTONOSUPPORT (93) instead of EBADF (9); or a real registration fails with EINVAL (22).
+
+    Why: the kernel's driver for this NIC has no such call; or libibverbs' provider is older than it; or, for
+    mlx5, the kernel was built without CONFIG_INFINIBAND_ON_DEMAND_PAGING. EINVAL comes from an mlx5 device
+    (often a virtual function) that may not change translations through UMR: NCCL takes that for "supported",
+    and fails later.
+
+    Cost: dma-buf is lost for this NIC.
+
+    Fix: a newer rdma-core in the container that runs the job; a kernel whose NIC driver imports
+    ib_umem_dmabuf_get*; for EINVAL, the firmware's capabilities of the virtual function.
+
+    Source: NCCL src/transport/net_ib (the same probe); Linux drivers/infiniband/hw/mlx5/mr.c,
+    mlx5_ib_reg_user_mr_dmabuf().
+    """
+    try:
+        calls = verbs_calls(node)
+    except Lacks:
+        return NotApplicable("nobody tried it here")
+    results = [c.result for c in calls if c.call == "ibv_reg_dmabuf_mr" and c.subject == device.name]
+    if not results:
+        return NotApplicable("nobody tried it on this device")
+    refused = next((result for result in results if result in REFUSALS), None)
+    if refused is not None:
+        return Failed(
+            seen=f"ibv_reg_dmabuf_mr: {REFUSALS[refused]} ({refused})",
+            expected=f"EBADF ({EBADF}) for a file descriptor that is none",
+            subject=device.name,
+        )
+    if EBADF in results or 0 in results:
+        return Passed("the driver takes dma-bufs")
+    raise Lacks(Missing(f"ibv_reg_dmabuf_mr on {device.name}: errno {results[0]}", Why.UNDECIDED, ASK))
+
+
+@rule(
+    "dmabuf-no-p2p-importer",
+    Layer.RDMA,
+    per=the_node,
+    blocks=("dmabuf",),
+    cost="The NIC's driver cannot take a dma-buf that lies in device memory.",
+)
+def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
+    """The NIC's driver imports a dma-buf without being able to reach device memory.
+
+    Seen: the kernel log says `NVRM: dma-buf attach failed: importer unable to handle MMIO without struct
+    page`.
+
+    Why: a driver that attaches to a dma-buf says whether it allows peer-to-peer memory (allow_peer2peer).
+    mlx5_ib, and drivers that pin through ib_umem_dmabuf_get_pinned, do; the one that asked here does not.
+
+    Cost: dma-buf does not work with that driver; nvidia-peermem may.
+
+    Fix: a newer kernel or OFED for that NIC.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c; Linux
+    drivers/infiniband/core/umem_dmabuf.c and hw/mlx5/mr.c.
+    """
+    try:
+        line = _importer_refused(node)
+    except Lacks:
+        node.cite("importers of dma-bufs", text="no log says", confidence=Confidence.LIKELY)
+        return Passed("RDMA drivers of the kernel allow peer-to-peer memory")
+    if line:
+        return Failed(seen=line, expected="an importer that allows peer-to-peer memory", subject="node")
+    return Passed("the kernel log has no such refusal")
+
+
+@witness(driver_version)
+def _importer_refused(node: Node) -> str:
+    """The kernel's line about an importer; empty if it said none since boot."""
+    log = kernel_log.lines(node)
+    for line in log.lines:
+        if NO_IMPORTER in line.text:
+            node.cite(log.source, f"line {line.number}", line.text)
+            return line.text
+    if not log.complete:
+        raise Lacks(Missing(f"{log.source}, from boot", Why.TRUNCATED, "sudo journalctl -k -b"))
+    return ""

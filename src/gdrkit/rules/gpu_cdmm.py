@@ -1,0 +1,53 @@
+"""Memory of coherent GPUs that the driver keeps to itself. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence
+from gdrkit.facts.driver import driver_parameters, driver_version
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+PARAMETER = "CoherentGPUMemoryMode"
+
+
+@rule(
+    "gpu-cdmm",
+    Layer.HARDWARE,
+    per=gpus,
+    blocks=("peermem",),
+    cost="nvidia-peermem cannot register GPU memory; dma-buf can.",
+    references=("https://docs.nvidia.com/datacenter/tesla/",),
+)
+def gpu_cdmm(node: Node, gpu: Gpu) -> Outcome:
+    """The driver manages the memory of a coherent GPU itself (CDMM), which nvidia-peermem cannot use.
+
+    Seen: a GH200, GB200 or GB300 with CoherentGPUMemoryMode "driver" in /proc/driver/nvidia/params, and a
+    driver of the 580 branch.
+
+    Why: in this mode GPU memory is no NUMA node of the kernel. The driver's header of 580 says that
+    nvidia_p2p_get_pages does not support it; from 590.44.01 the sentence is gone.
+
+    Cost: peermem fails. dma-buf works, but on kernels before 6.18 needs nvidia_uvm to be loaded, else the
+    kernel log says `Failed to get a reference on dev_pagemap in CDMM(driver) mode`.
+
+    Fix: use dma-buf; or a driver of 590 or newer; or `options nvidia NVreg_CoherentGPUMemoryMode=numa`.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and nv-dmabuf.c at 580.65.06 and 590.44.01.
+    """
+    if not is_coherent(node, gpu):
+        return NotApplicable("not a GPU that is coherent with its CPU")
+    mode = driver_parameters(node).get(PARAMETER, "")
+    if mode != "driver":
+        return Passed(f"{PARAMETER} is {mode or 'not set'}")
+    version = driver_version(node)
+    if numbers(version) < (590,):
+        return Failed(
+            seen=f"{PARAMETER}: driver, with driver {version}",
+            expected=f"{PARAMETER}: numa, or a driver of 590 or newer",
+            subject=gpu.address,
+        )
+    node.cite("nv-p2p.h of 590", text="no longer excludes CDMM", confidence=Confidence.LIKELY)
+    return Passed(f"driver {version} no longer says that it cannot")

@@ -1,0 +1,100 @@
+"""States of a GPU in which only CUDA knows whether a NIC gets at its memory. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
+from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.node import Node
+from gdrkit.rules.gpu_support import only_cuda_knows, refused
+from gdrkit.rules.rule import DIRECT, Layer, Outcome, Passed, rule
+
+
+@rule(
+    "gpu-vgpu",
+    Layer.HARDWARE,
+    per=gpus,
+    blocks=DIRECT,
+    cost="The guest's data passes through host memory unless its profile allows GPUDirect RDMA.",
+    references=("https://docs.nvidia.com/ai-enterprise/",),
+)
+def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
+    """The GPU is a share of one (vGPU), lent to this virtual machine.
+
+    Seen: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU passed through whole prints Pass-Through,
+    and is not meant here.
+
+    Why: the host's driver refuses unless the vGPU's profile carries the capability bit for GPUDirect RDMA,
+    which only some profiles of some boards do.
+
+    Cost: without the bit, registering GPU memory fails.
+
+    Fix: ask CUDA first (`gdr doctor --probe`). If it says no, a profile that has it, or the whole GPU by
+    pass-through: both are for whoever runs the hypervisor.
+
+    Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/nv_gpu_ops.c and p2p.c,
+    GPU_DIRECT_RDMA_ENABLED; NVIDIA AI Enterprise, vGPU documentation.
+    """
+    if not vgpu_guest(node, gpu):
+        return Passed("a whole GPU")
+    failed = refused(node, gpu, "gpu-vgpu", "a vGPU profile with GPUDirect RDMA, or a whole GPU")
+    return failed or only_cuda_knows(node, gpu, "gpu-vgpu")
+
+
+@rule(
+    "gpu-confidential",
+    Layer.HARDWARE,
+    per=gpus,
+    blocks=DIRECT,
+    cost="Data passes through encrypted bounce buffers in host memory.",
+    references=("https://docs.nvidia.com/confidential-computing/",),
+)
+def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
+    """Confidential computing is on: the GPU keeps its memory from other devices.
+
+    Seen: `nvidia-smi conf-compute -f` prints `CC status: ON`, or memory counts as protected.
+
+    Why: in this mode devices cannot access the GPU's protected memory. NVIDIA's release notes say so of all
+    devices; we found no sentence about GPUDirect RDMA itself, so CUDA is asked before anything is concluded.
+
+    Cost: every byte is encrypted and copied through buffers outside the protected memory.
+
+    Fix: turn confidential computing off for nodes that need the network more than the protection; this is a
+    decision of the hypervisor's side, and needs a reset of the GPU.
+
+    Source: NVIDIA Confidential Computing, release notes of R550 and R580 TRD1.
+    """
+    if not confidential_compute(node, gpu):
+        return Passed("confidential computing is off")
+    failed = refused(node, gpu, "gpu-confidential", "CC status: OFF")
+    return failed or only_cuda_knows(node, gpu, "gpu-confidential")
+
+
+@rule(
+    "gpu-mig",
+    Layer.HARDWARE,
+    per=gpus,
+    blocks=DIRECT,
+    cost="Whether a MIG instance can be reached depends on the driver; NCCL treats instances apart.",
+    references=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
+)
+def gpu_mig(node: Node, gpu: Gpu) -> Outcome:
+    """The GPU is split into MIG instances.
+
+    Seen: instances among the driver's capabilities (capabilities/gpu0/mig/gi1), or MIG Mode Enabled in
+    `nvidia-smi -q`.
+
+    Why: the driver's header says that persistent mappings, which nvidia-peermem makes by default since 560,
+    do not work under MIG; its resource manager handles instances of their own kind since 560 all the same. A
+    mapping that is forced through PCIe is always refused under MIG.
+
+    Cost: not known before CUDA is asked.
+
+    Fix: ask CUDA (`gdr doctor --probe`). If peermem fails, `options nvidia-peermem persistent_api_support=0`
+    lets it use the other kind of mapping; or turn MIG off (`nvidia-smi -mig 0`).
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and src/nvidia/src/kernel/rmapi/p2p.c.
+    """
+    if not mig_enabled(node, gpu):
+        return Passed("not split")
+    failed = refused(node, gpu, "gpu-mig", "a GPU that is not split, or CUDA attribute 116 = 1")
+    return failed or only_cuda_knows(node, gpu, "gpu-mig")

@@ -1,0 +1,52 @@
+"""The GPU as a product: does CUDA let a NIC at its memory? PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.gpu import capability
+from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.node import Node
+from gdrkit.rules.gpu_support import lacking, refused
+from gdrkit.rules.rule import DIRECT, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "gpu-unsupported",
+    Layer.HARDWARE,
+    per=gpus,
+    blocks=DIRECT,
+    cost="Registering GPU memory fails; data passes through host memory.",
+    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
+)
+def gpu_unsupported(node: Node, gpu: Gpu) -> Outcome:
+    """CUDA does not let a NIC at this GPU's memory, for no reason that has a page of its own.
+
+    Seen: CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0, which stops both direct paths, or attribute 124
+    (DMA_BUF_SUPPORTED) = 0, which stops dma-buf alone. NCCL asks just these two.
+
+    Why: the product is not supported, or attribute 124 is 0 because the proprietary kernel module is loaded,
+    CUDA is older than 11.7, or the kernel has no dma-buf.
+
+    Cost: the path that CUDA refuses is not used by any program that asks first.
+
+    Fix: for attribute 124, the open kernel module and a driver of CUDA 11.7 or newer. For attribute 116 of a
+    product that is supported elsewhere, the driver's version and the GPU's state (MIG, confidential
+    computing, vGPU). Otherwise none.
+
+    Without a probe the answer is at best likely: a table of data centre, Quadro and RTX professional boards
+    says yes; of a GPU that is not in the table nothing is known. `gdr doctor --probe` asks CUDA.
+
+    Source: cuda.h, CUdevice_attribute; NCCL src/init.cc and src/plugin/net.cc; the table's sources stand in
+    facts/gpu_ids.py.
+    """
+    failed = refused(node, gpu, "gpu-unsupported", "CUDA attributes 116 and 124 = 1")
+    if failed is not None:
+        return failed
+    supports = [capability(node, gpu, path) for path in DIRECT]
+    unknown = next((s for s in supports if s.state == "unknown" and s.code == "gpu-unsupported"), None)
+    if unknown is not None:
+        raise Lacks(unknown.lacking[0])
+    allowed = next((s for s in supports if s.state == "yes"), None)
+    if allowed is None:
+        return NotApplicable(supports[0].why)
+    return Passed(allowed.why, lacking=lacking(node, gpu))

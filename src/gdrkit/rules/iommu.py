@@ -1,0 +1,95 @@
+"""The IOMMU between NIC and GPU. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.pci import gpus, iommu_group, iommu_type
+from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
+from gdrkit.node import Node, otherwise
+from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "iommu-translating",
+    Layer.PCIE,
+    per=nics,
+    slows=DIRECT,
+    cost="Every access of the NIC to GPU memory is translated, and goes through the root complex.",
+    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/#supported-systems",),
+)
+def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
+    """The IOMMU translates what the NIC sends.
+
+    Seen: /sys/kernel/iommu_groups/<group>/type of the NIC is DMA or DMA-FQ. identity is good, and so is no
+    IOMMU at all.
+
+    Why: the kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its command line.
+
+    Cost: registration works, because nvidia.ko maps GPU memory for the NIC (DmaRemapPeerMmio: 1). But the
+    addresses mean nothing to a switch, so that all traffic goes through the CPU. Where that is not possible,
+    transfers fail.
+
+    Fix: `iommu=pt` on the kernel's command line (with `intel_iommu=on` only where the IOMMU is needed), then
+    reboot. It keeps the IOMMU for virtual machines.
+
+    Source: Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups; NVIDIA GPUDirect RDMA guide;
+    open-gpu-kernel-modules kernel-open/nvidia/nv-dma.c.
+    """
+    try:
+        kind = iommu_type(node, nic_address(node, device.name))
+    except Absent:
+        return Passed("no IOMMU before it")
+    if kind.startswith("DMA"):
+        return Failed(seen=f"IOMMU group of type {kind}", expected="identity", subject=device.name)
+    if kind == "identity":
+        return Passed("identity")
+    return NotApplicable(f"IOMMU group of type {kind}: not in the hands of this kernel's drivers")
+
+
+@rule(
+    "iommu-groups-differ",
+    Layer.PCIE,
+    per=hardware_pairs,
+    slows=("dmabuf",),
+    cost="A PCIe mapping of GPU memory is refused; traffic goes through the CPU's fabric.",
+    references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
+)
+def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
+    """GPU and the NIC's Data Direct function are in different IOMMU groups.
+
+    Seen: on GH200, GB200 or GB300 with ConnectX-8, no function 15b3:2100 shares the GPU's group. The kernel
+    log says `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`.
+
+    Why: a coherent GPU maps its memory over PCIe, past the CPU, only for a device of its own IOMMU group.
+    Which devices share one follows from the ACS bits of the switch that they hang on.
+
+    Cost: the ordinary mapping still works, at the speed of the CPU's fabric.
+
+    Fix: `sudo rdma_topo check`; `sudo rdma_topo write-grub-acs`, `sudo update-grub`, reboot. The driver's
+    GrdmaPciTopoCheckOverride lifts the test up to 590 only.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; rdma-core kernel-boot/rdma_topo.
+    """
+    gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
+    if not is_coherent(node, gpu):
+        return NotApplicable("the GPU is not coherent with its CPU")
+    functions = data_direct_functions(node)
+    if not functions:
+        return NotApplicable("no Data Direct function")
+    group = _group(node, gpu.address)
+    if not group:
+        return NotApplicable("no IOMMU")
+    groups = {f.address: _group(node, f.address) for f in functions}
+    if group in groups.values():
+        return Passed(f"group {group}")
+    others = ", ".join(f"{address} in {other or 'none'}" for address, other in groups.items())
+    return Failed(
+        seen=f"GPU in group {group}, {others}", expected="one group for GPU and NIC", subject=pair.gpu
+    )
+
+
+def _group(node: Node, address: str) -> str:
+    """The IOMMU group of a function; empty without an IOMMU."""
+    return otherwise(lambda: iommu_group(node, address), "")

@@ -1,0 +1,47 @@
+"""No GPU. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.gpu import is_tegra
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.virtual import is_wsl
+from gdrkit.node import Node, otherwise
+from gdrkit.rules.rule import PATHS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "no-gpu",
+    Layer.HARDWARE,
+    per=the_node,
+    blocks=PATHS,
+    permanent=True,
+    cost="There is no GPU memory here to reach.",
+)
+def no_gpu(node: Node, subject: str) -> Outcome:
+    """There is no NVIDIA GPU in this machine.
+
+    Seen: no PCI function of vendor 10de and class 0300 or 0302.
+
+    Why: there is none, or it has fallen off the bus, or the hypervisor did not pass it to this machine. A
+    Jetson's GPU is no PCI device and is not looked for here.
+
+    Cost: nothing to reach.
+
+    Fix: if there should be one, look for it on the host: `lspci -d 10de:`, and in the kernel log for `Xid`
+    and `fallen off the bus`.
+
+    Source: pci.ids for vendor and classes.
+    """
+    found = gpus(node)
+    if found:
+        return Passed(f"{len(found)} GPU{'s' if len(found) > 1 else ''}")
+    if otherwise(lambda: is_wsl(node), False):
+        return NotApplicable("WSL shows no GPU on the PCI bus")
+    try:
+        tegra = is_tegra(node)
+    except Lacks:
+        tegra = False
+    if tegra:
+        raise Lacks(Missing("GPU of a Jetson", Why.UNDECIDED, "cat /etc/nv_tegra_release"))
+    return Failed(seen="no PCI function of an NVIDIA GPU", expected="at least one", subject="node")

@@ -1,0 +1,113 @@
+"""How far GPU and NIC are apart. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.nccl_conf import PATH, nccl_conf
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import Pair, distance, hardware_pairs
+from gdrkit.node import Node
+from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
+
+FAR = "NODE or SYS"
+NEAR = ("PIX", "PXB")
+"""NCCL's default level is PXB since 2.6: src/graph/paths.cc, ncclTopoCheckGdr()."""
+
+LEVEL, LEVELS = "NCCL_NET_GDR_LEVEL", ("LOC", "PIX", "PXB", "PHB", "SYS")
+"""Levels of NCCL that a distance in the words of nvidia-smi can be held against, by number and by name; 5
+and more count as SYS. Source: NCCL User Guide, environment variables."""
+
+TOPOLOGY_FILE = "var/run/nvidia-topologyd/virtualTopology.xml"  # src/graph/topo.cc: read where it is there
+
+
+@rule(
+    "pair-distant",
+    Layer.PCIE,
+    per=hardware_pairs,
+    blocks=DIRECT,
+    consumers=("nccl",),
+    cost="NCCL copies this GPU's data through host memory, and does not say so unless asked.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
+)
+def pair_distant(node: Node, pair: Pair) -> Outcome:
+    """GPU and NIC are so far apart that NCCL, left alone, does not go directly.
+
+    Seen: no PCIe switch above both. `nvidia-smi topo -m` prints PHB, NODE or SYS for the pair.
+
+    Why: NCCL_NET_GDR_LEVEL is PXB by default: direct only where no traffic crosses the CPU. nvidia-smi's
+    PHB and NODE are both NCCL's PHB. UCX and programs of your own have no such rule, and go directly at the
+    CPU's speed. On GH200, GB200 and GB300 the rule differs by version of NCCL (C2C, P2C), so that nothing
+    is concluded there.
+
+    Cost: host memory in between. How much that is depends on the machine; one report measured 13 against
+    22 GB/s.
+
+    Fix: a NIC below the GPU's switch. Where there is none, try NCCL_NET_GDR_LEVEL=PHB (or SYS) and measure:
+    through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU. In virtual machines
+    that flatten the PCIe tree, a topology file (NCCL_TOPO_FILE) is the better cure.
+
+    Only /etc/nccl.conf is looked at here; a job's own environment may say otherwise. PXN, by which a GPU
+    sends through its neighbour's NIC, is not considered.
+
+    Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), v2.6 to v2.30; NCCL User Guide.
+    """
+    try:
+        how_far = distance(node, pair)
+    except Lacks as lacks:
+        if lacks.missing.why is not Why.UNDECIDED:
+            raise
+        how_far = FAR  # several host bridges, of NUMA nodes that firmware does not name
+    if how_far in NEAR:
+        return Passed(how_far)
+    gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
+    if is_coherent(node, gpu):
+        raise Lacks(Missing("NCCL's version and level on a C2C machine", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
+    level = _level(node)
+    needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
+    if LEVELS.index(level) >= LEVELS.index(needed):
+        return Passed(f"{how_far}, and {PATH} allows {level}")
+    return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
+
+
+def _level(node: Node) -> str:
+    """NCCL's level for everybody on this machine. Raises Lacks where a file tells NCCL another topology."""
+    try:
+        settings = nccl_conf(node)
+        if node.exists(TOPOLOGY_FILE) or "NCCL_TOPO_FILE" in settings:
+            raise Lacks(Missing("topology file for NCCL", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
+    except Lacks as lacks:
+        if lacks.missing.why is Why.UNDECIDED:
+            raise
+        node.cite(f"{PATH}, {TOPOLOGY_FILE}", text="not seen", confidence=Confidence.LIKELY)
+        return "PXB"
+    value = settings.get(LEVEL, "PXB")
+    if value.isdigit():
+        return LEVELS[min(int(value), len(LEVELS) - 1)]
+    return value if value in LEVELS else "PXB"  # NCCL ignores what it does not understand
+
+
+@rule(
+    "pair-cross-socket",
+    Layer.PCIE,
+    per=hardware_pairs,
+    slows=DIRECT,
+    cost="Traffic crosses the link between the sockets, which is slow for devices.",
+)
+def pair_cross_socket(node: Node, pair: Pair) -> Outcome:
+    """GPU and NIC hang on different sockets.
+
+    Seen: different NUMA nodes; `nvidia-smi topo -m` prints SYS.
+
+    Why: the machine has NICs on one socket only, or the job uses the wrong NIC.
+
+    Cost: the link between sockets carries less than a PCIe link does for device traffic, and delays it.
+
+    Fix: bind each rank to the NIC nearest to its GPU (NCCL does so by itself; NCCL_IB_HCA must not hide it).
+
+    Source: the legend of `nvidia-smi topo -m`.
+    """
+    how_far = distance(node, pair)
+    if how_far == "SYS":
+        return Failed(seen="SYS", expected="the same NUMA node", subject=f"{pair.gpu} {pair.device}")
+    return Passed(how_far)

@@ -1,0 +1,51 @@
+"""RDMA devices that a container may not open. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.facts.rdma import RdmaDevice, character_device, rdma_devices
+from gdrkit.facts.virtual import scope
+from gdrkit.node import Node
+from gdrkit.rules.no_rdma_device import ON_THE_WIRE
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "rdma-device-not-in-container",
+    Layer.RDMA,
+    per=rdma_devices,
+    blocks=ON_THE_WIRE,
+    cost="Programs in this container see the device in sysfs and cannot open it; they use sockets.",
+    references=("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",),
+)
+def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
+    """The container sees an RDMA device, and has no file to open it by.
+
+    Seen: in a container, /sys/class/infiniband lists the device, but /dev/infiniband/uverbs<n> of it is not
+    there.
+
+    Why: sysfs shows every device of the host, device files are given to containers one by one.
+
+    Cost: `ibv_devices` finds nothing; NCCL says `NET/IB : No device found` and uses sockets.
+
+    Fix: Docker: `--device=/dev/infiniband`, and `--ulimit memlock=-1`. Kubernetes: request the resource of
+    the RDMA device plugin (`rdma/...`) or of SR-IOV, with the capability IPC_LOCK.
+
+    Source: Linux drivers/infiniband/core/uverbs_main.c; NCCL src/transport/net_ib.
+    """
+    try:
+        inside = scope(node) == "container"
+    except Lacks:
+        node.cite("scope", text="taken for the host", confidence=Confidence.LIKELY)
+        inside = False
+    if not inside:
+        return NotApplicable("not in a container")
+    try:
+        path = character_device(node, device.name)
+    except Absent as absent:
+        return Failed(
+            seen=f"no {absent.missing.source}", expected="ib_uverbs on the host", subject=device.name
+        )
+    if node.exists(path):
+        return Passed(f"/{path}")
+    return Failed(seen=f"no /{path}", expected=f"/{path} in the container", subject=device.name)

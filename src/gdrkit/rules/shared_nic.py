@@ -1,0 +1,80 @@
+"""One NIC that shows up several times. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts import gpu_ids
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import RdmaDevice, is_virtual_function, nics, phys_port_name, ports
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "shared-nic",
+    Layer.PCIE,
+    per=the_node,
+    cost="Rates of these devices must not be added up.",
+    references=("https://github.com/NVIDIA/dgx-spark-playbooks",),
+)
+def shared_nic(node: Node, subject: str) -> Outcome:
+    """One NIC shows up as several RDMA devices on several PCIe links.
+
+    Seen: RDMA devices of one sys_image_guid on different PCI buses. On a DGX Spark: four RDMA devices, two
+    physical ports (p0 and p1, each twice), one ConnectX-7 on two links of four lanes.
+
+    Why: multi-host and socket-direct adapters have several links to the machine; each link shows every port.
+
+    Cost: none, if known: one cable lights several devices, and their rates name the same cable. On a Spark
+    about 200 Gbit/s per direction is all there is, with one cable or two.
+
+    Fix: nothing is broken. Use one device of each link (NCCL_IB_HCA), and count each physical port once.
+
+    Source: InfiniBand specification, SystemImageGUID; Linux Documentation/ABI/testing/sysfs-class-net,
+    phys_port_name; NVIDIA DGX Spark playbooks.
+    """
+    whole = [device for device in nics(node) if not _is_virtual(node, device)]
+    if len(whole) < 2:
+        return NotApplicable("at most one RDMA device")
+    for group in _cards(node, whole):
+        buses = {device.pci_address[:7] for device in group}
+        if len(buses) > 1:
+            return Failed(
+                seen=f"{len(group)} RDMA devices on {len(buses)} PCIe links, one NIC{_names(node, group)}",
+                expected="each physical port counted once",
+                subject=" ".join(device.name for device in group),
+            )
+    return Passed("every NIC has one PCIe link")
+
+
+def _cards(node: Node, devices: list[RdmaDevice]) -> list[list[RdmaDevice]]:
+    """Devices by card. A machine with a GB10 has one NIC, whatever its GUIDs say: DGX Spark User Guide."""
+    with_address = [device for device in devices if device.pci_address]
+    try:
+        if any(gpu.device_id in gpu_ids.INTEGRATED for gpu in gpus(node)):
+            return [[d for d in with_address if d.driver in ("mlx5_core", "")]]
+    except Lacks:
+        pass
+    cards: dict[str, list[RdmaDevice]] = {}
+    for device in with_address:
+        if device.sys_image_guid.strip("0:"):
+            cards.setdefault(device.sys_image_guid, []).append(device)
+    return list(cards.values())
+
+
+def _names(node: Node, group: list[RdmaDevice]) -> str:
+    """The physical ports, where interfaces name them."""
+    names = set()
+    for device in group:
+        try:
+            names |= {phys_port_name(node, device.name, port.number) for port in ports(node, device.name)}
+        except Lacks:
+            return ""
+    return f" with ports {', '.join(sorted(names))}"
+
+
+def _is_virtual(node: Node, device: RdmaDevice) -> bool:
+    try:
+        return is_virtual_function(node, device.name)
+    except Lacks:
+        return False
