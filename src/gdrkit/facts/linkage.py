@@ -11,7 +11,7 @@ import enum
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
-from gdrkit.facts.kernel import architecture
+from gdrkit.facts.kernel import architecture, config_option
 from gdrkit.facts.kernel_reference import loaded_path
 from gdrkit.facts.kernel_symbols import VMLINUX, Provider, kernel_symbol, provider, usable_by
 from gdrkit.facts.loaded_modules import loaded
@@ -60,13 +60,22 @@ class Inherited(Struct, frozen=True):
     owner: str
 
 
-class Links(Struct, frozen=True):
-    """All of a module's imports, in the order in which the kernel resolves them."""
+class Unversioned(Struct, frozen=True):
+    """A symbol for which the module names no CRC. The kernel warns of the first in a boot, and gives it."""
 
-    problems: tuple[Problem, ...] = ()
-    inherited: tuple[Inherited, ...] = ()
-    unversioned: tuple[str, ...] = ()  # found, but the module names no CRC for them; warned of once per boot
+    symbol: str
+
+
+class Links(Struct, frozen=True):
+    """What is worth telling of a module's imports, in the order in which the kernel resolves them."""
+
+    events: tuple[Problem | Inherited | Unversioned, ...] = ()
     unseen: tuple[Missing, ...] = ()  # what could not be seen; any of them may be a problem, too
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The symbols that the module will not get."""
+        return tuple(event for event in self.events if isinstance(event, Problem))
 
     def having(self, *faults: Fault) -> tuple[Problem, ...]:
         """The problems of these kinds."""
@@ -81,32 +90,34 @@ def gpl_compatible(license: str) -> bool:
 @fact
 def links(node: Node, name: str) -> Links:
     """What each import of a module will find if modprobe loads it now, with its dependencies first."""
-    linker = _Linker(node, name)
-    weak_is_fine = "_GLOBAL_OFFSET_TABLE_" if architecture(node) == "x86_64" else ""
-    for symbol in image(node, module_path(node, name)).undefined():
-        linker.resolve(symbol.name, optional=symbol.weak or symbol.name == weak_is_fine)
-    return linker.links()
+    return _Linker(node, name, frozenset()).links()
+
+
+@fact
+def links_without(node: Node, name: str, gone: frozenset[str]) -> Links:
+    """The same, if some of its dependencies turned out not to be loaded."""
+    return _Linker(node, name, gone).links()
 
 
 class _Linker:
     """The state that the kernel carries from one symbol to the next."""
 
-    def __init__(self, node: Node, name: str) -> None:
-        self.node, self.name = node, name
+    def __init__(self, node: Node, name: str, gone: frozenset[str]) -> None:
+        self.node, self.name, self.gone = node, name, gone
         path = module_path(node, name)
         self.info = information(node, path)
         self.versions = versions(node, path)
         self.proprietary = not gpl_compatible(self.info.license)
         self.uses_gpl_only = False
-        self.problems: list[Problem] = []
-        self.inherited: list[Inherited] = []
-        self.unversioned: list[str] = []
+        self.events: list[Problem | Inherited | Unversioned] = []
         self.unseen: list[Missing] = []
 
     def links(self) -> Links:
-        return Links(
-            tuple(self.problems), tuple(self.inherited), tuple(self.unversioned), tuple(self.unseen)
-        )
+        """Resolve every symbol."""
+        weak_too = "_GLOBAL_OFFSET_TABLE_" if architecture(self.node) == "x86_64" else ""
+        for symbol in image(self.node, module_path(self.node, self.name)).undefined():
+            self.resolve(symbol.name, optional=symbol.weak or symbol.name == weak_too)
+        return Links(tuple(self.events), tuple(self.unseen))
 
     def resolve(self, symbol: str, optional: bool) -> None:
         try:
@@ -115,11 +126,13 @@ class _Linker:
             self.unseen.append(lacks.missing)
             return
         if problem is not None and not (optional and problem.fault.errno == 2):
-            self.problems.append(problem)
+            self.events.append(problem)
 
     def _problem(self, symbol: str) -> Problem | None:
         try:
             found = provider(self.node, symbol, self.name)
+            if found.owner in self.gone:
+                return Problem(symbol, Fault.MISSING, found.owner)
         except Absent:
             self.node.cite("exported symbols", symbol, "nobody exports it")
             return Problem(symbol, Fault.MISSING)
@@ -130,8 +143,9 @@ class _Linker:
             return Problem(symbol, Fault.PROPRIETARY, found.owner)
         if not self._same_version(found, symbol):
             return Problem(symbol, Fault.VERSION, found.owner)
-        if found.symbol.namespace and found.symbol.namespace not in self.info.import_ns:
-            return Problem(symbol, Fault.NAMESPACE, found.owner, found.symbol.namespace)
+        namespace = found.symbol.namespace
+        if namespace and namespace not in self.info.import_ns and not self._lenient():
+            return Problem(symbol, Fault.NAMESPACE, found.owner, namespace)
         return None
 
     def _only_for_gpl(self, found: Provider, symbol: str) -> bool:
@@ -148,7 +162,7 @@ class _Linker:
         if self.uses_gpl_only:
             return False
         if not self.proprietary:
-            self.inherited.append(Inherited(symbol, found.owner))
+            self.events.append(Inherited(symbol, found.owner))
             self.proprietary = True
         return True
 
@@ -158,12 +172,16 @@ class _Linker:
             return True
         wanted = self.versions.get(symbol)
         if wanted is None:
-            self.unversioned.append(symbol)
+            self.events.append(Unversioned(symbol))
             return True
         if found.symbol.crc is None:
             self.node.cite(f"CRC of {symbol}", text="not seen, taken as equal", confidence=Confidence.LIKELY)
             return True
         return wanted == found.symbol.crc
+
+    def _lenient(self) -> bool:
+        """Whether the kernel was built to give symbols of a namespace that the module does not import."""
+        return config_option(self.node, "CONFIG_MODULE_ALLOW_MISSING_NAMESPACE_IMPORTS") == "y"
 
 
 @fact

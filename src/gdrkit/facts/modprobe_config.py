@@ -129,19 +129,18 @@ class _Directives:
     def read(self, file: str, text: str) -> None:
         for number, line in _lines(text):
             if line and not line.startswith("#"):
-                self._directive(line.strip("\t "), file, number)
+                self._directive(line, file, number)
 
     def _directive(self, line: str, file: str, number: int) -> None:
-        word, name, rest = (*line.replace("\t", " ").split(" ", 1), "", "")[:3]
-        name, _, rest = name.lstrip(" ").partition(" ")
-        rest = rest.lstrip(" ")
+        word, rest = _token(line)
+        name, rest = _token(rest)
         if not word:
             return
         if word == "blacklist" and name:
             self._add(word, name, "", file, number)
         elif word in ("install", "remove", "options", "alias") and name and rest:
-            value = canonical(rest.split()[0]) if word == "alias" else rest
-            self._add(word, name, value, file, number)
+            value = canonical(_token(rest)[0]) if word == "alias" else rest
+            self._add(word, name, value.replace("\t", " ") if word == "options" else value, file, number)
         elif word == "softdep" and name and rest:
             self.softdeps.append(_softdep(name, rest, file, number))
         elif word == "weakdep" and name and rest:
@@ -172,6 +171,13 @@ class _Directives:
         return ModprobeConfig(
             **{kind: tuple(entries) for kind, entries in self.lists.items()}, softdep=tuple(self.softdeps)
         )
+
+
+def _token(text: str) -> tuple[str, str]:
+    """The first word and what stands behind the one blank after it: strtok_r(3)."""
+    text = text.lstrip("\t ")
+    end = min((place for place in (text.find(" "), text.find("\t")) if place >= 0), default=len(text))
+    return text[:end], text[end + 1 :]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

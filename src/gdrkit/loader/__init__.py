@@ -1,0 +1,8 @@
+"""What modprobe will say, and what the kernel will log, without loading anything. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.loader.modprobe import modprobe
+from gdrkit.loader.prediction import Prediction
+
+__all__ = ["Prediction", "modprobe"]

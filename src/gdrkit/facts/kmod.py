@@ -1,0 +1,69 @@
+"""Which kmod, the suite of modprobe, a node has: its words differ a little between versions."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.facts.kernel import distribution
+from gdrkit.node import Node, fact, first
+
+# Packages of releases: packages.debian.org, launchpad.net, distrowatch's tables of Red Hat's.
+_OF_RELEASES = {
+    ("debian", "11"): 28,
+    ("debian", "12"): 30,
+    ("debian", "13"): 34,
+    ("ubuntu", "20.04"): 27,
+    ("ubuntu", "22.04"): 29,
+    ("ubuntu", "24.04"): 31,
+    ("rhel", "8"): 25,
+    ("rhel", "9"): 28,
+}
+# Where command_do() reports a failed command: libkmod/libkmod-module.c at the tags v27 to v34.
+_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072, 34: 796}
+
+
+@fact
+def kmod_version(node: Node) -> int:
+    """The version of kmod. Raises Lacks where neither a package nor the distribution tells."""
+
+    def the_package() -> int:
+        text = node.text("var/lib/dpkg/status")
+        start = text.find("\nPackage: kmod\n")
+        line = text.find("\nVersion: ", start)
+        if start < 0 or line < 0:
+            raise Absent(Missing("var/lib/dpkg/status (kmod)", Why.ABSENT, "modprobe --version"))
+        return _number(text[line + len("\nVersion: ") :])
+
+    def the_distribution() -> int:
+        found = distribution(node)
+        release = found.version if found.id in ("debian", "ubuntu") else found.version.split(".")[0]
+        for family in (found.id, *found.like):
+            if (family, release) in _OF_RELEASES:
+                return _OF_RELEASES[family, release]
+        raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
+
+    return first(node, (Confidence.CERTAIN, the_package), (Confidence.LIKELY, the_distribution))
+
+
+def _number(text: str) -> int:
+    digits = ""
+    for letter in text:
+        if not letter.isdigit():
+            break
+        digits += letter
+    if not digits:
+        raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
+    return int(digits)
+
+
+@fact
+def command_place(node: Node) -> str:
+    """What modprobe prints before it reports a failed command: the place in its source, if it was built so.
+
+    Debian and Ubuntu build kmod with --enable-debug, others do not. Source: kmod tools/log.c, log_kmod().
+    """
+    if distribution(node).family.isdisjoint(("debian", "ubuntu")):
+        return ""
+    line = _LINES.get(kmod_version(node))
+    if line is None:
+        raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
+    return f"../libkmod/libkmod-module.c:{line} command_do() "

@@ -1,0 +1,140 @@
+"""What a module is told when it is loaded, and what the kernel's parser makes of it.
+
+Source: Linux kernel/params.c, parse_args(), parse_one() and param_set_*(); lib/kstrtox.c; lib/cmdline.c,
+next_arg().
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.module_files import information
+from gdrkit.facts.module_index import module_path
+from gdrkit.node import Node, fact
+
+EINVAL, ENOSPC, ERANGE = 22, 28, 34
+_STRING_LIMIT = 1024  # params.c, param_set_charp()
+_SIGNED = {"short": 15, "int": 31, "long": 63}  # bits beside the sign; LP64
+_UNSIGNED = {"byte": 8, "ushort": 16, "uint": 32, "ulong": 64, "ullong": 64, "hexint": 32}
+_BOOLEAN = ("bool", "bint", "invbool")
+_BUILT_IN = ("async_probe", "dyndbg")  # main.c, unknown_module_param_cb(): taken by every module
+
+
+class Argument(Struct, frozen=True):
+    """One word of a module's arguments."""
+
+    name: str
+    value: str | None  # None: the name stands alone
+
+    @property
+    def shown(self) -> str:
+        """The value as the kernel prints it."""
+        return self.value or ""
+
+
+class Complaint(Struct, frozen=True):
+    """What the parser says of one argument: bad, or, with errno 0, not known and therefore ignored."""
+
+    argument: Argument
+    errno: int
+
+
+class Reading(Struct, frozen=True):
+    """What the parser says of all arguments. It reads on behind a bad one, and returns the last error."""
+
+    complaints: tuple[Complaint, ...] = ()
+    guessed: tuple[str, ...] = ()  # of a type of the module's own: what it accepts is not known
+
+    @property
+    def bad(self) -> tuple[Complaint, ...]:
+        """The complaints that stop the module."""
+        return tuple(complaint for complaint in self.complaints if complaint.errno)
+
+
+def split_arguments(text: str) -> tuple[Argument, ...]:
+    """The words of an argument string. Double quotes keep spaces, around a value or a whole word."""
+    arguments = []
+    for found in re.finditer(r'(?:"[^"]*"?|[^\s"])+', text):
+        word = found[0]
+        if word.startswith('"'):
+            word = word[1:].removesuffix('"')
+        if word == "--":
+            break
+        name, equals, value = word.partition("=")
+        if value.startswith('"'):
+            value = value[1:].removesuffix('"')
+        arguments.append(Argument(name, value if equals else None))
+    return tuple(arguments)
+
+
+@fact
+def configured(node: Node, name: str) -> str:
+    """The options that modprobe's configuration gives a module, as one string."""
+    return " ".join(entry.value for entry in configuration(node).options_of(name))
+
+
+@fact
+def reading(node: Node, name: str, more: str) -> Reading:
+    """What the kernel makes of a module's configured options and of `more`, which modprobe appends."""
+    types = information(node, module_path(node, name)).parameters
+    known = {parameter.replace("-", "_"): kind for parameter, kind in types.items()}
+    complaints: list[Complaint] = []
+    guessed: list[str] = []
+    for argument in split_arguments(f"{configured(node, name)} {more}".strip()):
+        key = argument.name.replace("-", "_")
+        if key not in known:
+            if key.partition(".")[0] not in _BUILT_IN:
+                complaints.append(Complaint(argument, 0))
+            continue
+        errno = refusal(known[key], argument.value)
+        if errno is None:
+            guessed.append(argument.name)
+        elif errno:
+            complaints.append(Complaint(argument, errno))
+    return Reading(tuple(complaints), tuple(guessed))
+
+
+def refusal(kind: str, value: str | None) -> int | None:
+    """The error for a value of a parameter of this type, 0 if it is accepted, None if nobody can tell."""
+    if kind in _BOOLEAN:  # these alone may stand without a value: KERNEL_PARAM_OPS_FL_NOARG
+        return 0 if value is None or _boolean(value) else EINVAL
+    if value is None:
+        return EINVAL
+    if kind == "charp":
+        return ENOSPC if len(value.encode()) > _STRING_LIMIT else 0
+    if kind in _SIGNED or kind in _UNSIGNED:
+        return _number(kind, value)
+    if kind.startswith("array of "):
+        answers = [refusal(kind.removeprefix("array of "), part) for part in value.split(",")]
+        return next((answer for answer in answers if answer), None)  # how many fit, modinfo does not say
+    return None
+
+
+def _boolean(value: str) -> bool:
+    """kstrtobool(): the first letter decides, after an o the second."""
+    first, second = value[:1].lower(), value[1:2].lower()
+    return first in ("y", "t", "1", "n", "f", "0") or (first == "o" and second in ("n", "f"))
+
+
+def _number(kind: str, value: str) -> int:
+    """kstrtoint() and its like: the base by its prefix, one line end allowed, out of range is an error."""
+    base = 16 if kind == "hexint" else 0
+    found = re.fullmatch(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9a-fA-F]+)\n?", value)
+    if found is None or (found[1] == "-" and kind not in _SIGNED):
+        return EINVAL
+    digits = found[2].lower()
+    if digits.startswith("0x"):
+        base, digits = 16, digits[2:]
+    elif base == 0:
+        base = 8 if digits.startswith("0") and len(digits) > 1 else 10
+    try:
+        number = int(digits, base)
+    except ValueError:
+        return EINVAL
+    if kind in _SIGNED:
+        limit = 2 ** _SIGNED[kind]
+        return 0 if number < limit or (found[1] == "-" and number == limit) else ERANGE
+    return 0 if number < 2 ** _UNSIGNED[kind] else ERANGE

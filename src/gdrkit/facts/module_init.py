@@ -1,0 +1,63 @@
+"""What a module's init will return, for the few modules of which that is known. Of all others it is not."""
+
+from __future__ import annotations
+
+import enum
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver_files import DRIVER, peermem_path
+from gdrkit.facts.loaded_modules import is_loaded
+from gdrkit.facts.module_files import imports, information, weak_imports
+from gdrkit.facts.module_index import dependencies, module_path
+from gdrkit.facts.peer_memory import peermem_linkage
+from gdrkit.facts.symvers import PEER_API
+from gdrkit.node import Node, fact
+
+# A parameter of nvidia-peermem in every version since 470: NVIDIA open-gpu-kernel-modules nvidia-peermem.c.
+_PARAMETER = "peerdirect_support"
+# What a compiler and the kernel's headers add to a module that does nothing: x86 and arm64, gcc and clang.
+_TRIVIAL = ("param_ops_int", "param_ops_uint", "_mcount", "alt_cb_patch_nops", "alt_cb_patch_nops_bti")
+
+
+class Init(enum.StrEnum):
+    """How a module's init will end."""
+
+    STUB = "stub"  # returns EINVAL, silently, always
+    REGISTERS = "registers"  # registers with the RDMA core, which is there, and succeeds
+    UNKNOWN = "unknown"
+
+
+@fact
+def init(node: Node, name: str) -> Init:
+    """What is known of a module's init.
+
+    nvidia-peermem is told by its shape, never by its name: it carries peermem's parameter, and imports
+    either the peer-memory API or nothing that could do anything. Source: nvidia-peermem.c, where everything
+    but the parameters and `return -EINVAL` stands under NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT.
+    """
+    path = module_path(node, name)
+    if _PARAMETER not in information(node, path).parameters:
+        return Init.UNKNOWN
+    if not _uses_peer_api(node, path):
+        return Init.STUB if _is_trivial(node, path) else Init.UNKNOWN
+    needed = dependencies(node, name)
+    if DRIVER in needed and all(is_loaded(node, other) for other in needed):
+        return Init.REGISTERS
+    return Init.UNKNOWN
+
+
+def _uses_peer_api(node: Node, path: str) -> bool:
+    """By the linkage of nvidia-peermem where this is it, as a rebuild would change that."""
+    try:
+        if path == peermem_path(node):
+            return peermem_linkage(node).uses_peer_api
+    except Lacks:
+        return PEER_API[0] in imports(node, path)
+    return PEER_API[0] in imports(node, path)
+
+
+def _is_trivial(node: Node, path: str) -> bool:
+    """Whether a module imports nothing but what compilers add, and depends on no other."""
+    symbols = (*imports(node, path), *weak_imports(node, path))
+    plain = all(symbol.startswith("__") or symbol in _TRIVIAL for symbol in symbols)
+    return plain and not information(node, path).depends

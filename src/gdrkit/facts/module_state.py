@@ -1,0 +1,182 @@
+"""Whether a module's file can be read as a module at all, and whether it was built for this kernel."""
+
+from __future__ import annotations
+
+import enum
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.facts.kernel import architecture, boot_parameter, config_option, version
+from gdrkit.facts.kernel_reference import struct_module_bytes, vermagic
+from gdrkit.facts.kernel_symbols import module_layout_crc
+from gdrkit.facts.module_files import content, image, information, versions
+from gdrkit.facts.module_index import module_path
+from gdrkit.node import Node, fact, otherwise
+
+# What e_machine must be for the kernel to take a module: Linux arch/*/include/asm/elf.h, elf_check_arch().
+MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "s390x": 22, "ppc64le": 21}
+ET_REL = 1
+_HEADER_BYTES = 64  # of an ELF64 header
+_SNIFFED_BYTES = 6  # kmod refuses shorter files: libkmod-file.c, kmod_file_open(), the longest magic
+# Since Linux 6.4 struct module's size is compared before anything else of the module: main.c,
+# elf_validity_cache_copy(), "module: add sanity checks for ELF module section".
+SIZE_IS_CHECKED = 6, 4
+
+
+class Corruption(enum.StrEnum):
+    """Why a file is no module for any kernel of this machine, by the kernel's first complaint."""
+
+    EMPTY = "empty"  # or nearly so
+    COMPRESSED = "compressed"  # cannot be unpacked
+    SHORT = "short"  # than an ELF header
+    MAGIC = "magic"  # not ELF
+    TYPE = "type"  # not relocatable
+    MACHINE = "machine"  # for another processor
+    TABLE = "table"  # the section table is not in the file
+    OTHER = "other"  # something in the table
+    NO_MODULE = "no-module"  # without struct module
+    NO_SYMBOLS = "no-symbols"  # without .symtab
+
+
+class Flaw(Struct, frozen=True):
+    """What is wrong with a file, and the number that the kernel prints with it."""
+
+    kind: Corruption
+    number: int = 0
+
+
+@fact
+def flaw(node: Node, path: str) -> Flaw | None:
+    """What makes the kernel refuse a file as no module; None if nothing does.
+
+    Order as in Linux kernel/module/main.c, elf_validity_check(); an empty or packed file never gets there.
+    """
+    if len(node.map(path)) < _SNIFFED_BYTES:
+        return Flaw(Corruption.EMPTY)
+    try:
+        data = content(node, path)
+    except Lacks as lacks:
+        return Flaw(_garbled(lacks, Corruption.COMPRESSED))
+    head = bytes(data[:_HEADER_BYTES])
+    if len(head) < _HEADER_BYTES:
+        return Flaw(Corruption.SHORT, len(head))
+    if head[:4] != b"\x7fELF":
+        return Flaw(Corruption.MAGIC)
+    kind, machine = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")
+    if kind != ET_REL:
+        return Flaw(Corruption.TYPE, kind)
+    if machine != MACHINES.get(architecture(node), machine):
+        return Flaw(Corruption.MACHINE, machine)
+    start, count = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
+    if start >= len(data) or count * 64 > len(data) - start:
+        return Flaw(Corruption.TABLE)
+    return _inner_flaw(node, path)
+
+
+def _inner_flaw(node: Node, path: str) -> Flaw | None:
+    try:
+        elf = image(node, path)
+    except Lacks as lacks:
+        return Flaw(_garbled(lacks, Corruption.OTHER))
+    if elf.size_of(".gnu.linkonce.this_module") is None:
+        return Flaw(Corruption.NO_MODULE)
+    if not any(section.type == 2 for section in elf.sections):  # SHT_SYMTAB
+        return Flaw(Corruption.NO_SYMBOLS)
+    return None
+
+
+def _garbled(lacks: Lacks, kind: Corruption) -> Corruption:
+    """The kind of flaw, if the reason is the file's content; else nobody can tell, and it goes on."""
+    if lacks.missing.why is not Why.GARBLED:
+        raise lacks
+    return kind
+
+
+# -- built for this kernel -----------------------------------------------------------------------------
+
+
+class Misfit(enum.StrEnum):
+    """Why a module is for another kernel."""
+
+    STRUCT_SIZE = "struct-size"
+    LAYOUT = "layout"  # the CRC of module_layout differs
+    NO_VERSIONS = "no-versions"  # no symbol versions, and the kernel forces nothing
+    VERMAGIC = "vermagic"
+    NO_VERMAGIC = "no-vermagic"
+
+
+class Fit(Struct, frozen=True):
+    """How a module fits the kernel."""
+
+    misfit: Misfit | None
+    forced: tuple[str, ...] = ()  # why the kernel is tainted by force, in order
+    found: str = ""
+    wanted: str = ""
+
+
+@fact
+def fit(node: Node, name: str) -> Fit:
+    """Whether a module was built for this kernel, as far as the kernel checks.
+
+    Source: kernel/module/version.c, check_modstruct_version() and same_magic(): with symbol versions the
+    release itself may differ; main.c, try_to_force_load() and check_modinfo().
+    """
+    path = module_path(node, name)
+    if version(node) >= SIZE_IS_CHECKED:
+        size, wanted_size = image(node, path).size_of(".gnu.linkonce.this_module"), struct_module_bytes(node)
+        if size != wanted_size:
+            return Fit(Misfit.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
+    forced: list[str] = []
+    crcs, wanted = versions(node, path), module_layout_crc(node)
+    if wanted is not None and crcs is None:
+        if not _can_be_forced(node):
+            return Fit(Misfit.NO_VERSIONS)
+        forced.append("module_layout")
+    elif wanted is not None and crcs is not None and crcs.get("module_layout", wanted) != wanted:
+        return Fit(Misfit.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
+    magic, right = information(node, path).vermagic, vermagic(node)
+    if not magic:
+        if not _can_be_forced(node):
+            return Fit(Misfit.NO_VERMAGIC)
+        forced.append("bad vermagic")
+    elif not same_magic(magic, right, with_versions=crcs is not None):
+        return Fit(Misfit.VERMAGIC, tuple(forced), magic, right)
+    return Fit(None, tuple(forced))
+
+
+def same_magic(found: str, wanted: str, *, with_versions: bool) -> bool:
+    """Whether the kernel takes two version strings for the same."""
+    if with_versions:
+        found, wanted = found[found.find(" ") :], wanted[wanted.find(" ") :]
+    return found == wanted
+
+
+@fact
+def _can_be_forced(node: Node) -> bool:
+    return config_option(node, "CONFIG_MODULE_FORCE_LOAD") == "y"
+
+
+@fact
+def boot_blacklist(node: Node) -> tuple[str, ...]:
+    """Modules that the kernel itself refuses: `module_blacklist=` on its command line, names as written.
+
+    Source: main.c, blacklisted(): core_param, so that the last one counts; compared with the module's own
+    name, underscores and all.
+    """
+    nothing: tuple[str, ...] = ()
+    values = otherwise(lambda: boot_parameter(node, "module_blacklist"), nothing)
+    return tuple(values[-1].split(",")) if values else ()
+
+
+@fact
+def kernel_name(node: Node, name: str) -> str:
+    """The name under which the kernel knows a module, which need not be its file's."""
+    path = module_path(node, name)
+    own = information(node, path).name
+    if own:
+        return own
+    found = image(node, path).this_module_name()
+    if found is None:
+        raise Absent(Missing(f"{path} (.gnu.linkonce.this_module)", Why.ABSENT, f"modinfo -F name /{path}"))
+    return found

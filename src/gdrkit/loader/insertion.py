@@ -1,0 +1,286 @@
+"""The kernel's side: what finit_module() says of one module. PURE.
+
+Source: Linux kernel/module/main.c, load_module(). The checks are the rules; here is their order, and what
+the kernel says when one of them stops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts.linkage import (
+    Fault,
+    Inherited,
+    Links,
+    Problem,
+    Unversioned,
+    duplicate_export,
+    links,
+    links_without,
+)
+from gdrkit.facts.module_arguments import ENOSPC, reading
+from gdrkit.facts.module_init import Init, init
+from gdrkit.facts.module_state import Corruption, Flaw, Misfit, fit, flaw, kernel_name
+from gdrkit.facts.modules import canonical, module_path
+from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
+from gdrkit.facts.trust import State, signature_fault, standing
+from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, EPERM
+from gdrkit.loader.prediction import Refusal
+from gdrkit.loader.taints import Taints
+from gdrkit.node import Node
+from gdrkit.rules import words
+from gdrkit.rules.engine import judge
+from gdrkit.rules.load_order import SIGNATURE_CHECKS
+from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
+from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
+from gdrkit.rules.rule import Failed, Rule, Unknown
+
+
+class Kernel:
+    """The kernel while modprobe runs: what is tainted, what came in, what was said."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.taints = Taints(node)
+        self.log = self.taints.log
+        self.came: set[str] = set()  # modules loaded meanwhile
+        self.gone: set[str] = set()  # dependencies that modprobe took for loaded and that are not
+        self.unless: list[str] = []
+        self.init_unknown = False
+        self.said_unversioned = False
+
+    def insert(self, name: str, arguments: str) -> Refusal | None:
+        """Load one module by its file's name; None if it comes in. Appends to the log."""
+        steps: tuple[Callable[[], Refusal | None], ...] = (
+            lambda: self._file(name),
+            lambda: self._permission(name),
+            lambda: self._signature(name),
+            lambda: self._form(name),
+            lambda: self._admission(name),
+            lambda: self._build(name),
+            lambda: self._entry(name),
+            lambda: self._symbols(name),
+            lambda: self._exports(name),
+            lambda: self._arguments(name, arguments),
+            lambda: self._init(name),
+        )
+        for step in steps:
+            refusal = step()
+            if refusal is not None:
+                return refusal
+        self.came.add(name)
+        return None
+
+    def _fails(self, check: Rule, name: str) -> bool:
+        """Whether a rule stops it; a rule that nobody can answer is noted."""
+        outcome = judge(self.node, check, name)
+        if isinstance(outcome, Unknown):
+            self._open(check.code)
+        return isinstance(outcome, Failed)
+
+    def _open(self, code: str) -> None:
+        if code not in self.unless:
+            self.unless.append(code)
+
+    def _name(self, name: str) -> str:
+        return kernel_name(self.node, name)
+
+    # -- the checks, in order --------------------------------------------------------------------------
+
+    def _file(self, name: str) -> Refusal | None:
+        """kmod opens the file, and unpacks it: kmod_file_open()."""
+        try:
+            found = flaw(self.node, module_path(self.node, name))
+        except Absent:
+            return Refusal(ENOENT, "module-not-found")
+        except Lacks:
+            self._open("module-corrupt")
+            return None
+        if found is not None and found.kind in (Corruption.EMPTY, Corruption.COMPRESSED):
+            return Refusal(EINVAL, "module-corrupt")
+        return None
+
+    def _permission(self, name: str) -> Refusal | None:
+        return Refusal(EPERM, "modules-disabled") if self._fails(modules_are_disabled, name) else None
+
+    def _signature(self, name: str) -> Refusal | None:
+        """module_sig_check()."""
+        failed = next((check for check in SIGNATURE_CHECKS if self._fails(check, name)), None)
+        try:
+            if not module_signatures_supported(self.node):
+                return None
+            path = module_path(self.node, name)
+            state, fault = standing(self.node, path).state, signature_fault(self.node, path)
+        except Lacks:
+            return None
+        if fault == "bad-id-type":
+            self.log.append(words.NOT_PKCS7.say())
+        if failed is None:
+            return None
+        if fault == "bad-reserved":
+            self.log.append(words.BAD_TRAILER.say())
+        if state is State.ATTRIBUTES:
+            self.log.append(words.ATTRIBUTES.say())
+        if state in _REASONS and signatures_enforced(self.node):
+            self.log.append(_REASONS[state].say())
+        elif state in _REASONS:
+            self.log.append(words.LOCKDOWN.say(process="modprobe"))
+            return Refusal(EPERM, failed.code)
+        return Refusal(EBADMSG if state is State.MALFORMED else EKEYREJECTED, failed.code)
+
+    def _form(self, name: str) -> Refusal | None:
+        """elf_validity_check()."""
+        if not self._fails(module_corrupt, name):
+            return None
+        found = flaw(self.node, module_path(self.node, name))
+        if found is not None and (line := _on_flaw(found, name)):
+            self.log.append(line)
+        return Refusal(ENOEXEC, "module-corrupt")
+
+    def _admission(self, name: str) -> Refusal | None:
+        """blacklisted(): the kernel's own list, which modprobe's blacklist is not."""
+        outcome = judge(self.node, module_blacklisted, name)
+        if isinstance(outcome, Unknown):
+            self._open(module_blacklisted.code)
+        if not isinstance(outcome, Failed) or outcome.blocks == ():
+            return None
+        self.log.append(words.BLACKLISTED.say(module=self._name(name)))
+        return Refusal(EPERM, "module-blacklisted")
+
+    def _build(self, name: str) -> Refusal | None:
+        """check_modstruct_version() and check_modinfo()."""
+        failed = self._fails(module_wrong_kernel, name)
+        try:
+            found = fit(self.node, name)
+        except Lacks:
+            return None
+        module = self._name(name)
+        for what in found.forced:
+            self.taints.force(module, what)
+        if not failed:
+            return None
+        if found.misfit is Misfit.STRUCT_SIZE:
+            self.log.append(words.STRUCT_SIZE.say(module=module))
+        if found.misfit is Misfit.LAYOUT:
+            self.log.append(words.LAYOUT.say(module=module))
+        if found.misfit is Misfit.VERMAGIC:
+            self.log.append(words.VERMAGIC.say(module=module, found=found.found, wanted=found.wanted))
+        return Refusal(ENOEXEC, "module-wrong-kernel")
+
+    def _entry(self, name: str) -> Refusal | None:
+        """add_unformed_module(), and the taint that comes with it."""
+        verified: bool | None = None
+        try:
+            if module_signatures_supported(self.node):
+                verified = standing(self.node, module_path(self.node, name)).state is State.VERIFIED
+        except Lacks:
+            self._open("module-unknown-key")
+        self.taints.add(name, self._name(name), verified)
+        return None
+
+    def _symbols(self, name: str) -> Refusal | None:
+        """simplify_symbols(): it goes on to the last symbol, whose error is the one returned."""
+        try:
+            found = (
+                links_without(self.node, name, frozenset(self.gone)) if self.gone else links(self.node, name)
+            )
+        except Lacks:
+            self._open("module-symbol-missing")
+            return None
+        if found.unseen:
+            self._open("module-symbol-missing")
+        return self._say_links(self._name(name), found)
+
+    def _say_links(self, module: str, found: Links) -> Refusal | None:
+        refusal = None
+        for event in found.events:
+            if isinstance(event, Problem):
+                self.log.extend(_on_problem(module, event))
+                refusal = Refusal(event.fault.errno, _CODES[event.fault])
+            elif isinstance(event, Inherited):
+                self.log.append(words.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
+            elif isinstance(event, Unversioned) and not self.said_unversioned:
+                self.said_unversioned = True
+                self.log.append(words.UNVERSIONED.say(module=module, symbol=event.symbol))
+        return refusal
+
+    def _exports(self, name: str) -> Refusal | None:
+        """complete_formation()."""
+        try:
+            found = duplicate_export(self.node, name)
+        except Lacks:
+            self._open("module-symbol-duplicate")
+            return None
+        if found is None:
+            return None
+        line = words.DUPLICATE.say(module=self._name(name), symbol=found.symbol, owner=found.owner)
+        self.log.append(line)
+        return Refusal(ENOEXEC, "module-symbol-duplicate")
+
+    def _arguments(self, name: str, arguments: str) -> Refusal | None:
+        """parse_args()."""
+        try:
+            found = reading(self.node, name, arguments)
+        except Lacks:
+            self._open("module-bad-parameter")
+            return None
+        module = self._name(name)
+        for complaint in found.complaints:
+            name, value = complaint.argument.name, complaint.argument.shown
+            if not complaint.errno:
+                self.log.append(words.UNKNOWN_PARAMETER.say(module=module, parameter=name))
+            else:
+                line = words.LARGE_PARAMETER if complaint.errno == ENOSPC else words.INVALID_PARAMETER
+                self.log.append(line.say(module=module, value=value, parameter=name))
+        return Refusal(found.bad[-1].errno, "module-bad-parameter") if found.bad else None
+
+    def _init(self, name: str) -> Refusal | None:
+        """do_init_module()."""
+        found = init(self.node, name)
+        if found is Init.STUB:
+            return Refusal(EINVAL, "peermem-stub")
+        if found is Init.UNKNOWN:
+            self.init_unknown = True
+        return None
+
+
+_REASONS = {
+    State.UNSIGNED: words.UNSIGNED,
+    State.UNKNOWN_KEY: words.UNKNOWN_KEY,
+    State.UNSUPPORTED: words.UNSUPPORTED,
+}
+_CODES = {
+    Fault.MISSING: "module-symbol-missing",
+    Fault.GPL_ONLY: "module-symbol-gpl-only",
+    Fault.PROPRIETARY: "module-symbol-gpl-only",
+    Fault.VERSION: "module-crc-mismatch",
+    Fault.NAMESPACE: "module-symbol-namespace",
+}
+
+
+def _on_problem(module: str, problem: Problem) -> list[str]:
+    lines = []
+    if problem.fault is Fault.VERSION:
+        lines.append(words.VERSION.say(module=module, symbol=problem.symbol))
+    if problem.fault is Fault.NAMESPACE:
+        lines.append(words.NAMESPACE.say(module=module, symbol=problem.symbol, namespace=problem.namespace))
+    if problem.fault is Fault.PROPRIETARY:
+        lines.append(words.PROPRIETARY.say(module=module, symbol=problem.symbol, owner=problem.owner))
+    last = words.BAD_SYMBOL if problem.fault.errno == EINVAL else words.NO_SYMBOL
+    lines.append(last.say(module=module, symbol=problem.symbol))
+    return lines
+
+
+def _on_flaw(found: Flaw, name: str) -> str:
+    """The line on a file that is no module; empty where its wording is not known."""
+    say: Mapping[Corruption, Callable[[], str]] = {
+        Corruption.SHORT: lambda: words.ELF_LENGTH.say(size=found.number),
+        Corruption.MAGIC: words.ELF_MAGIC.say,
+        Corruption.TYPE: lambda: words.ELF_TYPE.say(found=found.number, wanted=1),
+        Corruption.MACHINE: lambda: words.ELF_MACHINE.say(machine=found.number),
+        Corruption.TABLE: words.ELF_TABLE.say,
+        Corruption.NO_MODULE: lambda: words.NO_MODULE.say(module=canonical(name)),
+        Corruption.NO_SYMBOLS: lambda: words.NO_SYMBOLS.say(module=canonical(name)),
+    }
+    return say[found.kind]() if found.kind in say else ""

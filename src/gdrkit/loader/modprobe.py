@@ -1,0 +1,247 @@
+"""modprobe itself: its options, its walk, its words. PURE.
+
+Source: kmod tools/modprobe.c, insmod(); libkmod-module.c, kmod_module_probe_insert_module().
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts import install_command
+from gdrkit.facts.kernel import release
+from gdrkit.facts.kmod import command_place
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.module_arguments import configured
+from gdrkit.facts.modules import builtin, canonical, is_loaded
+from gdrkit.loader.errors import EEXIST, EINVAL, ENOENT, words_of
+from gdrkit.loader.insertion import Kernel
+from gdrkit.loader.prediction import Prediction, Refusal
+from gdrkit.loader.probing import Step, Target, probe_list, targets
+from gdrkit.node import Node, fact
+from gdrkit.rules import words
+
+_NESTED_AT_MOST = 8  # install lines that call modprobe in turn; more is a loop
+
+
+class Order(Struct, frozen=True):
+    """What modprobe was told beside the name."""
+
+    arguments: str = ""  # for the module
+    use_blacklist: bool = False
+    ignore_install: bool = False
+    first_time: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+
+
+_FLAGS = {
+    "-b": "use_blacklist",
+    "--use-blacklist": "use_blacklist",
+    "-i": "ignore_install",
+    "--ignore-install": "ignore_install",
+    "--first-time": "first_time",
+    "-n": "dry_run",
+    "--dry-run": "dry_run",
+    "--show": "dry_run",
+    "-q": "quiet",
+    "--quiet": "quiet",
+}
+
+
+def order_of(words_given: tuple[str, ...]) -> Order:
+    """modprobe's options and the module's arguments. Options that change nothing here are passed over.
+
+    An argument whose value has a space gets quotes: options_from_array().
+    """
+    flags = {_FLAGS[word]: True for word in words_given if word in _FLAGS}
+    arguments = []
+    for word in words_given:
+        if word.startswith("-"):
+            continue
+        name, equals, value = word.partition("=")
+        quoted = equals and " " in value and value[:1] not in ("'", '"')
+        arguments.append(f'{name}="{value}"' if quoted else word)
+    return Order(arguments=" ".join(arguments), **flags)
+
+
+def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Prediction:
+    """What `modprobe [options] NAME [arguments]`, run by root, would print and return, and the kernel's log.
+
+    Nothing is loaded. Raises Lacks where it cannot even be told which file is meant. A prediction is no more
+    certain than the weakest evidence under it, and likely at best while a check could not be made.
+    """
+    prediction = _prediction(node, name, arguments)
+    confidence = node.trail(_prediction, name, arguments).confidence
+    if prediction.unless or prediction.result_unknown:
+        confidence = min(confidence, Confidence.LIKELY)
+    return msgspec.structs.replace(prediction, confidence=confidence)
+
+
+@fact
+def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction:
+    run = Run(node)
+    status = run.modprobe(name, order_of(arguments))
+    return Prediction(
+        module=canonical(name),
+        exit_code=status,
+        loaded=run.target in run.kernel.came or run.target in run.present,
+        stderr=tuple(run.stderr),
+        kernel_log=tuple(run.kernel.log),
+        reason=run.reason,
+        unless=tuple(run.kernel.unless),
+        result_unknown=run.result_unknown,
+    )
+
+
+class Run:
+    """One modprobe, with all that it starts."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.kernel = Kernel(node)
+        self.stderr: list[str] = []
+        self.present: set[str] = set()  # was there before
+        self.target = ""  # the module that the outermost modprobe was asked for
+        self.reason = ""
+        self.command_unknown = False
+        self.depth = 0
+
+    @property
+    def result_unknown(self) -> bool:
+        return self.command_unknown or self.kernel.init_unknown
+
+    def modprobe(self, name: str, order: Order) -> int:
+        """The exit status of a modprobe for this name."""
+        found = targets(self.node, name)
+        self.target = self.target or (found[0].name if found else canonical(name))
+        if not found:
+            self.reason = self.reason or "module-not-found"
+            folder = f"/lib/modules/{release(self.node)}"
+            self._complain(order, words.NOT_FOUND.say(module=name, directory=folder))
+            return 1
+        errno = 0
+        for target in found:
+            errno = self._probe(target, order)
+            if errno == EEXIST:
+                self._complain(order, words.PRESENT.say(module=target.name))
+            elif errno:
+                self._complain(order, words.COULD_NOT.say(module=target.name, error=words_of(errno)))
+        return 1 if errno else 0
+
+    def _complain(self, order: Order, line: str) -> None:
+        if not order.quiet:
+            self.stderr.append(line)
+
+    # -- kmod_module_probe_insert_module() -------------------------------------------------------------
+
+    def _probe(self, target: Target, order: Order) -> int:
+        """Load a module and what it needs; the error, 0 if none."""
+        if target.builtin or self._in_kernel(target.name):
+            return EEXIST if order.first_time else 0
+        shut_out = configuration(self.node).blacklisted(target.name)
+        if shut_out is not None and (target.by_alias or order.use_blacklist):
+            self.node.cite(shut_out.file, f"line {shut_out.line}", f"blacklist {shut_out.name}")
+            self.reason = self.reason or "module-blacklisted"
+            return 0
+        if order.dry_run:
+            return 0
+        for step in probe_list(self.node, target.name, order.ignore_install):
+            if self._in_kernel(step.name):
+                continue
+            errno = self._take(step, order.arguments if step.name == target.name else "")
+            if errno and errno != EEXIST and step.required:
+                return errno
+        return 0
+
+    def _in_kernel(self, name: str) -> bool:
+        if name in self.kernel.came or name in self.present:
+            return True
+        try:
+            there = is_loaded(self.node, name) or builtin(self.node, name)
+        except Lacks:
+            there = False
+        if there:
+            self.present.add(name)
+        return there
+
+    def _take(self, step: Step, arguments: str) -> int:
+        command = configuration(self.node).install_command(step.name)
+        before = len(self.kernel.log), self.reason, self.kernel.init_unknown
+        if command is not None and not step.ignore_install:
+            self.node.cite(command.file, f"line {command.line}", f"install {command.name} {command.value}")
+            options = f"{configured(self.node, step.name)} {arguments}".strip()
+            errno = self._install(step.name, command.value, options)
+        else:
+            refusal = self._insert(step.name, arguments)
+            errno = refusal.errno if refusal is not None else 0
+            if refusal is not None and step.required:
+                other = step.name != self.target and self.depth == 0
+                self.reason = self.reason or ("dependency-failed" if other else refusal.reason)
+        if not step.required:
+            self.reason, self.kernel.init_unknown = before[1], before[2]
+        elif step.name not in self.kernel.came:
+            self.kernel.gone.add(step.name)
+        return errno
+
+    def _insert(self, name: str, arguments: str) -> Refusal | None:
+        try:
+            return self.kernel.insert(name, arguments)
+        except Lacks as lacks:
+            if not self._is_file_missing(name):
+                raise
+            del lacks
+            return Refusal(ENOENT, "module-not-found")
+
+    def _is_file_missing(self, name: str) -> bool:
+        return not targets(self.node, name)
+
+    # -- install lines ---------------------------------------------------------------------------------
+
+    def _install(self, name: str, command: str, options: str) -> int:
+        """Run an install line: command_do()."""
+        self.depth += 1
+        status = self._shell(command.replace("$CMDLINE_OPTS", options))
+        self.depth -= 1
+        if not status:
+            if name not in self.kernel.came and not self.reason:
+                self.reason = "install-override"
+            return 0
+        self.reason = self.reason or "install-override"
+        line = command.replace("$CMDLINE_OPTS", options)
+        self.stderr.append(
+            words.COMMAND_FAILED.say(
+                place=command_place(self.node), command=line, module=name, status=status
+            )
+        )
+        return EINVAL
+
+    def _shell(self, line: str) -> int:
+        """The status of a list of commands; 0, and noted as unknown, where it cannot be told."""
+        commands = install_command.commands(line)
+        if commands is None or self.depth > _NESTED_AT_MOST:
+            self.command_unknown = True
+            return 0
+        status = 0
+        for command in commands:
+            if (command.after == "&&" and status) or (command.after == "||" and not status):
+                continue
+            if command.program == "modprobe":
+                status = self._nested(command.words[1:])
+                continue
+            told = install_command.status(command)
+            if told is None:
+                self.command_unknown = True
+                return 0
+            status = told
+            if command.words[0] == "exit":
+                break
+        return status
+
+    def _nested(self, given: tuple[str, ...]) -> int:
+        names = [word for word in given if not word.startswith("-")]
+        if not names:
+            return 1
+        flags = tuple(word for word in given if word.startswith("-"))
+        return self.modprobe(names[0], order_of((*flags, *names[1:])))

@@ -1,0 +1,87 @@
+"""What the kernel logs when a module taints it, by what has tainted it before. PURE.
+
+Source: Linux kernel/module/main.c, check_modinfo() and, since 6.4, module_augment_kernel_taints();
+kernel/panic.c, add_taint(). Bits: Documentation/admin-guide/tainted-kernels.rst.
+"""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.kernel import architecture, config_option, tainted, version
+from gdrkit.facts.linkage import gpl_compatible
+from gdrkit.facts.modules import information, module_path
+from gdrkit.node import Node
+from gdrkit.rules import words
+
+PROPRIETARY, FORCED, STAGING, OUT_OF_TREE, UNSIGNED, LIVEPATCH, TEST = 0, 1, 10, 12, 13, 15, 18
+# Taints that switch lock debugging off, which is said of the first: LOCKDEP_NOW_UNRELIABLE in the kernel's
+# sources (proprietary and forced modules, forced unloading, machine checks, bad pages, oopses, ACPI tables).
+_END_LOCK_DEBUGGING = (0, 1, 3, 4, 5, 7, 8)
+_LICENSE_TWICE = 6, 4  # since then a second line follows the one on the licence
+
+
+class Taints:
+    """The kernel's taint while modules are loaded one after another."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.mask = tainted(node)
+        self.log: list[str] = []
+
+    def has(self, bit: int) -> bool:
+        return bool(self.mask >> bit & 1)
+
+    def _set(self, bit: int) -> None:
+        if bit in _END_LOCK_DEBUGGING and not any(self.has(other) for other in _END_LOCK_DEBUGGING):
+            self.log.append(words.NO_LOCK_DEBUGGING.say())
+        self.mask |= 1 << bit
+
+    def force(self, module: str, what: str) -> None:
+        """A check that the kernel skips, and is tainted for: try_to_force_load()."""
+        if not self.has(FORCED):
+            self.log.append(words.FORCED.say(module=module, what=what))
+        self._set(FORCED)
+
+    def add(self, name: str, module: str, verified: bool | None) -> None:
+        """All that a module is known to taint when it enters the kernel's list.
+
+        `name` is the file's, `module` the kernel's; `verified` None: signatures are not looked at.
+        """
+        info = information(self.node, module_path(self.node, name))
+        licensed_before = self.has(PROPRIETARY)
+        if not info.intree:
+            self._once(OUT_OF_TREE, words.OUT_OF_TREE.say(module=module))
+        if not info.retpoline and self._retpolines_matter():
+            self.log += (words.SPECTRE.say(), words.NO_RETPOLINE.say(module=module))
+        if info.staging:
+            self._set(STAGING)
+            self.log.append(words.STAGING.say(module=module))
+        if info.livepatch:
+            self._once(LIVEPATCH, words.LIVEPATCH.say(module=module))
+        if not gpl_compatible(info.license):
+            line = words.LICENSE.say(module=module, license=info.license or "unspecified")
+            self._once(PROPRIETARY, line)
+        if info.test:
+            self._once(TEST, words.TEST_MODULE.say(module=module))
+        if verified is False:
+            self._once(UNSIGNED, words.UNVERIFIED.say(module=module))
+        if self.has(PROPRIETARY) and not licensed_before and version(self.node) >= _LICENSE_TWICE:
+            self.log.append(words.LICENSE_TAINTS.say(module=module))
+
+    def _once(self, bit: int, line: str) -> None:
+        if not self.has(bit):
+            self.log.append(line)
+        self._set(bit)
+
+    def _retpolines_matter(self) -> bool:
+        """retpoline_module_ok(), arch/x86/kernel/cpu/bugs.c: where the processor needs a mitigation."""
+        node = self.node
+        if architecture(node) != "x86_64" or "y" not in (
+            config_option(node, "CONFIG_RETPOLINE"),
+            config_option(node, "CONFIG_MITIGATION_RETPOLINE"),
+        ):
+            return False
+        try:
+            return node.text("sys/devices/system/cpu/vulnerabilities/spectre_v2").startswith("Mitigation:")
+        except Lacks:
+            return False

@@ -1,0 +1,56 @@
+"""The rule about a module that fails because another one does. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.modules import dependencies, is_loaded
+from gdrkit.node import Node
+from gdrkit.rules.engine import judge
+from gdrkit.rules.load_order import BEFORE_THE_KERNEL, KERNEL_CHECKS
+from gdrkit.rules.module_admission import modules_are_disabled
+from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, Unknown, rule
+
+
+@rule(
+    "dependency-failed",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="the module cannot be loaded before what it depends on",
+)
+def dependency_failed(node: Node, module: str) -> Outcome:
+    """A module that this one depends on cannot be loaded.
+
+    What is seen. modprobe loads dependencies first, and reports their error under the name of the module
+    that was asked for. So "could not insert 'nvidia_peermem': No such device" speaks of nvidia, which found
+    no GPU, and "Key was rejected by service" may speak of any module in the chain.
+
+    Why it happens. The other module is unsigned, built for another kernel, kept out by an install line, or
+    its init fails: without a GPU nvidia returns ENODEV.
+
+    What it costs. The module that was asked for is not even tried.
+
+    How to fix. Load the dependencies one by one, by their own names; each then reports for itself.
+
+    Source: kmod libkmod-module.c, kmod_module_probe_insert_module().
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    unknown: Unknown | None = None
+    for name in dependencies(node, module):
+        if is_loaded(node, name):
+            continue
+        for check in (*BEFORE_THE_KERNEL, *KERNEL_CHECKS):
+            outcome = judge(node, check, name)
+            if isinstance(outcome, Failed) and check is not modules_are_disabled and outcome.blocks is None:
+                return Failed(
+                    seen=f"{name}: {check.code}: {outcome.seen}",
+                    expected=f"{name} can be loaded",
+                    subject=module,
+                )
+            if isinstance(outcome, Unknown):
+                unknown = unknown or outcome
+    if unknown is not None:
+        raise Lacks(unknown.missing)
+    return Passed("nothing stops its dependencies before their init")

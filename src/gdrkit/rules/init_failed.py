@@ -1,0 +1,45 @@
+"""The rule about a module whose own init fails. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence, Missing, Why
+from gdrkit.facts.module_init import Init, init
+from gdrkit.node import Node
+from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.rule import Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "init-failed",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="the module cannot be loaded",
+)
+def init_failed(node: Node, module: str) -> Outcome:
+    """The kernel accepted the module, and its own init then returned an error.
+
+    What is seen. modprobe prints the error that init returned, whatever it is, and the kernel's log has
+    nothing, unless the module itself logs. ENOENT reads like a missing symbol, EINVAL like a bad CRC, and
+    for EEXIST modprobe even exits 0 while the module is not loaded.
+
+    Why it happens. There is no device for it, a resource is taken, or the module decided so: nvidia-peermem
+    as a stub is the best known case and has a code of its own.
+
+    What it costs. The module is not loaded.
+
+    How to fix. Look at what the module logs. Nobody can tell from a file what an init will return; so
+    nothing is said against a module that nobody has tried to load.
+
+    Source: Linux kernel/module/main.c, do_init_module().
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    found = init(node, module)
+    if found is Init.REGISTERS:
+        return Passed("registers with the RDMA core, which is loaded")
+    if found is Init.STUB:
+        return NotApplicable("a stub, which is a finding of its own")
+    node.cite(f"init of {module}", text="nothing is known of it", confidence=Confidence.LIKELY)
+    missing = Missing(f"init of {module}", Why.UNDECIDED, f"sudo modprobe {module}; sudo dmesg | tail")
+    return Passed("nothing is known against its init", lacking=(missing,))

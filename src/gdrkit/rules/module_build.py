@@ -1,0 +1,85 @@
+"""The rules about files that are no modules, and modules that are for another kernel. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.module_state import Misfit, fit, flaw
+from gdrkit.facts.modules import module_path
+from gdrkit.node import Node
+from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+
+_MISFITS = {
+    Misfit.STRUCT_SIZE: "struct module of {found} bytes",
+    Misfit.LAYOUT: "CRC {found} of module_layout",
+    Misfit.NO_VERSIONS: "no symbol versions",
+    Misfit.VERMAGIC: "vermagic {found}",
+    Misfit.NO_VERMAGIC: "no vermagic",
+}
+
+
+@rule(
+    "module-corrupt",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="the module cannot be loaded",
+)
+def module_corrupt(node: Node, module: str) -> Outcome:
+    """The file is not a module of this machine: empty, cut off, not ELF, or for another processor.
+
+    What is seen. modprobe says "Exec format error", for an empty file or one that cannot be unpacked
+    "Invalid argument". The kernel's log has a line on the ELF header that names no module, or nothing.
+
+    Why it happens. A disk ran full while the file was written, a copy was cut off, or a package for another
+    architecture was unpacked by hand.
+
+    What it costs. The module cannot be loaded.
+
+    How to fix. Install the package again, or build the module again.
+
+    Source: Linux kernel/module/main.c, elf_validity_check(); kmod libkmod-file.c, kmod_file_open().
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    path = module_path(node, module)
+    found = flaw(node, path)
+    if found is None:
+        return Passed("an ELF file that the kernel can read")
+    node.cite(path, text=found.kind)
+    return Failed(seen=f"{found.kind} in /{path}", expected="a whole module of this machine", subject=module)
+
+
+@rule(
+    "module-wrong-kernel",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="the module cannot be loaded",
+)
+def module_wrong_kernel(node: Node, module: str) -> Outcome:
+    """The module was built for another kernel than the one that runs.
+
+    What is seen. modprobe says "Exec format error", the kernel's log either "version magic '...' should be
+    '...'", or "disagrees about version of symbol module_layout", or, from Linux 6.4, that the size of struct
+    module does not match.
+
+    Why it happens. The file was copied from another machine, a stale one lies in extra/ or updates/ and wins
+    over the right one, or the module was built with headers of another flavour. A mere difference in the
+    release is no obstacle as long as the module has symbol versions: then only the flags behind it count.
+
+    What it costs. The module cannot be loaded.
+
+    How to fix. Build or install the module for the running kernel, and remove the stale file.
+
+    Source: Linux kernel/module/version.c, check_modstruct_version(), same_magic().
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    found = fit(node, module)
+    if found.misfit is None:
+        return Passed("built for this kernel, as far as it checks")
+    return Failed(
+        seen=_MISFITS[found.misfit].format(found=found.found),
+        expected=found.wanted or "what the running kernel was built with",
+        subject=module,
+    )

@@ -1,0 +1,93 @@
+"""The rules about what modprobe and the kernel are told to do with a module. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.install_command import Effect, effect
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.module_arguments import reading
+from gdrkit.node import Node
+from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+
+
+@rule(
+    "install-override",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="modprobe runs a command and does not load the module",
+    references=("man:modprobe.d(5)",),
+)
+def install_override(node: Node, module: str) -> Outcome:
+    """An install line in modprobe's configuration keeps the module from being loaded.
+
+    What is seen. With `install ... /bin/false`, modprobe says "Error running install command" and then
+    "Invalid argument". With `/bin/true` it says nothing, exits 0, and has loaded nothing.
+
+    Why it happens. It is the strong form of a blacklist, used by hardening guides. Distributions use the
+    same line to load a renamed module in the place of another; that is no obstacle.
+
+    What it costs. The module is not loaded, whoever asks for it.
+
+    How to fix. Take the line out, or load the module with `modprobe --ignore-install`.
+
+    Source: kmod libkmod-module.c, kmod_module_probe_insert_module(), command_do().
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    config = configuration(node)
+    entry = config.install_command(module)
+    if entry is None:
+        return Passed("no install line")
+    where = f"/{entry.file}, line {entry.line}"
+    node.cite(entry.file, f"line {entry.line}", f"install {entry.name} {entry.value}")
+    if config.soft_dependencies(module) is not None:
+        return Passed(f"a soft dependency makes modprobe ignore the install line in {where}")
+    found = effect(entry.value)
+    if found is Effect.UNKNOWN:
+        raise Lacks(Missing(f"install {entry.name} in {where}", Why.UNDECIDED, entry.value))
+    if found is Effect.LOADS:
+        return Passed(f"the install line in {where} loads a module")
+    return Failed(
+        seen=f"install {entry.name} {entry.value} in {where}",
+        expected="no install line, or one that loads the module",
+        subject=module,
+    )
+
+
+@rule(
+    "module-bad-parameter",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="the module cannot be loaded with these options",
+    references=("man:modprobe.d(5)",),
+)
+def module_bad_parameter(node: Node, module: str) -> Outcome:
+    """A parameter in modprobe's configuration has a value that the module does not take.
+
+    What is seen. modprobe says "Invalid argument" or "Numerical result out of range", the kernel's log
+    "...: `...' invalid for parameter `...'". A parameter that the module does not have is no error: it is
+    ignored, with a line in the log.
+
+    Why it happens. A typing error in an options line or on the kernel's command line, or a parameter whose
+    type changed with the driver's version.
+
+    What it costs. The module cannot be loaded until the value is right.
+
+    How to fix. Correct the line; `modinfo -p` lists parameters and their types.
+
+    Source: Linux kernel/params.c, parse_args(); lib/kstrtox.c.
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    found = reading(node, module, "")
+    if not found.bad:
+        return Passed("every option can be read")
+    argument = found.bad[0].argument
+    return Failed(
+        seen=f"{argument.name}={argument.shown}",
+        expected="a value of the parameter's type",
+        subject=module,
+    )

@@ -1,0 +1,68 @@
+"""The rule about a module that is not there. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.modules import builtin, module_path, modules_dir
+from gdrkit.node import Node
+from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "module-not-found",
+    Layer.KERNEL,
+    per=peermem_module,
+    blocks=("peermem",),
+    cost="whatever needs the module goes without it",
+    references=("man:modprobe(8)", "man:depmod(8)"),
+)
+def module_not_found(node: Node, module: str) -> Outcome:
+    """No file of this module is installed for the running kernel.
+
+    What is seen. modprobe says "FATAL: Module ... not found in directory /lib/modules/<release>". depmod's
+    list of the running kernel's modules has no such name, and no install line stands in for it.
+
+    Why it happens. The package with the modules was installed for another kernel, most often because the
+    kernel was upgraded since; DKMS skipped the build because the kernel's headers are missing; the module
+    was copied there and depmod was not run; the driver's installer left it out; or this is a container whose
+    /lib/modules is not the host's.
+
+    What it costs. Nothing else of loading matters until there is a file.
+
+    How to fix. Install the driver's modules for the running kernel (the distribution's package for this
+    release, or `dkms autoinstall` once the headers are there), run depmod, and try again.
+
+    Source: kmod tools/modprobe.c, insmod(); libkmod.c, kmod_lookup_alias_from_moddep_file().
+    """
+    if (outside := in_kernel_already(node, module)) is not None:
+        return outside
+    try:
+        path = module_path(node, module)
+        node.map(path)
+    except Absent as absent:
+        if _built_in(node, module):
+            return NotApplicable(f"{module} is part of the kernel's image")
+        if configuration(node).install_command(module) is not None:
+            return NotApplicable(f"a command stands in for {module}")
+        return Failed(
+            seen=f"{absent.missing.source} is not there",
+            expected=f"{module}.ko below /{_folder(node)}, in depmod's list",
+            subject=module,
+        )
+    return Passed(f"/{path}")
+
+
+def _built_in(node: Node, module: str) -> bool:
+    try:
+        return builtin(node, module)
+    except Absent:
+        return False
+
+
+def _folder(node: Node) -> str:
+    try:
+        return modules_dir(node)
+    except Absent:
+        return "lib/modules"

@@ -1,0 +1,29 @@
+"""Which modules the rules of loading ask about, and when they need not ask. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver_files import peermem_path
+from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
+from gdrkit.node import Node
+from gdrkit.rules.rule import NotApplicable
+
+
+def peermem_module(node: Node) -> Iterable[str]:
+    """nvidia_peermem, by the name of its file where a distribution renamed it."""
+    try:
+        found = name_of(peermem_path(node))
+        module_path(node, found)
+    except Lacks:  # the rule of missing modules says so
+        return (PEERMEM,)
+    return (found,)
+
+
+def in_kernel_already(node: Node, module: str) -> NotApplicable | None:
+    """Why there is no question of loading a module; None if there is, or if nobody can tell."""
+    try:
+        return NotApplicable(f"{module} is loaded") if is_loaded(node, module) else None
+    except Lacks:
+        return None
