@@ -9,7 +9,7 @@ from tests.module_builder import RELEASE, Export, build_module, make_key, sign
 
 HOSTNAME = "zgx-3285"
 DOMAIN = "lab.example.com"
-USERS = ("alice", "bob7")
+USERS = ("alice", "bob7", "max")
 PASSWORD = "hunter2-in-clear"
 TOKEN = "nvapi-0123456789abcdef0123"
 MAC = "ec:0d:9a:44:b2:c4"
@@ -20,7 +20,21 @@ MAPPED_GID = "0000:0000:0000:0000:0000:ffff:c0a8:4d0c"
 SERIAL = "MT2043X12345"
 UUID = "GPU-5f2c3a1b-1111-2222-3333-444455556666"
 SECRETS = (PASSWORD, TOKEN, "MIIEvQIBADANBgkq")
-TELLING = (HOSTNAME, DOMAIN, *USERS, MAC, GUID, GID, ADDRESS, MAPPED_GID, SERIAL, UUID[4:], "ec0d9a44b2c4")
+TELLING = (
+    HOSTNAME,
+    DOMAIN,
+    "alice",
+    "bob7",
+    "home/max",
+    MAC,
+    GUID,
+    GID,
+    ADDRESS,
+    MAPPED_GID,
+    SERIAL,
+    UUID[4:],
+    "ec0d9a44b2c4",
+)
 
 PORT, SWITCH, GPU, NIC = "0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
 BRIDGES = f"sys/devices/pci0000:00/{PORT}/{SWITCH}"
@@ -114,6 +128,7 @@ def _system(root: Root) -> None:
         "etc/rdma/notes",
         "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkq\n-----END RSA PRIVATE KEY-----\n",
     )
+    root.file("home/max/.nccl.conf", "NCCL_DEBUG=WARN\n")
     root.file("home/alice/.nccl.conf", "NCCL_P2P_LEVEL=PIX\nMY_SECRET=x\n")
     root.file("var/lib/dkms/nvidia/580.95/source/secret.c", "never entered")
     root.file(f"var/lib/dkms/nvidia/580.95/{RELEASE}/x86_64/module/nvidia-peermem.ko", PEERMEM)

@@ -179,3 +179,24 @@ def test_source_trees_of_dkms_are_not_entered(collected):
 
 def test_no_command_is_run_for_a_tree(collected):
     assert collected().manifest["commands"] == []
+
+
+def test_only_users_with_settings_are_named(collected, root):
+    root.file("home/carol/.bashrc", "x")
+    bundle = collected()
+
+    assert bundle.manifest["folders"]["home"]["names"] == ["alice", "max"]
+    assert bundle.text("home/alice/.nccl.conf") == "NCCL_P2P_LEVEL=PIX\n"
+    assert b"carol" not in bundle.everything()
+
+
+def test_logs_of_other_pods_stay_behind(collected, root):
+    pod = "var/log/pods/gpu-operator_nvidia-driver-daemonset-x_1"
+    root.file(f"{pod}/nvidia-peermem-ctr/0.log", "failed to load nvidia-peermem module\n")
+    root.file(f"{pod}/other-ctr/0.log", "x")
+    root.file("var/log/pods/customer_job_2/main/0.log", "x")
+    bundle = collected()
+
+    assert bundle.manifest["folders"]["var/log/pods"]["names"] == [pod.rpartition("/")[2]]
+    assert bundle.text(f"{pod}/nvidia-peermem-ctr/0.log") == "failed to load nvidia-peermem module\n"
+    assert b"customer" not in bundle.everything()

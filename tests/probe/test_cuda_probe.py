@@ -78,7 +78,7 @@ def test_no_device_is_asked_if_there_is_none():
     assert calls[-1] == {
         "call": "cuInit",
         "argument": "0",
-        "device": None,
+        "device": "",
         "result": NO_DEVICE,
         "value": None,
     }

@@ -111,7 +111,7 @@ class Anonymizer:
         if not path.startswith(
             ("sys/", "proc/")
         ):  # names that the kernel gave: `link_layer` is no user called link
-            data = self._rename(_HOME.sub(self._user, data))
+            data = self._rename(_HOME.sub(self._user, b"/" + data)[1:])
         return _ADDRESSES.sub(self._address, data).decode("utf-8", "surrogateescape")
 
     def words(self, text: str) -> str:

@@ -22,6 +22,7 @@ class Files(NamedTuple):
     reduce: str = ""  # the function of reductions.py that makes less of it
     listed: bool = True  # False: try each choice, and note those that are not there one by one
     addresses: bool = True  # False: --anonymize replaces names only (certificates, keys)
+    private: bool = False  # say nothing of what else is in those folders: other users, other pods
 
 
 class Folder(NamedTuple):
@@ -121,7 +122,10 @@ _LOADING = (
     Files("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings", listed=False,
           reduce="environment_file"),
     Files("etc/ucx/ucx.conf", "UCX settings", reduce="environment_file"),
-    Files("{root,home/*}/.nccl.conf", "NCCL settings", reduce="environment_file", listed=False),
+    Files("root/.nccl.conf", "NCCL settings", reduce="environment_file"),
+    Files("home/*/.nccl.conf", "NCCL settings", reduce="environment_file", private=True),
+    Files("var/log/pods/*{nvidia-driver-daemonset,nvidia-gpu-driver}*/nvidia-peermem-ctr/*.log",
+          "what the GPU Operator's container said", MIB, private=True),
     Files("etc/security/limits.conf", "locked memory"),
     Files("etc/systemd/{system,user}.conf", "locked memory", listed=False),
     Files("etc/default/{grub,dkms}", "boot parameters", listed=False),
@@ -237,13 +241,10 @@ COMMANDS: Tuple[Run, ...] = (
         "packages", limit_bytes=8 * MIB, reduce="packages"),
 )  # fmt: skip
 
+_PROBE = "sos_commands/gdr/probe_"
 PROBES: Tuple[Probe, ...] = (
-    Probe(
-        ("gdr", "probe", "cuda", "--json"),
-        "cuda_probe.py",
-        "sos_commands/gdr/probe_cuda",
-        "what libcuda says of each GPU",
-    ),
+    Probe(("gdr", "probe", "cuda", "--json"), "cuda_probe.py", _PROBE + "cuda", "GPUs, by libcuda"),
+    Probe(("gdr", "probe", "verbs", "--json"), "verbs_probe.py", _PROBE + "verbs", "NICs and dma-buf"),
 )
 
 # -- modules, tables of symbols, libraries ---------------------------------------------------------

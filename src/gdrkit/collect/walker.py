@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import posixpath
-from typing import Dict, List, Optional, Set, Tuple
+from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from .bundle import Bundle
-from .patterns import alternatives, is_name, select, unfold
+from .patterns import alternatives, folders, is_name, select, unfold
 from .pci import interesting, without_serial_number
 from .redact import is_private
 from .reductions import BY_NAME
@@ -34,8 +34,28 @@ class Walker:
 
     def files(self, row: Files) -> None:
         """Collect the files of a row."""
+        if row.private:
+            self._private(row)
+            return
         for path in self.matches(row.pattern, row.listed):
             self.file(path, row)
+
+    def _private(self, row: Files) -> None:
+        """Collect what there is, and list of the folders on the way only what led to it."""
+        found: List[str] = []
+        for whole in unfold(row.pattern):
+            self._expand("", whole.split("/"), True, found, self._names)
+        place = folders(row.pattern)[0]
+        listed: Dict[str, Set[str]] = {place: set()}
+        for path in found:
+            if self._content(path, 0) is not None:
+                self.file(path, row)
+                while path != place:
+                    path, _, name = path.rpartition("/")
+                    listed.setdefault(path, set()).add(name)
+        if self._names(place) is not None:
+            for folder, names in listed.items():
+                self.bundle.folder(folder, "listed", sorted(names))
 
     def matches(self, pattern: str, listed: bool = True) -> List[str]:
         """Paths that a pattern of the table means here: those that are there, and names to be tried."""
@@ -46,15 +66,22 @@ class Walker:
                 self._expand("", place.split("/"), listed, found)
         return found
 
-    def _expand(self, base: str, parts: List[str], listed: bool, found: List[str]) -> None:
+    def _expand(
+        self,
+        base: str,
+        parts: List[str],
+        listed: bool,
+        found: List[str],
+        list_names: Optional[Callable[[str], Optional[List[str]]]] = None,
+    ) -> None:
         part, rest = parts[0], parts[1:]
         names = alternatives(part)
         if not is_name(part) and (listed or not all(map(is_name, names))):
-            names = select(self.listing(base) or [], names)
+            names = select((list_names or self.listing)(base) or [], names)
         for name in names:
             path = posixpath.join(base, name)
             if rest:
-                self._expand(path, rest, listed, found)
+                self._expand(path, rest, listed, found, list_names)
             else:
                 found.append(path)
 

@@ -68,7 +68,7 @@ class Calls:
     def __init__(self) -> None:
         self.made: List[Dict[str, Any]] = []
 
-    def add(self, call: str, argument: str, device: Optional[str], result: int, value: Any) -> None:
+    def add(self, call: str, argument: str, device: str, result: int, value: Any) -> None:
         self.made.append(
             {"call": call, "argument": argument, "device": device, "result": result, "value": value}
         )
@@ -90,13 +90,13 @@ def ask(libcuda: Any) -> List[Dict[str, Any]]:
     calls = Calls()
     version, count = ctypes.c_int(-1), ctypes.c_int(-1)
     result = libcuda.cuDriverGetVersion(ctypes.byref(version))
-    calls.add("cuDriverGetVersion", "", None, result, version.value if result == 0 else None)
+    calls.add("cuDriverGetVersion", "", "", result, version.value if result == 0 else None)
     result = libcuda.cuInit(0)
-    calls.add("cuInit", "0", None, result, None)
+    calls.add("cuInit", "0", "", result, None)
     if result:
         return calls.made
     result = libcuda.cuDeviceGetCount(ctypes.byref(count))
-    calls.add("cuDeviceGetCount", "", None, result, count.value if result == 0 else None)
+    calls.add("cuDeviceGetCount", "", "", result, count.value if result == 0 else None)
     for ordinal in range(min(count.value, DEVICES_LIMIT) if result == 0 else 0):
         ask_device(libcuda, ordinal, calls)
     return calls.made
