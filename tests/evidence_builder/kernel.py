@@ -19,6 +19,10 @@ CPUS = {  # what proc/cpuinfo says of one processor
     "ryzen": ("AuthenticAMD", 25, 97, "AMD Ryzen 9 7950X 16-Core Processor"),
 }
 ARM_CPUS = {"gb10": ("0x41", "0xd85"), "grace": ("0x41", "0xd4f")}  # implementer, part
+_LOOKED_AT = (  # folders that every machine has and every collector lists
+    *("sys/kernel/mm", "sys/module", "etc/modprobe.d", "var/lib", "var/log", "run", "opt", "usr/src"),
+    *("usr/lib", "usr/local/lib", "usr/share", "lib", "boot", "sys/firmware", "sys/kernel", "sys/class"),
+)
 _MOUNTS = """\
 22 28 0:21 / /sys rw,nosuid,nodev,noexec,relatime shared:7 - sysfs sysfs rw
 23 28 0:22 / /proc rw,nosuid,nodev,noexec,relatime shared:12 - proc proc rw
@@ -64,8 +68,8 @@ def write(tree: Tree, spec: Mapping[str, Any]) -> None:
     )
     tree.file("proc/cpuinfo", _cpuinfo(host, arch))
     tree.file("etc/os-release", spec["distribution"]["text"])
-    tree.folder("sys/kernel/mm")
-    tree.folder("sys/module")
+    for folder in _LOOKED_AT:
+        tree.folder(folder)
     for name, text in host.get("dmi", {}).items():
         tree.line(f"sys/class/dmi/id/{name}", text)
     options = {**CONFIG, **kernel.get("config", {})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import posixpath
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,6 +103,7 @@ def write(folder: Path, to: Path) -> Path:
     tree, spec = make(folder)
     for path in spec.get("bundle", {}).get("unseen", []):
         tree.drop(path)
+        tree.folder(posixpath.dirname(path) or "etc")  # somebody looked there, and went no further
     return FORMATS[spec.get("bundle", {}).get("format", "bundle")](tree, spec, to)
 
 

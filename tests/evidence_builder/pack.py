@@ -13,19 +13,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gdrkit.evidence import Command
+from gdrkit.facts import commands
 from tests.evidence_builder.tree import Tree
 
-COMMANDS = {  # file -> argv
-    "sos_commands/kernel/dmesg": ["dmesg"],
-    "sos_commands/kernel/uname_-a": ["uname", "-a"],
-    "sos_commands/nvidia/nvidia-smi_-q": ["nvidia-smi", "-q"],
-    "sos_commands/pci/lspci_-nnvv": ["lspci", "-nnvv"],
-    "sos_commands/infiniband/ibv_devinfo_-v": ["ibv_devinfo", "-v"],
-    "sos_commands/gdr/nvidia-smi_conf-compute_-f": ["nvidia-smi", "conf-compute", "-f"],
-    "sos_commands/gdr/probe_cuda": ["gdr", "probe", "cuda", "--json"],
-    "sos_commands/rpm/rpm_-qa": ["rpm", "-qa"],
-    "sos_commands/gdr/ofed_info_-s": ["ofed_info", "-s"],
+PACKAGES, OWNERS = "sos_commands/gdr/packages", "sos_commands/gdr/owners"
+NAMED = {  # what a collector runs, and where this one keeps it
+    "sos_commands/kernel/dmesg": commands.DMESG,
+    "sos_commands/kernel/uname_-a": commands.UNAME,
+    "sos_commands/nvidia/nvidia-smi_-q": commands.NVIDIA_SMI,
+    "sos_commands/pci/lspci_-nnvv": Command(("lspci", "-nnvv"), ()),
+    "sos_commands/infiniband/ibv_devinfo_-v": commands.IBV_DEVINFO,
+    "sos_commands/gdr/nvidia-smi_conf-compute_-f": commands.NVIDIA_SMI_CONFIDENTIAL,
+    "sos_commands/gdr/probe_cuda": commands.PROBE_CUDA,
+    "sos_commands/gdr/ofed_info_-s": commands.OFED_INFO,
+    OWNERS: commands.OWNERS_DPKG,
 }
+COMMANDS = {file: list(command.argv) for file, command in NAMED.items()}
 SOS_TAKES = (  # sos 4.8: plugins boot, infiniband, kernel, nvidia, pci and dpkg, of what a node has here
     *(
         "boot/config-",
@@ -65,11 +69,11 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
             files[path] = {"status": "reduced", "size": size, "digests": digests}
     for path, why in tree.denied.items():
         files[path] = {"status": "denied", "why": why}
-    commands = [_command(path, spec) for path in sorted(tree.files) if _is_output(path)]
+    rows = [_command(path, spec) for path in sorted(tree.files) if _is_output(path)]
     for path, failure in bundle.get("failed_commands", {}).items():
         argv = COMMANDS.get(path, failure.get("argv"))
         row = {"argv": argv, "file": path, "exit_code": failure["exit_code"], "status": failure["status"]}
-        commands.append(row | {"stderr": failure.get("stderr", "")})
+        rows.append(row | {"stderr": failure.get("stderr", "")})
     return {
         "schema": "gdrkit.bundle/1",
         "collector": "0.1.0",
@@ -80,7 +84,7 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
         "kernel": spec["kernel"]["release"],
         "files": files,
         "folders": folders,
-        "commands": commands,
+        "commands": rows,
     }
 
 
@@ -90,7 +94,10 @@ def _is_output(path: str) -> bool:
 
 
 def _command(path: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    argv = {**COMMANDS, **spec.get("bundle", {}).get("commands", {})}.get(path)
+    argv = COMMANDS.get(path)
+    if path == PACKAGES:
+        packages = commands.PACKAGES_RPM if "rpm" in spec.get("packages", {}) else commands.PACKAGES_DPKG
+        argv = list(packages.argv)
     if argv is None:  # sos names files so: blanks become underscores
         argv = path.rsplit("/", 1)[1].split("_")
     return {"argv": argv, "file": path, "exit_code": 0, "status": "found", "stderr": ""}
@@ -120,7 +127,7 @@ def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
     """A .tar.xz as sos writes it, with its own record of commands."""
     top = f"sosreport-{spec['host']['name']}-2026-11-20-abcdefg"
     kept = {path: content for path, content in tree.files.items() if _sos_takes(path)}
-    commands = [
+    ran = [
         {
             "command": "_".join(argv),
             "exec": " ".join(argv),
@@ -136,9 +143,9 @@ def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
         kept[path] = failure["stderr"].encode() + b"\n"  # sos keeps the complaint where the output would be
         argv = failure["argv"]
         row = {"command": "_".join(argv), "exec": " ".join(argv), "filepath": path, "truncated": False}
-        commands.append(row | {"return_code": failure["exit_code"]})
+        ran.append(row | {"return_code": failure["exit_code"]})
     record = {"version": "4.8.2", "cmdline": "sos report --batch", "components": {"report": {"plugins": {
-        "all": {"commands": commands, "files": []}}}}}  # fmt: skip
+        "all": {"commands": ran, "files": []}}}}}  # fmt: skip
     kept["sos_reports/manifest.json"] = json.dumps(record, indent=1).encode()
     kept["version.txt"] = b"sos report: 4.8.2 (/usr/bin/sos)\n"
     at = folder / f"{top}.tar.xz"

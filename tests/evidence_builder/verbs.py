@@ -5,6 +5,11 @@ from __future__ import annotations
 from tests.evidence_builder.pci import Device
 from tests.evidence_builder.rdma import MODELS, card_guid
 
+SPEEDS = {
+    "100": "25.0 Gbps (32)",
+    "200": "50.0 Gbps (64)",
+    "400": "100.0 Gbps (128)",
+}  # of each of four lanes
 STATES = {
     "ACTIVE": "PORT_ACTIVE (4)",
     "DOWN": "PORT_DOWN (1)",
@@ -44,6 +49,13 @@ def _one(device: Device) -> str:
         (3, "sm_lid", "0" if ethernet else "1"),
         (3, "port_lid", "0" if ethernet else "17"),
         (3, "link_layer", "Ethernet" if ethernet else "InfiniBand"),
+        (3, "active_width", "4X (2)"),
+        (3, "active_speed", SPEEDS[device.attributes.get("rate", "400")]),
+        (
+            3,
+            "phys_state",
+            "LINK_UP (5)" if device.attributes.get("state", "ACTIVE") == "ACTIVE" else "DISABLED (3)",
+        ),
     ]
     body = "".join("\t" * (depth + (depth == 3)) + f"{name}:\t\t\t{value}\n" for depth, name, value in rows)
     return f"hca_id:\t{device.attributes['rdma']}\n{body}"
