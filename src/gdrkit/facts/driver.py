@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
@@ -126,6 +126,8 @@ def driver_flavour(node: Node) -> str:
         return "proprietary" if "P" in letters else "open"
 
     def module_license() -> str:
+        if not modules.is_loaded(node, DRIVER):
+            raise Absent(Missing(PROC_VERSION, Why.ABSENT, f"cat /{PROC_VERSION}"))
         return disk_driver_flavour(node)
 
     return first(

@@ -1,0 +1,84 @@
+"""Parts of the NVIDIA driver that are of different versions. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.facts.driver import disk_driver_version, driver_version
+from gdrkit.facts.libraries import libcuda_version, libibverbs
+from gdrkit.node import Node
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "driver-mismatch",
+    Layer.DRIVER,
+    per=the_node,
+    blocks=DIRECT,
+    cost="CUDA refuses to start until the module and the libraries are of one version.",
+    references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
+)
+def driver_mismatch(node: Node, _: str) -> Outcome:
+    """The loaded driver, its files on disk and its libraries are not of one version.
+
+    Seen: /sys/module/nvidia/version differs from the version in libcuda.so's file name, or from
+    `modinfo -F version nvidia`. `nvidia-smi` prints `Failed to initialize NVML: Driver/library version
+    mismatch`; the kernel log says `NVRM: API mismatch`.
+
+    Why: the driver was updated and not reloaded. The old module stays in the kernel until the next boot, or
+    until nobody uses it.
+
+    Cost: with libraries of another version no program can open the GPU. With other module files on disk,
+    nvidia-peermem may be refused (`disagrees about version of symbol nvidia_p2p_get_pages`).
+
+    Fix: reboot, or unload every nvidia module and load them again. After a GPU Operator update, delete the
+    driver pod.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv.c and src/nvidia/arch/nvalloc/unix/src/escape.c,
+    NV_ESC_CHECK_VERSION_STR; modinfo(8).
+    """
+    try:
+        loaded = driver_version(node)
+    except Absent:
+        return NotApplicable("no NVIDIA driver is loaded")
+    libraries = _libraries(node)
+    if libraries not in ("", loaded):
+        return Failed(
+            seen=f"module {loaded}, libcuda {libraries}", expected="one version", subject="libcuda"
+        )
+    try:
+        on_disk = disk_driver_version(node)
+    except Lacks:  # the loaded module works without its file; what is on disk matters at the next boot
+        on_disk = ""
+    if on_disk not in ("", loaded):
+        return Failed(
+            seen=f"loaded {loaded}, on disk {on_disk}",
+            expected="one version",
+            subject="nvidia",
+            cost="Its next module may be refused; the next boot changes versions.",
+            blocks=(),
+        )
+    return Passed(f"all {loaded}" if libraries or on_disk else f"{loaded} is loaded")
+
+
+def _libraries(node: Node) -> str:
+    """The version of user space; "" if there is none, as on nodes whose images bring it.
+
+    Where nobody looked at any library, that is said once, about libibverbs.
+    """
+    try:
+        return libcuda_version(node)
+    except Absent:
+        return ""
+    except Lacks as lacks:
+        if lacks.missing.why is Why.NOT_COLLECTED and _no_library_was_seen(node):
+            return ""
+        raise
+
+
+def _no_library_was_seen(node: Node) -> bool:
+    try:
+        return not libibverbs(node)
+    except Absent:
+        return False
+    except Lacks:
+        return True

@@ -1,0 +1,71 @@
+"""A driver that NVIDIA did not release. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.facts.driver import driver_build, driver_parameters, driver_path
+from gdrkit.facts.packages import owner
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
+"""Registry keys of public forks that add peer access to consumer GPUs; no release of NVIDIA's has them
+(kernel-open/nvidia/nv-reg.h, all tags from 515.43.04 to 595.45.04)."""
+
+
+@rule(
+    "driver-modified",
+    Layer.DRIVER,
+    per=the_node,
+    aside="warning",
+    cost="What is known of NVIDIA's releases may not hold for it; vendors do not support it.",
+    references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
+)
+def driver_modified(node: Node, _: str) -> Outcome:
+    """The kernel driver is not one of NVIDIA's releases.
+
+    Seen: registry keys in /proc/driver/nvidia/params that no release has; or a driver that somebody compiled
+    (the builder in /proc/driver/nvidia/version is not dvs-builder@...) in a file that no package owns.
+
+    Why: forks of the open modules open peer access on GPUs for which NVIDIA does not offer it. Distributions
+    compile the driver as well; a builder of another name alone therefore proves nothing.
+
+    Cost: verdicts that rest on NVIDIA's source or on product lines may be wrong here, in both directions.
+    Only a probe (`gdr doctor --probe`) is believed.
+
+    Fix: none is needed if it is meant. Else reinstall the driver from the distribution or from NVIDIA.
+
+    Source: open-gpu-kernel-modules utils.mk (NV_BUILD_USER, NV_BUILD_HOST), kernel-open/nvidia/nv-reg.h.
+    """
+    try:
+        build = driver_build(node)
+    except Absent:
+        return NotApplicable("no NVIDIA driver is loaded")
+    foreign = [name for name in FORK_PARAMETERS if name in _parameters(node)]
+    if foreign:
+        return Failed(
+            seen=f"parameter {foreign[0]} in /proc/driver/nvidia/params",
+            expected="only parameters of NVIDIA's releases",
+            subject="nvidia",
+        )
+    if not build.builder or build.builder.startswith("dvs-builder@"):
+        return Passed("built by NVIDIA")
+    path = driver_path(node)
+    try:
+        package = owner(node, path)
+    except Absent:
+        node.cite(path, text=f"built by {build.builder}", confidence=Confidence.LIKELY)
+        return Failed(
+            seen=f"built by {build.builder}, and no package owns {path}",
+            expected="built by dvs-builder@..., or owned by a package",
+            subject="nvidia",
+        )
+    return Passed(f"built by {build.builder}, owned by {package.name}")
+
+
+def _parameters(node: Node) -> tuple[str, ...]:
+    """Names of parameters; none where they were not collected: the builder still says something."""
+    try:
+        return tuple(driver_parameters(node))
+    except Lacks:
+        return ()

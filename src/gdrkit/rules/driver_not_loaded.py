@@ -1,0 +1,66 @@
+"""No NVIDIA kernel driver in the kernel. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver import DRIVER, driver_path
+from gdrkit.facts.modules import is_loaded
+from gdrkit.facts.pci import gpus
+from gdrkit.node import Node
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "driver-not-loaded",
+    Layer.DRIVER,
+    per=the_node,
+    blocks=DIRECT,
+    cost="No program can use the GPU at all.",
+    references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
+)
+def driver_not_loaded(node: Node, _: str) -> Outcome:
+    """The module nvidia is not in the kernel, so there is no GPU memory to register.
+
+    Seen: no line `nvidia` in /proc/modules, no /proc/driver/nvidia. `nvidia-smi` says that it couldn't
+    communicate with the NVIDIA driver.
+
+    Why: no driver is installed for this kernel (after a kernel update, most often), its modules are refused
+    (then another finding says why), the driver lives in a container that has not started, or nouveau holds
+    the GPU.
+
+    Cost: no path exists, direct or staged.
+
+    Fix: find the reason first: `gdr modprobe nvidia` says what loading it would print. Then install the
+    driver's modules for the running kernel, or load them.
+
+    Source: Linux proc(5), /proc/modules; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c.
+    """
+    if is_loaded(node, DRIVER):
+        return Passed("nvidia is loaded")
+    if _has_no_gpu(node):
+        return NotApplicable("no NVIDIA GPU to drive")
+    if _nouveau(node):
+        return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
+    return Failed(seen=f"nvidia is not loaded; {_on_disk(node)}", expected="nvidia loaded", subject=DRIVER)
+
+
+def _has_no_gpu(node: Node) -> bool:
+    """Only where the GPUs are known: without them, a missing driver is still worth saying."""
+    try:
+        return not gpus(node)
+    except Lacks:
+        return False
+
+
+def _nouveau(node: Node) -> bool:
+    try:
+        return is_loaded(node, "nouveau")
+    except Lacks:
+        return False
+
+
+def _on_disk(node: Node) -> str:
+    try:
+        return f"its file is {driver_path(node)}"
+    except Lacks as lacks:
+        return f"no file of it ({lacks.missing.why})"

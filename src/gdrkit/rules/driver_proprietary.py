@@ -1,0 +1,48 @@
+"""NVIDIA's closed kernel modules, which offer no dma-buf. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent
+from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "driver-proprietary",
+    Layer.DRIVER,
+    per=the_node,
+    blocks=("dmabuf",),
+    cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
+    references=(
+        "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",
+    ),
+)
+def driver_proprietary(node: Node, _: str) -> Outcome:
+    """The NVIDIA driver is the proprietary one, which does not export GPU memory as dma-buf.
+
+    Seen: /proc/driver/nvidia/version says `NVIDIA UNIX x86_64 Kernel Module` without the word Open;
+    `modinfo -F license nvidia` prints NVIDIA; /proc/modules shows the taint P. CUDA attribute 124
+    (DMA_BUF_SUPPORTED) is 0.
+
+    Why: the export of GPU memory as dma-buf is a part of the open modules alone.
+
+    Cost: dma-buf is not there. nvidia-peermem works with either kind of module.
+
+    Fix: change to the open modules, which drive Turing and newer: `nvidia-driver-<branch>-open` on Ubuntu,
+    `kmod-nvidia-open-dkms` on Red Hat's, `--kernel-module-type=open` for the .run installer from 560 on,
+    `driver.kernelModuleType=open` for the GPU Operator. Reboot.
+
+    Source: NVIDIA GPU Operator documentation, GPUDirect RDMA, table of requirements; open-gpu-kernel-modules
+    kernel-open/nvidia/nv-dmabuf.c, which has no counterpart in the closed driver.
+    """
+    try:
+        flavour, where = driver_flavour(node), "loaded"
+    except Absent:
+        try:
+            flavour, where = disk_driver_flavour(node), "on disk, not loaded"
+        except Absent:
+            return NotApplicable("no NVIDIA driver here")
+    if flavour == "open":
+        return Passed(f"open modules, {where}")
+    return Failed(seen=f"proprietary modules, {where}", expected="open modules", subject="nvidia")

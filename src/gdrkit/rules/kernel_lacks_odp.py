@@ -1,0 +1,38 @@
+"""ConnectX drivers that were built without on-demand paging. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.facts.verbs_kernel import ODP_OPTION, on_demand_paging
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "kernel-lacks-odp",
+    Layer.KERNEL,
+    per=rdma_devices,
+    blocks=("dmabuf",),
+    cost="mlx5 answers EOPNOTSUPP to every ibv_reg_dmabuf_mr; only nvidia-peermem gives a direct path.",
+    references=("https://docs.kernel.org/infiniband/index.html",),
+)
+def kernel_lacks_odp(node: Node, device: RdmaDevice) -> Outcome:
+    """The kernel was built without on-demand paging, and its mlx5 driver therefore refuses dma-bufs.
+
+    Seen: mlx5_ib imports no ib_umem_odp_get; or CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set in the
+    kernel's configuration. `ibv_reg_dmabuf_mr` answers EOPNOTSUPP (95).
+
+    Why: mlx5's dma-buf code is compiled only with CONFIG_INFINIBAND_USER_MEM and
+    CONFIG_INFINIBAND_ON_DEMAND_PAGING. Some kernels for small systems or containers leave the latter out.
+
+    Cost: the dma-buf path is closed for every ConnectX here. Other vendors' drivers do not need it.
+
+    Fix: a kernel with that option, or OFED, whose modules bring their own.
+
+    Source: Linux drivers/infiniband/hw/mlx5/mr.c, mlx5_ib_reg_user_mr_dmabuf(); drivers/infiniband/Kconfig.
+    """
+    if not device.driver.startswith("mlx5") and (device.driver or not device.name.startswith("mlx5")):
+        return NotApplicable("only mlx5 asks for it")
+    if on_demand_paging(node, "mlx5_ib"):
+        return Passed("built with on-demand paging")
+    return Failed(seen=f"{ODP_OPTION} is off", expected=f"{ODP_OPTION}=y", subject=device.name)

@@ -1,0 +1,80 @@
+"""The module that came before nvidia-peermem. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver import driver_version
+from gdrkit.facts.modules import is_loaded, module_path
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule, the_node
+
+FIRST_WITH_TABLE_2 = (580,)
+"""From 580.65.06 NVIDIA_P2P_PAGE_TABLE_VERSION is 0x00020000; a module compiled before rejects what it gets:
+open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
+
+
+@rule(
+    "legacy-nv-peer-mem",
+    Layer.DRIVER,
+    per=the_node,
+    blocks=("peermem",),
+    aside="warning",
+    cost="nvidia-peermem cannot register beside it, and it does not work with recent drivers.",
+    references=("https://github.com/Mellanox/nv_peer_memory",),
+)
+def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
+    """The archived module nv_peer_mem stands where nvidia-peermem should.
+
+    Seen: nv_peer_mem in /proc/modules, or its file among the modules; packages nvidia-peer-memory and
+    nvidia-peer-memory-dkms.
+
+    Why: nvidia-peermem replaced it with the driver's branch 470. Both register as nv_mem, so the second one
+    to come is refused.
+
+    Cost: its persistent client fails from 525.105.17 on (`error -22 while calling nvidia_p2p_get_pages()
+    with
+    NULL callback`), and from 580 on it cannot read the driver's page tables at all. Until then it serves.
+
+    Fix: `systemctl disable --now nv_peer_mem`, `rmmod nv_peer_mem`, remove its packages, then
+    `modprobe nvidia-peermem`; or use dma-buf and neither.
+
+    Source: Mellanox/nv_peer_memory README.md and nv_peer_mem.c; open-gpu-kernel-modules
+    kernel-open/nvidia/nv-p2p.c, nvidia_p2p_get_pages().
+    """
+    if is_loaded(node, LEGACY):
+        version = _version(node)
+        fails = numbers(version) >= FIRST_WITH_TABLE_2
+        return Failed(
+            seen=f"{LEGACY} is loaded, driver {version or 'unknown'}",
+            expected="nvidia_peermem, or neither",
+            subject=LEGACY,
+            blocks=None if fails else (),
+        )
+    path = _installed(node)
+    if not path:
+        return NotApplicable(f"no {LEGACY} is loaded")
+    return Failed(
+        seen=f"{path} is installed, not loaded",
+        expected="no such module",
+        subject=LEGACY,
+        blocks=(),
+        cost="If its service starts before nvidia-peermem, the latter is refused.",
+    )
+
+
+def _installed(node: Node) -> str:
+    """The file of the old module, "" if none is seen: a file that is not loaded stands in nobody's way."""
+    try:
+        return module_path(node, LEGACY)
+    except Lacks:
+        return ""
+
+
+def _version(node: Node) -> str:
+    """The driver's version; "" if it is not known, which leaves the old module its chance."""
+    try:
+        return driver_version(node)
+    except Lacks:
+        return ""

@@ -1,0 +1,67 @@
+"""The deadlock of the older PeerDirect. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.modules import PEERMEM, is_loaded, running
+from gdrkit.facts.packages import ofed
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+PARAMETER = "peerdirect_support"
+FIRST_PEERDIRECT = (5, 1)
+"""MLNX_OFED from which the newer PeerDirect is there: nvidia-peermem.c, comment at peerdirect_support."""
+
+
+@rule(
+    "lock-inversion",
+    Layer.DRIVER,
+    per=lambda node: (PEERMEM,),
+    aside="warning",
+    cost="Processes can hang for good when GPU memory is freed while it is registered.",
+    references=("https://docs.nvidia.com/networking/display/mlnxofedv51258060/",),
+)
+def lock_inversion(node: Node, module: str) -> Outcome:
+    """nvidia-peermem runs in its legacy PeerDirect mode on a stack that does not need it, and can deadlock.
+
+    Seen: /sys/module/nvidia_peermem/parameters/peerdirect_support is 1, or an options line says so, with
+    MLNX_OFED 5.1 or newer, DOCA-OFED, or a kernel that has the API itself. When it strikes, tasks hang in
+    state D with ib_umem and nvidia functions on their stacks.
+
+    Why: freeing GPU memory takes the driver's lock and then the RDMA core's; deregistering takes them the
+    other way round. Fixed stacks let a client say that it unmaps by itself (PEER_MEM_INVALIDATE_UNMAPS);
+    nvidia-peermem says so unless peerdirect_support=1. The persistent client, default from driver 560 on,
+    has no such callback at all.
+
+    Cost: a rare deadlock that only a reboot ends.
+
+    Fix: remove `peerdirect_support=1` from modprobe.d; it is for MLNX_OFED 5.0 and the 4.9 LTS alone. Reload
+    the module.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c; Mellanox/nv_peer_memory
+    README.md.
+    """
+    value, where = _setting(node, module)
+    if value != "1":
+        return Passed(f"{PARAMETER} is {value}") if value else NotApplicable(f"{PARAMETER} is not set")
+    stack = ofed(node)
+    if stack.kind == "mlnx-ofed" and () < numbers(stack.version) < FIRST_PEERDIRECT:
+        return Passed(f"{PARAMETER}=1 is right for MLNX_OFED {stack.version}")
+    return Failed(seen=f"{PARAMETER}=1 in {where}", expected=f"{PARAMETER}=0", subject=module)
+
+
+def _setting(node: Node, module: str) -> tuple[str, str]:
+    """The parameter's value and where it stands: in the kernel if the module is loaded, else what is set."""
+    if is_loaded(node, module):
+        try:
+            return running(node, module).parameters.get(PARAMETER, ""), f"sys/module/{module}/parameters"
+        except Absent:
+            return "", ""
+    for entry in reversed(configuration(node).options_of(module)):
+        for word in reversed(entry.value.split()):
+            name, _, value = word.partition("=")
+            if name == PARAMETER:
+                return value, f"{entry.file}:{entry.line}"
+    return "", ""

@@ -1,0 +1,66 @@
+"""An RDMA stack of another build than the one that nvidia-peermem was made for. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "ofed-rebuilt-after-driver",
+    Layer.RDMA,
+    per=lambda node: (PEERMEM,),
+    blocks=("peermem",),
+    cost="nvidia-peermem cannot load until the NVIDIA driver is rebuilt against this RDMA stack.",
+    references=("https://github.com/NVIDIA/gpu-operator/issues/2868",),
+)
+def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
+    """nvidia-peermem was built against another RDMA stack than the one that is here.
+
+    Seen: the CRC of ib_register_peer_memory_client in nvidia-peermem's __versions section differs from the
+    one under which the RDMA core exports it. modprobe says `Invalid argument`; the kernel log says
+    `disagrees about version of symbol ib_register_peer_memory_client` and `Unknown symbol ... (err -22)`.
+
+    Why: OFED was installed, upgraded or rebuilt after the NVIDIA driver; or the driver's build linked with
+    another tree than the one it detected: /usr/src/ofa_kernel/default can point at another kernel's. Nothing
+    orders the two DKMS modules after a kernel update.
+
+    Cost: the peermem path is closed. A module that is loaded already keeps working until it is unloaded.
+
+    Fix: rebuild the driver now that OFED is there: `dkms build --force` and `dkms install --force` of nvidia
+    for this kernel; the GPU Operator with FORCE_REINSTALL, or a reboot of the node.
+
+    Source: Linux kernel/module/version.c, check_version(); open-gpu-kernel-modules
+    kernel-open/nvidia-peermem/nvidia-peermem.Kbuild, OFA_CANDIDATES.
+    """
+    try:
+        linkage = peermem_linkage(node)
+    except Absent:
+        return NotApplicable("no nvidia-peermem is installed")
+    if not linkage.uses_peer_api:
+        return NotApplicable("a stub is linked to nothing")
+    differing = [symbol for symbol in PEER_API if symbol in linkage.mismatched]
+    if differing:
+        loaded = _runs(node)
+        return Failed(
+            seen=f"CRC of {differing[0]} in {peermem_path(node)} differs from {peer_api_exporter(node)}'s",
+            expected="equal CRCs",
+            subject=module,
+            blocks=() if loaded else None,
+            cost="The loaded module works on; after the next boot it cannot load." if loaded else "",
+        )
+    if any(symbol in linkage.unseen for symbol in PEER_API) and not _runs(node):
+        raise Lacks(Missing("CRCs of the RDMA core", Why.UNDECIDED, "modprobe --show-exports ib_core"))
+    if any(symbol in linkage.unresolved for symbol in PEER_API):
+        return NotApplicable("nothing exports the API, so there is nothing to compare")
+    return Passed("the CRCs agree")
+
+
+def _runs(node: Node) -> bool:
+    try:
+        return is_loaded(node, PEERMEM)
+    except Lacks:
+        return False

@@ -1,0 +1,65 @@
+"""Kernel modules that do not understand the driver's page tables. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts.driver import driver_version
+from gdrkit.facts.driver_log import heard
+from gdrkit.facts.modules import is_loaded, running
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+FIRST_WITH_TABLE_2 = (580,)
+"""NVIDIA_P2P_PAGE_TABLE_VERSION went from 0x00010002 to 0x00020000 with 580.65.06: nv-p2p.h."""
+
+FIRST_GDRDRV = (2, 5)
+"""First release of gdrcopy that accepts it: NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c at v2.5."""
+
+SAID = r"incompatible page table version (0x[0-9a-f]+)"
+
+
+@rule(
+    "p2p-page-table-version",
+    Layer.DRIVER,
+    per=the_node,
+    aside="warning",
+    cost="A module that was compiled before, such as gdrdrv, fails; peermem and dma-buf do not.",
+    references=("https://github.com/NVIDIA/gdrcopy/releases/tag/v2.5",),
+)
+def p2p_page_table_version(node: Node, _: str) -> Outcome:
+    """A module of another vendor's, or an older gdrdrv, rejects the page tables of driver 580 and newer.
+
+    Seen: `incompatible page table version 0x00020000` in the kernel log; or gdrdrv older than 2.5 loaded
+    beside a driver of 580 or newer.
+
+    Why: modules that use nvidia_p2p_get_pages compare the table's version with the one that they were
+    compiled with.
+
+    Cost: GDRCopy, GPUDirect Storage or a driver of your own stops working. RDMA through nvidia-peermem or
+    dma-buf does not pass through them.
+
+    Fix: rebuild the module against the new driver's nv-p2p.h; gdrcopy 2.5 or newer.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h at 575.51.02 and 580.65.06; NVIDIA/gdrcopy.
+    """
+    line = heard(node, SAID)
+    if line is not None:
+        return Failed(seen=line.text, expected="a module built for this driver", subject="gdrdrv")
+    try:
+        version = driver_version(node)
+    except Absent:
+        return NotApplicable("no NVIDIA driver is loaded")
+    if numbers(version) < FIRST_WITH_TABLE_2:
+        return NotApplicable(f"driver {version} has the old page tables")
+    if not is_loaded(node, "gdrdrv"):
+        return NotApplicable("gdrdrv is not loaded")
+    try:
+        gdrdrv = running(node, "gdrdrv").version
+    except Lacks:
+        gdrdrv = ""
+    if numbers(gdrdrv) and numbers(gdrdrv) < FIRST_GDRDRV:
+        return Failed(
+            seen=f"gdrdrv {gdrdrv} with driver {version}", expected="gdrdrv 2.5 or newer", subject="gdrdrv"
+        )
+    return Passed(f"gdrdrv {gdrdrv}" if gdrdrv else "no complaint in the kernel log")

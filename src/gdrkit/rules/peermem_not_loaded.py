@@ -1,0 +1,57 @@
+"""nvidia-peermem that is there and not in the kernel. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts.driver import peermem_linkage, peermem_path
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "peermem-not-loaded",
+    Layer.DRIVER,
+    per=lambda node: (PEERMEM,),
+    blocks=("peermem",),
+    cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",
+    references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
+)
+def peermem_not_loaded(node: Node, module: str) -> Outcome:
+    """nvidia-peermem is installed and could be loaded, and is not in the kernel.
+
+    Seen: no line nvidia_peermem in /proc/modules. NCCL says `GPU Direct RDMA Disabled for HCA` unless
+    dma-buf
+    serves; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
+
+    Why: nothing loads it by itself: no device asks for it, and the driver's packages bring no service.
+
+    Cost: the peermem path is closed. Where dma-buf is ready, nothing is lost.
+
+    Fix: `modprobe nvidia-peermem`, and a line in /etc/modules-load.d to keep it. modprobe brings nvidia and
+    the RDMA core along; mlx5 and nvidia_uvm are no dependencies of it.
+
+    Source: NVIDIA driver README, nvidia-peermem; NCCL src/transport/net_ib/gdr.cc.
+    """
+    if is_loaded(node, PEERMEM):
+        return Passed("nvidia_peermem is loaded")
+    if _legacy_is_loaded(node):
+        return NotApplicable(f"{LEGACY} is loaded in its place")
+    try:
+        stub = not peermem_linkage(node).uses_peer_api
+        path = peermem_path(node)
+    except Absent:
+        return NotApplicable("no nvidia-peermem is installed")
+    except Lacks:  # not loaded it is, whatever its file is
+        stub, path = False, PEERMEM
+    if stub:
+        return NotApplicable("a stub cannot be loaded")
+    return Failed(seen="not in /proc/modules", expected="loaded", subject=path.rpartition("/")[2])
+
+
+def _legacy_is_loaded(node: Node) -> bool:
+    try:
+        return is_loaded(node, LEGACY)
+    except Lacks:
+        return False

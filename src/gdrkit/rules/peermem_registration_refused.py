@@ -1,0 +1,46 @@
+"""nvidia-peermem whose registration the RDMA core turned down. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.driver_log import last_line
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+
+REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
+
+
+@rule(
+    "peermem-registration-refused",
+    Layer.DRIVER,
+    per=the_node,
+    blocks=("peermem",),
+    cost="nvidia-peermem cannot load.",
+    references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
+)
+def peermem_registration_refused(node: Node, _: str) -> Outcome:
+    """The RDMA core refused nvidia-peermem as a client, so its init returns -EINVAL.
+
+    Seen: modprobe says `Invalid argument`, and the kernel log holds `nvidia-peermem ... error while
+    registering traditional client` or `... nc client`.
+
+    Why: the core returns no handle if a client of the same name, nv_mem, is there already (the older
+    nv_peer_mem registers under it), if a callback is missing that it insists on, or if it has no memory.
+
+    Cost: the peermem path is closed.
+
+    Fix: `lsmod | grep nv_peer_mem`; if it is loaded, stop its service, unload it and remove its package,
+    then
+    `modprobe nvidia-peermem`. If it is not, the RDMA stack and the driver are of different times: rebuild
+    the
+    driver against the stack that is loaded.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_legacy_client_init()
+    and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c.
+    """
+    if is_loaded(node, PEERMEM):
+        return Passed("it is loaded, so it is registered")
+    line = last_line(node, REFUSED)
+    if line is None:
+        return Passed("no refusal in this boot's log")
+    return Failed(seen=line.text, expected="a registered client", subject=PEERMEM)

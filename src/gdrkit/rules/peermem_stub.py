@@ -1,0 +1,90 @@
+"""nvidia-peermem that was built without the peer-memory API. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts.driver import PEER_API, peermem_linkage, peermem_path
+from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
+from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "peermem-stub",
+    Layer.DRIVER,
+    per=lambda node: (PEERMEM,),
+    blocks=("peermem",),
+    cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
+    references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
+)
+def peermem_stub(node: Node, module: str) -> Outcome:
+    """nvidia-peermem is an empty shell: all its init does is return -EINVAL.
+
+    Seen: the module file does not import ib_register_peer_memory_client. `modinfo -F depends nvidia-peermem`
+    prints nothing. Loading it gives `Invalid argument`, and nothing in the kernel log. Its version and its
+    `parm:` lines look as they should: they stand in both shapes.
+
+    Why: the driver's build looks for the peer-memory API in five Module.symvers files, those of the kernel
+    and of OFED. Where none has it, everything but that return is left out. Ubuntu's kernels from 6.8, Red
+    Hat's, Debian's and Talos's do not have the API; only MLNX_OFED and DOCA-OFED bring it to them. On Arm
+    the
+    build looks in a folder called arm64, where OFED installs itself under aarch64; with two OFED versions in
+    DKMS it finds neither.
+
+    Cost: the peermem path is closed. Signing the module changes one error into another.
+
+    Fix: prefer dma-buf, which needs no such module: open kernel modules, and an RDMA stack that can. Then
+    take nvidia-peermem out of /etc/modules-load.d. Only where dma-buf is not to be had: install DOCA-OFED
+    first, then rebuild the NVIDIA driver (`dkms build --force`), in this order.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_client_init(), and
+    kernel-open/conftest.sh, ib_peer_memory_symbols; the same in every tag from 515.43.04 to 595.45.04.
+    """
+    if canonical(module) != PEERMEM:
+        return NotApplicable("only nvidia-peermem is built in two shapes")
+    try:
+        linkage = peermem_linkage(node)
+    except Absent:
+        return NotApplicable("no nvidia-peermem is installed")
+    except Lacks:
+        if _runs(node):
+            return Passed("it is loaded, as no stub can be")
+        raise
+    path = peermem_path(node)
+    if linkage.uses_peer_api:
+        return Passed(f"imports {PEER_API[0]}")
+    failed = Failed(
+        seen=f"no import of {PEER_API[0]}{_rebuilt(node)}",
+        expected=f"{PEER_API[0]} undefined in .symtab",
+        subject=path.rpartition("/")[2],
+    )
+    if not _runs(node):
+        return failed
+    return Failed(
+        seen=failed.seen,
+        expected=failed.expected,
+        subject=failed.subject,
+        blocks=(),
+        cost="The module that runs now is another build; it will be gone after the next boot.",
+    )
+
+
+def _rebuilt(node: Node) -> str:
+    """What a rebuild would find now, in words that end a sentence; empty where that cannot be told."""
+    try:
+        if found := rebuild_would_find(node):
+            return f"; a rebuild would find it in {found}"
+        if missed := overlooked_symvers(node):
+            return f"; a rebuild would find nothing, as conftest.sh does not look at {missed[0].path}"
+    except Lacks:
+        return ""
+    return "; a rebuild would find no such API either"
+
+
+def _runs(node: Node) -> bool:
+    """Whether a module of that name is in the kernel. Unknown is no: the file is what loading would use."""
+    try:
+        return is_loaded(node, PEERMEM)
+    except Lacks:
+        return False

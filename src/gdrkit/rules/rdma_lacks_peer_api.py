@@ -1,0 +1,65 @@
+"""RDMA stacks that nvidia-peermem cannot register with. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver import PEER_API, peer_api_exporter
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.packages import ofed
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "rdma-lacks-peer-api",
+    Layer.RDMA,
+    per=the_node,
+    blocks=("peermem",),
+    cost="No build of nvidia-peermem can work here; dma-buf is not affected.",
+    references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
+)
+def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
+    """Nothing in the kernel exports the peer-memory API that nvidia-peermem registers with.
+
+    Seen: no module and not the kernel itself exports ib_register_peer_memory_client: none in depmod's
+    modules.symbols, no __ksymtab entry in /proc/kallsyms.
+
+    Why: the API was never part of Linux. MLNX_OFED and DOCA-OFED bring it, in ib_core or in ib_uverbs;
+    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours longer. Look for the symbol: neither
+    version nor flavour tells.
+
+    Cost: an nvidia-peermem that is built here is a stub, and one from before fails with `Unknown symbol
+    ib_register_peer_memory_client`.
+
+    Fix: dma-buf, which needs no such API. Else install DOCA-OFED and rebuild the NVIDIA driver after it.
+
+    Source: Launchpad bug 1923104, "RDMA/core: Introduce peer memory interface"; Linux
+    drivers/infiniband/core/, which has no such file; Ubuntu's announcement for 6.8.
+    """
+    exporter = _exporter(node)
+    if exporter:
+        return Passed(exporter)
+    return Failed(
+        seen=f"nothing exports {PEER_API[0]}{_stack(node)}",
+        expected="ib_core or ib_uverbs exports it",
+        subject="ib_core",
+    )
+
+
+def _exporter(node: Node) -> str:
+    """Who exports it, in words; a module that is loaded and registered needs no further witness."""
+    try:
+        owner = peer_api_exporter(node)
+    except Lacks:
+        if is_loaded(node, PEERMEM):
+            return "nvidia_peermem is loaded, so it is registered"
+        raise
+    return f"{owner} exports it" if owner else ""
+
+
+def _stack(node: Node) -> str:
+    try:
+        stack = ofed(node)
+    except Lacks:
+        return ""
+    return f" ({stack.kind} {stack.version})".replace(" )", ")")

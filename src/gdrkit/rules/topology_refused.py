@@ -1,0 +1,109 @@
+"""Pairs of GPU and NIC that the NVIDIA driver will not map for each other. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts.driver import driver_parameters, driver_version
+from gdrkit.facts.driver_log import heard
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.pci import devices, gpus
+from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
+from gdrkit.facts.versions import numbers
+from gdrkit.facts.virtual import virtual_machine
+from gdrkit.node import Node
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+FIRST_WITH_CHECK = (580, 65, 6)
+"""First tag in which rm_p2p_dma_map_pages and nv-dmabuf.c ask nv_grdma_pci_topology_supported()."""
+
+CHIPSETS = {
+    "10de": ("22b1", "22b2", "22b3", "22b4", "22b8", "22b9"),
+    "1def": ("e000", "e00d", "e00e", "e010", "e100", "e110", *(f"e20{n}" for n in range(8))),
+}
+"""Host bridges that forward no peer traffic: NVIDIA Grace (TH500), Ampere Altra, AmpereOne-160.
+Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/common/inc/nvcst.h and unix/src/osinit.c,
+_checkP2pChipsetSupport(); 1def is Ampere Computing's vendor id."""
+
+PARAMETER = "GrdmaPciTopoCheckOverride"
+SAID = (
+    r"nv_dma_map -- error -524 while calling nvidia_p2p_dma_map_pages"
+    r"|NVRM: dma-buf attach failed: PCI topology not supported for dma-buf"
+)
+
+
+@rule(
+    "topology-refused",
+    Layer.DRIVER,
+    per=pairs,
+    blocks=DIRECT,
+    cost="Registration of GPU memory fails for this pair; data passes through host memory.",
+    references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
+)
+def topology_refused(node: Node, pair: Pair) -> Outcome:
+    """The driver does not map this GPU's memory for this NIC: no PCIe bridge is above both.
+
+    Seen: a host with NVIDIA Grace, Ampere Altra or AmpereOne-160, a GPU that is not coherent with it, and no
+    bridge above both devices. Registering fails; the kernel log says `nvidia-peermem nv_dma_map -- error
+    -524
+    while calling nvidia_p2p_dma_map_pages()` or `NVRM: dma-buf attach failed: PCI topology not supported for
+    dma-buf`.
+
+    Why: these chipsets cannot pass traffic from one root port to another, and from 580.65.06 on the driver
+    checks. On x86 it does not; in a virtual machine with the GPU passed through it lets everything pass.
+
+    Cost: neither direct path works for this pair. Pairs below one switch are not affected.
+
+    Fix: put NIC and GPU below one switch, or use the pairs that are. `options nvidia
+    NVreg_GrdmaPciTopoCheckOverride=1` lifts the check at your own risk; 2 refuses everywhere.
+
+    Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported().
+    """
+    gpu = next((gpu for gpu in gpus(node) if gpu.address == pair.gpu), None)
+    try:
+        version = driver_version(node)
+        nic = nic_address(node, pair.device)
+    except Absent:
+        return NotApplicable("no driver is loaded, or the RDMA device is software")
+    if gpu is None or numbers(version) < FIRST_WITH_CHECK:
+        return NotApplicable(f"driver {version} has no such check")
+    override = _override(node)
+    chipset = _chipset(node)
+    if override != "2" and not chipset:
+        return NotApplicable("no chipset that the driver distrusts")
+    if is_coherent(node, gpu):
+        return NotApplicable("a GPU that is coherent with its CPU")
+    if override == "1":
+        return Passed(f"{PARAMETER} is 1")
+    if override == "2":
+        return _failed(node, pair, f"{PARAMETER} is 2", f"{PARAMETER} 0")
+    shared = below_common_bridge(node, pair.gpu, nic)[0]
+    if shared:
+        return Passed(f"{shared[-1]} is above both")
+    if virtual_machine(node) != "none":
+        return NotApplicable("a GPU that is passed through is not checked")
+    return _failed(node, pair, f"no bridge above both, host bridge {chipset}", "a PCIe switch above both")
+
+
+def _failed(node: Node, pair: Pair, seen: str, expected: str) -> Failed:
+    line = heard(node, SAID)
+    return Failed(
+        seen=f"{seen}; the kernel said: {line.text}" if line else seen,
+        expected=expected,
+        subject=f"{pair.gpu} {pair.device}",
+    )
+
+
+def _override(node: Node) -> str:
+    """The parameter in force; the default where the file was not collected."""
+    try:
+        return driver_parameters(node).get(PARAMETER, "0")
+    except Lacks:
+        return "0"
+
+
+def _chipset(node: Node) -> str:
+    """The first host bridge of the table, as vendor:device; "" if there is none."""
+    for device in devices(node):
+        if device.device in CHIPSETS.get(device.vendor, ()):
+            return f"{device.vendor}:{device.device}"
+    return ""

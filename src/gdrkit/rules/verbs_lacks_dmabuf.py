@@ -1,0 +1,45 @@
+"""A libibverbs that cannot ask for dma-buf memory regions. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.libraries import DMABUF_CALL, libibverbs, verbs_has_dmabuf
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "verbs-lacks-dmabuf",
+    Layer.RDMA,
+    per=the_node,
+    blocks=("dmabuf",),
+    cost="Programs on this node cannot register a dma-buf, whatever the kernel can.",
+    references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
+)
+def verbs_lacks_dmabuf(node: Node, _: str) -> Outcome:
+    """The libibverbs that programs load here has no ibv_reg_dmabuf_mr.
+
+    Seen: the symbol is not in the library's dynamic symbol table; or, where the library itself was not
+    collected, its version is older than rdma-core 34.
+
+    Why: the call came with rdma-core 34. Old distributions, and OFED's user space from before, do not have
+    it. Containers bring their own libibverbs: what is true of the host is not true of an image.
+
+    Cost: NCCL takes a missing symbol for a NIC without dma-buf, and says so in no line.
+
+    Fix: a newer rdma-core, or DOCA-OFED's; in containers, a newer base image.
+
+    Source: rdma-core libibverbs/libibverbs.map.in, IBVERBS_1.12 at v34.0; NCCL
+    src/transport/net_ib/gdr.cc.
+    """
+    if verbs_has_dmabuf(node):
+        return Passed(f"it offers {DMABUF_CALL}")
+    return Failed(seen=f"{_library(node)} has no {DMABUF_CALL}", expected=DMABUF_CALL, subject="libibverbs")
+
+
+def _library(node: Node) -> str:
+    """The library's path; its name where only its package is known."""
+    try:
+        return libibverbs(node).path
+    except Lacks:
+        return "libibverbs"

@@ -1,0 +1,176 @@
+"""Findings about the NVIDIA kernel driver itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Why
+from gdrkit.facts.commands import OWNERS_DPKG
+from gdrkit.rules.driver_mismatch import driver_mismatch
+from gdrkit.rules.driver_modified import driver_modified
+from gdrkit.rules.driver_not_loaded import driver_not_loaded
+from gdrkit.rules.driver_proprietary import driver_proprietary
+from gdrkit.rules.rule import DIRECT
+from tests.module_builder import build_module
+from tests.rules.machines import (
+    Files,
+    does_not_apply,
+    driver,
+    failed,
+    installed,
+    loaded,
+    missing,
+    node,
+    passes,
+)
+
+GPU_FILES = {
+    "sys/bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n",
+    "sys/bus/pci/devices/0000:1b:00.0/device": "0x2330\n",
+    "sys/bus/pci/devices/0000:1b:00.0/class": "0x030200\n",
+}
+
+
+# -- driver-not-loaded -------------------------------------------------------------------------------------
+
+
+def test_a_gpu_without_its_driver_blocks_both_direct_paths():
+    found = failed(node(GPU_FILES), driver_not_loaded)
+
+    assert "not loaded" in found.seen
+    assert driver_not_loaded.blocks("node") == DIRECT
+
+
+def test_nouveau_is_named_as_the_one_in_the_way():
+    assert "nouveau" in failed(node(GPU_FILES, loaded("nouveau")), driver_not_loaded).seen
+
+
+def test_a_loaded_driver_passes_and_its_helpers_alone_do_not():
+    assert passes(node(loaded("nvidia", "nvidia_uvm")), driver_not_loaded)
+    assert failed(node(GPU_FILES, loaded("nvidia_drm_fake", "nvidiafb")), driver_not_loaded)
+
+
+def test_a_machine_without_a_gpu_needs_no_driver():
+    other = {path: text.replace("0x10de", "0x8086") for path, text in GPU_FILES.items()}
+
+    assert does_not_apply(node(other), driver_not_loaded)
+
+
+def test_without_a_list_of_modules_it_is_unknown():
+    lacking = missing(node(GPU_FILES, complete=False, without="proc/modules"), driver_not_loaded)
+
+    assert lacking.why is Why.NOT_COLLECTED
+
+
+# -- driver-proprietary ------------------------------------------------------------------------------------
+
+
+def test_closed_modules_block_dmabuf_alone():
+    assert "proprietary" in failed(node(driver(open_modules=False)), driver_proprietary).seen
+    assert driver_proprietary.blocks("node") == ("dmabuf",)
+
+
+def test_open_modules_pass():
+    assert passes(node(driver()), driver_proprietary)
+
+
+def test_closed_modules_on_disk_count_where_none_is_loaded():
+    files = installed({"updates/nvidia.ko": build_module("nvidia", license="NVIDIA")})
+
+    assert "on disk" in failed(node(files), driver_proprietary).seen
+
+
+def test_no_driver_at_all_is_neither():
+    assert does_not_apply(node(installed({})), driver_proprietary)
+
+
+def test_an_unseen_flavour_is_unknown():
+    assert missing(node(complete=False), driver_proprietary).source == "proc/driver/nvidia/version"
+
+
+# -- driver-modified ---------------------------------------------------------------------------------------
+
+
+def test_parameters_of_a_fork_give_it_away():
+    params = {"proc/driver/nvidia/params": "ResmanDebugLevel: 1\nExperimentalDmaBufP2P: 1\n"}
+
+    assert "ExperimentalDmaBufP2P" in failed(node(driver(), params), driver_modified).seen
+
+
+SELF_BUILT = {
+    "proc/driver/nvidia/version": "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  "
+    "580.159.04  Release Build  (nixbld@)\n"
+}
+
+
+def test_a_build_of_somebodys_own_in_a_file_of_nobodys_is_modified():
+    files = installed({"extra/nvidia.ko": build_module("nvidia")})
+    machine = node(driver(), SELF_BUILT, files, said={OWNERS_DPKG: "libc6: /usr/lib/libc.so.6\n"})
+
+    assert "no package owns" in failed(machine, driver_modified).seen
+
+
+def test_a_distributions_own_build_is_no_modification():
+    files = installed({"updates/nvidia.ko": build_module("nvidia")})
+    owned = "linux-modules-nvidia-580-open: /lib/modules/6.1.0-56-amd64/updates/nvidia.ko\n"
+    machine = node(driver(), SELF_BUILT, files, said={OWNERS_DPKG: owned})
+
+    assert passes(machine, driver_modified)
+
+
+def test_nvidias_own_build_passes_without_a_look_at_packages():
+    assert passes(node(driver()), driver_modified)
+
+
+def test_an_unknown_owner_is_unknown_not_modified():
+    files = installed({"extra/nvidia.ko": build_module("nvidia")})
+
+    assert missing(node(driver(), SELF_BUILT, files), driver_modified)
+
+
+# -- driver-mismatch ---------------------------------------------------------------------------------------
+
+LIB = "usr/lib/x86_64-linux-gnu"
+
+
+def linked(version: str, *parts: Files):
+    return node(
+        driver("570.158.01"),
+        {f"{LIB}/libcuda.so.{version}": ""},
+        *parts,
+        links={f"{LIB}/libcuda.so.1": f"libcuda.so.{version}"},
+    )
+
+
+def test_libraries_of_another_version_block_everything():
+    found = failed(linked("570.172.08"), driver_mismatch)
+
+    assert (found.subject, found.blocks) == ("libcuda", None)
+
+
+def test_module_files_of_another_version_block_nothing_yet():
+    files = installed({"updates/nvidia.ko": build_module("nvidia", modinfo={"version": "570.172.08"})})
+    found = failed(linked("570.158.01", files), driver_mismatch)
+
+    assert (found.subject, found.blocks) == ("nvidia", ())
+
+
+@pytest.mark.parametrize("version", ["570.158.01"])
+def test_one_version_throughout_passes(version: str):
+    files = installed({"updates/nvidia.ko": build_module("nvidia", modinfo={"version": version})})
+
+    assert passes(linked(version, files), driver_mismatch)
+
+
+def test_no_libcuda_on_the_host_is_no_mismatch():
+    assert passes(node(driver()), driver_mismatch)
+
+
+def test_an_unseen_libcuda_beside_a_seen_libibverbs_is_unknown():
+    files = {**driver(), f"{LIB}/libibverbs.so.1": ""}
+
+    assert missing(node(files, complete=False), driver_mismatch).source == "libcuda"
+
+
+def test_where_nobody_looked_at_libraries_libibverbs_alone_is_missed():
+    assert passes(node(driver(), complete=False), driver_mismatch)

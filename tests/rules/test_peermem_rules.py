@@ -1,0 +1,325 @@
+"""Findings about nvidia-peermem: its shape, its loading, its company."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Why
+from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
+from gdrkit.rules.lock_inversion import lock_inversion
+from gdrkit.rules.p2p_page_table_version import p2p_page_table_version
+from gdrkit.rules.peermem_blocks_ofed import peermem_blocks_ofed
+from gdrkit.rules.peermem_not_loaded import peermem_not_loaded
+from gdrkit.rules.peermem_not_persistent import peermem_not_persistent
+from gdrkit.rules.peermem_redundant import peermem_redundant
+from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
+from gdrkit.rules.peermem_stub import peermem_stub
+from tests.evidence_builder.library import DMABUF as DMABUF_CALL
+from tests.evidence_builder.library import VERBS, shared_object
+from tests.module_builder import build_module
+from tests.rules.machines import (
+    API,
+    DMABUF,
+    FULL,
+    MODULES,
+    STUB,
+    does_not_apply,
+    driver,
+    failed,
+    installed,
+    kernel_log,
+    loaded,
+    missing,
+    node,
+    passes,
+    peermem,
+)
+
+NAME = "nvidia_peermem"
+SYMVERS = "".join(f"0x1\t{symbol}\tdrivers/ib_core\tEXPORT_SYMBOL\t\n" for symbol in API)
+
+
+# -- peermem-stub ------------------------------------------------------------------------------------------
+
+
+def test_a_module_without_the_import_is_a_stub_and_blocks_peermem():
+    found = failed(node(peermem(STUB)), peermem_stub, NAME)
+
+    assert found.subject == "nvidia-peermem.ko"
+    assert "no import of ib_register_peer_memory_client" in found.seen
+    assert peermem_stub.blocks(NAME) == ("peermem",)
+
+
+def test_depends_and_parameters_prove_nothing():
+    """An empty `depends:` in a module that does import the API: somebody else's build system."""
+    odd = build_module("nvidia_peermem", imports=API, parameters={"persistent_api_support": "int"})
+
+    assert passes(node(peermem(odd)), peermem_stub, NAME)
+
+
+def test_an_empty_depends_of_another_module_is_no_stub():
+    assert does_not_apply(node(peermem(STUB)), peermem_stub, "nvidia")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({}, "a rebuild would find no such API either"),
+        (
+            {"usr/src/ofa_kernel/default/Module.symvers": SYMVERS},
+            "a rebuild would find it in usr/src/ofa_kernel/default/Module.symvers",
+        ),
+    ],
+)
+def test_it_says_what_a_rebuild_would_find(files: dict[str, str], words: str):
+    assert failed(node(peermem(STUB), files), peermem_stub, NAME).seen.endswith(words)
+
+
+def test_on_arm_it_names_the_tree_that_the_build_overlooks():
+    tree = "usr/src/ofa_kernel/aarch64/6.1.0-56-amd64/Module.symvers"
+    machine = node(peermem(STUB), {"proc/sys/kernel/arch": "aarch64", tree: SYMVERS})
+
+    assert f"does not look at {tree}" in failed(machine, peermem_stub, NAME).seen
+
+
+def test_a_stub_on_disk_beside_a_loaded_full_module_blocks_nothing_now():
+    assert failed(node(peermem(STUB), loaded(NAME)), peermem_stub, NAME).blocks == ()
+
+
+def test_a_full_module_passes_and_none_is_none():
+    assert passes(node(peermem(FULL)), peermem_stub, NAME)
+    assert does_not_apply(node(installed({})), peermem_stub, NAME)
+
+
+def test_an_unreadable_file_is_unknown_unless_it_is_loaded():
+    damaged = {f"{MODULES}/updates/nvidia-peermem.ko": b"\x7fELF and nothing more"}
+
+    assert missing(node(peermem(), damaged), peermem_stub, NAME).why is Why.GARBLED
+    assert passes(node(peermem(), damaged, loaded(NAME)), peermem_stub, NAME)
+
+
+# -- peermem-not-loaded ------------------------------------------------------------------------------------
+
+
+def test_a_module_that_could_be_loaded_and_is_not():
+    assert failed(node(peermem()), peermem_not_loaded, NAME).subject == "nvidia-peermem.ko"
+    assert peermem_not_loaded.blocks(NAME) == ("peermem",)
+
+
+def test_loaded_or_served_by_its_predecessor():
+    assert passes(node(peermem(), loaded(NAME)), peermem_not_loaded, NAME)
+    assert does_not_apply(node(peermem(), loaded("nv_peer_mem")), peermem_not_loaded, NAME)
+
+
+def test_a_stub_and_a_missing_file_have_findings_of_their_own():
+    assert does_not_apply(node(peermem(STUB)), peermem_not_loaded, NAME)
+    assert does_not_apply(node(installed({})), peermem_not_loaded, NAME)
+
+
+def test_an_unseen_file_is_still_not_loaded():
+    assert failed(node(complete=False), peermem_not_loaded, NAME)
+
+
+def test_without_a_list_of_modules_loading_is_unknown():
+    assert missing(node(peermem(), complete=False, without="proc/modules"), peermem_not_loaded, NAME)
+
+
+# -- peermem-registration-refused --------------------------------------------------------------------------
+
+REFUSED = (
+    "nvidia-peermem nv_mem_client_init:445 ERROR nv_mem_client_init -- error while registering "
+    "traditional client"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        REFUSED,
+        "nvidia-peermem nv_mem_nc_client_init:603 ERROR nv_mem_client_init -- error while registering "
+        "nc client",
+        "nvidia-peermem nv_mem_client_init:577 error while registering nc client",
+    ],
+)
+def test_the_refusal_is_heard_in_every_drivers_words(line: str):
+    assert failed(node(peermem(), log=kernel_log(line)), peermem_registration_refused).seen == line
+
+
+def test_a_whole_log_without_it_passes_and_a_cut_one_is_unknown():
+    assert passes(node(peermem(), log=kernel_log("eth0: link up")), peermem_registration_refused)
+    cut = node(peermem(), log=kernel_log(from_boot=False))
+
+    assert missing(cut, peermem_registration_refused).why is Why.TRUNCATED
+
+
+def test_a_refusal_before_a_load_that_worked_is_history():
+    assert passes(node(loaded(NAME), log=kernel_log(REFUSED)), peermem_registration_refused)
+
+
+# -- legacy-nv-peer-mem ------------------------------------------------------------------------------------
+
+
+def test_the_predecessor_blocks_peermem_from_driver_580_on():
+    old, new = (
+        node(loaded("nv_peer_mem"), driver("570.158.01")),
+        node(loaded("nv_peer_mem"), driver("580.65.06")),
+    )
+
+    assert failed(old, legacy_nv_peer_mem).blocks == ()
+    assert failed(new, legacy_nv_peer_mem).blocks is None
+
+
+def test_its_file_alone_is_worth_a_word_and_no_more():
+    files = installed({"extra/nv_peer_mem.ko": build_module("nv_peer_mem")})
+
+    assert failed(node(files), legacy_nv_peer_mem).blocks == ()
+
+
+def test_nvidia_peermem_is_not_its_predecessor():
+    assert does_not_apply(node(peermem(), loaded(NAME)), legacy_nv_peer_mem)
+    assert missing(node(complete=False, without="proc/modules"), legacy_nv_peer_mem)
+
+
+# -- peermem-not-persistent --------------------------------------------------------------------------------
+
+
+def test_loaded_by_hand_is_gone_at_the_next_boot():
+    assert failed(node(peermem(), loaded(NAME)), peermem_not_persistent, NAME)
+    assert peermem_not_persistent.blocks(NAME) == ()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"etc/modules-load.d/gpu.conf": "# GPU\nnvidia-peermem\n"},
+        {"etc/modules": "nvidia_peermem\n"},
+        {"etc/modprobe.d/nvidia.conf": "softdep nvidia post: nvidia-peermem\n"},
+        {"usr/lib/systemd/system/nvidia-peermem-loader.service": "[Service]\n"},
+    ],
+)
+def test_four_ways_to_keep_it(files: dict[str, str]):
+    assert passes(node(peermem(), loaded(NAME), files), peermem_not_persistent, NAME)
+
+
+def test_a_blacklist_entry_undoes_the_line():
+    files = {
+        "etc/modules-load.d/gpu.conf": "nvidia-peermem\n",
+        "etc/modprobe.d/no.conf": "blacklist nvidia-peermem\n",
+    }
+    found = failed(node(peermem(), loaded(NAME), files), peermem_not_persistent, NAME)
+
+    assert "etc/modprobe.d/no.conf:1 blacklists" in found.seen
+
+
+def test_a_container_looks_after_its_own_module():
+    path = "run/nvidia/driver/lib/modules/6.1.0-56-amd64/kernel/drivers/video/nvidia-peermem.ko"
+
+    assert does_not_apply(node(installed({}), loaded(NAME), {path: FULL}), peermem_not_persistent, NAME)
+
+
+def test_not_loaded_or_unseen():
+    assert does_not_apply(node(peermem()), peermem_not_persistent, NAME)
+    assert missing(node(peermem(), loaded(NAME), complete=False), peermem_not_persistent, NAME)
+
+
+# -- peermem-redundant -------------------------------------------------------------------------------------
+
+ASKED = {"etc/modules-load.d/gpu.conf": "nvidia-peermem\n"}
+LIB = "usr/lib/x86_64-linux-gnu"
+NEW_VERBS = {f"{LIB}/libibverbs.so.1": shared_object("libibverbs.so.1", (*VERBS, DMABUF_CALL))}
+OLD_VERBS = {f"{LIB}/libibverbs.so.1": shared_object("libibverbs.so.1", VERBS)}
+
+
+def test_a_stub_that_is_asked_for_fails_at_every_boot():
+    assert (
+        "etc/modules-load.d/gpu.conf:1" in failed(node(peermem(STUB), ASKED), peermem_redundant, NAME).seen
+    )
+
+
+def with_dmabuf(verbs: dict[str, bytes]):
+    files = installed(
+        {"kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=DMABUF)},
+        exporters=dict.fromkeys(DMABUF, "ib_uverbs"),
+    )
+    return node(files, loaded("nvidia", NAME), driver(), verbs)
+
+
+def test_beside_dmabuf_it_is_not_needed():
+    assert failed(with_dmabuf(NEW_VERBS), peermem_redundant, NAME)
+    assert peermem_redundant.blocks(NAME) == ()
+
+
+def test_where_dmabuf_is_not_to_be_had_it_is_needed():
+    assert passes(with_dmabuf(OLD_VERBS), peermem_redundant, NAME)
+
+
+def test_a_full_module_that_is_asked_for_and_not_loaded_is_not_redundant():
+    assert does_not_apply(node(peermem(), ASKED), peermem_redundant, NAME)
+    assert missing(node(peermem(), complete=False), peermem_redundant, NAME)
+
+
+# -- peermem-blocks-ofed -----------------------------------------------------------------------------------
+
+
+def test_openibd_cannot_restart_while_it_is_loaded():
+    files = {"etc/init.d/openibd": "#!/bin/bash\n"}
+
+    assert failed(node(peermem(), loaded(NAME, "mlx_compat"), files), peermem_blocks_ofed, NAME)
+    assert does_not_apply(node(peermem(), loaded(NAME), files), peermem_blocks_ofed, NAME)
+    assert does_not_apply(node(peermem(), loaded("mlx_compat"), files), peermem_blocks_ofed, NAME)
+    assert missing(node(complete=False, without="proc/modules"), peermem_blocks_ofed, NAME)
+
+
+# -- lock-inversion ----------------------------------------------------------------------------------------
+
+
+def with_mode(value: str, *parts: dict[str, str]):
+    mode = {f"sys/module/{NAME}/parameters/peerdirect_support": f"{value}\n"}
+    return node(peermem(), loaded(NAME), mode, *parts)
+
+
+def test_the_legacy_mode_on_a_stack_that_does_not_need_it():
+    assert "peerdirect_support=1" in failed(with_mode("1"), lock_inversion, NAME).seen
+    assert passes(with_mode("0"), lock_inversion, NAME)
+
+
+def test_the_legacy_mode_is_right_for_old_mlnx_ofed():
+    from gdrkit.facts.commands import OFED_INFO
+
+    for version, right in (("4.9-7.1.0.0", True), ("5.8-1.0.1.1", False)):
+        machine = node(
+            peermem(),
+            loaded(NAME, "mlx_compat"),
+            {f"sys/module/{NAME}/parameters/peerdirect_support": "1\n"},
+            said={OFED_INFO: f"MLNX_OFED_LINUX-{version}:\n"},
+        )
+        assert passes(machine, lock_inversion, NAME) is right
+
+
+def test_an_options_line_counts_before_it_is_loaded():
+    files = {
+        "etc/modprobe.d/p.conf": "options nvidia-peermem persistent_api_support=0 peerdirect_support=1\n"
+    }
+
+    assert "etc/modprobe.d/p.conf:1" in failed(node(peermem(), files), lock_inversion, NAME).seen
+    assert does_not_apply(node(peermem()), lock_inversion, NAME)
+    assert missing(node(peermem(), complete=False, without="proc/modules"), lock_inversion, NAME)
+
+
+# -- p2p-page-table-version --------------------------------------------------------------------------------
+
+
+def test_a_complaint_in_the_log():
+    line = "gdrdrv:gdrdrv_pin_buffer:incompatible page table version 0x00020000"
+
+    assert failed(node(log=kernel_log(line)), p2p_page_table_version).seen == line
+
+
+def test_an_old_gdrdrv_beside_a_new_driver():
+    old = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.4.1\n"}
+    new = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.5\n"}
+
+    assert failed(node(driver("580.65.06"), old), p2p_page_table_version)
+    assert passes(node(driver("580.65.06"), new), p2p_page_table_version)
+    assert does_not_apply(node(driver("575.57.08"), old), p2p_page_table_version)
+    assert missing(node(complete=False), p2p_page_table_version)

@@ -1,0 +1,280 @@
+"""Findings about the RDMA stack: its peer-memory API, its dma-buf, its user space."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Absent, Why
+from gdrkit.facts.rdma import RdmaDevice, rdma_devices
+from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
+from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
+from gdrkit.rules.memlock_limit import memlock_limit
+from gdrkit.rules.ofed_multiple_dkms import ofed_multiple_dkms
+from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
+from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
+from gdrkit.rules.verbs_lacks_dmabuf import verbs_lacks_dmabuf
+from tests.evidence_builder.library import DMABUF as DMABUF_CALL
+from tests.evidence_builder.library import VERBS, shared_object
+from tests.module_builder import build_module
+from tests.rules.machines import (
+    API,
+    DMABUF,
+    MODULES,
+    ODP,
+    P2P,
+    STUB,
+    does_not_apply,
+    failed,
+    installed,
+    loaded,
+    missing,
+    node,
+    outcome,
+    passes,
+    peermem,
+    rdma_device,
+)
+
+NAME = "nvidia_peermem"
+
+
+# -- rdma-lacks-peer-api -----------------------------------------------------------------------------------
+
+
+def test_a_stack_without_the_api_blocks_peermem():
+    assert "nothing exports" in failed(node(peermem(provider={})), rdma_lacks_peer_api).seen
+    assert rdma_lacks_peer_api.blocks("node") == ("peermem",)
+
+
+@pytest.mark.parametrize("owner", ["ib_core", "ib_uverbs"])
+def test_either_module_may_export_it(owner: str):
+    assert passes(node(peermem(owner=owner)), rdma_lacks_peer_api)
+
+
+def test_a_stub_does_not_hide_that_the_api_is_there():
+    assert passes(node(peermem(STUB)), rdma_lacks_peer_api)
+
+
+def test_a_registered_module_is_witness_enough():
+    bare = {"proc/modules": f"{NAME} 1 0 - Live 0x0\n"}
+
+    assert passes(node(bare, complete=False), rdma_lacks_peer_api)
+    assert missing(node(complete=False), rdma_lacks_peer_api)
+
+
+# -- ofed-rebuilt-after-driver -----------------------------------------------------------------------------
+
+OTHER = dict.fromkeys(API, 0xB2)
+
+
+def test_other_crcs_mean_another_build():
+    found = failed(node(peermem(provider=OTHER)), ofed_rebuilt_after_driver, NAME)
+
+    assert "CRC of ib_register_peer_memory_client" in found.seen
+    assert found.blocks is None
+
+
+def test_what_is_loaded_already_works_on():
+    assert failed(node(peermem(provider=OTHER), loaded(NAME)), ofed_rebuilt_after_driver, NAME).blocks == ()
+
+
+def test_equal_crcs_and_stubs_and_no_api_are_no_mismatch():
+    assert passes(node(peermem()), ofed_rebuilt_after_driver, NAME)
+    assert does_not_apply(node(peermem(STUB, provider=OTHER)), ofed_rebuilt_after_driver, NAME)
+    assert does_not_apply(node(peermem(provider={})), ofed_rebuilt_after_driver, NAME)
+
+
+def test_a_mismatch_with_the_driver_is_another_finding():
+    files = {
+        "lib/modules/6.1.0-56-amd64/updates/nvidia.ko": build_module("nvidia", exports=dict.fromkeys(P2P, 9))
+    }
+
+    assert passes(node(peermem(), files), ofed_rebuilt_after_driver, NAME)
+
+
+def test_an_unseen_rdma_core_leaves_it_open():
+    machine = node(peermem(), complete=False, without="lib/modules/6.1.0-56-amd64/kernel/ib_core")
+
+    assert missing(machine, ofed_rebuilt_after_driver, NAME).why is Why.UNDECIDED
+
+
+# -- ofed-multiple-dkms ------------------------------------------------------------------------------------
+
+SYMVERS = "".join(f"0x1\t{symbol}\tib_core\tEXPORT_SYMBOL\t\n" for symbol in API)
+
+
+def builds(*versions: str) -> dict[str, str]:
+    return {f"var/lib/dkms/mlnx-ofed-kernel/{version}/build/Module.symvers": SYMVERS for version in versions}
+
+
+def test_two_builds_hide_each_other():
+    assert "24.07" in failed(node(builds("24.07", "24.10")), ofed_multiple_dkms).seen
+
+
+def test_one_build_or_an_earlier_place_is_fine():
+    earlier = {"usr/src/ofa_kernel/default/Module.symvers": SYMVERS}
+
+    assert does_not_apply(node(builds("24.10")), ofed_multiple_dkms)
+    assert passes(node(builds("24.07", "24.10"), earlier), ofed_multiple_dkms)
+    assert missing(node(complete=False), ofed_multiple_dkms)
+
+
+# -- verbs-lacks-dmabuf ------------------------------------------------------------------------------------
+
+LIBRARY = "usr/lib/x86_64-linux-gnu/libibverbs.so.1"
+
+
+def test_a_library_without_the_call_blocks_dmabuf():
+    old = {LIBRARY: shared_object("libibverbs.so.1", VERBS)}
+
+    assert DMABUF_CALL in failed(node(old), verbs_lacks_dmabuf).seen
+    assert verbs_lacks_dmabuf.blocks("node") == ("dmabuf",)
+
+
+def test_a_library_with_the_call_passes():
+    assert passes(
+        node({LIBRARY: shared_object("libibverbs.so.1", (*VERBS, DMABUF_CALL))}), verbs_lacks_dmabuf
+    )
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_an_unseen_library_is_missing_by_name(complete: bool):
+    lacking = missing(node(complete=complete), verbs_lacks_dmabuf)
+
+    assert lacking.source == "libibverbs"
+    assert (lacking.why is Why.ABSENT) is complete
+    assert issubclass(Absent, Exception)
+
+
+# -- memlock-limit -----------------------------------------------------------------------------------------
+
+
+def limits(soft: str) -> dict[str, str]:
+    return {"proc/self/limits": f"Max locked memory         {soft}              {soft}            bytes\n"}
+
+
+def test_what_nobody_raised_is_too_little():
+    assert failed(node(limits("8388608")), memlock_limit).seen == "8192 KiB"
+    assert failed(node(limits("65536")), memlock_limit).seen == "64 KiB"
+    assert memlock_limit.blocks("node") == ()
+
+
+def test_what_somebody_raised_passes():
+    assert passes(node(limits("unlimited")), memlock_limit)
+    assert passes(node(limits("8388609")), memlock_limit)
+    assert missing(node(complete=False), memlock_limit)
+
+
+# -- kernel-lacks-dmabuf and kernel-lacks-odp --------------------------------------------------------------
+
+
+def stack(mlx5_ib: dict[str, int], exports: dict[str, int] | None = None, **more: str):
+    if exports is None:
+        exports = {**DMABUF, **ODP}
+    files = installed(
+        {
+            "kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=exports or {"ib_uverbs_x": 1}),
+            "kernel/mlx5_ib.ko": build_module("mlx5_ib", imports=mlx5_ib),
+        },
+        exporters=dict.fromkeys(exports, "ib_uverbs"),
+    )
+    return node(files, loaded("ib_uverbs", "mlx5_ib", "mlx5_core"), rdma_device(), more)
+
+
+def the_device(machine) -> RdmaDevice:  # type: ignore[no-untyped-def]
+    (device,) = rdma_devices(machine)
+    return device
+
+
+def judged(machine, rule):  # type: ignore[no-untyped-def]
+    return failed(machine, rule, the_device(machine))
+
+
+def test_a_driver_that_imports_it_passes_both():
+    machine = stack({**DMABUF, **ODP})
+
+    assert passes(machine, kernel_lacks_dmabuf, the_device(machine))
+    assert passes(machine, kernel_lacks_odp, the_device(machine))
+
+
+def test_a_core_that_does_not_offer_it():
+    assert "nothing exports" in judged(stack({}, ODP), kernel_lacks_dmabuf).seen
+
+
+def test_a_driver_that_does_not_ask_for_it_although_the_core_offers_it():
+    assert "mlx5_ib imports no" in judged(stack({"ib_register_device": 1}), kernel_lacks_dmabuf).seen
+    assert kernel_lacks_dmabuf.blocks(None) == ("dmabuf",)
+
+
+def test_symbols_decide_whatever_the_version_says():
+    """A backport: the pinned form alone, on a kernel that calls itself 4.18."""
+    machine = stack({"ib_umem_dmabuf_get_pinned": 1}, {"ib_umem_dmabuf_get_pinned": 1})
+
+    assert passes(machine, kernel_lacks_dmabuf, the_device(machine))
+
+
+def test_no_odp_in_the_driver():
+    assert "CONFIG_INFINIBAND_ON_DEMAND_PAGING" in judged(stack(DMABUF), kernel_lacks_odp).seen
+
+
+@pytest.mark.parametrize("driver", ["ice", "bnxt_en", "efa"])
+def test_other_vendors_need_no_odp(driver: str):
+    machine = node(rdma_device("irdma0", pci_driver=driver))
+
+    assert does_not_apply(machine, kernel_lacks_odp, the_device(machine))
+
+
+def test_other_drivers_are_judged_by_their_own_verbs_module():
+    files = installed(
+        {
+            "kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=DMABUF),
+            "kernel/irdma.ko": build_module("irdma", imports={"ib_umem_dmabuf_get_pinned": 1}),
+        },
+        exporters=dict.fromkeys(DMABUF, "ib_uverbs"),
+    )
+    machine = node(files, rdma_device("irdma0", pci_driver="ice"))
+
+    assert passes(machine, kernel_lacks_dmabuf, the_device(machine))
+
+
+def test_built_in_drivers_are_judged_by_the_kernels_own_symbols():
+    symbols = (
+        "0000000000000000 r __ksymtab_ib_umem_dmabuf_get\n0000000000000000 r __ksymtab_ib_umem_odp_get\n"
+    )
+    builtin = {"sys/module/mlx5_ib/parameters/x": "1\n", "proc/kallsyms": symbols}
+    machine = node(rdma_device(), builtin)
+
+    assert passes(machine, kernel_lacks_dmabuf, the_device(machine))
+    assert passes(machine, kernel_lacks_odp, the_device(machine))
+
+
+def test_a_configuration_decides_odp_where_the_module_was_not_collected():
+    config = {
+        "boot/config-6.1.0-56-amd64": "# Automatically generated\nCONFIG_MODULES=y\n"
+        "# CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set\n"
+    }
+    files = installed({"kernel/mlx5_ib.ko": b""})
+    machine = node(rdma_device(), files, config, complete=False, without=f"{MODULES}/kernel/mlx5_ib.ko")
+
+    assert failed(machine, kernel_lacks_odp, the_device(machine))
+
+
+def test_unseen_modules_are_unknown():
+    machine = node(rdma_device(), complete=False)
+
+    assert missing(machine, kernel_lacks_dmabuf, the_device(machine))
+    assert missing(machine, kernel_lacks_odp, the_device(machine))
+
+
+def test_a_software_device_cannot():
+    files = installed(
+        {
+            "kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=DMABUF),
+            "kernel/rdma_rxe.ko": build_module("rdma_rxe", imports={"ib_umem_get": 1}),
+        },
+        exporters=dict.fromkeys(DMABUF, "ib_uverbs"),
+    )
+    rxe = RdmaDevice("rxe0", virtual=True)
+
+    assert "rdma_rxe imports no" in failed(node(files), kernel_lacks_dmabuf, rxe).seen
+    assert outcome(node(files), kernel_lacks_odp, rxe)
