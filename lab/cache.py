@@ -21,7 +21,9 @@ class LabError(Exception):
 def folder(*parts: str) -> Path:
     """A folder of the cache, created. `GDRKIT_LAB_CACHE` moves it; else XDG_CACHE_HOME, else ~/.cache."""
     base = os.environ.get("GDRKIT_LAB_CACHE")
-    root = Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gdrkit/lab"
+    root = (
+        Path(base) if base else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "gdrkit/lab"
+    )
     path = root.joinpath(*parts)
     path.mkdir(parents=True, exist_ok=True)
     return path
@@ -44,7 +46,9 @@ def command(*argv: str | Path, cwd: Path | None = None, stdin: bytes | None = No
     """Standard output of a host command. Raises LabError with its complaint, or naming the missing tool."""
     if shutil.which(str(argv[0])) is None:
         raise LabError(f"{argv[0]} is not installed; {apt_command()}")
-    done = subprocess.run([str(part) for part in argv], cwd=cwd, input=stdin, capture_output=True, check=False)
+    done = subprocess.run(
+        [str(part) for part in argv], cwd=cwd, input=stdin, capture_output=True, check=False
+    )
     if done.returncode != 0:
         tail = (done.stderr or done.stdout).decode("utf-8", "replace")[-2000:]
         raise LabError(f"{' '.join(str(part) for part in argv)}: exit {done.returncode}\n{tail}")
@@ -62,7 +66,10 @@ TOOLS = {  # what the lab runs on this machine, and the Debian package that brin
     "depmod": "kmod",
     "dpkg-deb": "dpkg",
 }
-FILES = {"/usr/share/OVMF/OVMF_CODE_4M.ms.fd": "ovmf", "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring"}
+FILES = {
+    "/usr/share/OVMF/OVMF_CODE_4M.ms.fd": "ovmf",
+    "/usr/share/keyrings/debian-archive-keyring.gpg": "debian-archive-keyring",
+}
 
 
 def missing_packages(tools: dict[str, str] = TOOLS) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Place(Struct, frozen=True):
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """One row of the tables. Text fields may hold `{module:x}`, `{symbol:x}`, `{parameter:x}`, `{alias:x}`."""
+    """One row of the tables. Texts may hold `{module:x}`, `{symbol:x}`, `{parameter:x}`, `{alias:x}`."""
 
     name: str
     why: str = ""
@@ -46,7 +46,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
 
 class Prepared(Struct, frozen=True):
-    """A case made ready for one kernel, profile and seed: what the guest's runner is told, and file contents."""
+    """A case made ready for one kernel, profile and seed: what the runner is told, and file contents."""
 
     case: Case
     told: dict[str, Any]
@@ -86,6 +86,7 @@ def prepare(case: Case, kernel: Kernel, compiled: dict[str, bytes], key: str, se
     told = {
         "name": case.name,
         "module": (names.fill(case.judged) if case.judged else load).replace("-", "_"),
+        "asked": load,
         "argv": ["/usr/sbin/modprobe", *case.flags, load, *(names.fill(word) for word in case.arguments)],
         "files": files,
         "texts": texts,

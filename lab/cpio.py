@@ -28,7 +28,7 @@ def tree(root: Path) -> dict[str, Entry]:
             path = Path(folder, name)
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode):
-                content = os.readlink(path).encode()
+                content = str(path.readlink()).encode()
             elif stat.S_ISREG(mode):
                 content = path.read_bytes()
             else:
@@ -46,6 +46,14 @@ def files(contents: Mapping[str, bytes], mode: int = 0o644) -> dict[str, Entry]:
             entries.setdefault("/".join(parts[:end]), Entry(b"", stat.S_IFDIR | 0o755))
         entries[path] = Entry(content, stat.S_IFREG | mode)
     return entries
+
+
+def links(targets: Mapping[str, str]) -> dict[str, Entry]:
+    """Entries of symbolic links, with the folders above them."""
+    folders = {
+        path: entry for path, entry in files(dict.fromkeys(targets, b"")).items() if path not in targets
+    }
+    return folders | {path: Entry(target.encode(), stat.S_IFLNK | 0o777) for path, target in targets.items()}
 
 
 def pack(entries: Mapping[str, Entry]) -> bytes:

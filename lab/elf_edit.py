@@ -77,7 +77,11 @@ def rename_section(content: bytes, old: str, new: str) -> bytes:
     (start,) = struct.unpack_from("<Q", content, table + names_index * entry_size + 0x18)
     (size,) = struct.unpack_from("<Q", content, table + names_index * entry_size + 0x20)
     names = content[start : start + size]
-    return content[:start] + replace_once(names, f"\0{old}\0".encode(), f"\0{new}\0".encode()) + content[start + size :]
+    return (
+        content[:start]
+        + replace_once(names, f"\0{old}\0".encode(), f"\0{new}\0".encode())
+        + content[start + size :]
+    )
 
 
 def set_machine(content: bytes, machine: int) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.host.bundle import FILE, FOLDER, LINK, BundleHost
-from gdrkit.host.manifest import BundleRecord, CommandNote, FolderNote, Manifest, Note
+from gdrkit.host.manifest import BundleRecord, parse
 from lab.profiles import Profile
 from lab.session import Session
 
@@ -26,23 +25,17 @@ HOME = Path(__file__).parent.parent / "tests/lab/golden"
 T = TypeVar("T")
 
 
-class FileNote(Struct, frozen=True, omit_defaults=True):
-    """One file of a guest."""
-
-    status: str = "found"
-    content: str = ""  # name of its content in the archive
-    why: str = ""
-    size: int = 0
-    digests: dict[str, str] = {}
-
-
 class Evidence(Struct, frozen=True, omit_defaults=True):
-    """What a bundle of the guest holds; in a delta, None takes an entry away."""
+    """A bundle as a table; in a delta, None takes an entry away.
 
-    files: dict[str, FileNote | None] = {}
+    `notes` and `folders` are the manifest's own words, kept as they are: gdrkit.host reads them.
+    """
+
+    contents: dict[str, str | None] = {}  # path -> name of its content in the archive
     links: dict[str, str | None] = {}
-    folders: dict[str, FolderNote | None] = {}
-    commands: tuple[CommandNote, ...] | None = None
+    notes: dict[str, dict[str, Any] | None] = {}
+    folders: dict[str, dict[str, Any] | None] = {}
+    facts: dict[str, Any] | None = None  # the manifest's other words; None: as before
 
 
 class Answer(Struct, frozen=True, omit_defaults=True):
@@ -55,6 +48,9 @@ class Answer(Struct, frozen=True, omit_defaults=True):
     new: tuple[str, ...]  # every module that came, dependencies too
     tainted: str
     stdout: str = ""
+    ran: tuple[str, ...] | None = (
+        None  # modules whose init was called, in order; None: the guest could not see
+    )
 
 
 class Recorded(Struct, frozen=True, omit_defaults=True):
@@ -102,34 +98,51 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
     """A session as it is recorded, and the contents that it names."""
     begin = next(session.transcript.of("begin"))
     note = KernelNote(
-        session.kernel.flavour.name, session.kernel.release, session.kernel.version, begin["version"], begin["kmod"]
+        session.kernel.flavour.name,
+        session.kernel.release,
+        session.kernel.version,
+        begin["version"],
+        begin["kmod"],
     )
     why = {row.case.name: row.case.why for row in session.cases}
     argv = {row.case.name: row.told for row in session.cases}
-    before = Evidence(commands=())
+    before = Evidence()
     cases = []
     for event in session.transcript.of("case"):
-        now = msgspec.convert(event["evidence"], Evidence)
+        now = _of_bundle(event["evidence"])
         answer = msgspec.convert(event["answer"], Answer)
         told = argv[event["name"]]
         cases.append(
             Recorded(
-                name=event["name"], argv=tuple(told["argv"]), module=told["module"], answer=answer,
-                evidence=delta(before, now), why=why[event["name"]],
-                complaints=tuple(event["complaints"]), stuck=tuple(event["stuck"]),
-            )  # fmt: skip
+                name=event["name"],
+                argv=tuple(told["argv"]),
+                module=told["module"],
+                answer=answer,
+                evidence=delta(before, now),
+                why=why[event["name"]],
+                complaints=tuple(event["complaints"]),
+                stuck=tuple(event["stuck"]),
+            )
         )
         before = now
     return Golden(note, session.profile, session.seed, tuple(cases)), session.transcript.contents
 
 
+def _of_bundle(bundle: dict[str, Any]) -> Evidence:
+    manifest = dict(bundle["manifest"])
+    notes, folders = manifest.pop("files"), manifest.pop("folders")
+    del manifest["collected"]  # changes with every case and tells nothing
+    return Evidence(bundle["contents"], bundle["links"], notes, folders, manifest)
+
+
 def delta(before: Evidence, now: Evidence) -> Evidence:
     """What turns one into the other."""
     return Evidence(
-        _changed(before.files, now.files),
+        _changed(before.contents, now.contents),
         _changed(before.links, now.links),
+        _changed(before.notes, now.notes),
         _changed(before.folders, now.folders),
-        None if before.commands == now.commands else now.commands,
+        None if before.facts == now.facts else now.facts,
     )
 
 
@@ -141,10 +154,11 @@ def _changed(before: Mapping[str, T | None], now: Mapping[str, T | None]) -> dic
 def applied(before: Evidence, change: Evidence) -> Evidence:
     """The evidence of the next case."""
     return Evidence(
-        _merged(before.files, change.files),
+        _merged(before.contents, change.contents),
         _merged(before.links, change.links),
+        _merged(before.notes, change.notes),
         _merged(before.folders, change.folders),
-        before.commands if change.commands is None else change.commands,
+        before.facts if change.facts is None else change.facts,
     )
 
 
@@ -160,11 +174,11 @@ def write(golden: Golden, contents: dict[str, bytes]) -> None:
     everything = (read_contents(golden.kernel.flavour) if (home / "contents.xz").exists() else {}) | contents
     _replace(home / f"{golden.profile.name}.json.xz", _xz(msgspec.json.encode(golden)))
     named = {
-        note.content
+        name
         for path in home.glob("*.json.xz")
         for case in _decode(path).cases
-        for note in case.evidence.files.values()
-        if note is not None and note.content
+        for name in case.evidence.contents.values()
+        if name is not None
     }
     kept = {name: everything[name] for name in sorted(named)}
     _replace(home / "contents.xz", _xz(_pack(kept)))
@@ -182,7 +196,7 @@ def _xz(data: bytes) -> bytes:
 def _replace(path: Path, data: bytes) -> None:
     part = path.with_suffix(".part")
     part.write_bytes(data)
-    os.replace(part, path)
+    part.replace(path)
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -216,7 +230,7 @@ def read_contents(flavour: str) -> dict[str, bytes]:
 
 def cases(golden: Golden) -> Iterator[tuple[Recorded, Evidence]]:
     """Each case with its whole evidence."""
-    evidence = Evidence(commands=())
+    evidence = Evidence()
     for case in golden.cases:
         evidence = applied(evidence, case.evidence)
         yield case, evidence
@@ -230,9 +244,9 @@ class _Store:
 
     def __init__(self, evidence: Evidence, contents: Mapping[str, bytes]) -> None:
         self.contents = contents
-        self.files = {path: note.content for path, note in evidence.files.items() if note and note.content}
+        self.files = {path: name for path, name in evidence.contents.items() if name is not None}
         self.links = {path: target for path, target in evidence.links.items() if target is not None}
-        self.folders = {path for path, note in evidence.folders.items() if note and note.status == "listed"}
+        self.folders = set()
         for path in (*self.files, *self.links):
             while path := path.rpartition("/")[0]:
                 self.folders.add(path)
@@ -249,24 +263,23 @@ class _Store:
 
     def names(self, path: str) -> tuple[str, ...]:
         prefix = path + "/" if path else ""
-        below = (name for name in (*self.files, *self.links, *self.folders) if name.startswith(prefix) and name != path)
+        below = (
+            name
+            for name in (*self.files, *self.links, *self.folders)
+            if name.startswith(prefix) and name != path
+        )
         return tuple(sorted({name[len(prefix) :].split("/")[0] for name in below}))
 
     def read(self, path: str) -> memoryview:
         return memoryview(self.contents[self.files[path]])
 
 
-def host(golden: Golden, evidence: Evidence, contents: Mapping[str, bytes]) -> BundleHost:
-    """The guest as its bundle shows it."""
-    manifest = Manifest(
-        schema="gdrkit.bundle/1",
-        kernel=golden.kernel.release,
-        user="root",
-        files={path: Note(note.status, note.why) for path, note in evidence.files.items() if note},
-        folders={path: note for path, note in evidence.folders.items() if note},
-        commands=evidence.commands or (),
+def host(evidence: Evidence, contents: Mapping[str, bytes]) -> BundleHost:
+    """The guest as its bundle shows it, through the reader of bundles."""
+    manifest = {**(evidence.facts or {}), "files": evidence.notes, "folders": evidence.folders}
+    return BundleHost(
+        _Store(evidence, contents), BundleRecord(parse(msgspec.json.encode(manifest))), "bundle"
     )
-    return BundleHost(_Store(evidence, contents), BundleRecord(manifest), "bundle")
 
 
 def fingerprint(content: bytes) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from lab.cache import LabError, apt_command
 from lab.kernels import Kernel
 
 BOOT_SECONDS = 300.0  # generous: a loaded machine takes three times as long as an idle one
+CASE_SECONDS = 2.0  # added for each case: one takes 0.3 s, with a bundle 1.2 s
 
 
 class Firmware(Struct, frozen=True):
@@ -55,17 +55,17 @@ class Transcript(Struct):
 
 
 def run(
-    boot: Boot, *, seconds: float = BOOT_SECONDS, heard: Callable[[dict[str, Any]], None] = lambda event: None
+    boot: Boot,
+    *,
+    seconds: float = BOOT_SECONDS,
+    heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Transcript:
     """Boot, listen, and return everything said. Raises LabError where the end mark never came."""
     with tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         port, console = Path(scratch, "port"), Path(scratch, "console")
         initrd = Path(scratch, "initrd")
-        with initrd.open("wb") as file:
-            for part in boot.initrds:
-                data = part.read_bytes()
-                file.write(data + bytes(-len(data) % 4))
-        argv = arguments(boot, initrd, scratch, f"file,path={port}", f"file:{console}")
+        write_initrd(initrd, boot.initrds)
+        argv = arguments(boot, initrd, scratch, f"file,id=lab,path={port}", f"file:{console}")
         began = time.monotonic()
         events: list[dict[str, Any]] = []
         contents: dict[str, bytes] = {}
@@ -81,6 +81,14 @@ def run(
             tail = console.read_text(errors="replace")[-3000:] if console.exists() else ""
             raise LabError(f"the guest never reached its end mark ({len(events)} events)\n{tail}")
         return Transcript(events, contents, time.monotonic() - began)
+
+
+def write_initrd(path: Path, parts: Iterable[Path]) -> None:
+    """Archives one behind the other, each at a multiple of four bytes, as the kernel unpacks them."""
+    with path.open("wb") as file:
+        for part in parts:
+            data = part.read_bytes()
+            file.write(data + bytes(-len(data) % 4))
 
 
 def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, Any]]:
@@ -112,7 +120,9 @@ def _listen(argv: list[str], port: Path, deadline: float) -> Iterator[dict[str, 
             machine.wait()
         complaints.seek(0)
         if machine.returncode:
-            raise LabError(f"QEMU ended with {machine.returncode}: {complaints.read().decode(errors='replace')[-2000:]}")
+            raise LabError(
+                f"QEMU ended with {machine.returncode}: {complaints.read().decode(errors='replace')[-2000:]}"
+            )
 
 
 def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) -> list[str]:
@@ -124,7 +134,7 @@ def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) ->
     argv = ["nice", "-n", "5", "qemu-system-aarch64" if arm else "qemu-system-x86_64", "-accel", "tcg"]
     argv += ["-cpu", "max", "-smp", "1", "-m", str(boot.memory_mib), "-nodefaults", "-no-user-config"]
     argv += ["-nographic", "-no-reboot", "-serial", serial]
-    argv += ["-chardev", f"{port.split(',')[0]},id=lab,{port.split(',', 1)[1]}"]
+    argv += ["-chardev", port]
     argv += ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lab,name=lab"]
     argv += ["-M", _machine(boot, arm)]
     if boot.firmware is not None:
@@ -160,9 +170,9 @@ def _esp(boot: Boot, esp: Path, initrd: Path, append: str) -> list[str]:
         if file.is_file():
             target = root / file.relative_to(esp)
             target.parent.mkdir(parents=True, exist_ok=True)
-            os.link(file, target) if os.stat(file).st_dev == os.stat(root).st_dev else target.write_bytes(file.read_bytes())
+            target.write_bytes(file.read_bytes())
     (root / "vmlinuz").write_bytes(boot.kernel.vmlinuz.read_bytes())
-    os.replace(initrd, root / "initrd")
+    initrd.replace(root / "initrd")
     menu = root / "EFI/debian/grub.cfg"
     menu.parent.mkdir(parents=True, exist_ok=True)
     menu.write_text(f"search --file --set=root /vmlinuz\nlinux /vmlinuz {append}\ninitrd /initrd\nboot\n")

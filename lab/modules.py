@@ -26,7 +26,7 @@ def built(kernel: Kernel) -> dict[str, bytes]:
 
 
 def _same_prototypes(files: dict[str, bytes], symvers: str) -> dict[str, bytes]:
-    """Exporters of one symbol with one prototype get one CRC: their tokens differ, and the CRC covers names."""
+    """Exporters of one symbol with one prototype get one CRC: it covers names, and their tokens differ."""
     crc = {line.split("\t")[1]: int(line.split("\t")[0], 16) for line in symvers.splitlines()}
     tokens = _symbol_tokens()
     first: dict[tuple[str, str, str], int] = {}
@@ -85,7 +85,11 @@ def c_text(source: Source) -> str:
         export = exporters.get(symbol, Export(symbol))
         weak = " __attribute__((weak))" if symbol in source.weak else ""
         lines += [f"extern {export.result} {names[Name('symbol', symbol)]}({export.arguments}){weak};"]
-    lines += [line for export in source.exports for line in _export(export, tokens[source.name, export.symbol], names)]
+    lines += [
+        line
+        for export in source.exports
+        for line in _export(export, tokens[source.name, export.symbol], names)
+    ]
     lines += [fill(line, names) for line in source.extra]
     lines += [f"MODULE_IMPORT_NS({names[Name('namespace', space)]});" for space in source.namespaces]
     lines += ["static int __init lab_init(void) {", " int answer = lab_answer;"]

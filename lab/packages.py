@@ -84,7 +84,9 @@ class Apt:
     def closure(self, *names: str) -> tuple[str, ...]:
         """Every package, as name=version, that an empty machine would get with these."""
         plan = self._run("apt-get", "install", "--simulate", "-y", "--no-install-recommends", *names)
-        return tuple(f"{name}={version}" for name, version in re.findall(r"^Inst (\S+) \((\S+)", plan, re.MULTILINE))
+        return tuple(
+            f"{name}={version}" for name, version in re.findall(r"^Inst (\S+) \((\S+)", plan, re.MULTILINE)
+        )
 
     def download(self, *names: str) -> tuple[Package, ...]:
         """Package files, fetched once and kept. Names may carry `=version`."""

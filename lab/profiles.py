@@ -7,6 +7,18 @@ from msgspec import Struct
 from lab.cache import LabError
 
 
+class Enrolment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a UEFI variable store holds beside Microsoft's keys. Names are those of the lab's keys."""
+
+    db: tuple[str, ...] = ()
+    mok: tuple[str, ...] = ()
+    mok_revoked: tuple[str, ...] = ()  # MokListX
+    dbx: tuple[str, ...] = ()  # whole certificates
+    dbx_hashes: tuple[str, ...] = ()  # hashes of certificates
+    shim: tuple[tuple[str, str], ...] = ()  # shim's own variables, as hex
+    disabled: bool = False  # Secure Boot off
+
+
 class Profile(Struct, frozen=True, kw_only=True):
     """One way to boot."""
 
@@ -14,20 +26,121 @@ class Profile(Struct, frozen=True, kw_only=True):
     why: str = ""
     append: str = ""  # kernel command line
     firmware: str = ""  # "" (no UEFI), "direct" (UEFI, kernel from QEMU), "shim" (UEFI, shim, grub)
-    enrol: tuple[str, ...] = ()  # arguments of virt-fw-vars; {lab}, {unknown}... are certificate files
+    enrol: Enrolment = Enrolment()
+    headers: bool = True  # whether the guest has the kernel's headers, as a machine with DKMS has
     key: str = ""  # signs whatever a case leaves to the profile
+    pace_s: float = 0.0  # least time for a case
     groups: tuple[str, ...] = ("matrix",)
 
 
-_SHIM_OWNER = "605dab50-e046-4300-abb6-3dd810dd8b23"  # shim's own GUID: SHIM_LOCK_GUID in shim/include/guid.h
+_ON = "01"
+_LOCKDOWN_PACE_S = 0.6  # lockdown's own lines are rate limited to 10 in 5 s: include/linux/ratelimit_types.h
+_KEYS = ("signature", "peermem")
 
 PROFILES = (
     Profile(name="plain", why="nothing is enforced"),
+    Profile(
+        name="no-headers",
+        why="a machine on which nothing is compiled",
+        headers=False,
+        groups=("symbols", "peermem"),
+    ),
     Profile(name="disabled", why="kernel.modules_disabled", groups=("disabled",)),
-    Profile(name="sig-enforce", append="module.sig_enforce=1", groups=("signature", "peermem")),
-    Profile(name="lockdown-integrity", append="lockdown=integrity", groups=("signature", "peermem")),
-    Profile(name="lockdown-confidentiality", append="lockdown=confidentiality", groups=("signature",)),
-    Profile(name="lockdown-and-enforce", append="lockdown=integrity module.sig_enforce=1", groups=("signature",)),
+    Profile(name="sig-enforce", append="module.sig_enforce=1", groups=_KEYS),
+    Profile(
+        name="lockdown-integrity",
+        headers=False,
+        append="lockdown=integrity",
+        pace_s=_LOCKDOWN_PACE_S,
+        groups=_KEYS,
+    ),
+    Profile(
+        name="lockdown-confidentiality",
+        headers=False,
+        append="lockdown=confidentiality",
+        pace_s=_LOCKDOWN_PACE_S,
+        groups=("signature",),
+    ),
+    Profile(
+        name="lockdown-and-enforce", append="lockdown=integrity module.sig_enforce=1", groups=("signature",)
+    ),
+    Profile(name="sb-microsoft", why="no key of ours", firmware="shim", groups=_KEYS),
+    Profile(
+        name="sb-mok",
+        why="a machine owner's key, as DKMS has it",
+        firmware="shim",
+        enrol=Enrolment(mok=("lab",)),
+        key="lab",
+    ),
+    Profile(
+        name="sb-db",
+        why="the key is in the firmware's own db; no shim",
+        firmware="direct",
+        enrol=Enrolment(db=("lab",)),
+        key="lab",
+        groups=_KEYS,
+    ),
+    Profile(
+        name="sb-shim-db",
+        why="the key is in db; shim mirrors it",
+        headers=False,
+        firmware="shim",
+        enrol=Enrolment(db=("lab",)),
+        key="lab",
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-validation-off",
+        why="mokutil --disable-validation: Secure Boot is on and nothing is enforced",
+        firmware="shim",
+        enrol=Enrolment(mok=("lab",), shim=(("MokSBState", _ON),)),
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-mok-trusted",
+        firmware="shim",
+        enrol=Enrolment(mok=("lab",), shim=(("MokListTrusted", _ON),)),
+        key="lab",
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-mok-ignore-db",
+        firmware="shim",
+        enrol=Enrolment(mok=("lab",), db=("second",), shim=(("MokDBState", _ON),)),
+        key="lab",
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-mok-revoked",
+        why="in MokList and in MokListX",
+        firmware="shim",
+        enrol=Enrolment(mok=("lab",), mok_revoked=("lab",)),
+        key="lab",
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-db-revoked",
+        why="in db, and in dbx by its hash",
+        firmware="direct",
+        enrol=Enrolment(db=("lab", "second"), dbx_hashes=("lab",)),
+        key="second",
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-db-revoked-whole",
+        why="in db, and in dbx as a certificate",
+        firmware="direct",
+        enrol=Enrolment(db=("lab", "second"), dbx=("lab",)),
+        key="second",
+        groups=("signature",),
+    ),
+    Profile(
+        name="sb-off",
+        why="UEFI with Secure Boot switched off",
+        firmware="shim",
+        enrol=Enrolment(mok=("lab",), disabled=True),
+        groups=("signature",),
+    ),
 )
 
 

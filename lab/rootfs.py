@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import compileall
 import fnmatch
-import os
+import lzma
 import re
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 from lab import cpio
 from lab.cache import command, digest, folder, say
 from lab.kernels import Kernel, apt
+from lab.modules import built
 from lab.packages import unpack
+from lab.sources import SOURCES
 
 BASE = ("busybox-static", "kmod", "python3")
 RDMA = (
@@ -41,7 +44,7 @@ _APPLETS = (
 TRANSPORT = ("virtio_pci", "virtio_console", "virtio_blk", "vfat", "nls_ascii", "efivarfs")
 STACK = (  # what a machine with RDMA has loaded or could load; crc32_generic: rdma_rxe asks for it by name
     "ib_core", "ib_uverbs", "ib_umad", "rdma_ucm", "rdma_rxe", "crc32_generic", "crc32c_generic", "veth",
-    "dummy", "mlx5_ib", "drm", "virtio_net",
+    "dummy", "mlx5_ib", "drm", "virtio_net", "sha512_generic", "sha512_ssse3", "sha512_arm64",
 )  # fmt: skip
 
 
@@ -77,11 +80,16 @@ def _finish(root: Path) -> None:
     for mount in ("proc", "sys", "dev", "run", "tmp", "etc/modprobe.d", "root"):
         (root / mount).mkdir(parents=True, exist_ok=True)
     if not (root / "etc/os-release").exists():
-        (root / "etc/os-release").write_text('PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n')
+        (root / "etc/os-release").write_text(
+            'PRETTY_NAME="Debian GNU/Linux 12 (bookworm)"\nID=debian\nVERSION_ID="12"\n'
+        )
     (root / "etc/hostname").write_text("lab\n")
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     (root / "etc/group").write_text("root:x:0:\n")
-    if sys.version_info[:2] == (3, 11):  # Debian 12's: compiled here, once, instead of emulated in every boot
+    if sys.version_info[:2] == (
+        3,
+        11,
+    ):  # Debian 12's: compiled here, once, instead of emulated in every boot
         compileall.compile_dir(
             str(root / "usr/lib/python3.11"), quiet=2, stripdir=str(root),
             invalidation_mode=compileall.py_compile.PycInvalidationMode.UNCHECKED_HASH,  # type: ignore[attr-defined]
@@ -92,7 +100,7 @@ def write_archive(path: Path, entries: dict[str, cpio.Entry]) -> None:
     """An initramfs, compressed so that the kernel unpacks it fast; appears only when complete."""
     part = path.with_suffix(".part")
     part.write_bytes(command("zstd", "-q", "-6", "-c", stdin=cpio.pack(entries)))
-    os.replace(part, path)
+    part.replace(path)
 
 
 def modules_archive(kernel: Kernel) -> Path:
@@ -118,6 +126,36 @@ def modules_archive(kernel: Kernel) -> Path:
     write_archive(archive, cpio.tree(root))
     shutil.rmtree(root)
     return archive
+
+
+def imported_symbols(kernel: Kernel) -> frozenset[str]:
+    """What the guest's own modules and the lab's import: of these the guest keeps the kernel's exports.
+
+    A collector keeps no more of the long tables, and the recordings stay small.
+    """
+    note = kernel.home / f"imported-{digest(TRANSPORT + STACK, SOURCES, kernel.version)}"
+    if not note.exists():
+        names: set[str] = {"module_layout"}
+        with tempfile.TemporaryDirectory() as scratch:
+            for number, path in enumerate(_closure(kernel, TRANSPORT + STACK)):
+                data = (kernel.modules / path).read_bytes()
+                Path(scratch, f"{number}.ko").write_bytes(
+                    lzma.decompress(data) if path.endswith(".xz") else data
+                )
+            for name, data in built(kernel).items():
+                Path(scratch, f"{name}.ko").write_bytes(data)
+            listed = command(f"{kernel.cross}nm", "-u", *sorted(Path(scratch).iterdir())).decode()
+        names |= {line.split()[-1] for line in listed.splitlines() if line.strip()[:2] in ("U ", "w ")}
+        note.write_text("\n".join(sorted(names)) + "\n")
+    return frozenset(note.read_text().split())
+
+
+def headers_file(kernel: Kernel) -> dict[str, bytes]:
+    """Module.symvers where a machine that builds modules has it, cut to the imported symbols."""
+    wanted = imported_symbols(kernel)
+    lines = (kernel.headers / "Module.symvers").read_text().splitlines(keepends=True)
+    kept = "".join(line for line in lines if line.split("\t")[1] in wanted)
+    return {f"usr/src/linux-headers-{kernel.release}/Module.symvers": kept.encode()}
 
 
 def _closure(kernel: Kernel, wanted: tuple[str, ...]) -> list[str]:

@@ -10,13 +10,15 @@ from typing import Any
 
 from msgspec import Struct
 
+from gdrkit.collect.pyz import archive
 from lab import cpio
 from lab.case import Case, Prepared, prepare
+from lab.firmware import firmware
 from lab.kernels import Kernel
-from lab.machine import Boot, Transcript, run
+from lab.machine import BOOT_SECONDS, CASE_SECONDS, Boot, Transcript, run
 from lab.modules import built
 from lab.profiles import Profile
-from lab.rootfs import BASE, modules_archive, packages_archive
+from lab.rootfs import BASE, headers_file, modules_archive, packages_archive
 
 _GUEST = Path(__file__).parent / "guest"
 
@@ -40,21 +42,39 @@ def boot(
     packages: tuple[str, ...] = BASE,
     scripts: Iterable[dict[str, Any]] = (),
     files: dict[str, bytes] | None = None,
+    collect: bool = True,
     heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Session:
-    """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down."""
+    """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down.
+
+    `collect`: make a bundle before each case, which a prediction needs and a repetition does not.
+    """
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
     contents = {f"lab/blobs/{name}": blob for row in prepared for name, blob in row.blobs.items()}
-    plan = {"setup": [], "cases": [row.told for row in prepared], "scripts": list(scripts)}
+    plan = {
+        "cases": [row.told for row in prepared],
+        "scripts": list(scripts),
+        "pace": profile.pace_s,
+        "collect": collect,
+    }
     contents["lab/boot.json"] = json.dumps(plan).encode()
     contents["lab/runner.py"] = (_GUEST / "runner.py").read_bytes()
     contents["lab/evidence.py"] = (_GUEST / "evidence.py").read_bytes()
+    contents["lab/collect.pyz"] = archive()
+    if profile.headers:
+        contents.update(headers_file(kernel))
     contents.update(files or {})
-    entries = cpio.files(contents) | cpio.files({"init": (_GUEST / "init.sh").read_bytes()}, mode=0o755)
+    links = {f"usr/lib/modules/{kernel.release}/build": f"/usr/src/linux-headers-{kernel.release}"}
+    entries = (
+        cpio.files(contents)
+        | (cpio.links(links) if profile.headers else {})
+        | cpio.files({"init": (_GUEST / "init.sh").read_bytes()}, mode=0o755)
+    )
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         own = Path(scratch, "own.cpio")
         own.write_bytes(cpio.pack(entries))
         archives = (packages_archive(kernel.flavour.architecture, packages), modules_archive(kernel), own)
-        transcript = run(Boot(kernel, archives, profile.append), heard=heard)
+        limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
+        transcript = run(Boot(kernel, archives, profile.append, firmware(profile)), seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)

@@ -87,7 +87,10 @@ SOURCES = (
     Source(name="top", calls=("gamma",)),
     Source(name="orphan", calls=("nowhere_one", "nowhere_two")),
     Source(name="weak-orphan", module="orphan", weak=("nowhere_one",)),
-    Source(name="gpl-user", vmlinux=("debugfs_remove(NULL);", "(void)debugfs_create_dir(NULL, ERR_PTR(-ENODEV));")),
+    Source(
+        name="gpl-user",
+        vmlinux=("debugfs_remove(NULL);", "(void)debugfs_create_dir(NULL, ERR_PTR(-ENODEV));"),
+    ),
     Source(name="spaced", exports=(Export("delta", namespace="space_one"),)),
     Source(name="space-user", calls=("delta",), namespaces=("space_one",)),
     Source(
@@ -108,8 +111,8 @@ SOURCES = (
         parameters=_PEER_PARAMETERS,
         calls=_PEER_CALLS,
         init=(
-            'if ({parameter:peerdirect_support} < 0 || {parameter:peerdirect_support} > 1) {{ pr_err("bad peerdirect_support\\n");'
-            " return -EINVAL; }}"
+            "if ({parameter:peerdirect_support} < 0 || {parameter:peerdirect_support} > 1)"
+            ' {{ pr_err("bad peerdirect_support\\n"); return -EINVAL; }}'
             " handle = {symbol:peer_register}(THIS_MODULE, NULL);"
             ' if (!handle) {{ pr_err("registration refused\\n"); return -EINVAL; }}'
         ),

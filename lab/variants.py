@@ -65,7 +65,9 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
     match kind:
         case "vermagic-release":
             release = magic.split()[0]
-            return elf_edit.edit_modinfo(content, "vermagic", magic, magic.replace(release, release[:-1] + "X"))
+            return elf_edit.edit_modinfo(
+                content, "vermagic", magic, magic.replace(release, release[:-1] + "X")
+            )
         case "vermagic-flags":
             return elf_edit.edit_modinfo(content, "vermagic", magic, magic.replace("SMP", "UP!"))
         case "license":
@@ -97,7 +99,9 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
 def _damage(content: bytes, word: str, kernel: Kernel) -> bytes:
     match word:
         case "flip":
-            return elf_edit.flip(content, ".modinfo" if ".text" not in elf_edit.sections(content) else ".text")
+            return elf_edit.flip(
+                content, ".modinfo" if ".text" not in elf_edit.sections(content) else ".text"
+            )
         case "strip":
             with tempfile.TemporaryDirectory() as scratch:
                 path = Path(scratch, "x.ko")
@@ -144,7 +148,11 @@ def key_files(name: str) -> tuple[Path, Path, Path]:
     home = folder("keys")
     private, der, pem = home / f"{name}.priv", home / f"{name}.der", home / f"{name}.pem"
     if not der.exists():
-        extensions = ["basicConstraints=critical,CA:FALSE", "keyUsage=digitalSignature", "extendedKeyUsage=codeSigning"]
+        extensions = [
+            "basicConstraints=critical,CA:FALSE",
+            "keyUsage=digitalSignature",
+            "extendedKeyUsage=codeSigning",
+        ]
         arguments = [part for line in extensions for part in ("-addext", line)]
         command(
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-sha256", "-nodes", "-days", "36500",

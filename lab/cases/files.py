@@ -7,14 +7,20 @@ from lab.case import UPDATES, Case, one
 _RM = ("/bin/busybox", "rm", f"/usr/lib/modules/KERNEL/{UPDATES}/" + "{module:plain}.ko")
 
 CASES = (
-    Case(name="vermagic-release", why="modversions let another release pass", place=(one("plain", tamper=("vermagic-release",)),)),
+    Case(
+        name="vermagic-release",
+        why="modversions let another release pass",
+        place=(one("plain", tamper=("vermagic-release",)),),
+    ),
     Case(name="vermagic-flags", place=(one("plain", tamper=("vermagic-flags",)),)),
     Case(
         name="vermagic-release-no-versions",
         place=(one("plain", tamper=("no-versions", "vermagic-release")),),
     ),
     Case(name="no-versions", why="forced module taint", place=(one("plain", tamper=("no-versions",)),)),
-    Case(name="no-versions-symbols", place=(one("talker", tamper=("no-versions",)),), load="{module:talker}"),
+    Case(
+        name="no-versions-symbols", place=(one("talker", tamper=("no-versions",)),), load="{module:talker}"
+    ),
     Case(name="truncated", place=(one("plain", tamper=("truncate",)),), depmod=True),
     Case(name="garbage", place=(one("plain", tamper=("garbage",), file="{module:plain}"),)),
     Case(name="empty", place=(one("plain", tamper=("empty",), file="{module:plain}"),)),
@@ -55,8 +61,19 @@ CASES = (
         why="one name, two endings in one folder",
         place=(one("plain"), one("plain", tamper=("vermagic-flags",), compression="xz")),
     ),
-    Case(name="dash-in-file-name", place=(one("plain", file="a-{module:plain}"),), load="a-{module:plain}", judged="{module:plain}"),
-    Case(name="file-named-otherwise", why="modprobe goes by the file's name, the kernel by the module's", place=(one("plain", file="{module:other}"),), load="{module:other}", judged="{module:plain}"),
+    Case(
+        name="dash-in-file-name",
+        place=(one("plain", file="a-{module:plain}"),),
+        load="a-{module:plain}",
+        judged="{module:plain}",
+    ),
+    Case(
+        name="file-named-otherwise",
+        why="modprobe goes by the file's name, the kernel by the module's",
+        place=(one("plain", file="{module:other}"),),
+        load="{module:other}",
+        judged="{module:plain}",
+    ),
     Case(name="built-in", load="fscache_missing", why="neither built in nor a file"),
     Case(name="really-built-in", load="crc32", judged="crc32"),
     Case(name="in-tree", load="dummy", why="Debian's own module, signed by Debian's own key"),

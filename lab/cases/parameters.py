@@ -28,14 +28,23 @@ CASES = (
     _case("parameter-dash", "no-such-thing=1"),
     _case("options-good", config="options {module:taker} {parameter:number}=3\n"),
     _case("options-bad", config="options {module:taker} {parameter:number}=three\n"),
-    _case("options-overridden", "{parameter:number}=4", config="options {module:taker} {parameter:number}=3\n"),
-    _case("options-bad-then-good", "{parameter:number}=4", config="options {module:taker} {parameter:number}=x\n"),
+    _case(
+        "options-overridden", "{parameter:number}=4", config="options {module:taker} {parameter:number}=3\n"
+    ),
+    _case(
+        "options-bad-then-good",
+        "{parameter:number}=4",
+        config="options {module:taker} {parameter:number}=x\n",
+    ),
     _case("options-unknown", config="options {module:taker} zz_unheard=1\n"),
     Case(
         name="options-of-dependency",
         place=(one("taker"), one("wisher")),
         load="{module:wisher}",
-        config="softdep {module:wisher} pre: {module:taker}\noptions {module:taker} {parameter:number}=bad\n",
+        config=(
+            "softdep {module:wisher} pre: {module:taker}\n"
+            "options {module:taker} {parameter:number}=bad\n"
+        ),
         why="a soft dependency that fails stops nothing",
     ),
 )

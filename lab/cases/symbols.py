@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from lab.case import UPDATES, Case, one
 
 _TREE = f"/usr/lib/modules/KERNEL/{UPDATES}"
 
-CASES = (
+_ROWS = (
     Case(name="symbols-missing", place=(one("orphan"),), load="{module:orphan}"),
     Case(name="symbol-weak-missing", place=(one("weak-orphan"),), load="{module:orphan}"),
     Case(
@@ -51,7 +53,9 @@ CASES = (
         load="{module:consumer}",
     ),
     Case(name="crc-of-module-layout", place=(one("plain", tamper=("crc:module_layout",)),)),
-    Case(name="crc-of-kernel-symbol", place=(one("talker", tamper=("crc:_printk",)),), load="{module:talker}"),
+    Case(
+        name="crc-of-kernel-symbol", place=(one("talker", tamper=("crc:_printk",)),), load="{module:talker}"
+    ),
     Case(
         name="gpl-only-kernel",
         place=(one("gpl-user", tamper=("license:Pro",)),),
@@ -102,3 +106,5 @@ CASES = (
         before=(("/usr/sbin/modprobe", "{module:rival}"),),
     ),
 )
+
+CASES = tuple(msgspec.structs.replace(case, groups=("matrix", "symbols")) for case in _ROWS)

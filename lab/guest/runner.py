@@ -15,7 +15,7 @@ import time
 import zlib
 
 sys.path.insert(0, "/lab")
-import evidence  # noqa: E402
+import evidence
 
 CASE_SECONDS = 60
 
@@ -40,6 +40,27 @@ class Log:
             head, _, text = record.decode("utf-8", "replace").partition(";")
             if int(head.split(",")[0]) >> 3 == 0:  # facility 0 is the kernel
                 lines.extend(text.partition("\n")[0].split("\\x0a"))
+
+
+class Trace:
+    """Whose init was called: the kernel's own event just before it (include/trace/events/module.h)."""
+
+    BASE = "/sys/kernel/tracing"
+
+    def __init__(self):
+        self.works = run(["/bin/busybox", "mount", "-t", "tracefs", "tracefs", self.BASE])[0] == 0
+        try:
+            write(self.BASE + "/events/module/module_load/enable", b"1")
+        except OSError:  # lockdown=confidentiality forbids it
+            self.works = False
+
+    def new(self):
+        """Names of modules whose init was called since we last asked; None where nobody can tell."""
+        if not self.works:
+            return None
+        names = re.findall(r"module_load: (\S+)", read(self.BASE + "/trace").decode())
+        write(self.BASE + "/trace", b"")
+        return names
 
 
 class Port:
@@ -121,14 +142,15 @@ def tidy(case, before):
     return stuck
 
 
-def judge(case, log, port, collector):
+def judge(case, log, trace, port, whole):
     """One case: evidence first, then the real thing."""
     began = time.monotonic()
     before = loaded()
     complaints = list(place(case))
     placed = time.monotonic()
-    there = collector.snapshot(port.content)
+    there = evidence.snapshot(port.content, {case["module"], case["asked"]}) if whole else None
     log.new()
+    trace.new()
     collected = time.monotonic()
     already = loaded()
     code, stdout, stderr = run(case["argv"])
@@ -140,6 +162,7 @@ def judge(case, log, port, collector):
         "stdout": stdout,
         "stderr": stderr,
         "log": log.new(),
+        "ran": trace.new(),
         "new": [name for name in after if name not in already],
         "loaded": case["module"] in after,
         "tainted": read("/proc/sys/kernel/tainted").decode().strip(),
@@ -147,32 +170,45 @@ def judge(case, log, port, collector):
     stuck = tidy(case, before)
     times = {"place": placed - began, "collect": collected - placed, "run": ran - collected}
     times["tidy"] = time.monotonic() - ran
-    return dict(event="case", name=case["name"], answer=answer, evidence=there, stuck=stuck,
-                complaints=complaints, seconds={key: round(value, 2) for key, value in times.items()})
+    return {
+        "event": "case",
+        "name": case["name"],
+        "answer": answer,
+        "evidence": there,
+        "stuck": stuck,
+        "complaints": complaints,
+        "seconds": {key: round(value, 2) for key, value in times.items()},
+    }
 
 
 def main():
     boot = json.loads(read("/lab/boot.json"))
     port = Port()
-    port.say(event="begin", release=os.uname().release, version=read("/proc/version").decode().strip(),
-             kmod=run(["/usr/sbin/modprobe", "--version"])[1].split("\n")[0], uptime=read("/proc/uptime").decode())
-    for argv in boot["setup"]:
-        code, stdout, stderr = run(argv)
-        port.say(event="setup", argv=argv, exit_code=code, stdout=stdout, stderr=stderr)
+    port.say(
+        event="begin",
+        release=os.uname().release,
+        version=read("/proc/version").decode().strip(),
+        kmod=run(["/usr/sbin/modprobe", "--version"])[1].split("\n")[0],
+        uptime=read("/proc/uptime").decode(),
+    )
     log = Log()
-    collector = evidence.Collector(run)
+    trace = Trace()
     for case in boot["cases"]:
-        port.say(**judge(case, log, port, collector))
+        began = time.monotonic()
+        port.say(**judge(case, log, trace, port, boot["collect"]))
+        time.sleep(max(0.0, began + boot["pace"] - time.monotonic()))
     for script in boot["scripts"]:
         code, stdout, stderr = run(script["argv"], script.get("seconds", CASE_SECONDS))
-        port.say(event="script", name=script["name"], exit_code=code, stdout=stdout, stderr=stderr, log=log.new())
+        port.say(
+            event="script", name=script["name"], exit_code=code, stdout=stdout, stderr=stderr, log=log.new()
+        )
     port.say(event="end", uptime=read("/proc/uptime").decode())
 
 
 if __name__ == "__main__":
     try:
         main()
-    except Exception as error:  # noqa: BLE001 - whatever breaks here must be seen on the console
+    except Exception as error:
         import traceback
 
         traceback.print_exc()

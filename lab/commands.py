@@ -1,0 +1,125 @@
+"""What the words of the command line do. Each takes the parsed options and returns an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+from typing import Any
+
+from lab import golden
+from lab.cache import LabError, say
+from lab.case import Case
+from lab.cases import CASES, of_groups
+from lab.compare import Comparison, Word, counts
+from lab.compare import compare as judged
+from lab.kernels import FLAVOURS, kernel
+from lab.profiles import PROFILES, Profile, profile
+from lab.session import Session, boot
+
+SEED = 20261  # of the recorded names
+
+
+def show(options: argparse.Namespace) -> int:
+    print("kernels")
+    for flavour in FLAVOURS:
+        print(f"  {flavour.name:24} {flavour.image} {flavour.suite or 'bookworm'} ({flavour.architecture})")
+    print("profiles")
+    for row in PROFILES:
+        print(f"  {row.name:24} {len(of_groups(row.groups)):4} cases  {row.why}")
+    print("cases")
+    for case in CASES:
+        print(f"  {case.name:36} {case.why}")
+    return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    chosen = profile(options.profile or "plain")
+    cases = _selected(chosen, options.case)
+    session = boot(kernel(options.kernel), chosen, cases, seed=options.seed, heard=print_event)
+    say(f"{len(cases)} cases, {session.transcript.seconds:.1f} s")
+    return 0
+
+
+def _selected(chosen: Profile, pattern: str) -> tuple[Case, ...]:
+    cases = of_groups(chosen.groups) if not pattern else CASES
+    selected = tuple(case for case in cases if fnmatch.fnmatchcase(case.name, pattern or "*"))
+    if not selected:
+        raise LabError(f"no case is called {pattern}")
+    return selected
+
+
+def print_event(event: dict[str, Any]) -> None:
+    """One case, in two or more lines."""
+    if event["event"] == "begin":
+        print(event["version"])
+    if event["event"] != "case":
+        return
+    answer = event["answer"]
+    state = "loaded" if answer["loaded"] else "not loaded"
+    print(f"{event['name']}: exit {answer['exit_code']}, {state}", flush=True)
+    for line in (*answer["stderr"].splitlines(), *answer["log"], *event["complaints"]):
+        print(f"    {line}")
+
+
+def record(options: argparse.Namespace) -> int:
+    judge = kernel(options.kernel)
+    for chosen in [profile(name) for name in options.profile] or PROFILES:
+        session = boot(judge, chosen, of_groups(chosen.groups), seed=options.seed)
+        golden.write(*golden.of_session(session))
+        say(f"{chosen.name}: {len(session.cases)} cases in {session.transcript.seconds:.1f} s")
+    return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    found: list[Comparison] = []
+    for recorded, contents in _sessions(options):
+        from lab.predictor import predict
+
+        rows = judged(recorded, contents, predict)
+        found += [row for row in rows if fnmatch.fnmatchcase(row.case, options.case or "*")]
+    return report(found, verbose=options.verbose)
+
+
+def _sessions(options: argparse.Namespace) -> list[tuple[golden.Golden, dict[str, bytes]]]:
+    if options.boot:
+        chosen = profile(options.profile or "plain")
+        cases = _selected(chosen, options.case)
+        return [golden.of_session(boot(kernel(options.kernel), chosen, cases, seed=options.seed))]
+    names = [options.profile] if options.profile else golden.recorded(options.kernel)
+    contents = golden.read_contents(options.kernel)
+    return [(golden.read(options.kernel, name), contents) for name in names]
+
+
+def report(found: list[Comparison], *, verbose: bool = False) -> int:
+    """Print disagreements and totals; 0 only if nothing is wrong and nothing unanswered."""
+    for row in found:
+        if verbose or row.word in (Word.WRONG, Word.UNANSWERED):
+            print(f"{row.word:10} {row.profile}/{row.case}")
+            for difference in row.differences:
+                print(f"    {difference}")
+    totals = counts(found)
+    print(", ".join(f"{count} {word}" for word, count in totals.items()))
+    return 1 if totals[Word.WRONG] or totals[Word.UNANSWERED] else 0
+
+
+def random(options: argparse.Namespace) -> int:
+    from lab.random_cases import judge_random
+
+    return judge_random(options)
+
+
+def rdma(options: argparse.Namespace) -> int:
+    from lab.rdma import smoke
+
+    return smoke(kernel(options.kernel), write=options.write)
+
+
+def shell(options: argparse.Namespace) -> int:
+    from lab.shell import open_shell
+
+    return open_shell(kernel(options.kernel), profile(options.profile))
+
+
+def describe(session: Session) -> str:
+    """A session in one line."""
+    return f"{session.kernel.release} {session.profile.name}: {len(session.cases)} cases"

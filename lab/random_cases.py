@@ -1,0 +1,264 @@
+"""Random combinations of faults: module, signature, keyring, boot profile, modprobe.d, dependencies.
+
+Many cases share a boot. The seed is printed; the same seed makes the same cases and the same names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from lab import golden
+from lab.cache import say
+from lab.case import UPDATES, Case, Place
+from lab.compare import Comparison
+from lab.compare import compare as judged
+from lab.kernels import kernel
+from lab.profiles import profile
+from lab.session import boot
+from lab.sources import source
+from lab.variants import DEFAULT_KEY, Variant
+
+T = TypeVar("T")
+
+PROFILES = (
+    "plain",
+    "sig-enforce",
+    "lockdown-integrity",
+    "sb-mok",
+    "sb-db",
+    "sb-microsoft",
+    "lockdown-and-enforce",
+)
+_BATCH = 80  # cases a boot
+
+
+class Shape(Struct, frozen=True):
+    """Modules that belong together: the one asked for first, then what it needs, each with its choices."""
+
+    choices: tuple[tuple[str, ...], ...]
+    symbols: tuple[str, ...] = ()  # whose CRC the first one wants
+
+
+_SHAPES = (
+    Shape((("plain",),), ("module_layout",)),
+    Shape((("talker",),), ("_printk", "module_layout")),
+    Shape((("taker",),), ("param_ops_int", "module_layout")),
+    Shape((("gpl-user",),), ("debugfs_remove",)),
+    Shape((("orphan",),)),
+    Shape((("weak-orphan",),)),
+    Shape((("wisher",), ("plain", "")), ("module_layout",)),
+    Shape((("aliased",),)),
+    Shape(
+        (("consumer",), ("provider", "provider", "provider", "provider-again", "rival", "")),
+        ("{symbol:alpha}",),
+    ),
+    Shape(
+        (("consumer-gpl",), ("provider", "provider", "provider-again", "")),
+        ("{symbol:alpha}", "{symbol:beta}"),
+    ),
+    Shape((("weak-consumer",), ("provider", "provider-again", ""))),
+    Shape((("consumer",), ("provider",), ("rival",)), ("{symbol:alpha}",)),
+    Shape((("top",), ("middle",), ("provider", "provider", "provider-again", "")), ("{symbol:gamma}",)),
+    Shape((("space-user",), ("spaced", "spaced", "")), ("{symbol:delta}",)),
+    Shape(
+        (
+            ("peermem-full", "peermem-full", "peermem-stub"),
+            ("ofed", "ofed", "ofed-rebuilt", "ofed-refusing", "ofed-without", "ofed-second", ""),
+            ("gpu", "gpu", "gpu-new", ""),
+        )
+    ),
+)
+_ANSWERS = (
+    "EINVAL",
+    "ENODEV",
+    "EPERM",
+    "ENOENT",
+    "EEXIST",
+    "EBUSY",
+    "ENOEXEC",
+    "EKEYREJECTED",
+    "ENOTSUPP",
+    "+3",
+)
+_NO_ELF = ("truncate", "garbage", "empty", "architecture")
+_DAMAGES = (
+    "flip", "strip", "cut-magic", "flip-signature", "long-signature", "id-type", "reserved", "twice",
+    "append",
+)  # fmt: skip
+_PLACES = (UPDATES, UPDATES, UPDATES, "updates", "extra", "kernel/drivers/misc")
+_CONFIGURATION = (
+    "blacklist {name}",
+    "install {name} /bin/true",
+    "install {name} /bin/false",
+    "install {name} exit 3",
+    "install {name} /usr/sbin/modprobe --ignore-install {name}",
+    "options {name} {{parameter:number}}=5",
+    "options {name} {{parameter:number}}=five",
+    "options {name} unheard_of=1",
+    "softdep {name} pre: nothing_of_that_name",
+    "softdep {name} pre: {other}",
+    "softdep {name} post: {other}",
+    "alias lab-nickname {name}",
+    "# install {name} /bin/false",
+)
+_ARGUMENTS = (
+    "{parameter:number}=7", "{parameter:number}=seven", "{parameter:flag}", "{parameter:flag}=perhaps",
+    "{parameter:count}=-4", "unheard_of=2", "{parameter:words}=a", "{parameter:number}=4294967296",
+)  # fmt: skip
+
+
+class _Dice:
+    """Choices with odds, from one seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+
+    def one(self, things: Sequence[T]) -> T:
+        return self.random.choice(things)
+
+    def chance(self, odds: float) -> bool:
+        return self.random.random() < odds
+
+
+def generate(seed: int, count: int) -> tuple[Case, ...]:
+    """So many cases; each depends on the seed and its own number alone."""
+    return tuple(
+        _case(f"random-{seed}-{number}", _Dice(seed * 1_000_003 + number)) for number in range(count)
+    )
+
+
+def _case(name: str, dice: _Dice) -> Case:
+    shape = dice.one(_SHAPES)
+    sources = [choice for choice in (dice.one(row) for row in shape.choices) if choice]
+    faulty = dice.random.randrange(len(sources))
+    places: list[Place] = []
+    for number, source_name in enumerate(sources):
+        symbols = shape.symbols if number == 0 else ()
+        variant = _variant(source_name, symbols, dice, odds=0.5 if number == faulty else 0.06)
+        places.append(Place(variant, dice.one(_PLACES), _file(variant)))
+    if dice.chance(0.12):  # a second copy elsewhere
+        copy = _variant(sources[0], shape.symbols, dice, odds=0.6)
+        where = dice.one([at for at in set(_PLACES) if at != places[0].at])
+        places.append(Place(copy, where, _file(copy)))
+    modules = [f"{{module:{source(row).identity}}}" for row in sources]
+    return Case(
+        name=name,
+        place=tuple(places),
+        load=modules[0],
+        config=_config(modules, dice),
+        arguments=tuple(dice.one(_ARGUMENTS) for _ in range(dice.one((0, 0, 1, 2))))
+        if "taker" in sources[0]
+        else (),
+        flags=("-b",) if dice.chance(0.05) else ("-i",) if dice.chance(0.03) else (),
+        before=_before(modules, places, dice),
+        depmod=not dice.chance(0.02),
+        real_names=dice.chance(0.5),
+        groups=("random",),
+    )
+
+
+def _file(variant: Variant) -> str:
+    return f"{{module:{source(variant.source).identity}}}"
+
+
+def _variant(name: str, symbols: tuple[str, ...], dice: _Dice, odds: float) -> Variant:
+    key = dice.one((DEFAULT_KEY, DEFAULT_KEY, DEFAULT_KEY, "lab", "unknown", "second", ""))
+    if not dice.chance(odds):
+        return Variant(name, key=key)
+    tamper = _tamper(name, symbols, dice) if dice.chance(0.7) else ()
+    whole = not set(tamper) & set(_NO_ELF)
+    damage = (dice.one(_DAMAGES),) if whole and key not in ("", DEFAULT_KEY) and dice.chance(0.4) else ()
+    return Variant(
+        name,
+        answer=dice.one(_ANSWERS) if whole and not tamper and dice.chance(0.6) else "0",
+        tamper=tamper,
+        key=key,
+        digest=dice.one(("sha256", "sha256", "sha512", "sha384")),
+        damage=damage,
+        compression=dice.one(("", "", "xz", "zst")) if "truncate" not in tamper else "",
+    )
+
+
+def _tamper(name: str, symbols: tuple[str, ...], dice: _Dice) -> tuple[str, ...]:
+    if dice.chance(0.2):
+        return (dice.one(_NO_ELF),)
+    chosen = []
+    if dice.chance(0.35):
+        chosen.append("license:Pro")
+    if dice.chance(0.4):
+        chosen.append(dice.one(("vermagic-release", "vermagic-flags")))
+    if name == "space-user" and dice.chance(0.5):
+        chosen.append("namespace:space_one")
+    if symbols and dice.chance(0.4):
+        chosen.append(f"{dice.one(('crc', 'crc', 'no-crc'))}:{dice.one(symbols)}")
+    elif dice.chance(0.2):
+        chosen.append("no-versions")
+    return tuple(chosen)
+
+
+def _config(modules: list[str], dice: _Dice) -> str:
+    if not dice.chance(0.3):
+        return ""
+    lines = []
+    for _ in range(dice.one((1, 1, 2))):
+        name = dice.one(modules)
+        lines.append(dice.one(_CONFIGURATION).replace("{name}", name).replace("{other}", "{module:other}"))
+    return "\n".join(lines).replace("{{", "{").replace("}}", "}") + "\n"
+
+
+def _before(modules: list[str], places: list[Place], dice: _Dice) -> tuple[tuple[str, ...], ...]:
+    steps = []
+    if dice.chance(0.12):
+        steps.append(("/usr/sbin/modprobe", "-q", dice.one(modules)))
+    if len(places) > 1 and dice.chance(0.06):
+        gone = dice.one(places[1:])
+        ending = ".ko" + (f".{gone.variant.compression}" if gone.variant.compression else "")
+        steps.append(("/bin/busybox", "rm", f"/usr/lib/modules/KERNEL/{gone.at}/{gone.file}{ending}"))
+    return tuple(steps)
+
+
+def judge_random(options: argparse.Namespace) -> int:
+    """Boot, predict, compare; 0 if prediction and kernel agree."""
+    from lab.commands import report
+    from lab.predictor import predict
+
+    seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3), "big")
+    print(f"seed {seed}")
+    judge, found = kernel(options.kernel), list[Comparison]()
+    for chosen, cases in batches(seed, options.count, options.profile):
+        session = boot(judge, profile(chosen), cases, seed=seed)
+        recorded, contents = golden.of_session(session)
+        say(f"{chosen}: {len(cases)} cases in {session.transcript.seconds:.1f} s")
+        if options.keep:
+            keep(Path(options.keep), recorded, contents)
+        found += judged(recorded, contents, predict)
+    print(f"seed {seed}")
+    return report(found)
+
+
+def batches(seed: int, count: int, only: str = "") -> list[tuple[str, tuple[Case, ...]]]:
+    """The cases by the profile that they are booted with, dealt out in turn."""
+    cases = generate(seed, count)
+    profiles = (only,) if only else PROFILES[: max(1, min(len(PROFILES), count // 10))]
+    dealt = [(name, cases[number :: len(profiles)]) for number, name in enumerate(profiles)]
+    return [(name, rows[at : at + _BATCH]) for name, rows in dealt for at in range(0, len(rows), _BATCH)]
+
+
+def keep(home: Path, recorded: golden.Golden, contents: dict[str, bytes]) -> None:
+    """A session in a file of its own, for looking into."""
+    home.mkdir(parents=True, exist_ok=True)
+    name = f"{recorded.profile.name}-{recorded.seed}-{recorded.cases[0].name.rsplit('-', 1)[1]}"
+    (home / f"{name}.msgpack").write_bytes(msgspec.msgpack.encode((recorded, contents)))
+
+
+def kept(path: Path) -> tuple[golden.Golden, dict[str, bytes]]:
+    """What `keep` wrote."""
+    return msgspec.msgpack.decode(path.read_bytes(), type=tuple[golden.Golden, dict[str, bytes]])

@@ -1,0 +1,27 @@
+"""A guest with a shell on this terminal, to look at what a case met."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from lab import cpio
+from lab.firmware import firmware
+from lab.kernels import Kernel
+from lab.machine import Boot, arguments, write_initrd
+from lab.profiles import Profile
+from lab.rootfs import BASE, modules_archive, packages_archive
+
+
+def open_shell(kernel: Kernel, profile: Profile) -> int:
+    """Boot with the serial console here; returns QEMU's exit code."""
+    init = (Path(__file__).parent / "guest/init.sh").read_bytes()
+    entries = cpio.files({"lab/shell": b""}) | cpio.files({"init": init}, mode=0o755)
+    with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
+        own, initrd = Path(scratch, "own.cpio"), Path(scratch, "initrd")
+        own.write_bytes(cpio.pack(entries))
+        archives = (packages_archive(kernel.flavour.architecture, BASE), modules_archive(kernel), own)
+        write_initrd(initrd, archives)
+        boot = Boot(kernel, archives, profile.append, firmware(profile))
+        return subprocess.call(arguments(boot, initrd, scratch, "null,id=lab", "stdio"))

@@ -1,0 +1,56 @@
+"""Boots real kernels and asks whether the golden files still hold. About two minutes of guest time.
+
+`pytest -m lab` runs these; without QEMU they are skipped, but never in CI.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from lab.cache import apt_command, missing_packages
+from lab.cases import of_groups
+from lab.commands import SEED
+from lab.compare import Word, compare, counts, same_answer
+from lab.kernels import kernel
+from lab.predictor import predict
+from lab.profiles import profile
+from lab.random_cases import batches
+from lab.rdma import outputs
+from lab.session import boot
+
+from lab import golden
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(
+        bool(missing_packages()) and os.environ.get("CI") != "true", reason=f"run: {apt_command()}"
+    ),
+]
+KERNEL = "6.1-amd64"
+RANDOM_CASES = 20
+
+
+@pytest.mark.parametrize("name", ["plain", "sb-db"])
+def test_the_kernel_still_says_what_the_golden_file_holds(name: str) -> None:
+    chosen = profile(name)
+    now, _ = golden.of_session(boot(kernel(KERNEL), chosen, of_groups(chosen.groups), seed=SEED))
+    then = golden.read(KERNEL, name)
+    old = {case.name: case.answer for case in then.cases}
+    changed = {case.name: same_answer(old[case.name], case.answer) for case in now.cases if case.name in old}
+    assert {case.name for case in now.cases} == old.keys()
+    assert {case: difference for case, difference in changed.items() if difference} == {}
+
+
+def test_random_cases_agree() -> None:
+    seed = int.from_bytes(os.urandom(3), "big")
+    for name, cases in batches(seed, RANDOM_CASES, "plain"):
+        session = golden.of_session(boot(kernel(KERNEL), profile(name), cases, seed=seed))
+        found = compare(*session, predict)
+        wrong = [row for row in found if row.word in (Word.WRONG, Word.UNANSWERED)]
+        assert not wrong, f"seed {seed}: {counts(found)} {wrong}"
+
+
+def test_rdma_works_over_software_and_says_that_it_takes_no_dmabuf() -> None:
+    printed = outputs(kernel(KERNEL))
+    assert "ibv_reg_dmabuf_mr(fd=-1): EOPNOTSUPP" in printed["verbs"]

@@ -1,0 +1,112 @@
+"""The tables of cases and profiles, and how a case becomes files: without a guest."""
+
+from __future__ import annotations
+
+import pytest
+from lab.case import Case, names_of, one
+from lab.cases import CASES, of_groups
+from lab.names import IDENTITIES, naming, token
+from lab.profiles import PROFILES, profile
+from lab.random_cases import batches, generate
+from lab.sources import MODULES_REAL, SOURCES, SYMBOLS_REAL
+from lab.variants import answer_value, compress
+
+from lab import cpio, elf_edit
+
+
+def test_there_are_at_least_sixty_cases_and_ten_profiles_with_names_of_their_own() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 60
+    assert len({row.name for row in PROFILES}) == len(PROFILES) >= 10
+
+
+def test_every_case_belongs_to_a_profile_that_boots_it() -> None:
+    booted = {case.name for row in PROFILES for case in of_groups(row.groups)}
+    assert booted == {case.name for case in CASES}
+
+
+def test_a_case_that_changes_the_guest_for_good_comes_last() -> None:
+    order = [case.last for case in of_groups(profile("disabled").groups)]
+    assert order == sorted(order) and order[-1]
+
+
+def test_every_case_names_modules_that_exist() -> None:
+    names = {source.name for source in SOURCES}
+    assert {place.variant.source for case in CASES for place in case.place} <= names
+
+
+def test_names_are_random_and_equal_for_equal_seeds() -> None:
+    case = Case(name="some", place=(one("plain"),))
+    assert names_of(case, 1).module("plain") == names_of(case, 1).module("plain")
+    assert names_of(case, 1).module("plain") != names_of(case, 2).module("plain")
+
+
+def test_real_names_are_used_only_where_a_case_asks_for_them() -> None:
+    assert naming(1, real_names=True).module("peermem") == MODULES_REAL["peermem"] == "nvidia_peermem"
+    made_up = naming(1)
+    assert made_up.module("peermem") not in MODULES_REAL.values()
+    assert made_up.symbol("peer_register") not in SYMBOLS_REAL.values()
+
+
+def test_a_name_is_as_long_as_the_token_that_it_replaces() -> None:
+    for seed in range(20):
+        for real in (False, True):
+            names = naming(seed, real_names=real).names
+            assert all(len(names[name]) == len(token(name)) for name in IDENTITIES)
+
+
+def test_random_symbols_keep_the_order_of_their_tokens_as_export_tables_are_searched_by_bisection() -> None:
+    symbols = [name for name in IDENTITIES if name.kind == "symbol"]
+    for seed in range(20):
+        made_up = naming(seed)
+        assert [made_up.names[name] for name in symbols] == sorted(made_up.names[name] for name in symbols)
+
+
+def test_real_symbols_keep_the_order_of_their_tokens_within_each_module() -> None:
+    made_up = naming(3, real_names=True)
+    for source in SOURCES:
+        exported = sorted(
+            source.exports,
+            key=lambda export: token(
+                next(n for n in IDENTITIES if n.kind == "symbol" and n.identity == export.symbol)
+            ),
+        )
+        assert [made_up.symbol(row.symbol) for row in exported] == sorted(
+            made_up.symbol(row.symbol) for row in exported
+        )
+
+
+def test_random_cases_depend_on_seed_and_number_alone() -> None:
+    assert generate(7, 30)[:10] == generate(7, 10)
+    assert generate(7, 10) != generate(8, 10)
+
+
+def test_random_cases_are_dealt_to_profiles_without_losing_any() -> None:
+    dealt = [case for _, cases in batches(7, 200) for case in cases]
+    assert sorted(case.name for case in dealt) == sorted(case.name for case in generate(7, 200))
+
+
+@pytest.mark.parametrize(("word", "value"), [("0", 0), ("+3", 3), ("EINVAL", -22), ("ENOTSUPP", -524)])
+def test_the_answer_of_an_init(word: str, value: int) -> None:
+    assert answer_value(word) == value
+
+
+def test_compressed_files_begin_as_kmod_expects() -> None:
+    assert compress(b"x", "xz").startswith(b"\xfd7zXZ\0")
+    assert compress(b"x", "gz").startswith(b"\x1f\x8b")
+
+
+def test_an_archive_names_folders_before_their_files_and_ends_with_a_trailer() -> None:
+    archive = cpio.pack(cpio.files({"a/b/c": b"content"}))
+    assert (
+        archive.index(b"a\0")
+        < archive.index(b"a/b\0")
+        < archive.index(b"a/b/c\0")
+        < archive.index(b"TRAILER!!!")
+    )
+    assert len(archive) % 4 == 0
+
+
+def test_bytes_are_replaced_only_where_they_stand_once() -> None:
+    assert elf_edit.replace_once(b"abc", b"b", b"x") == b"axc"
+    with pytest.raises(Exception, match="occurs 2 times"):
+        elf_edit.replace_once(b"abcb", b"b", b"x")
