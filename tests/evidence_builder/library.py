@@ -15,6 +15,13 @@ VERBS = (
 )
 DMABUF = "ibv_reg_dmabuf_mr"  # since rdma-core 34
 NCCL = ("ncclGetVersion", "ncclCommInitRank", "ncclAllReduce", "ncclSend", "ncclRecv", "ncclMemAlloc")
+CUDA = (
+    "cuInit",
+    "cuDriverGetVersion",
+    "cuDeviceGetAttribute",
+    "cuMemGetHandleForAddressRange",
+    "cuMemAlloc_v2",
+)
 _MACHINES = {"x86_64": 62, "aarch64": 183}
 
 

@@ -141,6 +141,11 @@ def _libraries(tree: Tree, spec: Mapping[str, Any]) -> None:
         names = (*library.VERBS, library.DMABUF) if held.get("verbs_dmabuf", True) else library.VERBS
         tree.file(f"{place}/libibverbs.so.{verbs}", library.shared_object("libibverbs.so.1", names, arch))
         tree.links[f"{place}/libibverbs.so.1"] = f"libibverbs.so.{verbs}"
+    driver_version = spec.get("driver", {}).get("version", "")
+    if driver_version and held.get("cuda", True):
+        name = f"libcuda.so.{driver_version}"
+        tree.file(f"{place}/{name}", library.shared_object("libcuda.so.1", library.CUDA, arch))
+        tree.links[f"{place}/libcuda.so.1"] = name
     nccl = held.get("nccl", "")
     if nccl:
         said = f"NCCL version {nccl}+cuda12.8\0".encode()

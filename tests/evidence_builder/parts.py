@@ -110,6 +110,8 @@ PARTS = {
     "pex88-down": _port("switch-down", "1000:c010:1000:a096", "16.0x16", 0xB0),
     "pex97-up": _port("switch-up", "10b5:9797:10b5:9797", "8.0x16", 0xAA),
     "pex97-down": _port("switch-down", "10b5:9797:10b5:9797", "8.0x16", 0xAA),
+    "qemu-up": _port("switch-up", "104c:8232:104c:0000", "2.5x1", 0x02),
+    "qemu-down": _port("switch-down", "104c:8233:104c:0000", "2.5x1", 0x01),
     # the rest of a virtual machine
     "wsl-gpu": Part("conventional", "1414:008e:0000:0000", 0x030200, driver="dxgkrnl"),
     "host-bridge": Part("conventional", "8086:0d57:0000:0000", 0x060000),
