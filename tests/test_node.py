@@ -167,7 +167,11 @@ def test_the_highest_authority_that_knows_answers_and_lends_its_confidence():
 
 def test_where_no_authority_knows_the_first_reason_is_told():
     with pytest.raises(Lacks) as caught:
-        first(node(), (Confidence.CERTAIN, lambda: number(node(), "x")), (Confidence.LIKELY, lambda: number(node(), "y")))
+        first(
+            node(),
+            (Confidence.CERTAIN, lambda: number(node(), "x")),
+            (Confidence.LIKELY, lambda: number(node(), "y")),
+        )
     assert caught.value.missing.source == "x"
 
 

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parent.parent
 PINNED = ROOT / "requirements-dev.txt"
 COMPILE = [
     "uv", "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--all-extras",
-    "--group", "dev", "--python-version", "3.11", "--no-emit-index-url", "--no-emit-find-links", "--no-header", "--quiet",
+    "--group", "dev", "--python-version", "3.11",
+    "--no-emit-index-url", "--no-emit-find-links", "--no-header", "--quiet",
     "--output-file", PINNED.name,
 ]  # fmt: skip
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+==[^\s\\;]+)( ; [^\\]+)?", re.MULTILINE)

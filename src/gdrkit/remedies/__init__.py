@@ -1,0 +1,35 @@
+"""Every step that gdrkit knows, in the order in which they are tried for one code. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.remedies.driver import (
+    allow_topology,
+    load_driver,
+    open_modules,
+    reboot,
+    remove_legacy,
+    use_dmabuf,
+)
+from gdrkit.remedies.fabric import disable_redirect, enlarge_bar, passthrough
+from gdrkit.remedies.modules import allow_module, install_ofed, load_peermem, rebuild_driver, sign_module
+from gdrkit.remedies.rdma import raise_memlock, upgrade_verbs
+from gdrkit.remedies.remedy import Remedy
+
+REMEDIES: tuple[Remedy, ...] = (
+    load_driver,
+    reboot,
+    use_dmabuf,
+    open_modules,
+    upgrade_verbs,
+    sign_module,
+    allow_module,
+    install_ofed,
+    rebuild_driver,
+    remove_legacy,
+    load_peermem,
+    allow_topology,
+    disable_redirect,
+    passthrough,
+    enlarge_bar,
+    raise_memlock,
+)

@@ -7,64 +7,135 @@ from gdrkit.rules.bar1 import bar1_exhausted, bar1_small
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dependency_failed import dependency_failed
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
+from gdrkit.rules.driver_mismatch import driver_mismatch
+from gdrkit.rules.driver_modified import driver_modified
+from gdrkit.rules.driver_not_loaded import driver_not_loaded
+from gdrkit.rules.driver_proprietary import driver_proprietary
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
 from gdrkit.rules.gpu_unsupported import gpu_unsupported
 from gdrkit.rules.init_failed import init_failed
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
+from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
+from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
+from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
 from gdrkit.rules.load_order import BEFORE_THE_KERNEL, KERNEL_CHECKS
+from gdrkit.rules.lock_inversion import lock_inversion
+from gdrkit.rules.memlock_limit import memlock_limit
 from gdrkit.rules.memory_not_registrable import memory_not_registrable
 from gdrkit.rules.mixed_signers import mixed_signers
+from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
+from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
+from gdrkit.rules.module_configuration import install_override, module_bad_parameter
+from gdrkit.rules.module_not_found import module_not_found
+from gdrkit.rules.module_signature import (
+    lockdown_blocks_module,
+    module_key_revoked,
+    module_signature_broken,
+    module_unknown_key,
+    module_unsigned,
+)
+from gdrkit.rules.module_symbols import (
+    module_crc_mismatch,
+    module_symbol_duplicate,
+    module_symbol_gpl_only,
+    module_symbol_missing,
+    module_symbol_namespace,
+)
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
+from gdrkit.rules.ofed_multiple_dkms import ofed_multiple_dkms
+from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
+from gdrkit.rules.p2p_page_table_version import p2p_page_table_version
 from gdrkit.rules.pair_distance import pair_cross_socket, pair_distant
+from gdrkit.rules.peermem_blocks_ofed import peermem_blocks_ofed
+from gdrkit.rules.peermem_not_loaded import peermem_not_loaded
+from gdrkit.rules.peermem_not_persistent import peermem_not_persistent
+from gdrkit.rules.peermem_redundant import peermem_redundant
+from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.peermem_stub import peermem_stub
 from gdrkit.rules.rdma_device_not_in_container import rdma_device_not_in_container
+from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
 from gdrkit.rules.rdma_ports import port_down, rdma_device_software
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.rule import Rule
 from gdrkit.rules.shared_nic import shared_nic
+from gdrkit.rules.topology_refused import topology_refused
+from gdrkit.rules.verbs_lacks_dmabuf import verbs_lacks_dmabuf
 from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (
-    wsl,
-    no_gpu,
-    no_rdma_device,
-    port_down,
+    gpu_cdmm,
     gpu_integrated,
     gpu_consumer,
-    gpu_unsupported,
+    gpu_before_turing,
     gpu_vgpu,
     gpu_confidential,
     gpu_mig,
-    gpu_cdmm,
-    gpu_before_turing,
+    gpu_unsupported,
+    no_gpu,
+    no_rdma_device,
+    port_down,
     rdma_device_software,
+    wsl,
 )
-FIRMWARE: tuple[Rule, ...] = (bar1_exhausted, bar1_small)
+FIRMWARE: tuple[Rule, ...] = (
+    bar1_small,
+    bar1_exhausted,
+)
 KERNEL: tuple[Rule, ...] = (
-    *BEFORE_THE_KERNEL,
-    *KERNEL_CHECKS,
+    module_not_found,
+    install_override,
+    modules_are_disabled,
+    module_signature_broken,
+    module_key_revoked,
+    module_unsigned,
+    module_unknown_key,
+    lockdown_blocks_module,
+    module_corrupt,
+    module_blacklisted,
+    module_wrong_kernel,
+    module_symbol_missing,
+    module_symbol_gpl_only,
+    module_crc_mismatch,
+    module_symbol_namespace,
+    module_symbol_duplicate,
+    module_bad_parameter,
     dependency_failed,
     init_failed,
     mixed_signers,
+    kernel_lacks_dmabuf,
+    kernel_lacks_odp,
 )
-LOAD_ORDER: tuple[Rule, ...] = (
-    *BEFORE_THE_KERNEL,
-    dependency_failed,
-    *KERNEL_CHECKS,
+DRIVER: tuple[Rule, ...] = (
+    driver_mismatch,
+    driver_modified,
+    driver_not_loaded,
+    driver_proprietary,
+    legacy_nv_peer_mem,
+    lock_inversion,
+    p2p_page_table_version,
+    peermem_blocks_ofed,
+    peermem_not_loaded,
+    peermem_not_persistent,
+    peermem_redundant,
+    peermem_registration_refused,
     peermem_stub,
-    init_failed,
+    topology_refused,
 )
-"""The order in which a module runs into them: modprobe's, then the kernel's, then its own init's."""
 RDMA: tuple[Rule, ...] = (
+    data_direct_missing,
     dmabuf_mr_refused,
     dmabuf_no_p2p_importer,
-    data_direct_missing,
+    memlock_limit,
     memory_not_registrable,
+    ofed_multiple_dkms,
+    ofed_rebuilt_after_driver,
     rdma_device_not_in_container,
+    rdma_lacks_peer_api,
+    verbs_lacks_dmabuf,
 )
 PCIE: tuple[Rule, ...] = (
     acs_redirect,
@@ -77,5 +148,15 @@ PCIE: tuple[Rule, ...] = (
     read_request_small,
     shared_nic,
 )
+LIBRARY: tuple[Rule, ...] = ()
+APPLICATION: tuple[Rule, ...] = ()
 
-RULES: tuple[Rule, ...] = (*HARDWARE, *FIRMWARE, *KERNEL, *RDMA, *PCIE)
+RULES: tuple[Rule, ...] = (
+    *HARDWARE, *FIRMWARE, *KERNEL, *DRIVER, *RDMA, *PCIE, *LIBRARY, *APPLICATION,
+)  # fmt: skip
+
+LOAD_ORDER: tuple[Rule, ...] = (
+    *BEFORE_THE_KERNEL, *KERNEL_CHECKS, dependency_failed, peermem_stub, peermem_registration_refused, init_failed,
+    peermem_not_loaded,
+)  # fmt: skip
+"""What stands between a module's name and its init, as somebody who loads it runs into it."""

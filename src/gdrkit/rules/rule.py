@@ -46,9 +46,10 @@ class Failed(Struct, frozen=True, kw_only=True):
 
 
 class Passed(Struct, frozen=True):
-    """Looked, and the problem is not there."""
+    """Looked, and the problem is not there. `lacking`: what would make an inference certain."""
 
     why: str
+    lacking: tuple[Missing, ...] = ()
 
 
 class NotApplicable(Struct, frozen=True):
@@ -75,6 +76,7 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     per: Callable[[Node], Iterable[Any]]
     blocks: Callable[[Any], tuple[str, ...]]  # paths that it stops, given the subject
     slows: tuple[str, ...] = ()  # paths that it slows
+    aside: str = "note"  # the status of a finding that stops and slows nothing: note or warning
     consumers: tuple[str, ...] = CONSUMERS
     direction: str = "both"  # both, send (the NIC reads GPU memory), receive
     permanent: bool = False  # no remedy can exist
@@ -93,6 +95,7 @@ def rule(
     per: Callable[[Node], Iterable[S]],
     blocks: tuple[str, ...] | Callable[[S], tuple[str, ...]] = (),
     slows: tuple[str, ...] = (),
+    aside: str = "note",
     consumers: tuple[str, ...] = CONSUMERS,
     direction: str = "both",
     permanent: bool = False,
@@ -112,6 +115,7 @@ def rule(
             per=per,
             blocks=blocks if callable(blocks) else lambda subject: blocks,
             slows=slows,
+            aside=aside,
             consumers=consumers,
             direction=direction,
             permanent=permanent,

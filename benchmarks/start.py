@@ -1,0 +1,59 @@
+"""How long `gdr` takes from nothing, beside `python3 -c pass`, interleaved in one run. Reports ratios.
+
+    uv run --no-sync python benchmarks/start.py [TARGET]
+
+The installed script is run with bytecode compiled, each command as often as the others, in turns, so that whatever
+else the machine does falls on all alike. Peak memory is the child's own, from wait4(2).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+ROUNDS = 25
+GDR = str(Path(sys.executable).parent / "gdr")
+
+
+def once(argv: list[str]) -> tuple[float, int]:
+    """Wall time in ms and peak resident memory in KiB of one run."""
+    silent = os.open(os.devnull, os.O_WRONLY)
+    start = time.perf_counter()
+    child = os.posix_spawn(
+        argv[0], argv, {**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
+        file_actions=[(os.POSIX_SPAWN_DUP2, silent, 1), (os.POSIX_SPAWN_DUP2, silent, 2)],
+    )  # fmt: skip
+    _, _, usage = os.wait4(child, 0)
+    elapsed = (time.perf_counter() - start) * 1000
+    os.close(silent)
+    return elapsed, usage.ru_maxrss
+
+
+def main() -> None:
+    target = sys.argv[1:2]
+    commands = {
+        "python3 -c pass": [sys.executable, "-c", "pass"],
+        "gdr --help": [GDR, "--help"],
+        "gdr doctor --json": [GDR, "doctor", *target, "--json"],
+        "gdr doctor --line": [GDR, "doctor", *target, "--line"],
+        "gdr doctor": [GDR, "doctor", *target],
+    }
+    runs: dict[str, list[tuple[float, int]]] = {name: [] for name in commands}
+    for argv in commands.values():
+        once(argv)  # compiles what is not compiled yet
+    for _ in range(ROUNDS):
+        for name, argv in commands.items():
+            runs[name].append(once(argv))
+    base = statistics.median(ms for ms, _ in runs["python3 -c pass"])
+    print(f"{'median of ' + str(ROUNDS):<20} {'ms':>8} {'ratio':>7} {'peak MB':>8}")
+    for name, measured in runs.items():
+        ms = statistics.median(ms for ms, _ in measured)
+        peak = max(kib for _, kib in measured) / 1024
+        print(f"{name:<20} {ms:8.1f} {ms / base:6.1f}x {peak:8.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""What the commands' options have in common."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import NoReturn
+
+from gdrkit.cli.exit import USAGE
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with examples kept as they are written, and our exit code for wrong usage."""
+
+    def __init__(self, command: str, description: str, examples: str) -> None:
+        super().__init__(
+            prog=f"gdr {command}",
+            description=description,
+            epilog="examples:\n" + examples,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self.add_argument("--debug", action="store_true", help="show the traceback of a fault in gdrkit")
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"{self.prog}: {message}\n  see {self.prog} --help\n")
+        raise SystemExit(USAGE)
+
+    def target(self) -> None:
+        """Add TARGET: anything that holds a node's evidence."""
+        self.add_argument(
+            "target",
+            nargs="?",
+            metavar="TARGET",
+            help="this machine if left out; else a folder that looks like /, a bundle of gdr collect, "
+            "a sosreport, nvidia-bug-report.log.gz, an rdma_topo dump, or ssh://[user@]host",
+        )
+
+    def output(self) -> None:
+        """Add --json."""
+        self.add_argument("--json", action="store_true", help="write JSON to standard output")
+
+
+def write(text: str) -> None:
+    """Write to standard output, with characters that its encoding lacks replaced."""
+    stream = sys.stdout
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "replace").decode(encoding))

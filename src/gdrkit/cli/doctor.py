@@ -1,0 +1,61 @@
+"""`gdr doctor`: one verdict for a node."""
+
+from __future__ import annotations
+
+import sys
+
+from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.exit import STYLES
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "doctor",
+        "Does GPU memory reach the network directly on this node? Which layer breaks first, "
+        "and what will each fix really lead to? Reads; changes nothing.",
+        "  gdr doctor                             this machine\n"
+        "  gdr doctor -v                          with the evidence under every finding\n"
+        "  gdr doctor bundle.tar.gz --json        a bundle, as JSON\n"
+        "  gdr doctor ssh://admin@node17 --line   one line for a node over ssh\n"
+        "  gdr doctor --require direct            exit 2 also where hardware makes it impossible\n\n"
+        "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown, "
+        "64 and above usage and internal errors",
+    )
+    parser.target()
+    parser.output()
+    parser.add_argument("--line", action="store_true", help="one line of at most 80 characters")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence and what passed")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument("--probe", action="store_true", help="ask the CUDA driver, in a child process")
+    parser.add_argument(
+        "--consumer", choices=("nccl", "ucx", "verbs"), default="nccl", help="whose verdict comes first"
+    )
+    parser.add_argument("--require", choices=("direct",), help="what must be possible for exit code 0")
+    parser.add_argument(
+        "--exit-style", choices=tuple(STYLES), default="gdr", help="exit codes for another program"
+    )
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from gdrkit.diagnosis import diagnose
+    from gdrkit.host.target import open_host
+    from gdrkit.report.exit_code import exit_code
+
+    report = diagnose(open_host(options.target, probe=options.probe), options.consumer)
+    if options.quiet:
+        pass
+    elif options.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n")
+    elif options.line:
+        from gdrkit.report.line import line
+
+        write(line(report) + "\n")
+    else:
+        from gdrkit.report.text import text
+
+        write(text(report, verbose=options.verbose, colour=sys.stdout.isatty()))
+    return STYLES[options.exit_style][exit_code(report, options.require)]

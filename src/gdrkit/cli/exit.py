@@ -1,0 +1,17 @@
+"""Exit codes. 0 to 3 are the verdict; 64 and above are sysexits.h."""
+
+from __future__ import annotations
+
+OK, WARNING, BLOCKED, UNKNOWN = 0, 1, 2, 3
+USAGE, NO_INPUT, INTERNAL = 64, 66, 70
+
+STYLES = {
+    "gdr": {OK: 0, WARNING: 1, BLOCKED: 2, UNKNOWN: 3},
+    # Monitoring Plugins guidelines: OK, WARNING, CRITICAL, UNKNOWN
+    "nagios": {OK: 0, WARNING: 1, BLOCKED: 2, UNKNOWN: 3},
+    # node-problem-detector, custom plugin monitor: 0 OK, 1 NonOK, anything else unknown
+    "npd": {OK: 0, WARNING: 0, BLOCKED: 1, UNKNOWN: 2},
+    # slurm.conf, Prolog: anything but 0 drains the node; what is merely not known must not
+    "slurm": {OK: 0, WARNING: 0, BLOCKED: 1, UNKNOWN: 0},
+}
+"""How other programs want to hear the same verdict."""

@@ -1,0 +1,24 @@
+"""From a host to a report: the one way through the rooms. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Host
+from gdrkit.node import Node
+from gdrkit.remedies.plan import plan, predicted, what_then
+from gdrkit.report.build import build
+from gdrkit.report.document import Report
+from gdrkit.verdict import judge_node
+
+
+def diagnose(host: Host, consumer: str = "nccl") -> Report:
+    """The report of the node that a host gives evidence of; `consumer`'s verdict comes first."""
+    node = Node(host)
+    verdict = judge_node(node)
+    return build(
+        node,
+        verdict,
+        consumer,
+        chains=what_then(node, verdict, consumer),
+        plans=plan(node, verdict, consumer),
+        prediction=predicted(node),
+    )

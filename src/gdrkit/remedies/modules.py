@@ -1,0 +1,139 @@
+"""Steps that make a module load: sign it, build it, find it, let it be loaded. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.facts.driver import PEER_API, Linkage, peer_api_exporter, peermem_linkage, peermem_path
+from gdrkit.facts.driver_files import driver_path
+from gdrkit.facts.linkage import Links, links
+from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.module_init import Init, init
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.trust import Standing, State, standing
+from gdrkit.node import Change, Node
+from gdrkit.remedies.remedy import Remedy
+from gdrkit.rules.module_subjects import peermem_module
+
+_LISTS = ("blacklist", "install", "options")
+OWN_KEY = "a machine owner key"
+
+
+def _sign(node: Node) -> Iterable[Change]:
+    """Every NVIDIA module gets the same signer; what is there to sign must be known."""
+    verified = Standing(State.VERIFIED, OWN_KEY)
+    yield standing.becomes(verified, peermem_path(node))
+    try:
+        yield standing.becomes(verified, driver_path(node))
+    except Absent:
+        return
+
+
+def _install_ofed(node: Node) -> Iterable[Change]:
+    """The RDMA stack changes under nvidia-peermem: whatever it was linked to has other CRCs now."""
+    if peer_api_exporter(node):
+        raise Lacks(Missing(PEER_API[0], Why.UNDECIDED, "the peer-memory API is here already"))
+    yield peer_api_exporter.becomes("ib_core")
+    if peermem_linkage(node).uses_peer_api:
+        unsure = Missing(
+            f"CRC of {PEER_API[0]}", Why.STALE, f"modprobe --dump-modversions /{peermem_path(node)}"
+        )
+        yield peermem_linkage.becomes(unsure)
+        yield links.becomes(unsure, _name(node))
+
+
+def _rebuild(node: Node) -> Iterable[Change]:
+    """A build that finds the API is whole. Who signs it is the builder's affair: DKMS may, or may not."""
+    if not peer_api_exporter(node):
+        raise Lacks(Missing(PEER_API[0], Why.ABSENT, "install OFED first"))
+    name, path = _name(node), peermem_path(node)
+    yield peermem_linkage.becomes(Linkage(uses_peer_api=True))
+    yield links.becomes(Links(), name)
+    yield init.becomes(Init.REGISTERS, name)
+    unsure = Missing(f"signer of the rebuilt {name}", Why.STALE, f"modinfo -F signer {name}")
+    yield standing.becomes(unsure, path)
+    try:
+        yield standing.becomes(unsure, driver_path(node))
+    except Absent:
+        return
+
+
+def _load(node: Node) -> Iterable[Change]:
+    """Only what modprobe is predicted to load: the rules that block it come first."""
+    if not peermem_linkage(node).uses_peer_api:
+        raise Lacks(Missing(PEERMEM, Why.UNDECIDED, "a stub cannot be loaded"))
+    yield is_loaded.becomes(True, PEERMEM)
+    if (name := _name(node)) != PEERMEM:
+        yield is_loaded.becomes(True, name)
+
+
+def _allow(node: Node) -> Iterable[Change]:
+    """Without the lines about it, modprobe.d says nothing of the module."""
+    names = (PEERMEM, _name(node))
+    known = configuration(node)
+    quiet = {kind: tuple(e for e in getattr(known, kind) if e.name not in names) for kind in _LISTS}
+    yield configuration.becomes(replace(known, **quiet))
+
+
+def _name(node: Node) -> str:
+    return next(iter(peermem_module(node)))
+
+
+sign_module = Remedy(
+    name="sign-module",
+    title="sign the NVIDIA modules with a key of your own, and enrol it",
+    cures=("module-unsigned", "module-unknown-key", "lockdown-blocks-module", "mixed-signers"),
+    effect=_sign,
+    becomes="every NVIDIA module is signed by a machine owner key that the kernel trusts",
+    risk="a private key that signs kernel modules lies on this machine; keep it readable for root alone",
+    undo="mokutil --delete the key and reinstall the driver's modules",
+    needs_reboot=True,
+    paths=("peermem",),
+)
+install_ofed = Remedy(
+    name="install-ofed",
+    title="install DOCA-OFED, which brings the peer-memory API",
+    cures=("peermem-stub", "rdma-lacks-peer-api", "module-symbol-missing"),
+    effect=_install_ofed,
+    becomes=f"the RDMA core exports {PEER_API[0]}",
+    risk="the RDMA stack is replaced: links go down, and modules built for the old one stop loading",
+    undo="uninstall DOCA-OFED and reboot",
+    needs_reboot=True,
+    paths=("peermem",),
+)
+rebuild_driver = Remedy(
+    name="rebuild-driver",
+    title="rebuild the NVIDIA driver, after OFED and against it",
+    cures=(
+        "peermem-stub", "module-crc-mismatch", "ofed-rebuilt-after-driver", "module-wrong-kernel",
+        "module-symbol-missing",
+    ),
+    effect=_rebuild,
+    becomes="nvidia-peermem is linked to the peer-memory API of this RDMA stack; who signed it is open",
+    risk="CUDA programs must stop while the driver is replaced; a failed build leaves no driver",
+    undo="reinstall the packaged modules of this kernel",
+    paths=("peermem",),
+)  # fmt: skip
+allow_module = Remedy(
+    name="allow-module",
+    title="take the lines out of modprobe.d that keep nvidia-peermem out",
+    cures=("module-blacklisted", "install-override", "module-bad-parameter"),
+    effect=_allow,
+    becomes="modprobe loads nvidia-peermem as its file says",
+    risk="somebody may have had a reason; the lines are named in the finding",
+    undo="put the lines back",
+    paths=("peermem",),
+)
+load_peermem = Remedy(
+    name="load-peermem",
+    title="load nvidia-peermem now, and at each boot",
+    cures=("peermem-not-loaded",),
+    effect=_load,
+    becomes="nvidia-peermem is loaded, and stands in /etc/modules-load.d",
+    risk="OFED cannot be restarted while it is loaded",
+    undo="modprobe -r nvidia-peermem, and take the line out of /etc/modules-load.d",
+    paths=("peermem",),
+)

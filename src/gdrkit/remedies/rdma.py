@@ -1,0 +1,38 @@
+"""Steps with the RDMA stack, its libraries and its limits. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.facts.libraries import memlock_limit_bytes, verbs_has_dmabuf
+from gdrkit.node import Change, Node
+from gdrkit.remedies.remedy import Remedy
+
+
+def _newer_verbs(node: Node) -> Iterable[Change]:
+    yield verbs_has_dmabuf.becomes(True)
+
+
+def _unlimited(node: Node) -> Iterable[Change]:
+    yield memlock_limit_bytes.becomes(None)
+
+
+upgrade_verbs = Remedy(
+    name="upgrade-rdma-core",
+    title="install rdma-core 34 or newer, in the image that the job runs in, too",
+    cures=("verbs-lacks-dmabuf", "verbs-library-old"),
+    effect=_newer_verbs,
+    becomes="libibverbs offers ibv_reg_dmabuf_mr",
+    risk="programs that were linked to a vendor's libibverbs may want that one",
+    undo="install the former version",
+    paths=("dmabuf",),
+)
+raise_memlock = Remedy(
+    name="raise-memlock",
+    title="let processes lock memory without limit",
+    cures=("memlock-limit",),
+    effect=_unlimited,
+    becomes="RLIMIT_MEMLOCK is unlimited for users and for what starts jobs",
+    risk="a process can lock all memory of the machine",
+    undo="take the lines out of /etc/security/limits.d and the units",
+)

@@ -1,0 +1,25 @@
+"""What a step is: what it cures, what it makes true, and what it makes uncertain. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from gdrkit.node import Change, Node
+from gdrkit.rules.rule import DIRECT
+
+
+class Remedy(Struct, frozen=True, kw_only=True, eq=False):
+    """A step that somebody could take. It sets conclusions, never bytes."""
+
+    name: str
+    title: str  # what somebody would say of it: "sign the module with a key of your own"
+    cures: tuple[str, ...]  # codes
+    effect: Callable[[Node], Iterable[Change]]  # raises Lacks where the step is not to be had
+    becomes: str  # what is true afterwards, in one sentence
+    risk: str
+    undo: str
+    needs_root: bool = True
+    needs_reboot: bool = False
+    paths: tuple[str, ...] = DIRECT  # the paths that it serves

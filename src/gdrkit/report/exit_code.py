@@ -1,0 +1,17 @@
+"""The verdict as a number. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.report.document import Report
+
+
+def exit_code(report: Report, require: str | None = None) -> int:
+    """0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown; with `require`, impossible is 2 too."""
+    state = report.verdict.state
+    if state == "unknown":
+        return 3
+    if state == "blocked" or (state == "impossible" and require == "direct"):
+        return 2
+    if state == "impossible":
+        return 0
+    return 1 if any(finding.status == "warning" for finding in report.findings) else 0

@@ -1,0 +1,13 @@
+"""The report in one line of at most 80 characters, for a table of a fleet or a monitoring plugin. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.report.document import Report
+from gdrkit.report.summary import WIDTH, clip
+
+
+def line(report: Report) -> str:
+    """State, first broken layer, and why."""
+    verdict = report.verdict
+    layer = f" [{verdict.first_broken_layer}]" if verdict.first_broken_layer else ""
+    return clip(f"{verdict.state}{layer} {verdict.summary}", WIDTH)

@@ -1,0 +1,54 @@
+"""The JSON Schema of the report, made from its types and from the rules. PURE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gdrkit.report.document import Report
+from gdrkit.rules import RULES
+from gdrkit.rules.rule import CONSUMERS, FALLBACKS, PATHS, Layer
+from gdrkit.verdict.findings import Status
+from gdrkit.verdict.judgement import State
+
+STATES = [state.value for state in State]
+LAYERS = [layer.word for layer in Layer]
+
+
+def schema() -> dict[str, Any]:
+    """The schema as JSON-like data: JSON Schema 2020-12, closed sets as enums."""
+    import msgspec
+
+    document = msgspec.json.schema(Report)
+    types = document["$defs"]
+    for section, field, values in (
+        ("VerdictSection", "state", STATES),
+        ("VerdictSection", "consumer", list(CONSUMERS)),
+        ("VerdictSection", "first_broken_layer", [*LAYERS, None]),
+        ("VerdictSection", "best_fallback", [*FALLBACKS, None]),
+        ("ConsumerSection", "state", STATES),
+        ("ThenSection", "state", STATES),
+        ("JudgementSection", "path", list(PATHS)),
+        ("JudgementSection", "state", STATES),
+        ("JudgementSection", "direction", ["both", "send", "receive"]),
+        ("JudgementSection", "confidence", ["certain", "likely", "assumed"]),
+        ("FindingSection", "code", sorted({rule.code for rule in RULES})),
+        ("FindingSection", "layer", LAYERS),
+        ("FindingSection", "status", [status.value for status in Status]),
+        ("FindingSection", "confidence", ["certain", "likely", "assumed"]),
+    ):
+        types[section]["properties"][field] = {"enum": values}
+    types["VerdictSection"]["properties"]["summary"]["maxLength"] = 80
+    types["Report"]["properties"]["schema"] = {"const": "gdrkit.report/1"}
+    types["Report"]["required"].append("schema")
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "gdrkit.report/1",
+        **document,
+    }
+
+
+def schema_text() -> str:
+    """The schema as it is published: report.schema.json beside this module."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(schema(), order="sorted"), indent=2).decode() + "\n"

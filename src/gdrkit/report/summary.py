@@ -1,0 +1,37 @@
+"""The verdict in one sentence of at most 80 characters. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.rules.rule import Failed
+from gdrkit.verdict.judgement import State
+from gdrkit.verdict.node_state import ConsumerState
+
+WIDTH = 80
+
+
+def summary(state: ConsumerState) -> str:
+    """What somebody would say in passing. The state itself is told beside it."""
+    pair = state.pairs[0] if state.pairs else None
+    worst = next((j for j in state.judgements if j.state is state.state), None)
+    match state.state:
+        case State.ACTIVE:
+            sentence = f"GPU memory reaches the network directly, and does: {state.path}"
+        case State.READY:
+            where = f" to {pair.device}" if pair and len({p.device for p in state.pairs}) == 1 else ""
+            sentence = f"GPU memory reaches the network directly{where} over {state.path}"
+        case State.UNKNOWN:
+            missing = worst.missing[0].source if worst and worst.missing else "the evidence"
+            sentence = f"cannot tell: nobody could see {missing}"
+        case State.BLOCKED | State.IMPOSSIBLE:
+            first = worst.blocked_by[0] if worst and worst.blocked_by else None
+            outcome = first.outcome if first else None
+            what = f"{first.rule.code}: {outcome.seen}" if first and isinstance(outcome, Failed) else ""
+            sentence = what or "GPU memory does not reach the network directly"
+    return clip(sentence, WIDTH)
+
+
+def clip(sentence: str, width: int) -> str:
+    """The sentence, cut at a word where it is too long."""
+    if len(sentence) <= width:
+        return sentence
+    return sentence[: width - 3].rsplit(" ", 1)[0].rstrip(",;:") + "..."

@@ -1,0 +1,101 @@
+"""What is worth telling: each decisive ruling with the status that it deserves on this node. PURE."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gdrkit.evidence import Confidence, Source
+from gdrkit.facts.rdma import Pair
+from gdrkit.node import Node
+from gdrkit.rules.engine import Ruling, trail_of
+from gdrkit.rules.rule import CONSUMERS, DIRECT, Failed, NotApplicable, Passed, Unknown
+from gdrkit.verdict.judgement import State, stops
+from gdrkit.verdict.matrix import Matrix, concerns
+from gdrkit.verdict.node_state import ConsumerState
+
+GOOD = (State.READY, State.ACTIVE)
+
+
+class Status(enum.StrEnum):
+    """What a ruling means on this node. Derived, never declared: the same stub may fail a node or not."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    NOTE = "note"
+    UNKNOWN = "unknown"
+    PASSED = "passed"
+    NOT_APPLICABLE = "not-applicable"
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One ruling, as it matters here, with everything that it stands on."""
+
+    ruling: Ruling
+    status: Status
+    confidence: Confidence
+    evidence: tuple[Source, ...]
+
+
+def findings(
+    node: Node, rulings: Iterable[Ruling], table: Matrix, states: Iterable[ConsumerState]
+) -> tuple[Finding, ...]:
+    """Every ruling with its status, the ground first and within a layer the worst first."""
+    states = tuple(states)
+    nearest = {pair for state in states for pair in state.pairs}
+    answers = []
+    for ruling in rulings:
+        if isinstance(ruling.subject, Pair) and ruling.subject not in nearest and ruling.decisive:
+            continue  # a far NIC is no news: each GPU is judged at its nearest
+        trail = trail_of(node, ruling)
+        answers.append(
+            Finding(
+                ruling=ruling,
+                status=status_of(ruling, table, states),
+                confidence=trail.confidence,
+                evidence=trail.sources,
+            )
+        )
+    order = list(Status)
+    return tuple(sorted(answers, key=lambda f: (f.ruling.rule.layer, order.index(f.status))))
+
+
+def status_of(ruling: Ruling, table: Matrix, states: tuple[ConsumerState, ...]) -> Status:
+    """A blocker fails the node only where no other direct path is ready in its place."""
+    match ruling.outcome:
+        case Passed():
+            return Status.PASSED
+        case NotApplicable():
+            return Status.NOT_APPLICABLE
+        case Unknown():
+            return Status.UNKNOWN
+        case Failed():
+            stopped = [c for c in CONSUMERS if any(stops(ruling, path, c) for path in DIRECT)]
+            if stopped:
+                return _status_of_blocker(ruling, stopped, table, states)
+            return Status.WARNING if ruling.rule.slows else Status(ruling.rule.aside)
+
+
+def _status_of_blocker(
+    ruling: Ruling, stopped: list[str], table: Matrix, states: tuple[ConsumerState, ...]
+) -> Status:
+    suffering = [
+        state.consumer
+        for state in states
+        if state.consumer in stopped
+        and not all(_served(table, pair, state.consumer) for pair in _touched(ruling, table, state))
+    ]
+    if not suffering:
+        return Status.NOTE
+    return Status.FAILED if "nccl" in suffering or len(suffering) == len(states) else Status.WARNING
+
+
+def _touched(ruling: Ruling, table: Matrix, state: ConsumerState) -> list[Pair | None]:
+    """The pairs at which a GPU is judged, as far as this ruling has a say in them."""
+    return [pair for pair in state.pairs or (None,) if concerns(ruling.subject, pair)]
+
+
+def _served(table: Matrix, pair: Pair | None, consumer: str) -> bool:
+    return any(j.state in GOOD for j in table[pair] if j.path in DIRECT and j.consumer == consumer)

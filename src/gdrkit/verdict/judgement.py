@@ -1,0 +1,130 @@
+"""One judgement: can this path serve this consumer on this pair, and what stops it? PURE."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gdrkit.evidence import Confidence, Missing
+from gdrkit.node import Node
+from gdrkit.rules.engine import Ruling, trail_of
+from gdrkit.rules.rule import Failed, Layer, Passed, Unknown
+
+
+class State(enum.StrEnum):
+    """What a path is good for here."""
+
+    ACTIVE = "active"  # seen in use
+    READY = "ready"  # nothing blocks it
+    UNKNOWN = "unknown"  # evidence is missing
+    BLOCKED = "blocked"  # fixable; every blocker is listed
+    IMPOSSIBLE = "impossible"  # nothing fixes this hardware
+
+
+BEST_FIRST = (State.ACTIVE, State.READY, State.UNKNOWN, State.BLOCKED, State.IMPOSSIBLE)
+"""Of several paths of one GPU, the best counts: an open question may still turn out well."""
+
+WORST_FIRST = (State.BLOCKED, State.UNKNOWN, State.IMPOSSIBLE, State.READY, State.ACTIVE)
+"""Of several GPUs, the worst counts: worst is what somebody must act on, then what somebody must look at."""
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    """The state of one path for one consumer in one direction."""
+
+    path: str
+    consumer: str
+    direction: str  # both, send, receive
+    state: State
+    blocked_by: tuple[Ruling, ...]
+    slowed_by: tuple[Ruling, ...]
+    open: tuple[Ruling, ...]  # rules that could not be answered
+    missing: tuple[Missing, ...]
+    confidence: Confidence
+
+    @property
+    def first_broken_layer(self) -> Layer | None:
+        return min((ruling.rule.layer for ruling in self.blocked_by), default=None)
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(ruling.rule.code for ruling in self.blocked_by))
+
+
+def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, direction: str) -> Judgement:
+    """Put what the rules say of one path together.
+
+    A permanent blocker is impossible; a blocker is blocked; a needed Missing is unknown; else ready.
+    """
+    blockers, slowing, open_questions, passed = [], [], [], []
+    for ruling in rulings:
+        if ruling.rule.direction not in ("both", direction):
+            continue
+        match ruling.outcome:
+            case Failed() if stops(ruling, path, consumer):
+                blockers.append(ruling)
+            case Failed() if path in ruling.rule.slows and consumer in ruling.rule.consumers:
+                slowing.append(ruling)
+            case Unknown() if stops(ruling, path, consumer):
+                open_questions.append(ruling)
+            case Passed() if stops(ruling, path, consumer):
+                passed.append(ruling)
+            case _:
+                pass
+    blockers.sort(key=lambda ruling: ruling.rule.layer)
+    permanent = [ruling for ruling in blockers if is_permanent(ruling)]
+    missing = tuple(dict.fromkeys(m for r in (*open_questions, *passed) for m in _missing(r)))
+    if permanent:
+        state, confidence = State.IMPOSSIBLE, _surest(node, permanent)
+    elif blockers:
+        state, confidence = State.BLOCKED, _surest(node, blockers)
+    else:
+        state = State.UNKNOWN if open_questions else State.READY
+        confidence = min(
+            (trail_of(node, ruling).confidence for ruling in passed), default=Confidence.CERTAIN
+        )
+    return Judgement(
+        path=path,
+        consumer=consumer,
+        direction=direction,
+        state=state,
+        blocked_by=tuple(blockers),
+        slowed_by=tuple(slowing),
+        open=tuple(open_questions),
+        missing=missing,
+        confidence=confidence,
+    )
+
+
+def stops(ruling: Ruling, path: str, consumer: str) -> bool:
+    """Whether a ruling is about this path at all: its failure would block it."""
+    rule, outcome = ruling.rule, ruling.outcome
+    blocks, consumers = rule.blocks(ruling.subject), rule.consumers
+    if isinstance(outcome, Failed):
+        blocks = blocks if outcome.blocks is None else outcome.blocks
+        consumers = consumers if outcome.consumers is None else outcome.consumers
+    return path in blocks and consumer in consumers
+
+
+def is_permanent(ruling: Ruling) -> bool:
+    """Whether no remedy can exist for what it found."""
+    outcome = ruling.outcome
+    if not isinstance(outcome, Failed):
+        return False
+    return ruling.rule.permanent if outcome.permanent is None else outcome.permanent
+
+
+def _missing(ruling: Ruling) -> tuple[Missing, ...]:
+    match ruling.outcome:
+        case Unknown(missing):
+            return (missing,)
+        case Passed(lacking=lacking):
+            return lacking
+        case _:
+            return ()
+
+
+def _surest(node: Node, blockers: list[Ruling]) -> Confidence:
+    """One certain blocker is enough; each is as certain as the weakest thing under it."""
+    return max(trail_of(node, ruling).confidence for ruling in blockers)

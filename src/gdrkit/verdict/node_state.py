@@ -1,0 +1,108 @@
+"""The state of a node, for each consumer: what somebody who waits wants to hear first. PURE."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts.gpu import is_integrated
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import Pair, distance, ports
+from gdrkit.node import Node
+from gdrkit.rules.rule import DIRECT, Layer
+from gdrkit.verdict.judgement import BEST_FIRST, WORST_FIRST, Judgement, State
+from gdrkit.verdict.matrix import Matrix
+
+NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+class ConsumerState(Struct, frozen=True, kw_only=True):
+    """A node for one consumer: the worst GPU, each by its best direct path at its nearest active port."""
+
+    consumer: str
+    state: State
+    path: str  # the direct path that the state is about
+    first_broken_layer: Layer | None
+    best_fallback: str | None
+    confidence: Confidence
+    judgements: tuple[Judgement, ...]  # the one that decided for each GPU
+    pairs: tuple[Pair, ...]  # the pairs that they are about
+
+
+def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
+    """The state of the node for one consumer. Fallbacks never raise it; the best one is named beside it."""
+    chosen = [_best_direct(table, here, consumer) for here in _by_gpu(node, table)]
+    worst = min(chosen, key=lambda choice: WORST_FIRST.index(choice[1].state))[1]
+    broken = worst.state in (State.BLOCKED, State.IMPOSSIBLE)
+    return ConsumerState(
+        consumer=consumer,
+        state=worst.state,
+        path=worst.path,
+        first_broken_layer=worst.first_broken_layer if broken else None,
+        best_fallback=_best_fallback(node, table, consumer),
+        confidence=min(j.confidence for _, j in chosen if j.state is worst.state),
+        judgements=tuple(judgement for _, judgement in chosen),
+        pairs=tuple(pair for pair, _ in chosen if pair is not None),
+    )
+
+
+def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
+    """For each GPU, its pairs at the nearest device with an active port; all where none is active."""
+    groups: dict[str, list[Pair]] = {}
+    for pair in table:
+        if pair is not None:
+            groups.setdefault(pair.gpu, []).append(pair)
+    if not groups:
+        return [[None]]
+    return [
+        list(_nearest(node, [p for p in here if _is_active(node, p)] or here)) for here in groups.values()
+    ]
+
+
+def _nearest(node: Node, here: list[Pair]) -> list[Pair]:
+    places = {pair: _place(node, pair) for pair in here}
+    nearest = min(places.values())
+    return [pair for pair in here if places[pair] == nearest]
+
+
+def _place(node: Node, pair: Pair) -> int:
+    try:
+        return NEAREST_FIRST.index(distance(node, pair))
+    except Lacks:
+        return len(NEAREST_FIRST)
+
+
+def _is_active(node: Node, pair: Pair) -> bool:
+    try:
+        return any(port.state == "ACTIVE" for port in ports(node, pair.device))
+    except Lacks:
+        return False
+
+
+def _best_direct(table: Matrix, here: list[Pair | None], consumer: str) -> tuple[Pair | None, Judgement]:
+    """The best direct judgement among a GPU's pairs; of a path's two directions, the worse counts."""
+    choices = []
+    for pair in here:
+        for path in DIRECT:
+            both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
+            choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
+    return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state))
+
+
+def _best_fallback(node: Node, table: Matrix, consumer: str) -> str | None:
+    """The best of the ways round. Sharing host memory is as good as direct on integrated GPUs only."""
+    usable = {
+        judgement.path
+        for here in table.values()
+        for judgement in here
+        if judgement.consumer == consumer and judgement.state in (State.READY, State.ACTIVE)
+    }
+    order = ("host-mapped", "staged", "socket") if _all_integrated(node) else ("staged", "socket")
+    return next((path for path in order if path in usable), None)
+
+
+def _all_integrated(node: Node) -> bool:
+    try:
+        return all(is_integrated(node, gpu) for gpu in gpus(node))
+    except Lacks:
+        return False
