@@ -77,6 +77,8 @@ def _begins_boot(line: Line) -> bool:
 def _line(raw: str, number: int) -> Line | None:
     """One message; None if it is none of the kernel's."""
     journal = _JOURNAL.fullmatch(raw)
+    if journal is not None and raw.startswith("[") and journal["who"] != "kernel":
+        journal = None  # dmesg's own `[   12.3] mlx5_core 0000:18:00.0: text`, not a journal's other program
     if journal is not None:
         if journal["who"] != "kernel":
             missed = journal["text"].startswith("Missed ") and journal["who"] == "systemd-journald"

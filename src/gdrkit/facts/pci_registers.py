@@ -38,11 +38,15 @@ def config(node: Node, address: str) -> Config:
     """A device's configuration space: all of it for root, else 64 bytes."""
     domain, bus, slot = address[:4], address[5:7], address[8:]
     folder = bus if domain == "0000" else f"{domain}:{bus}"  # drivers/pci/proc.c, pci_proc_attach_device()
-    return pci_config.parse(
-        where_looked(
-            lambda: node.read(f"{ROOT}/{address}/config"), lambda: node.read(f"proc/bus/pci/{folder}/{slot}")
-        )
-    )
+
+    def in_proc() -> bytes:
+        """sosreports have these files and no sysfs; that they are not there says nothing of the device."""
+        try:
+            return node.read(f"proc/bus/pci/{folder}/{slot}")
+        except Absent:
+            raise nobody_looked(f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {address}") from None
+
+    return pci_config.parse(where_looked(lambda: node.read(f"{ROOT}/{address}/config"), in_proc))
 
 
 def _capability(node: Node, address: str, found: T | Truncated) -> T:

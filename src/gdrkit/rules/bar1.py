@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Absent, Confidence, Lacks
-from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
+from gdrkit.facts.driver_log import heard
 from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.nvidia_smi import said, smi_gpu_memory
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
-from gdrkit.node import Node, witness
+from gdrkit.node import Node
 from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 MIB = 1 << 20
@@ -93,9 +93,9 @@ def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
     try:
         free = int(str(said(smi_gpu_memory(node, gpu.address), "bar1_free_mib"))) * MIB
     except Lacks:
-        line = _refused_once(node)
-        if line:
-            return Failed(seen=line, expected="no such line", subject=gpu.address)
+        line = heard(node, NO_SPACE)
+        if line is not None:
+            return Failed(seen=line.text, expected="no such line", subject=gpu.address)
         return _by_size(node, gpu)
     if free <= RESERVED_BYTES:
         return Failed(
@@ -123,20 +123,6 @@ def _no_driver(node: Node) -> bool:
     except Lacks:
         return False
     return False
-
-
-@witness(driver_version)
-def _refused_once(node: Node) -> str:
-    """The kernel's line that a mapping found no room; empty if it said none, or nobody kept its log."""
-    try:
-        log = kernel_log.lines(node)
-    except Lacks:
-        return ""
-    for line in log.lines:
-        if NO_SPACE in line.text:
-            node.cite(log.source, f"line {line.number}", line.text)
-            return line.text
-    return ""
 
 
 def _no_window(node: Node, gpu: Gpu) -> Outcome | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from errno import EBADF, EINVAL, EOPNOTSUPP, EPROTONOSUPPORT
 
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
-from gdrkit.facts import kernel_log
-from gdrkit.facts.driver import driver_version
+from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, nics
-from gdrkit.node import Node, witness
+from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 ASK = "gdr probe verbs --json"
@@ -87,23 +86,10 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
     drivers/infiniband/core/umem_dmabuf.c and hw/mlx5/mr.c.
     """
     try:
-        line = _importer_refused(node)
+        line = last_line(node, NO_IMPORTER)
     except Lacks:
         node.cite("importers of dma-bufs", text="no log says", confidence=Confidence.LIKELY)
         return Passed("RDMA drivers of the kernel allow peer-to-peer memory")
-    if line:
-        return Failed(seen=line, expected="an importer that allows peer-to-peer memory", subject="node")
+    if line is not None:
+        return Failed(seen=line.text, expected="an importer that allows peer-to-peer memory", subject="node")
     return Passed("the kernel log has no such refusal")
-
-
-@witness(driver_version)
-def _importer_refused(node: Node) -> str:
-    """The kernel's line about an importer; empty if it said none since boot."""
-    log = kernel_log.lines(node)
-    for line in log.lines:
-        if NO_IMPORTER in line.text:
-            node.cite(log.source, f"line {line.number}", line.text)
-            return line.text
-    if not log.complete:
-        raise Lacks(Missing(f"{log.source}, from boot", Why.TRUNCATED, "sudo journalctl -k -b"))
-    return ""

@@ -1,0 +1,47 @@
+"""What tests of rules about hardware ask again and again."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Missing
+from gdrkit.node import Node
+from gdrkit.rules.engine import rulings
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+
+GPU, NIC = "0000:1b:00.0", "0000:18:00.0"
+GPU_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/{GPU}"
+NIC_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/{NIC}"
+
+
+def outcomes(node: Node, rule: Rule) -> list[Outcome]:
+    """The rule's answer about each of its subjects."""
+    return [ruling.outcome for ruling in rulings(node, [rule])]
+
+
+def outcome(node: Node, rule: Rule) -> Outcome:
+    """The rule's answer about its one subject."""
+    (only,) = outcomes(node, rule)
+    return only
+
+
+def failed(node: Node, rule: Rule) -> Failed:
+    found = outcome(node, rule)
+    assert isinstance(found, Failed), found
+    return found
+
+
+def passed(node: Node, rule: Rule) -> Passed:
+    found = outcome(node, rule)
+    assert isinstance(found, Passed), found
+    return found
+
+
+def not_applicable(node: Node, rule: Rule) -> NotApplicable:
+    found = outcome(node, rule)
+    assert isinstance(found, NotApplicable), found
+    return found
+
+
+def missing(node: Node, rule: Rule) -> Missing:
+    found = outcome(node, rule)
+    assert isinstance(found, Unknown), found
+    return found.missing

@@ -1,0 +1,99 @@
+"""vGPU, confidential computing, MIG and driver-managed memory."""
+
+import pytest
+
+from gdrkit.rules.gpu_cdmm import gpu_cdmm
+from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
+from tests.facts.test_gpu import NOT_SPLIT, smi
+from tests.hardware import BARE_METAL, GUEST, SERVER, machine, probe
+from tests.rules.hardware import GPU, failed, missing, not_applicable, passed
+
+ASKED = {18: 0, 75: 9, 76: 0, 116: 1, 124: 1}
+REFUSED = ASKED | {116: 0}
+CC_ON = {("nvidia-smi", "conf-compute", "-f"): "CC status: ON\n"}
+SPLIT = NOT_SPLIT | {"proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": ""}
+GUEST_UNSPLIT = GUEST | NOT_SPLIT
+
+
+def vgpu():
+    return smi(**{"Pass-Through": "VGPU"})
+
+
+class TestVgpu:
+    def test_a_refused_share_is_for_the_hypervisors_side_to_mend(self):
+        found = failed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, REFUSED)), gpu_vgpu)
+
+        assert (found.blocks, found.permanent) == (("dmabuf", "peermem"), False)
+
+    def test_a_share_whose_profile_allows_it_passes(self):
+        passed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, ASKED)), gpu_vgpu)
+
+    def test_a_gpu_that_is_passed_through_is_whole(self):
+        passed(machine(files=GUEST_UNSPLIT, commands=smi()), gpu_vgpu)
+        passed(machine(), gpu_vgpu)
+
+    def test_only_cuda_knows_of_a_share(self):
+        assert (
+            missing(machine(files=GUEST_UNSPLIT, commands=vgpu()), gpu_vgpu).source == "cuda-attribute-116"
+        )
+        assert missing(machine(files=GUEST), gpu_vgpu).ask == "nvidia-smi -q"
+
+
+class TestConfidential:
+    def test_a_refusal_under_protection_is_not_for_ever(self):
+        node = machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON | probe(GPU, REFUSED))
+
+        assert failed(node, gpu_confidential).permanent is False
+
+    def test_off_or_on_bare_metal_it_is_no_matter(self):
+        off = {("nvidia-smi", "conf-compute", "-f"): "CC status: OFF\n"}
+
+        passed(machine(files=GUEST_UNSPLIT, commands=smi() | off), gpu_confidential)
+        passed(machine(), gpu_confidential)
+
+    def test_only_cuda_knows_under_protection(self):
+        missing(machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON), gpu_confidential)
+        missing(machine(files=GUEST), gpu_confidential)
+
+
+class TestMig:
+    def test_a_refusal_on_a_split_gpu_is_not_for_ever(self):
+        found = failed(machine(files=BARE_METAL | SPLIT, commands=probe(GPU, REFUSED)), gpu_mig)
+
+        assert (found.subject, found.permanent) == (GPU, False)
+
+    def test_a_gpu_that_could_be_split_and_is_not_passes(self):
+        passed(machine(files=BARE_METAL | NOT_SPLIT), gpu_mig)
+
+    def test_only_cuda_knows_of_a_split_gpu(self):
+        missing(machine(files=BARE_METAL | SPLIT), gpu_mig)
+        missing(machine(without=("proc/driver/nvidia",)), gpu_mig)
+
+
+PARAMETERS = "CoherentGPUMemoryMode: {mode}\nDmaRemapPeerMmio: 1\n"
+
+
+def grace(mode, version):
+    files = BARE_METAL | {
+        "proc/driver/nvidia/params": PARAMETERS.format(mode=mode),
+        "sys/module/nvidia/version": version + "\n",
+    }
+    return machine(SERVER.replace("h100-sxm", "gb200"), files=files)
+
+
+class TestCdmm:
+    def test_the_580_branch_cannot_give_driver_managed_memory_to_peermem(self):
+        assert failed(grace('"driver"', "580.126.09"), gpu_cdmm).seen.endswith("580.126.09")
+        assert gpu_cdmm.blocks(None) == ("peermem",)
+
+    @pytest.mark.parametrize(
+        ("mode", "version"), [('""', "580.126.09"), ('"numa"', "580.126.09"), ('"driver"', "590.44.01")]
+    )
+    def test_other_modes_and_later_drivers_pass(self, mode, version):
+        passed(grace(mode, version), gpu_cdmm)
+
+    def test_a_gpu_behind_pcie_has_no_such_mode(self):
+        not_applicable(machine(), gpu_cdmm)
+
+    def test_parameters_that_nobody_saw_leave_it_open(self):
+        missing(machine(SERVER.replace("h100-sxm", "gb200"), without=("proc/driver",)), gpu_cdmm)

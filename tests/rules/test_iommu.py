@@ -1,0 +1,53 @@
+"""The IOMMU's mode, and its groups."""
+
+import pytest
+
+from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
+from tests.hardware import SERVER, machine
+from tests.rules.hardware import failed, missing, not_applicable, outcome, passed
+from tests.rules.test_registration import DIRECT, connectx_8
+
+__all__ = ["connectx_8"]
+
+
+@pytest.mark.parametrize("kind", ["DMA", "DMA-FQ"])
+def test_a_translating_iommu_slows_both_paths(kind):
+    found = failed(machine(spec={"iommu": kind}), iommu_translating)
+
+    assert (found.subject, found.expected) == ("mlx5_0", "identity")
+    assert iommu_translating.slows == ("dmabuf", "peermem")
+
+
+@pytest.mark.parametrize("kind", ["identity", "off"])
+def test_passing_through_and_no_iommu_are_both_good(kind):
+    passed(machine(spec={"iommu": kind}), iommu_translating)
+
+
+def test_a_device_given_to_a_guest_is_not_judged():
+    not_applicable(machine(spec={"iommu": "blocked"}), iommu_translating)
+
+
+def test_a_mode_that_nobody_read_leaves_it_open():
+    missing(machine(without=("sys/kernel/iommu_groups",)), iommu_translating)
+
+
+@pytest.mark.usefixtures("connectx_8")
+class TestGroups:
+    def test_a_data_direct_function_in_another_group_slows_dmabuf(self):
+        node = machine(DIRECT.replace("driver=mlx5_ib group=2", "driver=mlx5_ib group=3"))
+
+        assert failed(node, iommu_groups_differ).subject == "0008:06:00.0"
+        assert iommu_groups_differ.slows == ("dmabuf",)
+
+    def test_one_group_passes(self):
+        passed(machine(DIRECT), iommu_groups_differ)
+
+    def test_gpus_behind_pcie_and_machines_without_iommu_have_no_such_test(self):
+        not_applicable(machine(), iommu_groups_differ)
+        not_applicable(machine(DIRECT, spec={"iommu": "off"}), iommu_groups_differ)
+        not_applicable(machine(SERVER.replace("h100-sxm", "gh200")), iommu_groups_differ)
+
+    def test_groups_that_nobody_read_leave_it_open(self):
+        gpu = "sys/devices/pci0008:00/0008:00:00.0/0008:01:00.0/0008:02:00.0/0008:06:00.0"
+        assert outcome(machine(DIRECT, without=(f"{gpu}/iommu_group",)), iommu_groups_differ)
+        missing(machine(DIRECT, without=(f"{gpu}/iommu_group",)), iommu_groups_differ)

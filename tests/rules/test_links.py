@@ -1,0 +1,104 @@
+"""Links that are narrower or slower than they should be."""
+
+import pytest
+
+from gdrkit.rules.links import link_degraded, link_narrower_than_port
+from gdrkit.rules.rule import Failed, Passed
+from tests.hardware import BARE_METAL, SERVER, SPARK, machine
+from tests.rules.hardware import GPU_FOLDER, NIC_FOLDER, failed, missing, not_applicable, outcomes, passed
+
+
+def judged(outline, **options):
+    """The outcomes for the GPU and for the NIC."""
+    gpu, nic = outcomes(machine(outline, **options), link_degraded)
+    return gpu, nic
+
+
+class TestDegraded:
+    def test_fewer_lanes_than_both_ends_have(self):
+        gpu, nic = judged(SERVER.replace("cx7-ib", "cx7-ib link=32.0x8"))
+
+        assert isinstance(gpu, Passed)
+        assert isinstance(nic, Failed)
+        assert (nic.seen, nic.expected, nic.subject) == ("x8", "x16", "0000:18:00.0")
+
+    def test_a_slow_link_of_a_nic(self):
+        _, nic = judged(SERVER.replace("cx7-ib", "cx7-ib link=16.0x16"))
+
+        assert isinstance(nic, Failed)
+        assert (nic.seen, nic.expected) == ("16 GT/s", "32 GT/s")
+
+    def test_a_slow_link_above_the_switch_is_both_ends_problem(self):
+        gpu, nic = judged(SERVER.replace("pex89-up", "pex89-up link=32.0x8"))
+
+        assert isinstance(gpu, Failed) and isinstance(nic, Failed)
+        assert gpu.subject == nic.subject == "0000:16:00.0"
+
+    def test_an_idle_gpu_lowers_its_speed_and_that_is_noted(self):
+        gpu, _ = judged(SERVER.replace("h100-sxm", "h100-sxm link=2.5x16"))
+
+        assert isinstance(gpu, Passed)
+        assert gpu.why == "x16, idle at 2.5 of 32 GT/s"
+
+    def test_an_idle_gpu_never_lowers_its_width(self):
+        gpu, _ = judged(SERVER.replace("h100-sxm", "h100-sxm link=2.5x8"))
+
+        assert isinstance(gpu, Failed)
+        assert gpu.seen == "x8"
+
+    def test_a_slot_that_never_had_more_is_not_degraded(self):
+        outline = (
+            "0000:15:01.0 skx-root max=8.0x8\n  0000:18:00.0 cx7-ib rdma=mlx5_0 max=32.0x16 link=8.0x8\n"
+        )
+
+        passed(machine(outline), link_degraded)
+
+    def test_a_link_that_nobody_read_leaves_it_open(self):
+        gone = tuple(
+            f"{NIC_FOLDER}/{name}" for name in ("current_link_speed", "current_link_width", "config")
+        )
+        _, nic = judged(SERVER, without=gone)
+
+        assert nic.missing.source  # type: ignore[union-attr]
+
+    def test_a_link_that_a_hypervisor_made_up_leaves_it_open(self):
+        gpu, _ = judged(SERVER, files=BARE_METAL | {f"{GPU_FOLDER}/current_link_width": "0\n"})
+
+        assert gpu.missing.source == "link of 0000:1b:00.0"  # type: ignore[union-attr]
+
+
+class TestNarrow:
+    def test_four_lanes_do_not_feed_a_spark_port(self):
+        found = [o for o in outcomes(machine(SPARK), link_narrower_than_port) if isinstance(o, Failed)]
+
+        assert [o.subject for o in found] == ["roceP2p1s0f1", "rocep1s0f1"]
+        assert found[0].seen == "32 GT/s x4 = 126 Gbit/s at 0002:01:00.1"
+        assert found[0].expected == "200 Gbit/s"
+
+    def test_sixteen_lanes_feed_400_gigabits(self):
+        assert passed(machine(), link_narrower_than_port).why == "32 GT/s x16 = 504 Gbit/s for 400 Gbit/s"
+
+    def test_a_port_at_the_links_own_rate_passes(self):
+        """Gen 3 x16 carries 126 Gbit/s, and a port of 100 fits."""
+        outline = "0000:15:01.0 skx-root\n  0000:18:00.0 cx5-ib rdma=mlx5_0 rate=100 max=8.0x16\n"
+
+        passed(machine(outline), link_narrower_than_port)
+        failed(machine(outline.replace("rate=100", "rate=200")), link_narrower_than_port)
+
+    def test_a_narrow_link_above_the_switch_counts(self):
+        outline = SERVER.replace("pex89-up", "pex89-up link=16.0x8")
+
+        assert failed(machine(outline), link_narrower_than_port).seen.endswith("at 0000:16:00.0")
+
+    def test_the_rate_of_a_port_that_is_down_means_nothing(self):
+        outline = SERVER.replace("mlx5_0", "mlx5_0 state=DOWN").replace("cx7-ib", "cx7-ib max=8.0x1")
+        not_applicable(machine(outline), link_narrower_than_port)
+
+    def test_ports_that_nobody_read_leave_it_open(self):
+        missing(machine(without=(f"{NIC_FOLDER}/infiniband/mlx5_0/ports",)), link_narrower_than_port)
+
+
+@pytest.mark.parametrize("rule", [link_degraded, link_narrower_than_port])
+def test_both_slow_and_neither_stops(rule):
+    assert rule.slows == ("dmabuf", "peermem")
+    assert rule.blocks(None) == ()

@@ -1,0 +1,98 @@
+"""How far GPU and NIC are apart, and what NCCL makes of it."""
+
+import pytest
+
+from gdrkit.evidence import Confidence
+from gdrkit.facts.rdma import Pair
+from gdrkit.rules.engine import judge, rulings
+from gdrkit.rules.pair_distance import pair_cross_socket, pair_distant
+from gdrkit.rules.rule import Failed, Passed, Unknown
+from tests.facts.test_rdma import TREE
+from tests.hardware import BARE_METAL, SPARK, machine
+
+GPU = "0000:1b:00.0"
+
+
+def about(node, rule, device="mlx5_0", gpu=GPU):
+    return {r.subject: r.outcome for r in rulings(node, [rule])}[Pair(gpu, device)]
+
+
+@pytest.mark.parametrize(
+    ("device", "stops"),
+    [("mlx5_0", False), ("mlx5_1", False), ("mlx5_2", True), ("mlx5_3", True), ("mlx5_4", True)],
+)
+def test_nccl_goes_directly_only_where_no_traffic_crosses_the_cpu(device, stops):
+    """PIX, PXB | PHB, NODE, SYS."""
+    assert isinstance(about(machine(TREE), pair_distant, device), Failed if stops else Passed)
+
+
+def test_only_nccl_has_that_rule():
+    assert pair_distant.consumers == ("nccl",)
+    assert pair_distant.blocks(None) == ("dmabuf", "peermem")
+
+
+@pytest.mark.parametrize(
+    ("setting", "device", "stops"),
+    [
+        ("NCCL_NET_GDR_LEVEL=PHB", "mlx5_3", False),
+        ("NCCL_NET_GDR_LEVEL=PHB", "mlx5_4", True),
+        ("NCCL_NET_GDR_LEVEL=SYS", "mlx5_4", False),
+        ("NCCL_NET_GDR_LEVEL=4", "mlx5_4", False),
+        ("NCCL_NET_GDR_LEVEL=5", "mlx5_4", False),
+        ("NCCL_NET_GDR_LEVEL=ALL", "mlx5_2", True),  # no such level: NCCL keeps its default
+        ("# NCCL_NET_GDR_LEVEL=SYS", "mlx5_2", True),
+    ],
+)
+def test_a_level_set_for_the_whole_machine_counts(setting, device, stops):
+    node = machine(TREE, files=BARE_METAL | {"etc/nccl.conf": setting + "\n"})
+
+    assert isinstance(about(node, pair_distant, device), Failed if stops else Passed)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        {"etc/nccl.conf": "NCCL_TOPO_FILE=/opt/topo.xml\n"},
+        {"var/run/nvidia-topologyd/virtualTopology.xml": "<system/>"},
+    ],
+)
+def test_a_topology_file_leaves_far_pairs_open(file):
+    node = machine(TREE, files=BARE_METAL | file)
+
+    assert isinstance(about(node, pair_distant, "mlx5_2"), Unknown)
+    assert isinstance(about(node, pair_distant, "mlx5_0"), Passed)
+
+
+def test_settings_that_nobody_saw_are_taken_for_the_default_and_only_likely():
+    node = machine(TREE, without=("etc",))
+
+    assert isinstance(about(node, pair_distant, "mlx5_2"), Failed)
+    assert node.trail(judge, pair_distant, Pair(GPU, "mlx5_2")).confidence is Confidence.LIKELY
+
+
+def test_a_gpu_joined_to_its_cpu_is_judged_by_other_rules():
+    node = machine(TREE.replace("h100-sxm", "gh200"))
+
+    assert isinstance(about(node, pair_distant, "mlx5_4"), Unknown)
+
+
+def test_different_host_bridges_are_far_whatever_firmware_says_of_numa_nodes():
+    """A Spark names none. NODE or SYS: both are beyond NCCL's level."""
+    node = machine(SPARK)
+
+    found = about(node, pair_distant, "rocep1s0f1", "000f:01:00.0")
+    assert isinstance(found, Failed)
+    assert found.seen == "NODE or SYS"
+    assert isinstance(about(node, pair_cross_socket, "rocep1s0f1", "000f:01:00.0"), Unknown)
+
+
+def test_a_path_that_nobody_saw_leaves_it_open():
+    node = machine(TREE, without=("sys/bus/pci/devices/0000:30:00.0",))
+
+    assert isinstance(about(node, pair_distant, "mlx5_2"), Unknown)
+
+
+@pytest.mark.parametrize(("device", "crosses"), [("mlx5_4", True), ("mlx5_3", False), ("mlx5_0", False)])
+def test_only_another_numa_node_is_another_socket(device, crosses):
+    assert isinstance(about(machine(TREE), pair_cross_socket, device), Failed if crosses else Passed)
+    assert pair_cross_socket.blocks(None) == ()

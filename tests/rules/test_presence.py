@@ -1,0 +1,125 @@
+"""No GPU, no RDMA device, ports that are down, devices made by software, WSL."""
+
+import pytest
+
+from gdrkit.node import Node
+from gdrkit.rules.no_gpu import no_gpu
+from gdrkit.rules.no_rdma_device import no_rdma_device
+from gdrkit.rules.rdma_ports import port_down, rdma_device_software
+from gdrkit.rules.rule import Failed, Passed
+from gdrkit.rules.wsl import wsl
+from tests.hardware import BARE_METAL, SERVER, SPARK, machine
+from tests.memory_host import MemoryHost
+from tests.rules.hardware import failed, missing, not_applicable, outcomes, passed
+
+EMPTY = "0000:15:01.0 spr-root\n"
+WSL = {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"}
+
+
+class TestNoGpu:
+    def test_a_machine_without_one_will_not_get_one_by_a_remedy(self):
+        assert failed(machine(EMPTY), no_gpu)
+        assert no_gpu.permanent
+
+    def test_one_is_enough(self):
+        assert passed(machine(), no_gpu).why == "1 GPU"
+
+    def test_a_jetsons_gpu_is_no_pci_device(self):
+        missing(machine(EMPTY, files=BARE_METAL | {"etc/nv_tegra_release": "# R36\n"}), no_gpu)
+
+    def test_wsl_shows_none_on_the_bus(self):
+        not_applicable(machine(EMPTY, files=BARE_METAL | WSL), no_gpu)
+
+    def test_devices_that_nobody_listed_leave_it_open(self):
+        missing(Node(MemoryHost()), no_gpu)
+
+
+class TestNoRdmaDevice:
+    def test_a_machine_without_a_nic_for_it_is_stuck_with_sockets(self):
+        found = failed(
+            machine(EMPTY, files=BARE_METAL | {"proc/1/cgroup": "0::/init.scope\n"}), no_rdma_device
+        )
+
+        assert found.permanent
+        assert "socket" not in no_rdma_device.blocks(None)
+
+    def test_a_connectx_without_its_driver_can_be_helped(self):
+        found = failed(machine(SERVER.replace(" rdma=mlx5_0", "")), no_rdma_device)
+
+        assert (found.subject, found.permanent) == ("0000:18:00.0", False)
+        assert "mlx5_ib" in found.expected
+
+    def test_a_container_may_only_not_see_it(self):
+        assert (
+            failed(machine(EMPTY, files=BARE_METAL | {".dockerenv": ""}), no_rdma_device).permanent is False
+        )
+
+    def test_a_device_passes(self):
+        assert passed(machine(), no_rdma_device).why == "mlx5_0"
+
+    def test_a_folder_that_nobody_looked_at_leaves_it_open(self):
+        missing(machine(EMPTY, without=("sys/class/infiniband",)), no_rdma_device)
+
+
+class TestPortDown:
+    @pytest.mark.parametrize("state", ["DOWN", "INIT", "ARMED"])
+    def test_a_device_whose_only_port_is_not_active_stops_all_but_sockets(self, state):
+        found = failed(machine(SERVER.replace("mlx5_0", f"mlx5_0 state={state}")), port_down)
+
+        assert (found.seen, found.subject) == (f"port 1 is {state}", "mlx5_0")
+
+    def test_a_spark_with_one_cable_has_two_devices_up_and_two_down(self):
+        found = outcomes(machine(SPARK), port_down)
+
+        assert [type(o) for o in found].count(Failed) == 2
+        assert [type(o) for o in found].count(Passed) == 2
+
+    def test_a_second_port_without_cable_is_named_and_not_held_against_it(self):
+        place = (
+            "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0"
+        )
+        second = {
+            f"{place}/ports/2/state": "1: DOWN\n",
+            f"{place}/ports/2/phys_state": "3: Disabled\n",
+            f"{place}/ports/2/rate": "10 Gb/sec (4X SDR)\n",
+            f"{place}/ports/2/link_layer": "InfiniBand\n",
+        }
+
+        assert (
+            passed(machine(files=BARE_METAL | second), port_down).why == "port 1 is ACTIVE; port 2 is DOWN"
+        )
+
+    def test_ports_that_nobody_read_leave_it_open(self):
+        place = (
+            "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:18:00.0/infiniband/mlx5_0"
+        )
+        missing(machine(without=(f"{place}/ports",)), port_down)
+
+
+class TestSoftware:
+    def rxe(self):
+        place = "sys/devices/virtual/infiniband/rxe0"
+        links = {"sys/class/infiniband/rxe0": "../../devices/virtual/infiniband/rxe0"}
+        return Node(MemoryHost({f"{place}/node_guid": "0200:00ff:fe00:0001\n"}, links=links, complete=True))
+
+    def test_a_soft_roce_device_reads_no_memory_itself(self):
+        assert failed(self.rxe(), rdma_device_software).subject == "rxe0"
+        assert rdma_device_software.permanent
+
+    def test_a_nic_does(self):
+        passed(machine(), rdma_device_software)
+
+    def test_devices_that_nobody_listed_leave_it_open(self):
+        missing(Node(MemoryHost()), rdma_device_software)
+
+
+class TestWsl:
+    def test_it_is_known_by_its_kernel(self):
+        failed(machine(files=BARE_METAL | WSL), wsl)
+
+    def test_linux_in_a_virtual_machine_of_windows_is_none(self):
+        about = {"sys/class/dmi/id/sys_vendor": "Microsoft Corporation\n"}
+        passed(machine(files=BARE_METAL | about), wsl)
+
+    def test_an_unknown_kernel_leaves_it_open(self):
+        missing(Node(MemoryHost()), wsl)

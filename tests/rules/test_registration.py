@@ -1,0 +1,177 @@
+"""Registering memory: refused by the NIC's driver, impossible for a kind of memory, no file to open."""
+
+import json
+
+import pytest
+
+from gdrkit.evidence import Confidence
+from gdrkit.rules.data_direct_missing import data_direct_missing
+from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
+from gdrkit.rules.engine import judge
+from gdrkit.rules.memory_not_registrable import memory_not_registrable
+from gdrkit.rules.rdma_device_not_in_container import rdma_device_not_in_container
+from tests.evidence_builder.parts import PARTS
+from tests.hardware import BARE_METAL, SERVER, machine, probe
+from tests.rules.hardware import GPU, failed, missing, not_applicable, outcomes, passed
+
+VERBS = ("gdr", "probe", "verbs", "--json")
+BOOT = "[    0.000000] Linux version 6.8.0\n"
+REFUSED = "[   50.000000] NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page\n"
+
+
+def tried(*results, device="mlx5_0"):
+    calls = [
+        {"call": "ibv_reg_dmabuf_mr", "argument": "fd=-1", "device": device, "result": r} for r in results
+    ]
+    return {VERBS: json.dumps({"schema": "gdrkit.probe.verbs/1", "calls": calls})}
+
+
+class TestDmabufRefused:
+    @pytest.mark.parametrize("number", [95, 93, 22])
+    def test_a_driver_without_the_call_loses_dmabuf_alone(self, number):
+        found = failed(machine(commands=tried(number)), dmabuf_mr_refused)
+
+        assert str(number) in found.seen
+        assert dmabuf_mr_refused.blocks(None) == ("dmabuf",)
+
+    def test_a_bad_file_descriptor_is_the_good_answer(self):
+        passed(machine(commands=tried(9)), dmabuf_mr_refused)
+
+    def test_another_error_settles_nothing(self):
+        assert "errno 12" in missing(machine(commands=tried(12)), dmabuf_mr_refused).source
+
+    def test_what_nobody_tried_is_not_a_question(self):
+        not_applicable(machine(), dmabuf_mr_refused)
+        not_applicable(machine(commands=tried(95, device="mlx5_7")), dmabuf_mr_refused)
+
+
+class TestImporter:
+    def test_the_kernels_line_is_proof(self):
+        assert (
+            "struct page"
+            in failed(machine(commands={("dmesg",): BOOT + REFUSED}), dmabuf_no_p2p_importer).seen
+        )
+
+    def test_another_refusal_of_the_same_function_is_none(self):
+        other = "[   50.000000] NVRM: dma-buf attach failed: PCI topology not supported for dma-buf\n"
+
+        passed(machine(commands={("dmesg",): BOOT + other}), dmabuf_no_p2p_importer)
+
+    def test_without_a_whole_log_the_answer_is_only_likely(self):
+        node = machine(commands={("dmesg",): "[   50.000000] eth0: link up\n"})
+
+        passed(node, dmabuf_no_p2p_importer)
+        assert node.trail(judge, dmabuf_no_p2p_importer, "node").confidence is Confidence.LIKELY
+
+
+@pytest.fixture
+def connectx_8(monkeypatch):
+    """Parts that only machines with Data Direct have."""
+    ids = {"cx8": "15b3:1023:15b3:0000", "cx8-direct": "15b3:2100:15b3:0000"}
+    for name, numbers in ids.items():
+        monkeypatch.setitem(PARTS, name, PARTS["cx7-eth"]._replace(ids=numbers))
+    models = pytest.importorskip("tests.evidence_builder.rdma").MODELS
+    monkeypatch.setitem(models, 0x1023, ("MT4131", "40.45.1020", "MT_0000001222"))
+
+
+DIRECT = """
+0000:00:00.0 grace-root
+  0000:03:00.0 cx8 rdma=mlx5_0 group=1
+0008:00:00.0 grace-root
+  0008:01:00.0 pex89-up
+    0008:02:00.0 pex89-down
+      0008:06:00.0 gb200 group=2
+    0008:02:01.0 pex89-down
+      0008:05:00.0 cx8-direct driver=mlx5_ib group=2
+"""
+
+
+@pytest.mark.usefixtures("connectx_8")
+class TestDataDirect:
+    def test_a_connectx_8_without_its_second_function(self):
+        outline = "\n".join(line for line in DIRECT.splitlines() if "cx8-direct" not in line)
+
+        assert failed(machine(outline), data_direct_missing).seen == "no function 15b3:2100"
+
+    def test_a_function_that_no_driver_took(self):
+        outline = DIRECT.replace("driver=mlx5_ib", "driver=none")
+
+        assert failed(machine(outline), data_direct_missing).seen == "0008:05:00.0 without a driver"
+
+    def test_a_function_at_work(self):
+        assert passed(machine(DIRECT), data_direct_missing).why == "0008:05:00.0"
+
+    def test_a_connectx_7_and_a_gpu_behind_pcie_need_none(self):
+        not_applicable(machine(SERVER.replace("h100-sxm", "gb200")), data_direct_missing)
+        not_applicable(machine(SERVER.replace("cx7-ib", "cx8")), data_direct_missing)
+
+    def test_devices_that_nobody_listed_leave_it_open(self):
+        commands = {("ibv_devinfo", "-v"): "hca_id: mlx5_0\n"}
+        missing(machine("", files={}, commands=commands, complete=False), data_direct_missing)
+
+
+ASKED = {18: 0, 75: 9, 76: 0, 110: 1, 116: 1, 124: 1}
+
+
+def call(name, result, argument="", value=None):
+    return {"call": name, "argument": argument, "device": GPU, "result": result, "value": value}
+
+
+class TestMemory:
+    def test_memory_that_gives_no_dmabuf_stops_dmabuf(self):
+        node = machine(commands=probe(GPU, ASKED, call("cuMemGetHandleForAddressRange", 801)))
+        found = failed(node, memory_not_registrable)
+
+        assert (found.blocks, found.subject) == (("dmabuf",), GPU)
+        assert "801" in found.seen
+
+    def test_a_pointer_that_says_no_stops_both(self):
+        node = machine(commands=probe(GPU, ASKED, call("cuPointerGetAttribute", 0, "15", 0)))
+
+        assert failed(node, memory_not_registrable).blocks is None
+
+    def test_a_pcie_mapping_that_is_refused_beside_one_that_works_is_no_matter(self):
+        """An H200 behind PCIe exports with flags 0, and answers 801 to flag 1."""
+        calls = (
+            call("cuMemGetHandleForAddressRange", 0, "0"),
+            call("cuMemGetHandleForAddressRange", 801, "1"),
+        )
+
+        passed(machine(commands=probe(GPU, ASKED, *calls)), memory_not_registrable)
+
+    def test_memory_of_cu_mem_create_alone_stops_nothing(self):
+        found = failed(machine(commands=probe(GPU, ASKED | {110: 0})), memory_not_registrable)
+
+        assert found.blocks == ()
+        assert memory_not_registrable.aside == "warning"
+
+    def test_what_nobody_tried_is_not_a_question(self):
+        not_applicable(machine(), memory_not_registrable)
+
+
+CONTAINER = BARE_METAL | {".dockerenv": ""}
+
+
+class TestContainer:
+    def test_a_device_without_its_file_stops_all_but_sockets(self):
+        node = machine(files=CONTAINER, spec={"device_nodes": False})
+
+        assert failed(node, rdma_device_not_in_container).seen == "no /dev/infiniband/uverbs0"
+        assert "socket" not in rdma_device_not_in_container.blocks(None)
+
+    def test_a_device_with_its_file_passes(self):
+        passed(machine(files=CONTAINER), rdma_device_not_in_container)
+
+    def test_on_the_host_it_is_not_a_question(self):
+        host = BARE_METAL | {"proc/1/cgroup": "0::/init.scope\n"}
+        not_applicable(machine(files=host, spec={"device_nodes": False}), rdma_device_not_in_container)
+
+    def test_files_that_nobody_listed_leave_it_open(self):
+        node = machine(files=CONTAINER, without=("dev/infiniband",))
+        assert missing(node, rdma_device_not_in_container).source == "dev/infiniband/uverbs0"
+
+    def test_each_device_is_judged_by_its_own_file(self):
+        two = SERVER + "      0000:18:00.1 cx7-ib rdma=mlx5_1\n"
+        node = machine(two, files=CONTAINER, without=("dev/infiniband/uverbs1",), spec={})
+        first, second = outcomes(node, rdma_device_not_in_container)
+        assert type(first) is not type(second)
