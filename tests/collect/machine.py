@@ -118,8 +118,8 @@ def _system(root: Root) -> None:
     root.file(
         "etc/modprobe.d/nvidia.conf", f"# by alice on {HOSTNAME}, {ADDRESS}\noptions nvidia NVreg_X=1\n"
     )
-    root.link("etc/modprobe.d/blacklist.conf", "/usr/share/alice/blacklist.conf")
-    root.file("usr/share/alice/blacklist.conf", "blacklist nouveau\n")
+    root.link("etc/modprobe.d/blacklist.conf", "/etc/nvidia/alice/blacklist.conf")
+    root.file("etc/nvidia/alice/blacklist.conf", "blacklist nouveau\n")
     root.file("etc/dkms/framework.conf", 'mok_signing_key="/var/lib/dkms/mok.key"\n')
     root.file(
         "etc/dkms/mok.key", "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq\n-----END PRIVATE KEY-----\n"

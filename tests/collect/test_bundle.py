@@ -57,8 +57,8 @@ def test_links_stay_links_and_lead_nowhere_outside(collected):
     bundle = collected()
 
     assert bundle.links["lib"] == "usr/lib"
-    assert bundle.links["etc/modprobe.d/blacklist.conf"] == "../../usr/share/alice/blacklist.conf"
-    assert bundle.text("usr/share/alice/blacklist.conf") == "blacklist nouveau\n"
+    assert bundle.links["etc/modprobe.d/blacklist.conf"] == "../nvidia/alice/blacklist.conf"
+    assert bundle.text("etc/nvidia/alice/blacklist.conf") == "blacklist nouveau\n"
     assert bundle.links[f"sys/bus/pci/devices/{GPU}"].endswith(f"{PORT}/{SWITCH}/{GPU}")
     assert bundle.links[f"{BRIDGES}/{GPU}/driver"] == "../../../../../bus/pci/drivers/nvidia"
     assert not any(target.startswith("/") for target in bundle.links.values())

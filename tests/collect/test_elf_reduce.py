@@ -65,11 +65,11 @@ def test_reducing_twice_changes_nothing():
     assert reduced(reduced(MODULE)) == reduced(MODULE)
 
 
-def test_what_is_left_to_others_is_told():
+def test_symbols_that_tie_it_to_others_are_told():
     found = elf_reduce.reduce(MODULE, elf_reduce.KEEP_OF_MODULE)
 
     assert found is not None
-    assert found.undefined == {b"one", b"two", b"maybe"}
+    assert found.linked == {b"one", b"two", b"maybe", b"ours", b"plain"}
 
 
 @pytest.mark.parametrize(

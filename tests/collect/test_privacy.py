@@ -104,7 +104,7 @@ def test_paths_and_links_are_replaced_together(collected):
     """A link through a user's folder leads to where the file now is."""
     bundle = collected("--anonymize")
     target = bundle.links["etc/modprobe.d/blacklist.conf"]
-    moved = target.removeprefix("../../")
+    moved = "etc/" + target.removeprefix("../")
 
     assert bundle.text(moved) == "blacklist nouveau\n"
     assert bundle.manifest["files"][moved]["status"] == "found"
@@ -206,6 +206,16 @@ def test_a_name_that_is_an_ordinary_word_is_left_in_a_text():
     assert anonymized("nvidia: loading out-of-tree module", host="nvidia", user="max") == (
         "nvidia: loading out-of-tree module"
     )
+
+
+def test_even_such_a_name_is_replaced_where_it_is_known_to_be_one():
+    anonymizer = Anonymizer([("host", "vm")])
+
+    assert anonymizer.content(b"vm\n", path="proc/sys/kernel/hostname") == b"h1\n"
+    assert anonymizer.content(b"Linux vm 6.1.0 #1 SMP", path="sos_commands/kernel/uname_-a") == (
+        b"Linux h1 6.1.0 #1 SMP"
+    )
+    assert anonymizer.content(b"systemd[1]: Hostname set to <vm>.") == b"systemd[1]: Hostname set to <h1>."
 
 
 def test_short_names_of_users_are_replaced_where_they_are_names():

@@ -49,6 +49,15 @@ _USER = re.compile(
         (?P<value> [a-z_][\w.-]+ )"""
 )
 
+_HOSTNAME = re.compile(rb"(?P<name>\A\s*)(?P<value>\S+)")
+_HOSTNAME_AT = {
+    "etc/hostname": _HOSTNAME,
+    "proc/sys/kernel/hostname": _HOSTNAME,
+    "sos_commands/kernel/uname_-a": re.compile(rb"\A(?P<name>Linux )(?P<value>\S+)"),
+}
+_HOSTNAME_SET = re.compile(rb"(?P<name>\bHostname set to <)(?P<value>[^>\n]+)")  # systemd, in the kernel log
+"""Where even a name that is an ordinary word is known to be the machine's."""
+
 _NO_SERIALS = (b"n/a", b"none", b"unknown", b"0", b"number", b"[n/a]", b"not")
 
 _ORDINARY = """
@@ -99,8 +108,10 @@ class Anonymizer:
 
     # -- what is asked of it -----------------------------------------------------------------------
 
-    def content(self, data: bytes, addresses: bool = True) -> bytes:
+    def content(self, data: bytes, addresses: bool = True, path: str = "") -> bytes:
         """A file's content. In binary, and where `addresses` is False, names only."""
+        if path in _HOSTNAME_AT:
+            data = _HOSTNAME_AT[path].sub(self._host, data)
         if not addresses or is_binary(data):
             return self._rename(data)
         return self._rename(self._text(data))
@@ -120,7 +131,10 @@ class Anonymizer:
 
     def hostname(self, name: str) -> str:
         """A host's name where it is known to be one, even if it is an ordinary word."""
-        return self._name("host", name.lower().encode()).decode() if name else name
+        return self._name("host", name.lower().encode()).decode()
+
+    def _host(self, match: "re.Match[bytes]") -> bytes:
+        return match.group("name") + self._name("host", match.group("value").lower())
 
     def guid(self, value: bytes) -> bytes:
         """Eight bytes for eight bytes; zero stays zero."""
@@ -138,7 +152,7 @@ class Anonymizer:
         data = _ADDRESSES.sub(self._address, data)
         for context in (_HOME, _USER):
             data = context.sub(self._user, data)
-        return data
+        return _HOSTNAME_SET.sub(self._host, data)
 
     def _address(self, match: "re.Match[bytes]") -> bytes:
         text, kind = match.group(), match.lastgroup

@@ -68,7 +68,7 @@ class Bundle:
         """Keep a file. `text`: look for secrets in it. `addresses`: if False, only names are replaced."""
         clean = without_secrets(data) if text else data
         if self.anonymizer is not None:
-            clean = self.anonymizer.content(_unpacked(clean), addresses)
+            clean = self.anonymizer.content(_unpacked(clean), addresses, path)
         name = self._path(path)
         if name in self._written:
             return

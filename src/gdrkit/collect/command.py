@@ -32,7 +32,7 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(USAGE)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gdr collect",
         description="Write what a node is judged by into one .tar.gz: `gdr doctor FILE` reads it anywhere.",
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Optional[List[str]] = None) -> int:
     """Run with these arguments (the process's own if None); returns the exit code."""
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = parser().parse_args(argv)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     progress = Progress(sys.stderr, quiet=arguments.quiet, verbose=arguments.verbose)

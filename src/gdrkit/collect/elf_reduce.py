@@ -31,14 +31,15 @@ KEEP_OF_MODULE = re.compile(
     rb"\.gnu\.linkonce\.this_module\0|\.note"
 )
 KEEP_OF_LIBRARY = re.compile(rb"\.dynsym\0|\.dynstr\0|\.dynamic\0|\.gnu\.version|\.note|\.gnu_debuglink\0")
+_EXPORTED = b"__ksymtab_"
 _LOCAL_OF_EXPORTS = re.compile(rb"__(?:crc|ksymtab|kstrtab|kstrtabns|export_symbol)_")
 
 
 class Reduced(NamedTuple):
-    """A smaller file, and the names it leaves to others to provide."""
+    """A smaller file, and the symbols that tie it to others."""
 
     data: bytes
-    undefined: FrozenSet[bytes]
+    linked: FrozenSet[bytes]  # those it leaves to others to provide, and those it exports
 
 
 class _Section(NamedTuple):
@@ -63,7 +64,7 @@ def reduce(data: Buffer, keep: "re.Pattern[bytes]") -> Optional[Reduced]:
     header = _HEADER.unpack_from(data)
     names = _content(data, sections[header[13]])
     kept: List[bytes] = [b""] * len(sections)
-    undefined: FrozenSet[bytes] = frozenset()
+    linked: FrozenSet[bytes] = frozenset()
     is_kept = [False] * len(sections)
     for index, section in enumerate(sections):
         if section.kind not in (_NULL, _NOBITS) and (index == header[13] or keep.match(names, section.name)):
@@ -82,16 +83,16 @@ def reduce(data: Buffer, keep: "re.Pattern[bytes]") -> Optional[Reduced]:
         reduced = _symbols(_content(data, sections[table]), _content(data, sections[strings]))
         if reduced is None:
             return None
-        kept[table], kept[strings], local, undefined = reduced
+        kept[table], kept[strings], local, linked = reduced
         is_kept[table] = is_kept[strings] = True
         sections[table] = sections[table]._replace(info=local)
-    return Reduced(_written(data, header, sections, kept, is_kept), undefined)
+    return Reduced(_written(data, header, sections, kept, is_kept), linked)
 
 
-def undefined(data: Buffer) -> FrozenSet[bytes]:
-    """The names that a module leaves to others to provide; none if it is no valid ELF file."""
+def linked(data: Buffer) -> FrozenSet[bytes]:
+    """The symbols that a module imports or exports; none if it is no valid ELF file."""
     reduced = reduce(data, re.compile(rb"(?!)"))
-    return reduced.undefined if reduced else frozenset()
+    return reduced.linked if reduced else frozenset()
 
 
 def _sections(data: Buffer) -> Optional[List[_Section]]:
@@ -121,11 +122,11 @@ def _content(data: Buffer, section: _Section) -> bytes:
 def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, FrozenSet[bytes]]]:
     """Table and strings without the local symbols that mean nothing to a loader, the number of local ones
     left,
-    and the undefined names. None if a name lies outside the strings, or none ends."""
+    and the names imported or exported. None if a name lies outside the strings, or none ends."""
     if len(table) % _SYMBOL.size or not strings or strings[-1]:
         return None
     kept: List[Tuple[bool, Tuple[int, int, int, int, int, int], bytes]] = []
-    undefined = set()
+    linked = set()
     left = 8 * len(strings) + 65536  # names may share tails; a table that overlaps without end is hostile
     for index, symbol in enumerate(_SYMBOL.iter_unpack(table)):
         name, info, _, place = symbol[:4]
@@ -139,7 +140,9 @@ def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, 
         if left < 0:
             return None
         if text and not place:
-            undefined.add(text)
+            linked.add(text)
+        elif text.startswith(_EXPORTED):
+            linked.add(text[len(_EXPORTED) :])
         kept.append((local, symbol, text))
     rows, texts, places = [], bytearray(b"\0"), {b"": 0}
     for _, symbol, text in kept:
@@ -147,7 +150,7 @@ def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, 
             places[text] = len(texts)
             texts += text + b"\0"
         rows.append(_SYMBOL.pack(places[text], *symbol[1:]))
-    return b"".join(rows), bytes(texts), sum(local for local, _, _ in kept), frozenset(undefined)
+    return b"".join(rows), bytes(texts), sum(local for local, _, _ in kept), frozenset(linked)
 
 
 def _written(

@@ -41,7 +41,7 @@ class Loading:
 
     def __init__(self, walker: Walker, extra: Sequence[str]) -> None:
         self.walker, self.extra = walker, extra
-        self.imported: Set[bytes] = set()
+        self.linked: Set[bytes] = set()
         self._names: Set[str] = set()
         self._kept: Set[str] = set()
 
@@ -77,7 +77,7 @@ class Loading:
         return small(content.data, _matches(posixpath.basename(path), WHOLE_MODULES)), content
 
     def _keep(self, real: str, module: Module, content: Content) -> None:
-        self.imported |= module.undefined
+        self.linked |= module.linked
         self.walker.bundle.file(
             real,
             module.data,
@@ -141,7 +141,7 @@ class Loading:
     # -- tables ------------------------------------------------------------------------------------
 
     def tables(self, say: Callable[[str], None]) -> None:
-        """Keep of each table of symbols the lines about symbols that the kept modules import."""
+        """Keep of each table of symbols the lines about symbols of the kept modules."""
         for row in SYMBOL_TABLES:
             for path in self.walker.matches(row.pattern, row.listed):
                 say(path)
@@ -165,8 +165,8 @@ class Loading:
         if path.endswith("modules.alias"):
             lines, why = aliases(data, self._names), "plain names, and names of the collected modules"
         else:
-            lines = symbol_table(path, data, self.imported, WANTED_SYMBOLS)
-            why = "lines about symbols that the collected modules import"
+            lines = symbol_table(path, data, self.linked, WANTED_SYMBOLS)
+            why = "lines about symbols that the collected modules import or export"
         status = "reduced" if content.whole else "truncated"
         walker.bundle.file(
             real, lines, content.modified_s, status, text=False, addresses=False, why=why, size=content.size

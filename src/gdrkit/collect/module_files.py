@@ -45,7 +45,7 @@ class Module(NamedTuple):
     why: str
     digests: Dict[str, str]  # of the signed content; empty if it could not be unpacked
     content_size: int  # bytes of the signed content; 0 if it could not be unpacked
-    undefined: FrozenSet[bytes]
+    linked: FrozenSet[bytes]  # symbols imported or exported
 
 
 def small(raw: bytes, whole: bool) -> Module:
@@ -57,12 +57,12 @@ def small(raw: bytes, whole: bool) -> Module:
     body, trailer = split(content)
     digests = digests_of(body, trailer)
     if whole and len(raw) <= BROKEN_LIMIT_BYTES:
-        return Module(raw, "found", "", digests, len(body), elf_reduce.undefined(body))
+        return Module(raw, "found", "", digests, len(body), elf_reduce.linked(body))
     reduced = elf_reduce.reduce(body, elf_reduce.KEEP_OF_MODULE)
     if reduced is None:
         kept = _as_it_is(raw, "no valid ELF file")
         return kept._replace(digests=digests, content_size=len(body))
-    return Module(reduced.data + trailer, "reduced", "", digests, len(body), reduced.undefined)
+    return Module(reduced.data + trailer, "reduced", "", digests, len(body), reduced.linked)
 
 
 def _as_it_is(raw: bytes, why: str) -> Module:

@@ -116,9 +116,27 @@ def packages(data: bytes) -> bytes:
     kept = []
     for line in data.splitlines(True):
         name = line.split(b"\t", 1)[0].decode("utf-8", "replace")
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _PACKAGES):
+        if _is_wanted(name):
             kept.append(line)
     return b"".join(kept)
+
+
+def package_records(data: bytes) -> bytes:
+    """/var/lib/dpkg/status: name, state and version of the same packages. Source: deb822(5), dpkg(1)."""
+    kept = []
+    for record in data.split(b"\n\n"):
+        lines = [line for line in record.split(b"\n") if line.startswith(_RECORD_FIELDS)]
+        name = next((line[9:].strip() for line in lines if line.startswith(b"Package: ")), b"")
+        if _is_wanted(name.decode("utf-8", "replace")):
+            kept.append(b"\n".join(lines) + b"\n")
+    return b"\n" + b"\n".join(kept)  # readers look for a name behind a line feed
+
+
+_RECORD_FIELDS = (b"Package: ", b"Status: ", b"Version: ", b"Architecture: ", b"Source: ")
+
+
+def _is_wanted(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in _PACKAGES)
 
 
 def libraries(data: bytes) -> bytes:
@@ -155,6 +173,7 @@ BY_NAME: Dict[str, Callable[[bytes], bytes]] = {
     "trusted_keys": trusted_keys,
     "mounts": mounts,
     "packages": packages,
+    "package_records": package_records,
     "libraries": libraries,
     "cards": cards,
 }
@@ -176,7 +195,7 @@ def aliases(data: bytes, modules: AbstractSet[str]) -> bytes:
 # -- tables of symbols -----------------------------------------------------------------------------
 
 
-def symbol_table(path: str, data: bytes, imported: AbstractSet[bytes], wanted: Pattern[bytes]) -> bytes:
+def symbol_table(path: str, data: bytes, linked: AbstractSet[bytes], wanted: Pattern[bytes]) -> bytes:
     """The lines of Module.symvers, modules.symbols, kallsyms or System.map about certain symbols.
 
     Addresses of the running kernel are zeroed: no fact needs them, and an attacker would like them."""
@@ -196,6 +215,6 @@ def symbol_table(path: str, data: bytes, imported: AbstractSet[bytes], wanted: P
         for prefix in (b"__ksymtab_", b"__crc_", b"__kstrtabns_"):
             if name.startswith(prefix):
                 bare = name[len(prefix) :]
-        if bare in imported or wanted.match(bare):
+        if bare in linked or wanted.match(bare):
             kept.append(b"0" * len(fields[0]) + line[len(fields[0]) :] if zeroed else line)
     return b"".join(kept)

@@ -126,6 +126,7 @@ _LOADING = (
     Files("home/*/.nccl.conf", "NCCL settings", reduce="environment_file", private=True),
     Files("var/log/pods/*{nvidia-driver-daemonset,nvidia-gpu-driver}*/nvidia-peermem-ctr/*.log",
           "what the GPU Operator's container said", MIB, private=True),
+    Files("var/lib/dpkg/status", "packages", 64 * MIB, "package_records"),
     Files("etc/security/limits.conf", "locked memory"),
     Files("etc/systemd/{system,user}.conf", "locked memory", listed=False),
     Files("etc/default/{grub,dkms}", "boot parameters", listed=False),
@@ -287,7 +288,8 @@ SYMBOL_TABLES: Tuple[Files, ...] = (
     _table("{usr/,}lib/modules/<release>/modules.symbols", "who exports what"),
     _table("proc/kallsyms", "what the running kernel exports"),
 )
-"""Reduced to lines about symbols that the collected modules import, and those of WANTED_SYMBOLS."""
+"""Reduced to lines about symbols that the collected modules import or export, and those of
+WANTED_SYMBOLS."""
 
 WANTED_SYMBOLS = re.compile(
     rb"module_layout|ib_(?:un)?register_peer_memory_client|ib_umem_|nvidia_p2p_|mm_kobj$"

@@ -104,6 +104,9 @@ class Tree:
     def _target(self, path: str) -> Optional[str]:
         """Where a link leads, as written; None if this is no link, or nothing."""
         if path not in self._seen:
+            if path == "proc/self":  # our own number, which tells nobody anything
+                self._seen[path] = None
+                return None
             try:
                 target = os.readlink(self.at(path))
             except OSError:  # EINVAL: no link. ENOENT, EACCES: whoever opens the path will say so

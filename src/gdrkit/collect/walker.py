@@ -144,8 +144,9 @@ class Walker:
         try:
             content = self.tree.read(real, row.limit_bytes)
         except IsADirectoryError:
-            if not self.tree.is_link(path):
-                self.listing(real)
+            self.listing(
+                real
+            )  # also where a link led here: whoever asks for the link asks whether this is there
             return None
         except (OSError, ValueError) as error:
             self.fails(real, error)

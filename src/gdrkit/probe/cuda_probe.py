@@ -81,7 +81,8 @@ def load() -> "tuple[Optional[Any], str]":
         try:
             return ctypes.CDLL(name), name
         except OSError as error:
-            complaint = complaint or str(error)
+            # The linker's words for "not there" are what bundles take for a failed command; so in ours.
+            complaint = complaint or str(error).replace("No such file or directory", "not installed")
     return None, complaint
 
 

@@ -102,7 +102,9 @@ def main() -> int:
     except (OSError, AttributeError) as problem:
         error = problem
     if error is not None:
-        report["error"] = f"no libibverbs: {error}"
+        # The linker's words for "not there" are what bundles take for a failed command; so in ours.
+        words = str(error).replace("No such file or directory", "not installed")
+        report["error"] = f"no libibverbs: {words}"
     json.dump(report, sys.stdout)
     sys.stdout.write("\n")
     return 0
