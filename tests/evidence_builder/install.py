@@ -135,7 +135,7 @@ def write(tree: Tree, builds: list[Build], kernel: Kernel, spec: Mapping[str, An
         if not build.memory_only:
             tree.file(path, _compressed(content, build.compress))
         if "peer" not in build.shape.name:
-            tree.reduced[path] = (content, len(content))
+            tree.reducible.add(path)
     if spec.get("depmod", True):
         _depmod(tree, at, winners, builds)
     _running(tree, running, kernel)

@@ -5,7 +5,6 @@ The manifest of a bundle says what was looked for: `gdr_manifest.json`, schema g
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
 import json
 import tarfile
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gdrkit.collect.module_files import small
 from gdrkit.evidence import Command
 from gdrkit.facts import commands
 from tests.evidence_builder.tree import Tree
@@ -61,12 +61,8 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
     files: dict[str, dict[str, Any]] = {
         path: {"status": "found"} for path in sorted((*tree.files, *tree.links)) if not _is_output(path)
     }
-    for path, (content, size) in tree.reduced.items():
-        if path in files and bundle.get("reduced"):
-            digests = {
-                name: hashlib.new(name, content).hexdigest() for name in ("sha256", "sha384", "sha512")
-            }
-            files[path] = {"status": "reduced", "size": size, "digests": digests}
+    if bundle.get("reduced"):
+        files |= _reduce(tree)
     for path, why in tree.denied.items():
         files[path] = {"status": "denied", "why": why}
     rows = [_command(path, spec) for path in sorted(tree.files) if _is_output(path)]
@@ -88,6 +84,17 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _reduce(tree: Tree) -> dict[str, dict[str, Any]]:
+    """Make modules as small as `gdr collect` does, and say so as it does."""
+    rows = {}
+    for path in tree.reducible & tree.files.keys():
+        raw = tree.files[path]
+        module = small(raw, whole=False)
+        tree.files[path] = module.data
+        rows[path] = {"status": module.status, "size": len(raw), "digests": module.digests}
+    return rows
+
+
 def _is_output(path: str) -> bool:
     """Whether a command wrote it; manifests and logs of a cluster are handed over as files."""
     return path.startswith("sos_commands/") and not path.startswith("sos_commands/kubernetes/")
@@ -107,8 +114,9 @@ def bundle(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
     """An unpacked bundle."""
     at = folder / f"gdr-{spec['host']['name']}-20261120T160000Z"
     at.mkdir()
+    said = manifest(tree, spec)
     tree.write(at)
-    (at / "gdr_manifest.json").write_text(json.dumps(manifest(tree, spec), indent=1) + "\n")
+    (at / "gdr_manifest.json").write_text(json.dumps(said, indent=1) + "\n")
     return at
 
 

@@ -14,7 +14,7 @@ class Tree:
         self.links: dict[str, str] = {}
         self.folders: set[str] = set()
         self.denied: dict[str, str] = {}  # path -> what the kernel said
-        self.reduced: dict[str, tuple[bytes, int]] = {}  # modules: the whole content that was cut, its size
+        self.reducible: set[str] = set()  # modules of which a collector keeps what a loader looks at
 
     def file(self, path: str, content: str | bytes) -> None:
         """Write a file; later writers win, so that a node's own text beats what the generator would say."""
@@ -34,7 +34,7 @@ class Tree:
 
     def drop(self, path: str) -> None:
         """Take away a file, a link or everything below a folder."""
-        for held in (self.files, self.links, self.reduced):
+        for held in (self.files, self.links):
             for name in [name for name in held if name == path or name.startswith(path + "/")]:
                 del held[name]
         self.folders = {name for name in self.folders if name != path and not name.startswith(path + "/")}
