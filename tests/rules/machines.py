@@ -97,6 +97,7 @@ def node(
     without: str = "",
     links: Mapping[str, str] = {},
     said: Mapping[Command, str] = {},
+    absent: set[str] = set(),  # noqa: B006 - never written
 ) -> Node:
     """A machine of these parts, later ones winning. `without` leaves files out, as if nobody had looked."""
     files: dict[str, bytes | str] = dict(KERNEL)
@@ -109,7 +110,7 @@ def node(
     commands = {command.argv: output for command, output in said.items()}
     if log is not None:
         commands[DMESG.argv] = log
-    return Node(MemoryHost(files, links=links, commands=commands, complete=complete))
+    return Node(MemoryHost(files, links=links, commands=commands, absent=absent, complete=complete))
 
 
 BOOT = "[    0.000000] Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org)\n"

@@ -172,5 +172,11 @@ def test_an_unseen_libcuda_beside_a_seen_libibverbs_is_unknown():
     assert missing(node(files, complete=False), driver_mismatch).source == "libcuda"
 
 
+def test_a_look_at_the_folder_of_libibverbs_is_enough():
+    machine = node(driver(), {f"{LIB}/libibverbs.so.1": ""}, complete=False, absent={f"{LIB}/libcuda.so.1"})
+
+    assert passes(machine, driver_mismatch)
+
+
 def test_where_nobody_looked_at_libraries_libibverbs_alone_is_missed():
     assert passes(node(driver(), complete=False), driver_mismatch)

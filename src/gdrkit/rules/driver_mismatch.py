@@ -63,22 +63,29 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
 def _libraries(node: Node) -> str:
     """The version of user space; "" if there is none, as on nodes whose images bring it.
 
-    Where nobody looked at any library, that is said once, about libibverbs.
+    Distributions keep libcuda beside libibverbs, so a look at that folder is enough; where nobody looked at
+    any library, that is said once, about libibverbs.
     """
     try:
         return libcuda_version(node)
     except Absent:
         return ""
     except Lacks as lacks:
-        if lacks.missing.why is Why.NOT_COLLECTED and _no_library_was_seen(node):
-            return ""
-        raise
-
-
-def _no_library_was_seen(node: Node) -> bool:
+        if lacks.missing.why is not Why.NOT_COLLECTED:
+            raise
+        reason = lacks
     try:
-        return not libibverbs(node)
-    except Absent:
-        return False
+        folder = libibverbs(node).path.rpartition("/")[0]
+    except Lacks:
+        return ""
+    if _may_be_there(node, f"{folder}/libcuda.so.1"):
+        raise reason
+    return ""
+
+
+def _may_be_there(node: Node, path: str) -> bool:
+    """Whether a file may be there: it is, or nobody looked."""
+    try:
+        return node.exists(path)
     except Lacks:
         return True

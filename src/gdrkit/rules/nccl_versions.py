@@ -1,0 +1,131 @@
+"""What copies of NCCL on a node are too old for. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.libraries import NEWEST_NCCL, nccl_copies
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+PEERS = "sys/kernel/mm/memory_peers"
+PROBED: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...] = (
+    ((2, 23, 4), (f"{PEERS}/nv_mem", f"{PEERS}/nv_mem_nc", "sys/module/nvidia_peermem")),
+    ((2, 22), (f"{PEERS}/nv_mem", f"{PEERS}/nv_mem_nc")),
+    ((2, 9, 8), (f"{PEERS}/nv_mem", f"{PEERS}/nvidia-peermem")),
+    ((2,), (f"{PEERS}/nv_mem",)),
+)
+"""First version, and the folders whose file `version` it looks for; one is enough.
+Source: NCCL src/transport/net_ib.cc at every tag, src/transport/net_ib/gdr.cc from 2.28."""
+
+FIRST_WITH_DMABUF = (2, 13, 4)
+"""First release with ncclNet_v6 and regMrDmaBuf: src/init.cc, dmaBufSupported()."""
+
+
+def probed_files(version: str) -> tuple[str, ...]:
+    """The files of which NCCL of this version wants one, before it believes in nvidia-peermem."""
+    for first, folders in PROBED:
+        if numbers(version) >= first:
+            return tuple(f"{folder}/version" for folder in folders)
+    return ()
+
+
+def versions(node: Node) -> dict[str, str]:
+    """Each NCCL that is seen, in a log or on disk: where, and its version. Empty if none is."""
+    found = {copy.source: copy.version for copy in nccl_copies(node)}
+    for path in logs(node):
+        try:
+            log = nccl_log(node, path)
+        except Lacks:  # a log of something else
+            continue
+        for said in log.versions[:1]:
+            found[f"{path}:{said.line}"] = said.text
+    return found
+
+
+@rule(
+    "nccl-misses-peermem",
+    Layer.LIBRARY,
+    per=the_node,
+    blocks=("peermem",),
+    consumers=("nccl",),
+    cost="NCCL copies through host memory although nvidia-peermem works: 180 became 10 GB/s in one report.",
+    references=("https://github.com/NVIDIA/nccl/issues/1676",),
+)
+def nccl_misses_peermem(node: Node, _: str) -> Outcome:
+    """nvidia-peermem is loaded and works, and this NCCL does not notice it.
+
+    Seen: NCCL logs `GPU Direct RDMA Disabled for HCA` while nvidia_peermem is in /proc/modules and
+    `ib_write_bw --use_cuda` succeeds. None of the files that this version of NCCL looks for exists.
+
+    Why: before 2.23.4 NCCL looks only below /sys/kernel/mm/memory_peers. Whether the RDMA core makes that
+    folder depends on kernel and OFED: it needs a kernel symbol, mm_kobj, that newer kernels do not export.
+    From 2.23.4 on it also accepts /sys/module/nvidia_peermem.
+
+    Cost: the peermem path is closed for NCCL alone; verbs programs use it.
+
+    Fix: NCCL 2.23.4 or newer: look at the copy that the job loads, which in containers and Python wheels is
+    not the system's. Or use dma-buf.
+
+    Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
+    """
+    if not is_loaded(node, PEERMEM):
+        return NotApplicable("nvidia_peermem is not loaded")
+    seen = versions(node)
+    if not seen:
+        return NotApplicable(f"no NCCL is seen; {NEWEST_NCCL} would find it")
+    blind = {where: version for where, version in seen.items() if not _finds(node, version)}
+    if not blind:
+        return Passed(f"NCCL {min(seen.values(), key=numbers)} finds it")
+    where, version = min(blind.items(), key=lambda item: numbers(item[1]))
+    return Failed(
+        seen=f"NCCL {version} ({where}) finds none of {', '.join(probed_files(version))}",
+        expected="NCCL 2.23.4 or newer",
+        subject=where,
+        blocks=None if len(blind) == len(seen) else (),
+    )
+
+
+def _finds(node: Node, version: str) -> bool:
+    files = probed_files(version)
+    return "sys/module/nvidia_peermem/version" in files or any(node.exists(path) for path in files)
+
+
+@rule(
+    "nccl-lacks-dmabuf",
+    Layer.LIBRARY,
+    per=the_node,
+    blocks=("dmabuf",),
+    consumers=("nccl",),
+    cost="NCCL needs nvidia-peermem, or copies through host memory.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
+)
+def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
+    """This NCCL is from before dma-buf.
+
+    Seen: a version below 2.13.4. Its log never says `DMA-BUF is available on GPU device`.
+
+    Why: NCCL learned to register dma-bufs with 2.13.4. It also needs to be built with CUDA 11.7 or newer,
+    which cannot be seen from outside.
+
+    Cost: the dma-buf path is closed for NCCL.
+
+    Fix: a newer NCCL in the image or environment that the job loads.
+
+    Source: NCCL src/init.cc, dmaBufSupported(), first in v2.13.4-1.
+    """
+    seen = versions(node)
+    old = {where: version for where, version in seen.items() if numbers(version) < FIRST_WITH_DMABUF}
+    if not seen:
+        return NotApplicable(f"no NCCL is seen; {NEWEST_NCCL} does dma-buf")
+    if not old:
+        return Passed(f"NCCL {min(seen.values(), key=numbers)} does dma-buf")
+    where, version = next(iter(old.items()))
+    return Failed(
+        seen=f"NCCL {version} ({where})",
+        expected="NCCL 2.13.4 or newer",
+        subject=where,
+        blocks=None if len(old) == len(seen) else (),
+    )

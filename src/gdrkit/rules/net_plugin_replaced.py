@@ -1,0 +1,45 @@
+"""Networks that NCCL uses instead of its own. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.libraries import net_plugins
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.node import Node, known
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "net-plugin-replaced",
+    Layer.LIBRARY,
+    per=the_node,
+    cost="What is said here of NCCL holds for its own NET/IB; a plugin answers for itself.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-plugin",),
+)
+def net_plugin_replaced(node: Node, _: str) -> Outcome:
+    """A network plugin stands in for NCCL's own InfiniBand code.
+
+    Seen: a log with `Using network` IBext, AWS Libfabric, FasTrak or another name than IB or Socket, or with
+    the loading of an external plugin; a file libnccl-net.so where the linker finds it.
+
+    Why: HPC-X, aws-ofi-nccl and Google's gIB bring plugins. NCCL loads libnccl-net.so by itself, or what
+    NCCL_NET_PLUGIN names.
+
+    Cost: tests for nvidia-peermem and dma-buf, their versions and their log lines are the plugin's own.
+    HPC-X prints `GPU Direct RDMA (nvidia-peermem) enabled for HCA` of the NIC alone, also where the GPU
+    cannot.
+
+    Fix: nothing is wrong. To compare with NCCL's own code, run once with NCCL_NET_PLUGIN=none.
+
+    Source: NCCL src/plugin/net.cc; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl.
+    """
+    for log in known(lambda path=path: nccl_log(node, path) for path in logs(node)):  # type: ignore[misc]
+        for said in log.networks:
+            if said.text not in ("IB", "Socket"):
+                return Failed(
+                    seen=f"Using network {said.text}", expected="IB", subject=f"{log.path}:{said.line}"
+                )
+        if log.networks:
+            return Passed(f"Using network {log.networks[0].text}")
+    if files := net_plugins(node):
+        return Failed(seen=f"{files[0]} is installed", expected="no plugin", subject=files[0])
+    return Passed("no plugin is seen")

@@ -1,0 +1,46 @@
+"""Runs of perftest that say nothing of the path that is used. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.perftest_log import perftest_run, runs
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+EFAULT = 14
+
+
+@rule(
+    "perftest-tests-other-path",
+    Layer.LIBRARY,
+    per=runs,
+    cost="A failure of this run does not speak against dma-buf, nor its success for it.",
+    references=("https://github.com/linux-rdma/perftest#gpudirect-usage",),
+)
+def perftest_tests_other_path(node: Node, path: str) -> Outcome:
+    """This run of perftest tested nvidia-peermem, not dma-buf.
+
+    Seen: `--use_cuda` without `--use_cuda_dmabuf` on the command line; a failure ends in `Couldn't allocate
+    MR with error=14`.
+
+    Why: without that option perftest registers GPU memory with plain ibv_reg_mr, which only works through
+    nvidia-peermem. NCCL prefers dma-buf where both are there.
+
+    Cost: a node whose NCCL works well looks broken, or one that works through peermem alone looks well.
+
+    Fix: add --use_cuda_dmabuf. If the option is not known, perftest was built without it: build one against
+    CUDA 11.7 or newer.
+
+    Source: linux-rdma/perftest src/perftest_resources.c, register_mr(), and perftest_parameters.c.
+    """
+    run = perftest_run(node, path)
+    if not run.uses_gpu:
+        return NotApplicable("a run in host memory")
+    if run.uses_dmabuf:
+        return Passed("it used dma-buf")
+    if run.uses_dmabuf is None and run.registration_errno != EFAULT:
+        return NotApplicable("the text does not show how GPU memory was registered")
+    if run.registration_errno == EFAULT:
+        seen = "error=14 from plain ibv_reg_mr"
+    else:
+        seen = "a run that worked through plain ibv_reg_mr" if run.bandwidth_shown else "--use_cuda alone"
+    return Failed(seen=seen, expected="--use_cuda_dmabuf", subject=path)

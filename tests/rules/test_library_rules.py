@@ -1,0 +1,219 @@
+"""Findings about NCCL, UCX, plugins and second copies of libraries."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.facts.libraries import other_libibverbs
+from gdrkit.facts.versions import numbers
+from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem, probed_files
+from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
+from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
+from gdrkit.rules.ucx_versions import ucx_lacks_dmabuf, ucx_misses_peermem
+from gdrkit.rules.verbs_library_old import verbs_library_old
+from tests.evidence_builder.library import DMABUF, VERBS, shared_object
+from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
+
+LIB = "usr/lib/x86_64-linux-gnu"
+NAME = "nvidia_peermem"
+RUNNING = {**loaded(NAME), f"sys/module/{NAME}/version": "570.158.01\n"}
+PEERS = {"sys/kernel/mm/memory_peers/nv_mem/version": "570.158.01\n"}
+
+
+def nccl(version: str) -> dict[str, str]:
+    return {f"{LIB}/libnccl.so.{version}": ""}
+
+
+def with_nccl(version: str, *parts: dict[str, str]):
+    return node(RUNNING, nccl(version), *parts, links={f"{LIB}/libnccl.so.2": f"libnccl.so.{version}"})
+
+
+# -- nccl-misses-peermem -----------------------------------------------------------------------------------
+
+
+def test_nccl_before_2_23_4_misses_a_module_that_works():
+    found = failed(with_nccl("2.22.3"), nccl_misses_peermem)
+
+    assert "NCCL 2.22.3" in found.seen
+    assert nccl_misses_peermem.consumers == ("nccl",)
+    assert found.blocks is None
+
+
+def test_nccl_2_23_4_does_not():
+    assert passes(with_nccl("2.23.4"), nccl_misses_peermem)
+
+
+def test_where_the_folder_is_there_old_versions_find_it_too():
+    assert passes(with_nccl("2.20.5", PEERS), nccl_misses_peermem)
+
+
+def test_a_client_of_the_other_name_helps_2_22_alone():
+    other = {"sys/kernel/mm/memory_peers/nv_mem_nc/version": "1\n"}
+
+    assert passes(with_nccl("2.22.3", other), nccl_misses_peermem)
+    assert failed(with_nccl("2.21.5", other), nccl_misses_peermem)
+
+
+@pytest.mark.parametrize(
+    ("version", "count"),
+    [("2.8.4", 1), ("2.9.6", 1), ("2.9.8", 2), ("2.21.5", 2), ("2.22.3", 2), ("2.30.7", 3)],
+)
+def test_files_by_version(version: str, count: int):
+    assert len(probed_files(version)) == count
+
+
+def test_a_module_that_is_not_loaded_is_missed_by_nobody():
+    machine = node(nccl("2.18.1"), links={f"{LIB}/libnccl.so.2": "libnccl.so.2.18.1"})
+
+    assert does_not_apply(machine, nccl_misses_peermem)
+
+
+def test_an_unseen_nccl_is_assumed_to_be_new():
+    assert does_not_apply(node(RUNNING), nccl_misses_peermem)
+    assert does_not_apply(node(), nccl_lacks_dmabuf)
+
+
+def test_one_old_copy_of_two_blocks_nothing():
+    wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.18.1.dist-info/METADATA"
+
+    assert failed(with_nccl("2.27.3", {wheel: ""}), nccl_misses_peermem).blocks == ()
+
+
+def test_a_log_names_the_version_of_its_job():
+    log = {"sos_commands/nccl/rank0.log": "NCCL version 2.19.3+cuda12.2\n"}
+
+    assert "rank0.log:1" in failed(node(RUNNING, log), nccl_misses_peermem).seen
+
+
+def test_an_unseen_folder_of_clients_leaves_it_open():
+    machine = node(
+        RUNNING, nccl("2.20.5"), links={f"{LIB}/libnccl.so.2": "libnccl.so.2.20.5"}, complete=False
+    )
+
+    assert missing(machine, nccl_misses_peermem).source.startswith("sys/kernel/mm/memory_peers")
+
+
+# -- nccl-lacks-dmabuf -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "able"), [("2.12.12", False), ("2.13.4", True), ("2.10.3", False)])
+def test_nccl_learned_dmabuf_with_2_13_4(version: str, able: bool):
+    assert passes(with_nccl(version), nccl_lacks_dmabuf) is able
+    if not able:
+        assert failed(with_nccl(version), nccl_lacks_dmabuf).blocks is None
+
+
+# -- ucx ---------------------------------------------------------------------------------------------------
+
+
+def ucx(version: str) -> dict[str, str]:
+    return {f"{LIB}/pkgconfig/ucx.pc": f"Name: ucx\nVersion: {version}\n"}
+
+
+@pytest.mark.parametrize(("version", "finds"), [("1.17.0", False), ("1.18.0", True), ("1.9.0", False)])
+def test_ucx_before_1_18_looks_below_memory_peers_alone(version: str, finds: bool):
+    assert passes(node(RUNNING, ucx(version)), ucx_misses_peermem) is finds
+    assert passes(node(RUNNING, PEERS, ucx(version)), ucx_misses_peermem)
+
+
+def test_the_version_is_asked_for_only_where_it_matters():
+    unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers/nv_mem/version"})
+
+    assert missing(unseen, ucx_misses_peermem).source == "libucp"
+    assert passes(node(RUNNING, PEERS, complete=False), ucx_misses_peermem)
+    assert does_not_apply(node(), ucx_misses_peermem)
+    assert does_not_apply(node(RUNNING), ucx_misses_peermem)
+
+
+@pytest.mark.parametrize(("version", "able"), [("1.13.1", False), ("1.14.0", True)])
+def test_ucx_learned_dmabuf_with_1_14(version: str, able: bool):
+    assert passes(node(ucx(version)), ucx_lacks_dmabuf) is able
+    assert does_not_apply(node(complete=False), ucx_lacks_dmabuf)
+
+
+def test_versions_are_compared_as_numbers():
+    assert numbers("1.9.0") < numbers("1.14.0") < numbers("1.18.1-rc2")
+
+
+# -- net-plugin-replaced -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", ["IBext_v10", "AWS Libfabric", "FasTrak"])
+def test_a_plugin_answers_for_itself(network: str):
+    log = {"sos_commands/nccl/a": f"n1:1:2 [0] NCCL INFO Using network {network}\n"}
+
+    assert network in failed(node(log), net_plugin_replaced).seen
+    assert net_plugin_replaced.blocks("node") == ()
+
+
+def test_a_file_that_nccl_would_load():
+    assert (
+        failed(node({f"{LIB}/libnccl-net.so": ""}), net_plugin_replaced).subject == f"{LIB}/libnccl-net.so"
+    )
+
+
+@pytest.mark.parametrize("network", ["IB", "Socket"])
+def test_nccls_own_networks_are_no_plugins(network: str):
+    log = {"sos_commands/nccl/a": f"n1:1:2 [0] NCCL INFO Using network {network}\n"}
+
+    assert passes(node(log, {f"{LIB}/libnccl-net.so": ""}), net_plugin_replaced)
+    assert passes(node(complete=False), net_plugin_replaced)
+
+
+# -- verbs-library-old -------------------------------------------------------------------------------------
+
+COPY = "usr/local/lib64/libibverbs.so.1"
+
+
+@pytest.mark.parametrize(("symbols", "able"), [(VERBS, False), ((*VERBS, DMABUF), True)])
+def test_a_second_copy_may_be_older(symbols: tuple[str, ...], able: bool):
+    machine = node({COPY: shared_object("libibverbs.so.1", symbols)})
+    (library,) = other_libibverbs(machine)
+
+    assert passes(machine, verbs_library_old, library) is able
+    assert other_libibverbs(node()) == ()
+
+
+def test_a_damaged_copy_is_unknown():
+    machine = node({COPY: b"\x7fELF"})
+    (library,) = other_libibverbs(machine)
+
+    assert missing(machine, verbs_library_old, library)
+
+
+# -- perftest-tests-other-path -----------------------------------------------------------------------------
+
+PATH = "sos_commands/perftest/run"
+TABLE = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+
+
+def perftest(text: str):
+    return node({PATH: text})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ ib_write_bw -d mlx5_0 --use_cuda=0 -a\ninitializing CUDA\nCouldn't allocate MR with error=14\n",
+        f"ib_write_bw --use_cuda=0\n{TABLE} 65536      5000             391.1              390.9   0.7\n",
+        "making it the current CUDA Ctx\nCouldn't allocate MR with error=14\nfailed to create mr\n",
+    ],
+)
+def test_without_the_option_it_tests_peermem(text: str):
+    assert failed(perftest(text), perftest_tests_other_path, PATH)
+
+
+def test_with_the_option_it_tests_dmabuf():
+    text = f"$ ib_write_bw --use_cuda=0 --use_cuda_dmabuf\n{TABLE} 65536  5000  391.1  390.9  0.7\n"
+
+    assert passes(perftest(text), perftest_tests_other_path, PATH)
+
+
+def test_a_run_in_host_memory_tests_neither():
+    text = f"ib_write_bw -d mlx5_0\n{TABLE} 65536  5000  391.1  390.9  0.7\n"
+
+    assert does_not_apply(perftest(text), perftest_tests_other_path, PATH)
+
+
+def test_another_programs_output_is_unknown():
+    assert missing(perftest("make: nothing to be done\n"), perftest_tests_other_path, PATH)
