@@ -49,6 +49,13 @@ def test_a_call_that_failed_keeps_its_error():
     assert (call.subject, call.errno, call.returned) == ("", 100, "")
 
 
+def test_an_answer_in_words_is_kept_as_words():
+    name = {"call": "cuDeviceGetName", "device": "0000:1b:00.0", "result": 0, "value": "NVIDIA H200"}
+    (call,) = probe.parse(record(name))
+
+    assert (call.value, call.returned) == (None, "NVIDIA H200")
+
+
 @pytest.mark.parametrize(
     "text", ["", "null", "[]", "{}", '{"schema": "other/1", "calls": []}', record({"call": 1})]
 )

@@ -42,6 +42,14 @@ class TestGroups:
     def test_one_group_passes(self):
         passed(machine(DIRECT), iommu_groups_differ)
 
+    def test_a_mapping_that_the_driver_refused_names_any_nic(self):
+        line = "[   90.0] NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE\n"
+        outline = SERVER.replace("h100-sxm", "gb200 group=1").replace("cx7-ib", "cx7-ib group=2")
+        asked = {("dmesg",): "[    0.000000] Linux version 6.8.0\n" + line}
+
+        assert "in group 1" in failed(machine(outline, commands=asked), iommu_groups_differ).seen
+        not_applicable(machine(outline), iommu_groups_differ)
+
     def test_gpus_behind_pcie_and_machines_without_iommu_have_no_such_test(self):
         not_applicable(machine(), iommu_groups_differ)
         not_applicable(machine(DIRECT, spec={"iommu": "off"}), iommu_groups_differ)

@@ -70,10 +70,33 @@ def test_settings_that_nobody_saw_are_taken_for_the_default_and_only_likely():
     assert node.trail(judge, pair_distant, Pair(GPU, "mlx5_2")).confidence is Confidence.LIKELY
 
 
-def test_a_gpu_joined_to_its_cpu_is_judged_by_other_rules():
+@pytest.mark.parametrize(
+    ("version", "setting", "stops"),
+    [
+        ("2.25.1", "", True),
+        ("2.26.2", "", True),
+        ("2.27.3", "", False),
+        ("2.28.9", "NCCL_NET_GDR_LEVEL=PXB", False),
+        ("2.28.9", "NCCL_NET_GDR_C2C=0", True),
+        ("2.29.2", "", False),
+        ("2.29.2", "NCCL_NET_GDR_LEVEL=PXB", True),
+        ("2.29.2", "NCCL_NET_GDR_LEVEL=PHB", False),
+    ],
+)
+def test_a_gpu_joined_to_its_cpu_is_judged_by_the_version_of_nccl(version, setting, stops):
+    nccl = f"usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-{version}.dist-info/METADATA"
+    node = machine(
+        TREE.replace("h100-sxm", "gh200"), files=BARE_METAL | {nccl: "", "etc/nccl.conf": setting + "\n"}
+    )
+
+    assert isinstance(about(node, pair_distant, "mlx5_3"), Failed if stops else Passed)
+    assert isinstance(about(node, pair_distant, "mlx5_4"), Failed)  # another socket is never near
+
+
+def test_without_a_version_of_nccl_a_gpu_joined_to_its_cpu_is_left_open():
     node = machine(TREE.replace("h100-sxm", "gh200"))
 
-    assert isinstance(about(node, pair_distant, "mlx5_4"), Unknown)
+    assert isinstance(about(node, pair_distant, "mlx5_3"), Unknown)
 
 
 def test_different_host_bridges_are_far_whatever_firmware_says_of_numa_nodes():

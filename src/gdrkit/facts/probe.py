@@ -28,10 +28,7 @@ class Call(Struct, frozen=True):
     subject: str  # PCI address of a GPU, name of an RDMA device; empty for calls about none
     result: int  # CUresult or errno; 0 is success
     value: int | None = None
-
-    @property
-    def returned(self) -> str:
-        return "" if self.value is None else str(self.value)
+    returned: str = ""  # the same, or what is no number, in words
 
     @property
     def errno(self) -> int:
@@ -43,7 +40,7 @@ class _Recorded(Struct):
     result: int
     argument: str | int = ""
     device: str | int = ""
-    value: int | float | str | None = None
+    value: int | str | None = None
 
 
 class _Record(Struct):
@@ -66,7 +63,8 @@ def parse(text: str) -> tuple[Call, ...]:
             argument=str(c.argument),
             subject=places.get(str(c.device), _address(c.device)),
             result=c.result,
-            value=int(c.value) if isinstance(c.value, int | float) and abs(c.value) < 1 << 64 else None,
+            value=c.value if isinstance(c.value, int) else None,
+            returned="" if c.value is None else str(c.value),
         )
         for c in record.calls
     )

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Absent
+from gdrkit.facts.driver_log import heard
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
 from gdrkit.node import Node, otherwise
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
+"""open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c and nv-dmabuf.c, since 570.86.15."""
 
 
 @rule(
@@ -57,10 +61,11 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
 )
 def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
-    """GPU and the NIC's Data Direct function are in different IOMMU groups.
+    """GPU and NIC are in different IOMMU groups, and a PCIe mapping needs one.
 
-    Seen: on GH200, GB200 or GB300 with ConnectX-8, no function 15b3:2100 shares the GPU's group. The kernel
-    log says `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`.
+    Seen: on GH200, GB200 or GB300 with ConnectX-8, no function 15b3:2100 shares the GPU's group. Or the
+    kernel log says `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`,
+    whatever the NIC: a program asked for such a mapping (perftest's --use_cuda_pcie_mapping does).
 
     Why: a coherent GPU maps its memory over PCIe, past the CPU, only for a device of its own IOMMU group.
     Which devices share one follows from the ACS bits of the switch that they hang on.
@@ -75,13 +80,15 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
     if not is_coherent(node, gpu):
         return NotApplicable("the GPU is not coherent with its CPU")
-    functions = data_direct_functions(node)
-    if not functions:
-        return NotApplicable("no Data Direct function")
+    addresses = [function.address for function in data_direct_functions(node)]
+    if not addresses and heard(node, FORCE_PCIE) is not None:
+        addresses = [nic_address(node, pair.device)]  # somebody asked for such a mapping all the same
+    if not addresses:
+        return NotApplicable("no Data Direct function, and nobody asked for a PCIe mapping")
     group = _group(node, gpu.address)
     if not group:
         return NotApplicable("no IOMMU")
-    groups = {f.address: _group(node, f.address) for f in functions}
+    groups = {address: _group(node, address) for address in addresses}
     if group in groups.values():
         return Passed(f"group {group}")
     others = ", ".join(f"{address} in {other or 'none'}" for address, other in groups.items())

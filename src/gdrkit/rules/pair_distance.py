@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_conf import PATH, nccl_conf
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, hardware_pairs
+from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
 
@@ -37,8 +41,8 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
 
     Why: NCCL_NET_GDR_LEVEL is PXB by default: direct only where no traffic crosses the CPU. nvidia-smi's
     PHB and NODE are both NCCL's PHB. UCX and programs of your own have no such rule, and go directly at the
-    CPU's speed. On GH200, GB200 and GB300 the rule differs by version of NCCL (C2C, P2C), so that nothing
-    is concluded there.
+    CPU's speed. On GH200, GB200 and GB300, NCCL from 2.27.3 on counts a NIC at the GPU's own CPU as near;
+    from 2.29.2 on an explicit level of PIX or PXB takes that back.
 
     Cost: host memory in between. How much that is depends on the machine; one report measured 13 against
     22 GB/s.
@@ -61,30 +65,49 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     if how_far in NEAR:
         return Passed(how_far)
     gpu = next(gpu for gpu in gpus(node) if gpu.address == pair.gpu)
-    if is_coherent(node, gpu):
-        raise Lacks(Missing("NCCL's version and level on a C2C machine", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
-    level = _level(node)
+    settings = _settings(node)
+    if how_far in ("PHB", "NODE") and is_coherent(node, gpu) and _counts_c2c(node, settings):
+        return Passed(f"{how_far}, and this NCCL counts a NIC at the GPU's own CPU as near")
+    level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
     if LEVELS.index(level) >= LEVELS.index(needed):
         return Passed(f"{how_far}, and {PATH} allows {level}")
     return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
 
 
-def _level(node: Node) -> str:
-    """NCCL's level for everybody on this machine. Raises Lacks where a file tells NCCL another topology."""
+def _settings(node: Node) -> Mapping[str, str]:
+    """NCCL's settings for everybody on this machine; its defaults, which is likely, where nobody looked.
+
+    Raises Lacks where a file tells NCCL another topology than the machine's."""
     try:
         settings = nccl_conf(node)
-        if node.exists(TOPOLOGY_FILE) or "NCCL_TOPO_FILE" in settings:
-            raise Lacks(Missing("topology file for NCCL", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
-    except Lacks as lacks:
-        if lacks.missing.why is Why.UNDECIDED:
-            raise
+        told = node.exists(TOPOLOGY_FILE) or "NCCL_TOPO_FILE" in settings
+    except Lacks:
         node.cite(f"{PATH}, {TOPOLOGY_FILE}", text="not seen", confidence=Confidence.LIKELY)
-        return "PXB"
+        return {}
+    if told:
+        raise Lacks(Missing("topology file for NCCL", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
+    return settings
+
+
+def _level(settings: Mapping[str, str]) -> str:
+    """How far NCCL goes directly. What it does not understand it ignores."""
     value = settings.get(LEVEL, "PXB")
     if value.isdigit():
         return LEVELS[min(int(value), len(LEVELS) - 1)]
-    return value if value in LEVELS else "PXB"  # NCCL ignores what it does not understand
+    return value if value in LEVELS else "PXB"
+
+
+def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
+    """Whether NCCL goes directly through the CPU that a GPU is coherent with.
+
+    NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on the way is a level of its own, P2C, which
+    is the default, and which an explicit PIX or PXB excludes. Source: NCCL src/graph/paths.cc at these tags.
+    """
+    version = numbers(nccl_version(node))
+    if version < (2, 27, 3) or settings.get("NCCL_NET_GDR_C2C") == "0":
+        return False
+    return version < (2, 29, 2) or LEVEL not in settings or _level(settings) not in ("LOC", *NEAR)
 
 
 @rule(
