@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gdrkit.collect import module_choice, reductions
-from gdrkit.collect.pci import interesting
+from gdrkit.collect.anonymize import Anonymizer
+from gdrkit.collect.pci import interesting, without_serial_number
+from gdrkit.collect.redact import without_secrets
 
 
 def test_one_processor_of_each_kind_is_kept():
@@ -119,3 +127,59 @@ def test_cards_and_what_is_above_them_are_of_interest():
         "0000:00:1e.0",
         "0000:01:00.0",
     ]
+
+
+# -- whatever stands in a file ---------------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [
+        b"key=",
+        b"password: ",
+        b"\n",
+        b"::",
+        b"fe80::1",
+        b"10.0.0.1",
+        b"/home/",
+        b"aa:bb:cc:dd:ee:ff",
+        b"ffff:",
+        b"\0",
+        b"Package: kmod\n\n",
+        b" - ",
+        b"[{",
+        b'{"ifname": "eth0", "addr_info": [1]}',
+        b"]",
+        b"asymmetri",
+        b"\t",
+        b"\xff",
+    ]
+)
+TEXTS = st.lists(WORDS | st.binary(max_size=8), max_size=30).map(b"".join)
+
+
+@pytest.mark.parametrize("name", sorted(reductions.BY_NAME))
+@given(data=TEXTS)
+@settings(max_examples=60, deadline=None)
+def test_no_text_stops_a_reduction(name, data):
+    assert isinstance(reductions.BY_NAME[name](data), bytes)
+
+
+@given(data=TEXTS)
+@settings(deadline=None)
+def test_no_text_stops_the_rest(data):
+    assert isinstance(without_secrets(data), bytes)
+    assert isinstance(Anonymizer([("host", "zgx-3285"), ("user", "alice")]).content(data), bytes)
+    assert len(without_serial_number(data, lambda value: value)) == len(data)
+    assert isinstance(reductions.aliases(data, {"nvidia"}), bytes)
+    for path in ("x/Module.symvers", "x/modules.symbols", "proc/kallsyms"):
+        assert isinstance(reductions.symbol_table(path, data, {b"a"}, re.compile(rb"b")), bytes)
+
+
+@pytest.mark.parametrize(
+    "text", [b"key" + b"a" * 300_000, b"key a." * 50_000, b"key 0:" * 50_000, b"key" + b"a.b" * 99_999]
+)
+def test_no_text_takes_long(text):
+    started = time.monotonic()
+
+    Anonymizer([("host", "zgx-3285")]).content(without_secrets(text))
+
+    assert time.monotonic() - started < 2  # a quadratic search would take minutes

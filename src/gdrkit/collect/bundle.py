@@ -47,11 +47,6 @@ class Bundle:
         self.folders: Dict[str, Dict[str, Any]] = {}
         self.commands: List[Dict[str, Any]] = []
 
-    @classmethod
-    def nowhere(cls) -> "Bundle":
-        """A bundle that is thrown away: for looking at a machine before anything is collected."""
-        return cls(io.BytesIO(), "", None)
-
     # -- what was found ----------------------------------------------------------------------------
 
     def file(

@@ -13,6 +13,7 @@ from .anonymize import Anonymizer
 from .bundle import Bundle
 from .loading import Loading
 from .progress import Progress
+from .redact import NEVER_OPENED
 from .reductions import BY_NAME
 from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, Probe, Run
 from .tree import Tree
@@ -36,7 +37,7 @@ class Summary(NamedTuple):
 
     files: "dict[str, int]"  # status -> number
     commands: "dict[str, int]"
-    denied: List[str]  # paths, without those that differ in the device only
+    denied: List[str]  # paths that another user could read
     seconds: float
 
 
@@ -47,7 +48,7 @@ class Collection:
         self.options, self.progress = options, progress
         self.tree = Tree(options.root)
         self._started = time.monotonic()
-        peek = Walker(self.tree, Bundle.nowhere(), "").peek
+        peek = self.tree.peek
         self.release = identity.release(peek) if options.root == "/" else _release_of(self.tree, peek)
         self.hostname = identity.hostname(peek)
         self.scope = identity.scope(peek, lambda path: os.path.lexists(self.tree.at(path)))
@@ -160,8 +161,10 @@ class Collection:
         commands: "dict[str, int]" = {}
         for command in bundle.commands:
             commands[command["status"]] = commands.get(command["status"], 0) + 1
-        denied = sorted(path for path, note in bundle.files.items() if note["status"] == "denied")
-        denied += sorted(path for path, note in bundle.folders.items() if note["status"] == "denied")
+        notes = [*bundle.files.items(), *bundle.folders.items()]
+        denied = sorted(
+            path for path, note in notes if note["status"] == "denied" and note.get("why") != NEVER_OPENED
+        )
         return Summary(files, commands, denied, time.monotonic() - self._started)
 
 

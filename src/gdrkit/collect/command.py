@@ -83,8 +83,9 @@ def _write_pyz(path: str, progress: Progress) -> int:
     from .pyz import archive
 
     try:
+        data = archive()
         with open(path, "wb") as stream:
-            stream.write(archive())
+            stream.write(data)
         os.chmod(path, 0o755)
     except OSError as error:
         progress.problem(f"gdr collect: cannot write {path}: {error.strerror or error}")

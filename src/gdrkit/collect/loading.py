@@ -98,7 +98,7 @@ class Loading:
             return []
         self._kept.add(tree.resolve(folder))
         files = list(self._files(folder))
-        peek = self.walker.peek
+        peek = tree.peek
         needs = module_choice.dependencies(
             peek(f"{folder}/modules.dep", 16 << 20).decode("utf-8", "replace")
         )
@@ -132,7 +132,7 @@ class Loading:
         return self.walker.tree.is_folder(self.walker.tree.resolve(path, last=False))
 
     def _declared(self, path: str) -> List[str]:
-        raw = self.walker.peek(path, FILE_LIMIT_BYTES)
+        raw = self.walker.tree.peek(path, FILE_LIMIT_BYTES)
         try:
             return module_choice.declared(unpack(raw, FILE_LIMIT_BYTES))
         except CannotUnpack:

@@ -11,12 +11,15 @@ import re
 
 DROPPED = b"(dropped)"
 
+NEVER_OPENED = "a private key: never opened"
+"""What the manifest says of one; root would be told the same."""
+
 _HINT = re.compile(rb"key|token|passw|passphrase|secret|psk|credential|bearer|://", re.IGNORECASE)
 """One cheap search decides for almost every file that there is nothing to do."""
 
 _ASSIGNED = re.compile(
     rb"""(?ix)
-    (?P<name> [\w.-]* (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api_?key
+    (?P<name> (?<![\w.-]) [\w.-]{0,64}? (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api_?key
         | access_?key | auth_?key | private_?key ) [\w.-]* ["']? [ \t]* (?: = | : (?!:) ) [ \t]* )
     (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s"',;]+ )"""
 )
@@ -26,7 +29,9 @@ _UPPER_KEY = re.compile(
 """`=` alone after KEY: the kernel log has `key: <fingerprint>`, which is public and needed."""
 
 _BEARER = re.compile(rb"(?P<name>\b(?:Bearer|Basic)\s+)(?P<value>[\w.~+/=-]{8,})")
-_IN_URL = re.compile(rb"(?P<name>\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)(?P<value>[^\s/@]+)(?=@)", re.IGNORECASE)
+_IN_URL = re.compile(
+    rb"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]{0,64}:)(?P<value>[^\s/@]+)(?=@)", re.IGNORECASE
+)
 _WELL_KNOWN = re.compile(
     rb"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}|nvapi-[\w-]{16,}"
     rb"|hf_\w{20,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"

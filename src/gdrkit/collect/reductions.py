@@ -160,7 +160,9 @@ def cards(data: bytes) -> bytes:
             continue
         card = {key: entry[key] for key in keys if key in entry}
         addresses = entry.get("addr_info") or []
-        card["addr_info"] = [{key: one[key] for key in parts if key in one} for one in addresses]
+        card["addr_info"] = [
+            {key: one[key] for key in parts if key in one} for one in addresses if isinstance(one, dict)
+        ]
         kept.append(card)
     return json.dumps(kept).encode() + b"\n"
 

@@ -153,6 +153,13 @@ class Tree:
         data = b"".join(chunks)
         return Content(data[:limit_bytes], len(data) <= limit_bytes, int(status.st_mtime), status.st_size)
 
+    def peek(self, path: str, limit_bytes: int = 65536) -> bytes:
+        """The head of a file for our own use; empty if it cannot be read."""
+        try:
+            return self.read(self.resolve(path), limit_bytes).data
+        except (OSError, ValueError):
+            return b""
+
     def names(self, path: str) -> List[str]:
         """Sorted names in a folder whose links are resolved; those that cannot be printed are left out.
 

@@ -9,7 +9,7 @@ from typing import Callable, Dict, List, Optional, Set, Tuple
 from .bundle import Bundle
 from .patterns import alternatives, folders, is_name, select, unfold
 from .pci import interesting, without_serial_number
-from .redact import is_private
+from .redact import NEVER_OPENED, is_private
 from .reductions import BY_NAME
 from .sources import GID_ATTRIBUTES, GIDS, Files, Folder
 from .tree import MOUNT_POINTS, Content, Tree, outcome
@@ -108,7 +108,7 @@ class Walker:
             used: Dict[str, Content] = {}
             for index in self._names(folder) or []:
                 content = self._content(posixpath.join(folder, index), GID_LIMIT_BYTES)
-                if content is not None and content.data.strip(b"0:\n"):
+                if content is not None and index.isdecimal() and content.data.strip(b"0:\n"):
                     used[index] = content
             real = self._resolved(folder)
             if real is None or not self.tree.is_folder(real):
@@ -139,7 +139,7 @@ class Walker:
             return None
         self._done.add(real)
         if is_private(real) or is_private(path):
-            self.bundle.note(real, "denied", "a private key: never opened")
+            self.bundle.note(real, "denied", NEVER_OPENED)
             return None
         try:
             content = self.tree.read(real, row.limit_bytes)
@@ -224,18 +224,13 @@ class Walker:
         except (OSError, ValueError):
             return None
 
-    def peek(self, path: str, limit_bytes: int = 65536) -> bytes:
-        """The head of a file for our own use; empty if it cannot be read."""
-        content = self._content(path, limit_bytes)
-        return content.data if content is not None else b""
-
     def _pci(self) -> List[str]:
         if self._cards is None:
             names = self._names("sys/bus/pci/devices") or []
             places: List[Tuple[str, str]] = [
                 (name, self._resolved(f"sys/bus/pci/devices/{name}") or "") for name in names
             ]
-            self._cards = interesting(places, lambda path: self.peek(path, 64))
+            self._cards = interesting(places, lambda path: self.tree.peek(path, 64))
         return self._cards
 
     def size(self, path: str) -> int:
