@@ -53,7 +53,7 @@ def test_a_level_set_for_the_whole_machine_counts(setting, device, stops):
     "file",
     [
         {"etc/nccl.conf": "NCCL_TOPO_FILE=/opt/topo.xml\n"},
-        {"var/run/nvidia-topologyd/virtualTopology.xml": "<system/>"},
+        {"run/nvidia-topologyd/virtualTopology.xml": "<system/>"},
     ],
 )
 def test_a_topology_file_leaves_far_pairs_open(file):

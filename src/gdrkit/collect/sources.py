@@ -96,6 +96,7 @@ _SYSTEM = (
     Files("etc/{os-release,debian_version,redhat-release,lsb-release,dgx-release,mlnx-release,"
           "nv_tegra_release,hostname}", "distribution", listed=False),
     Files("usr/lib/os-release", "distribution"),
+    Files("run/nvidia-topologyd/virtualTopology.xml", "the topology that NCCL believes", MIB, listed=False),
 )  # fmt: skip
 
 _TRUST = (

@@ -22,7 +22,8 @@ LEVEL, LEVELS = "NCCL_NET_GDR_LEVEL", ("LOC", "PIX", "PXB", "PHB", "SYS")
 """Levels of NCCL that a distance in the words of nvidia-smi can be held against, by number and by name; 5
 and more count as SYS. Source: NCCL User Guide, environment variables."""
 
-TOPOLOGY_FILE = "var/run/nvidia-topologyd/virtualTopology.xml"  # src/graph/topo.cc: read where it is there
+TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
+"""NCCL reads it where it is there: src/graph/topo.cc, which says /var/run, a link to /run."""
 
 
 @rule(
