@@ -19,7 +19,8 @@ _HINT = re.compile(rb"key|token|passw|passphrase|secret|psk|credential|bearer|:/
 
 _ASSIGNED = re.compile(
     rb"""(?ix)
-    (?P<name> (?<![\w.-]) [\w.-]{0,64}? (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api_?key
+    (?P<name> (?<![\w.-]) [\w.-]{0,64}?
+        (?: passw(?:or)?d | passphrase | secret | token | psk | credentials? | api_?key
         | access_?key | auth_?key | private_?key ) [\w.-]* ["']? [ \t]* (?: = | : (?!:) ) [ \t]* )
     (?P<value> "[^"\n]*" | '[^'\n]*' | [^\s"',;]+ )"""
 )
