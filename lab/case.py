@@ -42,6 +42,7 @@ class Case(Struct, frozen=True, kw_only=True):
     depmod: bool = True
     real_names: bool = False  # the peermem family under the names that the field knows
     last: bool = False  # changes the guest for good
+    open_because: str = ""  # what else than an init decides and is in no bundle
     groups: tuple[str, ...] = ("matrix",)
 
 

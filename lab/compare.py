@@ -70,25 +70,34 @@ def same_answer(first: Answer, second: Answer) -> tuple[str, ...]:
 
 
 def judge(prediction: Prediction, case: Recorded) -> tuple[Word, tuple[str, ...]]:
-    """The word for one prediction, and how it differs from what happened."""
+    """The word for one prediction, and how it differs from what happened.
+
+    A prediction that names a check which it could not make is no confident error, but no agreement either.
+    """
+    differences = _differences(prediction, case)
+    if differences and prediction.unless:
+        return Word.UNANSWERED, (f"unless {', '.join(prediction.unless)}", *differences)
+    if differences:
+        return Word.WRONG, differences
+    return (Word.OPEN if prediction.result_unknown else Word.AGREES), ()
+
+
+def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
     answer = case.answer
     said, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     if prediction.result_unknown:
-        if not init_ran(case):
-            return Word.WRONG, (f"left open, but no init ran: {_short(answer)}",)
+        if not (init_ran(case) or case.open_because):
+            return (f"left open, but no init ran: {_short(answer)}",)
         if happened[: len(said)] != said:
-            return Word.WRONG, (f"log before init: predicted {said!r}, was {happened!r}",)
-        return Word.OPEN, ()
+            return (f"log before init: predicted {said!r}, was {happened!r}",)
+        return ()
     pairs = {
         "exit code": (prediction.exit_code, answer.exit_code),
         "stderr": (normal_error("\n".join(prediction.stderr)), normal_error(answer.stderr)),
         "loaded": (prediction.loaded, answer.loaded),
         "log": (said, happened),
     }
-    differences = tuple(f"{name}: predicted {a!r}, was {b!r}" for name, (a, b) in pairs.items() if a != b)
-    if differences and prediction.unless:
-        return Word.UNANSWERED, (f"unless {', '.join(prediction.unless)}", *differences)
-    return (Word.WRONG, differences) if differences else (Word.AGREES, ())
+    return tuple(f"{name}: predicted {a!r}, was {b!r}" for name, (a, b) in pairs.items() if a != b)
 
 
 def init_ran(case: Recorded) -> bool:

@@ -62,6 +62,7 @@ class Recorded(Struct, frozen=True, omit_defaults=True):
     answer: Answer
     evidence: Evidence
     why: str = ""
+    open_because: str = ""  # what else than an init decided, and is in no bundle
     complaints: tuple[str, ...] = ()  # of the commands that set the case up
     stuck: tuple[str, ...] = ()  # modules that could not be taken out again
 
@@ -104,14 +105,13 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
         begin["version"],
         begin["kmod"],
     )
-    why = {row.case.name: row.case.why for row in session.cases}
-    argv = {row.case.name: row.told for row in session.cases}
+    rows = {row.case.name: row for row in session.cases}
     before = Evidence()
     cases = []
     for event in session.transcript.of("case"):
         now = _of_bundle(event["evidence"])
         answer = msgspec.convert(event["answer"], Answer)
-        told = argv[event["name"]]
+        case, told = rows[event["name"]].case, rows[event["name"]].told
         cases.append(
             Recorded(
                 name=event["name"],
@@ -119,7 +119,8 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
                 module=told["module"],
                 answer=answer,
                 evidence=delta(before, now),
-                why=why[event["name"]],
+                why=case.why,
+                open_because=case.open_because,
                 complaints=tuple(event["complaints"]),
                 stuck=tuple(event["stuck"]),
             )

@@ -7,6 +7,8 @@ makes a boot slower. The guest talks through a virtio port; its console goes to 
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import json
 import subprocess
 import tempfile
@@ -18,7 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from lab.cache import LabError, apt_command
+from lab.cache import LabError, apt_command, folder, say
 from lab.kernels import Kernel
 
 BOOT_SECONDS = 300.0  # generous: a loaded machine takes three times as long as an idle one
@@ -61,7 +63,7 @@ def run(
     heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Transcript:
     """Boot, listen, and return everything said. Raises LabError where the end mark never came."""
-    with tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
+    with _alone(), tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         port, console = Path(scratch, "port"), Path(scratch, "console")
         initrd = Path(scratch, "initrd")
         write_initrd(initrd, boot.initrds)
@@ -81,6 +83,18 @@ def run(
             tail = console.read_text(errors="replace")[-3000:] if console.exists() else ""
             raise LabError(f"the guest never reached its end mark ({len(events)} events)\n{tail}")
         return Transcript(events, contents, time.monotonic() - began)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """One guest at a time on a machine: two make each other miss their time-outs."""
+    with (folder() / "guest.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another guest to end")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write_initrd(path: Path, parts: Iterable[Path]) -> None:

@@ -18,11 +18,11 @@ from lab.session import boot
 
 FIXTURES = Path(__file__).parent.parent / "tests/lab/rdma"
 _SETUP = """set -e
-modprobe rdma_rxe; modprobe ib_uverbs; modprobe rdma_ucm
-ip link set lo up
-ip link add veth0 type veth peer name veth1
-ip addr add 10.0.0.1/24 dev veth0
-ip link set veth0 up; ip link set veth1 up
+M=/usr/sbin/modprobe; $M rdma_rxe; $M ib_uverbs; $M rdma_ucm
+/bin/ip link set lo up
+/bin/ip link add veth0 type veth peer name veth1
+/bin/ip addr add 10.0.0.1/24 dev veth0
+/bin/ip link set veth0 up; /bin/ip link set veth1 up
 rdma link add rxe0 type rxe netdev veth0
 """
 _TRAFFIC = """ib_write_bw -d rxe0 -x 1 -s 65536 -n 100 >/tmp/server 2>&1 &
@@ -51,7 +51,7 @@ STEPS = (
     Step("rdma_-j_link", "rdma -j link"),
     Step("rdma_-j_dev", "rdma -j dev"),
     Step("rdma_system", "rdma system"),
-    Step("ip_-j_addr", "ip -j addr"),
+    Step("ip_-j_addr", "/bin/ip -j addr"),
     Step("lsmod", "lsmod"),
     Step("sysfs", _TREE),
     Step(

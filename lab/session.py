@@ -76,5 +76,6 @@ def boot(
         own.write_bytes(cpio.pack(entries))
         archives = (packages_archive(kernel.flavour.architecture, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
-        transcript = run(Boot(kernel, archives, profile.append, firmware(profile)), seconds=limit, heard=heard)
+        machine = Boot(kernel, archives, profile.append, firmware(profile))
+        transcript = run(machine, seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)

@@ -20,7 +20,12 @@ CASES = (
     _plain("install-true", "install {module:plain} /bin/true\n"),
     _plain("install-false", "install {module:plain} /bin/false\n"),
     _plain("install-false-ignored", "install {module:plain} /bin/false\n", "-i"),
-    _plain("install-missing-command", "install {module:plain} /bin/nosuchcommand\n"),
+    Case(
+        name="install-missing-command",
+        place=_PLAIN,
+        config="install {module:plain} /bin/nosuchcommand\n",
+        open_because="whether the command exists, and what it does",
+    ),
     _plain("install-exit-7", "install {module:plain} exit 7\n"),
     _plain(
         "install-calls-modprobe",

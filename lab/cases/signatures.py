@@ -39,6 +39,7 @@ CASES = (
         compression="xz",
         seal="lab",
     ),
+    _plain("signed-after-zst", key="", compression="zst", seal="lab"),
     _plain(
         "unsigned-garbage",
         "the signature is asked about before anything else",
