@@ -57,6 +57,12 @@ class TestImporter:
 
         passed(machine(commands={("dmesg",): BOOT + other}), dmabuf_no_p2p_importer)
 
+    def test_a_machine_without_a_pair_has_nothing_to_import(self):
+        node = machine("0000:15:01.0 spr-root\n", commands={("dmesg",): BOOT})
+
+        not_applicable(node, dmabuf_no_p2p_importer)
+        assert "dmesg" not in node.host.opened  # type: ignore[attr-defined]
+
     def test_without_a_whole_log_the_answer_is_only_likely(self):
         node = machine(commands={("dmesg",): "[   50.000000] eth0: link up\n"})
 

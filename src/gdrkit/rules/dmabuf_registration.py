@@ -7,7 +7,7 @@ from errno import EBADF, EINVAL, EOPNOTSUPP, EPROTONOSUPPORT
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import verbs_calls
-from gdrkit.facts.rdma import RdmaDevice, nics
+from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
@@ -85,6 +85,8 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c; Linux
     drivers/infiniband/core/umem_dmabuf.c and hw/mlx5/mr.c.
     """
+    if _nothing_to_pair(node):
+        return NotApplicable("no GPU, or no NIC")
     try:
         line = last_line(node, NO_IMPORTER)
     except Lacks:
@@ -93,3 +95,11 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
     if line is not None:
         return Failed(seen=line.text, expected="an importer that allows peer-to-peer memory", subject="node")
     return Passed("the kernel log has no such refusal")
+
+
+def _nothing_to_pair(node: Node) -> bool:
+    """Whether there is no pair at all, so that the kernel's log need not be read."""
+    try:
+        return not hardware_pairs(node)
+    except Lacks:
+        return False
