@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts.kernel import distribution
 from gdrkit.node import Node, fact, first
@@ -18,7 +20,9 @@ _OF_RELEASES = {
     ("rhel", "9"): 28,
 }
 # Where command_do() reports a failed command: libkmod/libkmod-module.c at the tags v27 to v34.
-_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072, 34: 796}
+_COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072, 34: 796}
+# The same for kmod_module_parse_depline(), at v30.
+_DEPENDENCY_LINES = {30: 191}
 
 
 @fact
@@ -57,13 +61,22 @@ def _number(text: str) -> int:
 
 @fact
 def command_place(node: Node) -> str:
-    """What modprobe prints before it reports a failed command: the place in its source, if it was built so.
+    """What modprobe prints before it reports a failed command: the place in its source, or nothing."""
+    return _place(node, "command_do", _COMMAND_LINES)
 
-    Debian and Ubuntu build kmod with --enable-debug, others do not. Source: kmod tools/log.c, log_kmod().
-    """
+
+@fact
+def dependency_place(node: Node) -> str:
+    """The same, before it reports a dependency whose file is not there."""
+    return _place(node, "kmod_module_parse_depline", _DEPENDENCY_LINES)
+
+
+def _place(node: Node, function: str, lines: Mapping[int, int]) -> str:
+    """Debian and Ubuntu build kmod with --enable-debug, others do not: kmod tools/log.c, log_kmod()."""
     if distribution(node).family.isdisjoint(("debian", "ubuntu")):
         return ""
-    line = _LINES.get(kmod_version(node))
+    line = lines.get(kmod_version(node))
     if line is None:
-        raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
-    return f"../libkmod/libkmod-module.c:{line} command_do() "
+        node.cite("kmod", text="another version", confidence=Confidence.LIKELY)
+        return ""
+    return f"../libkmod/libkmod-module.c:{line} {function}() "

@@ -48,13 +48,13 @@ class SoftDependency(Struct, frozen=True):
 class ModprobeConfig(Struct, frozen=True):
     """All directives in the order in which modprobe reads them."""
 
-    blacklist: tuple[Entry, ...]
-    install: tuple[Entry, ...]
-    remove: tuple[Entry, ...]
-    options: tuple[Entry, ...]
-    alias: tuple[Entry, ...]  # name is the pattern
-    softdep: tuple[SoftDependency, ...]
-    ignored: tuple[Entry, ...]  # lines that modprobe cannot read; name is their first word
+    blacklist: tuple[Entry, ...] = ()
+    install: tuple[Entry, ...] = ()
+    remove: tuple[Entry, ...] = ()
+    options: tuple[Entry, ...] = ()
+    alias: tuple[Entry, ...] = ()  # name is the pattern
+    softdep: tuple[SoftDependency, ...] = ()
+    ignored: tuple[Entry, ...] = ()  # lines that modprobe cannot read; name is their first word
 
     def blacklisted(self, name: str) -> Entry | None:
         """The entry that keeps a module from being loaded by its aliases. Names are compared."""
@@ -67,6 +67,10 @@ class ModprobeConfig(Struct, frozen=True):
     def options_of(self, name: str) -> tuple[Entry, ...]:
         """Options for a module, in order; for a parameter that is given twice the kernel takes the last."""
         return tuple(entry for entry in self.options if entry.name == canonical(name))
+
+    def arguments_of(self, name: str) -> str:
+        """A module's options as one string, as modprobe passes them."""
+        return " ".join(entry.value for entry in self.options_of(name))
 
     def soft_dependencies(self, name: str) -> SoftDependency | None:
         """The first soft dependency whose pattern matches."""
@@ -183,7 +187,7 @@ def _token(text: str) -> tuple[str, str]:
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines with their number; a backslash at the end joins the next: kmod, freadline_wrapped()."""
     joined, start = "", 0
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         start = start or number
         if line.endswith("\\"):
             joined += line[:-1]

@@ -10,7 +10,6 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_files import information
 from gdrkit.facts.module_index import module_path
 from gdrkit.node import Node, fact
@@ -71,19 +70,13 @@ def split_arguments(text: str) -> tuple[Argument, ...]:
 
 
 @fact
-def configured(node: Node, name: str) -> str:
-    """The options that modprobe's configuration gives a module, as one string."""
-    return " ".join(entry.value for entry in configuration(node).options_of(name))
-
-
-@fact
-def reading(node: Node, name: str, more: str) -> Reading:
-    """What the kernel makes of a module's configured options and of `more`, which modprobe appends."""
+def reading(node: Node, name: str, text: str) -> Reading:
+    """What the kernel makes of a string of arguments for a module."""
     types = information(node, module_path(node, name)).parameters
     known = {parameter.replace("-", "_"): kind for parameter, kind in types.items()}
     complaints: list[Complaint] = []
     guessed: list[str] = []
-    for argument in split_arguments(f"{configured(node, name)} {more}".strip()):
+    for argument in split_arguments(text):
         key = argument.name.replace("-", "_")
         if key not in known:
             if key.partition(".")[0] not in _BUILT_IN:

@@ -97,6 +97,22 @@ def dependencies(node: Node, name: str) -> tuple[str, ...]:
 
 
 @fact
+def missing_dependency(node: Node, name: str) -> str:
+    """The file of a dependency that depmod lists and that is not there; "" if all are, or nobody looked.
+
+    kmod then takes the module for one without dependencies: kmod_module_parse_depline().
+    """
+    for path in _dependency_line(node, name)[1:]:
+        full = f"{modules_dir(node)}/{path}"
+        try:
+            if not node.exists(full):
+                return full
+        except Lacks:
+            continue
+    return ""
+
+
+@fact
 def builtin(node: Node, name: str) -> bool:
     """Whether a module is part of the kernel's own image. False if depmod has no such list."""
     try:

@@ -38,6 +38,7 @@ from gdrkit.facts.module_index import (
     all_paths,
     builtin,
     dependencies,
+    missing_dependency,
     module_path,
     modules_dir,
     name_of,
@@ -48,6 +49,6 @@ __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "Running", "aliases",
     "all_paths", "builtin", "canonical", "content", "dependencies", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
-    "module_layout_crc", "module_path", "modules_dir", "name_of", "provider", "running",
-    "struct_module_bytes", "symbol_owner", "usable_by", "vermagic", "versions", "weak_imports",
+    "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
+    "running", "struct_module_bytes", "symbol_owner", "usable_by", "vermagic", "versions", "weak_imports",
 ]  # fmt: skip

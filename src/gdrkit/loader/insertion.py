@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts.linkage import (
     Fault,
     Inherited,
@@ -22,7 +22,7 @@ from gdrkit.facts.linkage import (
 from gdrkit.facts.module_arguments import ENOSPC, reading
 from gdrkit.facts.module_init import Init, init
 from gdrkit.facts.module_state import Corruption, Flaw, Misfit, fit, flaw, kernel_name
-from gdrkit.facts.modules import canonical, module_path
+from gdrkit.facts.modules import canonical, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import State, signature_fault, standing
 from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, EPERM
@@ -65,12 +65,25 @@ class Kernel:
             lambda: self._arguments(name, arguments),
             lambda: self._init(name),
         )
+        if self._is_unseen(name):
+            self.init_unknown = True
+            self._open("module-corrupt")
+            self.came.add(name)
+            return None
         for step in steps:
             refusal = step()
             if refusal is not None:
                 return refusal
         self.came.add(name)
         return None
+
+    def _is_unseen(self, name: str) -> bool:
+        """Whether the file itself is not in the evidence: then nothing can be said of this module."""
+        try:
+            content(self.node, module_path(self.node, name))
+        except Lacks as lacks:
+            return lacks.missing.why not in (Why.ABSENT, Why.GARBLED)
+        return False
 
     def _fails(self, check: Rule, name: str) -> bool:
         """Whether a rule stops it; a rule that nobody can answer is noted."""
@@ -94,9 +107,6 @@ class Kernel:
             found = flaw(self.node, module_path(self.node, name))
         except Absent:
             return Refusal(ENOENT, "module-not-found")
-        except Lacks:
-            self._open("module-corrupt")
-            return None
         if found is not None and found.kind in (Corruption.EMPTY, Corruption.COMPRESSED):
             return Refusal(EINVAL, "module-corrupt")
         return None

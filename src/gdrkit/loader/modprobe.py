@@ -8,16 +8,15 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Absent, Confidence, Lacks
 from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kmod import command_place
-from gdrkit.facts.modprobe_config import configuration
-from gdrkit.facts.module_arguments import configured
-from gdrkit.facts.modules import builtin, canonical, is_loaded
-from gdrkit.loader.errors import EEXIST, EINVAL, ENOENT, words_of
+from gdrkit.facts.kmod import command_place, dependency_place
+from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
+from gdrkit.facts.modules import builtin, canonical, dependencies, is_loaded, missing_dependency
+from gdrkit.loader.errors import EEXIST, EINVAL, words_of
 from gdrkit.loader.insertion import Kernel
-from gdrkit.loader.prediction import Prediction, Refusal
+from gdrkit.loader.prediction import Prediction
 from gdrkit.loader.probing import Step, Target, probe_list, targets
 from gdrkit.node import Node, fact
 from gdrkit.rules import words
@@ -74,9 +73,9 @@ def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Predicti
     """
     prediction = _prediction(node, name, arguments)
     confidence = node.trail(_prediction, name, arguments).confidence
-    if prediction.unless or prediction.result_unknown:
+    if prediction.unless:
         confidence = min(confidence, Confidence.LIKELY)
-    return msgspec.structs.replace(prediction, confidence=confidence)
+    return msgspec.structs.replace(prediction, confidence=min(confidence, prediction.confidence))
 
 
 @fact
@@ -91,7 +90,8 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
         kernel_log=tuple(run.kernel.log),
         reason=run.reason,
         unless=tuple(run.kernel.unless),
-        result_unknown=run.result_unknown,
+        result_unknown=run.undecided and not status,
+        confidence=Confidence.LIKELY if run.undecided else Confidence.CERTAIN,
     )
 
 
@@ -101,6 +101,7 @@ class Run:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.kernel = Kernel(node)
+        self.config = self._configuration()
         self.stderr: list[str] = []
         self.present: set[str] = set()  # was there before
         self.target = ""  # the module that the outermost modprobe was asked for
@@ -108,13 +109,22 @@ class Run:
         self.command_unknown = False
         self.depth = 0
 
+    def _configuration(self) -> ModprobeConfig:
+        """modprobe's configuration; nothing, and noted, where it was not collected."""
+        try:
+            return configuration(self.node)
+        except Lacks:
+            self.kernel.unless.append("install-override")
+            return ModprobeConfig()
+
     @property
-    def result_unknown(self) -> bool:
+    def undecided(self) -> bool:
+        """Whether an init or a command was met of which nobody knows what it returns."""
         return self.command_unknown or self.kernel.init_unknown
 
     def modprobe(self, name: str, order: Order) -> int:
         """The exit status of a modprobe for this name."""
-        found = targets(self.node, name)
+        found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
         if not found:
             self.reason = self.reason or "module-not-found"
@@ -140,20 +150,35 @@ class Run:
         """Load a module and what it needs; the error, 0 if none."""
         if target.builtin or self._in_kernel(target.name):
             return EEXIST if order.first_time else 0
-        shut_out = configuration(self.node).blacklisted(target.name)
+        shut_out = self.config.blacklisted(target.name)
         if shut_out is not None and (target.by_alias or order.use_blacklist):
             self.node.cite(shut_out.file, f"line {shut_out.line}", f"blacklist {shut_out.name}")
             self.reason = self.reason or "module-blacklisted"
             return 0
         if order.dry_run:
             return 0
-        for step in probe_list(self.node, target.name, order.ignore_install):
+        self._note_missing_files(target.name)
+        for step in probe_list(self.node, self.config, target.name, order.ignore_install):
             if self._in_kernel(step.name):
                 continue
             errno = self._take(step, order.arguments if step.name == target.name else "")
             if errno and errno != EEXIST and step.required:
                 return errno
         return 0
+
+    def _note_missing_files(self, name: str) -> None:
+        """kmod complains twice of a dependency without a file, and goes on as if there were none."""
+        try:
+            path = missing_dependency(self.node, name)
+        except Absent:
+            return
+        if path:
+            line = words.DEPENDENCY_GONE.say(
+                place=dependency_place(self.node), pointer="0x0", path=f"/{path}"
+            )
+            self.stderr += (line, line)
+            self.node.cite("the address in modprobe's message", confidence=Confidence.LIKELY)
+            self.kernel.gone.update(n for n in dependencies(self.node, name) if not self._in_kernel(n))
 
     def _in_kernel(self, name: str) -> bool:
         if name in self.kernel.came or name in self.present:
@@ -167,46 +192,37 @@ class Run:
         return there
 
     def _take(self, step: Step, arguments: str) -> int:
-        command = configuration(self.node).install_command(step.name)
-        before = len(self.kernel.log), self.reason, self.kernel.init_unknown
+        command = self.config.install_command(step.name)
+        before = self.reason, self.kernel.init_unknown
+        options = f"{self.config.arguments_of(step.name)} {arguments}".strip()
         if command is not None and not step.ignore_install:
             self.node.cite(command.file, f"line {command.line}", f"install {command.name} {command.value}")
-            options = f"{configured(self.node, step.name)} {arguments}".strip()
             errno = self._install(step.name, command.value, options)
         else:
-            refusal = self._insert(step.name, arguments)
+            refusal = self.kernel.insert(step.name, options)
             errno = refusal.errno if refusal is not None else 0
             if refusal is not None and step.required:
                 other = step.name != self.target and self.depth == 0
                 self.reason = self.reason or ("dependency-failed" if other else refusal.reason)
         if not step.required:
-            self.reason, self.kernel.init_unknown = before[1], before[2]
+            self.reason, self.kernel.init_unknown = before
         elif step.name not in self.kernel.came:
             self.kernel.gone.add(step.name)
         return errno
-
-    def _insert(self, name: str, arguments: str) -> Refusal | None:
-        try:
-            return self.kernel.insert(name, arguments)
-        except Lacks as lacks:
-            if not self._is_file_missing(name):
-                raise
-            del lacks
-            return Refusal(ENOENT, "module-not-found")
-
-    def _is_file_missing(self, name: str) -> bool:
-        return not targets(self.node, name)
 
     # -- install lines ---------------------------------------------------------------------------------
 
     def _install(self, name: str, command: str, options: str) -> int:
         """Run an install line: command_do()."""
+        before = len(self.kernel.came)
         self.depth += 1
         status = self._shell(command.replace("$CMDLINE_OPTS", options))
         self.depth -= 1
+        if len(self.kernel.came) > before:  # most often the same module in a file of another name
+            self.present.add(name)
         if not status:
-            if name not in self.kernel.came and not self.reason:
-                self.reason = "install-override"
+            if name not in self.present and not self.command_unknown:
+                self.reason = self.reason or "install-override"
             return 0
         self.reason = self.reason or "install-override"
         line = command.replace("$CMDLINE_OPTS", options)

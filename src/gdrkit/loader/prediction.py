@@ -18,7 +18,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     reason: str = ""  # the code of what stops it; empty if nothing does
     confidence: Confidence = Confidence.CERTAIN
     unless: tuple[str, ...] = ()  # codes of checks that could not be made: any of them may come first
-    result_unknown: bool = False  # its init, or a command, decides, and nobody can know what that does
+    result_unknown: bool = False  # nothing stops it but, perhaps, an init or a command that nobody knows
 
 
 class Refusal(Struct, frozen=True):

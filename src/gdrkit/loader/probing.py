@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks
-from gdrkit.facts.modprobe_config import configuration
-from gdrkit.facts.modules import aliases, builtin, canonical, dependencies, module_path
+from gdrkit.facts.modprobe_config import ModprobeConfig
+from gdrkit.facts.modules import aliases, builtin, canonical, dependencies, missing_dependency, module_path
 from gdrkit.node import Node
 
 
@@ -29,9 +29,8 @@ class Step(Struct, frozen=True):
     ignore_install: bool
 
 
-def targets(node: Node, name: str) -> tuple[Target, ...]:
+def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[Target, ...]:
     """What a name stands for; () if nothing. The first of several places that knows it decides."""
-    config = configuration(node)
     wanted = canonical(name)
     entries = config.modules_of_alias(wanted)
     if entries:
@@ -53,48 +52,58 @@ def targets(node: Node, name: str) -> tuple[Target, ...]:
         return ()
 
 
-def probe_list(node: Node, name: str, ignore_install: bool) -> tuple[Step, ...]:
+def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bool) -> tuple[Step, ...]:
     """The modules that modprobe loads for a module, in order, the module among them."""
     required = {name, *_dependencies(node, name)}
-    order: dict[str, bool] = {}
-    visited: set[str] = set()
-    _visit(node, name, ignore_install, order, visited)
-    return tuple(Step(module, module in required, ignore) for module, ignore in order.items())
+    walk = _Walk(node, config)
+    walk.visit(name, ignore_install)
+    return tuple(Step(module, module in required, ignore) for module, ignore in walk.order.items())
 
 
-def _visit(node: Node, name: str, ignore_install: bool, order: dict[str, bool], visited: set[str]) -> None:
-    if name in visited:
-        return
-    visited.add(name)
-    for needed in _dependencies(node, name):
-        _with_soft_dependencies(node, needed, order, visited)
-    if ignore_install:
-        order[name] = True
-    else:
-        _with_soft_dependencies(node, name, order, visited)
+class _Walk:
+    """The way from a module to all that is loaded with it."""
 
+    def __init__(self, node: Node, config: ModprobeConfig) -> None:
+        self.node, self.config = node, config
+        self.order: dict[str, bool] = {}  # module -> whether its install line is ignored
+        self.visited: set[str] = set()
 
-def _with_soft_dependencies(node: Node, name: str, order: dict[str, bool], visited: set[str]) -> None:
-    """A module with soft dependencies ignores its install line: __kmod_module_fill_softdep()."""
-    soft = configuration(node).soft_dependencies(name)
-    pre = [target.name for wish in (soft.pre if soft else ()) for target in _known(node, wish)]
-    post = [target.name for wish in (soft.post if soft else ()) for target in _known(node, wish)]
-    for other in pre:
-        _visit(node, other, False, order, visited)
-    order.setdefault(name, bool(pre or post))
-    for other in post:
-        _visit(node, other, False, order, visited)
+    def visit(self, name: str, ignore_install: bool = False) -> None:
+        """__kmod_module_get_probe_list()."""
+        if name in self.visited:
+            return
+        self.visited.add(name)
+        for needed in _dependencies(self.node, name):
+            self._with_soft_dependencies(needed)
+        if ignore_install:
+            self.order[name] = True
+        else:
+            self._with_soft_dependencies(name)
 
+    def _with_soft_dependencies(self, name: str) -> None:
+        """A module with soft dependencies ignores its install line: __kmod_module_fill_softdep()."""
+        soft = self.config.soft_dependencies(name)
+        pre = self._known(soft.pre if soft else ())
+        post = self._known(soft.post if soft else ())
+        for other in pre:
+            self.visit(other)
+        self.order.setdefault(name, bool(pre or post))
+        for other in post:
+            self.visit(other)
 
-def _known(node: Node, name: str) -> tuple[Target, ...]:
-    try:
-        return targets(node, name)
-    except Lacks:  # what fails of soft dependencies fails silently
-        return ()
+    def _known(self, wishes: tuple[str, ...]) -> list[str]:
+        found: list[str] = []
+        for wish in wishes:
+            try:
+                found += [target.name for target in targets(self.node, self.config, wish)]
+            except Lacks:  # what fails of soft dependencies fails silently
+                continue
+        return found
 
 
 def _dependencies(node: Node, name: str) -> tuple[str, ...]:
+    """What a module needs; nothing, as for kmod, where a file of that is missing."""
     try:
-        return dependencies(node, name)
+        return () if missing_dependency(node, name) else dependencies(node, name)
     except Absent:
         return ()

@@ -82,7 +82,7 @@ def module_bad_parameter(node: Node, module: str) -> Outcome:
     """
     if (outside := in_kernel_already(node, module)) is not None:
         return outside
-    found = reading(node, module, "")
+    found = reading(node, module, configuration(node).arguments_of(module))
     if not found.bad:
         return Passed("every option can be read")
     argument = found.bad[0].argument

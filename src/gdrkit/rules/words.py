@@ -188,6 +188,11 @@ COMMAND_FAILED = Words(
     "retcode {status}",
     ("install-override",),
 )
+DEPENDENCY_GONE = Words(
+    "modprobe",
+    "modprobe: ERROR: {place}ctx={pointer} path={path} error=No such file or directory",
+    ("dependency-failed",),
+)
 PRESENT = Words("modprobe", "modprobe: ERROR: could not insert '{module}': Module already in kernel")
 COULD_NOT = Words("modprobe", "modprobe: ERROR: could not insert '{module}': {error}")
 
@@ -233,7 +238,7 @@ KERNEL_LINES = (
     ELF_LENGTH, ELF_TYPE, ELF_MACHINE, ELF_TABLE_SIZE, ELF_TABLE, ELF_SECTION, NO_MODULE, NO_SYMBOLS,
     PEERMEM_PARAMETER, PEERMEM_REFUSED,
 )  # fmt: skip
-TOOL_LINES = (NOT_FOUND, COMMAND_FAILED, PRESENT, COULD_NOT, _INSMOD, _SYSTEMD, _TALOS)
+TOOL_LINES = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, PRESENT, COULD_NOT, _INSMOD, _SYSTEMD, _TALOS)
 WORDS = (*KERNEL_LINES, *TOOL_LINES)
 
 

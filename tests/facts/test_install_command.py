@@ -1,0 +1,37 @@
+"""What an install line does."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.facts.install_command import Effect, effect
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("/bin/true", Effect.NOTHING),
+        ("true", Effect.NOTHING),
+        (":", Effect.NOTHING),
+        ("/bin/false", Effect.FAILS),
+        ("exit 7", Effect.FAILS),
+        ("/sbin/modprobe --ignore-install nvidia $CMDLINE_OPTS", Effect.LOADS),
+        ("modprobe nvidia ; modprobe -i nvidia-current-peermem $CMDLINE_OPTS", Effect.LOADS),
+        ("modprobe -i x && { modprobe y; true; }", Effect.UNKNOWN),
+        ("/bin/false || modprobe -i x", Effect.LOADS),
+        ("/bin/false && modprobe -i x", Effect.FAILS),
+        ("/bin/sh -c something", Effect.UNKNOWN),
+        ("modprobe $OTHER", Effect.UNKNOWN),
+        ("/bin/true > /dev/null", Effect.UNKNOWN),
+        ("X=1 modprobe y", Effect.UNKNOWN),
+    ],
+)
+def test_lists_of_known_commands_are_understood(line: str, expected: Effect) -> None:
+    assert effect(line) is expected
+
+
+@given(st.text())
+def test_any_line_has_some_effect(line: str) -> None:
+    assert effect(line) in Effect

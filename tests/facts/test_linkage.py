@@ -1,0 +1,152 @@
+"""What the kernel's linker makes of a module."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence
+from gdrkit.facts.linkage import Duplicate, Fault, duplicate_export, links, links_without
+from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
+from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
+from tests.module_builder import Export
+
+PRINTK = {"_printk": KERNEL_SYMBOLS["_printk"].crc}
+
+
+def faults(tree: KernelTree, name: str) -> list[tuple[str, Fault]]:
+    return [(problem.symbol, problem.fault) for problem in links(tree.node(), name).problems]
+
+
+def a_pair(wanted: int = 7, **user: object) -> KernelTree:
+    tree = KernelTree().module("provider", exports={"hello": 7})
+    return tree.module("user", imports={"hello": wanted, **PRINTK}, depends=("provider",), **user)
+
+
+def test_a_module_whose_symbols_all_resolve_has_no_problem() -> None:
+    found = links(a_pair().node(), "user")
+    assert (found.problems, found.unseen) == ((), ())
+
+
+def test_another_crc_is_another_version() -> None:
+    assert faults(a_pair(wanted=8), "user") == [("hello", Fault.VERSION)]
+
+
+def test_the_kernels_own_crcs_count_too() -> None:
+    tree = KernelTree().module("user", imports={"_printk": 1})
+    assert faults(tree, "user") == [("_printk", Fault.VERSION)]
+
+
+def test_a_symbol_that_nothing_exports_is_missing_and_a_weak_one_may_be() -> None:
+    tree = KernelTree().module("user", imports={"nowhere": 1}, weak_imports={"perhaps": 1})
+    assert faults(tree, "user") == [("nowhere", Fault.MISSING)]
+
+
+def test_a_weak_symbol_of_another_version_is_refused_all_the_same() -> None:
+    tree = KernelTree().module("provider", exports={"hello": 7})
+    tree.module("user", weak_imports={"hello": 8}, depends=("provider",))
+    assert faults(tree, "user") == [("hello", Fault.VERSION)]
+
+
+def test_an_exporter_that_is_neither_loaded_nor_needed_does_not_help() -> None:
+    tree = KernelTree().module("provider", exports={"hello": 7}).module("user", imports={"hello": 7})
+    assert faults(tree, "user") == [("hello", Fault.MISSING)]
+    tree.loaded["provider"] = "OE"
+    assert faults(tree, "user") == []
+
+
+def test_a_dependency_that_did_not_come_takes_its_symbols_along() -> None:
+    found = links_without(a_pair().node(), "user", frozenset(("provider",)))
+    assert [(p.symbol, p.fault, p.owner) for p in found.problems] == [("hello", Fault.MISSING, "provider")]
+
+
+def test_gpl_only_symbols_are_kept_from_other_licences() -> None:
+    tree = KernelTree().module("user", imports={"class_create": 0x11111111}, license="Linux-OpenIB")
+    assert faults(tree, "user") == [("class_create", Fault.GPL_ONLY)]
+    tree.module("user", imports={"class_create": 0x11111111}, license="Dual BSD/GPL")
+    assert faults(tree, "user") == []
+
+
+def test_a_namespace_must_be_imported() -> None:
+    tree = KernelTree().module("user", imports={"dma_buf_get": 0x22222222})
+    assert faults(tree, "user") == [("dma_buf_get", Fault.NAMESPACE)]
+    tree.module("user", imports={"dma_buf_get": 0x22222222}, modinfo={"import_ns": "DMA_BUF"})
+    assert faults(tree, "user") == []
+
+
+def test_using_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_was_used() -> None:
+    tree = KernelTree().module("closed", exports={"secret": 5}, license="NVIDIA")
+    tree.module("user", imports={"secret": 5, "class_create": 0x11111111}, depends=("closed",))
+    found = links(tree.node(), "user")
+    assert [type(event).__name__ for event in found.events] == ["Inherited", "Problem"]
+    assert found.problems[0].fault is Fault.GPL_ONLY
+    tree.module("user", imports={"class_create": 0x11111111, "secret": 5}, depends=("closed",))
+    assert faults(tree, "user") == [("secret", Fault.PROPRIETARY)]
+
+
+def test_without_headers_the_crcs_come_from_modules_that_the_kernel_accepted() -> None:
+    tree = KernelTree()
+    tree.symvers = False
+    tree.module("reference", imports=PRINTK, intree=True, at="kernel/lib", loaded="")
+    tree.module("user", imports={"_printk": 1})
+    assert faults(tree, "user") == [("_printk", Fault.VERSION)]
+    node = tree.node()
+    assert exporter(node, "_printk") == "vmlinux"
+    assert kernel_exports(node)["_printk"].crc == PRINTK["_printk"]
+    assert kernel_symbol(node, "_printk").gpl_only is None
+
+
+def test_without_any_sight_of_the_kernels_exports_a_symbol_is_unseen_not_missing() -> None:
+    tree = KernelTree(complete=False)
+    tree.symvers = False
+    found = links(tree.module("user", imports={"nowhere": 1}).node(), "user")
+    assert found.problems == ()
+    assert [missing.source for missing in found.unseen] == ["proc/kallsyms"]
+
+
+def test_kallsyms_tells_what_is_exported_but_not_with_which_crc() -> None:
+    tree = KernelTree()
+    tree.symvers = False
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 T nowhere\n")
+    tree.module("user", imports={"_printk": 1, "nowhere": 2})
+    node = tree.node()
+    assert [(p.symbol, p.fault) for p in links(node, "user").problems] == [("nowhere", Fault.MISSING)]
+    assert node.trail(links, "user").confidence is Confidence.LIKELY
+
+
+def test_the_peer_api_is_never_in_the_image_of_a_kernel_with_a_modular_rdma_core() -> None:
+    tree = KernelTree(complete=False)
+    tree.symvers = False
+    tree.module("ib_core", intree=True, at="kernel/drivers/infiniband/core")
+    tree.module("user", imports={"ib_register_peer_memory_client": 1})
+    assert faults(tree, "user") == [("ib_register_peer_memory_client", Fault.MISSING)]
+
+
+def test_the_exports_of_a_loaded_module_are_those_of_the_file_that_was_loaded() -> None:
+    """OFED's ib_core lies in updates/, the kernel's own is the one that runs."""
+    tree = KernelTree().module("ib_core", exports={"reg": 9}, modinfo={"srcversion": "OFED"})
+    inbox = KernelTree().module("ib_core", exports={"reg": 7}, modinfo={"srcversion": "INBOX"}, intree=True)
+    own = "kernel/drivers/infiniband/core/ib_core.ko"
+    tree.put(f"{FOLDER}/{own}", inbox.files[inbox.path("ib_core")])
+    tree.put(f"{FOLDER}/modules.order", own + "\n")
+    tree.module("user", imports={"reg": 7}, depends=("ib_core",))
+    assert faults(tree, "user") == [("reg", Fault.VERSION)]
+    tree.loaded["ib_core"] = ""
+    tree.put("sys/module/ib_core/srcversion", "INBOX\n")
+    assert faults(tree, "user") == []
+
+
+def test_a_symbol_may_have_one_exporter_only() -> None:
+    tree = KernelTree().module("first", exports={"taken": 1}, loaded="OE")
+    tree.module("second", exports={"free": 2, "taken": 1})
+    tree.exports["second"] = ("free",)  # depmod's list names one owner
+    assert duplicate_export(tree.node(), "second") == Duplicate("taken", "first")
+    del tree.loaded["first"]
+    assert duplicate_export(tree.node(), "second") is None
+
+
+def test_a_symbol_of_the_kernels_image_cannot_be_exported_again() -> None:
+    tree = KernelTree().module("user", exports={"_printk": Export(3)})
+    tree.exports["user"] = ()
+    assert duplicate_export(tree.node(), "user") == Duplicate("_printk", "kernel")
+
+
+def test_the_kernels_vermagic_is_its_release_and_the_flags_of_a_module_of_its_own() -> None:
+    assert vermagic(KernelTree().node()) == "6.1.0-56-amd64 SMP preempt mod_unload modversions "

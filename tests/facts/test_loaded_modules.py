@@ -1,0 +1,73 @@
+"""The modules in the kernel."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.facts.loaded_modules import is_loaded, loaded, parse, running
+from gdrkit.node import Node
+from tests.memory_host import MemoryHost
+
+LINES = (
+    "nvidia_uvm 1830912 0 - Live 0xffffffffc0a00000 (OE)\n"
+    "nvidia 14299136 2 nvidia_uvm,nvidia_peermem, Live 0xffffffffc1000000 (POE)\n"
+    "ib_core 462848 9 rdma_cm,[permanent], Live 0xffffffffc0500000\n"
+    "slow 100 1 - Loading 0xffffffffc0500000 (O+)\n"
+)
+
+
+def test_a_line_has_size_references_users_state_and_taint() -> None:
+    modules = parse(LINES)
+    assert modules["nvidia"].taint == "POE"
+    assert modules["nvidia"].users == ("nvidia_uvm", "nvidia_peermem")
+    assert modules["ib_core"].users == ("rdma_cm",)
+    assert modules["ib_core"].taint == ""
+    assert modules["slow"].taint == "O"
+
+
+def test_a_module_that_is_still_loading_is_not_loaded() -> None:
+    node = Node(MemoryHost({"proc/modules": LINES}))
+    assert is_loaded(node, "nvidia-uvm")
+    assert not is_loaded(node, "slow")
+    assert not is_loaded(node, "nvidia_peermem")
+
+
+def test_sysfs_tells_where_proc_modules_is_missing() -> None:
+    node = Node(MemoryHost({"sys/module/nvidia/initstate": "live\n"}, absent={"sys/module/x/initstate"}))
+    assert is_loaded(node, "nvidia")
+    assert not is_loaded(node, "x")
+    with pytest.raises(Lacks):
+        is_loaded(node, "y")
+
+
+def test_a_kernel_without_loaded_modules_has_an_empty_list() -> None:
+    assert loaded(Node(MemoryHost({"proc/modules": ""}))) == {}
+
+
+def test_a_running_module_shows_what_may_be_read() -> None:
+    folder = "sys/module/nvidia_peermem"
+    files = {
+        f"{folder}/version": "580.65.06\n",
+        f"{folder}/srcversion": "ABCDEF\n",
+        f"{folder}/refcnt": "3\n",
+        f"{folder}/parameters/peerdirect_support": "0\n",
+    }
+    found = running(Node(MemoryHost(files, complete=True)), "nvidia-peermem")
+    assert (found.version, found.reference_count) == ("580.65.06", 3)
+    assert found.parameters == {"peerdirect_support": "0"}
+
+
+def test_a_module_that_is_not_there_is_absent() -> None:
+    with pytest.raises(Absent):
+        running(Node(MemoryHost(complete=True)), "nvidia")
+
+
+@given(st.text())
+def test_any_text_is_a_list_of_modules_or_none(text: str) -> None:
+    with contextlib.suppress(FormatError):
+        parse(text)

@@ -1,0 +1,108 @@
+"""depmod's lists."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.facts.module_index import (
+    aliases,
+    all_paths,
+    builtin,
+    dependencies,
+    missing_dependency,
+    module_path,
+    modules_dir,
+    symbol_owner,
+)
+from gdrkit.node import Node
+from tests.memory_host import MemoryHost
+
+K = "6.1.0-56-amd64"
+D = f"lib/modules/{K}"
+DEP = (
+    "kernel/drivers/video/nvidia.ko.zst:\n"
+    "updates/dkms/nvidia-peermem.ko: kernel/drivers/infiniband/core/ib_uverbs.ko "
+    "kernel/drivers/infiniband/core/ib_core.ko kernel/drivers/video/nvidia.ko.zst\n"
+    "kernel/drivers/infiniband/core/ib_core.ko:\n"
+    "kernel/drivers/infiniband/core/ib_uverbs.ko: kernel/drivers/infiniband/core/ib_core.ko\n"
+)
+
+
+def a_node(more: dict[str, bytes | str] | None = None, **options: object) -> Node:
+    files: dict[str, bytes | str] = {"proc/sys/kernel/osrelease": K, f"{D}/modules.dep": DEP, **(more or {})}
+    return Node(MemoryHost(files, **{"complete": True, **options}))  # type: ignore[arg-type]
+
+
+def test_dashes_in_a_file_name_are_underscores_in_the_modules() -> None:
+    node = a_node()
+    assert module_path(node, "nvidia_peermem") == f"{D}/updates/dkms/nvidia-peermem.ko"
+    assert module_path(node, "nvidia-peermem") == f"{D}/updates/dkms/nvidia-peermem.ko"
+    assert module_path(node, "nvidia") == f"{D}/kernel/drivers/video/nvidia.ko.zst"
+
+
+def test_dependencies_come_in_the_order_of_loading() -> None:
+    assert dependencies(a_node(), "nvidia_peermem") == ("nvidia", "ib_core", "ib_uverbs")
+
+
+@pytest.mark.parametrize("name", ["peermem", "vidia", "core", "nvidia_peer", "ko"])
+def test_part_of_a_name_is_not_the_name(name: str) -> None:
+    with pytest.raises(Absent):
+        module_path(a_node(), name)
+
+
+def test_a_kernel_without_a_folder_has_no_modules() -> None:
+    with pytest.raises(Absent):
+        modules_dir(Node(MemoryHost({"proc/sys/kernel/osrelease": K}, complete=True)))
+
+
+def test_a_list_that_was_not_collected_is_not_an_empty_list() -> None:
+    node = Node(MemoryHost({"proc/sys/kernel/osrelease": K, f"{D}/modules.symbols": "alias symbol:x y\n"}))
+    with pytest.raises(Lacks) as lacks:
+        module_path(node, "nvidia")
+    assert not isinstance(lacks.value, Absent)
+
+
+def test_a_dependency_whose_file_is_gone_is_noticed() -> None:
+    ib_core = f"{D}/kernel/drivers/infiniband/core/ib_core.ko"
+    assert missing_dependency(a_node(), "ib_uverbs") == ib_core
+    assert missing_dependency(a_node({ib_core: b""}), "ib_uverbs") == ""
+    assert missing_dependency(a_node(), "ib_core") == ""
+
+
+def test_what_is_built_in_has_a_line_of_its_own() -> None:
+    node = a_node({f"{D}/modules.builtin": "kernel/lib/crc32.ko\nkernel/crypto/crypto-user.ko\n"})
+    assert builtin(node, "crc32")
+    assert builtin(node, "crypto_user")
+    assert not builtin(node, "crc")
+
+
+def test_the_owner_of_a_symbol_is_found_by_its_whole_name() -> None:
+    text = "# comment\nalias symbol:ib_register_client ib_core\nalias symbol:ib_register_peer ib-uverbs\n"
+    node = a_node({f"{D}/modules.symbols": text})
+    assert symbol_owner(node, "ib_register_client") == "ib_core"
+    assert symbol_owner(node, "ib_register_peer") == "ib_uverbs"
+    assert symbol_owner(node, "ib_register") == ""
+
+
+def test_an_alias_is_a_pattern() -> None:
+    node = a_node({f"{D}/modules.alias": "alias pci:v000010DEd*sv* nvidia\nalias net-pf-10 ipv6\n"})
+    assert aliases(node, "pci:v000010DEd00002330sv000010DE") == ("nvidia",)
+    assert aliases(node, "net-pf-10") == ("ipv6",)
+    assert aliases(node, "nvidia_peermem") == ()
+
+
+def test_every_copy_of_a_module_is_found_the_winner_first() -> None:
+    node = a_node(
+        {
+            f"{D}/updates/dkms/nvidia-peermem.ko": b"",
+            f"{D}/extra/ofed/nvidia-peermem.ko.xz": b"",
+            f"{D}/kernel/nvidia-580/nvidia-peermem.ko.zst": b"",
+            f"{D}/modules.order": "kernel/nvidia-580/nvidia-peermem.ko\nkernel/lib/x.ko\n",
+        }
+    )
+    assert all_paths(node, "nvidia_peermem") == (
+        f"{D}/updates/dkms/nvidia-peermem.ko",
+        f"{D}/extra/ofed/nvidia-peermem.ko.xz",
+        f"{D}/kernel/nvidia-580/nvidia-peermem.ko.zst",
+    )

@@ -1,0 +1,480 @@
+"""What modprobe would print, what the kernel would log. Real kernels judge the same in tests/lab."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts.linkage import Links, links
+from gdrkit.facts.peer_memory import Linkage, peermem_linkage
+from gdrkit.facts.trust import Standing, State, standing
+from gdrkit.loader import modprobe
+from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
+from tests.kernel_tree import KERNEL_SYMBOLS, KernelTree
+from tests.module_builder import VERMAGIC, append_signature, build_module, sign
+
+OUT_OF_TREE = "x: loading out-of-tree module taints kernel."
+UNVERIFIED = "x: module verification failed: signature and/or required key missing - tainting kernel"
+TAINTS = (OUT_OF_TREE, UNVERIFIED)
+TAINTED = str(1 << 12 | 1 << 13)
+
+
+def could_not(error: str, module: str = "x") -> tuple[str, ...]:
+    return (f"modprobe: ERROR: could not insert '{module}': {error}",)
+
+
+def stub(name: str = "x", **shape: object) -> bytes:
+    """nvidia-peermem as its build leaves it where the peer-memory API was not found."""
+    trivial = {
+        "__fentry__": KERNEL_SYMBOLS["__fentry__"].crc,
+        "param_ops_int": KERNEL_SYMBOLS["param_ops_int"].crc,
+    }
+    parameters = {"peerdirect_support": "int", "persistent_api_support": "int"}
+    return build_module(name, imports=trivial, parameters=parameters, license="Dual BSD/GPL", **shape)  # type: ignore[arg-type]
+
+
+def full(tree: KernelTree, loaded: str | None = "OE") -> KernelTree:
+    """nvidia-peermem in full, its driver and an RDMA core with the API."""
+    tree.module("nvidia", exports={"nvidia_p2p_get_pages": 1}, license="Dual MIT/GPL", loaded=loaded)
+    tree.module("ib_core", exports={"ib_register_peer_memory_client": 2}, loaded=loaded)
+    return tree.module(
+        "nvidia_peermem",
+        file="nvidia-peermem.ko",
+        imports={"nvidia_p2p_get_pages": 1, "ib_register_peer_memory_client": 2},
+        parameters={"peerdirect_support": "int"},
+        depends=("nvidia", "ib_core"),
+    )
+
+
+# -- before the kernel ---------------------------------------------------------------------------------
+
+
+def test_a_module_that_depmod_does_not_list_is_not_found_as_it_was_spelled() -> None:
+    found = modprobe(KernelTree().node(), "nvidia-peermem")
+    assert (found.exit_code, found.loaded, found.reason) == (1, False, "module-not-found")
+    assert found.stderr == (
+        "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/6.1.0-56-amd64",
+    )
+    assert (found.kernel_log, found.confidence) == ((), Confidence.CERTAIN)
+
+
+def test_a_file_that_went_after_depmod_ran_reads_like_a_missing_symbol() -> None:
+    tree = KernelTree().module("x")
+    found = modprobe(tree.without(tree.path("x")).node(), "x")
+    assert found.reason == "module-not-found"
+    assert found.stderr == could_not("Unknown symbol in module, or unknown parameter (see dmesg)")
+
+
+def test_what_is_loaded_or_built_in_is_there_already() -> None:
+    tree = KernelTree().module("x", loaded="OE")
+    assert modprobe(tree.node(), "x").loaded
+    assert modprobe(tree.node(), "x").stderr == ()
+    assert modprobe(tree.node(), "crc32").exit_code == 0
+    first = modprobe(tree.node(), "x", ("--first-time",))
+    assert (first.exit_code, first.stderr) == (1, could_not("Module already in kernel"))
+
+
+def test_a_blacklist_counts_only_for_who_asks_for_it_and_for_aliases() -> None:
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "blacklist x\nalias nick x\n")
+    assert modprobe(tree.node(), "x").loaded
+    for found in (modprobe(tree.node(), "x", ("-b",)), modprobe(tree.node(), "nick")):
+        assert (found.exit_code, found.loaded, found.reason) == (0, False, "module-blacklisted")
+
+
+def test_install_false_fails_with_two_lines() -> None:
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /bin/false\n")
+    found = modprobe(tree.node(), "x")
+    assert found.stderr == (
+        "modprobe: ERROR: ../libkmod/libkmod-module.c:1047 command_do() Error running install command "
+        "'/bin/false' for module x: retcode 1",
+        *could_not("Invalid argument"),
+    )
+    assert found.reason == "install-override"
+    assert modprobe(tree.node(), "x", ("--ignore-install",)).loaded
+    elsewhere = modprobe(tree.put("etc/os-release", "ID=fedora\n").node(), "x")
+    assert (
+        elsewhere.stderr[0]
+        == "modprobe: ERROR: Error running install command '/bin/false' for module x: retcode 1"
+    )
+
+
+def test_install_true_succeeds_and_loads_nothing() -> None:
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /bin/true\n")
+    found = modprobe(tree.node(), "x")
+    assert (found.exit_code, found.loaded, found.stderr) == (0, False, ())
+    assert found.reason == "install-override"
+
+
+def test_a_command_that_nobody_knows_leaves_the_result_open() -> None:
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /usr/bin/decide\n")
+    found = modprobe(tree.node(), "x")
+    assert found.result_unknown
+    assert not found.loaded
+
+
+def test_debians_install_lines_lead_to_the_renamed_module() -> None:
+    tree = KernelTree().module("nvidia_current", content=build_module("nvidia"), file="nvidia-current.ko")
+    tree.module("nvidia_current_peermem", content=stub("nvidia_peermem"), file="nvidia-current-peermem.ko")
+    tree.put(
+        "etc/modprobe.d/nvidia.conf",
+        "install nvidia modprobe -i nvidia-current $CMDLINE_OPTS\n"
+        "install nvidia-peermem modprobe nvidia ; modprobe -i nvidia-current-peermem $CMDLINE_OPTS\n",
+    )
+    found = modprobe(tree.node(), "nvidia-peermem")
+    assert found.stderr[0] == could_not("Invalid argument", "nvidia_current_peermem")[0]
+    assert found.stderr[1].endswith(
+        "'modprobe nvidia ; modprobe -i nvidia-current-peermem ' for module nvidia_peermem: retcode 1"
+    )
+    assert found.stderr[2] == could_not("Invalid argument", "nvidia_peermem")[0]
+    assert found.reason == "peermem-stub"
+
+
+def test_an_install_line_that_calls_itself_ends() -> None:
+    tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x modprobe x\n")
+    assert modprobe(tree.node(), "x").result_unknown
+
+
+def test_a_module_with_soft_dependencies_ignores_its_install_line() -> None:
+    tree = KernelTree().module("x").module("y")
+    tree.put("etc/modprobe.d/a.conf", "install x /bin/false\nsoftdep x pre: y nosuch\n")
+    found = modprobe(tree.node(), "x")
+    assert found.loaded
+    assert found.kernel_log[0].startswith("y: ")
+
+
+def test_a_soft_dependency_that_fails_stops_nothing() -> None:
+    tree = KernelTree().module("x").module("y", imports={"nowhere": 1})
+    tree.put("etc/modprobe.d/a.conf", "softdep x pre: y\n")
+    found = modprobe(tree.node(), "x")
+    assert (found.loaded, found.reason, found.stderr) == (True, "", ())
+    assert "y: Unknown symbol nowhere (err -2)" in found.kernel_log
+
+
+# -- what a module that comes in taints ----------------------------------------------------------------
+
+
+def test_the_first_foreign_module_of_a_boot_taints_in_two_lines_and_the_next_in_none() -> None:
+    tree = KernelTree().module("x")
+    found = modprobe(tree.node(), "x")
+    assert found.kernel_log == TAINTS
+    assert (found.exit_code, found.loaded, found.result_unknown) == (0, True, True)
+    assert modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "x").kernel_log == ()
+
+
+def test_the_kernels_own_modules_taint_nothing() -> None:
+    tree = secured()
+    tree.module("own", content=sign(build_module("own", intree=True), MOK), at="kernel/lib")
+    assert modprobe(tree.node(), "own").kernel_log == ()
+
+
+def test_a_kernel_without_signatures_does_not_speak_of_them() -> None:
+    tree = KernelTree().module("x").without("sys/module/module/parameters/sig_enforce")
+    tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULES=y\n")
+    assert modprobe(tree.node(), "x").kernel_log == (OUT_OF_TREE,)
+
+
+def test_a_proprietary_licence_ends_lock_debugging_once() -> None:
+    tree = KernelTree().module("x", license="NVIDIA")
+    assert modprobe(tree.node(), "x").kernel_log == (
+        OUT_OF_TREE,
+        "x: module license 'NVIDIA' taints kernel.",
+        "Disabling lock debugging due to kernel taint",
+        UNVERIFIED,
+    )
+    tree.put("proc/sys/kernel/tainted", "2")  # a forced module came before
+    assert "Disabling lock debugging due to kernel taint" not in modprobe(tree.node(), "x").kernel_log
+
+
+def test_staging_and_test_modules_say_so() -> None:
+    tree = KernelTree().module("x", modinfo={"staging": "Y", "test": "Y"})
+    assert modprobe(tree.node(), "x").kernel_log == (
+        OUT_OF_TREE,
+        "x: module is from the staging directory, the quality is unknown, you have been warned.",
+        "x: loading test module taints kernel.",
+        UNVERIFIED,
+    )
+
+
+def test_a_module_without_retpolines_is_told_of_where_they_matter() -> None:
+    tree = KernelTree().module("x", retpoline=False).put("proc/sys/kernel/tainted", TAINTED)
+    tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULE_SIG=y\nCONFIG_RETPOLINE=y\n")
+    path = "sys/devices/system/cpu/vulnerabilities/spectre_v2"
+    assert modprobe(tree.put(path, "Not affected\n").node(), "x").kernel_log == ()
+    assert modprobe(tree.put(path, "Mitigation: Retpolines\n").node(), "x").kernel_log == (
+        "Spectre V2 : System may be vulnerable to spectre v2",
+        "x: loading module not compiled with retpoline compiler.",
+    )
+
+
+# -- what the kernel refuses ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "line", "reason"),
+    [
+        (PLAIN, "Key was rejected by service", "Loading of unsigned module is rejected", "module-unsigned"),
+        (
+            sign(PLAIN, OTHER),
+            "Key was rejected by service",
+            "Loading of module with unavailable key is rejected",
+            "module-unknown-key",
+        ),
+        (altered(sign(PLAIN, MOK)), "Key was rejected by service", "", "module-signature-broken"),
+        (append_signature(PLAIN, b"x", length=10**6), "Bad message", "", "module-signature-broken"),
+        (
+            b"garbage " * 50,
+            "Key was rejected by service",
+            "Loading of unsigned module is rejected",
+            "module-unsigned",
+        ),
+    ],
+)
+def test_where_signatures_are_enforced_they_come_first(
+    content: bytes, error: str, line: str, reason: str
+) -> None:
+    found = modprobe(secured().module("x", content=content).node(), "x")
+    assert (found.stderr, found.kernel_log) == (could_not(error), (line,) if line else ())
+    assert (found.reason, found.exit_code) == (reason, 1)
+
+
+def test_a_kind_of_signature_that_the_kernel_does_not_know_has_a_line_more() -> None:
+    content = append_signature(PLAIN, b"x" * 40, id_type=1)
+    found = modprobe(secured().module("x", content=content).node(), "x")
+    assert found.kernel_log == (
+        "module: not signed with expected PKCS#7 message",
+        "Loading of module with unsupported crypto is rejected",
+    )
+
+
+def test_a_trusted_key_whose_signature_broke_is_refused_without_enforcement_too() -> None:
+    tree = secured().module("x", content=altered(sign(PLAIN, MOK)))
+    tree.put("sys/module/module/parameters/sig_enforce", "N\n")
+    found = modprobe(tree.node(), "x")
+    assert (found.stderr, found.reason) == (
+        could_not("Key was rejected by service"),
+        "module-signature-broken",
+    )
+
+
+def test_lockdown_alone_answers_with_another_error() -> None:
+    tree = KernelTree().module("x").put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
+    found = modprobe(tree.node(), "x")
+    assert found.stderr == could_not("Operation not permitted")
+    assert found.kernel_log == (
+        "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7",
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "line"),
+    [
+        (b"", "Invalid argument", ""),
+        (b"garbage " * 50, "Exec format error", "Invalid ELF header magic: != \\x7fELF"),
+        (PLAIN[: len(PLAIN) // 2], "Exec format error", "Invalid ELF section header overflow"),
+        (
+            build_module("x", machine="aarch64"),
+            "Exec format error",
+            "Invalid architecture in ELF header: 183",
+        ),
+    ],
+)
+def test_what_is_no_module(content: bytes, error: str, line: str) -> None:
+    found = modprobe(KernelTree().module("x", content=content).node(), "x")
+    assert (found.stderr, found.kernel_log) == (could_not(error), (line,) if line else ())
+    assert found.reason == "module-corrupt"
+
+
+def test_an_arm_machine_refuses_modules_of_the_other() -> None:
+    tree = KernelTree(machine="aarch64").put("proc/sys/kernel/arch", "aarch64\n")
+    assert modprobe(tree.module("x").node(), "x").loaded
+    found = modprobe(tree.module("x", machine="x86_64").node(), "x")
+    assert found.kernel_log == ("Invalid architecture in ELF header: 62",)
+
+
+def test_the_kernels_own_blacklist_comes_before_its_look_at_the_version() -> None:
+    tree = KernelTree().module("x", module_layout=1).put("proc/cmdline", "module_blacklist=x\n")
+    found = modprobe(tree.node(), "x")
+    assert (found.stderr, found.kernel_log) == (
+        could_not("Operation not permitted"),
+        ("Module x is blacklisted",),
+    )
+
+
+def test_no_more_modules_means_none() -> None:
+    tree = KernelTree().module("x", content=b"garbage " * 50).put("proc/sys/kernel/modules_disabled", "1\n")
+    found = modprobe(tree.node(), "x")
+    assert (found.stderr, found.kernel_log) == (could_not("Operation not permitted"), ())
+    assert found.reason == "modules-disabled"
+
+
+def test_a_module_of_another_kernel() -> None:
+    flags = VERMAGIC["x86_64"].replace("SMP", "UP")
+    found = modprobe(KernelTree().module("x", vermagic=flags).node(), "x")
+    assert found.stderr == could_not("Exec format error")
+    assert found.kernel_log == (f"x: version magic '{flags}' should be '{VERMAGIC['x86_64']}'",)
+    found = modprobe(KernelTree().module("x", module_layout=1).node(), "x")
+    assert found.kernel_log == ("x: disagrees about version of symbol module_layout",)
+
+
+def test_a_module_without_versions_taints_by_force_and_loads() -> None:
+    found = modprobe(KernelTree().module("x", versions=False).node(), "x")
+    assert found.loaded
+    assert found.kernel_log == (
+        "x: module_layout: kernel tainted.",
+        "Disabling lock debugging due to kernel taint",
+        *TAINTS,
+    )
+
+
+def test_each_missing_symbol_has_a_line_and_the_last_error_is_the_one_returned() -> None:
+    tree = KernelTree().module("provider", exports={"hello": 7}, loaded="OE")
+    tree.put("proc/sys/kernel/tainted", TAINTED)
+    missing_first = {"nowhere": 1, "hello": 8}
+    found = modprobe(tree.module("x", imports=missing_first).node(), "x")
+    assert found.kernel_log == (
+        "x: Unknown symbol nowhere (err -2)",
+        "x: disagrees about version of symbol hello",
+        "x: Unknown symbol hello (err -22)",
+    )
+    assert (found.stderr, found.reason) == (could_not("Invalid argument"), "module-crc-mismatch")
+    found = modprobe(tree.module("x", imports=dict(reversed(missing_first.items()))).node(), "x")
+    assert found.stderr == could_not("Unknown symbol in module, or unknown parameter (see dmesg)")
+
+
+def test_a_namespace_that_is_not_imported() -> None:
+    tree = (
+        KernelTree().module("x", imports={"dma_buf_get": 0x22222222}).put("proc/sys/kernel/tainted", TAINTED)
+    )
+    found = modprobe(tree.node(), "x")
+    assert found.kernel_log == (
+        "x: module uses symbol (dma_buf_get) from namespace DMA_BUF, but does not import it.",
+        "x: Unknown symbol dma_buf_get (err -22)",
+    )
+    assert found.stderr == could_not("Invalid argument")
+
+
+def test_an_export_that_is_taken() -> None:
+    tree = KernelTree().module("x", exports={"hello": 7}).module("other", exports={"hello": 7}, loaded="OE")
+    found = modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "x")
+    assert found.kernel_log == ("x: exports duplicate symbol hello (owned by other)",)
+    assert found.stderr == could_not("Exec format error")
+
+
+def test_parameters_are_all_read_and_the_bad_one_stops_the_module() -> None:
+    tree = KernelTree().module("x", parameters={"n": "int"}).put("proc/sys/kernel/tainted", TAINTED)
+    found = modprobe(tree.node(), "x", ("n=notanumber", "other=1"))
+    assert found.kernel_log == (
+        "x: `notanumber' invalid for parameter `n'",
+        "x: unknown parameter 'other' ignored",
+    )
+    assert found.stderr == could_not("Invalid argument")
+    found = modprobe(tree.node(), "x", ("n=99999999999",))
+    assert found.stderr == could_not("Numerical result out of range")
+    assert modprobe(tree.node(), "x", ("other=1",)).loaded
+
+
+# -- chains --------------------------------------------------------------------------------------------
+
+
+def test_the_failure_of_a_dependency_goes_by_the_name_that_was_asked_for() -> None:
+    tree = KernelTree().module("provider", exports={"hello": 7}, imports={"nowhere": 1})
+    tree.module("x", imports={"hello": 7}, depends=("provider",))
+    found = modprobe(tree.node(), "x")
+    assert found.stderr == could_not("Unknown symbol in module, or unknown parameter (see dmesg)")
+    assert found.kernel_log[-1] == "provider: Unknown symbol nowhere (err -2)"
+    assert found.reason == "dependency-failed"
+
+
+def test_a_dependency_that_an_install_line_keeps_out_leaves_its_symbols_missing() -> None:
+    tree = KernelTree().module("provider", exports={"hello": 7})
+    tree.module("x", imports={"hello": 7}, depends=("provider",))
+    tree.put("etc/modprobe.d/a.conf", "install provider /bin/true\n")
+    found = modprobe(tree.node(), "x")
+    assert found.kernel_log[-1] == "x: Unknown symbol hello (err -2)"
+
+
+def test_taint_is_carried_from_one_module_to_the_next() -> None:
+    tree = KernelTree().module("provider", exports={"hello": 7})
+    tree.module("x", imports={"hello": 7}, depends=("provider",))
+    log = modprobe(tree.node(), "x").kernel_log
+    assert [line.split(":")[0] for line in log] == ["provider", "provider"]
+
+
+# -- nvidia-peermem ------------------------------------------------------------------------------------
+
+
+def test_the_stub_returns_invalid_argument_and_says_nothing() -> None:
+    tree = KernelTree().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
+    found = modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "nvidia-peermem")
+    assert found.stderr == could_not("Invalid argument", "nvidia_peermem")
+    assert (found.kernel_log, found.reason, found.result_unknown) == ((), "peermem-stub", False)
+    assert found.confidence is Confidence.CERTAIN
+
+
+def test_the_stub_is_known_by_its_shape_and_not_by_its_name() -> None:
+    assert modprobe(KernelTree().module("x", content=stub()).node(), "x").reason == "peermem-stub"
+    named = KernelTree().module("nvidia_peermem", file="nvidia-peermem.ko")
+    assert modprobe(named.node(), "nvidia_peermem").result_unknown
+
+
+def test_the_full_module_registers_where_its_provider_and_the_driver_are_loaded() -> None:
+    found = modprobe(full(KernelTree()).node(), "nvidia_peermem")
+    assert (found.loaded, found.result_unknown, found.reason) == (True, False, "")
+    unknown = modprobe(full(KernelTree(), loaded=None).node(), "nvidia_peermem")
+    assert (unknown.loaded, unknown.result_unknown) == (True, True)
+
+
+def test_signing_a_stub_changes_one_error_into_another() -> None:
+    tree = secured().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
+    node = tree.node()
+    assert modprobe(node, "nvidia_peermem").reason == "module-unsigned"
+    signed = node.after(
+        "sign it", [standing.becomes(Standing(State.VERIFIED, MOK.name), tree.path("nvidia_peermem"))]
+    )
+    found = modprobe(signed, "nvidia_peermem")
+    assert (found.stderr, found.reason) == (could_not("Invalid argument", "nvidia_peermem"), "peermem-stub")
+    assert found.confidence is Confidence.ASSUMED
+
+
+def test_a_rebuild_that_finds_the_api_makes_it_load() -> None:
+    tree = full(KernelTree()).module(
+        "nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko"
+    )
+    node = tree.node()
+    rebuilt = node.after(
+        "rebuild",
+        [peermem_linkage.becomes(Linkage(uses_peer_api=True)), links.becomes(Links(), "nvidia_peermem")],
+    )
+    assert modprobe(rebuilt, "nvidia_peermem").reason == ""
+
+
+# -- what is not known ---------------------------------------------------------------------------------
+
+
+def test_checks_that_could_not_be_made_are_named_and_the_rest_is_likely() -> None:
+    tree = KernelTree(complete=False).module("x")
+    tree.symvers = False
+    tree.module("x", imports={"nowhere": 1})
+    found = modprobe(tree.node(), "x")
+    assert "module-symbol-missing" in found.unless
+    assert found.confidence is Confidence.LIKELY
+
+
+def test_a_module_whose_file_was_not_collected_is_not_judged() -> None:
+    tree = KernelTree(complete=False).module("x")
+    tree.put("run/modprobe.d/.keep", "").put("etc/modprobe.d/a.conf", "# none\n")
+    for folder in (
+        "usr/local/lib/modprobe.d",
+        "usr/lib/modprobe.d",
+        "lib/modprobe.d",
+        "sys/module/x/initstate",
+    ):
+        tree.put(f"{folder}/.keep", "")
+    found = modprobe(tree.without(tree.path("x")).node(), "x")
+    assert found.result_unknown
+    assert found.unless
+
+
+def test_without_any_list_of_modules_nothing_can_be_said() -> None:
+    with pytest.raises(Lacks):
+        modprobe(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), "x")

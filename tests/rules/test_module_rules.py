@@ -1,0 +1,269 @@
+"""Each rule of module loading: a bad node, a near miss, and a node that lacks the evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gdrkit.node import Node
+from gdrkit.rules.dependency_failed import dependency_failed
+from gdrkit.rules.engine import judge
+from gdrkit.rules.init_failed import init_failed
+from gdrkit.rules.load_order import KERNEL_CHECKS
+from gdrkit.rules.mixed_signers import mixed_signers
+from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
+from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
+from gdrkit.rules.module_configuration import install_override, module_bad_parameter
+from gdrkit.rules.module_not_found import module_not_found
+from gdrkit.rules.module_signature import (
+    lockdown_blocks_module,
+    module_key_revoked,
+    module_signature_broken,
+    module_unknown_key,
+    module_unsigned,
+)
+from gdrkit.rules.module_subjects import peermem_module
+from gdrkit.rules.module_symbols import (
+    module_crc_mismatch,
+    module_symbol_duplicate,
+    module_symbol_gpl_only,
+    module_symbol_missing,
+    module_symbol_namespace,
+)
+from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
+from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, efi_list, secured
+from tests.kernel_tree import KernelTree
+from tests.module_builder import VERMAGIC, build_module, sign
+
+
+def ask(rule: Rule, tree: KernelTree, module: str = "x") -> Outcome:
+    return judge(tree.node(), rule, module)
+
+
+def unseen(**shape: Any) -> KernelTree:
+    """A node of which only the module's place is known."""
+    tree = KernelTree(complete=False).module("x", **shape)
+    return tree.without(tree.path("x"), tree.path("reference"), "proc/keys")
+
+
+def locked(level: str = "integrity") -> KernelTree:
+    text = "none integrity confidentiality\n".replace(level, f"[{level}]")
+    return KernelTree().put("sys/kernel/security/lockdown", text)
+
+
+def provider() -> KernelTree:
+    return KernelTree().module("provider", exports={"hello": 7})
+
+
+BAD: list[tuple[Rule, KernelTree]] = [
+    (module_not_found, KernelTree()),
+    (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /bin/false\n")),
+    (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /bin/true\n")),
+    (modules_are_disabled, KernelTree().module("x").put("proc/sys/kernel/modules_disabled", "1\n")),
+    (module_signature_broken, secured().module("x", content=altered(sign(PLAIN, MOK)))),
+    (
+        module_key_revoked,
+        secured()
+        .module("x", content=sign(PLAIN, MOK))
+        .put(
+            "sys/firmware/efi/efivars/MokListXRT-605dab50-e046-4300-abb6-3dd810dd8b23",
+            efi_list(MOK.certificate_der),
+        )
+        .put("boot/config-6.1.0-56-amd64", "#\nCONFIG_SYSTEM_REVOCATION_LIST=y\nCONFIG_MODULE_SIG=y\n"),
+    ),
+    (module_unsigned, secured().module("x")),
+    (module_unknown_key, secured().module("x", content=sign(PLAIN, OTHER))),
+    (lockdown_blocks_module, locked().module("x")),
+    (lockdown_blocks_module, locked("confidentiality").module("x", content=sign(PLAIN, OTHER))),
+    (module_corrupt, KernelTree().module("x", content=PLAIN[:300])),
+    (module_blacklisted, KernelTree().module("x").put("proc/cmdline", "module_blacklist=y,x\n")),
+    (module_blacklisted, KernelTree().module("x").put("etc/modprobe.d/a.conf", "blacklist x\n")),
+    (module_wrong_kernel, KernelTree().module("x", vermagic=VERMAGIC["x86_64"].replace("SMP", "UP"))),
+    (module_wrong_kernel, KernelTree().module("x", module_layout=1)),
+    (module_symbol_missing, KernelTree().module("x", imports={"nowhere": 1})),
+    (
+        module_symbol_gpl_only,
+        KernelTree().module("x", imports={"class_create": 0x11111111}, license="NVIDIA"),
+    ),
+    (module_crc_mismatch, provider().module("x", imports={"hello": 8}, depends=("provider",))),
+    (module_symbol_namespace, KernelTree().module("x", imports={"dma_buf_get": 0x22222222})),
+    (
+        module_symbol_duplicate,
+        KernelTree().module("x", exports={"hello": 7}).module("other", exports={"hello": 7}, loaded="O"),
+    ),
+    (
+        module_bad_parameter,
+        KernelTree().module("x", parameters={"n": "int"}).put("etc/modprobe.d/a.conf", "options x n=one\n"),
+    ),
+    (
+        dependency_failed,
+        secured()
+        .module("provider", exports={"hello": 7})
+        .module("x", content=sign(build_module("x", imports={"hello": 7}), MOK), depends=("provider",)),
+    ),
+]
+NEAR: list[tuple[Rule, KernelTree]] = [
+    (module_not_found, KernelTree().module("x")),
+    (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x modprobe -i x\n")),
+    (
+        install_override,
+        KernelTree()
+        .module("x")
+        .module("y")
+        .put("etc/modprobe.d/a.conf", "install x /bin/false\nsoftdep x pre: y\n"),
+    ),
+    (modules_are_disabled, KernelTree().module("x")),
+    (module_signature_broken, secured().module("x", content=sign(PLAIN, MOK))),
+    (module_signature_broken, secured().module("x", content=altered(sign(PLAIN, OTHER)))),
+    (module_key_revoked, secured().module("x", content=sign(PLAIN, MOK))),
+    (module_unsigned, secured().module("x", content=sign(PLAIN, MOK))),
+    (module_unsigned, KernelTree().module("x")),
+    (module_unknown_key, secured().module("x", content=sign(PLAIN, MOK))),
+    (lockdown_blocks_module, KernelTree().module("x")),
+    (lockdown_blocks_module, secured().module("x")),
+    (module_corrupt, KernelTree().module("x")),
+    (module_blacklisted, KernelTree().module("x").put("proc/cmdline", "module_blacklist=xy\n")),
+    (module_blacklisted, KernelTree().module("x").put("etc/modprobe.d/a.conf", "# blacklist x\n")),
+    (module_wrong_kernel, KernelTree().module("x", vermagic=VERMAGIC["x86_64"].replace("-56-", "-9-"))),
+    (module_symbol_missing, KernelTree().module("x", weak_imports={"nowhere": 1})),
+    (module_symbol_gpl_only, KernelTree().module("x", imports={"class_create": 0x11111111})),
+    (module_crc_mismatch, provider().module("x", imports={"hello": 7}, depends=("provider",))),
+    (
+        module_symbol_namespace,
+        KernelTree().module("x", imports={"dma_buf_get": 0x22222222}, modinfo={"import_ns": "DMA_BUF"}),
+    ),
+    (
+        module_symbol_duplicate,
+        KernelTree().module("x", exports={"hello": 7}).module("other", exports={"bye": 7}, loaded="O"),
+    ),
+    (
+        module_bad_parameter,
+        KernelTree().module("x", parameters={"n": "int"}).put("etc/modprobe.d/a.conf", "options x m=one\n"),
+    ),
+    (dependency_failed, provider().module("x", imports={"hello": 7}, depends=("provider",))),
+]
+LACKING: list[tuple[Rule, KernelTree]] = [
+    (module_not_found, KernelTree(complete=False).without("proc/sys/kernel/osrelease")),
+    (install_override, KernelTree(complete=False).module("x")),
+    (
+        install_override,
+        KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /usr/local/bin/decide\n"),
+    ),
+    (
+        modules_are_disabled,
+        KernelTree(complete=False).module("x").without("proc/sys/kernel/modules_disabled"),
+    ),
+    *((rule, unseen()) for rule in (module_signature_broken, module_corrupt, module_wrong_kernel)),
+    *((rule, unseen()) for rule in (module_symbol_missing, module_crc_mismatch, module_symbol_namespace)),
+    *((rule, unseen()) for rule in (module_symbol_gpl_only, module_symbol_duplicate, module_bad_parameter)),
+    (module_key_revoked, unseen()),
+    (module_unsigned, unseen().put("sys/module/module/parameters/sig_enforce", "Y\n")),
+    (module_unknown_key, unseen().put("sys/module/module/parameters/sig_enforce", "Y\n")),
+    (
+        lockdown_blocks_module,
+        unseen().put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
+    ),
+    (module_blacklisted, KernelTree(complete=False).module("x").without("proc/cmdline")),
+    (
+        dependency_failed,
+        unseen(depends=("gone",)).module("gone").without("lib/modules/6.1.0-56-amd64/updates/dkms/gone.ko"),
+    ),
+]
+
+
+def named(cases: list[tuple[Rule, KernelTree]]) -> list[Any]:
+    return [pytest.param(rule, tree, id=rule.code) for rule, tree in cases]
+
+
+@pytest.mark.parametrize(("rule", "tree"), named(BAD))
+def test_it_is_found_where_it_is(rule: Rule, tree: KernelTree) -> None:
+    outcome = ask(rule, tree)
+    assert isinstance(outcome, Failed), outcome
+    assert outcome.subject == "x"
+    assert outcome.seen and outcome.expected
+
+
+@pytest.mark.parametrize(("rule", "tree"), named(NEAR))
+def test_it_is_not_found_where_it_nearly_is(rule: Rule, tree: KernelTree) -> None:
+    outcome = ask(rule, tree)
+    assert isinstance(outcome, Passed | NotApplicable), outcome
+
+
+@pytest.mark.parametrize(("rule", "tree"), named(LACKING))
+def test_it_is_unknown_where_nobody_looked(rule: Rule, tree: KernelTree) -> None:
+    outcome = ask(rule, tree)
+    assert isinstance(outcome, Unknown), outcome
+
+
+@pytest.mark.parametrize(
+    "rule", [*KERNEL_CHECKS, install_override, module_not_found], ids=lambda rule: rule.code
+)
+def test_of_a_loaded_module_nothing_is_asked(rule: Rule) -> None:
+    tree = KernelTree().module("x", content=b"", loaded="OE")
+    assert isinstance(ask(rule, tree), NotApplicable)
+
+
+def test_a_blacklist_of_modprobes_stops_nobody_who_asks_by_name() -> None:
+    outcome = ask(module_blacklisted, KernelTree().module("x").put("etc/modprobe.d/a.conf", "blacklist x\n"))
+    assert isinstance(outcome, Failed) and outcome.blocks == ()
+    assert "line 1" in outcome.seen
+
+
+def test_a_dependency_on_a_mere_blacklist_can_be_loaded() -> None:
+    tree = provider().module("x", imports={"hello": 7}, depends=("provider",))
+    tree.put("etc/modprobe.d/a.conf", "blacklist provider\n")
+    assert isinstance(ask(dependency_failed, tree), Passed)
+
+
+def test_an_init_that_nobody_knows_is_not_held_against_a_module() -> None:
+    outcome = ask(init_failed, KernelTree().module("x"))
+    assert isinstance(outcome, Passed) and outcome.lacking
+
+
+def test_the_words_of_the_kernel_decide_where_the_file_was_not_collected() -> None:
+    tree = unseen()
+    line = "[   10.0] x: version magic '5.4.0 SMP mod_unload ' should be '6.1.0-56-amd64 SMP mod_unload '\n"
+    tree.commands[("dmesg",)] = line
+    assert isinstance(ask(module_wrong_kernel, tree), Failed)
+
+
+def a_driver(driver: bytes, peermem: bytes) -> Node:
+    tree = KernelTree().module("nvidia", content=driver)
+    return tree.module("nvidia_peermem", content=peermem, file="nvidia-peermem.ko").node()
+
+
+def test_two_signers_in_one_folder_are_noticed_whether_or_not_anything_is_enforced() -> None:
+    driver, peermem = build_module("nvidia"), build_module("nvidia_peermem")
+    outcome = judge(a_driver(sign(driver, MOK), sign(peermem, OTHER)), mixed_signers, "node")
+    assert isinstance(outcome, Failed)
+    assert outcome.seen == f"nvidia-peermem.ko signed by {OTHER.name}, nvidia.ko by {MOK.name}"
+    assert isinstance(judge(a_driver(sign(driver, MOK), sign(peermem, MOK)), mixed_signers, "node"), Passed)
+    assert isinstance(judge(a_driver(driver, peermem), mixed_signers, "node"), Passed)
+
+
+def test_signers_of_what_is_not_there_are_not_compared() -> None:
+    assert isinstance(judge(KernelTree().node(), mixed_signers, "node"), NotApplicable)
+    assert isinstance(
+        judge(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), mixed_signers, "node"),
+        Unknown,
+    )
+
+
+def test_a_renamed_peermem_is_asked_about_by_its_files_name() -> None:
+    tree = KernelTree().module("nvidia_current_peermem", file="nvidia-current-peermem.ko")
+    assert list(peermem_module(tree.node())) == ["nvidia_current_peermem"]
+    assert list(peermem_module(KernelTree().node())) == ["nvidia_peermem"]
+
+
+def test_every_rule_of_loading_has_a_page() -> None:
+    for rule in (
+        *KERNEL_CHECKS,
+        module_not_found,
+        install_override,
+        dependency_failed,
+        init_failed,
+        mixed_signers,
+    ):
+        for heading in ("What is seen.", "Why it happens.", "What it costs.", "How to fix.", "Source:"):
+            assert heading in rule.page, rule.code
