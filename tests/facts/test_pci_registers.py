@@ -88,6 +88,17 @@ def test_a_link_that_a_hypervisor_made_up_says_nothing(speed, width):
     assert lacks.value.missing.why is Why.UNDECIDED
 
 
+def test_a_tree_that_kept_no_links_still_has_its_files():
+    """Where nobody listed the folder, that there is no `physfn` is not known, and most have none."""
+    files = {
+        f"sys/bus/pci/devices/{GPU}/{when}_link_{what}": value
+        for when in ("current", "max")
+        for what, value in (("speed", "16.0 GT/s PCIe\n"), ("width", "16\n"))
+    }
+
+    assert pci_registers.link(Node(MemoryHost(files)), GPU) == Link(16.0, 16, 16.0, 16)
+
+
 def test_a_virtual_function_has_the_link_of_its_physical_one():
     outline = SERVER + "      0000:18:00.1 cx5-vf rdma=mlx5_1 link=2.5x1\n"
     node = machine(outline)

@@ -217,6 +217,7 @@ COMMANDS: Tuple[Run, ...] = (
     Run(("uname", "-a"), "kernel", "kernel"),
     Run(("dkms", "status"), "DKMS states", "kernel"),
     Run(("lspci", "-nnvvv"), "PCI devices, for people", "pci"),
+    Run(("lspci", "-tv"), "the PCI tree, for people", "pci"),
     Run(("mokutil", "--sb-state"), "Secure Boot", "boot"),
     Run(("mokutil", "--list-enrolled"), "Secure Boot keys", limit_bytes=MIB, addresses=False),
     Run(("nvidia-smi", "-q"), "GPUs"),

@@ -19,6 +19,7 @@ LSPCI = Command(
     ("lspci", "-nnvvv"),
     ("sos_commands/pci/lspci_-nnvvv", "sos_commands/pci/lspci_-nnvv", "sos_commands/pci/lspci_-nn"),
 )
+LSPCI_TREE = Command(("lspci", "-tv"), ("sos_commands/pci/lspci_-tv",))
 NVIDIA_SMI = Command(
     ("nvidia-smi", "-q"), ("sos_commands/gdr/nvidia-smi_-q", "sos_commands/nvidia/nvidia-smi_-q")
 )

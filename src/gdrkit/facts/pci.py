@@ -15,7 +15,8 @@ from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts.looked import nobody_looked, where_looked
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.facts.pci_tree import drawn_places
+from gdrkit.node import Node, fact
 
 ROOT = "sys/bus/pci/devices"
 NVIDIA = "10de"
@@ -64,8 +65,7 @@ def _sysfs_device(node: Node, address: str) -> Device:
     except Lacks:
         ids = [node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")]
         driver = f"{folder}/driver"
-        bound = otherwise(lambda: node.exists(driver), False)
-        name = node.resolve(driver).rsplit("/", 1)[-1] if bound else ""
+        name = node.resolve(driver).rsplit("/", 1)[-1] if there(node, driver) else ""
         return Device(address, ids[0], ids[1], ids[2], driver=name)
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
@@ -154,7 +154,11 @@ def root_bus(node: Node, address: str) -> str:
 
 @fact
 def _place(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
-    return where_looked(lambda: _place_in_sysfs(node, address), lambda: _place_in_text(node, address))
+    return where_looked(
+        lambda: _place_in_sysfs(node, address),
+        lambda: _place_in_text(node, address),
+        lambda: _place_in_drawing(node, address),
+    )
 
 
 def _place_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
@@ -180,6 +184,14 @@ def _place_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     )
     top = above[0].address if above else address
     return top[:7], tuple(d.address for d in above)
+
+
+def _place_in_drawing(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+    """From `lspci -tv`."""
+    place = drawn_places(node).get(address)
+    if place is None:
+        raise nobody_looked(f"bridges above {address}", "lspci -tv")
+    return place.root_bus, place.above
 
 
 @fact
@@ -228,3 +240,11 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         raise FormatError(f"not a number: {text[:20]!r}") from None
+
+
+def there(node: Node, link: str) -> bool:
+    """Whether a link that most devices do not have is seen; a tree that kept few links may lack it, too."""
+    try:
+        return node.exists(link)
+    except Lacks:
+        return False

@@ -13,13 +13,13 @@ from msgspec import Struct
 from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts.looked import nobody_looked, where_looked
 from gdrkit.facts.nvidia_smi import said, smi_gpu
-from gdrkit.facts.pci import ROOT
+from gdrkit.facts.pci import ROOT, there
 from gdrkit.facts.pci_text import TextDevice, text_device
 from gdrkit.formats import pci_config
 from gdrkit.formats.pci_config import Config
 from gdrkit.formats.pci_express import Acs, Express
 from gdrkit.formats.pci_registers import Truncated
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact
 
 T = TypeVar("T")
 
@@ -117,7 +117,7 @@ def link(node: Node, address: str) -> Link:
 
     def in_sysfs() -> Link:
         folder = f"{ROOT}/{address}"
-        if otherwise(lambda: node.exists(f"{folder}/physfn"), False):
+        if there(node, f"{folder}/physfn"):
             return link(node, node.resolve(f"{folder}/physfn").rsplit("/", 1)[-1])
         speeds = [node.text(f"{folder}/{when}_link_speed").partition(" ")[0] for when in ("current", "max")]
         widths = [node.text(f"{folder}/{when}_link_width").strip() for when in ("current", "max")]
