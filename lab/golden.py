@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.host.bundle import FILE, FOLDER, LINK, BundleHost
-from gdrkit.host.manifest import BundleRecord, parse
+from gdrkit.host.manifest import GDR_MANIFEST, BundleRecord, parse
 from lab.profiles import Profile
 from lab.session import Session
 
@@ -243,9 +244,10 @@ def cases(golden: Golden) -> Iterator[tuple[Recorded, Evidence]]:
 class _Store:
     """The files of a guest as `gdrkit.host` reads them."""
 
-    def __init__(self, evidence: Evidence, contents: Mapping[str, bytes]) -> None:
-        self.contents = contents
+    def __init__(self, evidence: Evidence, contents: Mapping[str, bytes], manifest: bytes) -> None:
+        self.contents = ChainMap({GDR_MANIFEST: manifest}, contents)  # type: ignore[arg-type]
         self.files = {path: name for path, name in evidence.contents.items() if name is not None}
+        self.files[GDR_MANIFEST] = GDR_MANIFEST
         self.links = {path: target for path, target in evidence.links.items() if target is not None}
         self.folders = set()
         for path in (*self.files, *self.links):
@@ -277,10 +279,9 @@ class _Store:
 
 def host(evidence: Evidence, contents: Mapping[str, bytes]) -> BundleHost:
     """The guest as its bundle shows it, through the reader of bundles."""
-    manifest = {**(evidence.facts or {}), "files": evidence.notes, "folders": evidence.folders}
-    return BundleHost(
-        _Store(evidence, contents), BundleRecord(parse(msgspec.json.encode(manifest))), "bundle"
-    )
+    told = {**(evidence.facts or {}), "files": evidence.notes, "folders": evidence.folders}
+    manifest = msgspec.json.encode(told)
+    return BundleHost(_Store(evidence, contents, manifest), BundleRecord(parse(manifest)), "bundle")
 
 
 def fingerprint(content: bytes) -> str:
