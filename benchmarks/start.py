@@ -2,8 +2,8 @@
 
     uv run --no-sync python benchmarks/start.py [TARGET]
 
-The installed script is run with bytecode compiled, each command as often as the others, in turns, so that whatever
-else the machine does falls on all alike. Peak memory is the child's own, from wait4(2).
+The installed script is run with bytecode compiled, each command as often as the others, in turns, so that
+whatever else the machine does falls on all alike. Peak memory is the child's own, from wait4(2).
 """
 
 from __future__ import annotations

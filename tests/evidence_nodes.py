@@ -61,11 +61,18 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
 
 def names() -> tuple[str, ...]:
     """Every node there is."""
-    return tuple(sorted(folder.parent.name for folder in FOLDER.glob("*/node.toml")))
+    return tuple(sorted(folder.parent.name for folder in FOLDER.glob("*/expected.toml")))
+
+
+def described() -> tuple[str, ...]:
+    """Those that are built from a description; the others were collected."""
+    return tuple(name for name in names() if (FOLDER / name / "node.toml").exists())
 
 
 def build(node_name: str, folder: Path) -> Path:
-    """Make a node below `folder`; the path of its tree, bundle, archive or log."""
+    """Make a node below `folder`; the path of its tree, bundle, archive or log. Collected ones lie ready."""
+    if (collected := FOLDER / node_name / "bundle.tar.gz").exists():
+        return collected
     return node.write(FOLDER / node_name, folder)
 
 

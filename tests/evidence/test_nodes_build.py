@@ -32,7 +32,7 @@ def test_there_are_nodes():
     assert {"zgx-3285", "zgx-3852", "ubuntu-6.8-h100"} <= set(evidence_nodes.names())
 
 
-@pytest.mark.parametrize("name", evidence_nodes.names())
+@pytest.mark.parametrize("name", evidence_nodes.described())
 def test_a_node_is_built_and_says_where_it_comes_from(name, tmp_path):
     path = evidence_nodes.build(name, tmp_path)
 
@@ -40,7 +40,7 @@ def test_a_node_is_built_and_says_where_it_comes_from(name, tmp_path):
     assert (FOLDER / name / "NOTE.md").read_text().startswith(f"# {name}: ")
 
 
-@pytest.mark.parametrize("name", evidence_nodes.names())
+@pytest.mark.parametrize("name", evidence_nodes.described())
 def test_expectations_use_the_words_of_the_report(name):
     expected = evidence_nodes.expected(name)
 
@@ -63,7 +63,7 @@ def _contradiction(expected: evidence_nodes.Expected) -> str:
     return f"{state} with exit code {expected.exit_code}"
 
 
-@pytest.mark.parametrize("name", evidence_nodes.names())
+@pytest.mark.parametrize("name", evidence_nodes.described())
 def test_a_bundle_lists_what_it_holds(name, tmp_path):
     path = evidence_nodes.build(name, tmp_path)
     if not (path / "gdr_manifest.json").exists():
@@ -83,7 +83,7 @@ def test_a_bundle_lists_what_it_holds(name, tmp_path):
         assert (path / row["file"]).is_file() == (row["status"] in ("found", "truncated")), row
 
 
-@pytest.mark.parametrize("name", evidence_nodes.names())
+@pytest.mark.parametrize("name", evidence_nodes.described())
 def test_links_lead_somewhere(name):
     tree, spec = builder.make(FOLDER / name)
     held = {*tree.files, *tree.links, *tree.listing()}
@@ -94,7 +94,7 @@ def test_links_lead_somewhere(name):
             assert at in held, f"{path} -> {target}"
 
 
-@pytest.mark.parametrize("name", evidence_nodes.names())
+@pytest.mark.parametrize("name", evidence_nodes.described())
 def test_depmod_agrees(name, tmp_path):
     """kmod's depmod, run on the same files, finds the same winners, dependencies and symbols."""
     if shutil.which("depmod") is None:

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+
+
+def parser() -> argparse.ArgumentParser:
+    from gdrkit.collect.command import parser
+
+    return parser()
+
 
 def main(arguments: list[str]) -> int:
     from gdrkit.collect import main as collect
