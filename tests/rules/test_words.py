@@ -18,7 +18,7 @@ FILLING = {
     "machine": "183", "number": "3", "type": "1", "directory": "/lib/modules/6.1",
     "error": "Invalid argument",
     "place": "", "command": "/bin/false", "status": "1", "pointer": "0x0", "path": "/lib/x.ko",
-    "file": "x.ko", "kind": "nc",
+    "file": "x.ko", "kind": "nc", "oid": "2.16.840.1.101.3.4.2.8",
 }  # fmt: skip
 BOOT = "[    0.000000] Linux version 6.1.0-56-amd64 (gcc)\n"
 

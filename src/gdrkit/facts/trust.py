@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts.kernel import version
 from gdrkit.facts.kernel_reference import reference_files
 from gdrkit.facts.keyrings import BUILTIN, Enrolled, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import LoadedModule, loaded
@@ -39,7 +40,7 @@ class State(enum.StrEnum):
     UNSIGNED = "unsigned"
     VERIFIED = "verified"
     UNKNOWN_KEY = "unknown-key"
-    UNSUPPORTED = "unsupported"  # not PKCS#7: taken for a key that nobody knows
+    UNSUPPORTED = "unsupported"  # of a kind that the kernel does not know: as good as a key it does not know
     BROKEN = "broken"  # a trusted key, but it did not sign this content
     ATTRIBUTES = "attributes"  # signed attributes, which the kernel takes for broken
     REVOKED = "revoked"
@@ -61,6 +62,9 @@ class Key(Struct, frozen=True):
     key_id: str = ""  # subject key id in hex, where it is known
     serial: str = ""
     issuer_der: bytes = b""
+
+
+_SHA3_IS_KNOWN = 6, 7  # Linux crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo()
 
 
 # -- the signature in a file ---------------------------------------------------------------------------
@@ -87,6 +91,21 @@ def signature(node: Node, path: str) -> Signature | None:
     if fault:
         raise FormatError(f"the signature's trailer is faulty: {fault}")
     return parse(pkcs7)
+
+
+@fact
+def digest_places(node: Node, path: str) -> tuple[int, ...]:
+    """Where in its PKCS#7 message a signature names its digest: what an old kernel prints of a new digest.
+
+    The digest's object identifier is told by its last byte: 2.16.840.1.101.3.4.2 are NIST's hash algorithms.
+    """
+    _, _, pkcs7 = _split(node, path)
+    prefix = bytes.fromhex("6086480165030402")
+    places, start = [], 0
+    while pkcs7 is not None and (start := pkcs7.find(prefix, start)) >= 0:
+        places.append(start)
+        start += len(prefix)
+    return tuple(places)
 
 
 @fact
@@ -158,6 +177,8 @@ def standing(node: Node, path: str) -> Standing:
         return Standing(State.UNSIGNED)
     if found.has_attributes:
         return Standing(State.ATTRIBUTES)
+    if found.digest.startswith("sha3_") and version(node) < _SHA3_IS_KNOWN:
+        return Standing(State.UNSUPPORTED, found.issuer)
     return (
         _by_revocation(node, path, found)
         or _by_certificate(node, path, found)

@@ -6,11 +6,10 @@ the kernel says when one of them stops it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts.linkage import (
-    Fault,
     Inherited,
     Links,
     Problem,
@@ -21,12 +20,13 @@ from gdrkit.facts.linkage import (
 )
 from gdrkit.facts.module_arguments import ENOSPC, reading
 from gdrkit.facts.module_init import Init, init
-from gdrkit.facts.module_state import Corruption, Flaw, Misfit, fit, flaw, kernel_name
-from gdrkit.facts.modules import canonical, content, module_path
+from gdrkit.facts.module_state import Corruption, Misfit, fit, flaw, kernel_name
+from gdrkit.facts.modules import content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import State, signature_fault, standing
 from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, EPERM
 from gdrkit.loader.prediction import Refusal
+from gdrkit.loader.refusals import CODES, REFUSED, on_flaw, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
 from gdrkit.node import Node
 from gdrkit.rules import words
@@ -124,17 +124,17 @@ class Kernel:
             state, fault = standing(self.node, path).state, signature_fault(self.node, path)
         except Lacks:
             return None
-        if fault == "bad-id-type":
-            self.log.append(words.NOT_PKCS7.say())
+        if state is State.UNSUPPORTED:
+            self.log.extend(on_unsupported(self.node, path, fault))
         if failed is None:
             return None
         if fault == "bad-reserved":
             self.log.append(words.BAD_TRAILER.say())
         if state is State.ATTRIBUTES:
             self.log.append(words.ATTRIBUTES.say())
-        if state in _REASONS and signatures_enforced(self.node):
-            self.log.append(_REASONS[state].say())
-        elif state in _REASONS:
+        if state in REFUSED and signatures_enforced(self.node):
+            self.log.append(REFUSED[state].say())
+        elif state in REFUSED:
             self.log.append(words.LOCKDOWN.say(process="modprobe"))
             return Refusal(EPERM, failed.code)
         return Refusal(EBADMSG if state is State.MALFORMED else EKEYREJECTED, failed.code)
@@ -144,7 +144,7 @@ class Kernel:
         if not self._fails(module_corrupt, name):
             return None
         found = flaw(self.node, module_path(self.node, name))
-        if found is not None and (line := _on_flaw(found, name)):
+        if found is not None and (line := on_flaw(found, name)):
             self.log.append(line)
         return Refusal(ENOEXEC, "module-corrupt")
 
@@ -206,8 +206,8 @@ class Kernel:
         refusal = None
         for event in found.events:
             if isinstance(event, Problem):
-                self.log.extend(_on_problem(module, event))
-                refusal = Refusal(event.fault.errno, _CODES[event.fault])
+                self.log.extend(on_problem(module, event))
+                refusal = Refusal(event.fault.errno, CODES[event.fault])
             elif isinstance(event, Inherited):
                 self.log.append(words.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
             elif isinstance(event, Unversioned) and not self.said_unversioned:
@@ -253,44 +253,3 @@ class Kernel:
         if found is Init.UNKNOWN:
             self.init_unknown = True
         return None
-
-
-_REASONS = {
-    State.UNSIGNED: words.UNSIGNED,
-    State.UNKNOWN_KEY: words.UNKNOWN_KEY,
-    State.UNSUPPORTED: words.UNSUPPORTED,
-}
-_CODES = {
-    Fault.MISSING: "module-symbol-missing",
-    Fault.GPL_ONLY: "module-symbol-gpl-only",
-    Fault.PROPRIETARY: "module-symbol-gpl-only",
-    Fault.VERSION: "module-crc-mismatch",
-    Fault.NAMESPACE: "module-symbol-namespace",
-}
-
-
-def _on_problem(module: str, problem: Problem) -> list[str]:
-    lines = []
-    if problem.fault is Fault.VERSION:
-        lines.append(words.VERSION.say(module=module, symbol=problem.symbol))
-    if problem.fault is Fault.NAMESPACE:
-        lines.append(words.NAMESPACE.say(module=module, symbol=problem.symbol, namespace=problem.namespace))
-    if problem.fault is Fault.PROPRIETARY:
-        lines.append(words.PROPRIETARY.say(module=module, symbol=problem.symbol, owner=problem.owner))
-    last = words.BAD_SYMBOL if problem.fault.errno == EINVAL else words.NO_SYMBOL
-    lines.append(last.say(module=module, symbol=problem.symbol))
-    return lines
-
-
-def _on_flaw(found: Flaw, name: str) -> str:
-    """The line on a file that is no module; empty where its wording is not known."""
-    say: Mapping[Corruption, Callable[[], str]] = {
-        Corruption.SHORT: lambda: words.ELF_LENGTH.say(size=found.number),
-        Corruption.MAGIC: words.ELF_MAGIC.say,
-        Corruption.TYPE: lambda: words.ELF_TYPE.say(found=found.number, wanted=1),
-        Corruption.MACHINE: lambda: words.ELF_MACHINE.say(machine=found.number),
-        Corruption.TABLE: words.ELF_TABLE.say,
-        Corruption.NO_MODULE: lambda: words.NO_MODULE.say(module=canonical(name)),
-        Corruption.NO_SYMBOLS: lambda: words.NO_SYMBOLS.say(module=canonical(name)),
-    }
-    return say[found.kind]() if found.kind in say else ""

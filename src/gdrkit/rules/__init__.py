@@ -156,7 +156,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 LOAD_ORDER: tuple[Rule, ...] = (
-    *BEFORE_THE_KERNEL, *KERNEL_CHECKS, dependency_failed, peermem_stub, peermem_registration_refused, init_failed,
+    *BEFORE_THE_KERNEL, dependency_failed, *KERNEL_CHECKS, peermem_stub, peermem_registration_refused, init_failed,
     peermem_not_loaded,
 )  # fmt: skip
 """What stands between a module's name and its init, as somebody who loads it runs into it."""

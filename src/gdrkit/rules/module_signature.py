@@ -9,7 +9,7 @@ from __future__ import annotations
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.modules import module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
-from gdrkit.facts.trust import Standing, State, signer_name, standing
+from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -129,7 +129,7 @@ def module_unsigned(node: Node, module: str) -> Outcome:
         return outside
     found = _standing(node, module)
     if found.state is not State.UNSIGNED:
-        return Passed(f"signed by {signer_name(node, module_path(node, module))}")
+        return Passed(f"signature: {found.state}")
     return Failed(seen="no signature", expected="a signature, as signatures are enforced", subject=module)
 
 

@@ -1,0 +1,77 @@
+"""What the kernel says when it refuses a module: the lines for each reason. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gdrkit.evidence import Confidence
+from gdrkit.facts.kernel import version
+from gdrkit.facts.linkage import Fault, Problem
+from gdrkit.facts.module_state import Corruption, Flaw
+from gdrkit.facts.modules import canonical
+from gdrkit.facts.trust import State, digest_places, signature
+from gdrkit.loader.errors import EINVAL
+from gdrkit.node import Node
+from gdrkit.rules import words
+
+REFUSED = {
+    State.UNSIGNED: words.UNSIGNED,
+    State.UNKNOWN_KEY: words.UNKNOWN_KEY,
+    State.UNSUPPORTED: words.UNSUPPORTED,
+}
+CODES = {
+    Fault.MISSING: "module-symbol-missing",
+    Fault.GPL_ONLY: "module-symbol-gpl-only",
+    Fault.PROPRIETARY: "module-symbol-gpl-only",
+    Fault.VERSION: "module-crc-mismatch",
+    Fault.NAMESPACE: "module-symbol-namespace",
+}
+
+
+# Linux include/linux/oid_registry.h, OID__NR: what stands for "no such identifier". It grows; of kernels
+# that are not listed the line is left out.
+_NO_OID = {(6, 1): 98}
+_SHA3 = {"sha3_256": 8, "sha3_384": 9, "sha3_512": 10}  # below NIST's 2.16.840.1.101.3.4.2
+
+
+def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
+    """The lines on a signature of a kind that the kernel does not know."""
+    if fault:
+        return [words.NOT_PKCS7.say()]
+    found = signature(node, path)
+    last = _SHA3.get(found.digest) if found is not None else None
+    oid = f"2.16.840.1.101.3.4.2.{last}"
+    lines = [words.UNKNOWN_OID.say(place=place, oid=oid) for place in digest_places(node, path)]
+    number = _NO_OID.get(version(node))
+    if number is None:
+        node.cite("oid_registry.h", text="of another kernel", confidence=Confidence.LIKELY)
+        return lines
+    return [*lines, words.UNKNOWN_DIGEST.say(number=number)]
+
+
+def on_problem(module: str, problem: Problem) -> list[str]:
+    """The lines on a symbol that the module will not get."""
+    lines = []
+    if problem.fault is Fault.VERSION:
+        lines.append(words.VERSION.say(module=module, symbol=problem.symbol))
+    if problem.fault is Fault.NAMESPACE:
+        lines.append(words.NAMESPACE.say(module=module, symbol=problem.symbol, namespace=problem.namespace))
+    if problem.fault is Fault.PROPRIETARY:
+        lines.append(words.PROPRIETARY.say(module=module, symbol=problem.symbol, owner=problem.owner))
+    last = words.BAD_SYMBOL if problem.fault.errno == EINVAL else words.NO_SYMBOL
+    lines.append(last.say(module=module, symbol=problem.symbol))
+    return lines
+
+
+def on_flaw(found: Flaw, name: str) -> str:
+    """The line on a file that is no module; empty where its wording is not known."""
+    say: Mapping[Corruption, Callable[[], str]] = {
+        Corruption.SHORT: lambda: words.ELF_LENGTH.say(size=found.number),
+        Corruption.MAGIC: words.ELF_MAGIC.say,
+        Corruption.TYPE: lambda: words.ELF_TYPE.say(found=found.number, wanted=1),
+        Corruption.MACHINE: lambda: words.ELF_MACHINE.say(machine=found.number),
+        Corruption.TABLE: words.ELF_TABLE.say,
+        Corruption.NO_MODULE: lambda: words.NO_MODULE.say(module=canonical(name)),
+        Corruption.NO_SYMBOLS: lambda: words.NO_SYMBOLS.say(module=canonical(name)),
+    }
+    return say[found.kind]() if found.kind in say else ""
