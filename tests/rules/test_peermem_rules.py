@@ -14,6 +14,7 @@ from gdrkit.rules.peermem_not_persistent import peermem_not_persistent
 from gdrkit.rules.peermem_redundant import peermem_redundant
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.peermem_stub import peermem_stub
+from gdrkit.rules.rule import Passed
 from tests.evidence_builder.library import DMABUF as DMABUF_CALL
 from tests.evidence_builder.library import VERBS, shared_object
 from tests.module_builder import build_module
@@ -31,6 +32,7 @@ from tests.rules.machines import (
     loaded,
     missing,
     node,
+    outcome,
     passes,
     peermem,
 )
@@ -142,18 +144,24 @@ REFUSED = (
     ],
 )
 def test_the_refusal_is_heard_in_every_drivers_words(line: str):
-    assert failed(node(peermem(), log=kernel_log(line)), peermem_registration_refused).seen == line
+    assert failed(node(peermem(), log=kernel_log(line)), peermem_registration_refused, NAME).seen == line
 
 
-def test_a_whole_log_without_it_passes_and_a_cut_one_is_unknown():
-    assert passes(node(peermem(), log=kernel_log("eth0: link up")), peermem_registration_refused)
-    cut = node(peermem(), log=kernel_log(from_boot=False))
+def test_a_whole_log_without_it_passes_and_a_cut_one_says_what_it_lacks():
+    assert passes(node(peermem(), log=kernel_log("eth0: link up")), peermem_registration_refused, NAME)
+    cut = outcome(node(peermem(), log=kernel_log(from_boot=False)), peermem_registration_refused, NAME)
 
-    assert missing(cut, peermem_registration_refused).why is Why.TRUNCATED
+    assert isinstance(cut, Passed)
+    assert cut.lacking[0].why is Why.TRUNCATED
+
+
+def test_other_modules_register_with_nobody():
+    assert does_not_apply(node(), peermem_registration_refused, "mlx5_ib")
+    assert does_not_apply(node(), peermem_not_loaded, "mlx5_ib")
 
 
 def test_a_refusal_before_a_load_that_worked_is_history():
-    assert passes(node(loaded(NAME), log=kernel_log(REFUSED)), peermem_registration_refused)
+    assert passes(node(loaded(NAME), log=kernel_log(REFUSED)), peermem_registration_refused, NAME)
 
 
 # -- legacy-nv-peer-mem ------------------------------------------------------------------------------------

@@ -70,6 +70,11 @@ def sources(node: Node) -> tuple[str, ...]:
     return (*NODE_FILES, *_user_files(node), *nccl_log.logs(node))
 
 
+def nccl_sources(node: Node) -> tuple[str, ...]:
+    """Those that NCCL reads."""
+    return tuple(source for source in sources(node) if source != UCX_CONF)
+
+
 def _user_files(node: Node) -> list[str]:
     """Users' own files concern their jobs alone, so nobody has to look: those that can be seen are read."""
     found = []

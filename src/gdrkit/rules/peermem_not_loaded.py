@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver import peermem_linkage, peermem_path
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -34,6 +34,8 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
 
     Source: NVIDIA driver README, nvidia-peermem; NCCL src/transport/net_ib/gdr.cc.
     """
+    if canonical(module) != PEERMEM:
+        return NotApplicable("only nvidia-peermem is asked for by nobody")
     if is_loaded(node, PEERMEM):
         return Passed("nvidia_peermem is loaded")
     if _legacy_is_loaded(node):

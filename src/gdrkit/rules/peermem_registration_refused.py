@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.driver_log import last_line
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 
@@ -13,12 +14,12 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 @rule(
     "peermem-registration-refused",
     Layer.DRIVER,
-    per=the_node,
+    per=lambda node: (PEERMEM,),
     blocks=("peermem",),
     cost="nvidia-peermem cannot load.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )
-def peermem_registration_refused(node: Node, _: str) -> Outcome:
+def peermem_registration_refused(node: Node, module: str) -> Outcome:
     """The RDMA core refused nvidia-peermem as a client, so its init returns -EINVAL.
 
     Seen: modprobe says `Invalid argument`, and the kernel log holds `nvidia-peermem ... error while
@@ -38,9 +39,15 @@ def peermem_registration_refused(node: Node, _: str) -> Outcome:
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_legacy_client_init()
     and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c.
     """
+    if canonical(module) != PEERMEM:
+        return NotApplicable("only nvidia-peermem registers")
     if is_loaded(node, PEERMEM):
         return Passed("it is loaded, so it is registered")
-    line = last_line(node, REFUSED)
+    try:
+        line = last_line(node, REFUSED)
+    except Lacks as lacks:  # a refusal is rare, and loading will tell
+        node.cite("no refusal is known of", confidence=Confidence.LIKELY)
+        return Passed("no refusal is known of", (lacks.missing,))
     if line is None:
         return Passed("no refusal in this boot's log")
     return Failed(seen=line.text, expected="a registered client", subject=PEERMEM)

@@ -1,0 +1,206 @@
+"""NCCL_NET_GDR_LEVEL: too low for a pair, not understood, or wrong for a machine with C2C. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.environment import (
+    LEVELS,
+    Environment,
+    Setting,
+    allows,
+    gdr_level,
+    nccl_sources,
+    path_type,
+    printed_type,
+)
+from gdrkit.facts.gpu import is_coherent
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.rdma import Pair, distance, pairs
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
+from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+NAME = "NCCL_NET_GDR_LEVEL"
+FIRST_COMPARING_P2C = (2, 29, 2)
+FIRST_PREFERRING_C2C = (2, 27, 3)
+
+
+def pairs_or_node(node: Node) -> Iterable[Pair | str]:
+    """The pairs; the node where they are not known or there are none, as with a pasted log."""
+    try:
+        return pairs(node) or ("node",)
+    except Lacks:
+        return ("node",)
+
+
+@rule(
+    "gdr-level-too-low",
+    Layer.APPLICATION,
+    per=pairs_or_node,
+    blocks=DIRECT,
+    consumers=("nccl",),
+    cost="NCCL copies through host memory for this pair, although the path is there.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
+)
+def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
+    """NCCL_NET_GDR_LEVEL forbids the direct path over the distance of this pair.
+
+    Seen: the variable in /etc/nccl.conf or in a job's log, and a pair that is farther apart than it allows.
+    With NCCL_DEBUG_SUBSYS=NET a log may say `GPU Direct RDMA Disabled for GPU ... (distance 8 > 5)`; the
+    numbers mean different distances in different versions.
+
+    Why: somebody limited it, with LOC (or 0) often to test whether GPUDirect RDMA is to blame for an error.
+
+    Cost: every byte of this pair passes through host memory.
+
+    Fix: remove the setting; NCCL's default allows every distance below one host bridge. To go farther, PHB
+    or SYS, if a measurement shows that it is faster: through the CPU it can be slower than the copy.
+
+    Source: NCCL src/graph/paths.cc, ncclGetLevel() and ncclTopoCheckGdr(); user guide, environment
+    variables."""
+
+    def wrong(found: Environment, setting: Setting) -> Failed | None:
+        level = gdr_level(setting.value, found.nccl_version)
+        if level is None:
+            return None
+        kind = _type_of(node, subject, found.nccl_version) if level != "LOC" else "PIX"
+        if kind is None or allows(level, kind) or (kind == "P2C" and level in ("PIX", "PXB")):
+            return None
+        return Failed(
+            seen=f"{NAME}={setting.value} in {place(setting)}"
+            + (f", pair at {kind}" if level != "LOC" else ""),
+            expected=f"{kind} or farther" if level != "LOC" else "unset",
+            subject=_name(subject),
+            blocks=reach(found),
+        )
+
+    failed = first_wrong(node, NAME, wrong) or (_refused_in_log(node) if subject == "node" else None)
+    return failed or Passed(f"{NAME} allows it or is not set")
+
+
+def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
+    """NCCL's path type of a pair; None where no pair is known, so that no level but LOC is too low.
+
+    A GPU that is coherent with its CPU reaches any NIC of that CPU by C2C: compared as P2C from 2.29.2 on,
+    taken for C2C from 2.27.3, for PHB before.
+    """
+    if not isinstance(subject, Pair):
+        return None
+    gpu = next((gpu for gpu in gpus(node) if gpu.address == subject.gpu), None)
+    far = path_type(distance(node, subject))
+    if gpu is None or far != "PHB" or not is_coherent(node, gpu):
+        return far
+    if not version or numbers(version) >= FIRST_COMPARING_P2C:
+        return "P2C"
+    return "C2C" if numbers(version) >= FIRST_PREFERRING_C2C else far
+
+
+def _refused_in_log(node: Node) -> Failed | None:
+    """NCCL's own word that a pair was too far apart, decoded if the log says which version it was."""
+    for path in logs(node):
+        try:
+            log = nccl_log(node, path)
+        except Lacks:
+            continue
+        if not log.refusals:
+            continue
+        refusal = log.refusals[0]
+        version = log.versions[0].text if log.versions else ""
+        kind, level = printed_type(refusal.distance, version), printed_type(refusal.level, version)
+        words = f" ({kind} > {level})" if kind and level else ""
+        return Failed(
+            seen=f"distance {refusal.distance} > {refusal.level}{words} in {path}:{refusal.line}",
+            expected="a nearer NIC, or a level that allows it",
+            subject=f"GPU {refusal.gpu} HCA {refusal.hca}",
+        )
+    return None
+
+
+def _name(subject: Pair | str) -> str:
+    return subject if isinstance(subject, str) else f"{subject.gpu} {subject.device}"
+
+
+@rule(
+    "gdr-level-ignored",
+    Layer.APPLICATION,
+    per=nccl_sources,
+    aside="warning",
+    consumers=("nccl",),
+    cost="The default level is in force, not the one that was meant.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
+)
+def gdr_level_ignored(node: Node, source: str) -> Outcome:
+    """NCCL does not understand the value of NCCL_NET_GDR_LEVEL and keeps its default.
+
+    Seen: a value such as ALL, NODE, sys, -1 or one with a blank after it. NCCL prints no line
+    `NCCL_NET_GDR_LEVEL set by environment to`, and no complaint.
+
+    Why: words are compared letter by letter with LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB and SYS, some
+    of them only in newer versions; a digit is a number. There is no level ALL; 5 is read as 4, SYS.
+    nvidia-smi's NODE is PHB here.
+
+    Cost: nothing changes, although it looks as if it were set.
+
+    Fix: SYS for any distance, PHB through one CPU, PXB below one host bridge; or unset it.
+
+    Source: NCCL src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
+    """
+    found = settings_of(node, source)
+    setting = found.get(NAME)
+    if setting is None:
+        return NotApplicable(f"{source} does not set it")
+    level = gdr_level(setting.value, found.nccl_version)
+    if level:
+        return Passed(f"understood as {level}")
+    return Failed(seen=f"{NAME}={setting.value!r}", expected=" ".join(LEVELS), subject=place(setting))
+
+
+@rule(
+    "gdr-level-pxb-on-c2c",
+    Layer.APPLICATION,
+    per=pairs,
+    blocks=DIRECT,
+    consumers=("nccl",),
+    cost="NCCL copies through host memory on a machine whose GPUs reach the NIC through the CPU's own link.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-c2c",),
+)
+def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
+    """NCCL_NET_GDR_LEVEL is PXB or PIX on a Grace machine, where that now forbids what it used to allow.
+
+    Seen: the variable set to PXB or PIX (or 2, or 1), a GPU that is coherent with its CPU (GH200, GB200,
+    GB300), a NIC on that CPU, and NCCL 2.29.2 or newer, or of unknown version.
+
+    Why: from 2.29.2 on the path over NVLink-C2C has a level of its own, P2C, beyond PXB. The default rose to
+    P2C with it; an explicit PXB now means less than the default. From 2.26 to 2.28 the setting did not
+    matter there, and the documentation still says so.
+
+    Cost: 13 to 20 % on a GH200 in one report.
+
+    Fix: unset the variable, or P2C.
+
+    Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at 2.28.9 and 2.29.2; NVIDIA/nccl issue 1579.
+    """
+    gpu = next((gpu for gpu in gpus(node) if gpu.address == pair.gpu), None)
+    if gpu is None or not is_coherent(node, gpu):
+        return NotApplicable("not a GPU that is coherent with its CPU")
+    if path_type(distance(node, pair)) != "PHB":
+        return NotApplicable("the pair does not need C2C")
+
+    def wrong(found: Environment, setting: Setting) -> Failed | None:
+        version = found.nccl_version
+        if gdr_level(setting.value, version) not in ("PIX", "PXB"):
+            return None
+        if version and numbers(version) < FIRST_COMPARING_P2C:
+            return None
+        return Failed(
+            seen=f"{NAME}={setting.value} in {place(setting)}",
+            expected="unset, or P2C",
+            subject=_name(pair),
+            blocks=reach(found),
+        )
+
+    return first_wrong(node, NAME, wrong) or Passed(f"no {NAME} below P2C")

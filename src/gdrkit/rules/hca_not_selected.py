@@ -1,0 +1,63 @@
+"""RDMA devices that a job leaves out. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.environment import Environment, Setting, selects
+from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
+from gdrkit.node import Node
+from gdrkit.rules.job_settings import first_wrong, place, reach
+from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
+
+NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
+
+
+@rule(
+    "hca-not-selected",
+    Layer.APPLICATION,
+    per=rdma_devices,
+    blocks=DIRECT,
+    consumers=("nccl",),
+    cost="GPUs beside this NIC use one that is farther away, or the traffic shares fewer NICs.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
+)
+def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
+    """NCCL_IB_HCA leaves out an RDMA device that is the nearest one to a GPU.
+
+    Seen: the variable in /etc/nccl.conf or in a job's log, and a device that it does not name.
+
+    Why: a list that was written for another machine, or for fewer NICs. Names are prefixes unless the list
+    starts with `=`: mlx5_1 also selects mlx5_10. On a DGX Spark one cable shows up as two devices, and both
+    must be named for the full rate.
+
+    Cost: the GPU's nearest NIC is idle.
+
+    Fix: name every NIC that carries data, `NCCL_IB_HCA==mlx5_0,mlx5_1,...`, or unset it and let NCCL choose
+    by distance. Leaving out NICs for storage or management is right: those nearest to no GPU are not meant.
+
+    Source: NCCL src/transport/net_ib/init.cc, NCCL_IB_HCA, and src/misc/utils.cc, parseStringList().
+    """
+
+    def wrong(found: Environment, setting: Setting) -> Failed | None:
+        if selects(setting.value, device.name) or not _is_nearest(node, device):
+            return None
+        return Failed(
+            seen=f"NCCL_IB_HCA={setting.value} in {place(setting)}",
+            expected=f"a list with {device.name}",
+            subject=device.name,
+            blocks=reach(found),
+        )
+
+    return first_wrong(node, "NCCL_IB_HCA", wrong) or Passed("selected, or nearest to no GPU")
+
+
+def _is_nearest(node: Node, device: RdmaDevice) -> bool:
+    """Whether a GPU has no NIC nearer than this one. True also where distances are not known."""
+    try:
+        far = {pair: NEAREST_FIRST.index(distance(node, pair)) for pair in pairs(node)}
+    except Lacks:
+        return True
+    nearest: dict[str, int] = {}
+    for pair, steps in far.items():
+        nearest[pair.gpu] = min(steps, nearest.get(pair.gpu, steps))
+    return any(far[Pair(gpu, device.name)] == steps for gpu, steps in nearest.items()) if nearest else True

@@ -1,0 +1,58 @@
+"""What rules about settings share: where settings stand, and for whom they speak. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.environment import Environment, Setting, environment, nccl_sources
+from gdrkit.facts.nccl_log import FOLDER
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed
+
+
+def settings_of(node: Node, source: str) -> Environment:
+    """What a source sets. A log that was handed over and is none of NCCL's sets nothing.
+
+    Raises Lacks for a file of the node that nobody looked for.
+    """
+    try:
+        return environment(node, source)
+    except Lacks:
+        if source.startswith(FOLDER):
+            return Environment(source, "job", ())
+        raise
+
+
+def reach(found: Environment, blocks: tuple[str, ...] | None = None) -> tuple[str, ...] | None:
+    """The paths that a setting stops on this node: none, if it is one user's own."""
+    return () if found.scope == "user" else blocks
+
+
+def place(setting: Setting) -> str:
+    """Where a setting stands, in words."""
+    return f"{setting.source}:{setting.line}"
+
+
+def first_wrong(
+    node: Node, name: str, wrong: Callable[[Environment, Setting], Failed | None]
+) -> Failed | None:
+    """The first source of NCCL's whose setting of that name is wrong; None if none is.
+
+    Raises Lacks if none of those seen is wrong and a file of the node was not looked for. What the node sets
+    comes before what a user or a job sets.
+    """
+    reason: Lacks | None = None
+    for source in nccl_sources(node):
+        try:
+            found = settings_of(node, source)
+        except Lacks as lacks:
+            reason = reason or lacks
+            continue
+        setting = found.get(name)
+        failed = wrong(found, setting) if setting else None
+        if failed is not None:
+            return failed
+    if reason is not None:
+        raise reason
+    return None

@@ -1,0 +1,126 @@
+"""Manifests that do not fit the resource that they name. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.facts.kubernetes import Manifest, boolean, manifests
+from gdrkit.formats.yaml_values import YamlMapping, YamlSequence, at
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+CRDS = "https://github.com/NVIDIA/gpu-operator/tree/main/config/crd/bases"
+REQUIRED = {
+    "ClusterPolicy": (
+        *("daemonsets", "dcgm", "dcgmExporter", "devicePlugin", "driver", "gfd", "nodeStatusExporter"),
+        *("operator", "toolkit"),
+    ),
+    "NVIDIADriver": ("driverType", "image"),
+}
+"""spec.required of nvidia.com_clusterpolicies.yaml and nvidia.com_nvidiadrivers.yaml, the same in v25.3.4
+and v26.7.0; the latter asks NVIDIADriver for `default` as well, which it fills in."""
+
+RDMA_KEYS = ("enabled", "useHostMofed")
+MODULE_TYPES = ("", "auto", "open", "proprietary")
+
+
+@rule(
+    "manifest-invalid",
+    Layer.APPLICATION,
+    per=manifests,
+    aside="warning",
+    cost="The API server refuses it, or drops the part that was meant.",
+    references=(CRDS, "https://coreos.github.io/butane/specs/"),
+)
+def manifest_invalid(node: Node, manifest: Manifest) -> Outcome:
+    """A manifest does not fit the resource that it names.
+
+    Seen: a ClusterPolicy with spec.driver and nothing else; a misspelt key below rdma; settings below
+    spec.driver.rdma although useNvidiaDriverCRD moves them to NVIDIADriver; an ofedDriver without image; a
+    MachineConfig with `contents.inline`.
+
+    Why: recipes show excerpts, or mix formats: `inline` is Butane's, Ignition wants `contents.source` with a
+    data: URL. A key that the schema does not know is dropped unless validation is strict.
+
+    Cost: what was meant does not happen, in the worst case without a word.
+
+    Fix: patch the object that is there (`kubectl patch clusterpolicy/cluster-policy --type merge -p ...`),
+    or Helm values; check with `kubectl apply --dry-run=server --validate=strict`.
+
+    Source: NVIDIA/gpu-operator and Mellanox/network-operator config/crd/bases; Ignition specification 3.x,
+    storage.files.contents.
+    """
+    faults = {
+        "ClusterPolicy": _cluster_policy,
+        "NVIDIADriver": _nvidia_driver,
+        "NicClusterPolicy": _nic_cluster_policy,
+        "MachineConfig": _machine_config,
+    }
+    judge = faults.get(manifest.kind)
+    if judge is None:
+        return NotApplicable(f"{manifest.kind} is not judged")
+    fault = judge(manifest)
+    if not fault:
+        return Passed("as far as GPUDirect RDMA goes, it fits")
+    return Failed(
+        seen=fault, expected="what the schema asks for", subject=f"{manifest.source}:{manifest.line}"
+    )
+
+
+def _cluster_policy(manifest: Manifest) -> str:
+    missing = _lacking(manifest, "ClusterPolicy")
+    if missing:
+        return missing
+    if boolean(manifest.at("spec", "driver", "useNvidiaDriverCRD")) and manifest.at(
+        "spec", "driver", "rdma"
+    ):
+        return "spec.driver.rdma with useNvidiaDriverCRD: true, which takes it from NVIDIADriver"
+    return _rdma(manifest, "spec", "driver")
+
+
+def _nvidia_driver(manifest: Manifest) -> str:
+    return _lacking(manifest, "NVIDIADriver") or _rdma(manifest, "spec")
+
+
+def _lacking(manifest: Manifest, kind: str) -> str:
+    spec = manifest.at("spec")
+    if not isinstance(spec, YamlMapping):
+        return "no spec"
+    lacking = [key for key in REQUIRED[kind] if spec.entry(key) is None]
+    return f"spec lacks {', '.join(lacking)}" if lacking else ""
+
+
+def _rdma(manifest: Manifest, *prefix: str) -> str:
+    """What is wrong with the settings that decide about nvidia-peermem."""
+    rdma = manifest.at(*prefix, "rdma")
+    where = ".".join((*prefix, "rdma"))
+    for entry in rdma.entries if isinstance(rdma, YamlMapping) else ():
+        if entry.key not in RDMA_KEYS:
+            return f"{where}.{entry.key} at line {entry.line} is not known; {' and '.join(RDMA_KEYS)} are"
+        if boolean(entry.value) is None:
+            return f"{where}.{entry.key} at line {entry.line} is no true or false"
+    kind = manifest.text(*prefix, "kernelModuleType")
+    if kind not in MODULE_TYPES:
+        return f"kernelModuleType: {kind}"
+    return ""
+
+
+def _nic_cluster_policy(manifest: Manifest) -> str:
+    ofed = manifest.at("spec", "ofedDriver")
+    if isinstance(ofed, YamlMapping) and ofed.entry("image") is None:
+        return "spec.ofedDriver has no image"
+    return ""
+
+
+def _machine_config(manifest: Manifest) -> str:
+    config = manifest.at("spec", "config")
+    files = at(config, "storage", "files")
+    for file in files.items if isinstance(files, YamlSequence) else ():
+        inline = at(file, "contents", "inline")
+        if inline is not None:
+            return f"contents.inline at line {inline.line} is Butane's; Ignition wants contents.source"
+    labels = manifest.at("metadata", "labels")
+    if not isinstance(labels, YamlMapping) or labels.entry(ROLE) is None:
+        return f"no label {ROLE}, so that no pool takes it"
+    return ""
+
+
+ROLE = "machineconfiguration.openshift.io/role"

@@ -1,0 +1,84 @@
+"""Keys that stand twice in a manifest. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.kubernetes import Manifest, Unreadable, manifests, unreadable
+from gdrkit.formats.yaml_values import YamlMapping, at, duplicates
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, Outcome, rule
+
+
+class Repeated(Struct, frozen=True, order=True):
+    """A key that stands more than once in one mapping of a manifest."""
+
+    source: str
+    kind: str
+    path: str  # spec.driver
+    lines: tuple[int, ...]
+    lost: tuple[str, ...]  # keys below it that the last one does not repeat
+
+
+def repeated(node: Node) -> Iterable[Repeated | Unreadable]:
+    """Every repeated key of every manifest, and the documents that could not be read."""
+    found: list[Repeated | Unreadable] = []
+    for manifest in manifests(node):
+        for duplicate in duplicates(manifest.value):
+            name = ".".join(duplicate.path)
+            lost = _lost(manifest, duplicate.path)
+            found.append(Repeated(manifest.source, manifest.kind, name, duplicate.lines, lost))
+    return (*found, *unreadable(node))
+
+
+def _lost(manifest: Manifest, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of the earlier mappings that are not in the last one."""
+    parent = at(manifest.value, *path[:-1])
+    if not isinstance(parent, YamlMapping):
+        return ()
+    same = [entry.value for entry in parent.entries if entry.key == path[-1]]
+    kept = {entry.key for entry in same[-1].entries} if isinstance(same[-1], YamlMapping) else set()
+    earlier = [entry.key for value in same[:-1] if isinstance(value, YamlMapping) for entry in value.entries]
+    return tuple(dict.fromkeys(key for key in earlier if key not in kept))
+
+
+@rule(
+    "policy-duplicate-key",
+    Layer.APPLICATION,
+    per=repeated,
+    aside="warning",
+    cost="Everything below the earlier key is dropped without a word, or the whole file is refused.",
+    references=("https://yaml.org/spec/1.2.2/#3213-node-comparison",),
+)
+def policy_duplicate_key(node: Node, subject: Repeated | Unreadable) -> Outcome:
+    """A key stands twice in one mapping of a manifest.
+
+    Seen: two `driver:` below `spec:`, as in recipes that show two ways in one text.
+
+    Why: YAML forbids it. PyYAML and the reader of Helm and kubectl keep the last one; others refuse the
+    file.
+
+    Cost: what only the earlier key says is gone: `enabled: true` above, `useHostMofed: false` below.
+
+    Fix: one mapping with all keys. `kubectl apply --validate=strict` and yamllint complain about it.
+
+    Source: YAML 1.2.2, 3.2.1.3; sigs.k8s.io/yaml.
+    """
+    if isinstance(subject, Unreadable):
+        raise Lacks(
+            Missing(
+                f"{subject.source}:{subject.line}",
+                Why.GARBLED,
+                f"yamllint {subject.source}: {subject.fault}",
+            )
+        )
+    lost = f"; lost: {', '.join(subject.lost)}" if subject.lost else ""
+    lines = ", ".join(map(str, subject.lines[:-1]))
+    return Failed(
+        seen=f"{subject.path} at lines {lines} and {subject.lines[-1]}: the last counts{lost}",
+        expected="each key once",
+        subject=f"{subject.source}:{subject.lines[0]}",
+    )

@@ -1,0 +1,77 @@
+"""Texts that are taken for proof of the direct path. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.nccl_log import NcclLog, logs, nccl_log
+from gdrkit.facts.perftest_log import FOLDER as PERFTEST
+from gdrkit.facts.perftest_log import perftest_run, runs
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+
+@rule(
+    "proof-misread",
+    Layer.APPLICATION,
+    per=lambda node: (*logs(node), *runs(node)),
+    cost="The direct path is believed to be in use, and this text does not show that.",
+    references=("https://github.com/NVIDIA/nccl-tests/issues/245",),
+)
+def proof_misread(node: Node, path: str) -> Outcome:
+    """This text looks like proof of GPUDirect RDMA, and is none.
+
+    Seen: `DMA-BUF is available on GPU device`, `GPU Direct RDMA Enabled for HCA` or `GDR 1` in a log whose
+    channel lines over the network lack `/GDRDMA`, or that has no such lines; a perftest run with --use_cuda
+    on an integrated GPU, which allocates host memory there.
+
+    Why: these lines speak of one side alone. The first is about the GPU, the second about the NIC; `GDR 1`
+    is also printed by a job without any network. Only `via NET/IB/0/GDRDMA` on a channel line says that GPU
+    memory is registered, per direction.
+
+    Cost: none in itself.
+
+    Fix: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on two nodes and read the channel lines.
+
+    Source: NCCL src/transport/net.cc and src/transport/generic.cc; perftest src/cuda_memory.c.
+    """
+    if path.startswith(PERFTEST):
+        return _perftest(node, path)
+    try:
+        log = nccl_log(node, path)
+    except Lacks:
+        return NotApplicable("none of NCCL's")
+    claim = _claim(log)
+    if not claim:
+        return NotApplicable("the log claims nothing")
+    if any(leg.gdr for leg in log.legs):
+        return Passed("channel lines with /GDRDMA")
+    seen = (
+        f"and {len(log.legs)} channel lines without /GDRDMA"
+        if log.legs
+        else "and no channel line over a network"
+    )
+    return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=path)
+
+
+def _claim(log: NcclLog) -> str:
+    """The line that is taken for proof; "" if there is none."""
+    if log.dmabuf_gpus:
+        return log.dmabuf_gpus[0].text
+    enabled = [device for device in log.devices if device.enabled]
+    if enabled:
+        return f"NET/{enabled[0].network}: enabled for HCA {enabled[0].device}"
+    return next((said.text for said in log.rings if said.text.endswith("GDR 1")), "")
+
+
+def _perftest(node: Node, path: str) -> Outcome:
+    try:
+        run = perftest_run(node, path)
+    except Lacks:
+        return NotApplicable("none of perftest's")
+    if not (run.integrated_gpu and run.bandwidth_shown):
+        return NotApplicable("no run on an integrated GPU")
+    return Failed(
+        seen="CUDA device integrated: 1, and a result",
+        expected="a run on a GPU with memory of its own",
+        subject=path,
+    )

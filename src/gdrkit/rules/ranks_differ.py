@@ -1,0 +1,135 @@
+"""Ranks of one job that do not agree. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.nccl_log import NcclLog, logs, nccl_log
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+COMPARED = (
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_DATA_DIRECT",
+    "NCCL_NET",
+    "NCCL_NET_PLUGIN",
+    "NCCL_P2P_LEVEL",
+    "NCCL_CROSS_NIC",
+    "NCCL_BUFFSIZE",
+    "NCCL_PROTO",
+    "NCCL_ALGO",
+)
+"""Variables that must be the same on all ranks, or that decide about the direct path. NCCL_IB_HCA and
+NCCL_SOCKET_IFNAME may differ with the hosts."""
+
+
+@rule(
+    "env-differs-between-ranks",
+    Layer.APPLICATION,
+    per=the_node,
+    aside="warning",
+    consumers=("nccl",),
+    cost="One side goes direct and the other does not: slow, uneven, and at some sizes only.",
+    references=("https://github.com/NVIDIA/nccl-tests/issues/350",),
+)
+def env_differs_between_ranks(node: Node, _: str) -> Outcome:
+    """Ranks of one job run with different settings of NCCL.
+
+    Seen: lines `NCCL_... set by environment to` with different values, or in some ranks only, among the
+    ranks that print such lines at all.
+
+    Why: the launcher does not forward the environment to remote nodes (mpirun needs -x for each variable),
+    or an /etc/nccl.conf is on some nodes only.
+
+    Cost: the slower side sets the pace; a mismatch of protocol or buffer settings can hang.
+
+    Fix: forward the same environment everywhere: `mpirun -x NCCL_NET_GDR_LEVEL`, `srun --export=ALL`.
+
+    Source: NCCL src/param.cc, which prints what it takes; nccl-tests issue 350.
+    """
+    ranks = _settings_by_rank(node)
+    if len(ranks) < 2:
+        return NotApplicable("no log of two ranks or more")
+    for name in COMPARED:
+        values = {rank: settings.get(name, "") for rank, settings in ranks.items()}
+        if len(set(values.values())) > 1:
+            (one, a), (other, b) = _two_different(values)
+            return Failed(
+                seen=f"{name} is {a or 'unset'} on {one}, {b or 'unset'} on {other}",
+                expected="one value on all ranks",
+                subject=name,
+            )
+    return Passed(f"{len(ranks)} ranks agree")
+
+
+def _settings_by_rank(node: Node) -> dict[str, dict[str, str]]:
+    """What each rank printed, of those that printed any setting. Logs of one rank each belong together."""
+    found: dict[str, dict[str, str]] = {}
+    several: list[dict[str, dict[str, str]]] = []
+    for log in _logs(node):
+        ranks: dict[str, dict[str, str]] = {}
+        for setting in log.settings:
+            if setting.resolved:
+                ranks.setdefault(setting.process or log.path, {}).setdefault(setting.name, setting.value)
+        if len(ranks) > 1:
+            several.append(ranks)
+        found |= ranks
+    return several[0] if several else found
+
+
+def _two_different(values: dict[str, str]) -> tuple[tuple[str, str], tuple[str, str]]:
+    first = next(iter(values.items()))
+    return first, next(item for item in values.items() if item[1] != first[1])
+
+
+def _logs(node: Node) -> list[NcclLog]:
+    found = []
+    for path in logs(node):
+        try:
+            found.append(nccl_log(node, path))
+        except Lacks:  # handed over, and none of NCCL's
+            continue
+    return found
+
+
+@rule(
+    "versions-differ-between-ranks",
+    Layer.APPLICATION,
+    per=the_node,
+    aside="warning",
+    consumers=("nccl",),
+    cost="NCCL refuses to start, or ranks decide differently about the direct path.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
+)
+def versions_differ_between_ranks(node: Node, _: str) -> Outcome:
+    """Ranks of one job load different versions of NCCL.
+
+    Seen: `Mismatched NCCL version detected` (from 2.23.4 on), or two version lines in one log.
+
+    Why: images or environments are not the same on all nodes. PyTorch brings its own NCCL; what a program
+    was built with and what it loads can differ.
+
+    Cost: versions differ in what they take for GPUDirect RDMA, so that the direct path is on for one side.
+
+    Fix: one image for all ranks. `python -c "import torch; print(torch.cuda.nccl.version())"` on each node.
+
+    Source: NCCL src/init.cc and src/bootstrap.cc, the check of peers' versions.
+    """
+    found = _logs(node)
+    if not found:
+        return NotApplicable("no log of NCCL came with this node")
+    for log in found:
+        if log.mixed_versions:
+            said = log.mixed_versions[0]
+            return Failed(seen=said.text, expected="one version", subject=f"{log.path}:{said.line}")
+        distinct = {said.text: said.line for said in reversed(log.versions)}
+        if len(distinct) > 1:
+            return Failed(
+                seen=f"NCCL {' and '.join(sorted(distinct))} in {log.path}",
+                expected="one version",
+                subject=f"{log.path}:{max(distinct.values())}",
+            )
+    return Passed("one version in each log")

@@ -1,0 +1,49 @@
+"""Packets that nobody acknowledged. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+
+RETRY_EXCEEDED = 12
+"""IBV_WC_RETRY_EXC_ERR: rdma-core libibverbs/verbs.h, enum ibv_wc_status."""
+
+
+@rule(
+    "retry-exceeded",
+    Layer.APPLICATION,
+    per=logs,
+    aside="warning",
+    consumers=("nccl",),
+    cost="The job ends. The direct path is not the cause.",
+    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
+)
+def retry_exceeded(node: Node, path: str) -> Outcome:
+    """The peer did not acknowledge within timeout and retries.
+
+    Seen: a work completion with status 12 (IBV_WC_RETRY_EXC_ERR), on mlx5 with vendor error 129.
+
+    Why: packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable), or the
+    peer died: then its own log has the first error. Status 5 in other ranks is a consequence.
+
+    Cost: the job ends.
+
+    Fix: look for the first error of all ranks, then at the port counters of both ends. A longer
+    NCCL_IB_TIMEOUT only hides congestion. Errors with status 4 (vendor 81) would point at ACS or an IOMMU.
+
+    Source: rdma-core libibverbs/verbs.h; NCCL src/transport/net_ib.cc.
+    """
+    try:
+        log = nccl_log(node, path)
+    except Lacks:
+        return NotApplicable("none of NCCL's")
+    for failure in log.failures:
+        if failure.call == "completion" and failure.number == RETRY_EXCEEDED:
+            return Failed(
+                seen=f"completion status 12, vendor error {failure.vendor_error}",
+                expected="no such completion",
+                subject=f"{path}:{failure.line}",
+            )
+    return Passed("no retry was exceeded")

@@ -1,0 +1,76 @@
+"""nvidia-peermem on Talos. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver_log import heard
+from gdrkit.facts.kernel import distribution
+from gdrkit.facts.kubernetes import Manifest, manifests
+from gdrkit.facts.modprobe_config import autoload
+from gdrkit.facts.modules import PEERMEM, canonical
+from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
+from gdrkit.node import Node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+
+
+@rule(
+    "talos-no-peermem",
+    Layer.APPLICATION,
+    per=the_node,
+    blocks=("peermem",),
+    cost="The machine reports a failed module at every boot; the peermem path cannot be had.",
+    references=("https://github.com/siderolabs/talos/issues/12021",),
+)
+def talos_no_peermem(node: Node, _: str) -> Outcome:
+    """nvidia_peermem is asked for on Talos, where it always is a stub.
+
+    Seen: nvidia_peermem below machine.kernel.modules; the log says `error loading module "nvidia_peermem":
+    load nvidia_peermem failed: invalid argument`.
+
+    Why: Talos's driver extensions are built against its own kernel, which has no peer-memory API, and there
+    is no OFED extension. Modules that somebody else built are refused: module.sig_enforce=1 and a key that
+    is thrown away after each build.
+
+    Cost: none but the failed controller, if dma-buf is used.
+
+    Fix: take the line out. dma-buf needs the extension nvidia-open-gpu-kernel-modules-production or -lts,
+    and the modules nvidia, nvidia_uvm, nvidia_drm, nvidia_modeset, ib_uverbs, mlx5_core and mlx5_ib.
+
+    Source: siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
+    """
+    for manifest in manifests(node):
+        line = _asks_for_peermem(manifest)
+        if line:
+            return Failed(
+                seen="machine.kernel.modules names nvidia_peermem",
+                expected="no such entry",
+                subject=f"{manifest.source}:{line}",
+            )
+    if not _is_talos(node):
+        return NotApplicable("not Talos")
+    said = heard(node, r"error loading module .{0,3}nvidia_peermem")
+    if said is not None:
+        return Failed(seen=said.text, expected="no such entry", subject="machine.kernel.modules")
+    if any(entry.name == PEERMEM for entry in autoload(node)):
+        return Failed(seen="asked for at boot", expected="no such entry", subject="modules-load.d")
+    return Passed("nothing asks for nvidia_peermem")
+
+
+def _is_talos(node: Node) -> bool:
+    try:
+        return distribution(node).id == "talos"
+    except Lacks:
+        return False
+
+
+def _asks_for_peermem(manifest: Manifest) -> int:
+    """The line of the entry in a Talos machine configuration; 0 if there is none."""
+    if manifest.kind != "MachineConfiguration":
+        return 0
+    modules = manifest.at("machine", "kernel", "modules")
+    for item in modules.items if isinstance(modules, YamlSequence) else ():
+        if isinstance(item, YamlMapping) and canonical(text_at(item, "name")) == PEERMEM:
+            return item.line
+        if isinstance(item, Scalar) and canonical(item.text) == PEERMEM:
+            return item.line
+    return 0

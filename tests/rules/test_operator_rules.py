@@ -1,0 +1,336 @@
+"""Findings about operators, their pods and the manifests that they are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.evidence import Why
+from gdrkit.facts.kubernetes import Unreadable, manifests
+from gdrkit.rules.gpu_operator import (
+    operator_module_missing,
+    operator_ofed_changed,
+    operator_stub,
+    operator_waits_for_ofed,
+)
+from gdrkit.rules.manifest_invalid import manifest_invalid
+from gdrkit.rules.policy_duplicate_key import policy_duplicate_key, repeated
+from gdrkit.rules.talos_no_peermem import talos_no_peermem
+from tests.rules.machines import (
+    API,
+    FULL,
+    STUB,
+    does_not_apply,
+    failed,
+    installed,
+    kernel_log,
+    loaded,
+    missing,
+    node,
+    outcome,
+    passes,
+    peermem,
+)
+
+FOLDER = "sos_commands/kubernetes"
+LOG = f"{FOLDER}/nvidia-peermem-ctr.log"
+EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
+GAVE_UP = "failed to load nvidia-peermem module"
+NOT_FOUND = "modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/6.1.0-56-amd64"
+WAITING = "waiting for mellanox ofed and nvidia drivers to be installed"
+DISAGREES = "nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client"
+CONTAINER = "run/nvidia/driver/lib/modules/6.1.0-56-amd64/kernel/drivers/video/nvidia-peermem.ko"
+NO_MODULES = installed({})
+
+
+def said(*lines: str, path: str = LOG) -> dict[str, str]:
+    return {path: "".join(f"{line}\n" for line in lines)}
+
+
+def policy(rdma: str = "enabled: true, useHostMofed: true", **driver: str) -> dict[str, str]:
+    more = "".join(f"    {key}: {value}\n" for key, value in driver.items())
+    others = "".join(
+        f"  {key}: {{}}\n"
+        for key in (
+            "daemonsets",
+            "dcgm",
+            "dcgmExporter",
+            "devicePlugin",
+            "gfd",
+            "nodeStatusExporter",
+            "operator",
+            "toolkit",
+        )
+    )
+    text = (
+        f"apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata:\n  name: cluster-policy\nspec:\n{others}"
+    )
+    return {f"{FOLDER}/clusterpolicy.yaml": f"{text}  driver:\n    rdma: {{{rdma}}}\n{more}"}
+
+
+# -- operator-stub -----------------------------------------------------------------------------------------
+
+
+def test_the_containers_file_is_a_stub():
+    machine = node(NO_MODULES, {CONTAINER: STUB}, said(EINVAL, GAVE_UP), policy())
+    found = failed(machine, operator_stub)
+
+    assert found.seen == f"{EINVAL.partition(': ERROR: ')[2]}; useHostMofed: true"
+    assert operator_stub.blocks("node") == ("peermem",)
+
+
+def test_without_the_file_a_silent_kernel_tells():
+    quiet = node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log("eth0: link up"))
+
+    assert failed(quiet, operator_stub).subject == f"{LOG}:1"
+
+
+def test_without_the_file_and_without_a_whole_log_it_is_open():
+    machine = node(NO_MODULES, said(EINVAL, GAVE_UP), complete=False)
+
+    assert missing(machine, operator_stub).why is Why.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        node(NO_MODULES, {CONTAINER: FULL}, said(EINVAL, GAVE_UP)),
+        node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log(DISAGREES)),
+        node(NO_MODULES, {CONTAINER: STUB}, said(NOT_FOUND, GAVE_UP)),
+        node(NO_MODULES, {CONTAINER: STUB}, said(WAITING)),
+    ],
+)
+def test_other_reasons_are_no_stub(machine):  # type: ignore[no-untyped-def]
+    assert passes(machine, operator_stub)
+
+
+def test_a_container_that_fails_beside_a_loaded_module_stops_nothing():
+    machine = node(NO_MODULES, loaded("nvidia_peermem"), said(EINVAL, GAVE_UP))
+
+    assert does_not_apply(machine, operator_stub)
+    assert does_not_apply(machine, operator_module_missing)
+
+
+def test_a_node_without_the_operator_is_not_asked():
+    assert does_not_apply(node(), operator_stub)
+    assert does_not_apply(node(policy("enabled: false")), operator_stub)
+
+
+def test_a_node_of_the_operator_without_that_log_is_unknown():
+    assert missing(node(policy()), operator_stub).source == "nvidia-peermem-ctr"
+    assert missing(node({CONTAINER: STUB}), operator_waits_for_ofed)
+
+
+# -- operator-ofed-changed ---------------------------------------------------------------------------------
+
+
+def test_the_kernel_disagrees_about_a_version():
+    found = failed(node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log(DISAGREES)), operator_ofed_changed)
+
+    assert found.seen == DISAGREES
+    assert passes(node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log()), operator_ofed_changed)
+
+
+def test_other_crcs_tell_the_same():
+    machine = node(peermem(FULL, provider=dict.fromkeys(API, 0xB2)), said(EINVAL, GAVE_UP))
+
+    assert "CRC" in failed(machine, operator_ofed_changed).seen
+    assert missing(node(policy()), operator_ofed_changed)
+
+
+# -- operator-module-missing -------------------------------------------------------------------------------
+
+
+def test_a_container_without_modules():
+    assert "not found in directory" in failed(node(said(NOT_FOUND, GAVE_UP)), operator_module_missing).seen
+    assert passes(node(said(EINVAL, GAVE_UP)), operator_module_missing)
+    assert missing(node(policy()), operator_module_missing)
+
+
+def test_only_the_last_attempt_counts():
+    recovered = said(
+        NOT_FOUND, GAVE_UP, WAITING, "successfully loaded nvidia-peermem module, now waiting for signal"
+    )
+
+    assert passes(node(recovered), operator_module_missing)
+
+
+# -- operator-waits-for-ofed -------------------------------------------------------------------------------
+
+
+def test_it_waits_for_what_nobody_installs():
+    machine = node(said(*[WAITING] * 6), policy("enabled: true, useHostMofed: false"))
+    found = failed(machine, operator_waits_for_ofed)
+
+    assert (
+        found.seen == "it waits, 6 times so far; useHostMofed: false and no NicClusterPolicy with ofedDriver"
+    )
+
+
+def test_it_waited_and_went_on():
+    assert passes(node(said(WAITING, WAITING, EINVAL, GAVE_UP)), operator_waits_for_ofed)
+
+
+NIC_POLICY = """\
+apiVersion: mellanox.com/v1alpha1
+kind: NicClusterPolicy
+metadata: {name: nic-cluster-policy}
+spec:
+  ofedDriver:
+    image: doca-driver
+    repository: nvcr.io/nvidia/mellanox
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({f"{FOLDER}/nic.yaml": NIC_POLICY}, "a NicClusterPolicy deploys OFED, which is not ready"),
+        ({"run/mellanox/drivers/.driver-ready": ""}, "OFED is ready, the driver is not"),
+    ],
+)
+def test_it_says_what_it_waits_for(files: dict[str, str], words: str):
+    machine = node(said(WAITING), policy("enabled: true, useHostMofed: false"), files)
+
+    assert failed(machine, operator_waits_for_ofed).seen.endswith(words)
+
+
+def test_a_log_of_the_nodes_own_kubelet():
+    path = "var/log/pods/gpu-operator_nvidia-driver-daemonset-x_1/nvidia-peermem-ctr/3.log"
+    line = f"2026-11-20T16:00:00.000000000Z stdout F {WAITING}"
+
+    assert failed(node(said(line, path=path)), operator_waits_for_ofed).subject == f"{path}:1"
+
+
+# -- policy-duplicate-key ----------------------------------------------------------------------------------
+
+TWICE = """\
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+spec:
+  driver:
+    enabled: true
+    rdma:
+      enabled: true
+      useHostMofed: true
+  # Or with containers:
+  driver:
+    rdma:
+      enabled: true
+      useHostMofed: false
+"""
+
+
+def test_the_last_key_counts_and_what_is_lost_is_named():
+    machine = node({f"{FOLDER}/recipe.yaml": TWICE})
+    (subject,) = repeated(machine)
+    found = failed(machine, policy_duplicate_key, subject)
+
+    assert found.seen == "spec.driver at lines 4 and 10: the last counts; lost: enabled"
+    assert found.subject == f"{FOLDER}/recipe.yaml:4"
+    assert policy_duplicate_key.blocks(subject) == ()
+
+
+def test_the_same_key_in_two_documents_is_none():
+    one = TWICE.partition("  # Or")[0]
+
+    assert tuple(repeated(node({f"{FOLDER}/two.yaml": f"{one}---\n{one}"}))) == ()
+    assert tuple(repeated(node())) == ()
+
+
+def test_a_document_that_cannot_be_read_is_unknown():
+    machine = node({f"{FOLDER}/anchors.yaml": "kind: ClusterPolicy\nspec: &x {a: 1}\n"})
+    (subject,) = repeated(machine)
+
+    assert isinstance(subject, Unreadable)
+    assert missing(machine, policy_duplicate_key, subject).why is Why.GARBLED
+
+
+# -- manifest-invalid --------------------------------------------------------------------------------------
+
+
+LABELLED = "kind: MachineConfig\nmetadata:\n  labels: {machineconfiguration.openshift.io/role: w}\n"
+INLINE = """\
+spec:
+  config:
+    storage:
+      files:
+        - path: /etc/modules-load.d/x.conf
+          contents:
+            inline: |
+              nvidia_peermem
+"""
+
+
+def judged(text: str):  # type: ignore[no-untyped-def]
+    machine = node({f"{FOLDER}/m.yaml": text})
+    return outcome(machine, manifest_invalid, manifests(machine)[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: ClusterPolicy\nspec:\n  driver: {enabled: true}\n", "spec lacks daemonsets"),
+        (next(iter(policy("enabled: true, useHostMOFED: true").values())), "rdma.useHostMOFED"),
+        (next(iter(policy("enabled: 'true'").values())), "no true or false"),
+        (next(iter(policy(kernelModuleType="opensource").values())), "kernelModuleType: opensource"),
+        (next(iter(policy(useNvidiaDriverCRD="true").values())), "takes it from NVIDIADriver"),
+        ("kind: NVIDIADriver\nspec: {driverType: gpu}\n", "spec lacks image"),
+        ("kind: NicClusterPolicy\nspec: {ofedDriver: {repository: x}}\n", "no image"),
+        (
+            LABELLED + INLINE,
+            "contents.inline at line 10",
+        ),
+        ("kind: MachineConfig\nspec: {config: {}}\n", "no label"),
+    ],
+)
+def test_what_does_not_fit(text: str, words: str):
+    assert words in judged(text).seen
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        next(iter(policy().values())),
+        NIC_POLICY,
+        "kind: NVIDIADriver\nspec: {driverType: gpu, image: driver, rdma: {enabled: true}}\n",
+        LABELLED + "spec: {config: {}}\n",
+    ],
+)
+def test_what_fits(text: str):
+    assert "fits" in judged(text).why
+
+
+def test_other_kinds_are_nobodys_business():
+    assert judged("kind: ConfigMap\ndata: {a: b}\n").why == "ConfigMap is not judged"
+
+
+# -- talos-no-peermem --------------------------------------------------------------------------------------
+
+TALOS = {"etc/os-release": 'NAME="Talos"\nID=talos\nVERSION_ID=v1.13.0\n'}
+CONFIG = """\
+version: v1alpha1
+machine:
+  kernel:
+    modules:
+      - name: nvidia
+      - name: nvidia_peermem
+"""
+
+
+def test_a_machine_configuration_that_asks_for_it():
+    assert failed(node({f"{FOLDER}/mc.yaml": CONFIG}), talos_no_peermem).subject == f"{FOLDER}/mc.yaml:6"
+    assert talos_no_peermem.blocks("node") == ("peermem",)
+
+
+def test_taloss_own_complaint():
+    line = '[talos] controller failed {"error": "error loading module \\"nvidia_peermem\\": load failed"}'
+
+    assert failed(node(TALOS, log=kernel_log(line)), talos_no_peermem)
+
+
+def test_talos_without_it_and_other_systems():
+    without = {f"{FOLDER}/mc.yaml": CONFIG.replace("nvidia_peermem", "nvidia_uvm")}
+
+    assert passes(node(TALOS, without), talos_no_peermem)
+    assert does_not_apply(node({"etc/os-release": "ID=debian\n"}), talos_no_peermem)
+    assert missing(node(TALOS, complete=False), talos_no_peermem)
