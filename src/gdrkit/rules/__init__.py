@@ -6,15 +6,25 @@ from gdrkit.rules.acs_redirect import acs_redirect
 from gdrkit.rules.bar1 import bar1_exhausted, bar1_small
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dependency_failed import dependency_failed
+from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
 from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_modified import driver_modified
 from gdrkit.rules.driver_not_loaded import driver_not_loaded
 from gdrkit.rules.driver_proprietary import driver_proprietary
+from gdrkit.rules.gdr_level import gdr_level_ignored, gdr_level_pxb_on_c2c, gdr_level_too_low
+from gdrkit.rules.gid_index_wrong import gid_index_wrong
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_kinds import gpu_before_turing, gpu_consumer, gpu_integrated
+from gdrkit.rules.gpu_operator import (
+    operator_module_missing,
+    operator_ofed_changed,
+    operator_stub,
+    operator_waits_for_ofed,
+)
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
 from gdrkit.rules.gpu_unsupported import gpu_unsupported
+from gdrkit.rules.hca_not_selected import hca_not_selected
 from gdrkit.rules.init_failed import init_failed
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
@@ -23,6 +33,7 @@ from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
 from gdrkit.rules.load_order import BEFORE_THE_KERNEL, KERNEL_CHECKS
 from gdrkit.rules.lock_inversion import lock_inversion
+from gdrkit.rules.manifest_invalid import manifest_invalid
 from gdrkit.rules.memlock_limit import memlock_limit
 from gdrkit.rules.memory_not_registrable import memory_not_registrable
 from gdrkit.rules.mixed_signers import mixed_signers
@@ -44,6 +55,8 @@ from gdrkit.rules.module_symbols import (
     module_symbol_missing,
     module_symbol_namespace,
 )
+from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem
+from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
 from gdrkit.rules.ofed_multiple_dkms import ofed_multiple_dkms
@@ -56,14 +69,22 @@ from gdrkit.rules.peermem_not_persistent import peermem_not_persistent
 from gdrkit.rules.peermem_redundant import peermem_redundant
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.peermem_stub import peermem_stub
+from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
+from gdrkit.rules.policy_duplicate_key import policy_duplicate_key
+from gdrkit.rules.proof_misread import proof_misread
+from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.rdma_device_not_in_container import rdma_device_not_in_container
 from gdrkit.rules.rdma_lacks_peer_api import rdma_lacks_peer_api
 from gdrkit.rules.rdma_ports import port_down, rdma_device_software
 from gdrkit.rules.read_request_small import read_request_small
+from gdrkit.rules.retry_exceeded import retry_exceeded
 from gdrkit.rules.rule import Rule
 from gdrkit.rules.shared_nic import shared_nic
+from gdrkit.rules.talos_no_peermem import talos_no_peermem
 from gdrkit.rules.topology_refused import topology_refused
+from gdrkit.rules.ucx_versions import ucx_lacks_dmabuf, ucx_misses_peermem
 from gdrkit.rules.verbs_lacks_dmabuf import verbs_lacks_dmabuf
+from gdrkit.rules.verbs_library_old import verbs_library_old
 from gdrkit.rules.wsl import wsl
 
 HARDWARE: tuple[Rule, ...] = (
@@ -148,15 +169,43 @@ PCIE: tuple[Rule, ...] = (
     read_request_small,
     shared_nic,
 )
-LIBRARY: tuple[Rule, ...] = ()
-APPLICATION: tuple[Rule, ...] = ()
+LIBRARY: tuple[Rule, ...] = (
+    nccl_lacks_dmabuf,
+    nccl_misses_peermem,
+    net_plugin_replaced,
+    perftest_tests_other_path,
+    ucx_lacks_dmabuf,
+    ucx_misses_peermem,
+    verbs_library_old,
+)
+APPLICATION: tuple[Rule, ...] = (
+    dmabuf_disabled_by_env,
+    env_differs_between_ranks,
+    gdr_level_ignored,
+    gdr_level_pxb_on_c2c,
+    gdr_level_too_low,
+    gdr_read_off,
+    gid_index_wrong,
+    hca_not_selected,
+    ib_disabled_by_env,
+    manifest_invalid,
+    operator_module_missing,
+    operator_ofed_changed,
+    operator_stub,
+    operator_waits_for_ofed,
+    policy_duplicate_key,
+    proof_misread,
+    retry_exceeded,
+    talos_no_peermem,
+    versions_differ_between_ranks,
+)
 
 RULES: tuple[Rule, ...] = (
     *HARDWARE, *FIRMWARE, *KERNEL, *DRIVER, *RDMA, *PCIE, *LIBRARY, *APPLICATION,
 )  # fmt: skip
 
 LOAD_ORDER: tuple[Rule, ...] = (
-    *BEFORE_THE_KERNEL, dependency_failed, *KERNEL_CHECKS, peermem_stub, peermem_registration_refused, init_failed,
-    peermem_not_loaded,
+    *BEFORE_THE_KERNEL, dependency_failed, *KERNEL_CHECKS, peermem_stub, peermem_registration_refused,
+    init_failed, peermem_not_loaded,
 )  # fmt: skip
 """What stands between a module's name and its init, as somebody who loads it runs into it."""
