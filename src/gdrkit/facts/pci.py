@@ -95,7 +95,8 @@ def gpus(node: Node) -> tuple[Gpu, ...]:
     """The NVIDIA GPUs, by address. Empty where somebody looked and there is none.
 
     A listing that shows none (a part of lspci's output, say) leaves the word to the next source; only the
-    running kernel's own list ends the search."""
+    running kernel's own list ends the search. What the driver lists counts only where it lists something:
+    a driver that is not loaded knows of no GPU."""
     try:
         return _among(sysfs_devices(node))
     except Lacks as lacks:
@@ -108,12 +109,11 @@ def gpus(node: Node) -> tuple[Gpu, ...]:
     for ask in sources:
         try:
             found = ask()
-        except Lacks as lacks:
-            looked = looked or isinstance(lacks, Absent)
+        except Lacks:
             continue
         if found:
             return found
-        looked = True
+        looked = looked or ask is sources[0]
     if looked:
         return ()
     raise reason

@@ -47,34 +47,34 @@ def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
 
 
 def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
-    """For each GPU, its pairs at the nearest device with an active port; all where none is active."""
+    """For each GPU, its pairs at the nearest device whose ports are not all down."""
     groups: dict[str, list[Pair]] = {}
     for pair in table:
         if pair is not None:
             groups.setdefault(pair.gpu, []).append(pair)
     if not groups:
         return [[None]]
-    return [
-        list(_nearest(node, [p for p in here if _is_active(node, p)] or here)) for here in groups.values()
-    ]
+    return [_nearest(node, [p for p in here if not _is_down(node, p)] or here) for here in groups.values()]
 
 
-def _nearest(node: Node, here: list[Pair]) -> list[Pair]:
+def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
+    """The nearest, and those whose distance nobody knows: any of them may be nearer."""
     places = {pair: _place(node, pair) for pair in here}
-    nearest = min(places.values())
-    return [pair for pair in here if places[pair] == nearest]
+    nearest = min((place for place in places.values() if place is not None), default=None)
+    return [pair for pair in here if places[pair] in (nearest, None)]
 
 
-def _place(node: Node, pair: Pair) -> int:
+def _place(node: Node, pair: Pair) -> int | None:
     try:
         return NEAREST_FIRST.index(distance(node, pair))
     except Lacks:
-        return len(NEAREST_FIRST)
+        return None
 
 
-def _is_active(node: Node, pair: Pair) -> bool:
+def _is_down(node: Node, pair: Pair) -> bool:
+    """Whether none of the device's ports is active; what nobody could see may be."""
     try:
-        return any(port.state == "ACTIVE" for port in ports(node, pair.device))
+        return all(port.state != "ACTIVE" for port in ports(node, pair.device))
     except Lacks:
         return False
 

@@ -1,0 +1,198 @@
+"""Facts that a pasted text shows, whether they are good or bad; what does not go together; what people say. PURE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from gdrkit.evidence import Lacks, Why
+from gdrkit.facts.driver import driver_flavour, driver_version
+from gdrkit.facts.gpu import product_name
+from gdrkit.facts.kernel import lockdown, release
+from gdrkit.facts.modinfo_text import printed_module
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.nccl_log import NcclLog, logs, nccl_log
+from gdrkit.facts.pasted_gpus import gpu_word
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
+from gdrkit.facts.transcript import Line
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Fact, Node
+from gdrkit.rules.rule import Failed
+from gdrkit.rules.signs import SIGNS
+from gdrkit.verdict.explain_place import Located, proofs_of
+from gdrkit.verdict.explanation import Cause, Contradiction, Known, OpenLine, Proof
+
+if TYPE_CHECKING:
+    from gdrkit.verdict.explain import TextHost
+
+LOOKS_FOR_MODULE = (2, 23, 4)
+"""First NCCL that looks at /sys/module/nvidia_peermem: src/transport/net_ib.cc, ncclIbGdrSupport()."""
+
+QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
+    ("kernel", lambda node: release(node)),
+    ("driver", lambda node: driver_version(node)),
+    ("kernel module", lambda node: driver_flavour(node)),
+    ("Secure Boot", lambda node: "on" if secure_boot(node) else "off"),
+    ("signatures enforced", lambda node: "yes" if signatures_enforced(node) else "no"),
+    ("lockdown", lambda node: lockdown(node)),
+    ("nvidia_peermem", lambda node: "loaded" if is_loaded(node, PEERMEM) else "not loaded"),
+    ("nvidia-peermem needs", lambda node: _needs(node)),
+)
+
+
+def known(node: Node, host: Located) -> tuple[Known, ...]:
+    """What the text shows of a machine, and where."""
+    found = [fact for name, ask in QUESTIONS if (fact := _known(node, host, name, ask)) is not None]
+    try:
+        here = gpus(node)
+    except Lacks:
+        here = ()
+    for gpu in here[:8]:
+        fact = _known(node, host, gpu_word(gpu.address), lambda node, gpu=gpu: product_name(node, gpu))
+        if fact is not None:
+            found.append(fact)
+    return (*found, *_of_logs(node))
+
+
+def _known(node: Node, host: Located, name: str, ask: Callable[[Node], str]) -> Known | None:
+    question = Fact(ask)
+    try:
+        value = question(node)
+    except Lacks:
+        return None
+    proofs = proofs_of(node.trail(question).sources, Failed(seen=value, expected="", subject=""), host)
+    return Known(name, value, proofs[0] if proofs else None)
+
+
+def _needs(node: Node) -> str:
+    depends = printed_module(node, PEERMEM).depends
+    if depends is None:
+        raise Lacks(_not_shown())
+    return ", ".join(depends) or "nothing"
+
+
+def _not_shown():  # type: ignore[no-untyped-def]
+    from gdrkit.evidence import Missing
+
+    return Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, "modinfo nvidia-peermem")
+
+
+def _of_logs(node: Node) -> Iterable[Known]:
+    """What NCCL's own lines prove: versions, and legs that did or did not go straight to GPU memory."""
+    for log in _logs(node):
+        for said in log.versions[:1]:
+            yield Known("NCCL", said.text, Proof(said.line, f"NCCL version {said.text}"))
+        if log.legs:
+            direct = [leg for leg in log.legs if leg.gdr]
+            leg = (direct or log.legs)[0]
+            text = f"{len(direct)} of {len(log.legs)} legs over the network go straight to GPU memory"
+            yield Known("NCCL channels", text, Proof(leg.line, "GDRDMA" if direct else "no GDRDMA"))
+
+
+def _logs(node: Node) -> list[NcclLog]:
+    found = []
+    for path in logs(node):
+        try:
+            found.append(nccl_log(node, path))
+        except Lacks:  # lines about NCCL, none of its own
+            continue
+    return found
+
+
+# -- what does not go together -------------------------------------------------------------------------
+
+
+def contradictions(node: Node, host: TextHost) -> tuple[Contradiction, ...]:
+    """Answers that differ, and programs that disagree."""
+    return (*_answered_twice(host), *_nccl_and_lsmod(node, host))
+
+
+def _answered_twice(host: TextHost) -> Iterable[Contradiction]:
+    texts = {line.number: line.text.strip() for line in host.mine}
+    for source, numbers_ in host.contradicted():
+        yield Contradiction(
+            f"{source} is answered in two ways, of two machines or at two times: neither answer is used",
+            tuple(Proof(number, texts[number]) for number in numbers_ if number in texts)[:4],
+        )
+
+
+def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
+    """nvidia_peermem is loaded, and NCCL says that its network cannot."""
+    try:
+        if not is_loaded(node, PEERMEM):
+            return
+    except Lacks:
+        return
+    texts = {line.number: line.text.strip() for line in host.mine}
+    loaded = host.where(f"sys/module/{PEERMEM}")[:1]
+    for log in _logs(node):
+        disabled = [device for device in log.devices if device.network == "IB" and not device.enabled]
+        if not disabled:
+            continue
+        version = log.versions[0].text if log.versions else ""
+        places = (*loaded, disabled[0].line)
+        yield Contradiction(
+            f"nvidia_peermem is loaded, and NCCL says Disabled. {_rule_of(version)}",
+            tuple(Proof(number, texts[number]) for number in places if number in texts),
+        )
+
+
+def _rule_of(version: str) -> str:
+    if not version:
+        return (
+            "NCCL before 2.23.4 does not look at /sys/module/nvidia_peermem, only below"
+            " /sys/kernel/mm/memory_peers, which newer kernels do not have: its Disabled then says nothing of"
+            " the kernel. From 2.23.4 on it does look. The log does not show which it is (NCCL_DEBUG=VERSION)"
+        )
+    if numbers(version) < LOOKS_FOR_MODULE:
+        return (
+            f"NCCL {version} does not look at /sys/module/nvidia_peermem (2.23.4 and newer do), only below"
+            " /sys/kernel/mm/memory_peers, which newer kernels do not have: its Disabled says nothing of the kernel"
+        )
+    return (
+        f"NCCL {version} does look at /sys/module/nvidia_peermem: the module was loaded later, or the job ran"
+        " on another machine or where /sys does not show it"
+    )
+
+
+# -- what people say -----------------------------------------------------------------------------------
+
+MENTIONS = (
+    ("gpu-integrated", r"\bGB10\b|\bDGX Sparks?\b|\bZGX Nano\b"),
+    ("gpu-consumer", r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX ?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"),
+    ("wsl", r"\bWSL ?2?\b"),
+    ("gpu-vgpu", r"\bv[Gg]PU\b"),
+)
+"""Words that make one look: hardware and places where GPUDirect RDMA cannot work, or not as usual."""
+
+NOT = re.compile(
+    r"(?:\bnot?\b|n't\b|\bnever\b|\bwithout\b|\bunlike\b|\binstead of\b|\bother than\b|\brather than\b"
+    r"|\bcompared (?:to|with)\b|\bspecific to\b)[^.;!?]{0,40}$",
+    re.IGNORECASE,
+)
+"""A negation, in the words before something that is mentioned."""
+
+
+def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, ...]:
+    """Hardware that people speak of and no output shows: worth a look, no more."""
+    found: dict[str, Line] = {}
+    for line in lines:
+        if line.kind != "prose":
+            continue
+        for code, pattern in MENTIONS:
+            if code in found or code in established:
+                continue
+            hit = re.search(pattern, line.text)
+            if hit and not NOT.search(line.text[: hit.start()]):
+                found[code] = line
+    return tuple(
+        OpenLine(
+            proof=Proof(line.number, line.text[:160]),
+            causes=(Cause(code, next(iter(SIGNS.get(code, ())), None)),),
+            note="somebody says so; nothing that a machine printed shows it",
+            said_by_person=True,
+        )
+        for code, line in found.items()
+    )

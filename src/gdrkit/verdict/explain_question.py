@@ -1,0 +1,70 @@
+"""The one question whose answer decides most between the causes that a text leaves open. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.rules import RULES
+from gdrkit.rules.signs import SIGNS, Sign, fill
+from gdrkit.verdict.explanation import Answer, Machine, OpenLine, Question
+
+PERMANENT = 100
+"""Weight of a question whether the hardware can do it at all: if it cannot, no other answer matters."""
+
+HALF = 0.5
+"""Weight of a command of whose output the text shows a part: the rest of it may be no news."""
+
+
+def question(machines: tuple[Machine, ...], typed: set[str]) -> Question | None:
+    """The command that tells most causes apart, over all open lines; None where nothing is open."""
+    scores: dict[tuple[str, str], float] = {}
+    for machine in machines:
+        for line in machine.open:
+            for code, sign in _signs(line):
+                key = fill(sign.command, line.subject), machine.name
+                scores[key] = scores.get(key, 0) + _weight(code, line, sign, typed)
+    if not scores:
+        return None
+    command, name = max(scores, key=lambda key: scores[key])  # of equals the first, which is the best sign's
+    machine = next(machine for machine in machines if machine.name == name)
+    return _asked(command, machine)
+
+
+def _signs(line: OpenLine) -> Iterator[tuple[str, Sign]]:
+    """Each command that would show a cause of this line, once."""
+    for code in line.codes:
+        for sign in SIGNS.get(code, ()):
+            yield code, sign
+
+
+_PERMANENT = {rule.code for rule in RULES if rule.permanent}
+
+
+def _weight(code: str, line: OpenLine, sign: Sign, typed: set[str]) -> float:
+    if line.said_by_person and code in _PERMANENT:
+        return PERMANENT
+    if len(line.causes) == 1:
+        return 1 + HALF  # a suspect alone
+    program = sign.command.removeprefix("sudo ").split()[0]
+    shown = any(command.removeprefix("sudo ").split()[:1] == [program] for command in typed if command)
+    return HALF if shown else 1
+
+
+def _asked(command: str, machine: Machine) -> Question:
+    answers: dict[str, list[str]] = {}
+    open_codes: list[str] = []
+    for line in machine.open:
+        hits = [(c, sign) for c, sign in _signs(line) if fill(sign.command, line.subject) == command]
+        if hits:
+            open_codes += line.codes
+        for code, sign in hits:
+            shows = fill(sign.shows, line.subject)
+            if code not in answers.setdefault(shows, []):
+                answers[shows].append(code)
+    told = {code for codes in answers.values() for code in codes}
+    return Question(
+        command=command,
+        machine=machine.name,
+        answers=tuple(Answer(shows, tuple(codes)) for shows, codes in answers.items()),
+        otherwise=tuple(dict.fromkeys(code for code in open_codes if code not in told)),
+    )

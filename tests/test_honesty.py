@@ -1,0 +1,54 @@
+"""What nobody looked at moves a verdict toward unknown, and never to another verdict."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from gdrkit.verdict import judge_node
+from gdrkit.verdict.judgement import State
+from tests.evidence_nodes import build, names
+from tests.hiding_host import HidingHost
+
+SAMPLE = 12
+"""Sources hidden on each node, one at a time and all together; the seed is the node's name."""
+
+
+@pytest.fixture(scope="module", params=names())
+def host(request):
+    with tempfile.TemporaryDirectory() as folder:
+        yield request.param, open_host(str(build(request.param, Path(folder))))
+
+
+def states(host: HidingHost) -> dict[str, State]:
+    return {state.consumer: state.state for state in judge_node(Node(host)).states}
+
+
+def test_hiding_a_source_changes_no_state_but_to_unknown(host):
+    name, real = host
+    whole = HidingHost(real)
+    before = states(whole)
+    chosen = random.Random(name).sample(sorted(whole.asked), k=min(SAMPLE, len(whole.asked)))
+    for hidden in [{source} for source in chosen] + [set(chosen)]:
+        for consumer, state in states(HidingHost(real, hidden)).items():
+            assert state in (before[consumer], State.UNKNOWN), (consumer, hidden)
+
+
+def test_a_node_of_which_nothing_was_collected_is_unknown(host):
+    report = diagnose(BlindHost(host[1]))
+    assert report.verdict.state == "unknown"
+    assert report.modprobe is None or report.modprobe.confidence != "certain"
+
+
+class BlindHost(HidingHost):
+    """Nobody looked at anything."""
+
+    def _ask(self, name: str) -> None:
+        raise Lacks(Missing(name, Why.NOT_COLLECTED, f"look at {name}"))
