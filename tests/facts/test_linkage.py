@@ -101,6 +101,20 @@ def test_without_any_sight_of_the_kernels_exports_a_symbol_is_unseen_not_missing
     assert [missing.source for missing in found.unseen] == ["proc/kallsyms"]
 
 
+def test_the_exports_of_a_loaded_module_whose_file_is_gone_are_unseen_not_missing() -> None:
+    tree = a_pair()
+    tree.loaded["provider"] = "OE"
+    found = links(tree.without(tree.path("provider")).node(), "user")
+    assert (found.problems, len(found.unseen)) == ((), 1)
+
+
+def test_a_kernel_without_a_list_of_its_symbols_does_not_lack_them() -> None:
+    tree = KernelTree()
+    tree.symvers = False
+    found = links(tree.module("user", imports={"nowhere": 1}).node(), "user")
+    assert (found.problems, len(found.unseen)) == ((), 1)
+
+
 def test_kallsyms_tells_what_is_exported_but_not_with_which_crc() -> None:
     tree = KernelTree()
     tree.symvers = False

@@ -7,16 +7,20 @@ modules that it has accepted or that came with it, and the list of its symbols.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kernel_reference import from_a_reference, loaded_path
+from gdrkit.facts.kernel_reference import from_a_reference, is_loaded_for_sure, loaded_path
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, otherwise
+
+if TYPE_CHECKING:
+    from gdrkit.formats.elf import Export
 
 VMLINUX = "vmlinux"
 _SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
@@ -147,9 +151,9 @@ def _is_a_module(node: Node, name: str) -> bool:
 
 def _in_kallsyms(node: Node, symbol: str) -> None:
     """Raises Absent if the kernel's image exports no such symbol: its export table is among its symbols."""
-    text = node.read("proc/kallsyms")
-    if b" __ksymtab_" not in text:
-        raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, "modprobe --dump-modversions"))
+    text = otherwise(lambda: node.read("proc/kallsyms"), b"")
+    if b" __ksymtab_" not in text:  # no such file, or a kernel that leaves these out
+        raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, f"grep {symbol} Module.symvers"))
     if f" __ksymtab_{symbol}\n".encode() not in text:
         raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
 
@@ -164,11 +168,21 @@ def provider(node: Node, symbol: str, importer: str) -> Provider:
     if not owner:
         return Provider(VMLINUX, kernel_symbol(node, symbol))
     if owner in usable_by(node, importer):
-        offered = exports(node, loaded_path(node, owner)).get(symbol)
+        offered = _exports_of(node, owner).get(symbol)
         if offered is not None:
             crc = offered.crc
             return Provider(owner, KernelSymbol(crc, crc is not None, offered.gpl_only, offered.namespace))
     raise Absent(Missing(f"{owner} ({symbol})", Why.ABSENT, f"modprobe {owner}"))
+
+
+def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:
+    """What a module exports. If it is loaded and its file is gone, nobody can tell: that is not Absent."""
+    try:
+        return exports(node, loaded_path(node, owner))
+    except Absent as absent:
+        if is_loaded_for_sure(node, owner):
+            raise Lacks(absent.missing) from None
+        raise
 
 
 def _owner(node: Node, symbol: str, importer: str) -> str:
@@ -177,7 +191,7 @@ def _owner(node: Node, symbol: str, importer: str) -> str:
         return symbol_owner(node, symbol)
     except Lacks:
         needed = dependencies(node, importer)
-    return next((name for name in needed if symbol in exports(node, loaded_path(node, name))), "")
+    return next((name for name in needed if symbol in _exports_of(node, name)), "")
 
 
 @fact
