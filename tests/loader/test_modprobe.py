@@ -161,6 +161,12 @@ def test_the_first_foreign_module_of_a_boot_taints_in_two_lines_and_the_next_in_
     assert modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "x").kernel_log == ()
 
 
+def test_where_the_kernels_taint_was_not_read_that_of_its_modules_counts() -> None:
+    tree = KernelTree().module("x").module("other", loaded="OE").without("proc/sys/kernel/tainted")
+    found = modprobe(tree.node(), "x")
+    assert (found.kernel_log, found.confidence) == ((), Confidence.LIKELY)
+
+
 def test_the_kernels_own_modules_taint_nothing() -> None:
     tree = secured()
     tree.module("own", content=sign(build_module("own", intree=True), MOK), at="kernel/lib")

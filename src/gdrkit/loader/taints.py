@@ -6,11 +6,11 @@ kernel/panic.c, add_taint(). Bits: Documentation/admin-guide/tainted-kernels.rst
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.kernel import architecture, config_option, tainted, version
 from gdrkit.facts.linkage import gpl_compatible
-from gdrkit.facts.modules import information, module_path
-from gdrkit.node import Node
+from gdrkit.facts.modules import information, loaded, module_path
+from gdrkit.node import Node, first
 from gdrkit.rules import words
 
 PROPRIETARY, FORCED, STAGING, OUT_OF_TREE, UNSIGNED, LIVEPATCH, TEST = 0, 1, 10, 12, 13, 15, 18
@@ -20,12 +20,42 @@ _END_LOCK_DEBUGGING = (0, 1, 3, 4, 5, 7, 8)
 _LICENSE_TWICE = 6, 4  # since then a second line follows the one on the licence
 
 
+# Letters behind a module in /proc/modules, for the bits that matter here: kernel/panic.c, taint_flags.
+_LETTERS = {
+    "P": PROPRIETARY,
+    "F": FORCED,
+    "C": STAGING,
+    "O": OUT_OF_TREE,
+    "E": UNSIGNED,
+    "K": LIVEPATCH,
+    "N": TEST,
+}
+
+
+def mask_of(node: Node) -> int:
+    """What taints the kernel; where that was not read, what the loaded modules say of themselves."""
+
+    def the_loaded_modules() -> int:
+        letters = {letter for module in loaded(node).values() for letter in module.taint}
+        return sum(1 << _LETTERS[letter] for letter in letters & _LETTERS.keys())
+
+    def a_fresh_boot() -> int:
+        return 0
+
+    return first(
+        node,
+        (Confidence.CERTAIN, lambda: tainted(node)),
+        (Confidence.LIKELY, the_loaded_modules),
+        (Confidence.LIKELY, a_fresh_boot),
+    )
+
+
 class Taints:
     """The kernel's taint while modules are loaded one after another."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.mask = tainted(node)
+        self.mask = mask_of(node)
         self.log: list[str] = []
 
     def has(self, bit: int) -> bool:
