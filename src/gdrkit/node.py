@@ -7,6 +7,7 @@ Provenance stays outside values: the node keeps each answer's trail. Nothing is 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from msgspec import Struct
@@ -59,13 +60,14 @@ def witness(*saw: Fact[Any, Any]) -> Callable[[Callable[Concatenate[Node, P], T]
 class _Answer:
     """A value, or why there is none, and what was opened and asked on the way to it."""
 
-    __slots__ = ("facts", "lacks", "sources", "value")
+    __slots__ = ("confidence", "facts", "lacks", "sources", "value")
 
     def __init__(self) -> None:
         self.value: Any = None
         self.lacks: Lacks | None = None
         self.sources: dict[Source, None] = {}  # in the order of reading
         self.facts: dict[Key, None] = {}
+        self.confidence: Confidence | None = None  # of everything below, once somebody asked for it
 
 
 class Trail(Struct, frozen=True):
@@ -87,6 +89,8 @@ class Node:
         self._answers: dict[Key, _Answer] = {}
         self._changed: frozenset[Fact[Any, Any]] = frozenset()
         self._open: list[_Answer] = [_Answer()]
+        self._above: dict[Key, list[Key]] = {}  # what stands on an answer, of the first `_indexed` answers
+        self._indexed = 0
 
     # -- questions ---------------------------------------------------------------------------------
 
@@ -133,6 +137,18 @@ class Node:
             sources.update(answer.sources)
             stack.extend(reversed(answer.facts))
         return Trail(tuple(sources), frozenset(facts))
+
+    def confidence(self, fact: Fact[P, Any], *args: P.args, **_: P.kwargs) -> Confidence:
+        """That of the weakest thing an answer stands on: its trail's, without laying out the trail."""
+        return self._weakest((fact, args))
+
+    def _weakest(self, key: Key) -> Confidence:
+        answer = self._answers[key]
+        if answer.confidence is None:
+            own = [source.confidence for source in answer.sources]
+            own += [self._weakest(below) for below in answer.facts]
+            answer.confidence = min(own, default=Confidence.CERTAIN)
+        return answer.confidence
 
     # -- evidence ----------------------------------------------------------------------------------
 
@@ -187,7 +203,7 @@ class Node:
         stale = self._standing_on(news.keys())
         node = Node(self.host)
         node._changed = self._changed | {fact for fact, _ in news.keys() | stale}
-        silent = {key for key in self._answers if not node._changed.isdisjoint(key[0].saw)}
+        silent = {key for key in self._answers if key[0].saw and not node._changed.isdisjoint(key[0].saw)}
         stale |= self._standing_on(silent)
         node._answers = {key: answer for key, answer in self._answers.items() if key not in stale}
         for key, value in news.items():
@@ -202,17 +218,17 @@ class Node:
 
     def _standing_on(self, keys: Iterable[Key]) -> set[Key]:
         """Those keys and every answered question whose answer stands on one of them."""
-        above: dict[Key, list[Key]] = {}
-        for key, answer in self._answers.items():
-            for below in answer.facts:
-                above.setdefault(below, []).append(key)
+        for key in islice(self._answers, self._indexed, None):  # answers are only ever added
+            for below in self._answers[key].facts:
+                self._above.setdefault(below, []).append(key)
+        self._indexed = len(self._answers)
         reached: set[Key] = set()
         stack = list(keys)
         while stack:
             key = stack.pop()
             if key not in reached:
                 reached.add(key)
-                stack.extend(above.get(key, ()))
+                stack.extend(self._above.get(key, ()))
         return reached
 
 

@@ -33,7 +33,7 @@ from gdrkit.report.document import (
 from gdrkit.report.summary import summary
 from gdrkit.rules.rule import Failed, NotApplicable, Passed, Unknown
 from gdrkit.verdict import Verdict
-from gdrkit.verdict.findings import Finding, Status
+from gdrkit.verdict.findings import SILENT, Finding, Status
 from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
 
@@ -63,7 +63,7 @@ def build(
         consumers={state.consumer: _consumer(state) for state in verdict.states},
         pairs=pairs,
         judgements=table.sections,
-        findings=[finding_section(f) for f in verdict.findings if f.status not in _SILENT],
+        findings=[finding_section(f) for f in verdict.findings if f.status not in SILENT],
         what_then=[_chain(chain) for chain in chains],
         plan=[_plan(chain) for chain in plans],
         modprobe=None if prediction is None else modprobe_section(prediction),
@@ -105,9 +105,6 @@ def _consumer(state: ConsumerState) -> ConsumerSection:
 
 def _layer(state: ConsumerState) -> str | None:
     return None if state.first_broken_layer is None else state.first_broken_layer.word
-
-
-_SILENT = (Status.PASSED, Status.NOT_APPLICABLE)
 
 
 class _Judgements:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import Confidence, Lacks
 from gdrkit.node import Node, Trail, fact
 from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
 from gdrkit.rules.words import heard
@@ -24,8 +24,12 @@ class Ruling(Struct, frozen=True):
         return isinstance(self.outcome, Failed | Unknown)
 
 
-def rulings(node: Node, rules: Iterable[Rule]) -> tuple[Ruling, ...]:
-    """Every rule about each of its subjects. A rule whose subjects are unknown is unanswered, not passed."""
+def rulings(
+    node: Node, rules: Iterable[Rule], about: Callable[[object], bool] = lambda subject: True
+) -> tuple[Ruling, ...]:
+    """Every rule about each of its subjects, or those that are asked about.
+
+    A rule whose subjects are unknown is unanswered, not passed."""
     answers = []
     for rule in rules:
         try:
@@ -33,7 +37,9 @@ def rulings(node: Node, rules: Iterable[Rule]) -> tuple[Ruling, ...]:
         except Lacks as lacks:
             answers.append(Ruling(rule, None, Unknown(lacks.missing)))
             continue
-        answers.extend(Ruling(rule, subject, judge(node, rule, subject)) for subject in subjects)
+        answers.extend(
+            Ruling(rule, subject, judge(node, rule, subject)) for subject in subjects if about(subject)
+        )
     return tuple(answers)
 
 
@@ -50,6 +56,13 @@ def judge(node: Node, rule: Rule, subject: object) -> Outcome:
         return rule.check(node, subject)
     except Lacks as lacks:
         return heard(node, rule.code, subject) or Unknown(lacks.missing)
+
+
+def confidence_of(node: Node, ruling: Ruling) -> Confidence:
+    """How far a ruling can be trusted: as far as the weakest thing under it."""
+    if ruling.subject is None:
+        return node.confidence(subjects_of, ruling.rule)
+    return node.confidence(judge, ruling.rule, ruling.subject)
 
 
 def trail_of(node: Node, ruling: Ruling) -> Trail:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
-from gdrkit.rules.engine import Ruling, trail_of
+from gdrkit.rules.engine import Ruling, confidence_of, trail_of
 from gdrkit.rules.rule import CONSUMERS, DIRECT, Failed, NotApplicable, Passed, Unknown
 from gdrkit.verdict.judgement import State, stops
 from gdrkit.verdict.matrix import Matrix, concerns
@@ -30,13 +30,17 @@ class Status(enum.StrEnum):
     NOT_APPLICABLE = "not-applicable"
 
 
+SILENT = (Status.PASSED, Status.NOT_APPLICABLE)
+"""What no report tells."""
+
+
 class Finding(Struct, frozen=True, kw_only=True):
     """One ruling, as it matters here, with everything that it stands on."""
 
     ruling: Ruling
     status: Status
     confidence: Confidence
-    evidence: tuple[Source, ...]
+    evidence: tuple[Source, ...]  # of what the report is silent about: nothing
 
 
 def findings(
@@ -49,13 +53,13 @@ def findings(
     for ruling in rulings:
         if isinstance(ruling.subject, Pair) and ruling.subject not in nearest and ruling.decisive:
             continue  # a far NIC is no news: each GPU is judged at its nearest
-        trail = trail_of(node, ruling)
+        status = status_of(ruling, table, states)
         answers.append(
             Finding(
                 ruling=ruling,
-                status=status_of(ruling, table, states),
-                confidence=trail.confidence,
-                evidence=trail.sources,
+                status=status,
+                confidence=confidence_of(node, ruling),
+                evidence=() if status in SILENT else trail_of(node, ruling).sources,
             )
         )
     order = list(Status)

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
-from gdrkit.rules.engine import Ruling, trail_of
-from gdrkit.rules.rule import Failed, Layer, Passed, Unknown
+from gdrkit.rules.engine import Ruling, confidence_of
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Passed, Unknown
 
 
 class State(enum.StrEnum):
@@ -81,9 +81,7 @@ def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, 
         state, confidence = State.BLOCKED, _surest(node, blockers)
     else:
         state = State.UNKNOWN if open_questions else State.READY
-        confidence = min(
-            (trail_of(node, ruling).confidence for ruling in passed), default=Confidence.CERTAIN
-        )
+        confidence = min((confidence_of(node, ruling) for ruling in passed), default=Confidence.CERTAIN)
     return Judgement(
         path=path,
         consumer=consumer,
@@ -107,6 +105,18 @@ def stops(ruling: Ruling, path: str, consumer: str) -> bool:
     return path in blocks and consumer in consumers
 
 
+def speaks_of(ruling: Ruling) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The paths and the consumers that a ruling may have a say in: all that `judge_path` needs it for."""
+    rule, outcome = ruling.rule, ruling.outcome
+    if isinstance(outcome, NotApplicable):
+        return (), ()
+    blocks, consumers = rule.blocks(ruling.subject), rule.consumers
+    if isinstance(outcome, Failed):
+        blocks = (*(blocks if outcome.blocks is None else outcome.blocks), *rule.slows)
+        consumers = (*consumers, *(outcome.consumers or ()))
+    return blocks, consumers
+
+
 def is_permanent(ruling: Ruling) -> bool:
     """Whether no remedy can exist for what it found."""
     outcome = ruling.outcome
@@ -127,4 +137,4 @@ def _missing(ruling: Ruling) -> tuple[Missing, ...]:
 
 def _surest(node: Node, blockers: list[Ruling]) -> Confidence:
     """One certain blocker is enough; each is as certain as the weakest thing under it."""
-    return max(trail_of(node, ruling).confidence for ruling in blockers)
+    return max(confidence_of(node, ruling) for ruling in blockers)

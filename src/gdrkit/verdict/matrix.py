@@ -10,9 +10,9 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, RdmaDevice, pairs
 from gdrkit.node import Node
-from gdrkit.rules.engine import Ruling
-from gdrkit.rules.rule import CONSUMERS, PATHS
-from gdrkit.verdict.judgement import Judgement, judge_path
+from gdrkit.rules.engine import Ruling, confidence_of
+from gdrkit.rules.rule import CONSUMERS, PATHS, Passed
+from gdrkit.verdict.judgement import Judgement, judge_path, speaks_of
 
 COMBINATIONS = tuple(
     (path, consumer)
@@ -23,21 +23,57 @@ COMBINATIONS = tuple(
 """Paths that a consumer has at all. NCCL and UCX copy; only programs of their own share pinned host memory.
 Verbs programs have no socket path: that would not be verbs."""
 
+Cell = tuple[str, str]  # path, consumer
 Matrix = dict[Pair | None, tuple[Judgement, ...]]
 
 
 def matrix(node: Node, rulings: Iterable[Ruling]) -> Matrix:
     """Every pair's judgements. Where there are no pairs, what concerns the node alone, under None."""
-    rulings = tuple(rulings)
-    seen: dict[tuple[int, ...], tuple[Judgement, ...]] = {}
+    return judgements_at(node, rulings, pairs_or_gpus(node) or (None,))
+
+
+def judgements_at(
+    node: Node,
+    rulings: Iterable[Ruling],
+    places: Iterable[Pair | None],
+    cells: Iterable[Cell] = COMBINATIONS,
+) -> Matrix:
+    """The judgements of these pairs. What the same rulings decide is put together once, for all pairs."""
+    rulings, cells = tuple(rulings), tuple(cells)
+    said = _said(node, rulings)
+    known: dict[tuple[Cell, tuple[int, ...]], tuple[Judgement, ...]] = {}
     table: Matrix = {}
-    for pair in pairs_or_gpus(node) or (None,):
-        here = tuple(ruling for ruling in rulings if concerns(ruling.subject, pair))
-        key = tuple(id(ruling) for ruling in here if ruling.decisive)
-        if key not in seen:
-            seen[key] = judgements(node, here)
-        table[pair] = seen[key]
+    for place in places:
+        groups = [said[about] for about in _abouts(place) if about in said]
+        here: list[Judgement] = []
+        for cell in cells:
+            key = cell, tuple(sorted({number for group in groups for number in group.get(cell, ())}))
+            if key not in known:
+                known[key] = _by_direction(node, [rulings[number] for number in key[1]], *cell)
+            here.extend(known[key])
+        table[place] = tuple(here)
     return table
+
+
+def _said(node: Node, rulings: tuple[Ruling, ...]) -> dict[object, dict[Cell, list[int]]]:
+    """By what rulings are about, and by cell: the numbers of those that have a say in it.
+
+    Of several that passed alike the first stands for all, so that pairs where all is well are equal.
+    """
+    said: dict[object, dict[Cell, list[int]]] = {}
+    alike: dict[tuple[object, ...], int] = {}
+    for number, ruling in enumerate(rulings):
+        paths, consumers = speaks_of(ruling)
+        if not paths:
+            continue
+        if isinstance(ruling.outcome, Passed):
+            kind = (ruling.outcome.lacking, confidence_of(node, ruling), ruling.rule.direction)
+            number = alike.setdefault((*kind, paths, consumers), number)
+        group = said.setdefault(about(ruling.subject), {})
+        for path in paths:
+            for consumer in consumers:
+                group.setdefault((path, consumer), []).append(number)
+    return said
 
 
 def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
@@ -55,30 +91,35 @@ def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
         return ()
 
 
-def judgements(node: Node, rulings: tuple[Ruling, ...]) -> tuple[Judgement, ...]:
-    """One judgement per path and consumer, split by direction only where the directions differ."""
-    answers = []
-    for path, consumer in COMBINATIONS:
-        send, receive = (
-            judge_path(node, rulings, path, consumer, direction) for direction in ("send", "receive")
-        )
-        if (send.state, send.codes, send.missing) == (receive.state, receive.codes, receive.missing):
-            answers.append(replace(send, direction="both"))
-        else:
-            answers += [send, receive]
-    return tuple(answers)
+def _by_direction(node: Node, rulings: list[Ruling], path: str, consumer: str) -> tuple[Judgement, ...]:
+    """One judgement, or one for each direction where the directions differ."""
+    if all(ruling.rule.direction == "both" for ruling in rulings):
+        return (judge_path(node, rulings, path, consumer, "both"),)
+    send, receive = (judge_path(node, rulings, path, consumer, way) for way in ("send", "receive"))
+    if (send.state, send.codes, send.missing) == (receive.state, receive.codes, receive.missing):
+        return (replace(send, direction="both"),)
+    return send, receive
+
+
+def about(subject: object) -> object:
+    """What of a pair a rule's subject is; None for what has a say in every pair."""
+    match subject:
+        case Pair():
+            return subject
+        case Gpu(address=address):
+            return "gpu", address
+        case RdmaDevice(name=name):
+            return "device", name
+        case Port(device=name):
+            return "device", name
+        case _:  # a module, a file, the node, or nobody knows what
+            return None
+
+
+def _abouts(pair: Pair | None) -> tuple[object, ...]:
+    return (None,) if pair is None else (None, ("gpu", pair.gpu), ("device", pair.device), pair)
 
 
 def concerns(subject: object, pair: Pair | None) -> bool:
     """Whether a rule's subject has a say in what happens on a pair."""
-    match subject:
-        case Pair():
-            return subject == pair
-        case Gpu(address=address):
-            return pair is not None and address == pair.gpu
-        case RdmaDevice(name=name):
-            return pair is not None and name == pair.device
-        case Port(device=name):
-            return pair is not None and name == pair.device
-        case _:  # a module, a file, the node, or nobody knows what
-            return True
+    return about(subject) in _abouts(pair)
