@@ -141,6 +141,25 @@ def test_dpkg_names_the_owner_and_knows_of_usr_merge():
 
 
 @pytest.mark.parametrize(
+    ("packages", "found"),
+    [
+        ("kmod-nvidia-open-dkms\t580.95.05-1\tx86_64\tii\n", "kmod-nvidia-open-dkms"),
+        ("nvidia-persistenced\t580.95.05-1\tx86_64\tii\n", None),
+    ],
+)
+def test_where_only_names_of_rpms_are_known_they_decide(packages: str, found: str | None):
+    node = Node(MemoryHost(commands={PACKAGES_RPM.argv: packages}, absent={"var/lib/dkms"}))
+
+    if found is None:
+        with pytest.raises(Absent):
+            owner(node, "lib/modules/5.14/extra/nvidia.ko")
+    else:
+        assert owner(node, "lib/modules/5.14/extra/nvidia.ko").name == found
+    with pytest.raises(Lacks):
+        owner(node, "lib/modules/5.14/extra/other.ko")
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("MLNX_OFED_LINUX-24.10-0.7.0.0:\n", Ofed("mlnx-ofed", "24.10-0.7.0.0")),

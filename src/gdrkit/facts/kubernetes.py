@@ -101,7 +101,7 @@ def pod_logs(node: Node) -> tuple[str, ...]:
 def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[Unreadable, ...]]:
     """The objects in one file, lists of objects taken apart, and the documents that could not be read."""
     text = node.text(source)
-    if not re.search(r"^\s*\"?(?:apiVersion|machine|kind)\"?\s*:", text, re.MULTILINE):
+    if not re.search(r"(?:^|[{,])\s*\"?(?:apiVersion|machine|kind)\"?\s*:", text, re.MULTILINE):
         return (), ()
     from gdrkit.formats.yaml_text import documents
 

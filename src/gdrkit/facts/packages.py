@@ -121,6 +121,10 @@ def owner(node: Node, path: str) -> Package:
             )
             if any(name.partition(".ko")[0] == built["stem"] for name in names):
                 return Package(module.name, module.version, "dkms")
+    return where_looked(lambda: _dpkg_owner(node, path), lambda: _rpm_owner(node, path))
+
+
+def _dpkg_owner(node: Node, path: str) -> Package:
     lines = node.run(OWNERS_DPKG).splitlines()
     for line in lines:
         names_of, _, file = line.partition(": /")
@@ -130,6 +134,20 @@ def owner(node: Node, path: str) -> Package:
     if not any(": /" in line for line in lines):
         raise FormatError("no line names a package and a file")
     raise Absent(Missing(f"owner of {path}", Why.ABSENT, f"dpkg -S /{path}"))
+
+
+def _rpm_owner(node: Node, path: str) -> Package:
+    """By names alone, as bundles keep no lists of files: no package of NVIDIA's modules owns any of them."""
+    missing = Missing(f"owner of {path}", Why.NOT_COLLECTED, f"rpm -qf /{path}")
+    known = installed(node)
+    is_rpm = any(package.manager == "rpm" for package in known.values())
+    if not is_rpm or not path.rpartition("/")[2].startswith("nvidia"):
+        raise Lacks(missing)
+    for name, package in known.items():
+        if "nvidia" in name and re.search("kmod|kernel|dkms|driver|modules", name):
+            node.cite(f"package {name}", text=package.version, confidence=Confidence.LIKELY)
+            return package
+    raise Absent(Missing(missing.source, Why.ABSENT, missing.ask))
 
 
 def listed(node: Node, folder: str) -> tuple[str, ...]:
