@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.evidence import Why
 from gdrkit.facts.libraries import other_libibverbs
 from gdrkit.facts.versions import numbers
 from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem, probed_files
@@ -71,6 +72,17 @@ def test_a_module_that_is_not_loaded_is_missed_by_nobody():
 def test_an_unseen_nccl_is_assumed_to_be_new():
     assert does_not_apply(node(RUNNING), nccl_misses_peermem)
     assert does_not_apply(node(), nccl_lacks_dmabuf)
+
+
+def test_where_the_version_decides_and_nobody_looked_it_is_unknown():
+    machine = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
+
+    assert missing(machine, nccl_misses_peermem).source == "libnccl"
+    assert passes(node(RUNNING, PEERS, complete=False), nccl_misses_peermem)
+
+
+def test_an_nccl_without_a_version_in_its_name_is_undecided():
+    assert missing(node(RUNNING, {f"{LIB}/libnccl.so.2": ""}), nccl_misses_peermem).why is Why.UNDECIDED
 
 
 def test_one_old_copy_of_two_blocks_nothing():

@@ -223,6 +223,15 @@ def _if_seen(node: Node, folder: str) -> tuple[str, ...]:
 
 
 @fact
+def nccl_is_installed(node: Node) -> bool:
+    """Whether the system's folders hold an NCCL. Raises Lacks where nobody looked."""
+    try:
+        return bool(find(node, "libnccl.so.2"))
+    except Absent:
+        return False
+
+
+@fact
 def nccl_version(node: Node) -> str:
     """The version of the node's NCCL, the oldest of several. Raises Lacks if none is seen."""
     copies = nccl_copies(node)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
-from gdrkit.facts.libraries import NEWEST_NCCL, nccl_copies
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.libraries import NEWEST_NCCL, nccl_copies, nccl_is_installed
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.peer_memory import MEMORY_PEERS, MemoryPeer, memory_peers
 from gdrkit.facts.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, otherwise
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
-PEERS = "sys/kernel/mm/memory_peers"
+PEERS = MEMORY_PEERS
 PROBED: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...] = (
     ((2, 23, 4), (f"{PEERS}/nv_mem", f"{PEERS}/nv_mem_nc", "sys/module/nvidia_peermem")),
     ((2, 22), (f"{PEERS}/nv_mem", f"{PEERS}/nv_mem_nc")),
@@ -75,7 +76,7 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
         return NotApplicable("nvidia_peermem is not loaded")
     seen = versions(node)
     if not seen:
-        return NotApplicable(f"no NCCL is seen; {NEWEST_NCCL} would find it")
+        return _unseen(node)
     blind = {where: version for where, version in seen.items() if not _finds(node, version)}
     if not blind:
         return Passed(f"NCCL {min(seen.values(), key=numbers)} finds it")
@@ -88,9 +89,25 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
     )
 
 
+def _unseen(node: Node) -> Outcome:
+    """Of an NCCL whose version nobody saw: any finds a client below memory_peers, else the version decides.
+
+    Where somebody looked and none is installed, images bring their own, and the newest is assumed.
+    """
+    if _finds(node, "2.4"):
+        return Passed("every NCCL finds it below memory_peers")
+    if not nccl_is_installed(node):
+        return NotApplicable(f"no NCCL is installed; {NEWEST_NCCL} in an image would find it")
+    raise Lacks(Missing("version of libnccl", Why.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'"))
+
+
 def _finds(node: Node, version: str) -> bool:
     files = probed_files(version)
-    return "sys/module/nvidia_peermem/version" in files or any(node.exists(path) for path in files)
+    if "sys/module/nvidia_peermem/version" in files:
+        return True
+    nobody: tuple[MemoryPeer, ...] = ()
+    clients = otherwise(lambda: memory_peers(node), nobody)
+    return any(f"{PEERS}/{peer.client}/version" in files for peer in clients)
 
 
 @rule(
