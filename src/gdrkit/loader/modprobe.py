@@ -72,7 +72,7 @@ def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Predicti
     certain than the weakest evidence under it, and likely at best while a check could not be made.
     """
     prediction = _prediction(node, name, arguments)
-    confidence = node.trail(_prediction, name, arguments).confidence
+    confidence = node.confidence(_prediction, name, arguments)
     if prediction.unless:
         confidence = min(confidence, Confidence.LIKELY)
     return msgspec.structs.replace(prediction, confidence=min(confidence, prediction.confidence))

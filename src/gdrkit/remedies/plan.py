@@ -18,11 +18,13 @@ from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Change, Node
 from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.remedy import Remedy
-from gdrkit.rules import LOAD_ORDER
+from gdrkit.rules import LOAD_ORDER, RULES
 from gdrkit.rules.engine import Ruling
 from gdrkit.rules.rule import DIRECT, Unknown
-from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict import Verdict
 from gdrkit.verdict.judgement import Judgement, State
+from gdrkit.verdict.matrix import Matrix, judge_pairs
+from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
 
 STEPS_AT_MOST = 5
 """A way of more steps than this is a reinstallation, and the search stays small."""
@@ -54,7 +56,7 @@ def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
 
 def _follow(node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer: str) -> Iterator[Step]:
     taken: list[Remedy] = []
-    judgement = _worst(verdict, pair, path, consumer)
+    judgement = _worst(verdict.matrix, pair, path, consumer)
     while judgement.state not in GOOD:
         choice = next(_choices(node, _in_kernel_order(judgement), taken, path), None)
         if choice is None:
@@ -62,7 +64,7 @@ def _follow(node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer
         remedy, changes = choice
         node = node.after(remedy.name, changes)
         taken.append(remedy)
-        judgement = _worst(judge_node(node), pair, path, consumer)
+        judgement = _worst(judge_pairs(node, RULES, (pair,), consumer), pair, path, consumer)
         prediction = predicted(node) if path == "peermem" else None
         yield Step(remedy, judgement.state, judgement.codes, prediction)
 
@@ -75,10 +77,9 @@ def predicted(node: Node) -> Prediction | None:
         return None
 
 
-def _worst(verdict: Verdict, pair: Pair | None, path: str, consumer: str) -> Judgement:
+def _worst(table: Matrix, pair: Pair | None, path: str, consumer: str) -> Judgement:
     """Of a path's two directions the one that has more against it."""
-    here = verdict.matrix.get(pair) or next(iter(verdict.matrix.values()))
-    both = [j for j in here if j.path == path and j.consumer == consumer]
+    both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
     return max(both, key=lambda j: (len(j.blocked_by), len(j.open)))
 
 
@@ -120,32 +121,33 @@ def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
 
 def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
     """Breadth first, over the steps that cure something that blocks this path at a GPU's chosen pair."""
-    queue: deque[tuple[Node, Verdict, Chain]] = deque([(node, verdict, ())])
+    pairs = nearest_pairs(node, verdict.matrix)  # a step moves no device: they stay the nearest
+    queue: deque[tuple[Node, Matrix, ConsumerState, Chain]] = deque()
+    queue.append((node, verdict.matrix, verdict.of(consumer), ()))
     seen: set[frozenset[str]] = set()
     while queue:
-        here, judged, chain = queue.popleft()
+        here, table, state, chain = queue.popleft()
         taken = [step.remedy for step in chain]
-        for remedy, changes in _choices(here, _obstacles(judged, consumer, path), taken, path):
+        for remedy, changes in _choices(here, _obstacles(table, state, path), taken, path):
             key = frozenset((*(step.name for step in taken), remedy.name))
             if key in seen:
                 continue
             seen.add(key)
             after = here.after(remedy.name, changes)
-            now = judge_node(after)
-            state = now.of(consumer)
-            codes = tuple(dict.fromkeys(code for j in state.judgements for code in j.codes))
-            way = (*chain, Step(remedy, state.state, codes, None))
-            if state.state in GOOD:
+            judged = judge_pairs(after, RULES, pairs, consumer)
+            then = consumer_state(after, judged, consumer)
+            codes = tuple(dict.fromkeys(code for j in then.judgements for code in j.codes))
+            way = (*chain, Step(remedy, then.state, codes, None))
+            if then.state in GOOD:
                 return way
             if len(way) < STEPS_AT_MOST:
-                queue.append((after, now, way))
+                queue.append((after, judged, then, way))
     return ()
 
 
-def _obstacles(verdict: Verdict, consumer: str, path: str) -> list[Ruling]:
+def _obstacles(table: Matrix, state: ConsumerState, path: str) -> list[Ruling]:
     """What stands in the way at every GPU's chosen pair; nothing where one of them can never be cured."""
-    pairs = verdict.of(consumer).pairs or (None,)
-    judgements = [_worst(verdict, pair, path, consumer) for pair in pairs]
+    judgements = [_worst(table, pair, path, state.consumer) for pair in state.pairs or (None,)]
     if any(judgement.state is State.IMPOSSIBLE for judgement in judgements):
         return []
     return list(dict.fromkeys(ruling for j in judgements for ruling in _in_kernel_order(j)))

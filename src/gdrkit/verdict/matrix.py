@@ -10,8 +10,8 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, RdmaDevice, pairs
 from gdrkit.node import Node
-from gdrkit.rules.engine import Ruling, confidence_of
-from gdrkit.rules.rule import CONSUMERS, PATHS, Passed
+from gdrkit.rules.engine import Ruling, confidence_of, rulings
+from gdrkit.rules.rule import CONSUMERS, PATHS, Passed, Rule
 from gdrkit.verdict.judgement import Judgement, judge_path, speaks_of
 
 COMBINATIONS = tuple(
@@ -27,20 +27,20 @@ Cell = tuple[str, str]  # path, consumer
 Matrix = dict[Pair | None, tuple[Judgement, ...]]
 
 
-def matrix(node: Node, rulings: Iterable[Ruling]) -> Matrix:
+def matrix(node: Node, answers: Iterable[Ruling]) -> Matrix:
     """Every pair's judgements. Where there are no pairs, what concerns the node alone, under None."""
-    return judgements_at(node, rulings, pairs_or_gpus(node) or (None,))
+    return judgements_at(node, answers, pairs_or_gpus(node) or (None,))
 
 
 def judgements_at(
     node: Node,
-    rulings: Iterable[Ruling],
+    answers: Iterable[Ruling],
     places: Iterable[Pair | None],
     cells: Iterable[Cell] = COMBINATIONS,
 ) -> Matrix:
     """The judgements of these pairs. What the same rulings decide is put together once, for all pairs."""
-    rulings, cells = tuple(rulings), tuple(cells)
-    said = _said(node, rulings)
+    answers, cells = tuple(answers), tuple(cells)
+    said = _said(node, answers)
     known: dict[tuple[Cell, tuple[int, ...]], tuple[Judgement, ...]] = {}
     table: Matrix = {}
     for place in places:
@@ -49,20 +49,28 @@ def judgements_at(
         for cell in cells:
             key = cell, tuple(sorted({number for group in groups for number in group.get(cell, ())}))
             if key not in known:
-                known[key] = _by_direction(node, [rulings[number] for number in key[1]], *cell)
+                known[key] = _by_direction(node, [answers[number] for number in key[1]], *cell)
             here.extend(known[key])
         table[place] = tuple(here)
     return table
 
 
-def _said(node: Node, rulings: tuple[Ruling, ...]) -> dict[object, dict[Cell, list[int]]]:
+def judge_pairs(node: Node, rules: Iterable[Rule], pairs: Iterable[Pair | None], consumer: str) -> Matrix:
+    """The judgements of a few pairs for one consumer, from the rules that have a say in them."""
+    pairs = tuple(pairs)
+    wanted = {thing for pair in pairs for thing in _abouts(pair)}
+    answers = rulings(node, rules, lambda subject: about(subject) in wanted)
+    return judgements_at(node, answers, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
+
+
+def _said(node: Node, answers: tuple[Ruling, ...]) -> dict[object, dict[Cell, list[int]]]:
     """By what rulings are about, and by cell: the numbers of those that have a say in it.
 
     Of several that passed alike the first stands for all, so that pairs where all is well are equal.
     """
     said: dict[object, dict[Cell, list[int]]] = {}
     alike: dict[tuple[object, ...], int] = {}
-    for number, ruling in enumerate(rulings):
+    for number, ruling in enumerate(answers):
         paths, consumers = speaks_of(ruling)
         if not paths:
             continue
@@ -91,11 +99,11 @@ def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
         return ()
 
 
-def _by_direction(node: Node, rulings: list[Ruling], path: str, consumer: str) -> tuple[Judgement, ...]:
+def _by_direction(node: Node, answers: list[Ruling], path: str, consumer: str) -> tuple[Judgement, ...]:
     """One judgement, or one for each direction where the directions differ."""
-    if all(ruling.rule.direction == "both" for ruling in rulings):
-        return (judge_path(node, rulings, path, consumer, "both"),)
-    send, receive = (judge_path(node, rulings, path, consumer, way) for way in ("send", "receive"))
+    if all(ruling.rule.direction == "both" for ruling in answers):
+        return (judge_path(node, answers, path, consumer, "both"),)
+    send, receive = (judge_path(node, answers, path, consumer, way) for way in ("send", "receive"))
     if (send.state, send.codes, send.missing) == (receive.state, receive.codes, receive.missing):
         return (replace(send, direction="both"),)
     return send, receive

@@ -46,6 +46,11 @@ def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
     )
 
 
+def nearest_pairs(node: Node, table: Matrix) -> tuple[Pair | None, ...]:
+    """The pairs that have a say in the state of the node."""
+    return tuple(pair for here in _by_gpu(node, table) for pair in here)
+
+
 def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
     """For each GPU, its pairs at the nearest device whose ports are not all down."""
     groups: dict[str, list[Pair]] = {}
