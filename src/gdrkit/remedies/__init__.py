@@ -12,7 +12,7 @@ from gdrkit.remedies.driver import (
 )
 from gdrkit.remedies.fabric import disable_redirect, enlarge_bar, passthrough
 from gdrkit.remedies.modules import allow_module, install_ofed, load_peermem, rebuild_driver, sign_module
-from gdrkit.remedies.rdma import raise_memlock, upgrade_verbs
+from gdrkit.remedies.rdma import raise_memlock, upgrade_nccl, upgrade_verbs
 from gdrkit.remedies.remedy import Remedy
 
 REMEDIES: tuple[Remedy, ...] = (
@@ -21,6 +21,7 @@ REMEDIES: tuple[Remedy, ...] = (
     use_dmabuf,
     open_modules,
     upgrade_verbs,
+    upgrade_nccl,
     sign_module,
     allow_module,
     install_ofed,

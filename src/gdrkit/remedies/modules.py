@@ -13,12 +13,15 @@ from gdrkit.facts.linkage import Links, links
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_init import Init, init
 from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import peermem_module
 
 _LISTS = ("blacklist", "install", "options")
+CLIENT = "nv_mem"
+"""The name that nvidia-peermem registers under: nvidia-peermem.c, DRV_NAME of the client since 515.43.04."""
 OWN_KEY = "a machine owner key"
 
 
@@ -68,6 +71,10 @@ def _load(node: Node) -> Iterable[Change]:
     yield is_loaded.becomes(True, PEERMEM)
     if (name := _name(node)) != PEERMEM:
         yield is_loaded.becomes(True, name)
+    try:
+        yield memory_peers.becomes((*memory_peers(node), MemoryPeer(CLIENT, "", {})))
+    except Absent:  # an RDMA core without that folder does not make one
+        return
 
 
 def _allow(node: Node) -> Iterable[Change]:

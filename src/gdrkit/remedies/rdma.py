@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.facts.libraries import memlock_limit_bytes, verbs_has_dmabuf
+from gdrkit.facts.libraries import (
+    NEWEST_NCCL,
+    Copy,
+    memlock_limit_bytes,
+    nccl_copies,
+    verbs_has_dmabuf,
+)
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
 
@@ -17,6 +23,20 @@ def _unlimited(node: Node) -> Iterable[Change]:
     yield memlock_limit_bytes.becomes(None)
 
 
+def _newer_nccl(node: Node) -> Iterable[Change]:
+    yield nccl_copies.becomes((Copy(NEWEST_NCCL, "the newer NCCL"),))
+
+
+upgrade_nccl = Remedy(
+    name="upgrade-nccl",
+    title="use NCCL 2.23.4 or newer in the image or environment that the job loads",
+    cures=("nccl-misses-peermem", "nccl-lacks-dmabuf"),
+    effect=_newer_nccl,
+    becomes="NCCL notices nvidia-peermem and knows dma-buf",
+    risk="all ranks of a job need the same NCCL",
+    undo="install the former version",
+    needs_root=False,
+)
 upgrade_verbs = Remedy(
     name="upgrade-rdma-core",
     title="install rdma-core 34 or newer, in the image that the job runs in, too",

@@ -128,11 +128,13 @@ def _told(finding: FindingSection) -> str:
     subject = f" {finding.subject}" if finding.subject not in ("", "node") else ""
     sure = "" if finding.confidence == "certain" else f" ({finding.confidence})"
     expected = f"; expected {finding.expected}" if finding.expected else ""
-    cost = f". {finding.cost}" if finding.cost else ""
+    cost = f". {finding.cost[0].upper()}{finding.cost[1:].rstrip('.')}." if finding.cost else ""
     return f"{finding.code}{subject}: {finding.seen}{expected}{sure}{cost}"
 
 
 def _fixes(report: Report) -> Iterator[Line]:
+    if report.verdict.state == "unknown":
+        yield from _asks(report)
     if report.plan:
         for number, plan in enumerate(report.plan):
             yield 0, "", ""
@@ -141,11 +143,26 @@ def _fixes(report: Report) -> Iterator[Line]:
     elif report.verdict.state == "impossible":
         yield 0, "", ""
         yield 0, "bold", "Nothing needs fixing: no step makes this hardware do it"
-    if report.what_then and not report.plan:
+    if report.what_then and report.verdict.state in ("impossible", "blocked") and not report.plan:
         yield 0, "", ""
         yield 0, "bold", "Where each fix would lead"
         for chain in report.what_then:
             yield 2, "", " -> ".join(_led(step) for step in chain)
+
+
+def _asks(report: Report) -> Iterator[Line]:
+    """What would settle it, from the sources that the undecided paths still lack."""
+    lacking = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
+    asks = {
+        f.expected: f.code
+        for f in report.findings
+        if f.status == "unknown" and f.seen.rpartition(": ")[0] in lacking
+    }
+    if asks:
+        yield 0, "", ""
+        yield 0, "bold", "What would tell"
+        for ask in asks:
+            yield 2, "", ask
 
 
 def _plan(plan: PlanSection) -> Iterator[Line]:

@@ -1,0 +1,172 @@
+"""The command, as somebody types it: the installed script in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdrkit.cli import COMMANDS
+from tests.evidence_nodes import build
+
+GDR = Path(sys.executable).parent / "gdr"
+
+
+def gdr(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [GDR, *arguments], input=stdin, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory) -> str:
+    return str(build("zgx-3285", tmp_path_factory.mktemp("spark")))
+
+
+@pytest.fixture(scope="module")
+def blocked(tmp_path_factory) -> str:
+    return str(build("ofed-rebuilt", tmp_path_factory.mktemp("blocked")))
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory) -> str:
+    return str(build("ubuntu-6.8-h100-no-verbs", tmp_path_factory.mktemp("unknown")))
+
+
+def test_help_lists_every_command_with_examples():
+    run = gdr("--help")
+    assert run.returncode == 0
+    assert all(command in run.stdout for command in COMMANDS) and "examples:" in run.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(command):
+    run = gdr(command, "--help")
+    assert (
+        run.returncode == 0 and "examples:" in run.stdout and run.stdout.startswith(f"usage: gdr {command}")
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("docktor",), ("doctor", "--no-such"), ("doctor", "a", "b"), ("completion", "ksh")]
+)
+def test_wrong_usage_is_64_and_says_where_to_look(arguments):
+    run = gdr(*arguments)
+    assert run.returncode == 64
+    assert "Traceback" not in run.stderr
+    assert "--help" in run.stdout + run.stderr
+
+
+def test_a_misspelt_command_is_guessed():
+    assert "did you mean 'doctor'" in gdr("docktor").stderr
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7fELF", b"hello\n", b"\x1f\x8b\x08garbage", b"PK\x03\x04", b"[1, 2"]
+)
+def test_a_target_that_is_none_is_66_with_one_line(tmp_path, content):
+    (tmp_path / "target").write_bytes(content)
+    run = gdr("doctor", str(tmp_path / "target"))
+    assert run.returncode == 66
+    assert "Traceback" not in run.stderr and len(run.stderr.splitlines()) <= 2
+
+
+def test_a_target_that_is_not_there_is_66():
+    assert gdr("doctor", "/no/such/thing").returncode == 66
+
+
+def test_this_machine_gets_a_verdict_whatever_it_is():
+    run = gdr("doctor", "--json")
+    assert run.returncode in (0, 1, 2, 3) and run.stderr == ""
+    assert json.loads(run.stdout)["schema"] == "gdrkit.report/1"
+
+
+def test_exit_codes_follow_the_verdict(spark, blocked, unknown):
+    assert [gdr("doctor", target, "-q").returncode for target in (spark, blocked, unknown)] == [0, 2, 3]
+
+
+def test_require_direct_makes_impossible_a_failure(spark):
+    assert gdr("doctor", spark, "-q", "--require", "direct").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("style", "codes"), [("nagios", [0, 2, 3]), ("npd", [0, 1, 2]), ("slurm", [0, 1, 0])]
+)
+def test_exit_styles_speak_to_their_callers(spark, blocked, unknown, style, codes):
+    targets = (spark, blocked, unknown)
+    assert [gdr("doctor", t, "-q", "--exit-style", style).returncode for t in targets] == codes
+
+
+def test_quiet_prints_nothing(spark):
+    run = gdr("doctor", spark, "--quiet")
+    assert (run.stdout, run.stderr) == ("", "")
+
+
+def test_line_is_one_line(spark):
+    run = gdr("doctor", spark, "--line")
+    assert run.stdout.count("\n") == 1 and len(run.stdout) <= 81
+
+
+def test_verbose_shows_the_evidence(spark):
+    assert "Evidence" in gdr("doctor", spark, "-v").stdout
+    assert "nvidia-peermem.ko" in gdr("doctor", spark, "-v").stdout
+
+
+def test_a_consumer_of_ones_own(spark):
+    assert (
+        json.loads(gdr("doctor", spark, "--json", "--consumer", "verbs").stdout)["verdict"]["consumer"]
+        == "verbs"
+    )
+
+
+def test_modprobe_says_what_modprobe_would(spark):
+    run = gdr("modprobe", "nvidia-peermem", spark)
+    assert run.returncode == 2
+    assert run.stdout.startswith(
+        "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"
+    )
+
+
+def test_modprobe_of_what_is_not_there(spark):
+    run = gdr("modprobe", "no_such_module", spark, "--json")
+    section = json.loads(run.stdout)
+    assert (run.returncode, section["reason"]) == (2, "module-not-found")
+
+
+def test_a_page_of_a_code_and_an_unknown_one():
+    assert gdr("codes", "peermem-stub").stdout.startswith("# peermem-stub")
+    run = gdr("codes", "peermem-stab")
+    assert run.returncode == 64 and "did you mean 'peermem-stub'" in run.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_command(shell):
+    run = gdr("completion", shell)
+    assert run.returncode == 0 and all(command in run.stdout for command in COMMANDS)
+
+
+def test_bash_completes_commands_and_options(tmp_path):
+    (tmp_path / "completion").write_text(gdr("completion", "bash").stdout)
+    script = f"""source {tmp_path}/completion
+    COMP_WORDS=(gdr do); COMP_CWORD=1; _gdr; echo "${{COMPREPLY[*]}}"
+    COMP_WORDS=(gdr doctor --ex); COMP_CWORD=2; _gdr; echo "${{COMPREPLY[*]}}"
+    """
+    run = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert run.stdout.split() == ["doctor", "--exit-style"]
+
+
+def test_a_reader_that_leaves_early_is_no_error(spark):
+    run = subprocess.run(["sh", "-c", f"{GDR} doctor {spark} --json | head -c 10"], capture_output=True)
+    assert run.stderr == b""
+
+
+def test_output_survives_an_encoding_without_the_characters(spark):
+    assert gdr("doctor", spark, PYTHONIOENCODING="ascii").returncode == 0
+
+
+def test_version():
+    assert gdr("--version").stdout.startswith("gdr ")

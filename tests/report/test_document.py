@@ -1,0 +1,125 @@
+"""The document: valid against its schema, small, and what the contract says of some nodes."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator
+
+from gdrkit.report.document import Report
+from gdrkit.report.line import line
+from gdrkit.report.schema import schema, schema_text
+from gdrkit.report.text import text
+from gdrkit.rules import RULES
+from tests.evidence_nodes import names
+from tests.test_verdicts import report
+
+VALIDATOR = Draft202012Validator(schema())
+KIB = 1024
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_report_is_valid_against_the_schema(name):
+    document = msgspec.json.decode(msgspec.json.encode(report(name)))
+    assert [error.message for error in VALIDATOR.iter_errors(document)] == []
+
+
+@pytest.mark.parametrize("broken", ["state", "code", "summary"])
+def test_the_schema_refuses_what_is_not_in_the_contract(broken):
+    document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
+    match broken:
+        case "state":
+            document["verdict"]["state"] = "fine"
+        case "code":
+            document["findings"][0]["code"] = "gremlins"
+        case "summary":
+            document["verdict"]["summary"] = "x" * 81
+    assert list(VALIDATOR.iter_errors(document))
+
+
+def test_the_published_schema_is_the_one_that_the_types_and_rules_give():
+    from importlib.resources import files
+
+    assert files("gdrkit.report").joinpath("report.schema.json").read_text() == schema_text()
+
+
+def test_eight_gpus_and_twelve_nics_stay_under_60_kb():
+    whole = report("ubuntu-6.8-h100")
+    assert len(whole.pairs) >= 64
+    assert len(msgspec.json.encode(whole)) < 60 * KIB
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_line_has_at_most_80_characters_and_says_the_state(name):
+    said = line(report(name))
+    assert len(said) <= 80 and "\n" not in said
+    assert said.startswith(report(name).verdict.state)
+
+
+def test_every_judgement_that_a_pair_names_is_there_and_none_is_there_in_vain():
+    whole = report("ubuntu-6.8-h100")
+    named = {key for pair in whole.pairs for key in pair.judgements}
+    assert named == set(whole.judgements)
+
+
+def test_a_stub_beside_ready_dmabuf_is_a_note_whose_remedy_is_dmabuf():
+    stub = next(f for f in report("ubuntu-6.8-h100").findings if f.code == "peermem-stub")
+    assert (stub.status, stub.remedies[0]) == ("note", "use-dmabuf")
+
+
+def test_a_capability_told_by_a_pci_id_is_likely_and_says_what_would_make_it_certain():
+    whole = report("ubuntu-6.8-h100")
+    dmabuf = next(j for j in whole.judgements.values() if j.path == "dmabuf" and j.state == "ready")
+    assert dmabuf.confidence == "likely"
+    assert {"cuda-attribute-116", "cuda-attribute-124"} <= set(dmabuf.missing)
+
+
+def test_without_sight_of_libibverbs_the_state_is_unknown_and_the_missing_is_named():
+    whole = report("ubuntu-6.8-h100-no-verbs")
+    assert whole.verdict.state == "unknown"
+    assert all("libibverbs" in j.missing for j in whole.judgements.values() if j.path == "dmabuf")
+
+
+def test_the_spark_says_where_each_fix_leads_and_plans_none():
+    whole = report("zgx-3285")
+    steps = [
+        (step.remedy, step.modprobe.stderr.rpartition(": ")[2])
+        for chain in whole.what_then
+        for step in chain
+    ]
+    assert steps[:2] == [("sign-module", "Invalid argument"), ("install-ofed", "Invalid argument")]
+    assert ("rebuild-driver", "") in steps
+    assert whole.what_then[0][-1].then.blocked_by[0] == "gpu-integrated"
+    assert whole.plan == []
+
+
+def test_the_spark_names_each_consumers_own_way_round():
+    consumers = report("zgx-3285").consumers
+    assert (consumers["verbs"].best_fallback, consumers["nccl"].best_fallback) == ("host-mapped", "staged")
+
+
+@pytest.mark.parametrize("name", ["zgx-3285", "ubuntu-6.8-h100", "ofed-rebuilt", "ubuntu-6.8-h100-no-verbs"])
+def test_the_text_for_a_terminal(name, snapshot):
+    assert text(report(name)) == snapshot
+
+
+def test_the_first_line_of_the_text_is_the_answer():
+    assert text(report("zgx-3285")).splitlines()[0].startswith("IMPOSSIBLE  gpu-integrated")
+
+
+def test_text_without_colour_has_no_escape_codes_and_with_colour_the_same_words():
+    from rich.text import Text
+
+    plain, coloured = text(report("zgx-3285")), text(report("zgx-3285"), colour=True)
+    assert "\x1b" not in plain and "\x1b" in coloured
+    assert Text.from_ansi(coloured).plain.split() == plain.split()
+
+
+def test_a_report_reads_back_as_what_it_was():
+    whole = report("zgx-3285")
+    assert msgspec.json.decode(msgspec.json.encode(whole), type=Report) == whole
+
+
+def test_every_code_is_declared_once():
+    codes = [rule.code for rule in RULES]
+    assert len(codes) == len(set(codes))
