@@ -105,6 +105,7 @@ BAD: list[tuple[Rule, KernelTree]] = [
 ]
 NEAR: list[tuple[Rule, KernelTree]] = [
     (module_not_found, KernelTree().module("x")),
+    (module_not_found, KernelTree().put(".dockerenv", "")),
     (install_override, KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x modprobe -i x\n")),
     (
         install_override,

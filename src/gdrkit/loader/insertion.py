@@ -21,7 +21,7 @@ from gdrkit.facts.linkage import (
 from gdrkit.facts.module_arguments import ENOSPC, reading
 from gdrkit.facts.module_init import Init, init
 from gdrkit.facts.module_state import Corruption, Misfit, fit, flaw, kernel_name
-from gdrkit.facts.modules import content, module_path
+from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import State, signature_fault, standing
 from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, EPERM
@@ -34,6 +34,7 @@ from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import SIGNATURE_CHECKS
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
+from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.rule import Failed, Rule, Unknown
 
 
@@ -250,6 +251,11 @@ class Kernel:
         found = init(self.node, name)
         if found is Init.STUB:
             return Refusal(EINVAL, "peermem-stub")
+        if found is not Init.UNKNOWN or self._name(name) == PEERMEM:
+            refused = judge(self.node, peermem_registration_refused, PEERMEM)
+            if isinstance(refused, Failed):  # as it did before in this boot
+                self.log.append(refused.seen)
+                return Refusal(EINVAL, peermem_registration_refused.code)
         if found is Init.UNKNOWN:
             self.init_unknown = True
         return None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import builtin, module_path, modules_dir
+from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -44,6 +45,8 @@ def module_not_found(node: Node, module: str) -> Outcome:
     except Absent as absent:
         if _built_in(node, module):
             return NotApplicable(f"{module} is part of the kernel's image")
+        if _in_a_container(node):
+            return NotApplicable("a container's /lib/modules is not its host's")
         if configuration(node).install_command(module) is not None:
             return NotApplicable(f"a command stands in for {module}")
         return Failed(
@@ -52,6 +55,13 @@ def module_not_found(node: Node, module: str) -> Outcome:
             subject=module,
         )
     return Passed(f"/{path}")
+
+
+def _in_a_container(node: Node) -> bool:
+    try:
+        return scope(node) == "container"
+    except Lacks:  # then it is judged as a host, which says so of its verdict
+        return False
 
 
 def _built_in(node: Node, module: str) -> bool:
