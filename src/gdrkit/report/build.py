@@ -38,7 +38,9 @@ from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
 
 EVIDENCE_SHOWN = 12
-"""Sources listed under one finding: the places first, so that 8 GPUs x 12 NICs stay under 60 KB."""
+EVIDENCE_SHOWN_OF_UNKNOWN = 3
+"""Sources listed under one finding: the places first, so that 8 GPUs x 12 NICs stay under 60 KB. What is
+unknown names the source that it lacks; what was read on the way there tells little."""
 
 
 def build(
@@ -162,7 +164,7 @@ def finding_section(finding: Finding) -> FindingSection:
         cost=cost if finding.status in (Status.FAILED, Status.WARNING) else "",
         confidence=finding.confidence.name.lower(),
         evidence=[
-            EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding.evidence)
+            EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding)
         ],
         remedies=[remedy.name for remedy in REMEDIES if rule.code in remedy.cures]
         if isinstance(outcome, Failed)
@@ -184,9 +186,10 @@ def subject_name(subject: object) -> str:
             return str(getattr(subject, "address", None) or getattr(subject, "name", None) or subject)
 
 
-def _shown(sources: tuple[Source, ...]) -> list[Source]:
+def _shown(finding: Finding) -> list[Source]:
     """The places that were quoted first, then the files; each once."""
-    return sorted(sources, key=lambda source: not (source.locator or source.text))[:EVIDENCE_SHOWN]
+    most = EVIDENCE_SHOWN_OF_UNKNOWN if finding.status is Status.UNKNOWN else EVIDENCE_SHOWN
+    return sorted(finding.evidence, key=lambda source: not (source.locator or source.text))[:most]
 
 
 def _best_fallback(verdict: Verdict, consumer: str) -> str | None:

@@ -56,7 +56,7 @@ class JudgementSection(Struct, kw_only=True):
     confidence: str  # certain, likely, assumed
 
 
-class EvidenceSection(Struct, kw_only=True):
+class EvidenceSection(Struct, kw_only=True, omit_defaults=True):
     source: str
     locator: str = ""
     text: str = ""
