@@ -15,6 +15,7 @@ from gdrkit.facts.module_init import Init, init
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
 from gdrkit.facts.trust import Standing, State, standing
+from gdrkit.loader import modprobe
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import peermem_module
@@ -65,9 +66,10 @@ def _rebuild(node: Node) -> Iterable[Change]:
 
 
 def _load(node: Node) -> Iterable[Change]:
-    """Only what modprobe is predicted to load: the rules that block it come first."""
-    if not peermem_linkage(node).uses_peer_api:
-        raise Lacks(Missing(PEERMEM, Why.UNDECIDED, "a stub cannot be loaded"))
+    """Only what modprobe is predicted to load: whatever stops it comes first."""
+    prediction = modprobe(node, PEERMEM)
+    if not prediction.loaded and not prediction.result_unknown:
+        raise Lacks(Missing(PEERMEM, Why.UNDECIDED, f"sudo modprobe {PEERMEM}"))
     yield is_loaded.becomes(True, PEERMEM)
     if (name := _name(node)) != PEERMEM:
         yield is_loaded.becomes(True, name)
