@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.linkage import Links, links
 from gdrkit.facts.peer_memory import Linkage, peermem_linkage
 from gdrkit.facts.trust import Standing, State, standing
@@ -452,6 +452,13 @@ def test_a_rebuild_that_finds_the_api_makes_it_load() -> None:
         [peermem_linkage.becomes(Linkage(uses_peer_api=True)), links.becomes(Links(), "nvidia_peermem")],
     )
     assert modprobe(rebuilt, "nvidia_peermem").reason == ""
+
+
+def test_a_step_that_leaves_the_shape_uncertain_leaves_the_result_open() -> None:
+    tree = KernelTree().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
+    unsure = Missing("nvidia-peermem.ko", Why.STALE, "modinfo nvidia-peermem")
+    found = modprobe(tree.node().after("install OFED", [peermem_linkage.becomes(unsure)]), "nvidia_peermem")
+    assert (found.reason, found.result_unknown, found.unless) == ("", True, ("peermem-stub",))
 
 
 # -- what is not known ---------------------------------------------------------------------------------

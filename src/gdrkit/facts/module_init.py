@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver_files import DRIVER, peermem_path
 from gdrkit.facts.loaded_modules import is_loaded
 from gdrkit.facts.module_files import imports, information, weak_imports
 from gdrkit.facts.module_index import dependencies, module_path
 from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.facts.symvers import PEER_API
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, otherwise
 
 # A parameter of nvidia-peermem in every version since 470: NVIDIA open-gpu-kernel-modules nvidia-peermem.c.
 _PARAMETER = "peerdirect_support"
@@ -48,11 +47,8 @@ def init(node: Node, name: str) -> Init:
 
 def _uses_peer_api(node: Node, path: str) -> bool:
     """By the linkage of nvidia-peermem where this is it, as a rebuild would change that."""
-    try:
-        if path == peermem_path(node):
-            return peermem_linkage(node).uses_peer_api
-    except Lacks:
-        return PEER_API[0] in imports(node, path)
+    if path == otherwise(lambda: peermem_path(node), ""):
+        return peermem_linkage(node).uses_peer_api
     return PEER_API[0] in imports(node, path)
 
 

@@ -248,7 +248,11 @@ class Kernel:
 
     def _init(self, name: str) -> Refusal | None:
         """do_init_module()."""
-        found = init(self.node, name)
+        try:
+            found = init(self.node, name)
+        except Lacks:
+            self._open("peermem-stub")
+            found = Init.UNKNOWN
         if found is Init.STUB:
             return Refusal(EINVAL, "peermem-stub")
         if found is not Init.UNKNOWN or self._name(name) == PEERMEM:
