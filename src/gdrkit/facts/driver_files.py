@@ -7,6 +7,7 @@ import re
 from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import release
+from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.node import Node, fact
 
 DRIVER = "nvidia"
@@ -36,6 +37,14 @@ def driver_path(node: Node) -> str:
 def peermem_path(node: Node) -> str:
     """The nvidia-peermem file, found in the same places. Raises Absent if there is none."""
     return _file(node, modules.PEERMEM, rf"{_RENAMED}-peermem")
+
+
+def has_driver_container(node: Node) -> bool:
+    """Whether the GPU Operator's driver container is on this node. False also where nobody looked."""
+    try:
+        return node.exists(CONTAINER)
+    except Lacks:
+        return False
 
 
 def _file(node: Node, module: str, renamed: str) -> str:
@@ -69,4 +78,14 @@ def _file(node: Node, module: str, renamed: str) -> str:
             return ask()
         except Lacks as lacks:
             reasons.append(lacks)
+    if all(reason.missing.why is Why.NOT_COLLECTED for reason in reasons):
+        return _as_modinfo_printed(node, module)
     raise next((reason for reason in reasons if not isinstance(reason, Absent)), reasons[0])
+
+
+def _as_modinfo_printed(node: Node, module: str) -> str:
+    """Where nobody kept the modules' folders, the path that modinfo prints first."""
+    path = printed_module(node, module).fields.get("filename", "")
+    if not path.startswith("/"):
+        raise Lacks(Missing(f"path of {module}", Why.NOT_COLLECTED, f"modinfo -n {module}"))
+    return path.lstrip("/")

@@ -10,6 +10,8 @@ from msgspec import Struct
 from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
+from gdrkit.facts.looked import where_looked
+from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node, fact, otherwise
 
@@ -52,7 +54,25 @@ def peermem_linkage(node: Node) -> Linkage:
     so a module that does not import it does nothing. Source: open-gpu-kernel-modules
     kernel-open/nvidia-peermem/nvidia-peermem.c, NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT (since 515.43.04).
     """
-    path = peermem_path(node)
+
+    def by_its_symbols() -> Linkage:
+        return _linkage_of_file(node, peermem_path(node))
+
+    def by_what_it_needs() -> Linkage:
+        """A stub imports nothing of nvidia's and the RDMA core's, so that modinfo's `depends:` is empty."""
+        depends = printed_module(node, modules.PEERMEM).depends
+        if depends is None:
+            raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, ASK_DEPENDS))
+        node.cite(modinfo(modules.PEERMEM).line, "depends", f"depends: {','.join(depends)}".rstrip())
+        return Linkage(bool(depends))
+
+    return where_looked(by_its_symbols, by_what_it_needs)
+
+
+ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
+
+
+def _linkage_of_file(node: Node, path: str) -> Linkage:
     wanted = modules.imports(node, path)
     unresolved, mismatched, unseen = [], [], []
     for symbol, crc in sorted(wanted.items()):

@@ -91,7 +91,7 @@ class _Reader:
         return Line(number, typed.command, kind, self._host(), typed.command, number)
 
     def _other(self, number: int, text: str, blank: bool) -> Line:
-        machine = lines_of.is_machine(text)
+        machine = self._prints(text)
         heads = not machine and not self.fenced and (not self.command or blank)
         if heads and self.speakers.heading(text):
             self.command, self.asked, self.advice = "", 0, False
@@ -108,6 +108,12 @@ class _Reader:
         self.advice = lines_of.is_advice(text)
         self.speakers.introduced(text)
         return Line(number, text.strip(), "prose", self.speakers.now)
+
+    def _prints(self, text: str) -> bool:
+        """Whether a program printed a line. Behind `#` it did after a command: else it is a title."""
+        if text.lstrip().startswith("#") and not (self.command or self.fenced):
+            return False
+        return lines_of.is_machine(text)
 
     def _continues(self, text: str, blank: bool) -> bool:
         """Whether a line of no form that is known is the output of the command before it."""

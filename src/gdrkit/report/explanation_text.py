@@ -13,10 +13,17 @@ from gdrkit.report.explanation import (
     QuestionSection,
 )
 from gdrkit.report.text import WIDTH
+from gdrkit.rules import RULES
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
 """How much of a line is quoted: two rows of a terminal. The line's number leads to the rest."""
+
+HELPFUL = (
+    "Helpful are: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv, a log"
+    " of NCCL with NCCL_DEBUG=INFO, a run of perftest."
+)
+PERMANENT = {rule.code for rule in RULES if rule.permanent}
 
 Row = tuple[int, str, str]  # indent, style, words
 
@@ -46,13 +53,12 @@ def _rows(told: ExplanationDocument, verbose: bool) -> Iterator[Row]:
     machines = told.machines
     if not machines:
         yield 0, "head", "Nothing in this text tells of GPUDirect RDMA"
-        why = "no line of it has a form that gdr knows" if told.lines == 0 else "what it shows is in order"
-        yield (
-            2,
-            "",
-            f"{why}. Helpful are: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q,",
+        why = (
+            "No line of it has a form that gdr knows"
+            if told.lines == 0
+            else "Nothing that it shows is wrong"
         )
-        yield 2, "", "lspci -nnvvv, a log of NCCL with NCCL_DEBUG=INFO, a run of perftest."
+        yield 2, "", f"{why}. {HELPFUL}"
         return
     yield from _section("Established", machines, _established, verbose)
     if not any(machine.established for machine in machines):
@@ -94,6 +100,9 @@ def _established(machine: MachineSection, verbose: bool) -> Iterator[Row]:
         yield 2, "bad" if found.blocks else "", _headline(found)
         for proof in found.proofs[: None if verbose else 2]:
             yield from _quote(proof)
+    if any(found.code in PERMANENT for found in machine.established):
+        more = ": whatever is open below, no answer to it changes that" if machine.open else ""
+        yield 2, "", f"No fix exists for this hardware{more}."
 
 
 def _headline(found: EstablishedSection) -> str:
@@ -123,8 +132,11 @@ def _causes(line: OpenSection, verbose: bool) -> Iterator[Row]:
             yield 6, "open", f"{cause.code}: {sign}"
     else:
         yield 6, "open", f"may be {', '.join(cause.code for cause in line.causes)}"
-    for cause in line.ruled_out:
-        yield 6, "quote", f"not {cause.code}: {cause.why}"
+    reasons: dict[str, list[str]] = {}
+    for excluded in line.ruled_out:
+        reasons.setdefault(excluded.why, []).append(excluded.code)
+    for why, codes in reasons.items():
+        yield 6, "quote", f"not {', '.join(codes)}: {why}"
 
 
 def _contradictions(machine: MachineSection, verbose: bool) -> Iterator[Row]:

@@ -7,13 +7,14 @@ from gdrkit.facts.driver import PEER_API, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
 from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "peermem-stub",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     blocks=("peermem",),
     cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
@@ -51,13 +52,12 @@ def peermem_stub(node: Node, module: str) -> Outcome:
         if _runs(node):
             return Passed("it is loaded, as no stub can be")
         raise
-    path = peermem_path(node)
     if linkage.uses_peer_api:
         return Passed(f"imports {PEER_API[0]}")
     failed = Failed(
         seen=f"no import of {PEER_API[0]}{_rebuilt(node)}",
         expected=f"{PEER_API[0]} undefined in .symtab",
-        subject=path.rpartition("/")[2],
+        subject=_file_name(node),
     )
     if not _runs(node):
         return failed
@@ -68,6 +68,14 @@ def peermem_stub(node: Node, module: str) -> Outcome:
         blocks=(),
         cost="The module that runs now is another build; it will be gone after the next boot.",
     )
+
+
+def _file_name(node: Node) -> str:
+    """The module's file, or what it is called where only its dependencies were shown."""
+    try:
+        return peermem_path(node).rpartition("/")[2]
+    except Lacks:
+        return "nvidia-peermem.ko"
 
 
 def _rebuilt(node: Node) -> str:

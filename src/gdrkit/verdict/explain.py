@@ -1,25 +1,25 @@
 """Doctor on a pasted text: what it establishes, what it leaves open, what to ask next. PURE.
 
-The same rules judge the same facts; what a paste does not show is not collected. On top come lines that have one
-cause, which decide by themselves, and lines that have several, which leave all open that no rule excludes.
+The same rules judge the same facts; what a paste does not show is not collected. On top come lines
+that have one cause, which decide by themselves, and lines that have several, which leave all open that no
+rule excludes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
 
-from gdrkit.evidence import Confidence, Host, Lacks
-from gdrkit.facts.modules import canonical, is_loaded
+from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.modinfo_text import printed_module
+from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.transcript import Line
 from gdrkit.node import Node
 from gdrkit.rules import LOAD_ORDER, RULES
 from gdrkit.rules.engine import judge, rulings, trail_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Passed
-from gdrkit.rules.signs import SIGNS
+from gdrkit.rules.signs import SIGNS, Sign
 from gdrkit.verdict.explain_facts import contradictions, known, mentioned
-from gdrkit.verdict.explain_place import plain_subject, proofs_of
+from gdrkit.verdict.explain_place import TextHost, plain_subject, proofs_of
 from gdrkit.verdict.explain_question import question
 from gdrkit.verdict.explanation import (
     Cause,
@@ -31,24 +31,6 @@ from gdrkit.verdict.explanation import (
     Proof,
 )
 from gdrkit.verdict.said import Event, events, named_beside
-
-
-class TextHost(Host, Protocol):
-    """A host made of text: the lines, whose each is, and where an answer stands."""
-
-    speaker: str
-    lines: tuple[Line, ...]
-
-    @property
-    def mine(self) -> tuple[Line, ...]:
-        """The lines of the machine that this host stands for."""
-
-    def machines(self) -> tuple[TextHost, ...]:
-        """A host for each machine that speaks in the text."""
-
-    def where(self, source: str) -> tuple[int, ...]:
-        """The numbers of the lines that answer for a file or a command."""
-
 
 NEEDS_ALL = frozenset(
     {"no-gpu", "no-rdma-device", "peermem-not-persistent", "shared-nic", "port-down", "mixed-signers"}
@@ -84,7 +66,7 @@ def _machine(host: TextHost) -> Machine:
     established = dict(_established_by_lines(all_events))
     for found in _established_by_rules(node, host):
         established.setdefault((found.code, canonical(found.subject)), found)
-    proven = tuple(sorted(established.values(), key=lambda found: found.proofs[0].number if found.proofs else 0))
+    proven = tuple(sorted(established.values(), key=_first_line))
     return Machine(
         name=host.speaker,
         established=tuple(sorted(proven, key=lambda found: _layer(found.code))),
@@ -100,7 +82,7 @@ def _machine(host: TextHost) -> Machine:
 def _established_by_lines(
     all_events: tuple[Event, ...],
 ) -> Iterator[tuple[tuple[str, str], Established]]:
-    """Lines of one meaning. Of several that say the same the first is the proof, the others stand behind it."""
+    """Lines of one meaning. Of several that say the same the first is the proof."""
     found: dict[tuple[str, str], list[Event]] = {}
     for event in all_events:
         if len(event.codes) == 1 and event.decides:
@@ -149,7 +131,7 @@ def _layer(code: str) -> Layer:
 
 
 def _blocks(code: str, subject: str) -> tuple[str, ...]:
-    """The paths that a code stops. A rule that asks its subject is asked only where it is a module's name."""
+    """The paths that a code stops. A rule that asks its subject is asked where it is a module's name."""
     rule = _BY_CODE.get(code)
     if rule is None:
         return ()
@@ -164,22 +146,21 @@ def _blocks(code: str, subject: str) -> tuple[str, ...]:
 
 def _open(node: Node, all_events: tuple[Event, ...], proven: tuple[Established, ...]) -> Iterator[OpenLine]:
     """Lines that nothing established explains, those that say the same once."""
-    groups: dict[tuple[object, ...], list[Event]] = {}
+    groups: dict[tuple[tuple[str, ...], str, bool], list[Event]] = {}
     for event in all_events:
         module = event.module or (named_beside(event, all_events) if event.needs_module else "")
         if not _explained(event, module, proven):
-            groups.setdefault((event.codes, module, event.note, event.of_loader), []).append(event)
-    for (codes, module, note, _), same in groups.items():
-        if len(same[0].codes) == 1 and same[0].needs_module and not module:
-            note = "it names no module, and no program beside it does"
-        left, excluded = _left(node, tuple(codes), str(module))  # type: ignore[arg-type]
+            groups.setdefault((event.codes, module, event.of_loader), []).append(event)
+    for (_, module, _), same in groups.items():
+        unnamed = same[0].needs_module and not module
+        left, excluded = _left(node, same[0], module)
         yield OpenLine(
             proof=_proof(same[0].line),
             count=len(same),
-            subject=str(module),
+            subject=module,
             causes=tuple(Cause(code, _sign(code)) for code in left),
             excluded=excluded,
-            note=str(note),
+            note="it names no module, and no program beside it does" if unnamed else same[0].note,
         )
 
 
@@ -190,22 +171,24 @@ def _explained(event: Event, module: str, proven: tuple[Established, ...]) -> bo
             continue
         if not event.module and not event.needs_module:
             return True
-        if _module_of(found.subject) in (module, "node", ""):
+        if _module_of(found.subject) in (module, "node", "") or not found.subject.isidentifier():
             return True
     return False
 
 
 def _module_of(subject: str) -> str:
+    """The module that a subject is, by its name or its file; any other subject as it is."""
     return canonical(subject.partition(".ko")[0])
 
 
-def _left(
-    node: Node, codes: tuple[str, ...], module: str
-) -> tuple[tuple[str, ...], tuple[Excluded, ...]]:
+def _left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[Excluded, ...]]:
     """The causes that are still open, and those that a rule, certain of it, excludes for this module.
 
     If all were excluded, something in the text is of another time: then none is."""
-    excluded = {}
+    codes, excluded = event.codes, {}
+    if event.row == "hca-disabled" and _loaded_now(node, PEERMEM):
+        why = "nvidia_peermem is loaded, and NCCL needs only one of the two ways"
+        excluded = {code: why for code in codes if code not in ("nccl-misses-peermem", "peermem-not-loaded")}
     if module and not _loaded_now(node, module):
         for code in codes:
             why = _why_not(node, code, module)
@@ -229,7 +212,7 @@ def _why_not(node: Node, code: str, module: str) -> str:
             pass
         else:
             if printed.signed:
-                return f"modinfo shows a signature, by {printed.fields.get('signer') or 'a key without a name'}"
+                return f"modinfo shows a signature, by {printed.fields.get('signer') or 'an unnamed key'}"
     rule = _LOADING.get(code)
     if rule is None:
         return ""
@@ -240,16 +223,19 @@ def _why_not(node: Node, code: str, module: str) -> str:
 
 
 def _loaded_now(node: Node, module: str) -> bool:
-    """Whether the text shows the module loaded, too: at another time than the line that could not load it."""
+    """Whether the text shows the module loaded, too: at another time than it could not be."""
     try:
         return is_loaded(node, module)
     except Lacks:
         return False
 
 
-def _sign(code: str) -> object:
-    signs: Iterable[object] = SIGNS.get(code, ())
-    return next(iter(signs), None)
+def _sign(code: str) -> Sign | None:
+    return next(iter(SIGNS.get(code, ())), None)
+
+
+def _first_line(found: Established) -> int:
+    return found.proofs[0].number if found.proofs else 0
 
 
 def _proof(line: Line) -> Proof:

@@ -1,31 +1,29 @@
-"""Facts that a pasted text shows, whether they are good or bad; what does not go together; what people say. PURE."""
+"""Facts that a pasted text shows, good or bad; what does not go together; what people say. PURE."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
-from gdrkit.facts.modinfo_text import printed_module
+from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import NcclLog, logs, nccl_log
 from gdrkit.facts.pasted_gpus import gpu_word
-from gdrkit.facts.pci import gpus
+from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.facts.transcript import Line
+from gdrkit.facts.transcript_lines import is_advice
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Fact, Node
 from gdrkit.rules.rule import Failed
 from gdrkit.rules.signs import SIGNS
-from gdrkit.verdict.explain_place import Located, proofs_of
+from gdrkit.verdict.explain_place import TextHost, proofs_of
 from gdrkit.verdict.explanation import Cause, Contradiction, Known, OpenLine, Proof
-
-if TYPE_CHECKING:
-    from gdrkit.verdict.explain import TextHost
+from gdrkit.verdict.said import events
 
 LOOKS_FOR_MODULE = (2, 23, 4)
 """First NCCL that looks at /sys/module/nvidia_peermem: src/transport/net_ib.cc, ncclIbGdrSupport()."""
@@ -42,41 +40,46 @@ QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
 )
 
 
-def known(node: Node, host: Located) -> tuple[Known, ...]:
+def known(node: Node, host: TextHost) -> tuple[Known, ...]:
     """What the text shows of a machine, and where."""
     found = [fact for name, ask in QUESTIONS if (fact := _known(node, host, name, ask)) is not None]
     try:
         here = gpus(node)
     except Lacks:
         here = ()
-    for gpu in here[:8]:
-        fact = _known(node, host, gpu_word(gpu.address), lambda node, gpu=gpu: product_name(node, gpu))
+    for gpu in here[:GPUS]:
+        fact = _known(node, host, gpu_word(gpu.address), _name_of(gpu), gpu.address)
         if fact is not None:
             found.append(fact)
     return (*found, *_of_logs(node))
 
 
-def _known(node: Node, host: Located, name: str, ask: Callable[[Node], str]) -> Known | None:
+GPUS = 8
+"""GPUs that are listed by name: as many as the largest machines have. More come of two machines."""
+
+
+def _name_of(gpu: Gpu) -> Callable[[Node], str]:
+    return lambda node: product_name(node, gpu)
+
+
+def _known(
+    node: Node, host: TextHost, name: str, ask: Callable[[Node], str], subject: str = ""
+) -> Known | None:
     question = Fact(ask)
     try:
         value = question(node)
     except Lacks:
         return None
-    proofs = proofs_of(node.trail(question).sources, Failed(seen=value, expected="", subject=""), host)
+    proofs = proofs_of(node.trail(question).sources, Failed(seen=value, expected="", subject=subject), host)
     return Known(name, value, proofs[0] if proofs else None)
 
 
 def _needs(node: Node) -> str:
     depends = printed_module(node, PEERMEM).depends
     if depends is None:
-        raise Lacks(_not_shown())
+        raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, "modinfo nvidia-peermem"))
+    node.cite(modinfo(PEERMEM).line, "depends", f"depends: {', '.join(depends)}".strip())
     return ", ".join(depends) or "nothing"
-
-
-def _not_shown():  # type: ignore[no-untyped-def]
-    from gdrkit.evidence import Missing
-
-    return Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, "modinfo nvidia-peermem")
 
 
 def _of_logs(node: Node) -> Iterable[Known]:
@@ -140,20 +143,21 @@ def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
 
 
 def _rule_of(version: str) -> str:
+    """What a version of NCCL looks at, and what its word is then worth."""
+    blind = (
+        "look at /sys/module/nvidia_peermem, only below /sys/kernel/mm/memory_peers, which newer kernels do"
+        " not have: its Disabled then says nothing of the kernel"
+    )
     if not version:
         return (
-            "NCCL before 2.23.4 does not look at /sys/module/nvidia_peermem, only below"
-            " /sys/kernel/mm/memory_peers, which newer kernels do not have: its Disabled then says nothing of"
-            " the kernel. From 2.23.4 on it does look. The log does not show which it is (NCCL_DEBUG=VERSION)"
+            f"NCCL before 2.23.4 does not {blind}. From 2.23.4 on it does look. The log does not show which"
+            " it is: NCCL_DEBUG=VERSION would"
         )
     if numbers(version) < LOOKS_FOR_MODULE:
-        return (
-            f"NCCL {version} does not look at /sys/module/nvidia_peermem (2.23.4 and newer do), only below"
-            " /sys/kernel/mm/memory_peers, which newer kernels do not have: its Disabled says nothing of the kernel"
-        )
+        return f"NCCL {version} does not {blind}. 2.23.4 and newer do look"
     return (
-        f"NCCL {version} does look at /sys/module/nvidia_peermem: the module was loaded later, or the job ran"
-        " on another machine or where /sys does not show it"
+        f"NCCL {version} does look at /sys/module/nvidia_peermem: the module was loaded later, or the job"
+        " ran on another machine or where /sys does not show it"
     )
 
 
@@ -161,7 +165,10 @@ def _rule_of(version: str) -> str:
 
 MENTIONS = (
     ("gpu-integrated", r"\bGB10\b|\bDGX Sparks?\b|\bZGX Nano\b"),
-    ("gpu-consumer", r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX ?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b"),
+    (
+        "gpu-consumer",
+        r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX ?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b",
+    ),
     ("wsl", r"\bWSL ?2?\b"),
     ("gpu-vgpu", r"\bv[Gg]PU\b"),
 )
@@ -175,24 +182,42 @@ NOT = re.compile(
 """A negation, in the words before something that is mentioned."""
 
 
+CODE = re.compile(r"`([^`]*)`")
+"""Code within a sentence, in Markdown."""
+
+
 def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, ...]:
-    """Hardware that people speak of and no output shows: worth a look, no more."""
-    found: dict[str, Line] = {}
+    """Hardware that people speak of, and lines that they quote in a sentence: worth a look, no more."""
+    found: dict[str, OpenLine] = {}
     for line in lines:
-        if line.kind != "prose":
+        if line.kind not in ("prose", "shown"):
             continue
         for code, pattern in MENTIONS:
-            if code in found or code in established:
-                continue
             hit = re.search(pattern, line.text)
-            if hit and not NOT.search(line.text[: hit.start()]):
-                found[code] = line
-    return tuple(
-        OpenLine(
-            proof=Proof(line.number, line.text[:160]),
-            causes=(Cause(code, next(iter(SIGNS.get(code, ())), None)),),
-            note="somebody says so; nothing that a machine printed shows it",
-            said_by_person=True,
-        )
-        for code, line in found.items()
+            if hit and code not in found and code not in established and not _denied(line.text, hit.start()):
+                found[code] = _suspect(line, (code,), "somebody says so; no output shows it")
+        for quoted in CODE.finditer(line.text) if line.kind == "prose" else ():
+            codes = _codes_of(quoted[1])
+            if codes and quoted[1] not in found and not _denied(line.text, quoted.start()):
+                found[quoted[1]] = _suspect(line, codes, "quoted in a sentence: seen, or not")
+    return tuple(found.values())
+
+
+def _denied(text: str, place: int) -> bool:
+    """Whether a sentence denies what it mentions, or gives advice."""
+    return NOT.search(text[:place]) is not None or is_advice(text)
+
+
+def _codes_of(words: str) -> tuple[str, ...]:
+    """The causes of an error that somebody quotes; () where it is none."""
+    said = events((Line(0, words, "machine"),))
+    return said[0].codes if said and said[0].codes else ()
+
+
+def _suspect(line: Line, codes: tuple[str, ...], note: str) -> OpenLine:
+    return OpenLine(
+        proof=Proof(line.number, line.text),
+        causes=tuple(Cause(code, next(iter(SIGNS.get(code, ())), None)) for code in codes),
+        note=note,
+        said_by_person=True,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Protocol
 
-from gdrkit.evidence import Source
+from gdrkit.evidence import Host, Source
 from gdrkit.facts.pasted_gpus import gpu_word
 from gdrkit.facts.transcript import Line
 from gdrkit.rules.rule import Failed
@@ -16,18 +16,30 @@ PROOFS = 4
 """Lines that are quoted for one finding, at most: what a reader looks up."""
 
 
-class Located(Protocol):
-    """As much of a text host as places need."""
+class TextHost(Host, Protocol):
+    """A host made of text: the lines, whose each is, and where an answer stands."""
+
+    speaker: str
+    lines: tuple[Line, ...]
 
     @property
-    def mine(self) -> tuple[Line, ...]: ...
+    def mine(self) -> tuple[Line, ...]:
+        """The lines of the machine that this host stands for."""
 
-    def where(self, source: str) -> tuple[int, ...]: ...
+    def machines(self) -> tuple[TextHost, ...]:
+        """A host for each machine that speaks in the text."""
+
+    def where(self, source: str) -> tuple[int, ...]:
+        """The numbers of the lines that answer for a file or a command."""
+
+    def contradicted(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
+        """Each question that the text answers twice, differently, with the lines that do."""
 
 
-def proofs_of(sources: Iterable[Source], outcome: Failed, host: Located) -> tuple[Proof, ...]:
-    """The lines that a finding stands on: those that a fact quoted, then those that its sources are made of."""
+def proofs_of(sources: Iterable[Source], outcome: Failed, host: TextHost) -> tuple[Proof, ...]:
+    """The lines that a finding stands on: those that a fact quoted, then those of its sources."""
     texts = {line.number: line.text.strip() for line in host.mine}
+    start = _start(outcome.subject, texts)
     quoted: list[int] = []
     others: list[int] = []
     for source in sources:
@@ -35,21 +47,32 @@ def proofs_of(sources: Iterable[Source], outcome: Failed, host: Located) -> tupl
         if line := re.fullmatch(r"line (\d+)", source.locator):
             quoted.append(int(line[1]))
         elif numbers:
-            best = _best(numbers, texts, (source.text, source.locator, outcome.seen))
+            best = _best(numbers, texts, (source.text, source.locator, outcome.seen), start)
             (quoted if best and source.text else others).append(best or numbers[0])
         elif source.text and source.text != "absent":
-            quoted += [n for n, text in texts.items() if source.text in text][:1]
+            best = _best(tuple(texts), texts, (source.text,), start)
+            quoted += [best] if best else []
     found = dict.fromkeys(number for number in (*quoted, *others) if number in texts)
     return tuple(Proof(number, texts[number]) for number in list(found)[:PROOFS])
 
 
-def _best(numbers: tuple[int, ...], texts: dict[int, str], words: Iterable[str]) -> int:
-    """Of the lines of an output the one that has the words in question; 0 if none has."""
+def _start(subject: str, texts: dict[int, str]) -> int:
+    """Where the text begins to speak of a PCI device, by bus and slot; 0 for other subjects."""
+    address = re.match(r"[0-9a-f]{4,8}:([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", subject)
+    if address is None:
+        return 0
+    return next((number for number, text in texts.items() if address[1] in text.lower()), 0)
+
+
+def _best(numbers: tuple[int, ...], texts: dict[int, str], words: Iterable[str], start: int) -> int:
+    """Of the lines of an output the one that has the words in question; 0 if none has.
+
+    Of several the first that comes once the text speaks of the subject."""
     for phrase in words:
         for wanted in (phrase, *re.findall(r"[\w.+-]{4,}", phrase)):
-            for number in numbers:
-                if wanted and wanted in texts.get(number, ""):
-                    return number
+            having = [number for number in numbers if wanted and wanted in texts.get(number, "")]
+            if having:
+                return next((number for number in having if number >= start), having[0])
     return 0
 
 

@@ -19,6 +19,8 @@ def question(machines: tuple[Machine, ...], typed: set[str]) -> Question | None:
     """The command that tells most causes apart, over all open lines; None where nothing is open."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
+        if any(found.code in _PERMANENT for found in machine.established):
+            continue  # whatever else is open there, no answer to it changes what the machine can do
         for line in machine.open:
             for code, sign in _signs(line):
                 key = fill(sign.command, line.subject), machine.name
@@ -41,7 +43,7 @@ _PERMANENT = {rule.code for rule in RULES if rule.permanent}
 
 
 def _weight(code: str, line: OpenLine, sign: Sign, typed: set[str]) -> float:
-    if line.said_by_person and code in _PERMANENT:
+    if line.said_by_person and code in _PERMANENT and len(line.causes) == 1:
         return PERMANENT
     if len(line.causes) == 1:
         return 1 + HALF  # a suspect alone

@@ -1,4 +1,4 @@
-"""Lines of a pasted text that tell of a failure: which, what can cause each, and which module it names. PURE."""
+"""Lines of a pasted text that tell of a failure: what can cause each, and which module it names. PURE."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gdrkit.facts.transcript import Line
 from gdrkit.rules import program_words, words
 
 BESIDE = 4
-"""How many lines of the same machine may stand between a kernel's line that names no module and the line of the
-program that tried to load one: a prompt, a command, and two lines of the kernel's about taint."""
+"""How many lines of the same machine may stand between a kernel's line that names no module and the line of
+the program that tried to load one: a prompt, a command, and two lines of the kernel's about taint."""
 
 ONLY_PEERMEM = ("peermem-stub", "peermem-registration-refused")
 
@@ -54,6 +54,7 @@ class Event(Struct, frozen=True, kw_only=True):
     of_loader: bool = False  # modprobe or its like, which names what it was asked for
     needs_module: bool = False  # it is about a module, and does not say which
     note: str = ""
+    row: str = ""  # of program_rows.py
 
 
 def events(lines: Iterable[Line]) -> tuple[Event, ...]:
@@ -78,6 +79,8 @@ def _event(line: Line, place: int) -> Event | None:
             codes=said.row.codes,
             module=said.module,
             decides=said.row.decides,
+            of_loader=said.row.of_loader,
+            row=said.row.name,
         )
     heard = words.hear(line.text)
     if heard is None or not heard.codes:

@@ -1,0 +1,191 @@
+"""One line of a pasted text: what it looks like. PURE."""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from msgspec import Struct
+
+_LETTERS = {
+    **str.maketrans("\u2018\u2019\u201b\u201c\u201d\u201f\u00a0\u2007\u202f", "'''\"\"\"   "),
+    **dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-"),
+    ord("\u2014"): "--",
+    **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\x00\x01\x02\x07"), None),
+    **dict.fromkeys(map(ord, "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), " "),
+}
+"""What web pages make of quotation marks, dashes and blanks, and what would otherwise end a line."""
+
+COMMANDS = {
+    "modprobe", "insmod", "rmmod", "modinfo", "lsmod", "dmesg", "journalctl", "lspci", "setpci", "lscpu",
+    "uname", "hostname", "mokutil", "cat", "zcat", "head", "tail", "grep", "egrep", "zgrep",
+    "nvidia-smi", "ibv_devinfo", "ibv_devices", "ibstat", "ibstatus", "ibdev2netdev", "rdma",
+    "rdma_topo", "ofed_info", "ucx_info", "dkms", "ls", "strings", "nm", "find", "ethtool", "kubectl",
+    "oc", "talosctl", "docker", "podman", "ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat",
+    "ib_read_lat", "ib_send_lat", "mpirun", "srun", "ssh", "strace", "systemctl", "getenforce", "sysctl",
+    "show_gids", "apt", "dnf", "yum", "rpm", "dpkg", "gdr",
+}  # fmt: skip
+"""Programs that a line may begin with and be a command without a prompt."""
+
+_ENGLISH = {
+    "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "did", "do", "does", "for",
+    "from", "gives", "had", "has", "have", "i", "if", "in", "is", "it", "its", "me", "my", "no", "not",
+    "of", "on", "or", "our", "says", "shows", "so", "that", "the", "then", "there", "they", "this", "to",
+    "was", "we", "were", "what", "when", "which", "will", "with", "without", "would", "you", "your",
+    "returns", "fails", "works",
+}  # fmt: skip
+
+
+class Typed(Struct, frozen=True):
+    """A command line, and the machine at whose prompt it was typed."""
+
+    command: str
+    host: str = ""
+
+
+@functools.cache
+def _compiled(name: str) -> re.Pattern[str]:
+    return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("advice", "sentence_end") else 0)
+
+
+# Before a line's own words: kernel time stamps (dmesg -r, -x, -T), syslog and ISO dates, klog, launchers'
+# tags (mpirun, srun -l, Ray, docker compose), kubectl --prefix.
+STAMP = (
+    r"(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: (?=\[)|\[ *\d+\.\d+\] ?|\[ *[CT]\d+\] ?"
+    r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\] ?"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]? (?:\w+ )?"
+    r"|(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)? )[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: (?=\S)"
+    r"|[IWEF]\d{4} [\d:]{8}\.\d+ +\d+ \S+\] |\[\d+,\d+\]<\w+>: ?|\([^()]{0,60}pid=\d+[^()]{0,60}\) ?"
+    r"|\d{1,4}: (?=\S)|[\w./-]+ +\| |\[(?:pod/)?[\w./-]+\] (?=\S))"
+)
+_CORE = (
+    r"(?:sudo: )?(?:modprobe|insmod|rmmod|modinfo|libkmod|depmod): (?:ERROR|FATAL|WARNING)"
+    r"|(?:[\w.-]*:\d+:\d+ \[-?\d+\] )(?:\S+ )?NCCL (?:INFO|WARN|version)\b|NCCL (?:INFO|WARN|version) "
+    r"|NET/(?:IB|Plugin|OFI|Socket) ?: ?[A-Z]|(?:Channel|Ring) \d+(?:/\d+)? : \d+\[\w+\] -> "
+    r"|NVRM: |nvidia-peermem \w+:\d+ |nvidia-fs:|gdrdrv:"
+    r"|(?:nvidia(?:[-_]\w+)?|nv_peer_mem|mlx\w+|ib_\w+|rdma_\w+|gdrdrv|irdma|bnxt_re)"
+    r"(?: [\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d)?: \S"
+    r"|Loading of (?:unsigned )?module |Lockdown: \S+: |Module [\w-]+ is blacklisted|Invalid ELF "
+    r"|Linux version \d|Linux \S+ \d+\.\d+\S* #\d|SecureBoot (?:en|dis)abled|Secure [Bb]oot (?:en|dis)abled"
+    r"|Couldn't allocate MR|[Ff]ailed to create [mM][rR]\b|DMA-BUF is not supported|DMABUF requested"
+    r"|CUDA device (?:\d+: PCIe|integrated:)|\[pid = \d+, dev = \d+\]|OFED stack does not support"
+    r"|Failed to insert module '|[Ff]ailed to load nvidia-peermem|waiting for mellanox ofed"
+    r"|nvidia-peermem module |successfully loaded nvidia-peermem|Failed to initialize NVML"
+    r"|NVRM version: |libibverbs: |cat: /|ls: cannot access|grep: /"
+    r"|(?:ERROR: )?Unable to load the kernel module '|error loading module |load [\w-]+ failed: "
+    r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z0-9]"
+    r"|GPU [0-9A-F]{8}:[0-9A-F]{2}:|GPU \d+: .*\(UUID: |\| +\d+ +(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN) "
+    r"|(?:filename|version|depends|vermagic|license|signer|srcversion|parm|name|sig_\w+|retpoline):(?:\s|$)"
+    r"|[A-Za-z]\w+ +\d{3,} +-?\d+(?: +[\w,]+)?$|Module +Size +Used by"
+    r"|hca_id:|\s+(?:LnkCap|LnkSta|ACSCtl|ACSCap|DevCtl|Kernel driver in use|Region \d|Capabilities):"
+    r"|finit_module\(|init_module\(|ibv_(?:reg|open|modify)\w+\(?\)? "
+)
+_PATTERNS = {
+    "fence": r"\s*(?:```|~~~|\[/?code\])",
+    "quotation": r"\s*>+(?: |$)(?P<text>.*)",
+    "prompt": (
+        r"\s*`?(?:\([\w.-]+\)\s*)?"  # (base)
+        r"(?:\[?(?P<user>[\w.-]+)@ ?(?P<host>[\w.-]+)(?::? ?|\s)(?P<path>[^\]$#%>]{0,80})\]?\s?[:>]?\s*)?"
+        r"(?P<sign>[$#%>])\s+(?P<command>(?:\w+=\S* )*[a-z./~][\w./-]*(?:\s.*)?)`?$"
+    ),
+    "fish": r"\s*(?P<user>[\w.-]+)@(?P<host>[\w.-]+) [~/]\S{0,60}> (?P<command>[a-z./].*)$",
+    "machine": rf"(?:\s{{0,16}}(?:#|//) ?)?\s{{0,16}}(?:{STAMP})*(?:{_CORE})",
+    "kernel": (
+        r"\s{0,16}(?:(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: )?(?:\[ *\d+\.\d+\]"
+        r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d [\d:]{8} \d{4}\])"
+        r"|(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
+        r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: )"
+    ),
+    "comment": r"\s*(?:#|//) ?(?=\S)",
+    "arrow": r"\s+(?:\u2190|<--|<==|\u25c4).*$",
+    "colour": r"\x1b\[[0-9;?]*[A-Za-z]",
+    "advice": (
+        r"\bif (?:you|it|that|this|modprobe|the \w+)\b.{0,40}\b(?:see|get|says|prints|fails|shows|encounter)"
+        r"|\byou (?:may|might|should|will|would|could) (?:also )?(?:then )?"
+        r"(?:see|get|find|run|try|add|use)\b"
+        r"|\b(?:expected|sample|example|typical) (?:error|output|message|log|result)s?\b"
+        r"|\bcommon(?:ly)? (?:error|seen|message)s?\b"
+        r"|\b(?:would|should|ought to) (?:say|print|show|fail|look)"
+        r"|\b(?:for example|for instance|e\.g\.|such as|something like|instead of)[^.]*:$"
+        r"|\b(?:known|possible) errors?\b.*:$|\btroubleshooting\b"
+    ),
+    "sentence_end": r"[.?!:][\"')]?$",
+}
+
+
+def clean(raw: str) -> str:
+    """A line without colours, typographic letters, annotations behind an arrow, and blanks at its end."""
+    text = raw.removesuffix("\r")
+    if "\x1b" in text:
+        text = _compiled("colour").sub("", text)
+    text = text.rpartition("\r")[2].translate(_LETTERS)
+    if "\u2190" in text or "<-" in text or "<=" in text or "\u25c4" in text:
+        text = _compiled("arrow").sub("", text)
+    text = text.rstrip()
+    if text.endswith("`") and text.lstrip().startswith("`") and not is_fence(text):
+        text = text.strip().strip("`")  # one line of code among prose
+    return text
+
+
+def is_fence(text: str) -> bool:
+    """Whether a line opens or closes a block of code, in Markdown or in a forum's tags."""
+    return text.lstrip()[:1] in "`~[" and _compiled("fence").match(text) is not None
+
+
+def without_quotation_mark(text: str) -> str | None:
+    """What stands behind `>`; None where the line is no quotation."""
+    if not text.lstrip().startswith(">"):
+        return None
+    found = _compiled("quotation").match(text)
+    return found["text"] if found else None
+
+
+def typed(text: str) -> Typed | None:
+    """The command that a line holds, behind a prompt or by the name of a program that is known."""
+    if any(sign in text for sign in "$#%>"):
+        found = _compiled("fish").match(text) or _compiled("prompt").match(text)
+        if found is not None and (found["host"] or found["sign"] in "$%" or _is_command(found["command"])):
+            return Typed(found["command"].strip().rstrip("`"), found["host"] or "")
+    command = text.strip(" `")
+    if _is_command(command) and not is_machine(text):
+        return Typed(command)
+    return None
+
+
+def _is_command(text: str) -> bool:
+    """Whether words begin with a program that is known and are no English."""
+    words = text.split()
+    while words and (words[0] == "sudo" or "=" in words[0]):
+        words = words[1:]
+    if not words or words[0].rpartition("/")[2] not in COMMANDS or words[-1].endswith((".", "?", ",")):
+        return False
+    return not {word.lower().strip(",") for word in words[1:]} & _ENGLISH
+
+
+def is_machine(text: str) -> bool:
+    """Whether a line has a form that a program is known to print."""
+    return _compiled("machine").match(text) is not None or _compiled("kernel").match(text) is not None
+
+
+def is_kernel_line(text: str) -> bool:
+    """Whether a line has one of the stamps that dmesg and the system's log put before the kernel's words."""
+    return _compiled("kernel").match(text) is not None
+
+
+def without_comment_mark(text: str) -> str:
+    """An output that somebody pasted as a comment, without the mark."""
+    if text.lstrip()[:1] in ("#", "/") and not text.lstrip().startswith("/proc"):
+        return _compiled("comment").sub("", text, count=1)
+    return text
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a line that nobody recognises reads like something a person wrote."""
+    words = text.lower().split()
+    english = sum(word.strip(".,;:!?'\"()") in _ENGLISH for word in words)
+    return english >= 2 or (english == 1 and _compiled("sentence_end").search(text.strip()) is not None)
+
+
+def is_advice(text: str) -> bool:
+    """Whether a sentence speaks of what could be seen, so that what it shows was perhaps never seen."""
+    return _compiled("advice").search(text.strip()) is not None

@@ -1,0 +1,565 @@
+"""What a pasted text establishes, what it leaves open, and what to ask next."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdrkit.host.pasted import PastedHost
+from gdrkit.report.explanation import document, exit_code
+from gdrkit.verdict.explain import explain
+from gdrkit.verdict.explanation import Explanation, Machine, OpenLine
+
+EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
+REJECTED = "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"
+UNKNOWN = (
+    "modprobe: ERROR: could not insert 'nvidia_peermem': "
+    "Unknown symbol in module, or unknown parameter (see dmesg)"
+)
+STUB = """\
+filename:       /lib/modules/6.14.0-1013-nvidia/kernel/nvidia-580-open/nvidia-peermem.ko
+version:        580.95.05
+license:        Dual BSD/GPL
+depends:
+name:           nvidia_peermem
+vermagic:       6.14.0-1013-nvidia SMP preempt mod_unload modversions aarch64
+"""
+
+
+def told(text: str | bytes) -> Explanation:
+    return explain(PastedHost(text))
+
+
+def proven(text: str, machine: str | None = None) -> set[tuple[str, str]]:
+    """Codes and subjects that are established."""
+    found = told(text).machines
+    return {
+        (e.code, e.subject)
+        for one in found
+        if machine is None or one.name == machine
+        for e in one.established
+    }
+
+
+def codes(text: str, machine: str | None = None) -> set[str]:
+    return {code for code, _ in proven(text, machine)}
+
+
+def open_lines(text: str) -> list[OpenLine]:
+    return [line for machine in told(text).machines for line in machine.open]
+
+
+def only(text: str) -> Machine:
+    (machine,) = told(text).machines
+    return machine
+
+
+# -- a module that does not load -----------------------------------------------------------------------
+
+
+def test_invalid_argument_alone_never_proves_the_stub():
+    assert codes(EINVAL + "\n") == set()
+    (line,) = open_lines(EINVAL + "\n")
+    assert {"peermem-stub", "module-crc-mismatch", "module-bad-parameter"} <= set(line.codes)
+    assert line.proof.number == 1
+
+
+def test_an_unambiguous_line_of_the_kernel_decides_and_explains_what_modprobe_said():
+    text = (
+        f"{EINVAL}\n"
+        "[  99.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
+        "[  99.1] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -22)\n"
+    )
+
+    assert proven(text) == {("module-crc-mismatch", "nvidia_peermem")}
+    assert open_lines(text) == []
+    assert only(text).established[0].proofs[0].number == 2
+
+
+def test_the_line_of_another_module_does_not_explain_it():
+    text = f"{EINVAL}\n[ 1.1] mlx5_ib: disagrees about version of symbol mlx5_core_foo\n"
+
+    assert proven(text) == {("module-crc-mismatch", "mlx5_ib")}
+    assert len(open_lines(text)) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "codes_left"),
+    [
+        (-2, {"module-symbol-missing", "module-symbol-gpl-only"}),
+        (-22, {"module-crc-mismatch", "module-symbol-namespace"}),
+        (0, {"module-symbol-missing", "module-symbol-gpl-only"}),
+    ],
+)
+def test_an_unknown_symbol_is_read_by_its_number(number, codes_left):
+    (line,) = open_lines(
+        f"[ 1.1] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err {number})\n"
+    )
+
+    assert set(line.codes) == codes_left
+
+
+def test_an_init_that_returns_enoent_looks_like_a_missing_symbol():
+    (line,) = open_lines(UNKNOWN + "\n")
+
+    assert {"init-failed", "module-symbol-missing", "dependency-failed"} <= set(line.codes)
+
+
+def test_depends_with_nothing_proves_the_stub():
+    text = f"$ sudo modprobe nvidia-peermem\n{EINVAL}\n\n$ modinfo nvidia-peermem\n{STUB}\nThat is all.\n"
+
+    assert proven(text) == {("peermem-stub", "nvidia-peermem.ko")}
+    assert only(text).established[0].proofs[0].text == "depends:"
+    assert open_lines(text) == []
+    assert exit_code(document(told(text))) == 2
+
+
+def test_depends_as_the_last_word_of_a_cut_text_proves_nothing():
+    assert codes("$ modinfo nvidia-peermem\n" + STUB.partition("name:")[0].rstrip("\n")) == set()
+
+
+def test_an_empty_answer_to_modinfo_counts_if_something_follows():
+    asked = "$ modinfo -F depends nvidia-peermem\n\n"
+
+    assert codes(asked) == set()
+    assert codes(asked + "$ uname -r\n6.8.0\n") == {"peermem-stub"}
+
+
+def test_depends_with_the_rdma_core_rules_the_stub_out():
+    full = STUB.replace("depends:", "depends:        nvidia,ib_core")
+    (line,) = open_lines(f"{EINVAL}\n\n$ modinfo nvidia-peermem\n{full}\nThat is all.\n")
+
+    assert "peermem-stub" not in line.codes
+    assert [cause.code for cause in line.excluded] == ["peermem-stub"]
+    assert "module-crc-mismatch" in line.codes
+
+
+def test_the_stub_is_established_beside_a_rejected_key():
+    text = f"{REJECTED}\nSecureBoot enabled\n\n{STUB}\nend.\n"
+
+    assert codes(text) == {"peermem-stub"}
+    (line,) = open_lines(text)
+    assert "module-unknown-key" in line.codes
+
+
+def test_a_signer_rules_out_that_the_module_is_unsigned():
+    signed = STUB + "sig_id:         PKCS#7\nsigner:         NVIDIA Support\n"
+    (line,) = open_lines(f"{REJECTED}\n\n{signed}\nend.\n")
+
+    assert "module-unsigned" not in line.codes
+    assert "module-unknown-key" in line.codes
+
+
+def test_required_key_not_available_is_the_older_wording():
+    (line,) = open_lines("modprobe: ERROR: could not insert 'nvidia_peermem': Required key not available\n")
+
+    assert {"module-unsigned", "module-unknown-key"} <= set(line.codes)
+
+
+# -- lines that name no module -------------------------------------------------------------------------
+
+
+def test_a_line_without_a_module_establishes_nothing_alone():
+    text = "[ 12.3] Loading of unsigned module is rejected\n"
+
+    assert codes(text) == set()
+    (line,) = open_lines(text)
+    assert line.codes == ("module-unsigned",)
+    assert line.note
+
+
+def test_it_decides_together_with_the_line_beside_it_that_names_the_module():
+    text = (
+        f"$ sudo modprobe nvidia_peermem\n{REJECTED}\n"
+        "$ dmesg | tail -1\n[ 12.3] Loading of unsigned module is rejected\n"
+    )
+
+    assert proven(text) == {("module-unsigned", "nvidia_peermem")}
+    assert open_lines(text) == []
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "[ 1.1] usb 1-1: new device\n" * 8,  # too far away
+        "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n",  # which of the two?
+    ],
+)
+def test_it_does_not_where_the_module_is_not_plain(between):
+    text = f"{REJECTED}\n{between}[ 12.3] Loading of unsigned module is rejected\n"
+
+    assert codes(text) == set()
+
+
+def test_it_does_not_with_an_error_that_it_cannot_have_caused():
+    assert codes(f"{EINVAL}\n[ 12.3] Loading of unsigned module is rejected\n") == set()
+
+
+def test_lockdown_and_the_error_beside_it():
+    text = (
+        "modprobe: ERROR: could not insert 'nvidia': Operation not permitted\n"
+        "[ 3.3] Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7\n"
+    )
+
+    assert proven(text) == {("lockdown-blocks-module", "nvidia")}
+
+
+# -- other programs ------------------------------------------------------------------------------------
+
+
+def test_efault_leaves_its_list_open():
+    (line,) = open_lines("Couldn't allocate MR with error=14\n")
+
+    assert {"peermem-not-loaded", "gpu-consumer", "bar1-exhausted", "memory-not-registrable"} <= set(
+        line.codes
+    )
+
+
+def test_efault_is_explained_by_a_geforce():
+    text = (
+        "$ ./ib_write_bw -d mlx5_0 --use_cuda=0\ninitializing CUDA\nCUDA device 0: PCIe address is 1B:00\n"
+        "[pid = 1, dev = 0] device name = [NVIDIA GeForce RTX 4090]\nCUDA device integrated: 0\n"
+        "Couldn't allocate MR with error=14\n"
+    )
+
+    assert ("gpu-consumer", "0000:1b:00.0") in proven(text)
+    assert open_lines(text) == []
+
+
+def test_talos_says_it_in_a_line_of_its_own():
+    said = 'error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument'
+    text = f"$ talosctl dmesg\n{said}\n"
+
+    assert codes(text) == {"talos-no-peermem"}
+
+
+def test_nccl_never_proves_the_kernels_side():
+    text = "h1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+
+    assert codes(text) == set()
+    (line,) = open_lines(text)
+    assert {"nccl-misses-peermem", "peermem-not-loaded", "nccl-lacks-dmabuf"} <= set(line.codes)
+
+
+LSMOD = "$ lsmod | grep peermem\nnvidia_peermem         16384  0\n"
+DISABLED = "h1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+
+
+def test_lsmod_and_nccl_contradict_each_other_and_the_version_says_who_is_wrong():
+    old = only(f"{LSMOD}h1:1:2 [0] NCCL INFO NCCL version 2.20.5+cuda12.4\n{DISABLED}")
+    new = only(f"{LSMOD}h1:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n{DISABLED}")
+    unsaid = only(LSMOD + DISABLED)
+
+    assert "does not look at /sys/module/nvidia_peermem" in old.contradictions[0].text
+    assert "2.27.3 does look" in new.contradictions[0].text
+    assert "2.23.4" in unsaid.contradictions[0].text
+    assert [proof.number for proof in unsaid.contradictions[0].proofs] == [2, 3]
+    assert set(unsaid.open[0].codes) == {"peermem-not-loaded", "nccl-misses-peermem"}
+
+
+def test_an_old_nccl_is_proven_blind_where_its_folder_is_missing():
+    text = (
+        f"{LSMOD}$ ls /sys/kernel/mm/memory_peers\n"
+        "ls: cannot access '/sys/kernel/mm/memory_peers': No such file or directory\n"
+        f"h1:1:2 [0] NCCL INFO NCCL version 2.20.5+cuda12.4\n{DISABLED}"
+    )
+
+    assert "nccl-misses-peermem" in codes(text)
+
+
+def test_nccl_over_sockets_has_no_such_contradiction():
+    assert (
+        not told(LSMOD + "h1:1:2 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n")
+        .machines[0]
+        .contradictions
+    )
+
+
+def test_perftest_on_an_integrated_gpu_proves_nothing():
+    text = (
+        "$ ib_write_bw -d rocep1s0f1 --use_cuda=0 10.0.0.2\ninitializing CUDA\n"
+        "CUDA device 0: PCIe address is 01:00\n"
+        "[pid = 1, dev = 0] device name = [NVIDIA GB10]\nCUDA device integrated: 1\n"
+        " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
+        " 65536      5000             12011.2            12010.9              0.192\n"
+    )
+
+    assert {"proof-misread", "gpu-integrated"} <= codes(text)
+
+
+# -- hardware and facts --------------------------------------------------------------------------------
+
+SMI = """\
+GPU 0000000F:01:00.0
+    Product Name                          : NVIDIA GB10
+    Addressing Mode                       : ATS
+    FB Memory Usage
+        Total                             : N/A
+"""
+
+
+def test_nvidia_smi_establishes_an_integrated_gpu_and_nothing_else_is_asked():
+    text = f"```\n{SMI}```\n{EINVAL}\n"
+    found = told(text)
+
+    assert ("gpu-integrated", "000f:01:00.0") in proven(text)
+    assert found.machines[0].established[0].proofs[0].number == 3
+    assert found.question is None
+
+
+def test_the_same_of_the_pci_id_is_certain():
+    gpu = "000f:01:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2e12] (rev a1)"
+    text = f"$ lspci -nn -d 10de:\n{gpu}\n"
+    (machine,) = told(text).machines
+
+    assert [(e.code, e.confidence.name) for e in machine.established] == [("gpu-integrated", "CERTAIN")]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "|   0  NVIDIA GeForce RTX 3090        On  |   00000000:01:00.0 Off |                  N/A |",
+        "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-fd8fde67-bf94-8d32-8e09-bde3e1d137c3)",
+        "01:00.0 VGA compatible controller: NVIDIA Corporation GA102 [GeForce RTX 3090] (rev a1)",
+        "$ nvidia-smi --query-gpu=name,pci.bus_id --format=csv\nNVIDIA GeForce RTX 3090, 00000000:05:00.0",
+    ],
+)
+def test_a_geforce_is_known_in_every_listing(output):
+    assert codes(output + "\n") == {"gpu-consumer"}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It is not GeForce, it is an H100.",
+        "There is no GeForce in this box.",
+        "This isn't a DGX Spark.",
+        "Unlike a GeForce, the A100 works.",
+        "without any GB10 around",
+    ],
+)
+def test_negations_establish_nothing_and_raise_no_suspicion(sentence):
+    assert told(sentence + "\n").machines == ()
+
+
+def test_a_denied_error_establishes_nothing():
+    assert told("there was no 'Key was rejected by service' in dmesg\n").machines == ()
+    assert told("I never saw `Loading of unsigned module is rejected` there.\n").machines == ()
+
+
+def test_hardware_in_prose_is_a_candidate_to_look_at():
+    found = told("We have two DGX Sparks (GB10) here.\n")
+
+    assert [e for machine in found.machines for e in machine.established] == []
+    (line,) = found.machines[0].open
+    assert (line.codes, line.said_by_person) == (("gpu-integrated",), True)
+    assert found.question is not None
+    assert found.question.command == "nvidia-smi -q"
+
+
+def test_code_quoted_in_a_sentence_is_a_candidate_too():
+    (line,) = open_lines(
+        "After that I got `modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument`, sadly.\n"
+    )
+
+    assert line.said_by_person
+    assert "peermem-stub" in line.codes
+
+
+def test_advice_establishes_nothing():
+    assert told("if you see `Key was rejected by service` then sign the module\n").machines == ()
+    assert told(f"> {REJECTED}\n> [ 1.1] Loading of unsigned module is rejected\n").machines == ()
+
+
+# -- several machines ----------------------------------------------------------------------------------
+
+
+def test_conclusions_are_drawn_for_each_machine():
+    text = (
+        f"root@spark-a:~# modprobe nvidia_peermem\n{REJECTED}\n"
+        "root@spark-a:~# mokutil --sb-state\nSecureBoot enabled\n"
+        f"root@spark-b:~# modprobe nvidia_peermem\n{EINVAL}\n"
+        f"root@spark-b:~# modinfo nvidia-peermem\n{STUB}"
+        "root@spark-b:~# mokutil --sb-state\nSecureBoot disabled\n"
+    )
+    a, b = told(text).machines
+
+    assert (a.name, b.name) == ("spark-a", "spark-b")
+    assert codes(text, "spark-a") == set()
+    assert codes(text, "spark-b") == {"peermem-stub"}
+    assert ("Secure Boot", "on") in {(k.name, k.value) for k in a.known}
+    assert ("Secure Boot", "off") in {(k.name, k.value) for k in b.known}
+    assert not a.contradictions
+
+
+def test_contradictory_answers_of_nobody_are_used_for_neither():
+    machine = only(f"SecureBoot enabled\nSecureBoot disabled\n{REJECTED}\n")
+
+    assert "Secure Boot" not in {known.name for known in machine.known}
+    assert [proof.number for proof in machine.contradictions[0].proofs] == [1, 2]
+
+
+def test_two_modules_of_one_name_prove_nothing():
+    other = STUB.replace("depends:", "depends:        nvidia,ib_uverbs").replace(
+        "6.14.0-1013-nvidia", "5.15.0-9"
+    )
+
+    assert codes(f"{STUB}\nand here\n\n{other}\nend.\n") == set()
+
+
+def test_a_loaded_module_of_one_machine_contradicts_no_log_of_another():
+    text = (
+        "root@a1:~# lsmod\nnvidia_peermem 16384 0\n"
+        "root@b1:~# cat nccl.log\nNET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+    )
+
+    assert all(not machine.contradictions for machine in told(text).machines)
+
+
+# -- parts are parts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$ lspci | grep -i mellanox\n01:00.0 Ethernet controller: Mellanox Technologies MT2910 Family\n",
+        "$ lsmod | grep nvidia\nnvidia 56000000 3 nvidia_uvm\n",
+        "$ dmesg | grep -i peermem\n[ 1.1] nvidia_peermem: loading out-of-tree module taints kernel.\n",
+        "[ 0.000000] Linux version 6.8.0 (x@y)\n[ 1.1] NVRM: loading NVIDIA UNIX Open Kernel Module\n...\n",
+        "$ modinfo nvidia | grep version\nversion:        580.95.05\n",
+    ],
+)
+def test_what_a_part_leaves_out_is_not_missing(text):
+    assert codes(text) == set()
+
+
+def test_silence_counts_only_of_a_whole_log():
+    banner = "[    0.000000] Linux version 6.8.0-90-generic (build@x)\n"
+    taint = "[   50.100000] nvidia_peermem: loading out-of-tree module taints kernel.\n"
+    part = (
+        f"# modprobe nvidia_peermem\n{EINVAL}\n# dmesg | tail\n{banner}{taint}# uname -r\n6.8.0-90-generic\n"
+    )
+    whole = part.replace("dmesg | tail", "dmesg")
+
+    for text in (part, whole):
+        assert codes(text) == set()
+    (line,) = open_lines(part)
+    assert "module-crc-mismatch" in line.codes
+
+
+def test_a_log_cut_within_a_line_leaves_the_ways_open_in_which_it_may_go_on():
+    (line,) = open_lines("modprobe: ERROR: could not insert 'nvidia_peermem': Inv")
+
+    assert {"peermem-stub", "module-wrong-kernel"} <= set(line.codes)
+    assert "cut" in line.note
+
+
+@pytest.mark.parametrize("end", [" never appeared here", " was not what I saw"])
+def test_a_sentence_that_begins_like_an_error_is_none(end):
+    assert open_lines(EINVAL + end + "\n") == []
+    assert open_lines("Loading of unsigned module is rejected" + end + "\n") == []
+
+
+# -- the one question ----------------------------------------------------------------------------------
+
+
+def test_the_question_decides_most_and_says_what_each_answer_means():
+    asked = told(EINVAL + "\n").question
+
+    assert asked is not None
+    assert asked.command.startswith("sudo dmesg")
+    meant = {code for answer in asked.answers for code in answer.codes}
+    assert {"peermem-stub", "module-crc-mismatch"} <= meant
+    assert not meant & set(asked.otherwise)
+
+
+def test_nothing_open_asks_nothing():
+    assert (
+        told("[ 1.1] nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages\n").question
+        is None
+    )
+
+
+# -- any text ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "\n\n\n", b"\x00\x00", b"\xff\xfe\x00", "\ufeff"])
+def test_nothing_is_an_explanation_too(text):
+    assert told(text).machines == ()
+    assert exit_code(document(told(text))) == 0
+
+
+def test_nul_bytes_hide_nothing():
+    assert len(open_lines(EINVAL.replace("Invalid", "Inv\x00alid") + "\n")) == 1
+
+
+def test_powershell_saves_text_in_its_own_way():
+    assert told((EINVAL + "\n").encode("utf-16")).machines[0].open[0].subject == "nvidia_peermem"
+
+
+def test_ten_megabytes_of_noise_take_seconds():
+    """Ten seconds for 10 MB: three are measured on two busy cores, and a quadratic reader takes minutes."""
+    noise = "".join(
+        f"[{i:5d}.000000] usb 1-{i % 7}: new high-speed USB device number {i} using xhci\n"
+        for i in range(140_000)
+    )
+    start = time.process_time()
+
+    found = told(noise + EINVAL + "\n")
+
+    assert len(found.machines[0].open) == 1
+    assert time.process_time() - start < 10
+
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(
+            EINVAL,
+            REJECTED,
+            UNKNOWN,
+            STUB,
+            SMI,
+            LSMOD,
+            DISABLED,
+            "$ dmesg",
+            "$ modinfo nvidia-peermem",
+            "```",
+        ),
+        *(
+            "> ",
+            "## node 2",
+            "SecureBoot enabled",
+            "SecureBoot disabled",
+            "root@n1:~# lspci -nnvvv",
+            "uname -a",
+        ),
+        *("Couldn't allocate MR with error=14", "[ 1.1] Loading of unsigned module is rejected", "depends:"),
+        *(
+            "$ cat /sys/module/module/parameters/sig_enforce",
+            "Y",
+            "hca_id: mlx5_0",
+            "apiVersion: nvidia.com/v1",
+        ),
+        "01:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330]",
+        *("\tLnkSta:\tSpeed 8GT/s, Width x8", "kind: ClusterPolicy", "NCCL version 2.20.5+cuda12.4"),
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text() | st.lists(FRAGMENTS | st.text(max_size=20), max_size=12).map("\n".join))
+def test_any_text_gives_an_explanation(text):
+    found = told(text)
+    numbers = {line.number for line in PastedHost(text).lines}
+
+    for machine in found.machines:
+        for established in machine.established:
+            assert {proof.number for proof in established.proofs} <= numbers
+    assert exit_code(document(found)) in (0, 1, 2, 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_give_an_explanation(data):
+    assert told(data).lines >= 0
