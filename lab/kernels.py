@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from lab.cache import LabError, folder, say
-from lab.packages import Apt, unpack
+from lab.packages import DEBIAN, UBUNTU, Apt, Archive, unpack
 
 
 class Flavour(Struct, frozen=True):
@@ -20,12 +20,20 @@ class Flavour(Struct, frozen=True):
     image: str  # meta package
     headers: str
     suite: str | None = None
+    archive: Archive = DEBIAN
 
 
 FLAVOURS = (
     Flavour("6.1-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64"),
     Flavour("6.12-amd64", "amd64", "linux-image-amd64", "linux-headers-amd64", "bookworm-backports"),
     Flavour("6.1-arm64", "arm64", "linux-image-arm64", "linux-headers-arm64"),
+    Flavour(
+        "6.8-ubuntu-amd64",
+        "amd64",
+        "linux-image-generic-hwe-22.04",
+        "linux-headers-generic-hwe-22.04",
+        archive=UBUNTU,
+    ),
 )
 
 
@@ -70,25 +78,29 @@ def flavour(name: str) -> Flavour:
 
 
 @functools.cache
-def apt(architecture: str) -> Apt:
+def apt(architecture: str, archive: Archive = DEBIAN) -> Apt:
     """The apt root of an architecture."""
-    return Apt(architecture)
+    return Apt(architecture, archive)
 
 
 @functools.cache
 def kernel(name: str) -> Kernel:
     """The current version of a flavour, fetched and unpacked if the cache lacks it."""
     wanted = flavour(name)
-    source = apt(wanted.architecture)
+    source = apt(wanted.architecture, wanted.archive)
     image_name = source.dependency(wanted.image, r"linux-image-\d[\w.+-]+", wanted.suite)
     headers_name = source.dependency(wanted.headers, r"linux-headers-\d[\w.+-]+", wanted.suite)
     release = image_name.removeprefix("linux-image-")
     home = folder(wanted.name, release)
     image, headers_root = home / "image", home / "headers"
-    packages = source.download(image_name, headers_name)
+    parts = [image_name]
+    if wanted.archive is UBUNTU:  # which has the image in one package and the modules in two
+        parts += [f"linux-modules-{release}", f"linux-modules-extra-{release}"]
+    packages = source.download(*parts)
     if not (home / "unpacked").exists():
         say(f"unpacking {image_name} {packages[0].version}")
-        unpack(packages[0], image)
+        for package in packages:
+            unpack(package, image)
         _headers(wanted, headers_name, headers_root)
         (home / "unpacked").touch()
     headers = headers_root / "usr/src" / headers_name
@@ -97,7 +109,12 @@ def kernel(name: str) -> Kernel:
 
 def _headers(wanted: Flavour, headers_name: str, root: Path) -> None:
     """Headers and build tools; the tools are those of this machine's architecture."""
-    source = apt(wanted.architecture)
+    source = apt(wanted.architecture, wanted.archive)
+    if wanted.archive is UBUNTU:  # links to its other half, which lies beside it
+        common = source.dependency(headers_name, r"linux-[\w.+-]*headers-\d[\w.+-]+")
+        for package in source.download(headers_name, common):
+            unpack(package, root)
+        return
     common = source.dependency(headers_name, r"linux-headers-[\w.+-]+-common")
     kbuild = source.dependency(headers_name, r"linux-kbuild-[\w.+-]+")
     for package in (*source.download(headers_name, common), *apt("amd64").download(kbuild)):

@@ -6,6 +6,7 @@ and an empty dpkg status, so that it resolves a guest's whole closure as for an 
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from pathlib import Path
@@ -14,12 +15,35 @@ from msgspec import Struct
 
 from lab.cache import LabError, command, folder
 
-_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-_SUITES = (
-    ("http://deb.debian.org/debian", "bookworm"),
-    ("http://deb.debian.org/debian", "bookworm-updates"),
-    ("http://deb.debian.org/debian-security", "bookworm-security"),
-    ("http://deb.debian.org/debian", "bookworm-backports"),
+
+class Archive(Struct, frozen=True):
+    """A distribution's packages, and the keys that vouch for them."""
+
+    name: str
+    suites: tuple[tuple[str, str], ...]  # (address, suite)
+    keyring: str  # a file; empty: fetched from the archive and checked against `fingerprint`
+    fingerprint: str = ""
+
+
+DEBIAN = Archive(
+    "debian",
+    (
+        ("http://deb.debian.org/debian", "bookworm"),
+        ("http://deb.debian.org/debian", "bookworm-updates"),
+        ("http://deb.debian.org/debian-security", "bookworm-security"),
+        ("http://deb.debian.org/debian", "bookworm-backports"),
+    ),
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+)
+UBUNTU = Archive(
+    "ubuntu",
+    (
+        ("http://archive.ubuntu.com/ubuntu", "jammy"),
+        ("http://archive.ubuntu.com/ubuntu", "jammy-updates"),
+        ("http://security.ubuntu.com/ubuntu", "jammy-security"),
+    ),
+    "",
+    "F6ECB3762474EDA9D21B7022871920D1991BC93C",  # Ubuntu Archive Automatic Signing Key (2018)
 )
 _LISTS_LIVE_SECONDS = 24 * 3600.0  # package lists older than a day are fetched anew
 
@@ -33,20 +57,34 @@ class Package(Struct, frozen=True):
 
 
 class Apt:
-    """apt for one architecture, on its own root. Creating it fetches the lists if they are old."""
+    """apt for one archive and architecture, on its own root. Creating it fetches lists that are old."""
 
-    def __init__(self, architecture: str) -> None:
-        self.architecture = architecture
-        self.root = folder("apt-" + architecture)
+    def __init__(self, architecture: str, archive: Archive = DEBIAN) -> None:
+        self.architecture, self.archive = architecture, archive
+        self.root = folder(f"apt-{archive.name}-{architecture}")
         for part in ("state/lists/partial", "cache/archives/partial"):
             (self.root / part).mkdir(parents=True, exist_ok=True)
         (self.root / "status").touch()
-        lines = [f"deb [signed-by={_KEYRING}] {uri} {suite} main\n" for uri, suite in _SUITES]
-        (self.root / "sources.list").write_text("".join(lines))
         stamp = self.root / "updated"
         if not stamp.exists() or time.time() - stamp.stat().st_mtime > _LISTS_LIVE_SECONDS:
+            self._sources(f"signed-by={archive.keyring or self._fetch_keyring()}")
             self._run("apt-get", "update")
             stamp.touch()
+
+    def _sources(self, option: str) -> None:
+        lines = [f"deb [{option}] {address} {suite} main\n" for address, suite in self.archive.suites]
+        (self.root / "sources.list").write_text("".join(lines))
+
+    def _fetch_keyring(self) -> str:
+        """The archive's own keyring package, believed because it holds the key that we expect."""
+        self._sources("trusted=yes")
+        self._run("apt-get", "update")
+        (package,) = self.download("ubuntu-keyring")
+        unpack(package, self.root / "keyring")
+        keyring = self.root / "keyring/usr/share/keyrings/ubuntu-archive-keyring.gpg"
+        if self.archive.fingerprint not in fingerprints(keyring.read_bytes()):
+            raise LabError(f"the keyring of {self.archive.name} does not hold {self.archive.fingerprint}")
+        return str(keyring)
 
     def _run(self, tool: str, *arguments: str, cwd: Path | None = None) -> str:
         options = {
@@ -97,6 +135,24 @@ class Apt:
         if wanting:
             self._run("apt-get", "download", *wanting, cwd=archives)
         return tuple(_package(archives / files[name.split("=")[0]]) for name in names)
+
+
+def fingerprints(keyring: bytes) -> tuple[str, ...]:
+    """Fingerprints of the primary keys in a binary OpenPGP keyring (RFC 4880, 4.2 and 12.2)."""
+    found, at = [], 0
+    while at < len(keyring):
+        head, at = keyring[at], at + 1
+        if head & 0x40:  # new format
+            size, at, tag = keyring[at], at + 1, head & 0x3F
+            if size >= 192:
+                size, at = ((size - 192) << 8) + keyring[at] + 192, at + 1
+        else:
+            width = 1 << (head & 3)
+            size, at, tag = int.from_bytes(keyring[at : at + width], "big"), at + width, (head >> 2) & 0xF
+        body, at = keyring[at : at + size], at + size
+        if tag == 6:  # public key
+            found.append(hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper())
+    return tuple(found)
 
 
 def _in_suite(name: str, suite: str | None) -> str:

@@ -74,7 +74,7 @@ def boot(
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         own = Path(scratch, "own.cpio")
         own.write_bytes(cpio.pack(entries))
-        archives = (packages_archive(kernel.flavour.architecture, packages), modules_archive(kernel), own)
+        archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
         machine = Boot(kernel, archives, profile.append, firmware(profile))
         transcript = run(machine, seconds=limit, heard=heard)

@@ -21,7 +21,7 @@ def open_shell(kernel: Kernel, profile: Profile) -> int:
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         own, initrd = Path(scratch, "own.cpio"), Path(scratch, "initrd")
         own.write_bytes(cpio.pack(entries))
-        archives = (packages_archive(kernel.flavour.architecture, BASE), modules_archive(kernel), own)
+        archives = (packages_archive(kernel.flavour, BASE), modules_archive(kernel), own)
         write_initrd(initrd, archives)
         boot = Boot(kernel, archives, profile.append, firmware(profile))
         return subprocess.call(arguments(boot, initrd, scratch, "null,id=lab", "stdio"))
