@@ -81,6 +81,13 @@ def test_where_the_version_decides_and_nobody_looked_it_is_unknown():
     assert passes(node(RUNNING, PEERS, complete=False), nccl_misses_peermem)
 
 
+def test_where_the_driver_lives_in_a_container_programs_bring_their_own():
+    container = {"run/nvidia/driver/etc/os-release": ""}
+    machine = node(RUNNING, container, complete=False, absent={"sys/kernel/mm/memory_peers"})
+
+    assert does_not_apply(machine, nccl_misses_peermem)
+
+
 def test_an_nccl_without_a_version_in_its_name_is_undecided():
     assert missing(node(RUNNING, {f"{LIB}/libnccl.so.2": ""}), nccl_misses_peermem).why is Why.UNDECIDED
 

@@ -134,6 +134,7 @@ _LOADING = (
     Files("etc/kernel/cmdline", "boot parameters"),
     Files("etc/{dracut.conf,initramfs-tools/modules,initramfs-tools/initramfs.conf}", "initramfs",
           listed=False),
+    Files("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),
     Files("etc/infiniband/{openib.conf,info}", "OFED service", listed=False),
     Files("etc/alternatives/ofa_kernel_headers", "OFED headers in force"),
     Files("usr/src/{nvidia*,mlnx-ofed*,mlnx-ofa*,doca*,nv_peer_mem*}/dkms.conf", "DKMS sources"),

@@ -11,6 +11,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.evidence import Lacks
+from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.node import Node, fact
 
@@ -174,6 +175,12 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
         if found is None or manifest.kind == "NVIDIADriver" or not found.use_driver_crd:
             found = settings
     return found
+
+
+@fact
+def has_gpu_operator(node: Node) -> bool:
+    """Whether the GPU Operator looks after this node's driver: its container or its policy is seen."""
+    return has_driver_container(node) or gpu_operator(node) is not None
 
 
 @fact

@@ -6,7 +6,7 @@ from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.driver import PEER_API, peermem_linkage
 from gdrkit.facts.driver_files import CONTAINER
 from gdrkit.facts.driver_log import heard, last_line
-from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator
+from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peermem_container import Event, Kind, events, last_attempt
 from gdrkit.node import Node
@@ -34,16 +34,9 @@ def attempt(node: Node) -> tuple[Event, ...] | NotApplicable:
     try:
         return last_attempt(events(node))
     except Lacks:
-        if settings is None and not _has_driver_container(node):
+        if not has_gpu_operator(node):
             return NotApplicable("no sign of the GPU Operator")
         raise
-
-
-def _has_driver_container(node: Node) -> bool:
-    try:
-        return node.exists(CONTAINER)
-    except Lacks:
-        return False
 
 
 def kinds(said: tuple[Event, ...]) -> frozenset[Kind]:

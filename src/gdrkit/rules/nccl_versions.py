@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.libraries import NEWEST_NCCL, nccl_copies, nccl_is_installed
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import logs, nccl_log
@@ -92,11 +93,11 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
 def _unseen(node: Node) -> Outcome:
     """Of an NCCL whose version nobody saw: any finds a client below memory_peers, else the version decides.
 
-    Where somebody looked and none is installed, images bring their own, and the newest is assumed.
-    """
+    Where somebody looked and none is installed, or where the GPU Operator looks after the driver, programs
+    run in images that bring their own, and the newest is assumed."""
     if _finds(node, "2.4"):
         return Passed("every NCCL finds it below memory_peers")
-    if not nccl_is_installed(node):
+    if has_gpu_operator(node) or not nccl_is_installed(node):
         return NotApplicable(f"no NCCL is installed; {NEWEST_NCCL} in an image would find it")
     raise Lacks(Missing("version of libnccl", Why.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'"))
 

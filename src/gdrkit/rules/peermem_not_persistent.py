@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Absent
-from gdrkit.facts.driver import peermem_path
-from gdrkit.facts.driver_files import CONTAINER
+from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.modprobe_config import autoload, configuration
-from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.node import Node, otherwise
+from gdrkit.facts.modules import is_loaded
+from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
@@ -16,7 +16,7 @@ UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
 @rule(
     "peermem-not-persistent",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     cost="After the next boot the peermem path is gone, and jobs get slower without an error.",
     references=("https://www.freedesktop.org/software/systemd/man/latest/modules-load.d.html",),
 )
@@ -39,7 +39,7 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
     """
     if not is_loaded(node, module):
         return NotApplicable("it is not loaded now")
-    if otherwise(lambda: peermem_path(node), "").startswith(CONTAINER):
+    if has_gpu_operator(node):
         return NotApplicable("a container of the GPU Operator loads it")
     entry = next((entry for entry in autoload(node) if entry.name == module), None)
     blacklisted = configuration(node).blacklisted(module)
