@@ -23,7 +23,7 @@ from gdrkit.rules.module_signature import (
     module_unknown_key,
     module_unsigned,
 )
-from gdrkit.rules.module_subjects import peermem_module
+from gdrkit.rules.module_subjects import file_name, node_with_gpu, peermem, peermem_module
 from gdrkit.rules.module_symbols import (
     module_crc_mismatch,
     module_symbol_duplicate,
@@ -34,6 +34,7 @@ from gdrkit.rules.module_symbols import (
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, efi_list, secured
 from tests.kernel_tree import KernelTree
+from tests.memory_host import MemoryHost
 from tests.module_builder import VERMAGIC, build_module, sign
 
 
@@ -253,8 +254,19 @@ def test_signers_of_what_is_not_there_are_not_compared() -> None:
 
 def test_a_renamed_peermem_is_asked_about_by_its_files_name() -> None:
     tree = KernelTree().module("nvidia_current_peermem", file="nvidia-current-peermem.ko")
-    assert list(peermem_module(tree.node())) == ["nvidia_current_peermem"]
-    assert list(peermem_module(KernelTree().node())) == ["nvidia_peermem"]
+    assert file_name(tree.node()) == "nvidia_current_peermem"
+    assert file_name(KernelTree().node()) == "nvidia_peermem"
+
+
+GPU = {"sys/bus/pci/devices/0000:1b:00.0/uevent": b"PCI_CLASS=30200\nPCI_ID=10DE:2330\n"}
+NIC = {"sys/bus/pci/devices/0000:18:00.0/uevent": b"PCI_CLASS=20700\nPCI_ID=15B3:1021\n"}
+
+
+@pytest.mark.parametrize("per", [peermem, peermem_module, node_with_gpu])
+def test_nobody_asks_for_peermem_where_somebody_looked_and_there_is_no_gpu(per) -> None:
+    assert list(per(Node(MemoryHost(NIC, complete=True)))) == []
+    assert list(per(Node(MemoryHost(NIC | GPU, complete=True))))
+    assert list(per(Node(MemoryHost())))
 
 
 def test_every_rule_of_loading_has_a_page() -> None:

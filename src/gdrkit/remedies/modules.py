@@ -18,7 +18,7 @@ from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.loader import modprobe
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
-from gdrkit.rules.module_subjects import peermem_module
+from gdrkit.rules.module_subjects import file_name
 
 _LISTS = ("blacklist", "install", "options")
 CLIENT = "nv_mem"
@@ -88,7 +88,7 @@ def _allow(node: Node) -> Iterable[Change]:
 
 
 def _name(node: Node) -> str:
-    return next(iter(peermem_module(node)))
+    return file_name(node)
 
 
 sign_module = Remedy(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gdrkit.evidence import Absent
 from gdrkit.facts.modprobe_config import configuration
-from gdrkit.facts.modules import PEERMEM, is_loaded, running
+from gdrkit.facts.modules import is_loaded, running
 from gdrkit.facts.packages import ofed
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 PARAMETER = "peerdirect_support"
@@ -18,7 +19,7 @@ FIRST_PEERDIRECT = (5, 1)
 @rule(
     "lock-inversion",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     aside="warning",
     cost="Processes can hang for good when GPU memory is freed while it is registered.",
     references=("https://docs.nvidia.com/networking/display/mlnxofedv51258060/",),

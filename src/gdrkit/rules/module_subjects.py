@@ -7,18 +7,42 @@ from collections.abc import Iterable
 from gdrkit.evidence import Lacks
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
+from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
 from gdrkit.rules.rule import NotApplicable
 
 
 def peermem_module(node: Node) -> Iterable[str]:
     """nvidia_peermem, by the name of its file where a distribution renamed it."""
+    return (file_name(node),) if gpu_expected(node) else ()
+
+
+def peermem(node: Node) -> Iterable[str]:
+    """nvidia_peermem, by the name that the kernel and its users call it."""
+    return (PEERMEM,) if gpu_expected(node) else ()
+
+
+def node_with_gpu(node: Node) -> Iterable[str]:
+    """The node, for rules about what serves a GPU alone."""
+    return ("node",) if gpu_expected(node) else ()
+
+
+def gpu_expected(node: Node) -> bool:
+    """False where somebody looked and there is no NVIDIA GPU: then nobody needs what serves one."""
+    try:
+        return bool(gpus(node))
+    except Lacks:
+        return True
+
+
+def file_name(node: Node) -> str:
+    """The name of nvidia-peermem's file, as a module; its usual one where no file is seen."""
     try:
         found = name_of(peermem_path(node))
         module_path(node, found)
     except Lacks:  # the rule of missing modules says so
-        return (PEERMEM,)
-    return (found,)
+        return PEERMEM
+    return found
 
 
 def in_kernel_already(node: Node, module: str) -> NotApplicable | None:

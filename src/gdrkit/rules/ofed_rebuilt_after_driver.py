@@ -6,13 +6,14 @@ from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "ofed-rebuilt-after-driver",
     Layer.RDMA,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     blocks=("peermem",),
     cost="nvidia-peermem cannot load until the NVIDIA driver is rebuilt against this RDMA stack.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868",),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from gdrkit.facts.driver import peer_api_exporter
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.packages import ofed
 from gdrkit.node import Node, otherwise
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule
 
 
 @rule(
     "peermem-blocks-ofed",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     cost="`openibd restart`, an OFED upgrade, or an OFED pod's restart fails while it is loaded.",
     references=("https://github.com/Mellanox/doca-driver-build/pull/481",),
 )

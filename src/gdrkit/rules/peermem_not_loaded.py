@@ -7,13 +7,14 @@ from gdrkit.facts.driver import peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "peermem-not-loaded",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     blocks=("peermem",),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),

@@ -6,16 +6,17 @@ from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.libraries import verbs_has_dmabuf
 from gdrkit.facts.modprobe_config import autoload
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.verbs_kernel import dmabuf_exporter
 from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "peermem-redundant",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     cost="A failed unit at each boot, or a module that nothing uses.",
     references=(
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",

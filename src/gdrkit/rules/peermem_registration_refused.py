@@ -6,6 +6,7 @@ from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.node import Node
+from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
@@ -14,7 +15,7 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 @rule(
     "peermem-registration-refused",
     Layer.DRIVER,
-    per=lambda node: (PEERMEM,),
+    per=peermem,
     blocks=("peermem",),
     cost="nvidia-peermem cannot load.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
