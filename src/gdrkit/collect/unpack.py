@@ -53,10 +53,22 @@ def _stream(kind: str, data: bytes, limit_bytes: int) -> bytes:
             raise ValueError(str(damage)) from None
     lzma = importlib.import_module("lzma")  # not in every build of Python
     try:
-        content: bytes = lzma.LZMAFile(io.BytesIO(data)).read(limit_bytes + 1)
-        return content
+        return _xz(lzma, data, limit_bytes + 1)
     except lzma.LZMAError as damage:
         raise ValueError(str(damage)) from None
+
+
+def _xz(lzma: Any, data: bytes, most_bytes: int) -> bytes:
+    """The streams of an xz file, with zeros between them at most. LZMAFile would let anything follow the last
+    one, which liblzma in kmod refuses: a signature that was appended to a packed module, say."""
+    content, rest = b"", data
+    while rest and len(content) < most_bytes:
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        content += stream.decompress(rest, most_bytes - len(content))
+        if not stream.eof and len(content) < most_bytes:
+            raise ValueError("cut off")
+        rest = stream.unused_data.lstrip(b"\0")
+    return content
 
 
 def _zstd(data: bytes, limit_bytes: int) -> bytes:

@@ -1,0 +1,38 @@
+"""Packed modules: unpacked as kmod would, or left as they are."""
+
+import gzip
+import lzma
+
+import pytest
+
+from gdrkit.collect.unpack import CannotUnpack, unpack
+
+CONTENT = b"\x7fELF" + bytes(range(256)) * 40
+MOST = 1 << 20
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress, bytes], ids=["xz", "gzip", "plain"])
+def test_what_is_packed_comes_out_as_it_went_in(pack):
+    assert unpack(pack(CONTENT), MOST) == CONTENT
+
+
+def test_two_streams_with_zeros_between_are_one_file():
+    assert unpack(lzma.compress(b"a") + bytes(8) + lzma.compress(b"b"), MOST) == b"ab"
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
+def test_a_signature_behind_the_packed_stream_is_no_content_and_no_silence(pack):
+    with pytest.raises(CannotUnpack):
+        unpack(pack(CONTENT) + b"signature~Module signature appended~\n", MOST)
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
+def test_what_is_cut_off_is_left_alone(pack):
+    with pytest.raises(CannotUnpack):
+        unpack(pack(CONTENT)[:-20], MOST)
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
+def test_more_than_the_limit_is_refused(pack):
+    with pytest.raises(CannotUnpack):
+        unpack(pack(bytes(100_000)), 50_000)
