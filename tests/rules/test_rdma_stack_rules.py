@@ -154,14 +154,18 @@ def limits(soft: str) -> dict[str, str]:
 
 
 def test_what_nobody_raised_is_too_little():
-    assert failed(node(limits("8388608")), memlock_limit).seen == "8192 KiB"
-    assert failed(node(limits("65536")), memlock_limit).seen == "64 KiB"
+    assert failed(node(rdma_device(), limits("8388608")), memlock_limit).seen == "8192 KiB"
+    assert failed(node(rdma_device(), limits("65536")), memlock_limit).seen == "64 KiB"
     assert memlock_limit.blocks("node") == ()
 
 
+def test_without_rdma_nobody_locks_memory_for_it():
+    assert does_not_apply(node(limits("65536")), memlock_limit)
+
+
 def test_what_somebody_raised_passes():
-    assert passes(node(limits("unlimited")), memlock_limit)
-    assert passes(node(limits("8388609")), memlock_limit)
+    assert passes(node(rdma_device(), limits("unlimited")), memlock_limit)
+    assert passes(node(rdma_device(), limits("8388609")), memlock_limit)
     assert missing(node(complete=False), memlock_limit)
 
 

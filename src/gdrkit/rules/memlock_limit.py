@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import memlock_limit_bytes
+from gdrkit.facts.rdma import rdma_devices
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 KERNEL_DEFAULT_BYTES = 8 << 20
 """MLOCK_LIMIT of Linux 5.16 and newer, include/uapi/linux/resource.h; 64 KiB before. NCCL's receive buffers
@@ -36,9 +38,19 @@ def memlock_limit(node: Node, _: str) -> Outcome:
 
     Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(); limits.conf(5).
     """
+    if _has_no_rdma(node):
+        return NotApplicable("no RDMA device that memory would be locked for")
     limit = memlock_limit_bytes(node)
     if limit is None:
         return Passed("unlimited")
     if limit > KERNEL_DEFAULT_BYTES:
         return Passed(f"{limit >> 20} MiB")
     return Failed(seen=f"{limit >> 10} KiB", expected="unlimited", subject="RLIMIT_MEMLOCK")
+
+
+def _has_no_rdma(node: Node) -> bool:
+    """Only where the devices are known: without them, the limit is still worth saying."""
+    try:
+        return not rdma_devices(node)
+    except Lacks:
+        return False
