@@ -119,16 +119,6 @@ def test_names_that_could_forge_a_line_of_a_report_are_not_listed(tmp_path):
     assert LiveHost().list(str(tmp_path).lstrip("/")) == ("plain",)
 
 
-def test_the_kernel_log_is_read_to_its_end_without_a_child():
-    try:
-        records = LiveHost().read("dev/kmsg")
-    except Lacks as lacks:
-        pytest.skip(f"no kernel log here: {lacks.missing.ask}")
-
-    assert records.count(b"\n") > 10
-    assert b";" in records.partition(b"\n")[0]
-
-
 class TestCommands:
     def test_output_is_what_it_printed(self):
         assert LiveHost().run(Command(("echo", "one two"), ())) == b"one two\n"

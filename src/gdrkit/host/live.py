@@ -6,7 +6,7 @@ Imported at every start of `gdr doctor`, so nothing but `os` is imported at the 
 from __future__ import annotations
 
 import os
-from errno import EAGAIN, EPIPE
+from errno import EPERM
 from stat import S_ISCHR, S_ISDIR, S_ISREG
 
 from gdrkit.evidence import Absent, Command, Lacks
@@ -29,13 +29,10 @@ nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
 COMMAND_TIMEOUT_S = 10
 """nvidia-smi without persistence mode takes seconds on 8 GPUs; a longer one is stuck in the kernel."""
 
+DMESG = ("dmesg",)
 PROBE = ("gdr", "probe")
 PROBE_TIMEOUT_S = 60
 """cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode."""
-
-KMSG_RECORD_BYTES = 8192
-"""What one read of /dev/kmsg may return at most: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before
-6.4 include/linux/printk.h, CONSOLE_EXT_LOG_MAX. A smaller buffer is answered with EINVAL."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -49,8 +46,6 @@ class LiveHost:
         self._probe = probe
 
     def read(self, path: str) -> bytes:
-        if path == "dev/kmsg":
-            return _kernel_log()
         try:
             fd = os.open("/" + path, _FLAGS)
             try:
@@ -112,6 +107,8 @@ class LiveHost:
             if not self._probe:
                 raise of_command(command, "not asked; to ask: gdr doctor --probe")
             return run_command(command, _probe_words(command), PROBE_TIMEOUT_S)
+        if command.argv == DMESG:
+            return _kernel_log(command)
         return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
     def _lacks(self, path: str, error: OSError) -> Lacks:
@@ -169,34 +166,18 @@ def _size_of_file(fd: int, path: str) -> int:
     raise unreadable(path, "not a regular file")
 
 
-def _kernel_log() -> bytes:
-    """Every record of the kernel's ring buffer, raw, one after the other. No child process, no waiting.
+def _kernel_log(command: Command) -> bytes:
+    """What dmesg would print. Raises Lacks where this user may not read it.
 
-    Source: Linux Documentation/ABI/testing/dev-kmsg. EPIPE says that records were overwritten while we
-    read; their sequence numbers are then missing, and that is how a reader tells."""
+    Containers often have no /dev/kmsg; dmesg then asks the kernel in another way, syslog(2)."""
+    from gdrkit.host.kernel_log import dmesg
+
     try:
-        fd = os.open("/dev/kmsg", _FLAGS)
+        return dmesg()
     except OSError as error:
-        raise of_error("dev/kmsg", error) from None
-    records: list[bytes] = []
-    left = READ_LIMIT_BYTES // 4
-    try:
-        while left > 0:
-            try:
-                record = os.read(fd, KMSG_RECORD_BYTES)
-            except OSError as error:
-                if error.errno == EPIPE:
-                    continue
-                if error.errno == EAGAIN:
-                    break
-                raise of_error("dev/kmsg", error) from None
-            if not record:
-                break
-            records.append(record.removesuffix(b"\n"))
-            left -= len(record)
-    finally:
-        os.close(fd)
-    return b"\n".join(records) + b"\n" if records else b""
+        if error.errno == EPERM:  # check_syslog_permissions(), which syslog(2) asks, too
+            raise of_command(command, "read kernel buffer failed: Operation not permitted") from None
+    return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
 
 def _holds_something(folder: str) -> bool:

@@ -1,0 +1,77 @@
+"""The kernel's log as dmesg prints it, read from /dev/kmsg without a child process.
+
+Source: Linux Documentation/ABI/testing/dev-kmsg; kernel/printk/printk.c, msg_add_ext_text(); util-linux
+sys-utils/dmesg.c, print_record().
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from errno import EAGAIN, EPIPE
+
+RECORD_BYTES = 8192
+"""What one read may return at most: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before 6.4
+include/linux/printk.h, CONSOLE_EXT_LOG_MAX. A smaller buffer is answered with EINVAL."""
+
+LOG_LIMIT_BYTES = 64 << 20
+"""The most that is read: log_buf_len= makes rings of 16 MiB on machines with hundreds of processors."""
+
+
+DEVICE = "/dev/kmsg"
+
+
+def dmesg(device: str = DEVICE) -> bytes:
+    """Every message of the kernel's ring buffer, a line each. Raises OSError as open(2) and read(2) do."""
+    return b"".join(as_lines(_records(device)))
+
+
+def as_lines(records: Iterator[bytes]) -> Iterator[bytes]:
+    """Records of /dev/kmsg as dmesg's lines: "[    1.234567] text". What was lost is told in printk's words.
+
+    A record is "priority,sequence,microseconds,flags...;text", then lines of " KEY=value" that dmesg drops.
+    Numbers that are missing in the sequence are records that were overwritten while we read.
+    """
+    following = None
+    for record in records:
+        head, _, body = record.partition(b";")
+        _, sequence, microseconds, *_ = head.split(b",")
+        seconds, rest = divmod(int(microseconds), 1_000_000)
+        stamp = b"[%5d.%06d] " % (seconds, rest)
+        if following is not None and int(sequence) != following:
+            yield b"%s** %d printk messages dropped **\n" % (stamp, int(sequence) - following)
+        following = int(sequence) + 1
+        text = body.partition(b"\n")[0]
+        if b"\\x" in text:
+            text = _unescaped(text)
+        for line in text.split(b"\n"):
+            yield b"%s%s\n" % (stamp, line)
+
+
+def _unescaped(text: bytes) -> bytes:
+    """The kernel writes what is no printable ASCII, and the backslash, as \\xHH."""
+    import re
+
+    return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes((int(found[1], 16),)), text)
+
+
+def _records(device: str) -> Iterator[bytes]:
+    """One after the other, never waiting for the next. EPIPE: the next one has been overwritten."""
+    fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    left = LOG_LIMIT_BYTES
+    try:
+        while left > 0:
+            try:
+                record = os.read(fd, RECORD_BYTES)
+            except OSError as error:
+                if error.errno == EPIPE:
+                    continue
+                if error.errno == EAGAIN:
+                    return
+                raise
+            if not record:
+                return
+            left -= len(record)
+            yield record
+    finally:
+        os.close(fd)
