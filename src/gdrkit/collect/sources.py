@@ -102,6 +102,7 @@ _SYSTEM = (
 _TRUST = (
     Files("proc/keys", "keys the kernel trusts", MIB, "trusted_keys", addresses=False),
     Files("sys/kernel/security/{lockdown,lsm}", "lockdown"),
+    Files("sys/kernel/debug/dma_buf/bufinfo", "devices that hold dma-bufs now"),
     Files("sys/fs/selinux/enforce", "may forbid loading", listed=False),
     Files("sys/firmware/efi/efivars/{SecureBoot,SetupMode,AuditMode,DeployedMode,MokListRT,MokListXRT,"
           "MokListTrustedRT,MokSBState,MokSBStateRT,MokDBState,MokIgnoreDB,PK,KEK,db,dbx}-*",

@@ -192,7 +192,7 @@ def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, .
     for line in lines:
         if line.kind not in ("prose", "shown"):
             continue
-        for code, pattern in MENTIONS:
+        for code, pattern in MENTIONS if line.kind == "prose" else MENTIONS[:2]:
             hit = re.search(pattern, line.text)
             if hit and code not in found and code not in established and not _denied(line.text, hit.start()):
                 found[code] = _suspect(line, (code,), "somebody says so; no output shows it")

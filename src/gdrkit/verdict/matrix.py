@@ -13,6 +13,7 @@ from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of, rulings
 from gdrkit.rules.rule import CONSUMERS, PATHS, Passed, Rule
 from gdrkit.verdict.judgement import Judgement, judge_path, speaks_of
+from gdrkit.verdict.usage import seen_in_use
 
 COMBINATIONS = tuple(
     (path, consumer)
@@ -51,7 +52,7 @@ def judgements_at(
             if key not in known:
                 known[key] = _by_direction(node, [answers[number] for number in key[1]], *cell)
             here.extend(known[key])
-        table[place] = tuple(here)
+        table[place] = seen_in_use(node, place, tuple(here))
     return table
 
 

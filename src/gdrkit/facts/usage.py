@@ -1,0 +1,64 @@
+"""Whether a direct path is seen in use: the only thing that makes a path active rather than ready. PURE."""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.evidence import FormatError, Lacks, Missing, Why
+from gdrkit.facts.driver import driver_flavour, peermem_linkage
+from gdrkit.facts.loaded_modules import running
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.node import Node, witness
+
+BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
+EXPORTER = "nvidia"
+"""The name under which NVIDIA's module exports: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c,
+DEFINE_DMA_BUF_EXPORT_INFO, which takes the module's own."""
+
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+@witness(peermem_linkage)
+def peermem_regions(node: Node) -> int:
+    """How many memory regions are held through nvidia-peermem now.
+
+    Each region that it acquires takes a reference on the module, and nothing else does: no module depends on
+    it. Source: nvidia-peermem.c, nv_mem_acquire(), __module_get(). Raises Absent if it is not loaded.
+    """
+    count = running(node, PEERMEM).reference_count
+    if count is None:
+        path = f"sys/module/{PEERMEM}/refcnt"
+        raise Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))
+    node.cite(f"sys/module/{PEERMEM}/refcnt", text=str(count))
+    return count
+
+
+@witness(driver_flavour)
+def dmabuf_importers(node: Node) -> frozenset[str]:
+    """PCI addresses of devices that hold dma-bufs of GPU memory now. Root alone may look.
+
+        Dma-buf Objects:
+        size      flags     mode      count     exp_name  ino       name
+        02097152  00000002  00080007  00000002  nvidia    00000004  <none>
+                Attached Devices:
+                0000:17:00.0
+        Total 1 devices attached
+
+    Source: Linux drivers/dma-buf/dma-buf.c, dma_buf_debug_show().
+    """
+    return parse_importers(node.text(BUFINFO))
+
+
+def parse_importers(text: str) -> frozenset[str]:
+    """The devices attached to buffers that NVIDIA's module exports. Raises FormatError."""
+    lines = text.splitlines()
+    if not lines or "Dma-buf Objects" not in text[:200]:
+        raise FormatError("no table of dma-bufs")
+    found, ours = set(), False
+    for line in lines:
+        words = line.split()
+        if len(words) >= 5 and words[0].isdigit():
+            ours = EXPORTER in words[4:6]
+        elif ours and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
+            found.add(words[0])
+    return frozenset(found)

@@ -1,0 +1,43 @@
+"""A path that is seen in use is active: what works needs no inference. PURE."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts.rdma import Pair, nic_address
+from gdrkit.facts.usage import dmabuf_importers, peermem_regions
+from gdrkit.node import Node
+from gdrkit.verdict.judgement import Judgement, State
+
+MAY_BE_ACTIVE = (State.READY, State.UNKNOWN)
+"""What is blocked or impossible and yet in use is used by other means, or by a module that is gone from disk:
+such a judgement speaks of what the next program or the next boot will find, and stays."""
+
+
+def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
+    """The judgements of a pair, those of paths that it uses now raised to active.
+
+    Evidence of use names the NIC at best, never the GPU, and for peermem not even that: so it is likely.
+    """
+    used = [path for path, uses in (("peermem", _peermem), ("dmabuf", _dmabuf)) if uses(node, pair)]
+    return tuple(
+        replace(judgement, state=State.ACTIVE, missing=(), confidence=Confidence.LIKELY)
+        if judgement.path in used and judgement.state in MAY_BE_ACTIVE
+        else judgement
+        for judgement in judgements
+    )
+
+
+def _peermem(node: Node, pair: Pair | None) -> bool:
+    try:
+        return peermem_regions(node) > 0
+    except Lacks:
+        return False
+
+
+def _dmabuf(node: Node, pair: Pair | None) -> bool:
+    try:
+        return pair is not None and nic_address(node, pair.device) in dmabuf_importers(node)
+    except Lacks:
+        return False
