@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gdrkit.evidence import FormatError
@@ -124,6 +124,8 @@ _objects = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
+@example({"A": "-0 0"}, False)
+@example({"A": [":x", "?0"]}, True)
 @given(st.dictionaries(_names, _objects, min_size=1, max_size=4), st.booleans())
 def test_what_a_yaml_library_writes_is_read_back(value: dict[str, object], flow: bool):
     text = yaml.safe_dump(value, default_flow_style=flow or None, width=10_000)
