@@ -15,10 +15,10 @@ class MemoryHost:
 
     def __init__(
         self,
-        files: Mapping[str, bytes | str] = {},  # noqa: B006 - never written
+        files: Mapping[str, bytes | str] = {},
         *,
-        commands: Mapping[tuple[str, ...], bytes | str] = {},  # noqa: B006
-        links: Mapping[str, str] = {},  # noqa: B006 - path -> target, as readlink gives it
+        commands: Mapping[tuple[str, ...], bytes | str] = {},
+        links: Mapping[str, str] = {},
         absent: frozenset[str] | set[str] = frozenset(),
         complete: bool = False,
     ) -> None:

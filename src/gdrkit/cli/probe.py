@@ -25,7 +25,7 @@ def parser() -> Parser:
         "  gdr probe cuda --json    the record, as bundles keep it\n\n"
         "exit codes: 0 something answered, 3 nothing did",
     )
-    parser.add_argument("what", nargs="?", choices=("cuda", "verbs"), help="one of the two; both if left out")
+    parser.add_argument("what", nargs="?", choices=("cuda", "verbs"), help="one of the two, or both")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every call")
     parser.output()
     return parser

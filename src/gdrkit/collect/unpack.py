@@ -59,8 +59,11 @@ def _stream(kind: str, data: bytes, limit_bytes: int) -> bytes:
 
 
 def _xz(lzma: Any, data: bytes, most_bytes: int) -> bytes:
-    """The streams of an xz file, with zeros between them at most. LZMAFile would let anything follow the last
-    one, which liblzma in kmod refuses: a signature that was appended to a packed module, say."""
+    """The streams of an xz file, with zeros between them at most.
+
+    LZMAFile would let anything follow the last one, which liblzma in kmod refuses: a signature that was
+    appended to a packed module, say.
+    """
     content, rest = b"", data
     while rest and len(content) < most_bytes:
         stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)

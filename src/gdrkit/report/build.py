@@ -163,9 +163,7 @@ def finding_section(finding: Finding) -> FindingSection:
         expected=expected,
         cost=cost if finding.status in (Status.FAILED, Status.WARNING) else "",
         confidence=finding.confidence.name.lower(),
-        evidence=[
-            EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding)
-        ],
+        evidence=[EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding)],
         remedies=[remedy.name for remedy in REMEDIES if rule.code in remedy.cures]
         if isinstance(outcome, Failed)
         else [],

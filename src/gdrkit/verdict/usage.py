@@ -11,8 +11,8 @@ from gdrkit.node import Node
 from gdrkit.verdict.judgement import Judgement, State
 
 MAY_BE_ACTIVE = (State.READY, State.UNKNOWN)
-"""What is blocked or impossible and yet in use is used by other means, or by a module that is gone from disk:
-such a judgement speaks of what the next program or the next boot will find, and stays."""
+"""What is blocked or impossible and yet in use is used by other means, or by a module that is gone from
+disk: such a judgement speaks of what the next program or the next boot will find, and stays."""
 
 
 def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
