@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from gdrkit.facts.transcript import Line
 from gdrkit.facts.transcript_blocks import Block
+from gdrkit.facts.transcript_lines import is_set_in
 
 NO_ADDRESS = "FFFF"
 """The domain of a GPU that an output lists by number alone; its bus is that number. No machine has it: PCI
@@ -135,25 +136,33 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
 
 
 def _full(lines: tuple[Line, ...]) -> Found:
-    """Outputs of -q, from each `GPU 00000000:1B:00.0` on, without their number: it may be a part."""
-    found: list[Line] = []
-    titles: dict[str, str] = {}
-    title = ""
-    asked = -1
+    """Outputs of -q, from each `GPU 00000000:1B:00.0` on, without their number: it may be a part.
+
+    Of a GPU that is printed twice (`-q`, then `-q -d MEMORY`) the longer output counts."""
+    head: list[Line] = []
+    printed: dict[str, list[list[Line]]] = {}
+    current: list[Line] = []
     for line in lines:
         if re.fullmatch(r"\s*GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", line.text):
-            asked, title = line.asked, line.text.strip()
-            found.append(line)
-        elif line.asked == asked and (line.text[:1] in ("\t", " ") or " : " in line.text):
-            found.append(line)
-            name = re.match(r"\s*Product Name\s*: *(.+)", line.text)
-            if name and titles.setdefault(title, name[1]) != name[1]:
-                return "", ()
-        elif line.text.startswith("Driver Version") and not found:
-            found.append(line)
-    if not titles:
+            current = [line]
+            printed.setdefault(line.text.strip().upper(), []).append(current)
+        elif current and line.asked == current[0].asked and is_set_in(line.text):
+            current.append(line)
+        elif line.text.startswith("Driver Version") and not head:
+            head = [line]
+    if any(len({name for one in same if (name := _name(one))}) > 1 for same in printed.values()):
+        return "", ()  # one address, two GPUs: two machines
+    found = [line for same in printed.values() for line in max(same, key=len)]
+    if not found:
         return "", ()
-    return "\n".join(line.text for line in found) + "\n", tuple(line.number for line in found)
+    shown = (*head, *found)
+    return "".join(f"{line.text}\n" for line in shown), tuple(line.number for line in shown)
+
+
+def _name(lines: list[Line]) -> str:
+    """The GPU's name in its part of `-q`; "" where it is not shown."""
+    names = (re.match(r"\s*Product Name\s*: *(.+)", line.text) for line in lines)
+    return next((name[1] for name in names if name), "")
 
 
 def _brief(text: str) -> Iterable[tuple[str, list[str]]]:

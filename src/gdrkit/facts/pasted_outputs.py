@@ -26,6 +26,10 @@ ONE_LINE_FILES = re.compile(
 """Files that are whole if a line of them is shown, or that nobody takes for whole."""
 
 
+OF_THEIR_OWN = ("dmesg", "journalctl", "lspci", "modinfo", "lsmod")
+"""Commands whose outputs are put together from all of their parts in the text."""
+
+
 class Answer(Struct, frozen=True):
     """What the text says to one question, and where."""
 
@@ -46,8 +50,7 @@ class Outputs(Struct, frozen=True):
 
 def outputs(lines: Iterable[Line]) -> Outputs:
     """What one machine's lines answer."""
-    mine = tuple(line for line in lines if line.kind in (*EVIDENCE, "typed"))
-    return _Collector(mine).outputs()
+    return _Collector(tuple(lines)).outputs()
 
 
 class _Collector:
@@ -88,7 +91,7 @@ class _Collector:
         numbers = tuple(line.number for line in block.lines) or (block.number,)
         if any(line.cut for line in block.lines):
             return
-        if not block.filtered and text:
+        if not block.filtered and text and program not in OF_THEIR_OWN and not _is_complaint(text):
             self._say(self.commands, block.argv, text + "\n", numbers)
         paths = [word for word in arguments if not word.startswith("-")]
         if program == "cat" and len(paths) == 1 and paths[0].startswith("/") and not block.filtered:
@@ -173,7 +176,7 @@ class _Collector:
             self._say(self.files, "proc/sys/kernel/osrelease", text.split()[2] + "\n", (line.number,))
         elif found := re.search(r"(?:^|\] )(Linux version \d\S* .*)", text):
             self._say(self.files, "proc/version", found[1] + "\n", (line.number,))
-        elif found := re.search(r"\] (?:Kernel c|C)ommand line: (.+)", text):
+        elif found := re.search(r"\] Kernel command line: (.+)", text):
             self._say(self.files, "proc/cmdline", found[1] + "\n", (line.number,))
         elif found := re.match(
             r"(?:cat|ls|grep|head): .*?'?(/[\w./:-]+)'?: (No such file|Permission denied)", text
@@ -189,7 +192,8 @@ class _Collector:
         if old is None or old.missing:
             table[key] = Answer(text, lines)
         elif old.text.split() != text.split() and not _is_part(old.text, text):
-            table[key] = Answer(old.text, (*old.lines, *lines), contradicted=True)
+            places = tuple(sorted({*old.lines, *lines}))
+            table[key] = Answer(old.text, places, contradicted=True)
         elif len(text) > len(old.text):
             table[key] = Answer(text, lines, old.contradicted)
 
@@ -234,4 +238,6 @@ def _is_part(one: str, other: str) -> bool:
 
 
 def _is_complaint(text: str) -> bool:
-    return text.startswith(("cat: ", "bash: ", "-bash: ", "sudo: "))
+    return text.startswith(("cat: ", "bash: ", "-bash: ", "sudo: ")) or text.endswith(
+        ("not permitted", "ermission denied", "command not found", "No such file or directory")
+    )

@@ -49,7 +49,7 @@ class _Reader:
     def __init__(self) -> None:
         self.speakers = Speakers()
         self.command, self.asked = "", 0
-        self.fenced = self.advice = self.blank = False
+        self.fenced = self.advice = self.blank = self.listing = False
 
     def lines(self, text: str) -> Iterator[Line]:
         raw = text.split("\n")
@@ -110,7 +110,12 @@ class _Reader:
         return Line(number, text.strip(), "prose", self.speakers.now)
 
     def _prints(self, text: str) -> bool:
-        """Whether a program printed a line. Behind `#` it did after a command: else it is a title."""
+        """Whether a program printed a line. Behind `#` it did after a command: else it is a title.
+
+        What is set in below the first line of a GPU or of a device belongs to it."""
+        self.listing = lines_of.opens_listing(text) or (self.listing and lines_of.is_set_in(text))
+        if self.listing:
+            return True
         if text.lstrip().startswith("#") and not (self.command or self.fenced):
             return False
         return lines_of.is_machine(text)

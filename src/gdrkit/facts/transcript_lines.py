@@ -96,6 +96,11 @@ _PATTERNS = {
         r"|(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\dT\S+) "
         r"[\w.-]+ [\w.@()/-]+(?:\[\d+\])?: )"
     ),
+    "listing": (
+        r"\s*(?:GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]$|=+ ?NVSMI LOG ?=+|hca_id:"
+        r"|(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] [A-Z][^:]{3,60}: \S)"
+    ),
+    "column": r"[A-Z][\w ./()-]{1,50} {2,}: ",
     "comment": r"\s*(?:#|//) ?(?=\S)",
     "arrow": r"\s+(?:\u2190|<--|<==|\u25c4).*$",
     "colour": r"\x1b\[[0-9;?]*[A-Za-z]",
@@ -165,6 +170,19 @@ def _is_command(text: str) -> bool:
 def is_machine(text: str) -> bool:
     """Whether a line has a form that a program is known to print."""
     return _compiled("machine").match(text) is not None or _compiled("kernel").match(text) is not None
+
+
+def opens_listing(text: str) -> bool:
+    """Whether a line is the first of an output whose other lines are set in below it."""
+    return text.lstrip()[:1] in _LISTING_STARTS and _compiled("listing").match(text) is not None
+
+
+_LISTING_STARTS = set("0123456789abcdefGh=")
+
+
+def is_set_in(text: str) -> bool:
+    """Whether a line is set in, or has its colon far from its key, as nvidia-smi prints."""
+    return text[:1] == "\t" or text[:2] == "  " or _compiled("column").match(text) is not None
 
 
 def is_kernel_line(text: str) -> bool:
