@@ -74,7 +74,9 @@ def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, 
                 pass
     blockers.sort(key=lambda ruling: ruling.rule.layer)
     permanent = [ruling for ruling in blockers if is_permanent(ruling)]
-    missing = tuple(dict.fromkeys(m for r in (*open_questions, *passed) for m in _missing(r)))
+    # What would make an inference certain is worth naming only where the inference carries the state.
+    lacking = open_questions or ([] if blockers else passed)
+    missing = tuple(dict.fromkeys(m for ruling in lacking for m in _missing(ruling)))
     if permanent:
         state, confidence = State.IMPOSSIBLE, _surest(node, permanent)
     elif blockers:

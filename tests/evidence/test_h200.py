@@ -1,0 +1,43 @@
+"""What a real H200 answered, against what was measured on such machines before."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gdrkit.evidence import Confidence
+from gdrkit.facts.gpu import capability, cuda_attributes
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.probe import cuda_calls
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from tests.evidence_nodes import build
+
+MEASURED = {16: 132, 18: 0, 100: 0, 110: 1, 116: 1, 117: 1, 118: 100, 124: 1}
+"""Attribute and value on two H200s of one virtual machine, driver 580.159.04, CUDA 13.0, November 2026."""
+
+
+@pytest.fixture(scope="module")
+def node():
+    with tempfile.TemporaryDirectory() as folder:
+        yield Node(open_host(str(build("h200-collected", Path(folder)))))
+
+
+def test_the_attributes_are_those_that_were_measured_before(node):
+    (gpu,) = gpus(node)
+    answered = cuda_attributes(node, gpu.address)
+    assert {number: answered[number] for number in MEASURED} == MEASURED
+
+
+def test_an_attribute_that_the_driver_does_not_know_is_unknown_and_not_zero(node):
+    unknown = {call.argument for call in cuda_calls(node) if call.call == "cuDeviceGetAttribute" and call.result}
+    assert unknown == {"152", "161"}
+    (gpu,) = gpus(node)
+    assert not {152, 161} & set(cuda_attributes(node, gpu.address))
+
+
+@pytest.mark.parametrize("path", ["dmabuf", "peermem"])
+def test_a_probe_makes_a_capability_certain(node, path):
+    (gpu,) = gpus(node)
+    assert capability(node, gpu, path).state == "yes"
+    assert node.trail(capability, gpu, path).confidence is Confidence.CERTAIN
