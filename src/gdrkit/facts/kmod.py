@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.facts import dpkg
 from gdrkit.facts.kernel import distribution
 from gdrkit.node import Node, fact, first
 
@@ -30,12 +31,7 @@ def kmod_version(node: Node) -> int:
     """The version of kmod. Raises Lacks where neither a package nor the distribution tells."""
 
     def the_package() -> int:
-        text = node.text("var/lib/dpkg/status")
-        start = text.find("\nPackage: kmod\n")
-        line = text.find("\nVersion: ", start)
-        if start < 0 or line < 0:
-            raise Absent(Missing("var/lib/dpkg/status (kmod)", Why.ABSENT, "modprobe --version"))
-        return _number(text[line + len("\nVersion: ") :])
+        return _number(dpkg.version(node, "kmod"))
 
     def the_distribution() -> int:
         found = distribution(node)

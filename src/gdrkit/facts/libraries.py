@@ -192,14 +192,20 @@ def nccl_copies(node: Node) -> tuple[Copy, ...]:
             match = re.fullmatch(r"nvidia_nccl_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info", name)
             if match:
                 found.append(Copy(match["version"], f"{folder}/{name}"))
+    return tuple(dict.fromkeys(found)) or _packaged_nccl(node)
+
+
+def _packaged_nccl(node: Node) -> tuple[Copy, ...]:
+    """What the list of packages says where no file of NCCL is seen."""
+    try:
+        known = packages.installed(node)
+    except Lacks:
+        return ()
     for name in ("libnccl2", "libnccl"):
-        try:
-            package = packages.installed(node).get(name)
-        except Lacks:
-            package = None
-        if package and not found and len(numbers(package.version)) >= 3:
-            found.append(Copy(".".join(map(str, numbers(package.version)[:3])), f"package {name}"))
-    return tuple(dict.fromkeys(found))
+        package = known.get(name)
+        if package and len(numbers(package.version)) >= 3:
+            return (Copy(".".join(map(str, numbers(package.version)[:3])), f"package {name}"),)
+    return ()
 
 
 def _python_folders(node: Node) -> list[str]:

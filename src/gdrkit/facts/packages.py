@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.facts import dpkg as dpkg_files
 from gdrkit.facts import modules
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.facts.looked import where_looked
@@ -52,6 +53,9 @@ def installed(node: Node) -> Mapping[str, Package]:
     one of these.
     """
 
+    def dpkg_s_own_file() -> Mapping[str, Package]:
+        return _Packages(dpkg_files.versions(node))
+
     def dpkg() -> Mapping[str, Package]:
         return parse_packages(node.run(PACKAGES_DPKG), "dpkg")
 
@@ -65,14 +69,32 @@ def installed(node: Node) -> Mapping[str, Package]:
         return parse_packages(node.text("installed-rpms"), "rpm")
 
     reason: Lacks | None = None
-    for ask in (dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
+    for ask in (dpkg_s_own_file, dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
         try:
             return ask()
+        except Absent:  # a system of the other family
+            continue
         except Lacks as lacks:
             reason = reason or lacks
         except FormatError:  # a tool of the other family, which runs and has nothing to say
             reason = reason or Lacks(Missing("installed packages", Why.GARBLED, PACKAGES_DPKG.line))
-    raise reason or LookupError("no source")
+    raise reason or Lacks(Missing("installed packages", Why.UNDECIDED, PACKAGES_DPKG.line))
+
+
+class _Packages(Mapping[str, Package]):
+    """dpkg's records as packages."""
+
+    def __init__(self, versions: Mapping[str, str]) -> None:
+        self._versions = versions
+
+    def __getitem__(self, name: str) -> Package:
+        return Package(name, self._versions[name], "dpkg")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._versions)
+
+    def __len__(self) -> int:
+        return len(self._versions)
 
 
 def parse_packages(text: str, manager: str) -> dict[str, Package]:
@@ -121,7 +143,11 @@ def owner(node: Node, path: str) -> Package:
             )
             if any(name.partition(".ko")[0] == built["stem"] for name in names):
                 return Package(module.name, module.version, "dkms")
-    return where_looked(lambda: _dpkg_owner(node, path), lambda: _rpm_owner(node, path))
+    return where_looked(
+        lambda: Package(dpkg_files.owner_by_lists(node, path), "", "dpkg"),
+        lambda: _dpkg_owner(node, path),
+        lambda: _rpm_owner(node, path),
+    )
 
 
 def _dpkg_owner(node: Node, path: str) -> Package:

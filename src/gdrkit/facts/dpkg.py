@@ -1,0 +1,81 @@
+"""dpkg's own files: which packages are installed, and which of them owns a file. No program is needed.
+
+Sources: dpkg(1), FILES; deb822(5); dpkg lib/dpkg/dbdir.c. The list of one package's files is
+info/<package>.list, with ":<architecture>" behind the name where several can be installed side by side.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.node import Node, fact, otherwise
+
+STATUS = "var/lib/dpkg/status"
+LISTS = "var/lib/dpkg/info"
+
+_OWNERS = re.compile(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdma|nccl|cuda")
+"""Packages that own the modules and libraries that facts ask about; others are left to `dpkg -S`."""
+
+
+class Versions(Mapping[str, str]):
+    """The version of each installed package. Thousands are there and a handful is asked for, so it seeks."""
+
+    def __init__(self, status: bytes) -> None:
+        self._status = status
+
+    def __getitem__(self, name: str) -> str:
+        start = self._status.find(b"\nPackage: %s\n" % name.encode())
+        if start < 0:
+            raise KeyError(name)
+        end = self._status.find(b"\n\n", start + 1)
+        record = self._status[start : end if end >= 0 else len(self._status)]
+        found = re.search(rb"\nVersion: (\S+)", record)
+        if found is None or not re.search(rb"\nStatus: \S+ \S+ installed\b", record):
+            raise KeyError(name)  # removed, its configuration kept
+        return found[1].decode("utf-8", "replace")
+
+    def __iter__(self) -> Iterator[str]:
+        for found in re.finditer(rb"\nPackage: (\S+)", self._status):
+            name = found[1].decode("utf-8", "replace")
+            if name in self:
+                yield name
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+@fact
+def versions(node: Node) -> Versions:
+    """The version of each installed package. Raises Absent on a system without dpkg.
+
+    A bundle keeps the packages of GPU, network and kernel alone."""
+    status = b"\n" + node.read(STATUS)
+    if b"\nPackage: " not in status:
+        raise FormatError("no package in it")
+    return Versions(status)
+
+
+@fact
+def owner_by_lists(node: Node, path: str) -> str:
+    """The package that lists a file, of those that could. Raises Lacks where none of them does.
+
+    A list names the file as it was packed, which before the merge of /usr may lack the "usr"."""
+    ways = {f"/{path}".encode(), f"/{path.removeprefix('usr/')}".encode(), f"/usr/{path}".encode()}
+    nothing: tuple[str, ...] = ()
+    for name in otherwise(lambda: node.list(LISTS), nothing):
+        if name.endswith(".list") and _OWNERS.search(name):
+            content = b"\n%s\n" % node.read(f"{LISTS}/{name}")
+            if any(b"\n%s\n" % way in content for way in ways):
+                node.cite(f"{LISTS}/{name}", text=path)
+                return name.removesuffix(".list").partition(":")[0]
+    raise Lacks(Missing(f"owner of {path}", Why.NOT_COLLECTED, f"dpkg -S /{path}"))
+
+
+def version(node: Node, package: str) -> str:
+    """The version of one installed package. Raises Absent if it is not installed."""
+    found = versions(node).get(package)
+    if found is None:
+        raise Absent(Missing(f"{STATUS} ({package})", Why.ABSENT, f"dpkg -s {package}"))
+    return found

@@ -1,0 +1,103 @@
+"""dpkg's own files: what is installed, and who owns a file."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.facts.dpkg import LISTS, STATUS, Versions, owner_by_lists, version, versions
+from gdrkit.host.live import LiveHost
+from gdrkit.node import Node
+from tests.memory_host import MemoryHost
+
+RECORDS = b"""Package: libnccl2
+Status: install ok installed
+Architecture: amd64
+Version: 2.27.3-1+cuda12.9
+Description: Package: of no concern
+
+Package: nvidia-peer-memory
+Status: deinstall ok config-files
+Version: 1.3-0
+
+Package: kmod
+Status: hold ok installed
+Version: 30+20221128-1
+"""
+
+
+def node(**more: bytes) -> Node:
+    return Node(MemoryHost({STATUS: RECORDS, **more}, complete=True))
+
+
+def test_the_version_of_an_installed_package():
+    assert version(node(), "libnccl2") == "2.27.3-1+cuda12.9"
+    assert version(node(), "kmod") == "30+20221128-1"
+
+
+@pytest.mark.parametrize("name", ["nvidia-peer-memory", "libnccl", "of no concern"])
+def test_a_removed_package_and_one_that_never_was_are_absent(name):
+    with pytest.raises(Absent):
+        version(node(), name)
+
+
+def test_the_names_of_all():
+    assert dict(versions(node())) == {"libnccl2": "2.27.3-1+cuda12.9", "kmod": "30+20221128-1"}
+
+
+def test_no_such_file_is_absent_only_where_somebody_looked():
+    with pytest.raises(Absent):
+        versions(Node(MemoryHost(complete=True)))
+    with pytest.raises(Lacks) as caught:
+        versions(Node(MemoryHost()))
+    assert not isinstance(caught.value, Absent)
+
+
+def test_an_error_text_is_no_list():
+    with pytest.raises(Lacks) as caught:
+        versions(Node(MemoryHost({STATUS: b"cat: permission denied\n"})))
+    assert caught.value.missing.why is Why.GARBLED
+
+
+def test_the_owner_of_a_file_whichever_side_of_the_merge_its_list_is_on():
+    lists = {
+        f"{LISTS}/linux-modules-nvidia-570.list": b"/.\n/lib/modules/6.8/kernel/nvidia.ko\n",
+        f"{LISTS}/libibverbs1:amd64.list": b"/usr/lib/x86_64-linux-gnu/libibverbs.so.1\n",
+        f"{LISTS}/bash.list": b"/bin/bash\n",
+    }
+    here = Node(MemoryHost(lists))
+    assert owner_by_lists(here, "usr/lib/modules/6.8/kernel/nvidia.ko") == "linux-modules-nvidia-570"
+    assert owner_by_lists(here, "usr/lib/x86_64-linux-gnu/libibverbs.so.1") == "libibverbs1"
+    with pytest.raises(Lacks) as caught:
+        owner_by_lists(here, "lib/modules/6.8/updates/nvidia.ko")
+    assert not isinstance(caught.value, Absent)
+    assert f"{LISTS}/bash.list" not in here.host.opened
+
+
+@given(st.binary())
+def test_any_bytes_are_searched_without_complaint(data):
+    found = Versions(b"\n" + data)
+    assert len(dict(found)) == len(set(found))
+
+
+def test_it_says_what_dpkg_query_says():
+    """dpkg-query as the witness, on this machine."""
+    if shutil.which("dpkg-query") is None:
+        pytest.skip("needs dpkg-query: run the tests on Debian or Ubuntu")
+    rows = subprocess.run(
+        ["dpkg-query", "-W", "-f=${Package}\t${Version}\t${db:Status-Abbrev}\n"],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    theirs = {
+        name: found
+        for name, found, state in (line.split("\t") for line in rows.stdout.splitlines())
+        if state[1] == "i"
+    }
+    assert dict(versions(Node(LiveHost()))) == theirs
