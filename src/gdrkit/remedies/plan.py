@@ -136,7 +136,8 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             after = here.after(remedy.name, changes)
             judged = judge_pairs(after, RULES, pairs, consumer)
             then = consumer_state(after, judged, consumer)
-            codes = tuple(dict.fromkeys(code for j in then.judgements for code in j.codes))
+            still = [_worst(judged, pair, path, consumer) for pair in then.pairs or (None,)]
+            codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))
             way = (*chain, Step(remedy, then.state, codes, None))
             if then.state in GOOD:
                 return way
