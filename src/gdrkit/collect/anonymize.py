@@ -1,12 +1,9 @@
 """Replacing what tells which machine this is: names, addresses, GUIDs, serial numbers, UUIDs.
 
 The same value gets the same replacement everywhere: in contents, paths and links, in text and in binary.
-What is
-replaced keeps its form, so parsers still read it: a GID stays a GID with its link-local prefix, an IPv4
-address
-keeps its network apart from others, names keep their length (so DER and ELF stay valid), equal GUIDs stay
-equal.
-PCI addresses, module names, versions and certificate serial numbers stay as they are.
+What is replaced keeps its form, so parsers still read it: a GID stays a GID with its link-local prefix, an
+IPv4 address keeps its network apart from others, names keep their length (so DER and ELF stay valid), equal
+GUIDs stay equal. PCI addresses, module names, versions and certificate serial numbers stay as they are.
 """
 
 from __future__ import annotations
@@ -78,8 +75,7 @@ _ORDINARY = """
     """
 _NOT_NAMES = frozenset(_ORDINARY.split())
 """Words that a kernel log is made of. As names of machines or users they tell nothing, and replacing them
-would
-destroy the text."""
+would destroy the text."""
 
 _VENDOR_GUIDS = re.compile(
     rb"(?i)8be4df61-93ca-11d2-aa0d-00e098032b8c|605dab50-e046-4300-abb6-3dd810dd8b23|"

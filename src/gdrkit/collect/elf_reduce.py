@@ -1,10 +1,8 @@
 """ELF files with only those sections left that loading a module, or linking a library, turns on.
 
 A reduced module has the header, the section table and the signature of the original. Sections that are left
-out
-become SHT_NOBITS and keep their size; .symtab and .strtab hold what a loader resolves. A file that the
-kernel
-would refuse as invalid is not touched: how it is broken is the evidence.
+out become SHT_NOBITS and keep their size; .symtab and .strtab hold what a loader resolves. A file that the
+kernel would refuse as invalid is not touched: how it is broken is the evidence.
 
 Sources: System V gABI chapter 4; Linux kernel/module/main.c (elf_validity_*) for what is invalid, and
 include/linux/export-internal.h for the names of what exports leave behind.
@@ -121,8 +119,7 @@ def _content(data: Buffer, section: _Section) -> bytes:
 
 def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, FrozenSet[bytes]]]:
     """Table and strings without the local symbols that mean nothing to a loader, the number of local ones
-    left,
-    and the names imported or exported. None if a name lies outside the strings, or none ends."""
+    left, and the names imported or exported. None if a name lies outside the strings, or none ends."""
     if len(table) % _SYMBOL.size or not strings or strings[-1]:
         return None
     kept: List[Tuple[bool, Tuple[int, int, int, int, int, int], bytes]] = []

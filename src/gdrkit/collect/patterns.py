@@ -1,8 +1,7 @@
 """Patterns of paths, as the table of sources writes them.
 
 `*` and `?` match within one part of a path; `{a,b*}` is a choice; `<release>` is the kernel's release and
-`<pci>`
-the address of a PCI device worth a closer look.
+`<pci>` the address of a PCI device worth a closer look.
 """
 
 from __future__ import annotations

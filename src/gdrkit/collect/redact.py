@@ -1,8 +1,7 @@
 """Dropping what looks like a secret, wherever it stands, whether or not anybody asked for it.
 
 The words around stay: `NGC_API_KEY=(dropped)` still says that there was one. Certificates are public and
-stay;
-private keys are never opened.
+stay; private keys are never opened.
 """
 
 from __future__ import annotations

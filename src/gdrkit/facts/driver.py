@@ -39,8 +39,7 @@ class DriverBuild(Struct, frozen=True):
     """What the driver says of itself when it loads.
 
     `builder` is the account that built the resource manager: `dvs-builder@...` is NVIDIA; somebody else
-    built
-    from source, which distributions do too; "" is not printed, as by proprietary modules.
+    built from source, which distributions do too; "" is not printed, as by proprietary modules.
     Source: open-gpu-kernel-modules utils.mk, NV_BUILD_USER and NV_BUILD_HOST.
     """
 

@@ -1,8 +1,7 @@
 """What NCCL and UCX are told: configuration files of the node and of users, and the environment of jobs.
 
 A file of the node speaks for every job that says nothing else; a user's file and a job's log for that user
-or
-job alone. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX src/ucs/config/parser.c.
+or job alone. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX src/ucs/config/parser.c.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What a log of NCCL establishes, as far as rules ask: settings, versions, networks, legs, refusals, errors.
 
 Logs are handed over with a node, under `sos_commands/nccl/`; a node without one was simply given none. What
-a
-log does not print is not denied by it: most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH.
+a log does not print is not denied by it: most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH.
 Source of the forms: NCCL src/debug.cc, src/param.cc, src/transport/net*.cc, src/graph/*.cc, v2.4.2 to
 v2.30.7.
 """

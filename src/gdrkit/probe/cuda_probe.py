@@ -1,10 +1,8 @@
 """Ask libcuda what each GPU can do, and print the answers as JSON. Runs alone: `python3 cuda_probe.py`.
 
 Standard library only, Python 3.8 and later: it is also sent to machines that have nothing else. No context
-is
-made and no memory is taken, so it may run beside any job. Always a process of its own, with a time limit:
-cuInit
-hangs where the driver does.
+is made and no memory is taken, so it may run beside any job. Always a process of its own, with a time limit:
+cuInit hangs where the driver does.
 
 Sources: cuda.h of CUDA 13 (CUdevice_attribute, CUresult); attributes are asked by number, and one that this
 libcuda does not know is answered with CUDA_ERROR_INVALID_VALUE (1), which is an answer too.

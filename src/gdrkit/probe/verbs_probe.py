@@ -1,9 +1,9 @@
 """Ask each RDMA device whether its driver takes a dma-buf, and print the answers as JSON. Runs alone.
 
 Standard library only, Python 3.8 and later. Nothing is registered and no GPU is needed: the file descriptor
-that
-is offered is -1, and the errno tells how far the call came. EBADF (9): kernel and provider have the call;
-EOPNOTSUPP (95) or EPROTONOSUPPORT (93): they have not. Never run on a machine with an RDMA device so far.
+that is offered is -1, and the errno tells how far the call came. EBADF (9): kernel and provider have the
+call; EOPNOTSUPP (95) or EPROTONOSUPPORT (93): they have not. Never run on a machine with an RDMA device so
+far.
 
 Sources: rdma-core libibverbs/verbs.h and man ibv_reg_mr(3); NCCL src/transport/net_ib asks in the same way.
 """

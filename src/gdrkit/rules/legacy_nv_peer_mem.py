@@ -34,8 +34,8 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
     to come is refused.
 
     Cost: its persistent client fails from 525.105.17 on (`error -22 while calling nvidia_p2p_get_pages()
-    with
-    NULL callback`), and from 580 on it cannot read the driver's page tables at all. Until then it serves.
+    with NULL callback`), and from 580 on it cannot read the driver's page tables at all. Until then it
+    serves.
 
     Fix: `systemctl disable --now nv_peer_mem`, `rmmod nv_peer_mem`, remove its packages, then
     `modprobe nvidia-peermem`; or use dma-buf and neither.

@@ -23,8 +23,7 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     """nvidia-peermem is installed and could be loaded, and is not in the kernel.
 
     Seen: no line nvidia_peermem in /proc/modules. NCCL says `GPU Direct RDMA Disabled for HCA` unless
-    dma-buf
-    serves; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
+    dma-buf serves; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
 
     Why: nothing loads it by itself: no device asks for it, and the driver's packages bring no service.
 

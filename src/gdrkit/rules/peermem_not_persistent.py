@@ -24,9 +24,8 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
     """nvidia-peermem is loaded now, and nothing will load it at the next boot.
 
     Seen: nvidia_peermem in /proc/modules; no line of it in modules-load.d or /etc/modules, no soft
-    dependency
-    of nvidia, no service of its name. A line in modules-load.d does not help a module that is blacklisted:
-    systemd obeys blacklists there.
+    dependency of nvidia, no service of its name. A line in modules-load.d does not help a module that is
+    blacklisted: systemd obeys blacklists there.
 
     Why: somebody ran modprobe by hand.
 

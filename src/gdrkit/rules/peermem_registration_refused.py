@@ -32,10 +32,8 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
     Cost: the peermem path is closed.
 
     Fix: `lsmod | grep nv_peer_mem`; if it is loaded, stop its service, unload it and remove its package,
-    then
-    `modprobe nvidia-peermem`. If it is not, the RDMA stack and the driver are of different times: rebuild
-    the
-    driver against the stack that is loaded.
+    then `modprobe nvidia-peermem`. If it is not, the RDMA stack and the driver are of different times:
+    rebuild the driver against the stack that is loaded.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_legacy_client_init()
     and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c.

@@ -29,9 +29,8 @@ def peermem_stub(node: Node, module: str) -> Outcome:
     Why: the driver's build looks for the peer-memory API in five Module.symvers files, those of the kernel
     and of OFED. Where none has it, everything but that return is left out. Ubuntu's kernels from 6.8, Red
     Hat's, Debian's and Talos's do not have the API; only MLNX_OFED and DOCA-OFED bring it to them. On Arm
-    the
-    build looks in a folder called arm64, where OFED installs itself under aarch64; with two OFED versions in
-    DKMS it finds neither.
+    the build looks in a folder called arm64, where OFED installs itself under aarch64; with two OFED
+    versions in DKMS it finds neither.
 
     Cost: the peermem path is closed. Signing the module changes one error into another.
 
