@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.node import Node
 
 T = TypeVar("T")
 
@@ -29,3 +30,14 @@ def where_looked(*sources: Callable[[], T]) -> T:
 def nobody_looked(source: str, ask: str) -> Lacks:
     """That a source is not in the evidence, and the command that would bring it."""
     return Lacks(Missing(source, Why.NOT_COLLECTED, ask))
+
+
+def handed_over(node: Node, folder: str) -> tuple[str, ...]:
+    """Outputs of other programs that came with a node, by path; () if none was handed over.
+
+    Nobody has to bring them, so a folder that is not there is no gap in the evidence.
+    """
+    try:
+        return tuple(f"{folder}/{name}" for name in node.list(folder))
+    except Lacks:
+        return ()

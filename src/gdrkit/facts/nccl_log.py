@@ -14,7 +14,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import FormatError
+from gdrkit.facts.looked import handed_over
 from gdrkit.node import Node, fact
 
 FOLDER = "sos_commands/nccl"
@@ -99,11 +100,7 @@ class NcclLog(Struct, frozen=True, kw_only=True):
 @fact
 def logs(node: Node) -> tuple[str, ...]:
     """Logs of NCCL that came with this node; () if none was handed over."""
-    try:
-        names = node.list(FOLDER)
-    except Lacks:
-        return ()
-    return tuple(f"{FOLDER}/{name}" for name in names)
+    return handed_over(node, FOLDER)
 
 
 @fact

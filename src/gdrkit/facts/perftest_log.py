@@ -10,7 +10,8 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import FormatError
+from gdrkit.facts.looked import handed_over
 from gdrkit.node import Node, fact
 
 FOLDER = "sos_commands/perftest"
@@ -31,11 +32,7 @@ class PerftestRun(Struct, frozen=True, kw_only=True):
 @fact
 def runs(node: Node) -> tuple[str, ...]:
     """Outputs of perftest that came with this node; () if none was handed over."""
-    try:
-        names = node.list(FOLDER)
-    except Lacks:
-        return ()
-    return tuple(f"{FOLDER}/{name}" for name in names)
+    return handed_over(node, FOLDER)
 
 
 @fact

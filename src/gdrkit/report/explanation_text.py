@@ -12,7 +12,7 @@ from gdrkit.report.explanation import (
     ProofSection,
     QuestionSection,
 )
-from gdrkit.report.text import WIDTH
+from gdrkit.report.terminal import Row, render
 from gdrkit.rules import RULES
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
@@ -25,28 +25,12 @@ HELPFUL = (
 )
 PERMANENT = {rule.code for rule in RULES if rule.permanent}
 
-Row = tuple[int, str, str]  # indent, style, words
-
 
 def text(
     told: ExplanationDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None
 ) -> str:
     """The explanation as lines, with ANSI colours where asked for. Width in columns."""
-    from io import StringIO
-
-    from rich.console import Console
-    from rich.text import Text
-
-    out = StringIO()
-    console = Console(
-        file=out, width=width or WIDTH, force_terminal=colour, color_system="standard" if colour else None,
-        highlight=False, emoji=False, markup=False,
-    )  # fmt: skip
-    for indent, style, words in _rows(told, verbose):
-        line = Text(words, style=STYLES.get(style, style))
-        for piece in line.wrap(console, console.width - indent) if words else [line]:
-            console.print(Text(" " * indent) + piece, no_wrap=True, overflow="ignore", crop=False)
-    return out.getvalue()
+    return render(_rows(told, verbose), STYLES, colour=colour, width=width)
 
 
 def _rows(told: ExplanationDocument, verbose: bool) -> Iterator[Row]:

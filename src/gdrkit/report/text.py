@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gdrkit.report.document import ChainStep, FindingSection, PlanSection, Report
+from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 
 WORST_FIRST = ("failed", "unknown", "warning", "note", "passed")
@@ -12,33 +13,14 @@ STYLES = {
     "active": "bold green", "ready": "bold green", "blocked": "bold red", "impossible": "bold yellow",
     "unknown": "bold magenta", "failed": "red", "warning": "yellow", "note": "dim", "ok": "green",
 }  # fmt: skip
-WIDTH = 100
-"""Columns where there is no terminal to ask: a page in a mail or a ticket."""
 
 
 def text(report: Report, *, verbose: bool = False, colour: bool = False, width: int | None = None) -> str:
     """The report as lines, with ANSI colours where asked for. Width in columns."""
-    from io import StringIO
-
-    from rich.console import Console
-    from rich.text import Text
-
-    out = StringIO()
-    console = Console(
-        file=out, width=width or WIDTH, force_terminal=colour, color_system="standard" if colour else None,
-        highlight=False, emoji=False, markup=False,
-    )  # fmt: skip
-    for indent, style, words in _lines(report, verbose):
-        line = Text(words, style=STYLES.get(style, style))
-        for piece in line.wrap(console, console.width - indent) if words else [line]:
-            console.print(Text(" " * indent) + piece, no_wrap=True, overflow="ignore", crop=False)
-    return out.getvalue()
+    return render(_lines(report, verbose), STYLES, colour=colour, width=width)
 
 
-Line = tuple[int, str, str]  # indent, style, words
-
-
-def _lines(report: Report, verbose: bool) -> Iterator[Line]:
+def _lines(report: Report, verbose: bool) -> Iterator[Row]:
     yield from _headline(report)
     yield from _ladder(report)
     yield from _fixes(report)
@@ -49,7 +31,7 @@ def _lines(report: Report, verbose: bool) -> Iterator[Line]:
         yield 0, "dim", "-v shows the evidence; gdr codes CODE explains a code"
 
 
-def _headline(report: Report) -> Iterator[Line]:
+def _headline(report: Report) -> Iterator[Row]:
     verdict, node = report.verdict, report.node
     about = " ".join(part for part in (node.hostname, node.kernel, f"({_source(report)})") if part)
     yield 0, verdict.state, f"{verdict.state.upper()}  {verdict.summary}"
@@ -78,7 +60,7 @@ def _source(report: Report) -> str:
     return ", ".join(part for part in (report.node.source, scope) if part)
 
 
-def _ladder(report: Report) -> Iterator[Line]:
+def _ladder(report: Report) -> Iterator[Row]:
     """Every layer from the ground up, the first broken one marked."""
     yield 0, "", ""
     for layer in Layer:
@@ -132,7 +114,7 @@ def _told(finding: FindingSection) -> str:
     return f"{finding.code}{subject}: {finding.seen}{expected}{sure}{cost}"
 
 
-def _fixes(report: Report) -> Iterator[Line]:
+def _fixes(report: Report) -> Iterator[Row]:
     if report.verdict.state == "unknown":
         yield from _asks(report)
     if report.plan:
@@ -150,7 +132,7 @@ def _fixes(report: Report) -> Iterator[Line]:
             yield 2, "", " -> ".join(_led(step) for step in chain)
 
 
-def _asks(report: Report) -> Iterator[Line]:
+def _asks(report: Report) -> Iterator[Row]:
     """What would settle it, from the sources that the undecided paths still lack."""
     lacking = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
     asks = {
@@ -165,7 +147,7 @@ def _asks(report: Report) -> Iterator[Line]:
             yield 2, "", ask
 
 
-def _plan(plan: PlanSection) -> Iterator[Line]:
+def _plan(plan: PlanSection) -> Iterator[Row]:
     for number, step in enumerate(plan.steps, 1):
         reboot = ", needs a reboot" if step.needs_reboot else ""
         yield 2, "", f"{number}. {step.remedy}: {step.effect}{reboot}"
@@ -182,7 +164,7 @@ def _led(step: ChainStep) -> str:
     return f"{step.remedy} ({said}{step.then.state}{blocked})"
 
 
-def _evidence(findings: Iterable[FindingSection]) -> Iterator[Line]:
+def _evidence(findings: Iterable[FindingSection]) -> Iterator[Row]:
     yield 0, "", ""
     yield 0, "bold", "Evidence"
     for finding in findings:

@@ -1,0 +1,31 @@
+"""Rows of words as text for a terminal: wrapped, indented, coloured where asked for. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+Row = tuple[int, str, str]  # indent, style or the name of one, words
+
+WIDTH = 100
+"""Columns where there is no terminal to ask: a page in a mail or a ticket."""
+
+
+def render(
+    rows: Iterable[Row], styles: Mapping[str, str], *, colour: bool = False, width: int | None = None
+) -> str:
+    """The rows as lines, with ANSI colours where asked for. Width in columns."""
+    from io import StringIO
+
+    from rich.console import Console
+    from rich.text import Text
+
+    out = StringIO()
+    console = Console(
+        file=out, width=width or WIDTH, force_terminal=colour, color_system="standard" if colour else None,
+        highlight=False, emoji=False, markup=False,
+    )  # fmt: skip
+    for indent, style, words in rows:
+        line = Text(words, style=styles.get(style, style))
+        for piece in line.wrap(console, console.width - indent) if words else [line]:
+            console.print(Text(" " * indent) + piece, no_wrap=True, overflow="ignore", crop=False)
+    return out.getvalue()
