@@ -157,6 +157,69 @@ def test_required_key_not_available_is_the_older_wording():
     assert {"module-unsigned", "module-unknown-key"} <= set(line.codes)
 
 
+def test_without_enforcement_a_rejected_key_is_a_signature_that_is_wrong():
+    (line,) = open_lines(f"{REJECTED}\n$ cat /sys/module/module/parameters/sig_enforce\nN\n$ exit\n")
+
+    assert {cause.code for cause in line.excluded} == {"module-unsigned", "module-unknown-key"}
+    assert {"module-signature-broken", "module-key-revoked"} <= set(line.codes)
+
+
+def test_a_licence_decides_why_a_symbol_is_missing():
+    said = "[ 1.1] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n"
+    full = STUB.replace("depends:", "depends:        nvidia,ib_core")
+
+    assert codes(said) == set()
+    assert codes(f"{said}\n{full}\nend.\n") == {"module-symbol-missing"}
+
+
+@pytest.mark.parametrize(("version", "decided"), [("580.95.05", True), ("575.57.08", False), ("", False)])
+def test_error_524_means_the_topology_since_the_driver_checks_it(version, decided):
+    said = "[ 9.9] nvidia-peermem nv_dma_map:213 ERROR nv_dma_map -- error -524 while calling "
+    said += "nvidia_p2p_dma_map_pages()\n"
+    driver = (
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
+        if version
+        else ""
+    )
+
+    assert ("topology-refused" in codes(driver + said)) is decided
+    assert bool(open_lines(driver + said)) is not decided
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (
+            "nvidia-peermem nv_mem_client_init:640 ERROR error while registering nc client",
+            "peermem-registration-refused",
+        ),
+        ("nvidia-peermem x:1 ERROR invalid peerdirect_support param value 7", "module-bad-parameter"),
+        ("nvidia_peermem: version magic '6.8.0-89 SMP ' should be '6.8.0-90 SMP '", "module-wrong-kernel"),
+        ("nvidia_peermem: disagrees about version of symbol module_layout", "module-wrong-kernel"),
+        ("nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages", "module-crc-mismatch"),
+        ("NVRM: dma-buf attach failed: PCI topology not supported for dma-buf", "topology-refused"),
+        ("NVRM: topology not supported for mapping type FORCE_PCIE", "iommu-groups-differ"),
+        (
+            "NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page",
+            "dmabuf-no-p2p-importer",
+        ),
+        ("gdrdrv:x:incompatible page table version 0x00020000", "p2p-page-table-version"),
+        (
+            "nv_mem_get_pages -- error -22 while calling nvidia_p2p_get_pages() with NULL callback",
+            "legacy-nv-peer-mem",
+        ),
+    ],
+)  # fmt: skip
+def test_lines_of_one_meaning_decide(line, code):
+    assert codes(f"[  12.3] {line}\n") == {code}
+
+
+def test_modprobe_that_finds_no_module_decides():
+    said = "modprobe: FATAL: Module nvidia_peermem not found in directory /lib/modules/6.8.0-90-generic\n"
+
+    assert proven(said) == {("module-not-found", "nvidia_peermem")}
+
+
 # -- lines that name no module -------------------------------------------------------------------------
 
 
@@ -437,15 +500,15 @@ def test_what_a_part_leaves_out_is_not_missing(text):
 def test_silence_counts_only_of_a_whole_log():
     banner = "[    0.000000] Linux version 6.8.0-90-generic (build@x)\n"
     taint = "[   50.100000] nvidia_peermem: loading out-of-tree module taints kernel.\n"
-    part = (
-        f"# modprobe nvidia_peermem\n{EINVAL}\n# dmesg | tail\n{banner}{taint}# uname -r\n6.8.0-90-generic\n"
-    )
+    part = f"# modprobe nvidia_peermem\n{EINVAL}\n# dmesg | tail\n{banner}{taint}# uname -r\n6.8.0\n"
     whole = part.replace("dmesg | tail", "dmesg")
+    before = f"# dmesg\n{banner}{taint}# modprobe nvidia_peermem\n{EINVAL}\n"
 
-    for text in (part, whole):
+    for text, silent in ((part, False), (whole, True), (before, False)):
+        (line,) = open_lines(text)
+        assert ("module-crc-mismatch" not in line.codes) is silent
+        assert {"peermem-stub", "init-failed", "install-override"} <= set(line.codes)
         assert codes(text) == set()
-    (line,) = open_lines(part)
-    assert "module-crc-mismatch" in line.codes
 
 
 def test_a_log_cut_within_a_line_leaves_the_ways_open_in_which_it_may_go_on():
@@ -555,6 +618,7 @@ def test_any_text_gives_an_explanation(text):
 
     for machine in found.machines:
         for established in machine.established:
+            assert established.proofs
             assert {proof.number for proof in established.proofs} <= numbers
     assert exit_code(document(found)) in (0, 1, 2, 3)
 

@@ -27,7 +27,11 @@ class PrintedModule(Struct, frozen=True):
     def depends(self) -> tuple[str, ...] | None:
         """The modules that it needs; None where the line was not shown."""
         value = self.fields.get("depends")
-        return None if value is None else tuple(canonical(name) for name in value.split(",") if name.strip())
+        return (
+            None
+            if value is None
+            else tuple(canonical(name.strip()) for name in value.split(",") if name.strip())
+        )
 
     @property
     def signed(self) -> bool:

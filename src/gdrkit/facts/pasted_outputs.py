@@ -81,7 +81,9 @@ class _Collector:
         for path, log in handed_over(self.blocks, self.lines).items():
             self.files[path] = Answer(padded(log), tuple(log))
         for number, text in manifests(self.lines).items():
-            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = Answer(text, (number,))
+            count = text.count("\n") + 1
+            lines = tuple(range(number, count)) or (number,)
+            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = Answer(text, lines)
 
     # -- outputs of commands that are shown ------------------------------------------------------------
 

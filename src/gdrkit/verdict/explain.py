@@ -9,22 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.evidence import Confidence, Lacks
-from gdrkit.facts.modinfo_text import printed_module
-from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
+from gdrkit.evidence import Confidence
+from gdrkit.facts.modules import canonical
 from gdrkit.facts.transcript import Line
 from gdrkit.node import Node
-from gdrkit.rules import LOAD_ORDER, RULES
-from gdrkit.rules.engine import judge, rulings, trail_of
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Passed
+from gdrkit.rules import RULES
+from gdrkit.rules.engine import rulings, subjects_of, trail_of
+from gdrkit.rules.rule import Failed, Layer
 from gdrkit.rules.signs import SIGNS, Sign
+from gdrkit.verdict.explain_causes import decides, left
 from gdrkit.verdict.explain_facts import contradictions, known, mentioned
-from gdrkit.verdict.explain_place import TextHost, plain_subject, proofs_of
+from gdrkit.verdict.explain_place import TextHost, plain, proofs_of
 from gdrkit.verdict.explain_question import question
 from gdrkit.verdict.explanation import (
     Cause,
     Established,
-    Excluded,
     Explanation,
     Machine,
     OpenLine,
@@ -33,7 +32,15 @@ from gdrkit.verdict.explanation import (
 from gdrkit.verdict.said import Event, events, named_beside
 
 NEEDS_ALL = frozenset(
-    {"no-gpu", "no-rdma-device", "peermem-not-persistent", "shared-nic", "port-down", "mixed-signers"}
+    {
+        "no-gpu",
+        "no-rdma-device",
+        "peermem-not-persistent",
+        "shared-nic",
+        "port-down",
+        "mixed-signers",
+        "manifest-invalid",
+    }
 )
 """Codes that say what is not there, or count: only all of a machine tells, and a paste is a part of one."""
 
@@ -61,16 +68,22 @@ def explain(text: TextHost) -> Explanation:
 
 def _machine(host: TextHost) -> Machine:
     node = Node(host)
-    mine = host.mine
-    all_events = events(mine)
-    established = dict(_established_by_lines(all_events))
-    for found in _established_by_rules(node, host):
-        established.setdefault((found.code, canonical(found.subject)), found)
-    proven = tuple(sorted(established.values(), key=_first_line))
+    all_events = events(host.mine)
+    by_rules = tuple(_established_by_rules(node, host))
+    ruled = {found.code for found in by_rules}
+    by_lines = tuple(
+        found
+        for found in _established_by_lines(node, all_events)
+        if found.subject != NODE or found.code not in ruled  # the rule's subject says more
+    )
+    proven: dict[tuple[str, str], Established] = {}
+    for found in (*by_lines, *by_rules):
+        proven.setdefault((found.code, _module_of(found.subject)), found)
+    established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     return Machine(
         name=host.speaker,
-        established=tuple(sorted(proven, key=lambda found: _layer(found.code))),
-        open=tuple(_open(node, all_events, proven)),
+        established=established,
+        open=tuple(_open(node, all_events, established)),
         known=known(node, host),
         contradictions=contradictions(node, host),
     )
@@ -78,30 +91,40 @@ def _machine(host: TextHost) -> Machine:
 
 # -- established ---------------------------------------------------------------------------------------
 
+NODE = "node"
+"""The subject of what concerns no module, GPU or NIC in particular."""
 
-def _established_by_lines(
-    all_events: tuple[Event, ...],
-) -> Iterator[tuple[tuple[str, str], Established]]:
+
+def _established_by_lines(node: Node, all_events: tuple[Event, ...]) -> Iterator[Established]:
     """Lines of one meaning. Of several that say the same the first is the proof."""
     found: dict[tuple[str, str], list[Event]] = {}
     for event in all_events:
-        if len(event.codes) == 1 and event.decides:
-            module = event.module or (named_beside(event, all_events) if event.needs_module else "node")
-            if module:
-                found.setdefault((event.codes[0], module), []).append(event)
+        module = event.module or (named_beside(event, all_events) if event.needs_module else NODE)
+        code = _only_cause(node, event, module)
+        if module and code:
+            found.setdefault((code, module), []).append(event)
     for (code, subject), same in found.items():
-        yield (
-            (code, subject),
-            Established(
-                code=code,
-                layer=_layer(code).word,
-                subject=subject,
-                seen=same[0].line.text.strip(),
-                confidence=Confidence.CERTAIN,
-                proofs=tuple(_proof(event.line) for event in same[:3]),
-                blocks=_blocks(code, subject),
-            ),
+        yield Established(
+            code=code,
+            layer=_layer(code).word,
+            subject=subject,
+            seen=same[0].line.text.strip(),
+            confidence=Confidence.CERTAIN,
+            proofs=tuple(_proof(event.line) for event in same[:3]),
+            blocks=_blocks(code, subject),
         )
+
+
+def _only_cause(node: Node, event: Event, module: str) -> str:
+    """The one cause that a line can have here; "" if several are open, or it proves nothing.
+
+    The causes of a line of the kernel's are all known; those of a loader's error never are."""
+    if not decides(node, event):
+        return ""
+    if len(event.codes) == 1:
+        return event.codes[0]
+    open_codes = () if event.of_loader or not event.of_kernel else left(node, event, module)[0]
+    return open_codes[0] if len(open_codes) == 1 else ""
 
 
 def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
@@ -111,15 +134,15 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
         if not isinstance(outcome, Failed):
             continue
         trail = trail_of(node, ruling)
-        blocks = ruling.rule.blocks(ruling.subject) if outcome.blocks is None else outcome.blocks
+        found = proofs_of(trail.sources, outcome, host)
         yield Established(
             code=ruling.rule.code,
             layer=ruling.rule.layer.word,
-            subject=plain_subject(outcome.subject),
-            seen=outcome.seen,
+            subject=plain(outcome.subject),
+            seen=plain(outcome.seen),
             confidence=trail.confidence,
-            proofs=proofs_of(trail.sources, outcome, host),
-            blocks=blocks,
+            proofs=found or proofs_of(node.trail(subjects_of, ruling.rule).sources, outcome, host),
+            blocks=ruling.rule.blocks(ruling.subject) if outcome.blocks is None else outcome.blocks,
         )
 
 
@@ -153,12 +176,12 @@ def _open(node: Node, all_events: tuple[Event, ...], proven: tuple[Established, 
             groups.setdefault((event.codes, module, event.of_loader), []).append(event)
     for (_, module, _), same in groups.items():
         unnamed = same[0].needs_module and not module
-        left, excluded = _left(node, same[0], module)
+        open_codes, excluded = left(node, same[0], module)
         yield OpenLine(
             proof=_proof(same[0].line),
             count=len(same),
             subject=module,
-            causes=tuple(Cause(code, _sign(code)) for code in left),
+            causes=tuple(Cause(code, _sign(code)) for code in open_codes),
             excluded=excluded,
             note="it names no module, and no program beside it does" if unnamed else same[0].note,
         )
@@ -171,7 +194,7 @@ def _explained(event: Event, module: str, proven: tuple[Established, ...]) -> bo
             continue
         if not event.module and not event.needs_module:
             return True
-        if _module_of(found.subject) in (module, "node", "") or not found.subject.isidentifier():
+        if _module_of(found.subject) in (module, NODE, "") or not found.subject.isidentifier():
             return True
     return False
 
@@ -179,55 +202,6 @@ def _explained(event: Event, module: str, proven: tuple[Established, ...]) -> bo
 def _module_of(subject: str) -> str:
     """The module that a subject is, by its name or its file; any other subject as it is."""
     return canonical(subject.partition(".ko")[0])
-
-
-def _left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[Excluded, ...]]:
-    """The causes that are still open, and those that a rule, certain of it, excludes for this module.
-
-    If all were excluded, something in the text is of another time: then none is."""
-    codes, excluded = event.codes, {}
-    if event.row == "hca-disabled" and _loaded_now(node, PEERMEM):
-        why = "nvidia_peermem is loaded, and NCCL needs only one of the two ways"
-        excluded = {code: why for code in codes if code not in ("nccl-misses-peermem", "peermem-not-loaded")}
-    if module and not _loaded_now(node, module):
-        for code in codes:
-            why = _why_not(node, code, module)
-            if why:
-                excluded[code] = why
-    left = tuple(code for code in codes if code not in excluded)
-    if not left:
-        return codes, ()
-    return left, tuple(Excluded(code, why) for code, why in excluded.items())
-
-
-_LOADING = {rule.code: rule for rule in LOAD_ORDER}
-
-
-def _why_not(node: Node, code: str, module: str) -> str:
-    """Why a cause is excluded; "" if it is not. Only a certain answer excludes."""
-    if code == "module-unsigned":
-        try:
-            printed = printed_module(node, module)
-        except Lacks:
-            pass
-        else:
-            if printed.signed:
-                return f"modinfo shows a signature, by {printed.fields.get('signer') or 'an unnamed key'}"
-    rule = _LOADING.get(code)
-    if rule is None:
-        return ""
-    outcome = judge(node, rule, module)
-    if not isinstance(outcome, Passed | NotApplicable):
-        return ""
-    return outcome.why if node.trail(judge, rule, module).confidence is Confidence.CERTAIN else ""
-
-
-def _loaded_now(node: Node, module: str) -> bool:
-    """Whether the text shows the module loaded, too: at another time than it could not be."""
-    try:
-        return is_loaded(node, module)
-    except Lacks:
-        return False
 
 
 def _sign(code: str) -> Sign | None:

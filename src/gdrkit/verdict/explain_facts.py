@@ -190,7 +190,7 @@ def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, .
     """Hardware that people speak of, and lines that they quote in a sentence: worth a look, no more."""
     found: dict[str, OpenLine] = {}
     for line in lines:
-        if line.kind not in ("prose", "shown"):
+        if line.kind not in ("prose", "shown") or line.text.startswith("|"):  # a table is about anybody
             continue
         for code, pattern in MENTIONS if line.kind == "prose" else MENTIONS[:2]:
             hit = re.search(pattern, line.text)
@@ -200,7 +200,11 @@ def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, .
             codes = _codes_of(quoted[1])
             if codes and quoted[1] not in found and not _denied(line.text, quoted.start()):
                 found[quoted[1]] = _suspect(line, codes, "quoted in a sentence: seen, or not")
-    return tuple(found.values())
+    return tuple(found.values())[:SUSPECTS]
+
+
+SUSPECTS = 8
+"""Words of people that are listed, at most: more, and it is a document about all that can happen."""
 
 
 def _denied(text: str, place: int) -> bool:

@@ -40,7 +40,7 @@ def proofs_of(sources: Iterable[Source], outcome: Failed, host: TextHost) -> tup
     """The lines that a finding stands on: those that a fact quoted, then those of its sources."""
     texts = {line.number: line.text.strip() for line in host.mine}
     start = _start(outcome.subject, texts)
-    quoted: list[int] = []
+    quoted = [int(number) for number in re.findall(r"(?:\blines? |\band |\.log:)(\d+)\b", outcome.seen)]
     others: list[int] = []
     for source in sources:
         numbers = host.where(source.name)
@@ -76,10 +76,9 @@ def _best(numbers: tuple[int, ...], texts: dict[int, str], words: Iterable[str],
     return 0
 
 
-def plain_subject(subject: str) -> str:
-    """A subject in words of the text: a log by its first line, a GPU by its number where that was all."""
-    if log := re.fullmatch(r"sos_commands/(\w+)/line-(\d+)\.\w+(?::\d+)?", subject):
-        return f"{log[1]} at line {log[2]}"
-    if log := re.fullmatch(r"sos_commands/(\w+)/pasted\.log(?::(\d+))?", subject):
-        return f"{log[1]} log" + (f", line {log[2]}" if log[2] else "")
-    return " ".join(gpu_word(word) for word in subject.split())
+def plain(words: str) -> str:
+    """Words about a bundle as words about the text: a log by its line, a GPU by its number."""
+    words = re.sub(r"sos_commands/(\w+)/line-(\d+)\.\w+(?::\d+)?", r"\1 at line \2", words)
+    words = re.sub(r"sos_commands/(\w+)/pasted\.log:(\d+)", r"\1 log, line \2", words)
+    words = re.sub(r"sos_commands/(\w+)/pasted\.log", r"\1 log", words)
+    return re.sub(r"\bffff:[0-9a-f]{2}:00\.0\b", lambda found: gpu_word(found[0]), words)

@@ -52,6 +52,7 @@ class Event(Struct, frozen=True, kw_only=True):
     module: str = ""  # empty where it names none
     decides: bool = True  # a single cause is proof, once the module is known
     of_loader: bool = False  # modprobe or its like, which names what it was asked for
+    of_kernel: bool = False  # the kernel's loader says it, whose lines are all known
     needs_module: bool = False  # it is about a module, and does not say which
     note: str = ""
     row: str = ""  # of program_rows.py
@@ -80,6 +81,7 @@ def _event(line: Line, place: int) -> Event | None:
             module=said.module,
             decides=said.row.decides,
             of_loader=said.row.of_loader,
+            of_kernel=said.row.name == "old-unknown-symbol",
             row=said.row.name,
         )
     heard = words.hear(line.text)
@@ -97,6 +99,7 @@ def _event(line: Line, place: int) -> Event | None:
         codes=_for_module(heard.codes, module),
         module=module,
         of_loader=heard.words.speaker == "modprobe",
+        of_kernel=heard.words.speaker == "kernel",
         needs_module=not module,
     )
 
