@@ -164,10 +164,18 @@ class Node:
         return self._look(self.host.map, path)
 
     def list(self, path: str) -> tuple[str, ...]:
-        return self._look(self.host.list, path)
+        try:
+            return self._look(self.host.list, path)
+        except Absent:
+            raise
+        except Lacks as lacks:
+            raise _asking_ls(lacks, path) from None
 
     def exists(self, path: str) -> bool:
-        there = self.host.exists(path)
+        try:
+            there = self.host.exists(path)
+        except Lacks as lacks:
+            raise _asking_ls(lacks, path) from None
         self.cite(path, text="" if there else "absent")
         return there
 
@@ -230,6 +238,12 @@ class Node:
                 reached.add(key)
                 stack.extend(self._above.get(key, ()))
         return reached
+
+
+def _asking_ls(lacks: Lacks, path: str) -> Lacks:
+    """The same reason with the command for names: hosts know paths, only the question knows what it wants."""
+    ask = lacks.missing.ask.replace(f"cat /{path}", f"ls /{path}")
+    return Lacks(Missing(lacks.missing.source, lacks.missing.why, ask))
 
 
 def first(node: Node, *authorities: tuple[Confidence, Callable[[], T]]) -> T:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from gdrkit.cli import process
 from gdrkit.cli.exit import INTERNAL, NO_INPUT, USAGE
 
 COMMANDS = {
@@ -21,7 +22,11 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code. The entry point of `gdr`."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments is None:
+        try:
+            return main(sys.argv[1:])
+        finally:
+            process.end()
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         sys.stdout.write(_help())
         return 0 if arguments else USAGE
@@ -41,6 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(command: str, arguments: list[str]) -> int:
     from importlib import import_module
 
+    process.begin()
     from gdrkit.host.target import TargetError
 
     debug = "--debug" in arguments

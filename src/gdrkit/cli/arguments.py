@@ -9,6 +9,13 @@ from typing import NoReturn
 from gdrkit.cli.exit import USAGE
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """argparse asks for the width through shutil, which imports every compressor, to add one option."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=columns() - 2)
+
+
 class Parser(argparse.ArgumentParser):
     """argparse with examples kept as they are written, and our exit code for wrong usage."""
 
@@ -17,7 +24,7 @@ class Parser(argparse.ArgumentParser):
             prog=f"gdr {command}",
             description=description,
             epilog="examples:\n" + examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Help,
             allow_abbrev=False,
         )
         self.add_argument("--debug", action="store_true", help="show the traceback of a fault in gdrkit")
@@ -46,3 +53,9 @@ def write(text: str) -> None:
     stream = sys.stdout
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def tell_notes(host: object) -> None:
+    """Say on standard error what was odd about a target: that it was cut off, that members were refused."""
+    for note in getattr(host, "notes", ()):
+        sys.stderr.write(f"note: {note}\n")

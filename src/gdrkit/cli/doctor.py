@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import STYLES
 
 
@@ -43,7 +43,9 @@ def main(arguments: list[str]) -> int:
     from gdrkit.host.target import open_host
     from gdrkit.report.exit_code import exit_code
 
-    report = diagnose(open_host(options.target, probe=options.probe), options.consumer)
+    host = open_host(options.target, probe=options.probe)
+    tell_notes(host)
+    report = diagnose(host, options.consumer)
     if options.quiet:
         pass
     elif options.json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def main(arguments: list[str]) -> int:
     from gdrkit.node import Node
 
     parameters = tuple(word for word in options.parameters if "=" in word)
-    prediction = modprobe(Node(open_host(targets[0] if targets else None)), options.module, parameters)
+    host = open_host(targets[0] if targets else None)
+    tell_notes(host)
+    prediction = modprobe(Node(host), options.module, parameters)
     if options.json:
         import msgspec
 
