@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import NoReturn
 
@@ -10,10 +11,21 @@ from gdrkit.cli.exit import USAGE
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """argparse asks for the width through shutil, which imports every compressor, to add one option."""
+    """argparse makes one for each option that it adds, and takes its width from shutil, which imports all
+    that packs files."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=columns() - 2)
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    """As shutil.get_terminal_size() finds them."""
+    if (told := os.environ.get("COLUMNS", "")).isdecimal() and int(told):
+        return int(told)
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except (AttributeError, ValueError, OSError):  # closed, or no terminal
+        return 80
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,4 +1,4 @@
-"""What a process that lives for a tenth of a second need not do. All of this saves time, and nothing else."""
+"""What a process that lives for a tenth of a second need not do. This saves time, and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import gc
 import sys
 
 COLLECT_AFTER = 100_000
-"""Objects between two looks for garbage in cycles. Python's own 700 suit a process that goes on: `gdr doctor`
-makes some 60,000 objects and keeps most of them."""
+"""Objects between two looks for garbage in cycles. Python's own 700 suit a process that goes on; this one
+makes some 60,000 and keeps most of them."""
 
 
 def begin() -> None:
