@@ -1,4 +1,4 @@
-"""`gdr schema`: the JSON Schema of the report."""
+"""`gdr schema`: the JSON Schemas of what the commands write with --json."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from gdrkit.cli.exit import OK
 
 
 def parser() -> Parser:
-    return Parser(
+    parser = Parser(
         "schema",
-        "The JSON Schema of what `gdr doctor --json` writes.",
-        "  gdr schema > report.schema.json",
+        "The JSON Schema of what `gdr doctor --json` writes, or `gdr explain --json`.",
+        "  gdr schema > report.schema.json\n  gdr schema explanation",
     )
+    parser.add_argument("what", nargs="?", choices=("report", "explanation"), default="report")
+    return parser
 
 
 def main(arguments: list[str]) -> int:
-    parser().parse_args(arguments)
-    from gdrkit.report.schema import schema_text
+    options = parser().parse_args(arguments)
+    from gdrkit.report.schema import explanation_schema_text, schema_text
 
-    write(schema_text())
+    write(schema_text() if options.what == "report" else explanation_schema_text())
     return OK
