@@ -241,7 +241,7 @@ class Node:
 
 
 def _asking_ls(lacks: Lacks, path: str) -> Lacks:
-    """The same reason with the command for names: hosts know paths, only the question knows what it wants."""
+    """The same reason, asking for names: a host knows paths, only the question knows what it wants."""
     ask = lacks.missing.ask.replace(f"cat /{path}", f"ls /{path}")
     return Lacks(Missing(lacks.missing.source, lacks.missing.why, ask))
 

@@ -10,6 +10,7 @@ from gdrkit.rules.rule import CONSUMERS, FALLBACKS, PATHS, Layer
 from gdrkit.verdict.findings import Status
 from gdrkit.verdict.judgement import State
 
+_HEAD = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 STATES = [state.value for state in State]
 LAYERS = [layer.word for layer in Layer]
 
@@ -40,15 +41,24 @@ def schema() -> dict[str, Any]:
     types["VerdictSection"]["properties"]["summary"]["maxLength"] = 80
     types["Report"]["properties"]["schema"] = {"const": "gdrkit.report/1"}
     types["Report"]["required"].append("schema")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "gdrkit.report/1",
-        **document,
-    }
+    return {**_HEAD, "title": "gdrkit.report/1", **document}
 
 
 def schema_text() -> str:
     """The schema as it is published: report.schema.json beside this module."""
+    return _text(schema())
+
+
+def explanation_schema_text() -> str:
+    """The schema of what `gdr explain --json` writes."""
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(schema(), order="sorted"), indent=2).decode() + "\n"
+    from gdrkit.report.explanation import ExplanationDocument
+
+    return _text({**_HEAD, "title": "gdrkit.explanation/1", **msgspec.json.schema(ExplanationDocument)})
+
+
+def _text(document: dict[str, Any]) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(document, order="sorted"), indent=2).decode() + "\n"
