@@ -49,6 +49,28 @@ def test_nothing_is_read_until_asked_and_everything_is_read_once():
     assert here.host.opened == ["a", "b"]
 
 
+def test_what_two_questions_read_the_host_is_asked_for_once_and_both_cite_it():
+    @fact
+    def length(node: Node) -> int:
+        return len(node.read("log"))
+
+    here = node()
+    assert (length(here), log(here)) == (12, "it was three")
+    after = here.after("add more", [number.becomes(10, "a")])
+    assert length(after) == 12
+    for question in (length, log):
+        assert here.trail(question).sources == (Source("log"),)
+    assert here.host.opened == ["log"]
+
+
+def test_a_refusal_is_remembered_too():
+    here = node()
+    for _ in range(2):
+        with pytest.raises(Absent):
+            here.read("gone")
+    assert here.host.opened == ["gone"]
+
+
 def test_a_trail_names_every_source_all_the_way_down_in_the_order_of_reading():
     here = node()
     double(here)

@@ -57,6 +57,10 @@ def witness(*saw: Fact[Any, Any]) -> Callable[[Callable[Concatenate[Node, P], T]
     return lambda read: Fact(read, saw)
 
 
+KEPT_BYTES = 1 << 16
+"""The largest file whose content is kept for the next question: all of sysfs, and most of /proc and /etc."""
+
+
 class _Answer:
     """A value, or why there is none, and what was opened and asked on the way to it."""
 
@@ -89,6 +93,7 @@ class Node:
         self._answers: dict[Key, _Answer] = {}
         self._changed: frozenset[Fact[Any, Any]] = frozenset()
         self._open: list[_Answer] = [_Answer()]
+        self._evidence: dict[tuple[str, str | Command], Any] = {}  # what the host said, its refusals too
         self._above: dict[Key, list[Key]] = {}  # what stands on an answer, of the first `_indexed` answers
         self._indexed = 0
 
@@ -154,47 +159,65 @@ class Node:
 
     def read(self, path: str) -> bytes:
         """A file's content; noted, like each of these, as a source of the question being answered."""
-        return self._look(self.host.read, path)
+        content: bytes = self._look("read", path)
+        return content
 
     def text(self, path: str) -> str:
         """A file as text. Bytes that are not UTF-8 become U+FFFD: evidence is never lost to an encoding."""
         return self.read(path).decode("utf-8", "replace")
 
     def map(self, path: str) -> memoryview:
-        return self._look(self.host.map, path)
+        content: memoryview = self._look("map", path)
+        return content
 
     def list(self, path: str) -> tuple[str, ...]:
         try:
-            return self._look(self.host.list, path)
+            names: tuple[str, ...] = self._look("list", path)
         except Absent:
             raise
         except Lacks as lacks:
             raise _asking_ls(lacks, path) from None
+        return names
 
     def exists(self, path: str) -> bool:
         try:
-            there = self.host.exists(path)
+            there: bool = self._once("exists", path)
         except Lacks as lacks:
             raise _asking_ls(lacks, path) from None
         self.cite(path, text="" if there else "absent")
         return there
 
     def resolve(self, path: str) -> str:
-        return self._look(self.host.resolve, path)
+        real: str = self._look("resolve", path)
+        return real
 
     def run(self, command: Command) -> str:
         """A command's output as text; in a bundle, the file that holds it."""
-        output = self.host.run(command)
+        output: bytes = self._once("run", command)
         self.cite(command.line)
         return output.decode("utf-8", "replace")
 
-    def _look(self, ask: Callable[[str], T], path: str) -> T:
+    def _look(self, how: str, path: str) -> Any:
         try:
-            found = ask(path)
+            found = self._once(how, path)
         except Absent:
             self.cite(path, text="absent")
             raise
         self.cite(path)
+        return found
+
+    def _once(self, how: str, what: str | Command) -> Any:
+        """What the host says, asked but once; but a large file is kept by the question that needs it."""
+        found = self._evidence.get((how, what))
+        if found is None:
+            try:
+                found = getattr(self.host, how)(what)
+            except Lacks as lacks:
+                found = lacks
+            if how != "read" or isinstance(found, Lacks) or len(found) <= KEPT_BYTES:
+                self._evidence[how, what] = found
+        if isinstance(found, Lacks):
+            raise found.with_traceback(None)
         return found
 
     def cite(
@@ -210,6 +233,7 @@ class Node:
         news = {change.key: change.answer for change in changes}
         stale = self._standing_on(news.keys())
         node = Node(self.host)
+        node._evidence = self._evidence
         node._changed = self._changed | {fact for fact, _ in news.keys() | stale}
         silent = {key for key in self._answers if key[0].saw and not node._changed.isdisjoint(key[0].saw)}
         stale |= self._standing_on(silent)

@@ -6,6 +6,7 @@ modules that it has accepted or that came with it, and the list of its symbols.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -150,12 +151,23 @@ def _is_a_module(node: Node, name: str) -> bool:
 
 
 def _in_kallsyms(node: Node, symbol: str) -> None:
-    """Raises Absent if the kernel's image exports no such symbol: its export table is among its symbols."""
-    text = otherwise(lambda: node.read("proc/kallsyms"), b"")
-    if b" __ksymtab_" not in text:  # no such file, or a kernel that leaves these out
-        raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, f"grep {symbol} Module.symvers"))
-    if f" __ksymtab_{symbol}\n".encode() not in text:
+    """Raises Absent if the kernel's image exports no such symbol."""
+    if f" __ksymtab_{symbol}\n".encode() not in export_tables(node):
         raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+
+
+@fact
+def export_tables(node: Node) -> bytes:
+    """What /proc/kallsyms says of exports: " __ksymtab_<symbol>" in each line, and "<tab>[module]" if it is one's.
+
+    A kernel lists these with CONFIG_KALLSYMS_ALL alone; raises Lacks for one that leaves them out. The file
+    has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
+    """
+    text = otherwise(lambda: node.read("proc/kallsyms"), b"")
+    found = b"".join(re.findall(rb" __ksymtab_[^\n]*\n", text))
+    if not found:
+        raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, "grep -w vmlinux Module.symvers"))
+    return found
 
 
 @fact

@@ -116,25 +116,35 @@ def missing_dependency(node: Node, name: str) -> str:
 def builtin(node: Node, name: str) -> bool:
     """Whether a module is part of the kernel's own image. False if depmod has no such list."""
     try:
-        text = node.read(f"{modules_dir(node)}/modules.builtin")
+        return b"/" + canonical(name).encode() + b".ko\n" in _builtin_list(node)
     except Absent:
         return False
-    folded = b"\n" + text.translate(_DASHES)
-    return b"/" + canonical(name).encode() + b".ko\n" in folded + b"\n"
+
+
+@fact
+def _builtin_list(node: Node) -> bytes:
+    """modules.builtin, every dash an underscore."""
+    return node.read(f"{modules_dir(node)}/modules.builtin").translate(_DASHES) + b"\n"
 
 
 @fact
 def symbol_owner(node: Node, symbol: str) -> str:
     """The module that exports a symbol, by depmod's list; "" if none of them does."""
-    text = node.read(f"{modules_dir(node)}/modules.symbols")
-    if b"alias symbol:" not in text:
-        raise FormatError("no line names a symbol")
+    text = _symbol_list(node)
     key = b"alias symbol:" + symbol.encode() + b" "
     start = text.find(key)
     if start < 0:
         return ""
     line = text[start + len(key) :].split(b"\n", 1)[0]
     return canonical(line.decode("utf-8", "replace").strip())
+
+
+@fact
+def _symbol_list(node: Node) -> bytes:
+    text = node.read(f"{modules_dir(node)}/modules.symbols")
+    if b"alias symbol:" not in text:
+        raise FormatError("no line names a symbol")
+    return text
 
 
 @fact

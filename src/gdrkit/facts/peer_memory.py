@@ -10,6 +10,7 @@ from msgspec import Struct
 from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
+from gdrkit.facts.kernel_symbols import export_tables
 from gdrkit.facts.looked import where_looked
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.symvers import PEER_API
@@ -128,11 +129,9 @@ def exporter(node: Node, symbol: str) -> str:
     if missing.why is Why.ABSENT:  # the lists are not there, which says nothing of the symbol
         missing = Missing(f"who exports {symbol}", Why.UNDECIDED, f"grep -w {symbol} /proc/kallsyms")
     try:
-        symbols = node.read("proc/kallsyms")
+        symbols = export_tables(node)
     except Lacks:
         raise Lacks(missing) from None
-    if b" __ksymtab_" not in symbols:
-        raise Lacks(missing)
     found = re.search(rb" __ksymtab_%s(?:\t\[(\w+)\])?\n" % symbol.encode(), symbols)
     if found is None:
         raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
