@@ -158,7 +158,7 @@ def _in_kallsyms(node: Node, symbol: str) -> None:
 
 @fact
 def export_tables(node: Node) -> bytes:
-    """What /proc/kallsyms says of exports: " __ksymtab_<symbol>" in each line, and "<tab>[module]" if it is one's.
+    """What /proc/kallsyms says of exports: " __ksymtab_<symbol>" by line, and "<tab>[module]" if it has one.
 
     A kernel lists these with CONFIG_KALLSYMS_ALL alone; raises Lacks for one that leaves them out. The file
     has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
