@@ -56,7 +56,15 @@ def unpacked(package: str, version: str, architecture: str) -> Path:
     directory = _CACHE / f"{package}-{version}-{architecture}"
     if not directory.exists() and _failures:
         _give_up(_failures[0])  # a mirror that cannot be reached is tried once, not once for each test
-    _CACHE.mkdir(parents=True, exist_ok=True)
+    if directory.exists():
+        return directory
+    try:
+        _CACHE.mkdir(parents=True, exist_ok=True)
+        (_CACHE / "lock").touch()
+    except OSError as error:
+        _unavailable(
+            f"{_CACHE}: {error.strerror}", "point XDG_CACHE_HOME at a folder that can be written to"
+        )
     with (_CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may want the same download
         if not directory.exists():

@@ -98,7 +98,7 @@ def test_links_lead_somewhere(name):
 def test_depmod_agrees(name, tmp_path):
     """kmod's depmod, run on the same files, finds the same winners, dependencies and symbols."""
     if shutil.which("depmod") is None:
-        pytest.skip("needs kmod's depmod")
+        pytest.skip("sudo apt-get install kmod")
     tree, spec = builder.make(FOLDER / name)
     release = spec["kernel"]["release"]
     at = f"lib/modules/{release}"
@@ -154,7 +154,7 @@ def test_a_repeated_block_counts_and_spreads_over_numa_nodes():
 def test_lspci_reads_the_configuration_space(tmp_path):
     """`lspci -F` is the second witness of link, redirection and BARs."""
     if shutil.which("lspci") is None:
-        pytest.skip("needs pciutils")
+        pytest.skip("sudo apt-get install pciutils")
     devices = pci.parse(TREE)
     tree = Tree()
     pci.write(tree, devices, {}, root=True)

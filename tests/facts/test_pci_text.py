@@ -14,7 +14,7 @@ from gdrkit.formats import pci_config
 from tests.evidence_builder import config_space
 from tests.evidence_builder.config_space import Bar, Link, Space
 
-needs_lspci = pytest.mark.skipif(shutil.which("lspci") is None, reason="install pciutils to run this")
+needs_lspci = pytest.mark.skipif(shutil.which("lspci") is None, reason="sudo apt-get install pciutils")
 
 SAMPLE = """\
 15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a] (rev 30) (prog-if 00 [Normal decode])

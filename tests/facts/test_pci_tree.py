@@ -38,7 +38,7 @@ def test_bridges_are_read_from_the_drawing():
     assert len(places) == 10
 
 
-@pytest.mark.skipif(shutil.which("lspci") is None, reason="install pciutils to run this")
+@pytest.mark.skipif(shutil.which("lspci") is None, reason="sudo apt-get install pciutils")
 @pytest.mark.parametrize("outline", [SERVER, TREE, SPARK], ids=["server", "tree", "spark"])
 @pytest.mark.parametrize("names", [["-t"], ["-tv"]], ids=["bare", "with names"])
 def test_what_lspci_draws_is_what_sysfs_says(tmp_path, outline, names):

@@ -62,7 +62,7 @@ def test_plain_content_is_given_as_it_is():
 )
 def test_what_the_tools_pack_is_unpacked(kind, command):
     if shutil.which(command[0]) is None:
-        pytest.skip(f"sudo apt-get install {command[0]}")
+        pytest.skip(f"sudo apt-get install {'xz-utils' if kind == 'xz' else kind}")
     packed = subprocess.run([*command, "-c"], input=CONTENT, capture_output=True, check=True).stdout
 
     assert compression(packed) == kind

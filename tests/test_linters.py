@@ -1,0 +1,209 @@
+"""What tools and a search can say of every committed file: style, types, nothing that does not belong."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HERE = Path(__file__).relative_to(ROOT)
+IN_CI = os.environ.get("CI") == "true"
+GENERATED = {".git", ".venv", ".lab", "dist", "site", "uv.lock", "pylock.toml", ".cache"}
+"""What .gitignore names, where git cannot be asked; so are folders of caches."""
+
+
+def committed() -> list[Path]:
+    """Files of the repository; of an archive of it without git, everything that is not generated."""
+    if (ROOT / ".git").exists() and shutil.which("git"):
+        asked = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if asked.returncode == 0:  # git refuses a checkout of somebody else's
+            return [Path(name) for name in asked.stdout.split("\0") if name and (ROOT / name).is_file()]
+    return [path.relative_to(ROOT) for path in sorted(_walk(ROOT)) if path.is_file()]
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.name in GENERATED or path.name.endswith(("cache", "cache__", ".egg-info", ".hypothesis")):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _walk(path)
+        else:
+            yield path
+
+
+FILES = committed()
+PYTHON = [path for path in FILES if path.suffix == ".py"]
+
+
+def text_of(path: Path) -> str:
+    """Its text; "" of what is binary."""
+    content = (ROOT / path).read_bytes()
+    return "" if b"\0" in content else content.decode("utf-8", "replace")
+
+
+def matches(pattern: str, paths: list[Path]) -> list[str]:
+    """Places where it stands, as file:line: text."""
+    wanted = re.compile(pattern)
+    return [
+        f"{path}:{number}: {line.strip()[:120]}"
+        for path in paths
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if wanted.search(line)
+    ]
+
+
+# -- tools -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["ruff", "check", "--no-cache"], ["ruff", "format", "--check", "--no-cache"], ["mypy"]],
+    ids=["ruff check", "ruff format", "mypy"],
+)
+def test_the_tool_has_nothing_to_say(arguments):
+    if importlib.util.find_spec(arguments[0]) is None and not IN_CI:
+        pytest.skip("run: uv sync --all-groups --all-extras")
+    run = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def shellcheck(name: str, text: str) -> str:
+    if shutil.which("shellcheck") is None and not IN_CI:
+        pytest.skip("sudo apt-get install shellcheck")
+    run = subprocess.run(
+        ["shellcheck", "--shell", "bash", "--severity", "warning", "-"],
+        input=text, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return f"{name}:\n{run.stdout}{run.stderr}" if run.returncode else ""
+
+
+def test_shell_scripts_are_sound():
+    assert shellcheck(".ci/run", text_of(Path(".ci/run"))) == ""
+
+
+def test_the_completion_for_bash_is_sound():
+    command = [sys.executable, "-c", "from gdrkit.cli import main; main()", "completion", "bash"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout
+    assert shellcheck("gdr completion bash", run.stdout) == ""
+
+
+# -- what does not belong --------------------------------------------------------------------------
+
+
+def test_nothing_is_left_to_be_done():
+    assert matches("TO" + "DO|FIX" + "ME|XX" + "X", [path for path in FILES if path.suffix != ".txt"]) == []
+
+
+def test_no_command_goes_through_a_shell():
+    assert matches(r"shell\s*=\s*Tr" + "ue|os\\.sys" + "tem\\(|os\\.po" + "pen\\(", PYTHON) == []
+
+
+def test_only_the_outermost_caller_catches_everything():
+    """cli/__init__.py reports a fault in gdrkit. Elsewhere an unexpected exception is one."""
+    allowed = {Path("src/gdrkit/cli/__init__.py")}
+    package = [path for path in PYTHON if path.parts[0] == "src" and path not in allowed]
+    assert matches(r"except\s*(\(?\s*Exception|:)", package) == []
+
+
+PUBLIC = (
+    "docs.nvidia.com", "github.com", "docs.kernel.org", "man7.org", "deb.debian.org", "yaml.org",
+    "www.freedesktop.org", "json-schema.org", "discourse.ubuntu.com", "coreos.github.io", "www.apache.org",
+    "archive.ubuntu.com", "security.ubuntu.com", "www.talos.dev", "docs.mellanox.com", "lwn.net",
+    "git.kernel.org", "lore.kernel.org", "www.kernel.org", "developer.nvidia.com",
+    "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
+    "example.org",
+)  # fmt: skip
+"""Sources that are cited, and Debian's archive, which lab and tests read. No registry, nobody's mirror."""
+
+
+def test_addresses_are_of_public_sources():
+    pattern = re.compile(r"\bhttps?://([^/\s:@\"'`)<>\]]+)")
+    found = {
+        (host.lower(), str(path)) for path in FILES for host in pattern.findall(text_of(path))
+        if "{" not in host and "." in host
+    }  # fmt: skip
+    assert sorted(row for row in found if row[0].strip(".") not in PUBLIC) == []
+
+
+def test_no_registry_is_named():
+    pins = [
+        Path("pyproject.toml"),
+        Path("requirements-dev.txt"),
+        *(path for path in FILES if path.parts[0] == ".ci"),
+    ]
+    assert matches(r"https?://|--(extra-)?index-url|--find-links|\[\[tool\.uv\.index", pins) == []
+
+
+def test_no_path_of_a_developers_machine():
+    """Home folders and checkouts. Tests of what is taken out of a bundle need a name; it is one of these."""
+    places = r"(?:^|[^\w./=-])/(?:home|Users|root|work|workspace|builds)/(?!max\b|alice\b|\*)[\w.-]+"
+    assert matches(places, [path for path in FILES if path != HERE]) == []
+    home = str(Path.home())
+    if home.count("/") > 1:
+        assert matches(re.escape(home) + r"\b", FILES) == []
+
+
+KNOWN = (
+    r"@example\.(com|org)|@node1\.example\.com|@lists\.debian\.org|^mockbuild@|^linux-bugs@nvidia\.com$"
+    r"|^git@github\.com$|@sha256$"
+)
+"""Addresses that kernels, drivers and distributions print, and such as belong to nobody (RFC 2606)."""
+
+
+def test_no_address_of_a_person():
+    address = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}\b")
+    found = {(word, str(path)) for path in FILES for word in address.findall(text_of(path))}
+    assert sorted(row for row in found if not re.search(KNOWN, row[0])) == []
+
+
+# -- prose -----------------------------------------------------------------------------------------
+
+
+def test_no_sentence_is_broken_by_wrapping():
+    """A lone word in the middle of a paragraph of a docstring or comment, longer lines above and below."""
+    broken = [
+        f"{path}:{number}: {line}"
+        for path in PYTHON
+        for number, line in _lone_words((ROOT / path).read_text("utf-8"))
+    ]
+    assert broken == []
+
+
+def _lone_words(text: str) -> Iterator[tuple[int, str]]:
+    lines = text.splitlines()
+    prose = _prose(text)
+    for number in sorted(prose):
+        if not {number - 1, number + 1} <= prose:
+            continue
+        above, line, below = (row.strip().lstrip("#").strip() for row in lines[number - 2 : number + 1])
+        is_word = 0 < len(line) < 12 and line[0].isalnum() and " " not in line
+        if is_word and len(above) > 80 and len(below) > len(line) and below[:3] != '"""':
+            yield number, line
+
+
+def _prose(text: str) -> set[int]:
+    """Numbers of the lines that are of docstrings or comments alone."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            continue
+        if isinstance(node.value.value, str):
+            found |= set(range(node.lineno, (node.end_lineno or 0) + 1))
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
+            found.add(token.start[0])
+    return found
