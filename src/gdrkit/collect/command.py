@@ -52,8 +52,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pyz", metavar="FILE", help="write the collector itself as one file, and do nothing else"
     )
-    parser.add_argument("--quiet", action="store_true", help="say nothing but errors")
-    parser.add_argument("--verbose", action="store_true", help="say every source")
+    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say every source")
     parser.add_argument("--json", action="store_true", help="write the summary to standard output as JSON")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"gdr collect {VERSION}")
