@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -212,7 +214,7 @@ def _by_certificate(node: Node, path: str, found: Signature) -> Standing | None:
 
 def _by_identity(node: Node, found: Signature) -> Standing | None:
     """The signer of modules that this kernel has verified. Built-in certificates are in no file."""
-    for key in (*_signers_of_the_build(node), *_signers_of_loaded(node)):
+    for key in chain(_signers_of_the_build(node), _signers_of_loaded(node)):
         if _same_signer(key, found):
             node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
             return Standing(State.VERIFIED, key.description)
@@ -262,10 +264,10 @@ def _signers_of_the_build(node: Node) -> tuple[Key, ...]:
     return ()
 
 
-@fact
-def _signers_of_loaded(node: Node) -> tuple[Key, ...]:
-    """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E."""
-    keys = []
+def _signers_of_loaded(node: Node) -> Iterator[Key]:
+    """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E.
+
+    One by one: a signature stands at the end of a file, and a packed driver takes long to unpack."""
     nothing: tuple[LoadedModule, ...] = ()
     for module in otherwise(lambda: tuple(loaded(node).values()), nothing):
         if "O" in module.taint and not set("EF") & set(module.taint):
@@ -274,8 +276,7 @@ def _signers_of_loaded(node: Node) -> tuple[Key, ...]:
             except Lacks:
                 continue
             if found is not None:
-                keys.append(_key(found, ""))
-    return tuple(dict.fromkeys(keys))
+                yield _key(found, "")
 
 
 def _key(found: Signature, keyring: str) -> Key:
@@ -296,7 +297,7 @@ def trusted_keys(node: Node) -> tuple[Key, ...]:
     return (
         *_signers_of_the_build(node),
         *(enrolled(key) for key in enrolled_keys(node)),
-        *_signers_of_loaded(node),
+        *dict.fromkeys(_signers_of_loaded(node)),
     )
 
 
