@@ -9,7 +9,7 @@ from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
 
 
 class MemoryHost:
-    """Files by path, links by path, commands by argv. What is not there: absent if `complete`, else unseen."""
+    """Files and links by path, commands by argv. What is not there: absent if `complete`, else unseen."""
 
     source = "tree"
 

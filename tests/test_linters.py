@@ -76,6 +76,8 @@ def matches(pattern: str, paths: list[Path]) -> list[str]:
 def test_the_tool_has_nothing_to_say(arguments):
     if importlib.util.find_spec(arguments[0]) is None and not IN_CI:
         pytest.skip("run: uv sync --all-groups --all-extras")
+    if arguments == ["mypy"] and not os.access(ROOT, os.W_OK):
+        arguments = ["mypy", "--cache-dir", os.devnull]
     run = subprocess.run([sys.executable, "-m", *arguments], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
 

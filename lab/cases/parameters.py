@@ -42,8 +42,7 @@ CASES = (
         place=(one("taker"), one("wisher")),
         load="{module:wisher}",
         config=(
-            "softdep {module:wisher} pre: {module:taker}\n"
-            "options {module:taker} {parameter:number}=bad\n"
+            "softdep {module:wisher} pre: {module:taker}\noptions {module:taker} {parameter:number}=bad\n"
         ),
         why="a soft dependency that fails stops nothing",
     ),

@@ -30,7 +30,9 @@ def test_the_attributes_are_those_that_were_measured_before(node):
 
 
 def test_an_attribute_that_the_driver_does_not_know_is_unknown_and_not_zero(node):
-    unknown = {call.argument for call in cuda_calls(node) if call.call == "cuDeviceGetAttribute" and call.result}
+    unknown = {
+        call.argument for call in cuda_calls(node) if call.call == "cuDeviceGetAttribute" and call.result
+    }
     assert unknown == {"152", "161"}
     (gpu,) = gpus(node)
     assert not {152, 161} & set(cuda_attributes(node, gpu.address))

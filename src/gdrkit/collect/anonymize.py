@@ -25,9 +25,8 @@ _ADDRESSES = re.compile(
     | (?P<named> \b (?:enx|wlx|wwx|ibx|rocex|iwx|opax|usx|infx) (?:[0-9a-f]{16}|[0-9a-f]{12}) \b )
     """
 )
-"""One pass, so that nothing is replaced twice. The last: names made of an address,
-systemd.net-naming-scheme(7)
-and rdma-core kernel-boot/rdma_rename.c, NAME_GUID."""
+"""One pass, so that nothing is replaced twice. The last: names made of an address, of which speak
+systemd.net-naming-scheme(7) and rdma-core kernel-boot/rdma_rename.c, NAME_GUID."""
 
 _VERSION_BEFORE = re.compile(
     rb"(?:version|revision|firmware|release|build|ver|rev|fw|v|bios)[\s:=\"'(]*\Z", re.I
@@ -206,7 +205,7 @@ class Anonymizer:
             return text
         replaced = ipaddress.IPv6Address(self._gid(address.packed))
         if len(text) == 39:
-            return replaced.exploded.encode()
+            return ":".join(re.findall("....", replaced.packed.hex())).encode()  # 3.13 would print dots
         if replaced.ipv4_mapped is not None and b"." in text:
             return b"::ffff:" + str(replaced.ipv4_mapped).encode()
         return replaced.compressed.encode()
