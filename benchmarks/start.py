@@ -3,7 +3,8 @@
     uv run --no-sync python benchmarks/start.py [TARGET]
 
 The installed script is run with bytecode compiled, each command as often as the others, in turns, so that
-whatever else the machine does falls on all alike. Peak memory is the child's own, from wait4(2).
+whatever else the machine does falls on all alike. Peak memory is the child's own, from wait4(2). Exit code 1
+if this machine is asked and a limit is passed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import time
 from pathlib import Path
 
 ROUNDS = 25
+LIMITS = {"gdr doctor --json": 9.0, "gdr doctor --line": 9.0, "gdr doctor": 14.0}
+"""Times of `python3 -c pass`."""
+MEMORY_LIMIT_MB = 50
 GDR = str(Path(sys.executable).parent / "gdr")
 
 
@@ -32,7 +36,7 @@ def once(argv: list[str]) -> tuple[float, int]:
     return elapsed, usage.ru_maxrss
 
 
-def main() -> None:
+def main() -> int:
     target = sys.argv[1:2]
     commands = {
         "python3 -c pass": [sys.executable, "-c", "pass"],
@@ -48,12 +52,16 @@ def main() -> None:
         for name, argv in commands.items():
             runs[name].append(once(argv))
     base = statistics.median(ms for ms, _ in runs["python3 -c pass"])
-    print(f"{'median of ' + str(ROUNDS):<20} {'ms':>8} {'ratio':>7} {'peak MB':>8}")
+    print(f"{'median of ' + str(ROUNDS):<20} {'ms':>8} {'ratio':>7} {'limit':>7} {'peak MB':>8}")
+    kept = True
     for name, measured in runs.items():
         ms = statistics.median(ms for ms, _ in measured)
         peak = max(kib for _, kib in measured) / 1024
-        print(f"{name:<20} {ms:8.1f} {ms / base:6.1f}x {peak:8.1f}")
+        limit = LIMITS.get(name)
+        print(f"{name:<20} {ms:8.1f} {ms / base:6.1f}x {f'{limit:.0f}x' if limit else '':>7} {peak:8.1f}")
+        kept = kept and (limit is None or (ms / base <= limit and peak < MEMORY_LIMIT_MB))
+    return int(not (kept or target))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.evidence import Absent, Command, Lacks, Why
-from gdrkit.facts.commands import PROBE_CUDA
+from gdrkit.facts.commands import PROBE_CUDA, UNAME
 from gdrkit.host import LiveHost, TargetError, live, open_host
 
 
@@ -130,6 +130,11 @@ class TestCommands:
 
         assert "LC_ALL=C\n" in output
         assert "PATH=/usr/bin:/bin:/usr/sbin:/sbin\n" in output
+
+    def test_the_kernel_is_asked_for_its_name_without_a_child(self, monkeypatch, tmp_path):
+        witness = subprocess.run(["uname", "-a"], capture_output=True, check=True).stdout
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert LiveHost().run(UNAME) == witness
 
     def test_a_missing_program_is_no_absence(self):
         with pytest.raises(Lacks) as error:

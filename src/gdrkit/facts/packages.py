@@ -53,11 +53,11 @@ def installed(node: Node) -> Mapping[str, Package]:
     one of these.
     """
 
-    def dpkg_s_own_file() -> Mapping[str, Package]:
-        return _Packages(dpkg_files.versions(node))
-
     def dpkg() -> Mapping[str, Package]:
-        return parse_packages(node.run(PACKAGES_DPKG), "dpkg")
+        return where_looked(
+            lambda: _Packages(dpkg_files.versions(node)),
+            lambda: parse_packages(node.run(PACKAGES_DPKG), "dpkg"),
+        )
 
     def debs_of_sosreport() -> Mapping[str, Package]:
         return parse_packages(node.text("installed-debs"), "dpkg")
@@ -69,7 +69,7 @@ def installed(node: Node) -> Mapping[str, Package]:
         return parse_packages(node.text("installed-rpms"), "rpm")
 
     reason: Lacks | None = None
-    for ask in (dpkg_s_own_file, dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
+    for ask in (dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
         try:
             return ask()
         except Absent:  # a system of the other family

@@ -30,6 +30,9 @@ COMMAND_TIMEOUT_S = 10
 """nvidia-smi without persistence mode takes seconds on 8 GPUs; a longer one is stuck in the kernel."""
 
 DMESG = ("dmesg",)
+UNAME = ("uname", "-a")
+"""Commands that the kernel answers here without a child."""
+
 PROBE = ("gdr", "probe")
 PROBE_TIMEOUT_S = 60
 """cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode."""
@@ -109,6 +112,8 @@ class LiveHost:
             return run_command(command, _probe_words(command), PROBE_TIMEOUT_S)
         if command.argv == DMESG:
             return _kernel_log(command)
+        if command.argv == UNAME:
+            return f"{' '.join(os.uname())} GNU/Linux\n".encode()
         return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
     def _lacks(self, path: str, error: OSError) -> Lacks:

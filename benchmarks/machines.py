@@ -1,0 +1,102 @@
+"""Nodes to measure on, made like those of tests/evidence, with as many devices and as large modules."""
+
+from __future__ import annotations
+
+import lzma
+import shutil
+from pathlib import Path
+
+from cryptography.hazmat.bindings import _rust
+from tests.evidence_builder import node
+from tests.module_builder import make_key, sign
+
+from gdrkit.formats import module_signature
+from gdrkit.formats.compressed import decompress
+
+EVIDENCE = Path(__file__).parent.parent / "tests" / "evidence"
+MODEL = "ubuntu-6.8-h100"
+
+SIZES_BYTES = {
+    "nvidia": 14 << 20, "nvidia-uvm": 5 << 20, "nvidia-modeset": 2 << 20, "nvidia-drm": 150 << 10,
+    "nvidia-peermem": 20 << 10, "mlx5_core": 3 << 20, "mlx5_ib": 700 << 10, "ib_core": 700 << 10,
+    "ib_uverbs": 280 << 10, "rdma_cm": 200 << 10, "ib_cm": 150 << 10, "ib_umad": 60 << 10,
+}  # fmt: skip
+"""Stripped modules of the open 570 driver and of Ubuntu's 6.8 kernel, rounded; others stay as small as they
+are."""
+
+ROOT = """
+0000:{bus:02x}:01.0 spr-root numa={numa}
+  0000:{a:02x}:00.0 pex89-up numa={numa}
+    0000:{b:02x}:00.0 pex89-down numa={numa}
+      0000:{c:02x}:00.0 cx7-ib numa={numa} rdma=mlx5_{i} net=ibp{i}s0 rate=400
+    0000:{b:02x}:01.0 pex89-down numa={numa}
+      0000:{d:02x}:00.0 h100-sxm numa={numa}
+"""
+MORE_NIC = """
+0000:{bus:02x}:01.0 spr-root numa={numa}
+  0000:{a:02x}:00.0 cx7-eth numa={numa} rdma=mlx5_{i} net=ens{i}np0 rate=200 link=32.0x16
+"""
+
+
+def outline(gpus: int, nics: int) -> str:
+    """Each GPU behind a switch with a NIC of its own, and further NICs at roots of their own."""
+    text = ""
+    for i in range(nics):
+        bus = 0x10 + 8 * i
+        block = ROOT if i < gpus else MORE_NIC
+        numa = i * 2 // gpus if i < gpus else i % 2
+        text += block.format(bus=bus, a=bus + 1, b=bus + 2, c=bus + 3, d=bus + 4, i=i, numa=numa)
+    return text
+
+
+def build(folder: Path, gpus: int, nics: int, compress: str = "") -> Path:
+    """A node below a folder, as a user would name it: an unpacked bundle.
+
+    With `compress` (xz, zst) it is the root of a machine, its modules whole, of real size, and packed so."""
+    page = folder / "nodes" / f"{gpus}x{nics}{compress}"
+    page.mkdir(parents=True)
+    shutil.copy(EVIDENCE / "presets.toml", page.parent)
+    text = (EVIDENCE / MODEL / "node.toml").read_text()
+    if compress:
+        text = text.replace("reduced = true", 'format = "tree"\nlive = true')
+        for table in ("[kernel]\n", "[driver]\n"):
+            text = text.replace(table, f'{table}compress = "{compress}"\n')
+    text += f'\n[pci]\nrepeat = []\noutline = """{outline(gpus, nics)}"""\n'
+    (page / "node.toml").write_text(text)
+    place = folder / page.name
+    place.mkdir()
+    tree = node.write(page, place)
+    for module in tree.rglob("*.ko*") if compress else ():
+        grow(module, compress)
+    return tree
+
+
+def grow(module: Path, compress: str) -> None:
+    """Give a module as much code as a real one has, and sign it again."""
+    size = SIZES_BYTES.get(module.name.partition(".ko")[0])
+    if size is None:
+        return
+    whole = bytes(decompress(module.read_bytes(), 1 << 30))
+    length, trailer = module_signature.split(whole)
+    content = whole[:length] + code(size - length)
+    if trailer is not None:
+        signature = module_signature.parse(trailer.pkcs7)
+        content = sign(content, make_key(signature.issuer), digest="sha512")
+    module.write_bytes(packed(content, module.suffix))
+
+
+def code(size_bytes: int) -> bytes:
+    """Machine code, that of a large library; none if the size is below zero."""
+    library = Path(_rust.__file__).read_bytes()
+    return (library * (max(0, size_bytes) // len(library) + 1))[: max(0, size_bytes)]
+
+
+def packed(content: bytes, suffix: str) -> bytes:
+    """As the kernel's build packs modules: scripts/Makefile.modinst, cmd_xz and cmd_zstd."""
+    if suffix == ".xz":
+        return lzma.compress(content, check=lzma.CHECK_CRC32, preset=6)
+    if suffix == ".zst":
+        from backports import zstd
+
+        return zstd.compress(content, 19)
+    return content

@@ -1,0 +1,158 @@
+"""Nothing is imported, read or started that the answer does not need; benchmarks tell what that saves."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence import Command, Host
+from gdrkit.host.target import open_host
+from tests.evidence_nodes import build, names
+
+HEAVY = {
+    "cryptography", "asn1crypto", "rich", "subprocess", "hashlib", "ctypes", "pathlib", "tempfile", "shutil",
+}  # fmt: skip
+RUN = """
+import json, sys
+started = []
+children = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.exec", "os.system")
+sys.addaudithook(lambda event, more: started.append(event) if event in children else None)
+output, sys.stdout = sys.stdout, open("/dev/null", "w")
+from gdrkit.cli import main
+main(sys.argv[1:])
+print(json.dumps({"modules": sorted(sys.modules), "started": started}), file=output)
+"""
+
+
+@functools.cache
+def traces(*arguments: str) -> dict[str, list[str]]:
+    """What a process had imported, and which children it had started, when its command was done."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, check=True, env=os.environ
+    )
+    traces: dict[str, list[str]] = json.loads(done.stdout)
+    return traces
+
+
+@pytest.fixture(scope="module")
+def node():
+    """Builds a node by name and gives its path."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+
+        @functools.cache
+        def path(name: str) -> str:
+            (root / name).mkdir()
+            return str(build(name, root / name))
+
+        yield path
+
+
+@pytest.mark.parametrize("name", ["no-gpu", "ubuntu-6.8-h100", "zgx-3285", "mixed-signers", "wsl2"])
+@pytest.mark.parametrize("form", ["--json", "--line"])
+def test_a_report_without_a_signature_to_check_imports_nothing_heavy(node, name, form):
+    assert not HEAVY & set(traces("doctor", node(name), form)["modules"])
+
+
+def test_cryptography_is_imported_where_a_certificate_is_at_hand(node):
+    """The altered module's signer is enrolled, so that its signature can be computed, and does not hold."""
+    imported = set(traces("doctor", node("signature-altered"), "--json")["modules"])
+    assert {"cryptography", "hashlib"} <= imported
+
+
+def test_a_text_imports_what_lays_it_out_and_no_more(node):
+    imported = HEAVY & set(traces("doctor", node("no-gpu"))["modules"])
+    assert "cryptography" not in imported and "subprocess" not in imported
+
+
+def test_help_imports_none_of_the_rooms():
+    imported = set(traces("--help")["modules"])
+    assert not {"msgspec", "argparse", "gdrkit.node", "gdrkit.rules"} & imported
+
+
+@pytest.mark.parametrize("name", ["no-gpu", "ubuntu-6.8-h100", "rhel-9-mofed", "geforce-desktop"])
+def test_no_child_is_started_for_what_somebody_collected(node, name):
+    assert traces("doctor", node(name), "--json")["started"] == []
+
+
+def test_no_child_is_started_on_a_machine_whose_files_answer_everything():
+    """One with dpkg's records, a readable kernel log, and no GPU, about which nvidia-smi must be asked."""
+    for needed in ("/var/lib/dpkg/status", "/dev/kmsg"):
+        if not os.access(needed, os.R_OK):
+            pytest.skip(f"needs a readable {needed}: run it as root on Debian or Ubuntu")
+    if Path("/proc/driver/nvidia/version").exists():
+        pytest.skip("nvidia-smi is asked here: run it on a machine without an NVIDIA GPU")
+    seen = traces("doctor", "--json")
+    assert seen["started"] == []
+    assert not HEAVY & set(seen["modules"])
+
+
+class CountingHost:
+    """A host that notes what it is asked, and how often."""
+
+    def __init__(self, host: Host) -> None:
+        self._host, self.source = host, host.source
+        self.asked: Counter[tuple[str, str]] = Counter()
+
+    def read(self, path: str) -> bytes:
+        self.asked["read", path] += 1
+        return self._host.read(path)
+
+    def map(self, path: str) -> memoryview:
+        self.asked["map", path] += 1
+        return self._host.map(path)
+
+    def list(self, path: str) -> tuple[str, ...]:
+        self.asked["list", path] += 1
+        return self._host.list(path)
+
+    def exists(self, path: str) -> bool:
+        self.asked["exists", path] += 1
+        return self._host.exists(path)
+
+    def resolve(self, path: str) -> str:
+        self.asked["resolve", path] += 1
+        return self._host.resolve(path)
+
+    def run(self, command: Command) -> bytes:
+        self.asked["run", command.line] += 1
+        return self._host.run(command)
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_host_is_asked_for_nothing_twice_in_a_whole_diagnosis(node, name):
+    """What-then chains and plans included: a supposed step looks at no file again."""
+    host = CountingHost(open_host(node(name)))
+    diagnose(host)
+
+    assert {what: times for what, times in host.asked.items() if times > 1} == {}
+
+
+FILES_CANNOT_TELL = {
+    "dmesg",  # the kernel's log is in no file
+    "nvidia-smi -q -d MEMORY",  # how much of BAR1 is in use
+    "gdr probe cuda --json",  # asked of the machine only with --probe
+    "gdr probe verbs --json",
+}
+
+
+@pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "zgx-3285", "acs-redirect", "signature-altered"])
+def test_no_command_is_asked_for_what_files_tell(node, name):
+    host = CountingHost(open_host(node(name)))
+    diagnose(host)
+    asked = {line for how, line in host.asked if how == "run"}
+
+    assert asked <= FILES_CANNOT_TELL | NOT_COLLECTED_THERE
+
+
+NOT_COLLECTED_THERE = {"ucx_info -v", "uname -a"}
+"""These trees have no file on UCX, and kernels before 6.1 none on the architecture."""
