@@ -12,6 +12,7 @@ from gdrkit.rules.words import COULD_NOT, WORDS, Words, causes, hear, heard, loa
 from tests.kernel_tree import KernelTree
 
 FILLING = {
+    "index": "295", "count": "40",
     "module": "nvidia_peermem", "symbol": "ib_register_peer_memory_client", "owner": "ib_core",
     "license": "NVIDIA", "what": "module_layout", "parameter": "peerdirect_support", "value": "on",
     "namespace": "DMA_BUF", "found": "6.1 SMP", "wanted": "6.8 SMP", "process": "modprobe", "size": "40",

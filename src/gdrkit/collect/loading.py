@@ -27,6 +27,9 @@ from .tree import Content
 from .unpack import CannotUnpack, unpack
 from .walker import Walker
 
+MOST_FOREIGN = 64
+"""Loaded modules from outside the kernel's tree that are kept, too: any of them may export what another one
+wants. A machine has a dozen or two: OFED's and NVIDIA's."""
 WORKERS = min(4, os.cpu_count() or 1)
 _NOT_ENTERED = (
     "build",
@@ -107,10 +110,12 @@ class Loading:
                 "utf-8", "replace"
             )
         )
-        names = module_choice.closure(files, [*MODULES, *self.extra], needs, softly, self._declared)
-        loaded = [
-            line.split()[0] for line in peek("proc/modules", 1 << 20).decode("utf-8", "replace").splitlines()
-        ]
+        text = peek("proc/modules", 1 << 20).decode("utf-8", "replace")
+        table = [line.split() for line in text.splitlines()]
+        loaded = [words[0] for words in table if words]
+        foreign = [words[0] for words in table if "O" in words[-1].strip("()") and words[-1].startswith("(")]
+        seeds = [*MODULES, *self.extra, *foreign[:MOST_FOREIGN]]
+        names = module_choice.closure(files, seeds, needs, softly, self._declared)
         size = self.walker.size
         names |= set(module_choice.references(loaded, needs, names, lambda path: size(f"{folder}/{path}")))
         self._names |= names

@@ -36,12 +36,13 @@ class Fault(enum.StrEnum):
     GPL_ONLY = "gpl-only"  # exported to GPL-compatible modules alone
     PROPRIETARY = "proprietary"  # a user of GPL-only symbols may not use a proprietary module's
     VERSION = "version"  # exported with another CRC
+    UNVERSIONED = "unversioned"  # exported with a CRC, and the module names none for it
     NAMESPACE = "namespace"  # exported in a namespace that the module does not import
 
     @property
     def errno(self) -> int:
         """What resolve_symbol() returns: EINVAL, or ENOENT."""
-        return 22 if self in (Fault.VERSION, Fault.NAMESPACE) else 2
+        return 22 if self in (Fault.VERSION, Fault.UNVERSIONED, Fault.NAMESPACE) else 2
 
 
 class Problem(Struct, frozen=True):
@@ -60,16 +61,10 @@ class Inherited(Struct, frozen=True):
     owner: str
 
 
-class Unversioned(Struct, frozen=True):
-    """A symbol for which the module names no CRC. The kernel warns of the first in a boot, and gives it."""
-
-    symbol: str
-
-
 class Links(Struct, frozen=True):
     """What is worth telling of a module's imports, in the order in which the kernel resolves them."""
 
-    events: tuple[Problem | Inherited | Unversioned, ...] = ()
+    events: tuple[Problem | Inherited, ...] = ()
     unseen: tuple[Missing, ...] = ()  # what could not be seen; any of them may be a problem, too
 
     @property
@@ -109,7 +104,7 @@ class _Linker:
         self.versions = versions(node, path)
         self.proprietary = not gpl_compatible(self.info.license)
         self.uses_gpl_only = False
-        self.events: list[Problem | Inherited | Unversioned] = []
+        self.events: list[Problem | Inherited] = []
         self.unseen: list[Missing] = []
 
     def links(self) -> Links:
@@ -141,8 +136,8 @@ class _Linker:
         self.uses_gpl_only |= found.symbol.gpl_only is True
         if not self._inherits(found, symbol):
             return Problem(symbol, Fault.PROPRIETARY, found.owner)
-        if not self._same_version(found, symbol):
-            return Problem(symbol, Fault.VERSION, found.owner)
+        if fault := self._version_fault(found, symbol):
+            return Problem(symbol, fault, found.owner)
         namespace = found.symbol.namespace
         if namespace and namespace not in self.info.import_ns and not self._lenient():
             return Problem(symbol, Fault.NAMESPACE, found.owner, namespace)
@@ -166,18 +161,23 @@ class _Linker:
             self.proprietary = True
         return True
 
-    def _same_version(self, found: Provider, symbol: str) -> bool:
-        """check_version(); a module without any versions is let through, or refused as a whole before."""
+    def _version_fault(self, found: Provider, symbol: str) -> Fault | None:
+        """check_version(); a module without any versions is let through, or refused as a whole before.
+
+        A symbol that the module names no CRC for was let through with a warning until stable releases
+        of 2026 began to refuse it: Debian's 6.1.192 and 6.12.117 did so in the lab; kernels before were
+        not tried.
+        """
         if self.versions is None or found.symbol.has_crc is False:
-            return True
+            return None
         wanted = self.versions.get(symbol)
-        if wanted is None:
-            self.events.append(Unversioned(symbol))
-            return True
         if found.symbol.crc is None:
             self.node.cite(f"CRC of {symbol}", text="not seen, taken as equal", confidence=Confidence.LIKELY)
-            return True
-        return wanted == found.symbol.crc
+            return None
+        if wanted is None:
+            self.node.cite(f"CRC of {symbol}", text="none in __versions", confidence=Confidence.LIKELY)
+            return Fault.UNVERSIONED
+        return None if wanted == found.symbol.crc else Fault.VERSION
 
     def _lenient(self) -> bool:
         """Whether the kernel was built to give symbols of a namespace that the module does not import."""

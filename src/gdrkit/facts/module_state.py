@@ -34,16 +34,18 @@ class Corruption(enum.StrEnum):
     TYPE = "type"  # not relocatable
     MACHINE = "machine"  # for another processor
     TABLE = "table"  # the section table is not in the file
+    NAMES = "names"  # the index of the section names is beyond the table
     OTHER = "other"  # something in the table
     NO_MODULE = "no-module"  # without struct module
     NO_SYMBOLS = "no-symbols"  # without .symtab
 
 
 class Flaw(Struct, frozen=True):
-    """What is wrong with a file, and the number that the kernel prints with it."""
+    """What is wrong with a file, and the numbers that the kernel prints with it."""
 
     kind: Corruption
     number: int = 0
+    limit: int = 0
 
 
 @fact
@@ -71,6 +73,9 @@ def flaw(node: Node, path: str) -> Flaw | None:
     start, count = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
     if start >= len(data) or count * 64 > len(data) - start:
         return Flaw(Corruption.TABLE)
+    names = int.from_bytes(head[62:64], "little")
+    if not 0 < names < count:
+        return Flaw(Corruption.NAMES, names, count)
     return _inner_flaw(node, path)
 
 

@@ -13,7 +13,6 @@ from gdrkit.facts.linkage import (
     Inherited,
     Links,
     Problem,
-    Unversioned,
     duplicate_export,
     links,
     links_without,
@@ -49,7 +48,6 @@ class Kernel:
         self.gone: set[str] = set()  # dependencies that modprobe took for loaded and that are not
         self.unless: list[str] = []
         self.init_unknown = False
-        self.said_unversioned = False
 
     def insert(self, name: str, arguments: str) -> Refusal | None:
         """Load one module by its file's name; None if it comes in. Appends to the log."""
@@ -211,9 +209,6 @@ class Kernel:
                 refusal = Refusal(event.fault.errno, CODES[event.fault])
             elif isinstance(event, Inherited):
                 self.log.append(words.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
-            elif isinstance(event, Unversioned) and not self.said_unversioned:
-                self.said_unversioned = True
-                self.log.append(words.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal
 
     def _exports(self, name: str) -> Refusal | None:

@@ -24,6 +24,7 @@ CODES = {
     Fault.GPL_ONLY: "module-symbol-gpl-only",
     Fault.PROPRIETARY: "module-symbol-gpl-only",
     Fault.VERSION: "module-crc-mismatch",
+    Fault.UNVERSIONED: "module-crc-mismatch",
     Fault.NAMESPACE: "module-symbol-namespace",
 }
 
@@ -54,6 +55,8 @@ def on_problem(module: str, problem: Problem) -> list[str]:
     lines = []
     if problem.fault is Fault.VERSION:
         lines.append(words.VERSION.say(module=module, symbol=problem.symbol))
+    if problem.fault is Fault.UNVERSIONED:
+        lines.append(words.UNVERSIONED.say(module=module, symbol=problem.symbol))
     if problem.fault is Fault.NAMESPACE:
         lines.append(words.NAMESPACE.say(module=module, symbol=problem.symbol, namespace=problem.namespace))
     if problem.fault is Fault.PROPRIETARY:
@@ -71,6 +74,9 @@ def on_flaw(found: Flaw, name: str) -> str:
         Corruption.TYPE: lambda: words.ELF_TYPE.say(found=found.number, wanted=1),
         Corruption.MACHINE: lambda: words.ELF_MACHINE.say(machine=found.number),
         Corruption.TABLE: words.ELF_TABLE.say,
+        Corruption.NAMES: lambda: words.ELF_NAMES.say(
+            found=found.number, index=found.number, count=found.limit
+        ),
         Corruption.NO_MODULE: lambda: words.NO_MODULE.say(module=canonical(name)),
         Corruption.NO_SYMBOLS: lambda: words.NO_SYMBOLS.say(module=canonical(name)),
     }

@@ -33,6 +33,7 @@ _SEEN = {
     Fault.GPL_ONLY: "exported to GPL-compatible modules alone:",
     Fault.PROPRIETARY: "of a proprietary module, beside GPL-only symbols:",
     Fault.VERSION: "exported with another CRC:",
+    Fault.UNVERSIONED: "exported with a CRC, wanted without one:",
     Fault.NAMESPACE: "in a namespace that the module does not import:",
 }
 
@@ -117,7 +118,7 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/version.c, check_version().
     """
-    return _judged(node, module, "the CRC that the exporter has", Fault.VERSION)
+    return _judged(node, module, "the CRC that the exporter has", Fault.VERSION, Fault.UNVERSIONED)
 
 
 @rule(

@@ -173,6 +173,11 @@ ELF_TYPE = Words("kernel", "Invalid ELF header type: {found} != {wanted}", _CORR
 ELF_MACHINE = Words("kernel", "Invalid architecture in ELF header: {machine}", _CORRUPT)
 ELF_TABLE_SIZE = Words("kernel", "Invalid ELF section header size", _CORRUPT)
 ELF_TABLE = Words("kernel", "Invalid ELF section header overflow", _CORRUPT)
+ELF_NAMES = Words(
+    "kernel",
+    "Invalid ELF section name index: {found} || e_shstrndx ({index}) >= e_shnum ({count})",
+    _CORRUPT,
+)
 ELF_SECTION = Words("kernel", "Invalid ELF section in module (section {number} type {type})", _CORRUPT)
 NO_MODULE = Words("kernel", "{module}: No module found in object", _CORRUPT)
 NO_SYMBOLS = Words("kernel", "{module}: module has no symbols (stripped?)", _CORRUPT)
@@ -237,8 +242,8 @@ KERNEL_LINES = (
     TEST_MODULE, LIVEPATCH, FORCED, UNVERSIONED, INHERITED, UNKNOWN_PARAMETER, NO_SYMBOL, BAD_SYMBOL, LAYOUT,
     VERSION, PROPRIETARY, NAMESPACE, DUPLICATE, VERMAGIC, STRUCT_SIZE, INVALID_PARAMETER, LARGE_PARAMETER,
     BLACKLISTED, UNSIGNED, UNKNOWN_KEY, UNSUPPORTED, LOCKDOWN, NOT_PKCS7, UNKNOWN_OID, UNKNOWN_DIGEST,
-    BAD_TRAILER, ATTRIBUTES, ELF_MAGIC,
-    ELF_LENGTH, ELF_TYPE, ELF_MACHINE, ELF_TABLE_SIZE, ELF_TABLE, ELF_SECTION, NO_MODULE, NO_SYMBOLS,
+    BAD_TRAILER, ATTRIBUTES, ELF_MAGIC, ELF_LENGTH, ELF_TYPE, ELF_MACHINE, ELF_TABLE_SIZE, ELF_TABLE,
+    ELF_NAMES, ELF_SECTION, NO_MODULE, NO_SYMBOLS,
     PEERMEM_PARAMETER, PEERMEM_REFUSED,
 )  # fmt: skip
 TOOL_LINES = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, PRESENT, COULD_NOT, _INSMOD, _SYSTEMD, _TALOS)
