@@ -65,7 +65,7 @@ def build(
         consumers={state.consumer: _consumer(state) for state in verdict.states},
         pairs=pairs,
         judgements=table.sections,
-        findings=[finding_section(f) for f in verdict.findings if f.status not in SILENT],
+        findings=_findings(verdict.findings),
         what_then=[_chain(chain) for chain in chains],
         plan=[_plan(chain) for chain in plans],
         modprobe=None if prediction is None else modprobe_section(prediction),
@@ -141,6 +141,23 @@ class _Judgements:
                 confidence=confidence.name.lower(),  # type: ignore[attr-defined]
             )
         return name
+
+
+def _findings(findings: Iterable[Finding]) -> list[FindingSection]:
+    """What is worth telling. What one look would answer of several subjects is told once."""
+    sections: list[FindingSection] = []
+    unanswered: dict[tuple[str, str, str], FindingSection] = {}
+    for finding in findings:
+        if finding.status in SILENT:
+            continue
+        section = finding_section(finding)
+        if finding.status is Status.UNKNOWN:
+            first = unanswered.setdefault((section.code, section.seen, section.expected), section)
+            if first is not section:
+                first.also.append(section.subject)
+                continue
+        sections.append(section)
+    return sections
 
 
 def finding_section(finding: Finding) -> FindingSection:

@@ -62,11 +62,12 @@ class EvidenceSection(Struct, kw_only=True, omit_defaults=True):
     text: str = ""
 
 
-class FindingSection(Struct, kw_only=True):
+class FindingSection(Struct, kw_only=True, omit_defaults=True):
     code: str
     layer: str
     status: str  # failed, warning, note, unknown, passed, not-applicable
     subject: str
+    also: list[str] = []  # further subjects of which the same is unknown, for the same lack
     seen: str
     expected: str
     cost: str
