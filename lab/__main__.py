@@ -52,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
     random.add_argument("--keep", default="", help="a folder for the sessions' golden files")
     rdma = action("rdma", "RDMA over rdma_rxe in a guest: tools, traffic, verbs", commands.rdma)
     rdma.add_argument("--write", action="store_true", help="keep the outputs as fixtures")
+    rdma.add_argument("--two", action="store_true", help="two guests on one wire")
+    doctor = action("doctor", "gdr doctor live in a guest, and from its bundle", commands.doctor)
+    doctor.add_argument("--write", action="store_true", help="keep the bundle as a fixture")
     shell = action("shell", "a shell in a guest, on this terminal", commands.shell)
     shell.add_argument("profile", nargs="?", default="plain")
     return parser

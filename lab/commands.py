@@ -109,9 +109,26 @@ def random(options: argparse.Namespace) -> int:
 
 
 def rdma(options: argparse.Namespace) -> int:
-    from lab.rdma import smoke
+    from lab.rdma import smoke, two_guests
 
+    if options.two:
+        return two_guests(kernel(options.kernel), write=options.write)
     return smoke(kernel(options.kernel), write=options.write)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    from lab.doctor import differences, verdicts
+    from lab.rdma import FIXTURES
+
+    judge = kernel(options.kernel)
+    both = verdicts(judge, profile("plain"))
+    if options.write:
+        (FIXTURES / judge.flavour.name / "bundle.tar.gz").write_bytes(both.archive)
+    print(f"live:   {both.live['verdict']}\nbundle: {both.bundle['verdict']}")
+    found = differences(both)
+    for line in found:
+        print(line)
+    return 1 if found else 0
 
 
 def shell(options: argparse.Namespace) -> int:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gdrkit.evidence import Lacks
-from gdrkit.loader import Prediction
 from gdrkit.node import Node
 from lab.golden import Answer, Golden, Recorded, cases, host
+
+if TYPE_CHECKING:
+    from gdrkit.loader import Prediction
 
 _LIBKMOD = re.compile(r"(\.\./libkmod/[\w-]+\.c):\d+")
 _POINTER = re.compile(r"\bctx=0x[0-9a-f]+")
@@ -44,7 +47,7 @@ class Comparison(Struct, frozen=True):
     differences: tuple[str, ...] = ()
 
 
-Predictor = Callable[[Node, Recorded], Prediction]
+Predictor = Callable[[Node, Recorded], "Prediction"]
 
 
 def normal_error(text: str) -> str:

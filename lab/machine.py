@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ class Boot(Struct, frozen=True):
     append: str = ""
     firmware: Firmware | None = None
     memory_mib: int = 1280
+    extra: tuple[str, ...] = ()  # further words for QEMU
 
 
 class Transcript(Struct):
@@ -63,7 +65,19 @@ def run(
     heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Transcript:
     """Boot, listen, and return everything said. Raises LabError where the end mark never came."""
-    with _alone(), tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
+    with _alone():
+        return _run(boot, seconds, heard)
+
+
+def run_together(boots: Sequence[Boot], *, seconds: float = BOOT_SECONDS) -> list[Transcript]:
+    """Boot several guests at once, for what they say to each other."""
+    with _alone(), ThreadPoolExecutor(len(boots)) as pool:
+        jobs = [pool.submit(_run, boot, seconds, lambda event: None) for boot in boots]
+        return [job.result() for job in jobs]
+
+
+def _run(boot: Boot, seconds: float, heard: Callable[[dict[str, Any]], None]) -> Transcript:
+    with tempfile.TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         port, console = Path(scratch, "port"), Path(scratch, "console")
         initrd = Path(scratch, "initrd")
         write_initrd(initrd, boot.initrds)
@@ -150,7 +164,7 @@ def arguments(boot: Boot, initrd: Path, scratch: str, port: str, serial: str) ->
     argv += ["-nographic", "-no-reboot", "-serial", serial]
     argv += ["-chardev", port]
     argv += ["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=lab,name=lab"]
-    argv += ["-M", _machine(boot, arm)]
+    argv += ["-M", _machine(boot, arm), *boot.extra]
     if boot.firmware is not None:
         argv += _firmware(boot.firmware, scratch, arm)
     if boot.firmware is None or boot.firmware.esp is None:

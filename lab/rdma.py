@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from msgspec import Struct
 
 from lab.cache import LabError, say
 from lab.kernels import Kernel
+from lab.machine import Boot, run_together
 from lab.profiles import profile
-from lab.rootfs import RDMA
-from lab.session import boot
+from lab.rootfs import RDMA, modules_archive, packages_archive
+from lab.session import boot, own_archive
 
 FIXTURES = Path(__file__).parent.parent / "tests/lab/rdma"
-_SETUP = """set -e
+SETUP = """set -e
 M=/usr/sbin/modprobe; $M rdma_rxe; $M ib_uverbs; $M rdma_ucm
 /bin/ip link set lo up
 /bin/ip link add veth0 type veth peer name veth1
@@ -44,7 +46,7 @@ class Step(Struct, frozen=True):
 
 
 STEPS = (
-    Step("setup", _SETUP),
+    Step("setup", SETUP),
     Step("ibv_devices", "ibv_devices"),
     Step("ibv_devinfo", "ibv_devinfo -v"),
     Step("rdma_link", "rdma link"),
@@ -98,12 +100,64 @@ def outputs(kernel: Kernel) -> dict[str, str]:
     return printed
 
 
+_NETWORK = """set -e
+M=/usr/sbin/modprobe; $M virtio_net; $M rdma_rxe; $M ib_uverbs; $M rdma_ucm
+/bin/ip addr add 10.1.0.{own}/24 dev eth0
+/bin/ip link set eth0 up
+rdma link add rxe0 type rxe netdev eth0
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+  busybox ping -c 1 -W 2 10.1.0.{other} >/dev/null && break; sleep 1
+done
+busybox ping -c 1 -W 2 10.1.0.{other}
+"""
+_SERVER = "busybox timeout 100 ib_write_bw -d rxe0 -x 1 -s 65536 -n 100"
+_CLIENT = f"for _ in 1 2 3 4 5 6; do sleep 4; {_SERVER} 10.1.0.1 && exit 0; done; exit 1"
+_WIRE = 24718  # a port on the loopback interface, for the cable between two guests
+
+
+def _between_two(kernel: Kernel) -> dict[str, str]:
+    """Two guests on one wire, one of which writes into the other's memory: what both printed."""
+    chosen = profile("plain")
+    boots = []
+    with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
+        for own, line, wire in ((1, _SERVER, "listen"), (2, _CLIENT, "connect")):
+            network = _NETWORK.format(own=own, other=3 - own)
+            scripts = [
+                {"name": "network", "argv": ["/bin/sh", "-c", network], "seconds": 90},
+                {"name": "traffic", "argv": ["/bin/sh", "-c", line], "seconds": 150},
+            ]
+            plan = {"cases": [], "scripts": scripts, "pace": 0, "collect": False}
+            part = Path(scratch, f"{own}.cpio")
+            part.write_bytes(own_archive(kernel, chosen, plan, {}))
+            archives = (packages_archive(kernel.flavour, RDMA), modules_archive(kernel), part)
+            card = f"virtio-net-pci,netdev=wire,mac=52:54:00:00:00:0{own}"
+            extra = ("-netdev", f"socket,id=wire,{wire}=127.0.0.1:{_WIRE}", "-device", card)
+            boots.append(Boot(kernel, archives, chosen.append, extra=extra))
+        transcripts = run_together(boots)
+    printed = {}
+    for role, transcript in zip(("server", "client"), transcripts, strict=True):
+        for event in transcript.of("script"):
+            if event["exit_code"] != 0:
+                told = f"{event['stdout']}\n{event['stderr']}\n{event['log']}"
+                raise LabError(f"{role}, {event['name']}: {told}")
+            printed[f"two_guests_{role}_{event['name']}"] = event["stdout"]
+    return printed
+
+
+def two_guests(kernel: Kernel, *, write: bool) -> int:
+    """Run traffic between two guests; keep what the tools printed if asked to."""
+    return _show(kernel, _between_two(kernel), write)
+
+
 def smoke(kernel: Kernel, *, write: bool) -> int:
     """Run it all; keep the outputs as fixtures if asked to."""
-    printed = outputs(kernel)
+    return _show(kernel, outputs(kernel), write)
+
+
+def _show(kernel: Kernel, printed: dict[str, str], write: bool) -> int:
     for name, text in printed.items():
         print(f"--- {name}\n{text.rstrip()}")
-        if write and name != "setup":
+        if write and name != "setup" and not name.endswith("_network"):
             home = FIXTURES / kernel.flavour.name
             home.mkdir(parents=True, exist_ok=True)
             (home / name).write_text(text)

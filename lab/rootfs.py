@@ -49,7 +49,7 @@ STACK = (  # what a machine with RDMA has loaded or could load; crc32_generic: r
 
 
 _BUILTIN_KEPT = (b"unix", b"tpm", b"xz_dec")
-"""Built-in modules whose .modinfo a guest keeps: depmod of kmod 29 reads 8 KiB for each line, 12 s for all."""
+"""Built-in modules whose .modinfo a guest keeps: kmod 29 reads 8 KiB for each line of it, 12 s for all."""
 
 
 def packages_archive(flavour: Flavour, names: tuple[str, ...]) -> Path:

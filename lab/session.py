@@ -51,31 +51,31 @@ def boot(
     """
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
-    contents = {f"lab/blobs/{name}": blob for row in prepared for name, blob in row.blobs.items()}
     plan = {
         "cases": [row.told for row in prepared],
         "scripts": list(scripts),
         "pace": profile.pace_s,
         "collect": collect,
     }
-    contents["lab/boot.json"] = json.dumps(plan).encode()
-    contents["lab/runner.py"] = (_GUEST / "runner.py").read_bytes()
-    contents["lab/evidence.py"] = (_GUEST / "evidence.py").read_bytes()
-    contents["lab/collect.pyz"] = archive()
-    if profile.headers:
-        contents.update(headers_file(kernel))
-    contents.update(files or {})
-    links = {f"usr/lib/modules/{kernel.release}/build": f"/usr/src/linux-headers-{kernel.release}"}
-    entries = (
-        cpio.files(contents)
-        | (cpio.links(links) if profile.headers else {})
-        | cpio.files({"init": (_GUEST / "init.sh").read_bytes()}, mode=0o755)
-    )
+    contents = {f"lab/blobs/{name}": blob for row in prepared for name, blob in row.blobs.items()}
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         own = Path(scratch, "own.cpio")
-        own.write_bytes(cpio.pack(entries))
+        own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
         machine = Boot(kernel, archives, profile.append, firmware(profile))
         transcript = run(machine, seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)
+
+
+def own_archive(kernel: Kernel, profile: Profile, plan: dict[str, Any], files: dict[str, bytes]) -> bytes:
+    """The small initramfs of one boot: what the runner shall do, and the runner."""
+    contents = {"lab/boot.json": json.dumps(plan).encode(), "lab/collect.pyz": archive(), **files}
+    for name in ("runner.py", "evidence.py"):
+        contents[f"lab/{name}"] = (_GUEST / name).read_bytes()
+    entries = cpio.files({"init": (_GUEST / "init.sh").read_bytes()}, mode=0o755)
+    if profile.headers:
+        contents |= headers_file(kernel)
+        source = f"/usr/src/linux-headers-{kernel.release}"
+        entries |= cpio.links({f"usr/lib/modules/{kernel.release}/build": source})
+    return cpio.pack(cpio.files(contents) | entries)

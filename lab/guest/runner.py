@@ -193,6 +193,8 @@ def main():
     )
     log = Log()
     trace = Trace()
+    if boot["pace"]:  # what was set up here counts too: let the kernel's limit on lines run out
+        time.sleep(6)
     for case in boot["cases"]:
         began = time.monotonic()
         port.say(**judge(case, log, trace, port, boot["collect"]))
