@@ -3,8 +3,9 @@
     uv run python benchmarks/sosreport.py [ARCHIVE ...]
 
 Without an archive: a sosreport that sos makes of this machine (needs root and the package sosreport), as it
-is and repacked with gzip, zstd and not at all. Two times are ours: `read` is opening the archive and asking
-six questions in a process that runs already, at most 3 times tar; `all` is with the interpreter's start.
+is and repacked with gzip, zstd and not at all. Two times are ours: `doctor` is from opening the archive to
+the JSON in a process that runs already, at most 3 times tar; `all` is with the interpreter's start and
+imports.
 """
 
 from __future__ import annotations
