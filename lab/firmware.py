@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
 import tempfile
 import uuid
@@ -87,7 +88,8 @@ def variables(enrol: Enrolment) -> Path:
             arguments += ["--add-dbx-cert", str(SHIM), str(key_files(name)[2])]
         if enrol.disabled:
             arguments += ["--set-false", "SecureBootEnable"]
-        command("uv", "tool", "run", "-q", "--from", _TOOL, "virt-fw-vars", *arguments)
+        uv = os.environ.get("UV", "uv")  # `pipx run uv run` leaves it out of PATH, and says here where it is
+        command(uv, "tool", "run", "-q", "--from", _TOOL, "virt-fw-vars", *arguments)
         path.write_bytes(part.read_bytes())
     return path
 
