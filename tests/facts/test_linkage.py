@@ -156,6 +156,24 @@ def test_a_symbol_may_have_one_exporter_only() -> None:
     assert duplicate_export(tree.node(), "second") is None
 
 
+def test_kallsyms_names_the_loaded_module_that_holds_a_symbol_where_its_file_was_not_collected() -> None:
+    tree = KernelTree(complete=False).module("second", exports={"taken": 1})
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_taken\t[first]\n")
+    assert duplicate_export(tree.node(), "second") == Duplicate("taken", "first")
+    tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_takenover\t[first]\n")
+    assert duplicate_export(tree.node(), "second") is None
+
+
+def test_kallsyms_tells_by_its_order_what_is_exported_to_gpl_modules_alone() -> None:
+    tree = KernelTree()
+    tree.symvers = False
+    lines = ("__ksymtab_open", "__ksymtab_edge", "__start___ksymtab_gpl", "__ksymtab_kept")
+    tree.put("proc/kallsyms", "".join(f"0 r {line}\n" for line in lines))
+    node = tree.node()
+    told = {name: kernel_symbol(node, name).gpl_only for name in ("open", "edge", "kept")}
+    assert told == {"open": False, "edge": None, "kept": True}  # the mark and its neighbour have one address
+
+
 def test_a_symbol_of_the_kernels_image_cannot_be_exported_again() -> None:
     tree = KernelTree().module("user", exports={"_printk": Export(3)})
     tree.exports["user"] = ()

@@ -296,7 +296,7 @@ SYMBOL_TABLES: Tuple[Files, ...] = (
 WANTED_SYMBOLS."""
 
 WANTED_SYMBOLS = re.compile(
-    rb"module_layout|ib_(?:un)?register_peer_memory_client|ib_umem_|nvidia_p2p_|mm_kobj$"
+    rb"module_layout|ib_(?:un)?register_peer_memory_client|ib_umem_|nvidia_p2p_|mm_kobj$|__start___ksymtab_gpl$"
 )
 
 LIBRARY_FOLDERS = (

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gdrkit.formats.elf import Export
 
 VMLINUX = "vmlinux"
+_GPL_MARK = b" __start___ksymtab_gpl\n"
 _SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
 # Symbols that only these modules export, so that no image has them without having the module built in.
 _EXPORTED_BY = (("nvidia_p2p_", "nvidia"), ("ib_", "ib_core"))
@@ -134,8 +135,8 @@ def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
         crc = from_a_reference(node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}")
     except Lacks:
         _in_kallsyms(node, symbol)
-        return KernelSymbol(None, None, None, None)
-    return KernelSymbol(crc, True, None, None)
+        return KernelSymbol(None, None, _is_gpl_only(node, symbol), None)
+    return KernelSymbol(crc, True, _is_gpl_only(node, symbol), None)
 
 
 def _wanted(node: Node, path: str, symbol: str) -> int | None:
@@ -164,10 +165,36 @@ def export_tables(node: Node) -> bytes:
     has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
     """
     text = otherwise(lambda: node.read("proc/kallsyms"), b"")
-    found = b"".join(re.findall(rb" __ksymtab_[^\n]*\n", text))
-    if not found:
+    found = b"".join(re.findall(rb" (?:__ksymtab_[^\n]*|__start___ksymtab_gpl)\n", text))
+    if b" __ksymtab_" not in found:
         raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, "grep -w vmlinux Module.symvers"))
     return found
+
+
+def _is_gpl_only(node: Node, symbol: str) -> bool | None:
+    """Whether the image exports a symbol to GPL-compatible modules alone; None where that was not seen.
+
+    The image's table of GPL-only exports lies behind the other one, and kallsyms is in the order of
+    addresses: Linux include/asm-generic/vmlinux.lds.h, RO_DATA(). The first entry has the address of the
+    mark, and may stand on either side of it.
+    """
+    try:
+        table = export_tables(node)
+    except Lacks:
+        return None
+    mark, entry = table.find(_GPL_MARK), table.find(f" __ksymtab_{symbol}\n".encode())
+    if mark < 0 or entry < 0:
+        return None
+    if table.rfind(b"\n", 0, mark) == table.find(b"\n", entry):
+        return None
+    return entry > mark
+
+
+@fact
+def holder_of(node: Node, symbol: str) -> str:
+    """The loaded module whose export table holds a symbol; "" if none. Raises Lacks without kallsyms."""
+    found = re.search(rf" __ksymtab_{re.escape(symbol)}\t\[([^]\n]+)\]\n".encode(), export_tables(node))
+    return found[1].decode("ascii", "replace") if found else ""
 
 
 @fact

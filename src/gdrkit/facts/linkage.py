@@ -13,10 +13,17 @@ from msgspec import Struct
 from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts.kernel import architecture, config_option
 from gdrkit.facts.kernel_reference import loaded_path
-from gdrkit.facts.kernel_symbols import VMLINUX, Provider, kernel_symbol, provider, usable_by
+from gdrkit.facts.kernel_symbols import (
+    VMLINUX,
+    Provider,
+    holder_of,
+    kernel_symbol,
+    provider,
+    usable_by,
+)
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, image, information, versions
-from gdrkit.facts.module_index import module_path, symbol_owner
+from gdrkit.facts.module_index import dependencies, module_path, symbol_owner
 from gdrkit.node import Node, fact
 
 _GPL_COMPATIBLE = (
@@ -217,8 +224,15 @@ def duplicate_export(node: Node, name: str) -> Duplicate | None:
     others = usable_by(node, name) - {name}
     foreign = [other for other in sorted(others) if _may_export_anything(node, other)]
     for symbol in sorted(offered, key=lambda symbol: (offered[symbol].gpl_only, symbol)):
-        owner = symbol_owner(node, symbol)
-        for other in dict.fromkeys((owner, *foreign)):
+        try:
+            holder = holder_of(node, symbol)
+        except Lacks:
+            candidates = dict.fromkeys((symbol_owner(node, symbol), *foreign))
+        else:
+            if holder not in ("", name):
+                return Duplicate(symbol, holder)
+            candidates = dict.fromkeys((symbol_owner(node, symbol), *dependencies(node, name)))
+        for other in candidates:
             if other in others and symbol in exports(node, loaded_path(node, other)):
                 return Duplicate(symbol, other)
         if _in_the_image(node, symbol):
