@@ -30,7 +30,7 @@ def page(code: str) -> str:
     lines = [f"# {code}", "", title, "", f"Layer: {rule.layer.word}.", ""]
     if body:
         lines += [body, ""]
-    if rule.cost:
+    if rule.cost and "cost" not in body.lower():
         lines += [f"Cost: {rule.cost}", ""]
     if cures := [remedy for remedy in REMEDIES if code in remedy.cures]:
         lines += ["## Remedies", ""]
