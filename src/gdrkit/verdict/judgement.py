@@ -38,7 +38,6 @@ class Judgement(Struct, frozen=True, kw_only=True):
     direction: str  # both, send, receive
     state: State
     blocked_by: tuple[Ruling, ...]
-    slowed_by: tuple[Ruling, ...]
     open: tuple[Ruling, ...]  # rules that could not be answered
     missing: tuple[Missing, ...]
     confidence: Confidence
@@ -57,15 +56,13 @@ def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, 
 
     A permanent blocker is impossible; a blocker is blocked; a needed Missing is unknown; else ready.
     """
-    blockers, slowing, open_questions, passed = [], [], [], []
+    blockers, open_questions, passed = [], [], []
     for ruling in rulings:
         if ruling.rule.direction not in ("both", direction):
             continue
         match ruling.outcome:
             case Failed() if stops(ruling, path, consumer):
                 blockers.append(ruling)
-            case Failed() if path in ruling.rule.slows and consumer in ruling.rule.consumers:
-                slowing.append(ruling)
             case Unknown() if stops(ruling, path, consumer):
                 open_questions.append(ruling)
             case Passed() if stops(ruling, path, consumer):
@@ -90,33 +87,28 @@ def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, 
         direction=direction,
         state=state,
         blocked_by=tuple(blockers),
-        slowed_by=tuple(slowing),
         open=tuple(open_questions),
         missing=missing,
         confidence=confidence,
     )
 
 
-def stops(ruling: Ruling, path: str, consumer: str) -> bool:
-    """Whether a ruling is about this path at all: its failure would block it."""
-    rule, outcome = ruling.rule, ruling.outcome
-    blocks, consumers = rule.blocks(ruling.subject), rule.consumers
-    if isinstance(outcome, Failed):
-        blocks = blocks if outcome.blocks is None else outcome.blocks
-        consumers = consumers if outcome.consumers is None else outcome.consumers
-    return path in blocks and consumer in consumers
-
-
 def speaks_of(ruling: Ruling) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The paths and the consumers that a ruling may have a say in: all that `judge_path` needs it for."""
+    """The paths and the consumers that a ruling has a say in: all that `judge_path` needs it for."""
     rule, outcome = ruling.rule, ruling.outcome
     if isinstance(outcome, NotApplicable):
         return (), ()
     blocks, consumers = rule.blocks(ruling.subject), rule.consumers
     if isinstance(outcome, Failed):
-        blocks = (*(blocks if outcome.blocks is None else outcome.blocks), *rule.slows)
-        consumers = (*consumers, *(outcome.consumers or ()))
+        blocks = blocks if outcome.blocks is None else outcome.blocks
+        consumers = consumers if outcome.consumers is None else outcome.consumers
     return blocks, consumers
+
+
+def stops(ruling: Ruling, path: str, consumer: str) -> bool:
+    """Whether a ruling is about this path at all: its failure would block it."""
+    paths, consumers = speaks_of(ruling)
+    return path in paths and consumer in consumers
 
 
 def is_permanent(ruling: Ruling) -> bool:
