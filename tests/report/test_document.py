@@ -49,6 +49,13 @@ def test_eight_gpus_and_twelve_nics_stay_under_60_kb():
     assert len(msgspec.json.encode(whole)) < 60 * KIB
 
 
+def test_what_one_look_would_answer_of_several_devices_is_told_once():
+    unknown = [f for f in report("dgx-os-5-nv-peer-mem").findings if f.status == "unknown"]
+    asked = [(f.code, f.seen, f.expected) for f in unknown]
+    assert len(asked) == len(set(asked))
+    assert len(next(f for f in unknown if f.code == "kernel-lacks-dmabuf").also) == 7
+
+
 @pytest.mark.parametrize("name", names())
 def test_the_line_has_at_most_80_characters_and_says_the_state(name):
     said = line(report(name))
