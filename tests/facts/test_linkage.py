@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence
-from gdrkit.facts.linkage import Duplicate, Fault, duplicate_export, links, links_without
+from gdrkit.facts.linkage import Duplicate, Fault, Unversioned, duplicate_export, links, links_without
 from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
 from tests.module_builder import Export
@@ -32,6 +32,15 @@ def test_another_crc_is_another_version() -> None:
 def test_the_kernels_own_crcs_count_too() -> None:
     tree = KernelTree().module("user", imports={"_printk": 1})
     assert faults(tree, "user") == [("_printk", Fault.VERSION)]
+
+
+def test_a_symbol_without_a_crc_is_given_but_by_debians_kernels() -> None:
+    tree = a_pair()
+    tree.module("user", imports={"hello": None, **PRINTK}, depends=("provider",))
+    assert faults(tree, "user") == []
+    assert links(tree.node(), "user").events == (Unversioned("hello"),)
+    tree.put("proc/version", "Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org) (gcc-12)\n")
+    assert faults(tree, "user") == [("hello", Fault.UNVERSIONED)]
 
 
 def test_a_symbol_that_nothing_exports_is_missing_and_a_weak_one_may_be() -> None:

@@ -179,6 +179,15 @@ def test_a_kernel_without_signatures_does_not_speak_of_them() -> None:
     assert modprobe(tree.node(), "x").kernel_log == (OUT_OF_TREE,)
 
 
+def test_a_symbol_without_a_crc_is_told_of_once_in_a_boot() -> None:
+    tree = KernelTree().module("x", imports={"_printk": None, "param_ops_int": None})
+    line = "x: no symbol version for _printk"
+    assert line in modprobe(tree.node(), "x").kernel_log
+    assert "x: no symbol version for param_ops_int" not in modprobe(tree.node(), "x").kernel_log
+    tree.commands["dmesg",] = f"[    0.000000] Linux version 6.8.0\n[    9.000000] y{line[1:]}\n"
+    assert line not in modprobe(tree.node(), "x").kernel_log
+
+
 def test_a_proprietary_licence_ends_lock_debugging_once() -> None:
     tree = KernelTree().module("x", license="NVIDIA")
     assert modprobe(tree.node(), "x").kernel_log == (

@@ -51,6 +51,15 @@ def release(node: Node) -> str:
     )
 
 
+@fact
+def built_by_debian(node: Node) -> bool:
+    """Whether this is one of Debian's own kernels, by the builder's address in its banner. No, if unseen."""
+    try:
+        return "(debian-kernel@lists.debian.org)" in node.text("proc/version")
+    except Lacks:
+        return False
+
+
 def _module_folders(node: Node) -> tuple[str, ...]:
     try:
         return node.list("lib/modules")

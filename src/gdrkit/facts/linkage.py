@@ -11,7 +11,7 @@ import enum
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
-from gdrkit.facts.kernel import architecture, config_option
+from gdrkit.facts.kernel import architecture, built_by_debian, config_option
 from gdrkit.facts.kernel_reference import loaded_path
 from gdrkit.facts.kernel_symbols import (
     VMLINUX,
@@ -68,10 +68,16 @@ class Inherited(Struct, frozen=True):
     owner: str
 
 
+class Unversioned(Struct, frozen=True):
+    """A symbol for which the module names no CRC. The kernel warns of the first in a boot, and gives it."""
+
+    symbol: str
+
+
 class Links(Struct, frozen=True):
     """What is worth telling of a module's imports, in the order in which the kernel resolves them."""
 
-    events: tuple[Problem | Inherited, ...] = ()
+    events: tuple[Problem | Inherited | Unversioned, ...] = ()
     unseen: tuple[Missing, ...] = ()  # what could not be seen; any of them may be a problem, too
 
     @property
@@ -111,7 +117,7 @@ class _Linker:
         self.versions = versions(node, path)
         self.proprietary = not gpl_compatible(self.info.license)
         self.uses_gpl_only = False
-        self.events: list[Problem | Inherited] = []
+        self.events: list[Problem | Inherited | Unversioned] = []
         self.unseen: list[Missing] = []
 
     def links(self) -> Links:
@@ -171,9 +177,9 @@ class _Linker:
     def _version_fault(self, found: Provider, symbol: str) -> Fault | None:
         """check_version(); a module without any versions is let through, or refused as a whole before.
 
-        A symbol that the module names no CRC for was let through with a warning until stable releases
-        of 2026 began to refuse it: Debian's 6.1.192 and 6.12.117 did so in the lab; kernels before were
-        not tried.
+        A symbol for which the module names no CRC is given with a warning, but by Debian's kernels, which
+        refuse it: debian/patches/debian/module-disable-matching-missing-version-crc.patch. The lab saw
+        Debian's 6.1 and 6.12 refuse, and Ubuntu's 6.8 give.
         """
         if self.versions is None or found.symbol.has_crc is False:
             return None
@@ -183,7 +189,10 @@ class _Linker:
             return None
         if wanted is None:
             self.node.cite(f"CRC of {symbol}", text="none in __versions", confidence=Confidence.LIKELY)
-            return Fault.UNVERSIONED
+            if built_by_debian(self.node):
+                return Fault.UNVERSIONED
+            self.events.append(Unversioned(symbol))
+            return None
         return None if wanted == found.symbol.crc else Fault.VERSION
 
     def _lenient(self) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.facts import kernel_log
 from gdrkit.facts.linkage import (
     Inherited,
     Links,
     Problem,
+    Unversioned,
     duplicate_export,
     links,
     links_without,
@@ -209,7 +211,17 @@ class Kernel:
                 refusal = Refusal(event.fault.errno, CODES[event.fault])
             elif isinstance(event, Inherited):
                 self.log.append(words.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
+            elif isinstance(event, Unversioned) and not self._said(words.UNVERSIONED):
+                self.log.append(words.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal
+
+    def _said(self, line: words.Words) -> bool:
+        """Whether a line that the kernel says once in a boot has been said; no, where its log is unseen."""
+        try:
+            before = tuple(row.text for row in kernel_log.lines(self.node).lines)
+        except Lacks:
+            before = ()
+        return any(line.hear(text) is not None for text in (*before, *self.log))
 
     def _exports(self, name: str) -> Refusal | None:
         """complete_formation()."""
