@@ -20,7 +20,7 @@ from lab.rdma import SETUP
 from lab.rootfs import RDMA
 from lab.session import boot
 
-_LIBRARIES = ("msgspec", "asn1crypto", "cryptography", "cffi", "_cffi_backend", "backports.zstd")
+_LIBRARIES = ("msgspec", "cryptography", "cffi", "_cffi_backend", "backports.zstd")
 _RUN = (
     "import sys; sys.path[:0] = ['/lab/gdr', '/lab/site']\n"
     "from gdrkit.cli import main; sys.exit(main({words!r}))"
