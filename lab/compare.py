@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gdrkit.loader import Prediction
 
 _LIBKMOD = re.compile(r"(\.\./libkmod/[\w-]+\.c):\d+")
+_OF_TIME = re.compile(r"^hrtimer: interrupt took \d+ ns|: \d+ callbacks suppressed$")
+"""An emulated processor is slow, and a rate limit counts what was said before: neither tells of a case."""
 _POINTER = re.compile(r"\bctx=0x[0-9a-f]+")
 _TRACE = re.compile(
     r"CPU: \d+ (UID: \d+ )?PID: \d+|Hardware name:|Call [Tt]race:| </?TASK>| \?? ?[\w.]+\+0x[0-9a-f]+/|"
@@ -56,8 +58,8 @@ def normal_error(text: str) -> str:
 
 
 def normal_log(lines: Iterable[str]) -> tuple[str, ...]:
-    """The kernel's lines without stack traces."""
-    return tuple(line.rstrip() for line in lines if not _TRACE.match(line))
+    """The kernel's lines without stack traces, and without what speaks of time alone."""
+    return tuple(line.rstrip() for line in lines if not _TRACE.match(line) and not _OF_TIME.search(line))
 
 
 def same_answer(first: Answer, second: Answer) -> tuple[str, ...]:

@@ -66,6 +66,9 @@ class Key(Struct, frozen=True):
     issuer_der: bytes = b""
 
 
+_DIGEST_ARCS = (bytes.fromhex("6086480165030402"), bytes.fromhex("2a864886f70d0205"))
+"""NIST's hash algorithms, 2.16.840.1.101.3.4.2, and RSA's MD5, 1.2.840.113549.2.5, as DER writes them."""
+_MD5_IS_GONE = (6, 7)  # the lab saw 6.1 know it, and 6.8 and 6.12 not
 _SHA3_IS_KNOWN = 6, 7  # Linux crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo()
 
 
@@ -97,17 +100,18 @@ def signature(node: Node, path: str) -> Signature | None:
 
 @fact
 def digest_places(node: Node, path: str) -> tuple[int, ...]:
-    """Where in its PKCS#7 message a signature names its digest: what an old kernel prints of a new digest.
-
-    The digest's object identifier is told by its last byte: 2.16.840.1.101.3.4.2 are NIST's hash algorithms.
-    """
+    """Where in its PKCS#7 message a signature names its digest: a kernel that does not know it prints that."""
     _, _, pkcs7 = _split(node, path)
-    prefix = bytes.fromhex("6086480165030402")
-    places, start = [], 0
-    while pkcs7 is not None and (start := pkcs7.find(prefix, start)) >= 0:
-        places.append(start)
-        start += len(prefix)
-    return tuple(places)
+    if pkcs7 is None:
+        return ()
+    return tuple(sorted(place for digest in _DIGEST_ARCS for place in _places(pkcs7, digest)))
+
+
+def _places(content: bytes, part: bytes) -> Iterator[int]:
+    place = content.find(part)
+    while place >= 0:
+        yield place
+        place = content.find(part, place + len(part))
 
 
 @fact
@@ -179,7 +183,7 @@ def standing(node: Node, path: str) -> Standing:
         return Standing(State.UNSIGNED)
     if found.has_attributes:
         return Standing(State.ATTRIBUTES)
-    if found.digest.startswith("sha3_") and version(node) < _SHA3_IS_KNOWN:
+    if _is_foreign(found.digest, version(node)):
         return Standing(State.UNSUPPORTED, found.issuer)
     return (
         _by_revocation(node, path, found)
@@ -187,6 +191,14 @@ def standing(node: Node, path: str) -> Standing:
         or _by_identity(node, found)
         or _by_name(node, found)
     )
+
+
+def _is_foreign(digest: str, kernel: tuple[int, ...]) -> bool:
+    """Whether a kernel of this version cannot name a digest. Source: crypto/asymmetric_keys/pkcs7_parser.c,
+    pkcs7_sig_note_digest_algo()."""
+    if digest == "md5":
+        return kernel >= _MD5_IS_GONE
+    return digest.startswith("sha3_") and kernel < _SHA3_IS_KNOWN
 
 
 def _by_revocation(node: Node, path: str, found: Signature) -> Standing | None:

@@ -31,8 +31,14 @@ CODES = {
 
 # Linux include/linux/oid_registry.h, OID__NR: what stands for "no such identifier". It grows; of kernels
 # that are not listed the line is left out.
-_NO_OID = {(6, 1): 98}
-_SHA3 = {"sha3_256": 8, "sha3_384": 9, "sha3_512": 10}  # below NIST's 2.16.840.1.101.3.4.2
+_NO_OID = {(6, 1): 98, (6, 8): 102, (6, 12): 103}
+_NIST = "2.16.840.1.101.3.4.2"
+_OIDS = {
+    "sha3_256": f"{_NIST}.8",
+    "sha3_384": f"{_NIST}.9",
+    "sha3_512": f"{_NIST}.10",
+    "md5": "1.2.840.113549.2.5",
+}
 
 
 def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
@@ -40,8 +46,7 @@ def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
     if fault:
         return [words.NOT_PKCS7.say()]
     found = signature(node, path)
-    last = _SHA3.get(found.digest) if found is not None else None
-    oid = f"2.16.840.1.101.3.4.2.{last}"
+    oid = _OIDS.get(found.digest, "") if found is not None else ""
     lines = [words.UNKNOWN_OID.say(place=place, oid=oid) for place in digest_places(node, path)]
     number = _NO_OID.get(version(node))
     if number is None:
