@@ -100,7 +100,7 @@ def signature(node: Node, path: str) -> Signature | None:
 
 @fact
 def digest_places(node: Node, path: str) -> tuple[int, ...]:
-    """Where in its PKCS#7 message a signature names its digest: a kernel that does not know it prints that."""
+    """Where in its PKCS#7 message a signature names its digest: a kernel that does not know it says so."""
     _, _, pkcs7 = _split(node, path)
     if pkcs7 is None:
         return ()
