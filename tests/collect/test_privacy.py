@@ -243,3 +243,12 @@ def test_processes_and_serial_numbers_of_nvidia_smi_are_replaced():
     assert "1653021" not in text
     assert "python" not in text
     assert "0x4a5b" not in text
+
+
+def test_a_module_whose_name_ends_like_a_secret_keeps_its_dependencies():
+    from gdrkit.collect.bundle import _TABLE
+
+    assert _TABLE.search("lib/modules/6.1.0-56-amd64/modules.dep")
+    assert _TABLE.search("usr/lib/modules/6.1.0-56-amd64/modules.symbols")
+    assert not _TABLE.search("lib/modules/6.1.0-56-amd64/build/private.key")
+    assert not _TABLE.search("etc/modprobe.d/modules.conf")

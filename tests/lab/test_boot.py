@@ -16,10 +16,10 @@ from lab.kernels import kernel
 from lab.predictor import predict
 from lab.profiles import profile
 from lab.random_cases import batches
-from lab.rdma import outputs
 from lab.session import boot
 
 from lab import golden
+from lab.rdma import outputs
 
 pytestmark = [
     pytest.mark.lab,

@@ -44,6 +44,14 @@ def content(node: Node, path: str) -> Buffer:
 
 
 @fact
+def is_packed(node: Node, path: str) -> bool:
+    """Whether the file is compressed, by its first bytes and not by its name."""
+    from gdrkit.formats.compressed import compression
+
+    return bool(compression(node.map(path)))
+
+
+@fact
 def image(node: Node, path: str) -> Elf:
     """The file as ELF. Raises Lacks (garbled) where the kernel would refuse it as invalid, too."""
     from gdrkit.formats.elf import parse

@@ -10,7 +10,7 @@ from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.kernel import architecture, boot_parameter, config_option, version
 from gdrkit.facts.kernel_reference import struct_module_bytes, vermagic
 from gdrkit.facts.kernel_symbols import module_layout_crc
-from gdrkit.facts.module_files import content, image, information, versions
+from gdrkit.facts.module_files import content, image, information, is_packed, versions
 from gdrkit.facts.module_index import module_path
 from gdrkit.node import Node, fact, otherwise
 
@@ -62,7 +62,8 @@ def flaw(node: Node, path: str) -> Flaw | None:
         return Flaw(_garbled(lacks, Corruption.COMPRESSED))
     head = bytes(data[:_HEADER_BYTES])
     if len(head) < _HEADER_BYTES:
-        return Flaw(Corruption.SHORT, len(head))
+        # What modprobe unpacked itself goes through init_module(), which says nothing of a length.
+        return Flaw(Corruption.SHORT, -1 if is_packed(node, path) else len(head))
     if head[:4] != b"\x7fELF":
         return Flaw(Corruption.MAGIC)
     kind, machine = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")

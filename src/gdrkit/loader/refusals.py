@@ -74,7 +74,7 @@ def on_problem(module: str, problem: Problem) -> list[str]:
 def on_flaw(found: Flaw, name: str) -> str:
     """The line on a file that is no module; empty where its wording is not known."""
     say: Mapping[Corruption, Callable[[], str]] = {
-        Corruption.SHORT: lambda: words.ELF_LENGTH.say(size=found.number),
+        Corruption.SHORT: lambda: "" if found.number < 0 else words.ELF_LENGTH.say(size=found.number),
         Corruption.MAGIC: words.ELF_MAGIC.say,
         Corruption.TYPE: lambda: words.ELF_TYPE.say(found=found.number, wanted=1),
         Corruption.MACHINE: lambda: words.ELF_MACHINE.say(machine=found.number),
