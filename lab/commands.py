@@ -14,7 +14,7 @@ from lab.compare import Comparison, Word, counts
 from lab.compare import compare as judged
 from lab.kernels import FLAVOURS, kernel
 from lab.profiles import PROFILES, Profile, profile
-from lab.session import Session, boot
+from lab.session import boot
 
 SEED = 20261  # of the recorded names
 
@@ -135,8 +135,3 @@ def shell(options: argparse.Namespace) -> int:
     from lab.shell import open_shell
 
     return open_shell(kernel(options.kernel), profile(options.profile))
-
-
-def describe(session: Session) -> str:
-    """A session in one line."""
-    return f"{session.kernel.release} {session.profile.name}: {len(session.cases)} cases"

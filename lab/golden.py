@@ -6,7 +6,7 @@ holds the whole evidence, each further one only what differs from the one before
 
 from __future__ import annotations
 
-import hashlib
+import fcntl
 import lzma
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from gdrkit.host.bundle import FILE, FOLDER, LINK, BundleHost
 from gdrkit.host.manifest import GDR_MANIFEST, BundleRecord, parse
+from lab.cache import folder
 from lab.profiles import Profile
 from lab.session import Session
 
@@ -171,6 +172,12 @@ def _merged(before: Mapping[str, T | None], change: Mapping[str, T | None]) -> d
 
 def write(golden: Golden, contents: dict[str, bytes]) -> None:
     """Record a session beside the others of its kernel; contents that nobody names any more go."""
+    with (folder() / "golden.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _write(golden, contents)
+
+
+def _write(golden: Golden, contents: dict[str, bytes]) -> None:
     home = folder_of(golden.kernel.flavour)
     home.mkdir(parents=True, exist_ok=True)
     everything = (read_contents(golden.kernel.flavour) if (home / "contents.xz").exists() else {}) | contents
@@ -282,13 +289,3 @@ def host(evidence: Evidence, contents: Mapping[str, bytes]) -> BundleHost:
     told = {**(evidence.facts or {}), "files": evidence.notes, "folders": evidence.folders}
     manifest = msgspec.json.encode(told)
     return BundleHost(_Store(evidence, contents, manifest), BundleRecord(parse(manifest)), "bundle")
-
-
-def fingerprint(content: bytes) -> str:
-    """The name of a content in the archive, as the guest gives it."""
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def as_json(value: Any) -> str:
-    """For people."""
-    return msgspec.json.format(msgspec.json.encode(value)).decode()

@@ -7,7 +7,6 @@ A boot adds a third, small one with its cases.
 from __future__ import annotations
 
 import compileall
-import fnmatch
 import lzma
 import re
 import shutil
@@ -179,8 +178,3 @@ def _closure(kernel: Kernel, wanted: tuple[str, ...]) -> list[str]:
         if name in names:  # else built in, or not part of this kernel
             chosen.update(dict.fromkeys([names[name], *needs[names[name]]]))
     return list(chosen)
-
-
-def matching(names: list[str], pattern: str) -> list[str]:
-    """Names that a shell pattern selects; all of them where it is empty."""
-    return fnmatch.filter(names, pattern or "*")
