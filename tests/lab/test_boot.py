@@ -29,7 +29,7 @@ pytestmark = [
 KERNEL = "6.1-amd64"
 
 
-@pytest.mark.parametrize("name", ["plain", "sb-db"])
+@pytest.mark.parametrize("name", ["plain"])
 def test_the_kernel_still_says_what_the_golden_file_holds(name: str) -> None:
     chosen = profile(name)
     now, contents = golden.of_session(boot(kernel(KERNEL), chosen, of_groups(chosen.groups), seed=SEED))
