@@ -111,7 +111,7 @@ def of_session(session: Session) -> tuple[Golden, dict[str, bytes]]:
     before = Evidence()
     cases = []
     for event in session.transcript.of("case"):
-        now = _of_bundle(event["evidence"])
+        now = _of_bundle(event["evidence"]) if event["evidence"] is not None else before
         answer = msgspec.convert(event["answer"], Answer)
         case, told = rows[event["name"]].case, rows[event["name"]].told
         cases.append(
