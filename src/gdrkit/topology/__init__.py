@@ -1,0 +1,1 @@
+"""How GPUs and NICs of a node hang together, and what NCCL makes of it. PURE."""

@@ -1,0 +1,79 @@
+"""The part of XML that topology files use, and nothing that does harm."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import FormatError
+from gdrkit.formats import xml_text
+
+WORDS = [
+    b"<a>",
+    b"</a>",
+    b"<b c='1'/>",
+    b"<!--",
+    b"-->",
+    b"<!DOCTYPE t [",
+    b"&x;",
+    b'"',
+    b"<",
+    b">",
+    b"\xff",
+    b" t ",
+]
+
+
+def test_elements_attributes_and_text_are_read():
+    root = xml_text.parse(b"<?xml version='1.0'?>\n<!-- by hand --><a b=\"1\" c = '2'>x<d/>y</a>\n")
+    assert root.attributes == {"b": "1", "c": "2"}
+    assert [child.name for child in root.children] == ["d"]
+    assert root.text == "x y"
+
+
+def test_only_predefined_entities_and_numbers_of_characters_are_read():
+    assert xml_text.parse(b'<a b="&lt;&amp;&#65;&#x42;"/>').get("b") == "<&AB"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"text",
+        b"<a>",
+        b"<a></b>",
+        b"</a>",
+        b"<a/><b/>",
+        b'<a b="&mine;"/>',
+        b'<a b="&#xD800;"/>',
+        b'<a b="&#0;"/>',
+        b'<!DOCTYPE a [<!ENTITY x "ha">]><a>&x;</a>',
+        b"<![CDATA[x]]>",
+        b"<a><![CDATA[x]]></a>",
+        b"<a b=1/>",
+        b'<a b="1',
+        b"<!-- no end",
+        b"<a/>after",
+        b"<a>" * 200 + b"</a>" * 200,
+    ],
+)
+def test_what_is_not_one_plain_element_is_refused(content):
+    with pytest.raises(FormatError):
+        xml_text.parse(content)
+
+
+def test_the_number_of_elements_is_bounded():
+    with pytest.raises(FormatError, match="more than 9 elements"):
+        xml_text.parse(b"<a>" + b"<b/>" * 9 + b"</a>", max_nodes=9)
+
+
+def test_what_is_written_is_read_again():
+    root = xml_text.parse(b'<a b="&lt;&quot;"><c d="1"/><c><e/></c></a>')
+    assert xml_text.parse(xml_text.written(root).encode()) == root
+
+
+@given(st.binary() | st.lists(st.sampled_from(WORDS)).map(b"".join))
+def test_any_bytes_give_an_element_or_a_format_error(content):
+    try:
+        xml_text.parse(content)
+    except FormatError:
+        pass
