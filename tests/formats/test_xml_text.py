@@ -1,5 +1,7 @@
 """The part of XML that topology files use, and nothing that does harm."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,7 +75,5 @@ def test_what_is_written_is_read_again():
 
 @given(st.binary() | st.lists(st.sampled_from(WORDS)).map(b"".join))
 def test_any_bytes_give_an_element_or_a_format_error(content):
-    try:
+    with contextlib.suppress(FormatError):
         xml_text.parse(content)
-    except FormatError:
-        pass

@@ -16,7 +16,7 @@ from gdrkit.evidence import FormatError
 MAX_BYTES = 32 << 20
 """Far above what is seen: lstopo of 192 cores writes 1 MiB, NCCL's dump of 8 GPUs 12 KiB."""
 MAX_DEPTH = 96
-"""PCI has 256 buses, so that 128 switches could stand on one another; the deepest seen is 10 (lstopo, p5en)."""
+"""PCI has 256 buses, so that 128 switches could stand on one another; the deepest seen is 10."""
 MAX_NODES = 200_000
 
 _TOKEN = re.compile(

@@ -1,0 +1,259 @@
+"""A node as a graph: NUMA nodes, host bridges, PCIe ports and devices, ports of NICs, NVLink, C2C. PURE.
+
+Whatever the source, the types are the same; what a source cannot say is None or empty, and never guessed.
+A source with registers shows every port of a switch; NCCL's files show a switch as its upstream port alone.
+"""
+
+from __future__ import annotations
+
+import enum
+from functools import cached_property
+
+from msgspec import Struct
+
+
+class Origin(enum.StrEnum):
+    """Where a topology was read."""
+
+    SYSFS = "sysfs"
+    LSPCI = "lspci"
+    LSPCI_TREE = "lspci-tree"  # the drawing: no NUMA, no links, no ids
+    NVIDIA_SMI_TOPO = "nvidia-smi-topo"  # a matrix: no addresses, no tree
+    NCCL_XML = "nccl-xml"
+    HWLOC_XML = "hwloc-xml"
+
+
+class SmiPath(enum.StrEnum):
+    """How near two devices are, in the words of `nvidia-smi topo -m`, nearest first; see its legend."""
+
+    PIX = "PIX"  # at most one PCIe bridge
+    PXB = "PXB"  # several bridges, no host bridge
+    PHB = "PHB"  # one host bridge
+    NODE = "NODE"  # several host bridges of one NUMA node
+    SYS = "SYS"  # several NUMA nodes
+
+
+class NcclPath(enum.StrEnum):
+    """The same in NCCL's words, nearest first. Source: NCCL src/include/graph.h, topoPathTypeStr."""
+
+    LOC = "LOC"
+    NVL = "NVL"
+    NVB = "NVB"
+    C2C = "C2C"
+    PIX = "PIX"
+    PXB = "PXB"
+    P2C = "P2C"
+    PXN = "PXN"
+    PHB = "PHB"
+    SYS = "SYS"
+    NET = "NET"
+    DIS = "DIS"
+
+
+class Role(enum.StrEnum):
+    """What a PCI function is to this graph."""
+
+    BRIDGE = "bridge"
+    GPU = "gpu"
+    NIC = "nic"
+    NVSWITCH = "nvswitch"
+    OTHER = "other"
+
+
+class Link(Struct, frozen=True):
+    """The PCIe link above a device, and what both its ends can do. None: not known."""
+
+    gt_per_s: float | None = None
+    width: int | None = None
+    max_gt_per_s: float | None = None
+    max_width: int | None = None
+
+    @property
+    def is_degraded(self) -> bool | None:
+        """Whether the link is narrower than both its ends can be. A lower speed may be idleness."""
+        return None if self.width is None or self.max_width is None else self.width < self.max_width
+
+    @property
+    def is_slow(self) -> bool | None:
+        """Whether it runs below the speed of both its ends; idle GPUs do, to save power."""
+        return None if None in (self.gt_per_s, self.max_gt_per_s) else self.gt_per_s < self.max_gt_per_s  # type: ignore[operator]
+
+
+class Cpu(Struct, frozen=True, kw_only=True):
+    """One NUMA node with processors. `numa_node` is None where the firmware names none (NCCL writes -1)."""
+
+    numa_node: int | None
+    arch: str = ""  # x86_64, arm64, ppc64
+    vendor: str = ""  # GenuineIntel, AuthenticAMD, ARM
+    family: int | None = None
+    model: int | None = None
+    name: str = ""  # "Intel(R) Xeon(R) Platinum 8480C"
+    affinity: str = ""  # processors as a mask, highest first: "ffffffff,ffffffff"
+    host_hash: str = ""  # NCCL's; only in its files
+
+
+class HostBridge(Struct, frozen=True):
+    """One root bus, "0000:15"."""
+
+    bus: str
+    numa_node: int | None = None
+
+
+class Device(Struct, frozen=True, kw_only=True):
+    """One PCI function. Empty and None: the source does not say."""
+
+    address: str
+    role: Role
+    parent: str = ""  # the port or bridge right above; empty below a host bridge
+    host_bridge: str = ""  # the root bus, "0000:15"
+    numa_node: int | None = None
+    port: str = ""  # root-port, upstream-port, downstream-port, endpoint, ...
+    vendor: str = ""  # four digits
+    device: str = ""
+    class_code: str = ""  # six digits
+    subsystem: str = ""  # "10de:18bf"
+    name: str = ""
+    driver: str = ""
+    link: Link = Link()
+    payload_bytes: int | None = None  # MaxPayload now
+    max_payload_bytes: int | None = None  # what the device supports
+    read_request_bytes: int | None = None
+    acs: tuple[str, ...] | None = None  # what it enforces, in lspci's words; () for none or no ACS
+    ats_enabled: bool | None = None
+    iommu_group: str | None = None  # empty: no IOMMU stands before it
+    iommu_type: str = ""  # identity, DMA, DMA-FQ, ...
+    serial: str = ""  # PCI Express device serial number
+    slot: str = ""  # name of the physical slot, as firmware has it
+    physical_function: str = ""  # address, where this is a virtual function
+
+    @property
+    def redirects(self) -> bool | None:
+        """Whether it sends requests of peers up to the root complex, and does not let them pass."""
+        return None if self.acs is None else "ReqRedir" in self.acs
+
+
+class NvLink(Struct, frozen=True):
+    """NVLink from a GPU to a peer: a GPU's address or id, a switch's address; "" for any switch."""
+
+    target: str
+    count: int
+    target_class: str = ""  # PCI class, "068000" for a switch
+    gbyte_per_s: float | None = None  # of one link in one direction, as the driver states it
+
+
+class C2C(Struct, frozen=True):
+    """NVLink-C2C between a GPU and its CPU."""
+
+    mbyte_per_s: int | None  # of one link, in NCCL's unit
+    count: int | None
+
+
+class Gpu(Struct, frozen=True, kw_only=True):
+    """One GPU. `id` is its address, or the name the source gives where there is none, GPU0."""
+
+    id: str
+    address: str = ""
+    index: int | None = None  # as NVML and NCCL count
+    name: str = ""
+    compute_capability: int | None = None  # 90 for 9.0
+    is_integrated: bool | None = None
+    nvlinks: tuple[NvLink, ...] | None = None
+    c2c: C2C | None = None
+    rank: int | None = None  # NCCL's
+    gdr: bool | None = None  # whether NCCL found GPUDirect RDMA supported
+    mlopart: int | None = None  # NCCL >= 2.30.7: number of a GPU partition
+
+
+class Net(Struct, frozen=True, kw_only=True):
+    """One port of an RDMA device, or one interface that NCCL calls a net."""
+
+    id: str  # "mlx5_0", "mlx5_0/2" for further ports
+    device: str  # "mlx5_0"
+    address: str = ""  # of its PCI function; empty for devices that are no PCI functions
+    numa_node: int | None = None  # where it has no address
+    number: int | None = None  # of the port
+    rate_gbit_per_s: float | None = None
+    state: str = ""  # ACTIVE, DOWN
+    link_layer: str = ""  # InfiniBand, Ethernet
+    netdev: str = ""
+    driver: str = ""
+    firmware: str = ""
+    guid: str = ""  # sys_image_guid, one per card: "0x..." in NCCL's files, "e09d:..." in sysfs
+    node_guid: str = ""
+    is_virtual: bool = False  # made by software: rxe, siw
+    nccl: NcclNet | None = None
+
+
+class NcclNet(Struct, frozen=True):
+    """What only NCCL's files say of a net. Words as written there; empty: not written."""
+
+    dev: str = ""
+    latency: str = ""
+    maxconn: str = ""
+    gdr: str = ""
+    coll: str = ""
+    net: str = ""
+    gin: str = ""
+    rma: str = ""
+    rail: str = ""
+    plane: str = ""
+    keep: str = ""
+
+
+class Stated(Struct, frozen=True):
+    """A path that the source states outright: one cell of a matrix."""
+
+    one: str
+    other: str
+    word: str  # PIX, NODE, NV18, ...
+
+
+class PeerLink(Struct, frozen=True):
+    """A link between two PCIe switches beside the tree: NCCL's `pcilink`, made for Broadcom switches."""
+
+    one: str
+    other: str
+
+
+class Topology(Struct, frozen=True, kw_only=True, dict=True):
+    """One node. Devices stand in the order of their source, parents before children."""
+
+    origin: Origin
+    cpus: tuple[Cpu, ...] = ()
+    host_bridges: tuple[HostBridge, ...] = ()
+    devices: tuple[Device, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    nets: tuple[Net, ...] = ()
+    peer_links: tuple[PeerLink, ...] = ()
+    stated: tuple[Stated, ...] = ()
+    shows_ports: bool = False  # root ports and downstream ports are among the devices
+    notes: tuple[str, ...] = ()  # what the source does not say
+
+    @cached_property
+    def by_address(self) -> dict[str, Device]:
+        return {device.address: device for device in self.devices}
+
+    @cached_property
+    def below(self) -> dict[str, tuple[Device, ...]]:
+        """The devices right below each device, by its address; below the host bridges under ""."""
+        found: dict[str, list[Device]] = {}
+        for device in self.devices:
+            found.setdefault(device.parent, []).append(device)
+        return {address: tuple(devices) for address, devices in found.items()}
+
+    def above(self, address: str) -> tuple[Device, ...]:
+        """The ports and bridges above a device, the one below the host bridge first; () where unknown."""
+        chain: list[Device] = []
+        device = self.by_address.get(address)
+        while device is not None and device.parent:
+            device = self.by_address.get(device.parent)
+            if device is not None:
+                chain.append(device)
+        return tuple(reversed(chain))
+
+    def numa_node(self, device: Gpu | Net) -> int | None:
+        """The NUMA node that a GPU or a port is near."""
+        if isinstance(device, Net) and not device.address:
+            return device.numa_node
+        found = self.by_address.get(device.address)
+        return found.numa_node if found else None
