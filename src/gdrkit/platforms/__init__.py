@@ -1,0 +1,3 @@
+"""How a step is carried out: on Debian and Ubuntu, on the RHEL family, on SUSE. PURE."""
+
+from __future__ import annotations
