@@ -82,9 +82,7 @@ def acs_unit(commands: Iterable[tuple[str, ...]]) -> str:
 
 def memlock_limits() -> str:
     """A file of limits.d: see limits.conf(5). `*` does not stand for root."""
-    rows = "".join(
-        f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard")
-    )
+    rows = "".join(f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard"))
     return f"{HEAD}\n{rows}"
 
 

@@ -10,9 +10,16 @@ from gdrkit.remedies.driver import (
     remove_legacy,
     use_dmabuf,
 )
-from gdrkit.remedies.fabric import disable_redirect, enlarge_bar, passthrough
-from gdrkit.remedies.modules import allow_module, install_ofed, load_peermem, rebuild_driver, sign_module
-from gdrkit.remedies.rdma import raise_memlock, upgrade_nccl, upgrade_verbs
+from gdrkit.remedies.fabric import disable_redirect, enlarge_bar, large_requests, passthrough
+from gdrkit.remedies.modules import (
+    allow_module,
+    install_ofed,
+    load_peermem,
+    persist_peermem,
+    rebuild_driver,
+    sign_module,
+)
+from gdrkit.remedies.rdma import clean_settings, raise_memlock, upgrade_nccl, upgrade_verbs
 from gdrkit.remedies.remedy import Remedy
 
 REMEDIES: tuple[Remedy, ...] = (
@@ -28,9 +35,12 @@ REMEDIES: tuple[Remedy, ...] = (
     rebuild_driver,
     remove_legacy,
     load_peermem,
+    persist_peermem,
     allow_topology,
     disable_redirect,
     passthrough,
     enlarge_bar,
     raise_memlock,
+    large_requests,
+    clean_settings,
 )

@@ -8,9 +8,11 @@ from msgspec.structs import replace
 
 from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import bridges_above, gpus, iommu_type
-from gdrkit.facts.pci_registers import acs, bar1_bytes
+from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
+from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
+from gdrkit.rules.read_request_small import WANTED_BYTES
 
 REDIRECTS = 0x04 | 0x08 | 0x10
 """P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding in the ACS Control Register.
@@ -38,6 +40,11 @@ def _passthrough(node: Node) -> Iterable[Change]:
 def _large_bar(node: Node) -> Iterable[Change]:
     for gpu in gpus(node):
         yield bar1_bytes.becomes(LARGE_BAR1_BYTES, gpu.address)
+
+
+def _large_requests(node: Node) -> Iterable[Change]:
+    for device in nics(node):
+        yield read_request_bytes.becomes(WANTED_BYTES, nic_address(node, device.name))
 
 
 disable_redirect = Remedy(
@@ -68,4 +75,13 @@ enlarge_bar = Remedy(
     risk="an old operating system or card may not start with it",
     undo="switch it off again in the firmware",
     needs_reboot=True,
+)
+large_requests = Remedy(
+    name="raise-read-request",
+    title="let the NICs ask for 4096 bytes at a time",
+    cures=("read-request-small",),
+    effect=_large_requests,
+    becomes="MaxReadReq of each NIC is 4096 bytes until the next boot",
+    risk="other devices below the same port may wait longer; measure before and after",
+    undo="setpci the former value, or reboot",
 )

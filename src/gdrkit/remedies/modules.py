@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -10,13 +10,14 @@ from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.driver import PEER_API, Linkage, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.driver_files import driver_path
 from gdrkit.facts.linkage import Links, links
-from gdrkit.facts.modprobe_config import configuration
+from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
 from gdrkit.facts.module_init import Init, init
-from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.loader import modprobe
 from gdrkit.node import Change, Node
+from gdrkit.platforms.texts import MODULES_LOAD
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import file_name
 
@@ -27,13 +28,40 @@ OWN_KEY = "a machine owner key"
 
 
 def _sign(node: Node) -> Iterable[Change]:
-    """Every NVIDIA module gets the same signer; what is there to sign must be known."""
+    """Every NVIDIA module gets the same signer, and what nvidia-peermem needs that has no trusted one."""
     verified = Standing(State.VERIFIED, OWN_KEY)
-    yield standing.becomes(verified, peermem_path(node))
+    paths = dict.fromkeys((peermem_path(node), *_driver(node)))
+    paths.update(dict.fromkeys(path for path in _needed(node) if not _trusted(node, path)))
+    for path in paths:
+        yield standing.becomes(verified, path)
+
+
+def _driver(node: Node) -> tuple[str, ...]:
     try:
-        yield standing.becomes(verified, driver_path(node))
+        return (driver_path(node),)
     except Absent:
+        return ()
+
+
+def _needed(node: Node) -> Iterator[str]:
+    """Files of what modprobe loads before nvidia-peermem, as far as they are known."""
+    try:
+        names = dependencies(node, _name(node))
+    except Lacks:
         return
+    for name in names:
+        try:
+            yield module_path(node, name)
+        except Lacks:
+            continue
+
+
+def _trusted(node: Node, path: str) -> bool:
+    """Whether the kernel takes it as it is; so, too, where that cannot be told: it is not ours to sign."""
+    try:
+        return standing(node, path).state is State.VERIFIED
+    except Lacks:
+        return True
 
 
 def _install_ofed(node: Node) -> Iterable[Change]:
@@ -85,6 +113,10 @@ def _allow(node: Node) -> Iterable[Change]:
     known = configuration(node)
     quiet = {kind: tuple(e for e in getattr(known, kind) if e.name not in names) for kind in _LISTS}
     yield configuration.becomes(replace(known, **quiet))
+
+
+def _persist(node: Node) -> Iterable[Change]:
+    yield autoload.becomes((*autoload(node), AutoLoad(PEERMEM, MODULES_LOAD.lstrip("/"), 2)))
 
 
 def _name(node: Node) -> str:
@@ -144,5 +176,15 @@ load_peermem = Remedy(
     becomes="nvidia-peermem is loaded, and stands in /etc/modules-load.d",
     risk="OFED cannot be restarted while it is loaded",
     undo="modprobe -r nvidia-peermem, and take the line out of /etc/modules-load.d",
+    paths=("peermem",),
+)
+persist_peermem = Remedy(
+    name="persist-peermem",
+    title="load nvidia-peermem at each boot",
+    cures=("peermem-not-persistent",),
+    effect=_persist,
+    becomes="nvidia-peermem stands in /etc/modules-load.d",
+    risk="OFED cannot be restarted while it is loaded",
+    undo="take the line out of /etc/modules-load.d",
     paths=("peermem",),
 )

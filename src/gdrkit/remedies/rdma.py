@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
     NEWEST_NCCL,
     Copy,
@@ -12,6 +16,7 @@ from gdrkit.facts.libraries import (
     verbs_has_dmabuf,
 )
 from gdrkit.node import Change, Node
+from gdrkit.platforms.settings import turns_off
 from gdrkit.remedies.remedy import Remedy
 
 
@@ -25,6 +30,15 @@ def _unlimited(node: Node) -> Iterable[Change]:
 
 def _newer_nccl(node: Node) -> Iterable[Change]:
     yield nccl_copies.becomes((Copy(NEWEST_NCCL, "the newer NCCL"),))
+
+
+def _clean_settings(node: Node) -> Iterable[Change]:
+    """What /etc/nccl.conf turns off is on again; settings elsewhere are their owners'."""
+    found = environment(node, NCCL_CONF)
+    kept = tuple(setting for setting in found.settings if not turns_off(setting))
+    if kept == found.settings:
+        raise Lacks(Missing(NCCL_CONF, Why.UNDECIDED, f"cat /{NCCL_CONF}"))
+    yield environment.becomes(replace(found, settings=kept), NCCL_CONF)
 
 
 upgrade_nccl = Remedy(
@@ -55,4 +69,13 @@ raise_memlock = Remedy(
     becomes="RLIMIT_MEMLOCK is unlimited for users and for what starts jobs",
     risk="a process can lock all memory of the machine",
     undo="take the lines out of /etc/security/limits.d and the units",
+)
+clean_settings = Remedy(
+    name="clean-nccl-settings",
+    title="take what turns the direct path off out of /etc/nccl.conf",
+    cures=("dmabuf-disabled-by-env", "ib-disabled-by-env", "gdr-read-off"),
+    effect=_clean_settings,
+    becomes="/etc/nccl.conf turns no direct path off",
+    risk="somebody may have set it on purpose; the lines are named in the finding",
+    undo="put the lines back",
 )
