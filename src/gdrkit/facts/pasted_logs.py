@@ -75,9 +75,13 @@ def _is_whole(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> bool:
 
 def handed_over(blocks: Iterable[Block], lines: Iterable[Line]) -> dict[str, Mapping[int, str]]:
     """Logs of programs, by the path under which a bundle would hold them."""
-    evidence = [line for line in lines if line.kind in EVIDENCE]
+    everything = tuple(lines)
+    evidence = [line for line in everything if line.kind in EVIDENCE]
     found: dict[str, Mapping[int, str]] = {
-        f"{nccl_log.FOLDER}/pasted.log": _having(evidence, "NCCL", "NET/"),
+        f"{nccl_log.FOLDER}/pasted.log": {
+            **_having(evidence, "NCCL", "NET/"),
+            **_given_beside(everything, evidence),
+        },
     }
     if any(words in line.text for line in evidence for words in OF_THE_CONTAINER):
         found[f"{kubernetes.FOLDER}/pasted.log"] = _having(evidence, "peermem", "mellanox ofed")
@@ -88,6 +92,25 @@ def handed_over(blocks: Iterable[Block], lines: Iterable[Line]) -> dict[str, Map
 
 def _having(lines: Iterable[Line], *words: str) -> dict[int, str]:
     return {line.number: line.text.strip() for line in lines if any(word in line.text for word in words)}
+
+
+def _given_beside(lines: tuple[Line, ...], evidence: list[Line]) -> dict[int, str]:
+    """Commands and `export` lines beside a log of NCCL's that give variables to the job which wrote it.
+
+    A person's words that set no variable by a line of their own are left out, and all of them where NCCL
+    itself says nothing: then nobody knows of a job."""
+    from gdrkit.facts import nccl_lines
+
+    if not any(nccl_lines.frame(line.text).device is not None for line in evidence if "NCCL" in line.text):
+        return {}
+    return {
+        line.number: line.text.strip()
+        for line in lines
+        if line.kind in ("typed", "prose")
+        and "NCCL_" in line.text
+        and (line.kind == "typed" or line.text.lstrip().startswith("export "))
+        and any(nccl_lines.given(line.text))
+    }
 
 
 def _perftest_runs(blocks: tuple[Block, ...], lines: list[Line]) -> dict[int, dict[int, str]]:
