@@ -310,7 +310,12 @@ def pkcs7(content: bytes, key: Key, *, digest: str = "sha256", by_key_id: bool =
     from asn1crypto import algos, cms
     from asn1crypto import x509 as asn1_x509
 
-    algorithm = {"sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}[digest]
+    algorithm = {
+        "sha1": hashes.SHA1(),
+        "sha256": hashes.SHA256(),
+        "sha384": hashes.SHA384(),
+        "sha512": hashes.SHA512(),
+    }[digest]
     signature = key.private.sign(content, padding.PKCS1v15(), algorithm)
     certificate = asn1_x509.Certificate.load(key.certificate_der)
     signer = (

@@ -11,7 +11,7 @@ from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.loader import modprobe
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import KERNEL_SYMBOLS, KernelTree
-from tests.module_builder import VERMAGIC, append_signature, build_module, sign
+from tests.module_builder import RELEASE, VERMAGIC, append_signature, build_module, sign
 
 OUT_OF_TREE = "x: loading out-of-tree module taints kernel."
 UNVERIFIED = "x: module verification failed: signature and/or required key missing - tainting kernel"
@@ -331,6 +331,25 @@ def test_a_module_of_another_kernel() -> None:
     assert found.kernel_log == ("x: disagrees about version of symbol module_layout",)
 
 
+DEBIAN = "Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org) (gcc-12) #1 SMP"
+NO_LAYOUT = "x: no symbol version for module_layout"
+
+
+def test_debian_refuses_a_module_with_versions_but_none_of_its_layout() -> None:
+    tree = KernelTree().module("x", module_layout=None).put("proc/version", DEBIAN)
+    found = modprobe(tree.node(), "x")
+    assert (found.stderr, found.kernel_log) == (could_not("Exec format error"), (NO_LAYOUT,))
+    assert found.reason == "module-wrong-kernel"
+
+
+def test_other_kernels_warn_of_it_once_in_a_boot_and_load_it() -> None:
+    tree = KernelTree().module("x", module_layout=None)
+    found = modprobe(tree.node(), "x")
+    assert found.loaded and found.kernel_log == (NO_LAYOUT, *TAINTS)
+    tree.commands[("dmesg",)] = "[    0.0] Linux version\n[   10.0] y: no symbol version for z\n"
+    assert NO_LAYOUT not in modprobe(tree.node(), "x").kernel_log
+
+
 def test_a_module_without_versions_taints_by_force_and_loads() -> None:
     found = modprobe(KernelTree().module("x", versions=False).node(), "x")
     assert found.loaded
@@ -500,3 +519,64 @@ def test_a_module_whose_file_was_not_collected_is_not_judged() -> None:
 def test_without_any_list_of_modules_nothing_can_be_said() -> None:
     with pytest.raises(Lacks):
         modprobe(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), "x")
+
+
+# -- what hangs on an init that nobody knows -----------------------------------------------------------
+
+
+def two(tree: KernelTree, **user: object) -> KernelTree:
+    """A module, and one that uses a symbol of it."""
+    tree.module("needed", exports={"alpha": 1}, license="Proprietary")
+    return tree.module("x", depends=("needed",), **({"imports": {"alpha": 1}} | user))  # type: ignore[arg-type]
+
+
+def test_lines_after_an_unknown_init_are_told_apart_from_those_before() -> None:
+    found = modprobe(two(KernelTree()).node(), "x")
+    assert found.result_unknown and found.assumes == ("needed", "x")
+    inherited = "x: module uses symbols alpha from proprietary module needed, inheriting taint."
+    assert inherited in found.kernel_log[found.certain_lines :]
+    assert any("module license" in line for line in found.kernel_log[: found.certain_lines])
+
+
+def test_a_failure_that_comes_after_an_unknown_init_names_it() -> None:
+    found = modprobe(two(KernelTree(), imports={"alpha": 2}).node(), "x")
+    assert (found.exit_code, found.loaded, found.stderr) == (1, False, could_not("Invalid argument"))
+    assert (found.result_unknown, found.assumes) == (False, ("needed",))
+    assert found.confidence is Confidence.LIKELY
+
+
+def test_nothing_is_assumed_of_a_module_that_is_there_already() -> None:
+    tree = KernelTree().module("needed", exports={"alpha": 1}, loaded="OE")
+    tree.module("x", depends=("needed",), imports={"alpha": 2})
+    found = modprobe(tree.node(), "x")
+    assert (found.assumes, found.certain_lines) == ((), None)
+
+
+# -- checks that the kernel's crypto has no test for ---------------------------------------------------
+
+
+UNTESTED = "alg: No test for pkcs1pad(rsa,sha1) (pkcs1pad(rsa-generic,sha1))"
+
+
+@pytest.mark.parametrize(("digest", "said"), [("sha1", True), ("sha256", False)])
+def test_the_first_check_of_a_digest_without_a_test_is_logged(digest: str, said: bool) -> None:
+    tree = secured().module("x", content=sign(PLAIN, MOK, digest=digest))
+    assert (UNTESTED in modprobe(tree.node(), "x").kernel_log) is said
+
+
+def test_it_is_logged_once_in_a_boot() -> None:
+    tree = secured().module("x", content=sign(PLAIN, MOK, digest="sha1"))
+    tree.commands[("dmesg",)] = f"[    0.0] Linux version\n[   10.0] {UNTESTED}\n"
+    assert UNTESTED not in modprobe(tree.node(), "x").kernel_log
+
+
+def test_a_signature_of_nobody_known_is_never_checked() -> None:
+    tree = secured().module("x", content=sign(PLAIN, OTHER, digest="sha1"))
+    assert UNTESTED not in modprobe(tree.node(), "x").kernel_log
+
+
+def test_a_kernel_built_without_tests_says_nothing_of_them() -> None:
+    tree = secured().module("x", content=sign(PLAIN, MOK, digest="sha1"))
+    config = f"boot/config-{RELEASE}"
+    tree.put(config, f"{tree.files[config]}CONFIG_CRYPTO_MANAGER_DISABLE_TESTS=y\n")
+    assert UNTESTED not in modprobe(tree.node(), "x").kernel_log

@@ -20,6 +20,7 @@ FILLING = {
     "error": "Invalid argument",
     "place": "", "command": "/bin/false", "status": "1", "pointer": "0x0", "path": "/lib/x.ko",
     "file": "x.ko", "kind": "nc", "oid": "2.16.840.1.101.3.4.2.8",
+    "algorithm": "pkcs1pad(rsa,sha1) (pkcs1pad(rsa-generic,sha1))",
 }  # fmt: skip
 BOOT = "[    0.000000] Linux version 6.1.0-56-amd64 (gcc)\n"
 

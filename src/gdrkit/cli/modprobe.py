@@ -70,4 +70,6 @@ def _told(prediction: Prediction) -> str:
     sure = prediction.confidence.name.lower()
     lines.append(f"reason: {prediction.reason or 'nothing stops it'} ({sure})")
     lines += [f"unless {unless}" for unless in prediction.unless]
+    if not prediction.result_unknown:
+        lines += [f"provided that the init of {module} succeeds" for module in prediction.assumes]
     return "\n".join(lines) + "\n"

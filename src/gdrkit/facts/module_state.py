@@ -7,7 +7,7 @@ import enum
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.kernel import architecture, boot_parameter, config_option, version
+from gdrkit.facts.kernel import architecture, boot_parameter, built_by_debian, config_option, version
 from gdrkit.facts.kernel_reference import struct_module_bytes, vermagic
 from gdrkit.facts.kernel_symbols import module_layout_crc
 from gdrkit.facts.module_files import content, image, information, is_packed, versions
@@ -107,6 +107,7 @@ class Misfit(enum.StrEnum):
 
     STRUCT_SIZE = "struct-size"
     LAYOUT = "layout"  # the CRC of module_layout differs
+    NO_LAYOUT = "no-layout"  # symbol versions, but none of module_layout
     NO_VERSIONS = "no-versions"  # no symbol versions, and the kernel forces nothing
     VERMAGIC = "vermagic"
     NO_VERMAGIC = "no-vermagic"
@@ -119,6 +120,7 @@ class Fit(Struct, frozen=True):
     forced: tuple[str, ...] = ()  # why the kernel is tainted by force, in order
     found: str = ""
     wanted: str = ""
+    unversioned: bool = False  # let through without a CRC of module_layout
 
 
 @fact
@@ -126,7 +128,8 @@ def fit(node: Node, name: str) -> Fit:
     """Whether a module was built for this kernel, as far as the kernel checks.
 
     Source: kernel/module/version.c, check_modstruct_version() and same_magic(): with symbol versions the
-    release itself may differ; main.c, try_to_force_load() and check_modinfo().
+    release itself may differ; main.c, try_to_force_load() and check_modinfo(). Debian's kernels refuse a
+    module that has symbol versions but none of module_layout, see linkage.py; the lab saw 6.1 do so.
     """
     path = module_path(node, name)
     if version(node) >= SIZE_IS_CHECKED:
@@ -139,7 +142,10 @@ def fit(node: Node, name: str) -> Fit:
         if not _can_be_forced(node):
             return Fit(Misfit.NO_VERSIONS)
         forced.append("module_layout")
-    elif wanted is not None and crcs is not None and crcs.get("module_layout", wanted) != wanted:
+    unversioned = wanted is not None and crcs is not None and "module_layout" not in crcs
+    if unversioned and built_by_debian(node):
+        return Fit(Misfit.NO_LAYOUT)
+    if wanted is not None and crcs is not None and crcs.get("module_layout", wanted) != wanted:
         return Fit(Misfit.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
     magic, right = information(node, path).vermagic, vermagic(node)
     if not magic:
@@ -147,8 +153,8 @@ def fit(node: Node, name: str) -> Fit:
             return Fit(Misfit.NO_VERMAGIC)
         forced.append("bad vermagic")
     elif not same_magic(magic, right, with_versions=crcs is not None):
-        return Fit(Misfit.VERMAGIC, tuple(forced), magic, right)
-    return Fit(None, tuple(forced))
+        return Fit(Misfit.VERMAGIC, tuple(forced), magic, right, unversioned)
+    return Fit(None, tuple(forced), unversioned=unversioned)
 
 
 def same_magic(found: str, wanted: str, *, with_versions: bool) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, FormatError, Lacks, Missing, Why
-from gdrkit.facts.kernel import version
+from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.kernel_reference import reference_files
 from gdrkit.facts.keyrings import BUILTIN, Enrolled, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import LoadedModule, loaded
@@ -69,6 +69,7 @@ class Key(Struct, frozen=True):
 _DIGEST_ARCS = (bytes.fromhex("6086480165030402"), bytes.fromhex("2a864886f70d0205"))
 """NIST's hash algorithms, 2.16.840.1.101.3.4.2, and RSA's MD5, 1.2.840.113549.2.5, as DER writes them."""
 _MD5_IS_GONE = (6, 7)  # the lab saw 6.1 know it, and 6.8 and 6.12 not
+_PADDING_IS_TESTED_APART = 6, 13  # crypto/rsassa-pkcs1.c replaced the template pkcs1pad(rsa,...)
 _SHA3_IS_KNOWN = 6, 7  # Linux crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo()
 
 
@@ -199,6 +200,24 @@ def _is_foreign(digest: str, kernel: tuple[int, ...]) -> bool:
     if digest == "md5":
         return kernel >= _MD5_IS_GONE
     return digest.startswith("sha3_") and kernel < _SHA3_IS_KNOWN
+
+
+@fact
+def untested_digest(node: Node, path: str) -> str:
+    """The digest of a signature whose check the kernel's crypto has no test for, "" if it has one.
+
+    It says so when it first makes such a check in a boot, which takes a key that it has. Source: Linux
+    crypto/testmgr.c, alg_test_descs: pkcs1pad(rsa,...) is there with SHA-2 and SHA-3 alone.
+    """
+    found = standing(node, path)
+    if found.state not in (State.VERIFIED, State.BROKEN, State.REVOKED):
+        return ""
+    signed = signature(node, path)
+    if signed is None or signed.algorithm != "rsa" or signed.digest not in ("md5", "sha1"):
+        return ""
+    if version(node) >= _PADDING_IS_TESTED_APART:
+        return ""
+    return "" if config_option(node, "CONFIG_CRYPTO_MANAGER_DISABLE_TESTS") == "y" else signed.digest
 
 
 def _by_revocation(node: Node, path: str, found: Signature) -> Standing | None:

@@ -24,7 +24,7 @@ from gdrkit.facts.module_init import Init, init
 from gdrkit.facts.module_state import Corruption, Misfit, fit, flaw, kernel_name
 from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
-from gdrkit.facts.trust import State, signature_fault, standing
+from gdrkit.facts.trust import State, signature_fault, standing, untested_digest
 from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, EPERM
 from gdrkit.loader.prediction import Refusal
 from gdrkit.loader.refusals import CODES, REFUSED, on_flaw, on_problem, on_unsupported
@@ -50,6 +50,8 @@ class Kernel:
         self.gone: set[str] = set()  # dependencies that modprobe took for loaded and that are not
         self.unless: list[str] = []
         self.init_unknown = False
+        self.assumes: list[str] = []  # modules whose init is taken to return 0
+        self.certain_lines: int | None = None  # of the log, before the first of them
 
     def insert(self, name: str, arguments: str) -> Refusal | None:
         """Load one module by its file's name; None if it comes in. Appends to the log."""
@@ -67,7 +69,7 @@ class Kernel:
             lambda: self._init(name),
         )
         if self._is_unseen(name):
-            self.init_unknown = True
+            self._assume(name)
             self._open("module-corrupt")
             self.came.add(name)
             return None
@@ -77,6 +79,16 @@ class Kernel:
                 return refusal
         self.came.add(name)
         return None
+
+    def doubt(self) -> None:
+        """From here on, what is logged depends on something that nobody knows."""
+        if self.certain_lines is None:
+            self.certain_lines = len(self.log)
+
+    def _assume(self, module: str) -> None:
+        self.doubt()
+        self.assumes.append(module)
+        self.init_unknown = True
 
     def _is_unseen(self, name: str) -> bool:
         """Whether the file itself is not in the evidence: then nothing can be said of this module."""
@@ -125,6 +137,7 @@ class Kernel:
             state, fault = standing(self.node, path).state, signature_fault(self.node, path)
         except Lacks:
             return None
+        self._say_untested(path)
         if state is State.UNSUPPORTED:
             self.log.extend(on_unsupported(self.node, path, fault))
         if failed is None:
@@ -139,6 +152,17 @@ class Kernel:
             self.log.append(words.LOCKDOWN.say(process="modprobe"))
             return Refusal(EPERM, failed.code)
         return Refusal(EBADMSG if state is State.MALFORMED else EKEYREJECTED, failed.code)
+
+    def _say_untested(self, path: str) -> None:
+        try:
+            digest = untested_digest(self.node, path)
+        except Lacks:
+            return
+        if digest:
+            tried = f"pkcs1pad(rsa,{digest}) (pkcs1pad(rsa-generic,{digest}))"
+            line = words.NO_SELF_TEST.say(algorithm=tried)
+            if line not in (*self._before(), *self.log):
+                self.log.append(line)
 
     def _form(self, name: str) -> Refusal | None:
         """elf_validity_check()."""
@@ -167,6 +191,8 @@ class Kernel:
         except Lacks:
             return None
         module = self._name(name)
+        if found.misfit is Misfit.NO_LAYOUT or (found.unversioned and not self._said(words.UNVERSIONED)):
+            self.log.append(words.UNVERSIONED.say(module=module, symbol="module_layout"))
         for what in found.forced:
             self.taints.force(module, what)
         if not failed:
@@ -217,11 +243,13 @@ class Kernel:
 
     def _said(self, line: words.Words) -> bool:
         """Whether a line that the kernel says once in a boot has been said; no, where its log is unseen."""
+        return any(line.hear(text) is not None for text in (*self._before(), *self.log))
+
+    def _before(self) -> tuple[str, ...]:
         try:
-            before = tuple(row.text for row in kernel_log.lines(self.node).lines)
+            return tuple(row.text for row in kernel_log.lines(self.node).lines)
         except Lacks:
-            before = ()
-        return any(line.hear(text) is not None for text in (*before, *self.log))
+            return ()
 
     def _exports(self, name: str) -> Refusal | None:
         """complete_formation()."""
@@ -268,5 +296,5 @@ class Kernel:
                 self.log.append(refused.seen)
                 return Refusal(EINVAL, peermem_registration_refused.code)
         if found is Init.UNKNOWN:
-            self.init_unknown = True
+            self._assume(self._name(name))
         return None

@@ -90,6 +90,8 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
         kernel_log=tuple(run.kernel.log),
         reason=run.reason,
         unless=tuple(run.kernel.unless),
+        assumes=tuple(run.kernel.assumes),
+        certain_lines=run.kernel.certain_lines,
         result_unknown=run.undecided and not status,
         confidence=Confidence.LIKELY if run.undecided else Confidence.CERTAIN,
     )
@@ -237,8 +239,7 @@ class Run:
         """The status of a list of commands; 0, and noted as unknown, where it cannot be told."""
         commands = install_command.commands(line)
         if commands is None or self.depth > _NESTED_AT_MOST:
-            self.command_unknown = True
-            return 0
+            return self._unknown()
         status = 0
         for command in commands:
             if (command.after == "&&" and status) or (command.after == "||" and not status):
@@ -248,12 +249,17 @@ class Run:
                 continue
             told = install_command.status(command)
             if told is None:
-                self.command_unknown = True
-                return 0
+                return self._unknown()
             status = told
             if command.words[0] == "exit":
                 break
         return status
+
+    def _unknown(self) -> int:
+        """A command that nobody knows is taken to succeed; what is said after it is not certain."""
+        self.command_unknown = True
+        self.kernel.doubt()
+        return 0
 
     def _nested(self, given: tuple[str, ...]) -> int:
         names = [word for word in given if not word.startswith("-")]

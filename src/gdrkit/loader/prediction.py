@@ -18,6 +18,8 @@ class Prediction(Struct, frozen=True, kw_only=True):
     reason: str = ""  # the code of what stops it; empty if nothing does
     confidence: Confidence = Confidence.CERTAIN
     unless: tuple[str, ...] = ()  # codes of checks that could not be made: any of them may come first
+    assumes: tuple[str, ...] = ()  # modules whose init is taken to return 0, as nobody knows
+    certain_lines: int | None = None  # how many lines the kernel logs before the first of them; None: all
     result_unknown: bool = False  # nothing stops it but, perhaps, an init or a command that nobody knows
 
 

@@ -11,6 +11,7 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 _MISFITS = {
     Misfit.STRUCT_SIZE: "struct module of {found} bytes",
     Misfit.LAYOUT: "CRC {found} of module_layout",
+    Misfit.NO_LAYOUT: "symbol versions, but none of module_layout",
     Misfit.NO_VERSIONS: "no symbol versions",
     Misfit.VERMAGIC: "vermagic {found}",
     Misfit.NO_VERMAGIC: "no vermagic",
