@@ -43,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("profile", nargs="?", default="")
         sub.add_argument("case", nargs="?", default="", help="a shell pattern")
     record.add_argument("profile", nargs="*")
+    some = "record only these cases anew (a shell pattern; may be repeated)"
+    record.add_argument("--case", action="append", default=[], help=some)
+    record.add_argument("--missing", action="store_true", help="record only what the golden file lacks")
     for sub in (run, record, compare):
         sub.add_argument("--seed", type=int, default=commands.SEED, help="of the random names")
     random = action("random", "random combinations of faults, predicted and judged", commands.random)

@@ -36,6 +36,7 @@ class Case(Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()  # before the name
     arguments: tuple[str, ...] = ()  # after it
     config: str = ""  # a file in /etc/modprobe.d
+    append: str = ""  # for the kernel's command line, which all cases of a boot share
     texts: tuple[tuple[str, str], ...] = ()  # other files: (path, content)
     before: tuple[tuple[str, ...], ...] = ()  # commands after depmod, before the evidence is taken
     after: tuple[tuple[str, ...], ...] = ()  # commands that tidy up
@@ -52,6 +53,7 @@ class Prepared(Struct, frozen=True):
     case: Case
     told: dict[str, Any]
     blobs: dict[str, bytes]
+    append: str = ""  # its words for the kernel's command line
 
 
 def one(source_name: str, **changes: Any) -> Place:
@@ -95,7 +97,7 @@ def prepare(case: Case, kernel: Kernel, compiled: dict[str, bytes], key: str, se
         "before": [_words(step, names, kernel) for step in case.before],
         "after": [_words(step, names, kernel) for step in case.after],
     }
-    return Prepared(case, told, blobs)
+    return Prepared(case, told, blobs, names.fill(case.append))
 
 
 def _words(step: tuple[str, ...], names: Naming, kernel: Kernel) -> list[str]:

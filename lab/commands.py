@@ -12,7 +12,8 @@ from lab.case import Case
 from lab.cases import CASES, of_groups
 from lab.compare import Comparison, Word, counts
 from lab.compare import compare as judged
-from lab.kernels import FLAVOURS, kernel
+from lab.kernels import FLAVOURS, Kernel, kernel
+from lab.merge import merged
 from lab.profiles import PROFILES, Profile, profile
 from lab.session import boot
 
@@ -64,10 +65,35 @@ def print_event(event: dict[str, Any]) -> None:
 def record(options: argparse.Namespace) -> int:
     judge = kernel(options.kernel)
     for chosen in [profile(name) for name in options.profile] or PROFILES:
+        if options.case or options.missing:
+            _record_some(judge, chosen, options)
+            continue
         session = boot(judge, chosen, of_groups(chosen.groups), seed=options.seed)
         golden.write(*golden.of_session(session))
         say(f"{chosen.name}: {len(session.cases)} cases in {session.transcript.seconds:.1f} s")
     return 0
+
+
+def _record_some(judge: Kernel, chosen: Profile, options: argparse.Namespace) -> None:
+    """Some cases anew. All of the profile's run, as taint and what is said once a boot depend on what ran
+    before; bundles are made for those alone, and the others must answer as they did.
+    """
+    old = golden.read(judge.flavour.name, chosen.name)
+    cases = of_groups(chosen.groups)
+    there = {case.name for case in old.cases}
+    wanted = frozenset(
+        case.name
+        for case in cases
+        if any(fnmatch.fnmatchcase(case.name, pattern) for pattern in options.case)
+        or (options.missing and case.name not in there)
+    )
+    if not wanted:
+        say(f"{chosen.name}: no case to record")
+        return
+    session = boot(judge, chosen, cases, seed=options.seed, collect=wanted)
+    now, contents = golden.of_session(session)
+    golden.write(merged(old, now, wanted), contents)
+    say(f"{chosen.name}: {len(wanted)} of {len(cases)} cases in {session.transcript.seconds:.1f} s")
 
 
 def compare(options: argparse.Namespace) -> int:

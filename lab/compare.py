@@ -80,6 +80,8 @@ def judge(prediction: Prediction, case: Recorded) -> tuple[Word, tuple[str, ...]
     A prediction that names a check which it could not make is no confident error, but no agreement either.
     """
     differences = _differences(prediction, case)
+    if differences and _assumed_wrongly(prediction, case):
+        return Word.OPEN, ()
     if differences and prediction.unless:
         return Word.UNANSWERED, (f"unless {', '.join(prediction.unless)}", *differences)
     if differences:
@@ -89,13 +91,11 @@ def judge(prediction: Prediction, case: Recorded) -> tuple[Word, tuple[str, ...]
 
 def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
     answer = case.answer
-    said, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     if prediction.result_unknown:
         if not (init_ran(case) or case.open_because):
             return (f"left open, but no init ran: {_short(answer)}",)
-        if happened[: len(said)] != said:
-            return (f"log before init: predicted {said!r}, was {happened!r}",)
-        return ()
+        return _log_differences(prediction, answer)
+    said, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
     pairs = {
         "exit code": (prediction.exit_code, answer.exit_code),
         "stderr": (normal_error("\n".join(prediction.stderr)), normal_error(answer.stderr)),
@@ -103,6 +103,31 @@ def _differences(prediction: Prediction, case: Recorded) -> tuple[str, ...]:
         "log": (said, happened),
     }
     return tuple(f"{name}: predicted {a!r}, was {b!r}" for name, (a, b) in pairs.items() if a != b)
+
+
+def _log_differences(prediction: Prediction, answer: Answer) -> tuple[str, ...]:
+    """How the log differs where inits decide: up to the first of them it is certain; if all goes well,
+    the rest comes too, with what the inits themselves say in between.
+    """
+    said, happened = normal_log(prediction.kernel_log), normal_log(answer.log)
+    certain = normal_log(prediction.kernel_log[: prediction.certain_lines])
+    if happened[: len(certain)] != certain:
+        return (f"log before init: predicted {certain!r}, was {happened!r}",)
+    rest = iter(happened)
+    if answer.exit_code == 0 and answer.loaded and not all(line in rest for line in said):
+        return (f"log if all goes well: predicted {said!r}, was {happened!r}",)
+    return ()
+
+
+def _assumed_wrongly(prediction: Prediction, case: Recorded) -> bool:
+    """Whether an init failed that was taken to succeed, and all that does not hang on it is right."""
+    answer = case.answer
+    failed = [module for module in answer.ran or () if module not in answer.new]
+    return (
+        any(module in prediction.assumes for module in failed)
+        and (prediction.exit_code, prediction.loaded) == (answer.exit_code, answer.loaded)
+        and not _log_differences(prediction, answer)
+    )
 
 
 def init_ran(case: Recorded) -> bool:

@@ -11,13 +11,17 @@ _VERSION_ENTRY = 64  # struct modversion_info: unsigned long crc; char name[56] 
 
 def sections(content: bytes) -> dict[str, tuple[int, int]]:
     """Name -> (offset, size) of every section."""
+    return {name: struct.unpack_from("<QQ", content, at + 0x18) for name, at in _headers(content).items()}
+
+
+def _headers(content: bytes) -> dict[str, int]:
+    """Name -> where the section's header stands (Elf64_Shdr: sh_offset at 0x18, sh_size at 0x20)."""
     table, entry_size, count, names_index = _header(content)
-    raw = [struct.unpack_from("<IIQQQQ", content, table + i * entry_size) for i in range(count)]
-    names_offset = raw[names_index][4]
+    (names,) = struct.unpack_from("<Q", content, table + names_index * entry_size + 0x18)
     found = {}
-    for name, _, _, _, offset, size in raw:
-        start = names_offset + name
-        found[content[start : content.index(b"\0", start)].decode()] = (offset, size)
+    for at in range(table, table + count * entry_size, entry_size):
+        start = names + struct.unpack_from("<I", content, at)[0]
+        found[content[start : content.index(b"\0", start)].decode()] = at
     return found
 
 
@@ -82,6 +86,13 @@ def rename_section(content: bytes, old: str, new: str) -> bytes:
         + replace_once(names, f"\0{old}\0".encode(), f"\0{new}\0".encode())
         + content[start + size :]
     )
+
+
+def grow_section(content: bytes, name: str, more: int) -> bytes:
+    """A section's size as its header gives it, made larger; the bytes stay where they are."""
+    at = _headers(content)[name] + 0x20
+    (size,) = struct.unpack_from("<Q", content, at)
+    return content[:at] + struct.pack("<Q", size + more) + content[at + 8 :]
 
 
 def set_machine(content: bytes, machine: int) -> bytes:

@@ -131,8 +131,8 @@ def _build(kernel: Kernel, home: Path) -> None:
     (home / "Makefile").write_text(f"obj-m := {objects}\nccflags-y := -w\n")
     arguments = ["nice", "make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(kernel.headers), f"M={home}"]
     arguments += ["KBUILD_MODPOST_WARN=1", "CONFIG_DEBUG_INFO_BTF_MODULES="]
-    if kernel.cross:
-        arguments += ["ARCH=arm64", f"CROSS_COMPILE={kernel.cross}"]
+    if kernel.cross:  # large: small takes weak symbols from a table (GOT) that the kernel's loader has not
+        arguments += ["ARCH=arm64", f"CROSS_COMPILE={kernel.cross}", "KCFLAGS=-mcmodel=large"]
     command(*arguments, "modules")
     for source in SOURCES:
         module = home / f"{_object(source)}.ko"

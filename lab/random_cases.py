@@ -36,6 +36,8 @@ PROFILES = (
     "sb-db",
     "sb-microsoft",
     "lockdown-and-enforce",
+    "sb-db-revoked",
+    "sb-mok-revoked",
 )
 _BATCH = 80  # cases a boot
 
@@ -67,7 +69,7 @@ _SHAPES = (
     Shape((("weak-consumer",), ("provider", "provider-again", ""))),
     Shape((("consumer",), ("provider",), ("rival",)), ("{symbol:alpha}",)),
     Shape((("top",), ("middle",), ("provider", "provider", "provider-again", "")), ("{symbol:gamma}",)),
-    Shape((("space-user",), ("spaced", "spaced", "")), ("{symbol:delta}",)),
+    Shape((("space-user",), ("spaced", "spaced", "spaced", "")), ("{symbol:delta}",)),
     Shape(
         (
             ("peermem-full", "peermem-full", "peermem-stub"),
@@ -143,6 +145,8 @@ def _case(name: str, dice: _Dice) -> Case:
     for number, source_name in enumerate(sources):
         symbols = shape.symbols if number == 0 else ()
         variant = _variant(source_name, symbols, dice, odds=0.5 if number == faulty else 0.06)
+        if number and dice.chance(0.1):  # a user of it inherits the taint
+            variant = _proprietary(variant)
         places.append(Place(variant, dice.one(_PLACES), _file(variant)))
     if dice.chance(0.12):  # a second copy elsewhere
         copy = _variant(sources[0], shape.symbols, dice, odds=0.6)
@@ -165,6 +169,12 @@ def _case(name: str, dice: _Dice) -> Case:
     )
 
 
+def _proprietary(variant: Variant) -> Variant:
+    if set(variant.tamper) & {*_NO_ELF, "license:Pro"}:
+        return variant
+    return msgspec.structs.replace(variant, tamper=(*variant.tamper, "license:Pro"))
+
+
 def _file(variant: Variant) -> str:
     return f"{{module:{source(variant.source).identity}}}"
 
@@ -172,18 +182,21 @@ def _file(variant: Variant) -> str:
 def _variant(name: str, symbols: tuple[str, ...], dice: _Dice, odds: float) -> Variant:
     key = dice.one((DEFAULT_KEY, DEFAULT_KEY, DEFAULT_KEY, "lab", "unknown", "second", ""))
     if not dice.chance(odds):
-        return Variant(name, key=key)
+        spaces = ("namespace:space_one",) if name == "space-user" and dice.chance(0.3) else ()
+        return Variant(name, key=key, tamper=spaces)
     tamper = _tamper(name, symbols, dice) if dice.chance(0.7) else ()
     whole = not set(tamper) & set(_NO_ELF)
     damage = (dice.one(_DAMAGES),) if whole and key not in ("", DEFAULT_KEY) and dice.chance(0.4) else ()
+    compression = dice.one(("", "", "xz", "zst")) if "truncate" not in tamper else ""
     return Variant(
         name,
         answer=dice.one(_ANSWERS) if whole and not tamper and dice.chance(0.6) else "0",
         tamper=tamper,
         key=key,
-        digest=dice.one(("sha256", "sha256", "sha512", "sha384")),
+        digest=dice.one(("sha256", "sha256", "sha512", "sha384", "sha1")),
         damage=damage,
-        compression=dice.one(("", "", "xz", "zst")) if "truncate" not in tamper else "",
+        compression=compression,
+        seal="lab" if compression and dice.chance(0.15) else "",
     )
 
 

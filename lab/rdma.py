@@ -126,7 +126,7 @@ def _between_two(kernel: Kernel) -> dict[str, str]:
                 {"name": "network", "argv": ["/bin/sh", "-c", network], "seconds": 90},
                 {"name": "traffic", "argv": ["/bin/sh", "-c", line], "seconds": 150},
             ]
-            plan = {"cases": [], "scripts": scripts, "pace": 0, "collect": False}
+            plan = {"cases": [], "scripts": scripts, "pace": 0, "collect": []}
             part = Path(scratch, f"{own}.cpio")
             part.write_bytes(own_archive(kernel, chosen, plan, {}))
             archives = (packages_archive(kernel.flavour, RDMA), modules_archive(kernel), part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +21,7 @@ from lab.profiles import Profile
 from lab.rootfs import BASE, headers_file, modules_archive, packages_archive
 
 _GUEST = Path(__file__).parent / "guest"
+_BLACKLIST = "module_blacklist="
 
 
 class Session(Struct, frozen=True):
@@ -42,12 +43,12 @@ def boot(
     packages: tuple[str, ...] = BASE,
     scripts: Iterable[dict[str, Any]] = (),
     files: dict[str, bytes] | None = None,
-    collect: bool = True,
+    collect: Collection[str] | None = None,
     heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Session:
     """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down.
 
-    `collect`: make a bundle before each case, which a prediction needs and a repetition does not.
+    `collect`: cases before which a bundle is made; None: all. A prediction needs it, a repetition does not.
     """
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
@@ -55,7 +56,7 @@ def boot(
         "cases": [row.told for row in prepared],
         "scripts": list(scripts),
         "pace": profile.pace_s,
-        "collect": collect,
+        "collect": [row.case.name for row in prepared if collect is None or row.case.name in collect],
     }
     contents = {f"lab/blobs/{name}": blob for row in prepared for name, blob in row.blobs.items()}
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
@@ -63,9 +64,18 @@ def boot(
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
-        machine = Boot(kernel, archives, profile.append, firmware(profile))
+        machine = Boot(kernel, archives, command_line(profile, prepared), firmware(profile))
         transcript = run(machine, seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)
+
+
+def command_line(profile: Profile, prepared: Iterable[Prepared]) -> str:
+    """The profile's words and the cases'. Of several `module_blacklist=` the kernel takes the last alone."""
+    words = [word for row in prepared for word in row.append.split()]
+    shut_out = [word.partition("=")[2] for word in words if word.startswith(_BLACKLIST)]
+    kept = [word for word in words if not word.startswith(_BLACKLIST)]
+    lists = [_BLACKLIST + ",".join(shut_out)] if shut_out else []
+    return " ".join((profile.append, *kept, *lists)).strip()
 
 
 def own_archive(kernel: Kernel, profile: Profile, plan: dict[str, Any], files: dict[str, bytes]) -> bytes:

@@ -84,6 +84,8 @@ def _tamper(content: bytes, word: str, naming: Naming, variant: Variant) -> byte
         case "architecture":
             (machine,) = struct.unpack_from("<H", content, 0x12)
             return elf_edit.set_machine(content, _AARCH64 if machine == _X86_64 else _X86_64)
+        case "struct-size":  # growing it harms no kernel that does not look: Linux before 6.4
+            return elf_edit.grow_section(content, ".gnu.linkonce.this_module", 64)
         case "truncate":
             return content[: len(content) * 2 // 3]
         case "garbage":

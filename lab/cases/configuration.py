@@ -114,6 +114,43 @@ CASES = (
         ),
     ),
     Case(
+        name="kernel-blacklist",
+        why="the kernel's own list, which modprobe's is not",
+        place=_PLAIN,
+        append="module_blacklist={module:plain}",
+    ),
+    Case(
+        name="kernel-blacklist-vermagic",
+        why="the list is asked before anything is compared",
+        place=(one("plain", tamper=("vermagic-flags",)),),
+        append="module_blacklist={module:plain}",
+    ),
+    Case(
+        name="kernel-blacklist-architecture",
+        why="but after the file was found to be a module",
+        place=(one("plain", tamper=("architecture",)),),
+        append="module_blacklist={module:plain}",
+    ),
+    Case(
+        name="boot-blacklist",
+        why="modprobe's own list, from the kernel's command line",
+        place=_PLAIN,
+        append="modprobe.blacklist={module:plain}",
+    ),
+    Case(
+        name="boot-blacklist-with-b",
+        place=_PLAIN,
+        append="modprobe.blacklist={module:plain}",
+        flags=("-b",),
+    ),
+    Case(
+        name="boot-parameter-bad",
+        why="modprobe passes on what the kernel's command line says of a module",
+        place=(one("taker"),),
+        load="{module:taker}",
+        append="{module:taker}.{parameter:number}=five",
+    ),
+    Case(
         name="modules-disabled",
         place=_PLAIN,
         before=(("/bin/busybox", "sysctl", "-q", "-w", "kernel.modules_disabled=1"),),

@@ -21,6 +21,11 @@ CASES = (
     Case(
         name="no-versions-symbols", place=(one("talker", tamper=("no-versions",)),), load="{module:talker}"
     ),
+    Case(
+        name="struct-size",
+        why="Linux 6.4 and later look at it",
+        place=(one("plain", tamper=("struct-size",)),),
+    ),
     Case(name="truncated", place=(one("plain", tamper=("truncate",)),), depmod=True),
     Case(name="garbage", place=(one("plain", tamper=("garbage",), file="{module:plain}"),)),
     Case(name="empty", place=(one("plain", tamper=("empty",), file="{module:plain}"),)),

@@ -28,6 +28,13 @@ CASES = (
     _plain("signature-sha512", key="lab", digest="sha512"),
     _plain("signature-sha384", key="lab", digest="sha384"),
     _plain("signature-sha1", key="lab", digest="sha1"),
+    Case(
+        name="signature-sha1-symbols-missing",
+        why="a digest that the kernel has no test for; it says so once a boot",
+        place=(one("orphan", key="lab", digest="sha1"),),
+        load="{module:orphan}",
+        groups=_GROUPS,
+    ),
     _plain("signature-sha3", "newer kernels know it", key="lab", digest="sha3-256"),
     _plain("signature-md5", key="lab", digest="md5"),
     _plain("signed-lab-xz", key="lab", compression="xz"),

@@ -54,6 +54,17 @@ _ROWS = (
     ),
     Case(name="crc-of-module-layout", place=(one("plain", tamper=("crc:module_layout",)),)),
     Case(
+        name="crc-of-module-layout-missing",
+        why="Debian refuses it, others let it through",
+        place=(one("plain", tamper=("no-crc:module_layout",)),),
+    ),
+    Case(
+        name="crc-of-dependency-that-fails",
+        why="its init comes first",
+        place=(one("provider", answer="EPERM"), one("consumer", tamper=("crc:{symbol:alpha}",))),
+        load="{module:consumer}",
+    ),
+    Case(
         name="crc-of-kernel-symbol", place=(one("talker", tamper=("crc:_printk",)),), load="{module:talker}"
     ),
     Case(
@@ -72,6 +83,12 @@ _ROWS = (
         name="inherit-taint",
         why="a GPL module that uses a proprietary one",
         place=(one("provider", tamper=("license:Pro",)), one("consumer")),
+        load="{module:consumer}",
+    ),
+    Case(
+        name="inherit-taint-of-one-that-fails",
+        why="what nobody loads says nothing",
+        place=(one("provider", tamper=("license:Pro",), answer="EPERM"), one("consumer")),
         load="{module:consumer}",
     ),
     Case(

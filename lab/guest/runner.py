@@ -197,7 +197,7 @@ def main():
         time.sleep(6)
     for case in boot["cases"]:
         began = time.monotonic()
-        port.say(**judge(case, log, trace, port, boot["collect"]))
+        port.say(**judge(case, log, trace, port, case["name"] in boot["collect"]))
         time.sleep(max(0.0, began + boot["pace"] - time.monotonic()))
     for script in boot["scripts"]:
         code, stdout, stderr = run(script["argv"], script.get("seconds", CASE_SECONDS))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from lab.case import Case, names_of, one
+from lab.case import Case, Prepared, names_of, one
 from lab.cases import CASES, of_groups
 from lab.names import IDENTITIES, naming, token
 from lab.profiles import PROFILES, profile
 from lab.random_cases import batches, generate
+from lab.session import command_line
 from lab.sources import MODULES_REAL, SOURCES, SYMBOLS_REAL
 from lab.variants import answer_value, compress
 
 from lab import cpio, elf_edit
+from tests.module_builder import build_module
 
 
 def test_there_are_at_least_sixty_cases_and_ten_profiles_with_names_of_their_own() -> None:
@@ -110,3 +112,32 @@ def test_bytes_are_replaced_only_where_they_stand_once() -> None:
     assert elf_edit.replace_once(b"abc", b"b", b"x") == b"axc"
     with pytest.raises(Exception, match="occurs 2 times"):
         elf_edit.replace_once(b"abcb", b"b", b"x")
+
+
+def test_random_cases_meet_what_no_named_case_had_met() -> None:
+    cases = generate(1, 500)
+    tampered = [(place.variant.source, place.variant.tamper) for case in cases for place in case.place]
+    assert any("namespace:space_one" in tamper for _, tamper in tampered)
+    assert any(source == "provider" and "license:Pro" in tamper for source, tamper in tampered)  # inherited
+    revoking = [profile(name) for name, _ in batches(1, 500) if name.endswith("-revoked")]
+    assert revoking and all(row.enrol.mok_revoked or row.enrol.dbx_hashes for row in revoking)
+    assert any(place.variant.key == "lab" for case in cases for place in case.place)  # the revoked one
+
+
+def test_a_section_grows_in_its_header_alone() -> None:
+    content = build_module("x")
+    grown = elf_edit.grow_section(content, ".modinfo", 64)
+    (offset, size), (same, more) = (
+        elf_edit.sections(content)[".modinfo"],
+        elf_edit.sections(grown)[".modinfo"],
+    )
+    assert (same, more, len(grown)) == (offset, size + 64, len(content))
+
+
+def test_words_for_the_kernels_command_line_are_put_together_and_its_blacklist_into_one() -> None:
+    rows = [
+        Prepared(Case(name="c"), {}, {}, append=words)
+        for words in ("module_blacklist=a", "x.y=1", "module_blacklist=b")
+    ]
+    assert command_line(profile("sig-enforce"), rows) == "module.sig_enforce=1 x.y=1 module_blacklist=a,b"
+    assert command_line(profile("plain"), []) == ""

@@ -104,3 +104,41 @@ def test_a_delta_applied_to_the_evidence_before_gives_the_evidence_after() -> No
     before = Evidence(links={"a": "b", "gone": "x"}, facts={"user": "root"})
     after = Evidence(links={"a": "c", "new": "d"}, facts={"user": "root"})
     assert applied(before, delta(before, after)) == after
+
+
+# -- inits that nobody knows, and what comes after them ------------------------------------------------
+
+BEFORE, AFTER = (
+    "a: module license 'Pro' taints kernel.",
+    "x: module uses symbols s from proprietary module a",
+)
+
+
+def assuming(**changes: object) -> Prediction:
+    told: dict[str, object] = {"assumes": ("a",), "kernel_log": (BEFORE, AFTER), "certain_lines": 1}
+    return said(**(told | changes))
+
+
+def test_what_is_said_after_an_init_that_failed_need_not_come() -> None:
+    open_result = assuming(result_unknown=True, exit_code=0, loaded=True)
+    assert judge(open_result, case(ran=("a",), log=(BEFORE,)))[0] is Word.OPEN
+    assert judge(open_result, case(ran=("a",), log=(AFTER,)))[0] is Word.WRONG
+
+
+def test_what_is_said_after_an_init_that_went_well_must_come() -> None:
+    open_result = assuming(result_unknown=True, exit_code=0, loaded=True)
+    well: dict[str, object] = {"exit_code": 0, "loaded": True, "ran": ("a", "x"), "new": ("a", "x")}
+    assert judge(open_result, case(log=(BEFORE, "a: hello", AFTER), **well))[0] is Word.OPEN
+    assert judge(open_result, case(log=(BEFORE, "a: hello"), **well))[0] is Word.WRONG
+
+
+def test_another_error_is_open_where_an_init_failed_that_was_expressly_assumed_to_succeed() -> None:
+    other = "modprobe: ERROR: could not insert 'x': No such device\n"
+    assert judge(assuming(), case(ran=("a",), log=(BEFORE,), stderr=other))[0] is Word.OPEN
+    assert judge(assuming(), case(ran=("a",), new=("a",), log=(BEFORE,), stderr=other))[0] is Word.WRONG
+    assert judge(assuming(assumes=()), case(ran=("a",), log=(BEFORE,), stderr=other))[0] is Word.WRONG
+
+
+def test_such_an_assumption_excuses_neither_the_exit_code_nor_what_came_before_it() -> None:
+    assert judge(assuming(), case(ran=("a",), log=(BEFORE,), exit_code=0))[0] is Word.WRONG
+    assert judge(assuming(), case(ran=("a",), stderr="other"))[0] is Word.WRONG

@@ -5,9 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
+import msgspec
 import pytest
+from lab.cache import LabError
 from lab.compare import Comparison, Word, compare, counts
 from lab.kernels import FLAVOURS
+from lab.merge import merged
 from lab.predictor import predict
 
 from lab import golden
@@ -43,3 +46,29 @@ def test_every_session_went_to_its_end_as_planned(flavour: str, profile: str) ->
     session = golden.read(flavour, profile)
     assert [case.name for case in session.cases if case.answer.exit_code is None] == []
     assert [case.name for case in session.cases if case.stuck] == []
+
+
+def test_some_cases_can_be_taken_from_a_later_session_and_the_rest_stays_as_it_was() -> None:
+    flavour, profile = SESSIONS[0]
+    old = golden.read(flavour, profile)
+    names = [case.name for case in old.cases]
+    mended = golden.Answer(0, "", (), True, (), "0")
+    later = [
+        msgspec.structs.replace(case, answer=mended) if case.name == names[1] else case for case in old.cases
+    ]
+    now = msgspec.structs.replace(old, cases=tuple(later))
+    both = merged(msgspec.structs.replace(old, cases=old.cases[:-1]), now, {names[1], names[-1]})
+    assert [case.name for case in both.cases] == names
+    assert both.cases[1].answer == mended
+    assert [evidence for _, evidence in golden.cases(both)] == [
+        evidence for _, evidence in golden.cases(old)
+    ]
+
+
+def test_a_case_that_was_not_to_be_recorded_must_answer_as_it_did() -> None:
+    flavour, profile = SESSIONS[0]
+    old = golden.read(flavour, profile)
+    other = msgspec.structs.replace(old.cases[0], answer=golden.Answer(9, "", (), True, (), "0"))
+    now = msgspec.structs.replace(old, cases=(other, *old.cases[1:]))
+    with pytest.raises(LabError, match="was not to be recorded"):
+        merged(old, now, {old.cases[-1].name})
