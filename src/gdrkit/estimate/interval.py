@@ -1,0 +1,40 @@
+"""Bounds on a rate, in GB/s (1e9 bytes). PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+
+class Interval(Struct, frozen=True):
+    """A rate of which the two bounds are known: nothing goes faster than `high`; tuned runs reach `low`.
+
+    What nobody knows widens it."""
+
+    low_gb_per_s: float
+    high_gb_per_s: float
+
+    @property
+    def middle_gb_per_s(self) -> float:
+        """The single number to name where one is asked for."""
+        return (self.low_gb_per_s + self.high_gb_per_s) / 2
+
+    def __contains__(self, gb_per_s: float) -> bool:
+        return self.low_gb_per_s <= gb_per_s <= self.high_gb_per_s
+
+    def scaled(self, low: float, high: float | None = None) -> Interval:
+        """Each bound by its own factor."""
+        return Interval(self.low_gb_per_s * low, self.high_gb_per_s * (low if high is None else high))
+
+
+def least(intervals: Iterable[Interval]) -> Interval:
+    """What passes through all of them in turn. Raises ValueError for none."""
+    found = tuple(intervals)
+    return Interval(min(i.low_gb_per_s for i in found), min(i.high_gb_per_s for i in found))
+
+
+def total(intervals: Iterable[Interval]) -> Interval:
+    """What passes beside each other."""
+    found = tuple(intervals)
+    return Interval(sum(i.low_gb_per_s for i in found), sum(i.high_gb_per_s for i in found))

@@ -1,0 +1,193 @@
+"""The chain of limits of each path between a GPU and the network. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gdrkit.estimate import memory, ports
+from gdrkit.estimate.chain import Chain, Limit
+from gdrkit.estimate.interval import Interval, least, total
+from gdrkit.estimate.links import PcieLink, both_ways
+from gdrkit.estimate.machine import (
+    Attachment,
+    Function,
+    Gpu,
+    Machine,
+    Meeting,
+    Route,
+    Wire,
+    active_ports,
+    own_wires,
+)
+
+PATHS = ("direct", "host-mapped", "staged", "socket")
+"""direct stands for dmabuf and peermem, which differ in how memory is registered and not in the way."""
+
+
+def chain(machine: Machine, route: Route, path: str) -> Chain:
+    """The limits of one path of a pair. Raises KeyError for a path that is none."""
+    return {"direct": _direct, "host-mapped": _host_mapped, "staged": _staged, "socket": _socket}[path](
+        machine, route
+    )
+
+
+def possible(route: Route) -> tuple[str, ...]:
+    """The paths that the hardware has: a GPU without memory of its own has none that a NIC could reach, and
+    nothing that needs to be copied out of it."""
+    if route.gpu.attachment is Attachment.INTEGRATED:
+        return ("host-mapped", "socket")
+    return PATHS
+
+
+def _direct(machine: Machine, route: Route) -> Chain:
+    """The NIC reads and writes GPU memory."""
+    gpu = _gpu_side(machine, route.gpu, route.gpu_wires)
+    nic = _nic_side(machine, route.function, route.nic_wires)
+    limits, unknown = gpu[0] + nic[0], gpu[1] + nic[1]
+    if route.meeting is not Meeting.SWITCH and limits and route.gpu.attachment is Attachment.PCIE:
+        limits += (_through_cpu(route, limits),)
+    return Chain(path="direct", limits=limits, unknown=unknown)
+
+
+def _host_mapped(machine: Machine, route: Route) -> Chain:
+    """The buffer lies in host memory, which the GPU uses in place."""
+    gpu = _gpu_side(machine, route.gpu, route.gpu.wires)
+    nic = _nic_side(machine, route.function, route.function.wires)
+    return Chain(path="host-mapped", limits=gpu[0] + nic[0], unknown=gpu[1] + nic[1])
+
+
+def _staged(machine: Machine, route: Route) -> Chain:
+    """The GPU copies between its memory and the host's, the NIC between the host's and the wire. Both go on
+    at once; what the copying program makes of it is the lower bound."""
+    gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.wires)
+    if gpu:
+        copy = least(limit.interval for limit in gpu)
+        low = memory.STAGED_SHARE if route.gpu.attachment is Attachment.PCIE else 1.0
+        said = "copy between GPU and host memory, by the GPU's copy engines"
+        gpu += (Limit("host-copy", route.gpu.address, copy.scaled(low, 1.0), said),)
+    nic = _nic_side(machine, route.function, route.function.wires)
+    return Chain(path="staged", limits=gpu + nic[0], unknown=unknown + nic[1])
+
+
+def _socket(machine: Machine, route: Route) -> Chain:
+    """As staged, and the kernel copies once more."""
+    staged = _staged(machine, route)
+    function = route.function
+    if function.port is None or function.port.link_layer != "Ethernet":
+        return Chain(path="socket", limits=staged.limits, unknown=(*staged.unknown, "IP over this port"))
+    high = ports.tcp_payload(function.port.rate_gbit_per_s, function.interface_mtu)
+    interval = Interval(min(memory.SOCKET_GB_PER_S, high), high)
+    tcp = Limit("tcp", function.name, interval, "TCP over this port, if processors keep up")
+    kept = tuple(limit for limit in staged.limits if limit.name != "port")
+    return Chain(path="socket", limits=(*kept, tcp), unknown=staged.unknown)
+
+
+def _gpu_side(
+    machine: Machine, gpu: Gpu, wires: tuple[Wire, ...]
+) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
+    match gpu.attachment:
+        case Attachment.C2C:
+            return (Limit("gpu-c2c", gpu.address, memory.C2C, "NVLink-C2C"),), ()
+        case Attachment.C2C_SHARED:
+            return (Limit("gpu-c2c", gpu.address, memory.C2C_OTHER, "NVLink-C2C, shared by two GPUs"),), ()
+        case Attachment.INTEGRATED:
+            return (), ()
+        case Attachment.PCIE:
+            return _links(machine, gpu.address, "gpu-link", wires)
+
+
+def _nic_side(
+    machine: Machine, function: Function, wires: tuple[Wire, ...]
+) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
+    limits, unknown = _links(machine, function.name, "nic-link", wires)
+    if function.port is None:
+        return limits, (*unknown, f"port of {function.name}")
+    others = tuple(n for n in machine.on_port.get(function.port_key, ()) if n != function.name)
+    port = Limit("port", function.name, ports.payload(function.port), str(function.port), others)
+    return (*limits, port), unknown
+
+
+def _links(
+    machine: Machine, who: str, own: str, wires: tuple[Wire, ...]
+) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
+    """A device's own link, then those of the switches above it."""
+    if not wires:
+        return (), (f"PCIe link of {who}",)
+    limits, unknown = [], []
+    for index, wire in enumerate(wires):
+        if wire.link is None:
+            unknown.append(f"PCIe link of {who if index == 0 else wire.address}")
+            continue
+        others = tuple(name for name in machine.users.get(wire.address, ()) if name != who)
+        name = own if index == 0 else "switch-uplink"
+        subject = who if index == 0 else wire.address
+        limits.append(Limit(name, subject, both_ways(wire.link), said(wire.link), others))
+    return tuple(limits), tuple(unknown)
+
+
+def said(link: PcieLink) -> str:
+    """A link in words, with what decides its overhead."""
+    size = link.max_payload_bytes
+    return f"PCIe {link}, " + (f"MaxPayload {size}" if size else "MaxPayload not known")
+
+
+def _through_cpu(route: Route, limits: Iterable[Limit]) -> Limit:
+    """Peer traffic that turns in a processor: its links bound it from above, what was seen from below."""
+    links = [limit.interval for limit in limits if limit.name != "port"]
+    words = {
+        Meeting.ROOT_COMPLEX: "peer traffic through one root complex",
+        Meeting.SOCKETS: "peer traffic between two sockets",
+        Meeting.UNKNOWN: "peer traffic: nobody can tell whether a switch joins them",
+    }
+    interval = least(links or [limit.interval for limit in limits]).scaled(memory.THROUGH_CPU_SHARE, 1.0)
+    return Limit(
+        "root-complex", f"{route.gpu.address} {route.function.name}", interval, words[route.meeting]
+    )
+
+
+# -- the node --------------------------------------------------------------------------------------
+
+
+def card_chain(functions: tuple[Function, ...]) -> Chain:
+    """What one card moves in one direction: its links together, its ports in use together."""
+    limits: list[Limit] = []
+    names = " ".join(function.name for function in functions)
+    wires, busy = own_wires(functions), active_ports(functions)
+    unknown = [f"PCIe link of {name}" for name, wire in wires.items() if wire.link is None]
+    links = [wire.link for wire in wires.values() if wire.link is not None]
+    if links and not unknown:
+        words = said(links[0]) if len(links) == 1 else f"{len(links)} links, each {said(links[0])}"
+        limits.append(Limit("nic-link", names, total(both_ways(link) for link in links), words))
+    if not wires:
+        unknown.append(f"PCIe link of {names}")
+    if busy:
+        words = str(next(iter(busy.values())))
+        words = words if len(busy) == 1 else f"{len(busy)} ports, the first {words}"
+        limits.append(Limit("port", names, total(ports.payload(port) for port in busy.values()), words))
+    else:
+        unknown.append(f"port of {names}")
+    return Chain(path="direct", limits=tuple(limits), unknown=tuple(unknown))
+
+
+def gpus_together(machine: Machine) -> Interval | None:
+    """What all GPUs move over their own links at once. None where that is not known or nothing bounds it."""
+    sides = [_gpu_side(machine, gpu, gpu.wires[:1]) for gpu in machine.gpus]
+    if not sides or any(unknown or not limits for limits, unknown in sides):
+        return None
+    return total(least(limit.interval for limit in limits) for limits, _ in sides)
+
+
+def node_total(machine: Machine) -> Chain:
+    """What the node moves over its network in one direction: all cards together, or all GPUs, if less."""
+    cards = [(card, card_chain(functions)) for card, functions in machine.cards.items()]
+    known = [found.interval for _, found in cards if found.interval is not None]
+    limits = []
+    if known:
+        words = "1 card" if len(known) == 1 else f"{len(known)} cards"
+        limits.append(Limit("network", words, total(known), "cards and ports, each counted once"))
+    gpus = gpus_together(machine)
+    if gpus is not None and known:
+        words = "1 GPU" if len(machine.gpus) == 1 else f"{len(machine.gpus)} GPUs"
+        limits.append(Limit("gpu-links", words, gpus, "the GPUs' own links together"))
+    unknown = tuple(word for _, found in cards for word in found.unknown)
+    return Chain(path="direct", limits=tuple(limits), unknown=unknown)
