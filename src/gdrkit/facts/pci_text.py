@@ -45,6 +45,8 @@ class TextDevice(Struct, frozen=True, kw_only=True):
     port_type: str = ""  # "Endpoint", "Root Port", "Upstream Port", "Downstream Port"
     link: TextLink | None = None
     read_request_bytes: int | None = None
+    payload_bytes: int | None = None
+    max_payload_bytes: int | None = None
     acs: Acs | None = None
     ats_enabled: bool | None = None
     iommu_group: str = ""
@@ -139,10 +141,14 @@ def _body(below: list[str]) -> dict[str, object]:
         if not colon:
             if words := re.search(r"MaxReadReq (\d+) bytes", line):  # second line of DevCtl
                 answers["read_request_bytes"] = int(words[1])
+            if words := re.search(r"MaxPayload (\d+) bytes", line):
+                answers["payload_bytes"] = int(words[1])
             continue
         if key.startswith("Region "):
             if (size := re.search(r"\[size=(\d+)([KMGT]?)\]", value)) and value.startswith("Memory"):
                 regions.append((int(key.split()[1]), int(size[1]) * SIZES[size[2]]))
+        elif key == "DevCap" and (words := re.match(r"MaxPayload (\d+) bytes", value)):
+            answers["max_payload_bytes"] = int(words[1])
         elif key in ("LnkCap", "LnkSta"):
             if found := re.search(r"Speed ([\d.]+)?(?:GT/s|unknown).*?Width x(\d+)", value):
                 link[key] = float(found[1]) if found[1] else None, int(found[2])

@@ -176,6 +176,7 @@ class Net(Struct, frozen=True, kw_only=True):
     state: str = ""  # ACTIVE, DOWN
     link_layer: str = ""  # InfiniBand, Ethernet
     netdev: str = ""
+    port_name: str = ""  # of the physical port: p0, pf0vf1
     driver: str = ""
     firmware: str = ""
     guid: str = ""  # sys_image_guid, one per card: "0x..." in NCCL's files, "e09d:..." in sysfs

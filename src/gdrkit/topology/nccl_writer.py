@@ -49,7 +49,10 @@ def system(topology: Topology, *, details: bool | None = None) -> XmlNode:
                 numa_node=place, arch=model.arch, vendor=model.vendor, family=model.family, model=model.model
             )
         )
-    return XmlNode("system", {"version": VERSION}, tuple(_cpu(cpu, tree) for cpu in cpus))
+    elements = tuple(_cpu(cpu, tree) for cpu in cpus)
+    if topology.shows_ports:  # NCCL knows a CPU by what hangs on it
+        elements = tuple(element for element in elements if element.children) or elements
+    return XmlNode("system", {"version": VERSION}, elements)
 
 
 def _tree(topology: Topology, details: bool) -> _Tree:

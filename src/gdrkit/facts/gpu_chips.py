@@ -1,0 +1,52 @@
+"""Which compute capability a GPU has. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts.gpu import MAJOR, MINOR, cuda_attributes
+from gdrkit.facts.looked import nobody_looked
+from gdrkit.facts.pci import Gpu
+from gdrkit.node import Node, fact
+
+CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, Compute Capabilities
+    ("15f", 60),  # GP100
+    ("1b", 61),  # GP102, GP104
+    ("1c", 61),  # GP106, GP107
+    ("1d8", 70),  # GV100
+    ("1db", 70),
+    ("1df", 70),
+    ("1e", 75),  # TU102, TU104
+    ("1f", 75),  # TU106, TU117
+    ("21", 75),  # TU116
+    ("20", 80),  # GA100
+    ("22", 86),  # GA102
+    ("24", 86),  # GA104
+    ("25", 86),  # GA106, GA107
+    ("23", 90),  # GH100
+    ("26", 89),  # AD102
+    ("27", 89),  # AD103, AD104
+    ("28", 89),  # AD106, AD107
+    ("29", 100),  # GB100, GB102
+    ("31", 103),  # GB110
+    ("2b", 120),  # GB202
+    ("2c", 120),  # GB203
+    ("2d", 120),  # GB205, GB206, GB207
+    ("2f", 120),  # GB205
+    ("2e", 121),  # GB10
+)
+"""Beginnings of device ids. Ids are given out chip by chip."""
+
+
+@fact
+def compute_capability(node: Node, gpu: Gpu) -> int:
+    """90 for 9.0: asked of CUDA where a probe was run, else by the chip. Raises Lacks."""
+    try:
+        found = cuda_attributes(node, gpu.address)
+        return 10 * found[MAJOR] + found[MINOR]
+    except (Lacks, KeyError):
+        pass
+    for start, capability in CHIPS:
+        if gpu.device_id.startswith(start):
+            node.cite(f"chip of 10de:{gpu.device_id}", confidence=Confidence.LIKELY)
+            return capability
+    raise nobody_looked(f"compute capability of {gpu.address}", "nvidia-smi --query-gpu=compute_cap")

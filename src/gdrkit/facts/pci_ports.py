@@ -1,0 +1,67 @@
+"""PCI Express capabilities that say what a function is in the tree, and how it sends. PURE."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.pci_registers import config
+from gdrkit.facts.pci_text import text_device
+from gdrkit.formats.pci_registers import Truncated
+from gdrkit.node import Node, fact
+
+
+class PortRegisters(Struct, frozen=True):
+    """None and empty: the source does not say."""
+
+    port_type: str  # root-port, upstream-port, downstream-port, endpoint, ...
+    payload_bytes: int | None = None  # MaxPayload of device control
+    max_payload_bytes: int | None = None  # what the device supports
+    read_request_bytes: int | None = None
+    slot: str = ""  # number of the physical slot below a port
+
+
+@fact
+def port_registers(node: Node, address: str) -> PortRegisters:
+    """The PCI Express capability. Raises Absent for a plain PCI function, Lacks without root or evidence."""
+
+    def in_config() -> PortRegisters:
+        found = config(node, address).express
+        if isinstance(found, Truncated):
+            source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"
+            raise Lacks(Missing(source, Why.DENIED, f"sudo lspci -vvv -s {address}"))
+        if found is None:
+            raise Absent(Missing(f"PCI Express of {address}", Why.ABSENT, f"lspci -vv -s {address}"))
+        return PortRegisters(
+            found.port_type,
+            found.payload_bytes,
+            found.supported_payload_bytes,
+            found.read_request_bytes,
+            "" if found.slot_number is None else str(found.slot_number),
+        )
+
+    def in_text() -> PortRegisters:
+        device = text_device(node, address)
+        if not device.port_type:
+            raise nobody_looked(f"PCI Express of {address}", f"sudo lspci -vvv -s {address}")
+        return PortRegisters(
+            device.port_type.lower().replace(" ", "-"),
+            device.payload_bytes,
+            device.max_payload_bytes,
+            device.read_request_bytes,
+        )
+
+    return where_looked(in_config, in_text)
+
+
+@fact
+def serial_number(node: Node, address: str) -> str:
+    """The device serial number, one for all functions of a card: 94-6d-ae-03-00-12-34-56. Raises Lacks."""
+    found = config(node, address).serial_number
+    if isinstance(found, Truncated):
+        source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"
+        raise Lacks(Missing(source, Why.DENIED, f"sudo lspci -vvv -s {address}"))
+    if found is None:
+        raise Absent(Missing(f"serial number of {address}", Why.ABSENT, f"sudo lspci -vvv -s {address}"))
+    return found

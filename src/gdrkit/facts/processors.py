@@ -1,0 +1,102 @@
+"""NUMA nodes with processors, and what kind of processors they are. PURE.
+
+Sources: Linux Documentation/ABI/stable/sysfs-devices-node; arch/x86/kernel/cpu/proc.c, show_cpuinfo();
+arch/arm64/kernel/cpuinfo.c, c_show().
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import FormatError, Lacks
+from gdrkit.facts.commands import LSCPU
+from gdrkit.node import Node, fact
+
+NODES = "sys/devices/system/node"
+MAX_CPUS = 1 << 16
+"""Eight times what a kernel of 2026 can be built for (arch/x86/Kconfig, NR_CPUS up to 8192)."""
+
+
+class NumaNode(Struct, frozen=True):
+    """One NUMA node that has processors."""
+
+    number: int
+    cpus: tuple[int, ...]
+
+
+class Model(Struct, frozen=True):
+    """The first processor's kind. None and empty: not said; Arm has neither family nor model."""
+
+    vendor: str = ""
+    family: int | None = None
+    model: int | None = None
+    name: str = ""
+
+
+@fact
+def numa_nodes(node: Node) -> tuple[NumaNode, ...]:
+    """The NUMA nodes that have processors: memory of GPUs may be a node, too. Raises Lacks."""
+
+    found = []
+    for number in parse_list(node.text(f"{NODES}/online")):
+        cpus = parse_list(node.text(f"{NODES}/node{number}/cpulist"))
+        if cpus:
+            found.append(NumaNode(number, cpus))
+    return tuple(found)
+
+
+def parse_list(text: str) -> tuple[int, ...]:
+    """`0-3,8` as 0, 1, 2, 3, 8. Source: Linux lib/bitmap.c, bitmap_parselist(). Raises FormatError."""
+    numbers: list[int] = []
+    for part in text.strip().split(",") if text.strip() else ():
+        low, dash, high = part.strip().partition("-")
+        if not (low.isascii() and low.isdigit() and (not dash or (high.isascii() and high.isdigit()))):
+            raise FormatError(f"not a list of processors: {text[:30]!r}")
+        first, last = int(low), int(high or low)
+        if last < first or last >= MAX_CPUS:
+            raise FormatError(f"not a list of processors: {text[:30]!r}")
+        numbers.extend(range(first, last + 1))
+    return tuple(numbers)
+
+
+def mask(cpus: tuple[int, ...]) -> str:
+    """Processors as sysfs and NCCL write a mask: 32 of them in a word, the highest first."""
+    bits = sum(1 << cpu for cpu in set(cpus))
+    words: list[str] = []
+    while bits or not words:
+        words.append(f"{bits & 0xFFFFFFFF:08x}")
+        bits >>= 32
+    return ",".join(reversed(words))
+
+
+@fact
+def processor(node: Node) -> Model:
+    """The kind of the first processor. Raises Lacks where neither the kernel nor lscpu tells."""
+    try:
+        values = _first_block(node.text("proc/cpuinfo"))
+        names = ("vendor_id", "cpu family", "model", "model name")
+        if "CPU implementer" in values:  # 0x41 is Arm Ltd.: Arm ARM, MIDR_EL1
+            return Model({"0x41": "ARM", "0x4e": "NVIDIA"}.get(values["CPU implementer"], ""))
+    except Lacks:
+        values = _first_block(node.run(LSCPU))
+        names = ("Vendor ID", "CPU family", "Model", "Model name")
+    vendor, family, model, name = (values.get(key, "") for key in names)
+    return Model(vendor, _number(family), _number(model), name)
+
+
+def _first_block(text: str) -> dict[str, str]:
+    """`name : value` lines up to the first empty one: of /proc/cpuinfo, the first processor."""
+    values: dict[str, str] = {}
+    for line in text.lstrip().splitlines():
+        if not line.strip():
+            break
+        name, colon, value = line.partition(":")
+        if colon:
+            values.setdefault(name.strip(), value.strip())
+    if not values:
+        raise FormatError("no line of the form `name : value`")
+    return values
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

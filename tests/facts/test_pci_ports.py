@@ -1,0 +1,44 @@
+"""What a function is in the tree, and how it sends."""
+
+import pytest
+
+from gdrkit.evidence import Lacks, Why
+from gdrkit.facts.pci_ports import PortRegisters, port_registers, serial_number
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from tests.evidence_nodes import build
+from tests.memory_host import MemoryHost
+
+LSPCI = """0000:15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]
+\tCapabilities: [40] Express (v2) Root Port (Slot+), MSI 00
+\t\tDevCap:\tMaxPayload 512 bytes, PhantFunc 0
+\t\tDevCtl:\tCorrErr+ NonFatalErr+
+\t\t\tMaxPayload 256 bytes, MaxReadReq 128 bytes
+"""
+CUT = bytes.fromhex("de10352306041000a1000203") + bytes(0x34 - 12) + b"\x60" + bytes(11)
+"""The first 64 bytes, with a list of capabilities that starts behind them."""
+
+
+def test_registers_say_what_a_port_is_and_how_much_it_sends(tmp_path):
+    node = Node(open_host(str(build("acs-redirect", tmp_path))))
+    assert port_registers(node, "0000:16:00.0") == PortRegisters("upstream-port", 256, 512, 512)
+    assert serial_number(node, "0000:18:00.0").count("-") == 7
+
+
+def test_text_of_lspci_says_the_same():
+    node = Node(MemoryHost(commands={("lspci", "-nnvvv"): LSPCI}))
+    assert port_registers(node, "0000:15:01.0") == PortRegisters("root-port", 256, 512, 128)
+
+
+@pytest.mark.parametrize("ask", [port_registers, serial_number])
+def test_registers_beyond_what_everybody_may_read_are_unknown(ask):
+    node = Node(MemoryHost({"sys/bus/pci/devices/0000:1b:00.0/config": CUT}))
+    with pytest.raises(Lacks) as reason:
+        ask(node, "0000:1b:00.0")
+    assert reason.value.missing.why is Why.DENIED
+
+
+def test_what_nobody_copied_is_not_collected():
+    with pytest.raises(Lacks) as reason:
+        port_registers(Node(MemoryHost()), "0000:1b:00.0")
+    assert reason.value.missing.why is Why.NOT_COLLECTED
