@@ -21,7 +21,7 @@ with the hardware as far as the source states it. *Bounds* is what `gdr estimate
 in the same unit: nothing goes faster than the upper bound, tuned runs reach the lower one. *Off* is how far
 the middle of the bounds is from what was measured, for the rows where one link or port is all that limits
 the run; a dash stands where something else does, by the source's own word or by the method. What a source
-does not state (most often MaxPayload and MTU) widens the bounds.
+does not state (most often MaxPayload and MTU) widens the bounds; a GPU's link is that of the product.
 
 A measurement may pass the upper bound by its own error: 0.2 % for tools that reckon with a processor's
 clock, half the last digit for rounded numbers, and what a note says.
@@ -33,8 +33,8 @@ def page() -> str:
     errors = [row.prediction_error for row in PUBLISHED if row.saturates]
     others = sum(row.source != "measured for gdrkit" for row in PUBLISHED)
     summary = (
-        f"\n{len(PUBLISHED)} rows, {others} of them by others. None exceeds its upper bound by more than its "
-        f"error. Where one link or port is the limit ({len(errors)} rows), the middle of the bounds is off by "
+        f"\n{len(PUBLISHED)} rows, {others} of them by others. None exceeds its upper bound by more than its\n"
+        f"error. Where one link or port is the limit ({len(errors)} rows), the middle of the bounds is off by\n"
         f"{statistics.median(errors):.1%} in the median and by {max(errors):.1%} at most.\n"
     )
     return (
@@ -56,12 +56,11 @@ def _table(rows: Iterable[Published]) -> str:
     for row in rows:
         scale = row.value / row.gb_per_s
         low, high = (bound * scale for bound in (row.ceiling.low_gb_per_s, row.ceiling.high_gb_per_s))
-        off = f"{row.prediction_error:.1%}" if row.saturates else "–"
+        off = f"{row.prediction_error:.1%}" if row.saturates else "-"
         note = f"; {row.note}" if row.note else ""
-        lines.append(
-            f"| {row.what} | {row.hardware} | {row.value:g} {row.unit} | {_number(low)} to {_number(high)} | {off} "
-            f"| {row.source}{note} |"
-        )
+        bounds = f"{_number(low)} to {_number(high)}"
+        cells = (row.what, row.hardware, f"{row.value:g} {row.unit}", bounds, off, f"{row.source}{note}")
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -144,8 +144,8 @@ SPARKS = (
         hardware="2 x DGX Spark, two cables, all four functions",
         value=25.67, unit="GB/s", links=(SPARK, SPARK), ports=(roce(200), roce(200)),
         source="https://forums.developer.nvidia.com, topic 352051",
-        note="its reporter calls it 52 % of 400 Gb/s. Whether it is algorithm or bus bandwidth is not said: for "
-        "two ranks of all_gather the one is twice the other",
+        note="its reporter calls it 52 % of 400 Gb/s. Whether it is algorithm or bus bandwidth is not said: "
+        "for two ranks of all_gather the one is twice the other",
     ),
     Published(
         what="nccl-tests, bus bandwidth over one function",
@@ -257,6 +257,7 @@ PORTS = (
         what="NCCL all_reduce_perf, ring, 1 GiB in place, 2 nodes",
         hardware="4 x H100 SXM, 4 NICs of 200 Gb/s per node",
         value=97.54, unit="GB/s", ports=(infiniband(200, "NDR"),) * 4, source=f"{TESTS}/252",
+        saturates=False, note="that its NICs do 200 Gb/s is what its answerer takes for granted",
     ),
     Published(
         what="NCCL all_reduce_perf, bus bandwidth, 32 ranks of 4 nodes",
@@ -282,7 +283,7 @@ PORTS = (
     Published(
         what="NCCL all_reduce_perf with one GPU per node, 4 NICs, bus bandwidth",
         hardware="H100 SXM on 32 GT/s x16, 4 NICs of 400 Gb/s",
-        value=50.0, unit="GB/s", gpus=(GEN5,), ports=(infiniband(400, "NDR"),) * 4, error=0.02,
+        value=50.0, unit="GB/s", gpus=(GEN5,), ports=(roce(400),) * 4, error=0.02,
         source=f"{TESTS}/232", note="the GPU's own link is the limit, whatever the number of NICs",
     ),
     Published(
