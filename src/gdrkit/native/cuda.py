@@ -1,0 +1,190 @@
+"""The CUDA driver's functions that moving bytes needs, each with its result checked.
+
+Names, argument types and constants are those of cuda.h (CUDA 12 and 13). No CUDA toolkit is needed:
+libcuda.so.1 comes with the driver. A function that this libcuda lacks is an error of the call, not of the
+import.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+LIBRARY = "libcuda.so.1"
+SUCCESS, NOT_READY = 0, 600
+MEMORY_HOST, MEMORY_DEVICE, MEMORY_UNIFIED = 1, 2, 4
+"""CUmemorytype."""
+STREAM_NON_BLOCKING, EVENT_DISABLE_TIMING = 1, 2
+REGISTER_PORTABLE, REGISTER_DEVICE_MAP = 1, 2
+"""CU_MEMHOSTREGISTER_*; CU_MEMHOSTALLOC_* has the same two."""
+WAIT_GEQ, WRITE_DEFAULT = 0, 0
+"""cuStreamWaitValue32 compares cyclically, (int)(*address - value) >= 0; a default write comes after all
+that its stream did before, for the whole system (cuda.h, CUstreamWriteValue_flags).
+"""
+ATTRIBUTE_MEMORY_TYPE, ATTRIBUTE_SYNC_MEMOPS, ATTRIBUTE_DEVICE_ORDINAL = 2, 6, 9
+HANDLE_DMA_BUF, MAP_PCIE = 1, 1
+"""CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD; CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE."""
+
+IPC_LAZY_PEER_ACCESS = 1
+
+
+class IpcHandle(ctypes.Structure):
+    """CUipcMemHandle: 64 bytes that another process opens."""
+
+    _fields_ = (("reserved", ctypes.c_char * 64),)
+
+
+_NUMBER, _SIZE, _FLAG, _OUT = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuInit": (_FLAG,),
+    "cuDriverGetVersion": (_OUT,),
+    "cuDeviceGet": (_OUT, ctypes.c_int),
+    "cuDeviceGetCount": (_OUT,),
+    "cuDeviceGetAttribute": (_OUT, ctypes.c_int, ctypes.c_int),
+    "cuDeviceGetPCIBusId": (ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
+    "cuDeviceGetByPCIBusId": (_OUT, ctypes.c_char_p),
+    "cuDevicePrimaryCtxRetain": (_OUT, ctypes.c_int),
+    "cuDevicePrimaryCtxRelease_v2": (ctypes.c_int,),
+    "cuCtxSetCurrent": (_NUMBER,),
+    "cuMemAlloc_v2": (_OUT, _SIZE),
+    "cuMemFree_v2": (_NUMBER,),
+    "cuMemGetInfo_v2": (_OUT, _OUT),
+    "cuMemHostAlloc": (_OUT, _SIZE, _FLAG),
+    "cuMemFreeHost": (_NUMBER,),
+    "cuMemHostRegister_v2": (_NUMBER, _SIZE, _FLAG),
+    "cuMemHostUnregister": (_NUMBER,),
+    "cuMemHostGetDevicePointer_v2": (_OUT, _NUMBER, _FLAG),
+    "cuMemcpyAsync": (_NUMBER, _NUMBER, _SIZE, _NUMBER),
+    "cuMemcpy": (_NUMBER, _NUMBER, _SIZE),
+    "cuMemsetD8_v2": (_NUMBER, ctypes.c_ubyte, _SIZE),
+    "cuStreamCreate": (_OUT, _FLAG),
+    "cuStreamDestroy_v2": (_NUMBER,),
+    "cuStreamSynchronize": (_NUMBER,),
+    "cuStreamWaitEvent": (_NUMBER, _NUMBER, _FLAG),
+    "cuStreamWaitValue32_v2": (_NUMBER, _NUMBER, ctypes.c_uint32, _FLAG),
+    "cuStreamWriteValue32_v2": (_NUMBER, _NUMBER, ctypes.c_uint32, _FLAG),
+    "cuEventCreate": (_OUT, _FLAG),
+    "cuEventRecord": (_NUMBER, _NUMBER),
+    "cuEventQuery": (_NUMBER,),
+    "cuEventDestroy_v2": (_NUMBER,),
+    "cuPointerGetAttribute": (_OUT, ctypes.c_int, _NUMBER),
+    "cuPointerSetAttribute": (_OUT, ctypes.c_int, _NUMBER),
+    "cuMemGetAddressRange_v2": (_OUT, _OUT, _NUMBER),
+    "cuDeviceCanAccessPeer": (_OUT, ctypes.c_int, ctypes.c_int),
+    "cuIpcGetMemHandle": (_OUT, _NUMBER),
+    "cuIpcOpenMemHandle_v2": (_OUT, IpcHandle, _FLAG),
+    "cuIpcCloseMemHandle": (_NUMBER,),
+    "cuMemGetHandleForAddressRange": (_OUT, _NUMBER, _SIZE, ctypes.c_int, ctypes.c_ulonglong),
+}
+
+
+class CudaError(Exception):
+    """A call that the driver refused: `call`, the CUresult `number`, and the driver's `name` for it."""
+
+    def __init__(self, call: str, number: int, name: str) -> None:
+        super().__init__(f"{call} returned {number} ({name})")
+        self.call, self.number, self.name = call, number, name
+
+
+class NoCuda(Exception):
+    """There is no usable libcuda; the message says why."""
+
+
+class Cuda:
+    """libcuda, loaded and initialised. Every method raises CudaError on a refusal.
+
+    Contexts are the primary ones, which PyTorch, CuPy and JAX use too, so their pointers are valid here.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._library = ctypes.CDLL(LIBRARY)
+        except OSError as error:
+            raise NoCuda(str(error)) from None
+        self._bound: dict[str, Any] = {}
+        self._contexts: dict[int, int] = {}
+        self.call("cuInit", 0)
+
+    def function(self, name: str) -> Any:
+        """The function of that name, with its argument types set; CudaError 500 where libcuda lacks it."""
+        if (bound := self._bound.get(name)) is None:
+            try:
+                bound = getattr(self._library, name)
+            except AttributeError:
+                raise CudaError(
+                    name, 500, "CUDA_ERROR_NOT_FOUND: this libcuda has no such function"
+                ) from None
+            bound.argtypes, bound.restype = _SIGNATURES[name], ctypes.c_int
+            self._bound[name] = bound
+        return bound
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call it; anything but CUDA_SUCCESS is raised."""
+        if result := self.function(name)(*arguments):
+            raise CudaError(name, result, self._error_name(result))
+
+    def number(self, name: str, *arguments: Any) -> int:
+        """Call what writes one number through its first argument, and return that number."""
+        out = ctypes.c_uint64()
+        self.call(name, ctypes.byref(out), *arguments)
+        return out.value
+
+    def _error_name(self, result: int) -> str:
+        text = ctypes.c_char_p()
+        if self._library.cuGetErrorName(result, ctypes.byref(text)) or not text.value:
+            return "unknown to this driver"
+        return text.value.decode("ascii", "replace")
+
+    def device_count(self) -> int:
+        return self.number("cuDeviceGetCount")
+
+    def attribute(self, device: int, attribute: int) -> int:
+        """cuDeviceGetAttribute; CudaError where the driver does not know the number."""
+        return self.number("cuDeviceGetAttribute", attribute, device)
+
+    def address(self, device: int) -> str:
+        """A device's PCI address as Linux writes it."""
+        text = ctypes.create_string_buffer(32)
+        self.call("cuDeviceGetPCIBusId", text, len(text), device)
+        return text.value.decode("ascii").lower()
+
+    def use(self, device: int) -> None:
+        """Make the device's primary context current in this thread, retaining it once."""
+        if device not in self._contexts:
+            self._contexts[device] = self.number("cuDevicePrimaryCtxRetain", device)
+        self.call("cuCtxSetCurrent", self._contexts[device])
+
+    def release(self) -> None:
+        """Give back every primary context that was retained here."""
+        while self._contexts:
+            device, _ = self._contexts.popitem()
+            self.call("cuDevicePrimaryCtxRelease_v2", device)
+
+    def device_of(self, pointer: int) -> int | None:
+        """The device whose memory a pointer is in; None for host memory, registered or not."""
+        try:
+            kind = self.number("cuPointerGetAttribute", ATTRIBUTE_MEMORY_TYPE, pointer)
+        except CudaError as error:
+            if error.number == 1:  # CUDA_ERROR_INVALID_VALUE: memory that CUDA never heard of
+                return None
+            raise
+        if kind == MEMORY_HOST:
+            return None
+        return self.number("cuPointerGetAttribute", ATTRIBUTE_DEVICE_ORDINAL, pointer)
+
+    def event_done(self, event: int) -> bool:
+        """Whether all that was recorded before the event is done; raises what the stream failed with."""
+        result: int = self.function("cuEventQuery")(event)
+        if result in (SUCCESS, NOT_READY):
+            return result == SUCCESS
+        raise CudaError("cuEventQuery", result, self._error_name(result))
+
+
+@cache
+def cuda() -> Cuda:
+    """The one libcuda of this process.
+
+    Raises NoCuda where it cannot be loaded, CudaError where cuInit refuses.
+    """
+    return Cuda()

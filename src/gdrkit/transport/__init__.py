@@ -1,0 +1,43 @@
+"""Move memory between two processes on the best path there is. EDGE.
+
+key = generate_key()                                     # give it to both sides
+with listen("10.0.0.1", key=key, gpu=0) as door:         # here
+    connection = door.accept()
+connection = connect("10.0.0.1", port, key=key, gpu=1)   # there
+connection.send(tensor).wait(timeout=10)
+connection.recv(tensor).wait(timeout=10)
+"""
+
+from gdrkit.transport.buffers import Buffer, buffer
+from gdrkit.transport.connection import Connection
+from gdrkit.transport.errors import (
+    AuthenticationFailed,
+    IntegrityFailed,
+    PathUnavailable,
+    PeerLost,
+    RemoteRefused,
+    TimedOut,
+    TransportError,
+)
+from gdrkit.transport.handshake import generate_key
+from gdrkit.transport.meeting import PATHS, Listener, connect, listen
+from gdrkit.transport.transfer import Transfer
+
+__all__ = [
+    "PATHS",
+    "AuthenticationFailed",
+    "Buffer",
+    "Connection",
+    "IntegrityFailed",
+    "Listener",
+    "PathUnavailable",
+    "PeerLost",
+    "RemoteRefused",
+    "TimedOut",
+    "Transfer",
+    "TransportError",
+    "buffer",
+    "connect",
+    "generate_key",
+    "listen",
+]

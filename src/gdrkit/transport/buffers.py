@@ -1,0 +1,184 @@
+"""Memory of any library as an address, a size and a device: CUDA array interface, DLPack, buffer
+protocol.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import zlib
+from typing import Any
+
+import msgspec
+
+from gdrkit.transport.errors import TransportError
+
+_CHECK_BYTES = 16 << 20  # how much GPU memory is brought to the host at a time to be checked
+_DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
+
+
+class Buffer(msgspec.Struct, frozen=True):
+    """A contiguous piece of memory. `device` is the CUDA ordinal it lies on, or None for host memory;
+    `owner` keeps it alive.
+    """
+
+    address: int
+    size_bytes: int
+    device: int | None
+    owner: Any
+
+    def part(self, offset: int, size_bytes: int) -> Buffer:
+        """A piece of it. Raises TransportError where it would reach beyond the end."""
+        if offset < 0 or size_bytes < 0 or offset + size_bytes > self.size_bytes:
+            raise TransportError(f"{size_bytes} bytes at {offset} do not fit into {self.size_bytes} bytes")
+        return Buffer(self.address + offset, size_bytes, self.device, self.owner)
+
+    def crc32(self) -> int:
+        """The CRC-32 of its contents; GPU memory is copied to the host for it, so this is slow."""
+        if self.device is None:
+            return zlib.crc32(memory(self.address, self.size_bytes)) if self.size_bytes else 0
+        from gdrkit.native.cuda import cuda
+
+        driver, crc = cuda(), 0
+        driver.use(self.device)
+        room = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
+        for offset in range(0, self.size_bytes, _CHECK_BYTES):
+            size = min(_CHECK_BYTES, self.size_bytes - offset)
+            driver.call("cuMemcpy", ctypes.addressof(room), self.address + offset, size)
+            crc = zlib.crc32(memoryview(room)[:size], crc)
+        return crc
+
+
+def memory(address: int, size_bytes: int) -> memoryview:
+    """Host memory at an address, as something that sockets take."""
+    return memoryview((ctypes.c_char * size_bytes).from_address(address)).cast("B")
+
+
+def buffer(thing: Any, *, writable: bool = False) -> Buffer:
+    """The memory behind a tensor, an array, bytes or anything else that exposes it.
+
+    In order: Buffer itself, `__cuda_array_interface__` (PyTorch on CUDA, CuPy, Numba), `__dlpack__` on a
+    CUDA device (JAX), the buffer protocol (NumPy, bytearray, bytes), `__dlpack__` on the host. Raises
+    TransportError for memory that is not contiguous, is read-only where `writable` is asked for, or is
+    not exposed at all.
+
+    Source: numba's "CUDA Array Interface (Version 3)", dlpack.h 1.0, PEP 3118.
+    """
+    if isinstance(thing, Buffer):
+        return thing
+    if (interface := _cuda_array_interface(thing)) is not None:
+        return _of_interface(thing, interface, writable)
+    if hasattr(thing, "__dlpack_device__") and thing.__dlpack_device__()[0] == _DLPACK_DEVICE_CUDA:
+        return _of_dlpack(thing)
+    try:
+        view = memoryview(thing)
+    except (TypeError, BufferError):
+        if hasattr(thing, "__dlpack__"):
+            return _of_dlpack(thing)
+        raise TransportError(f"{type(thing).__name__} exposes no memory") from None
+    if not view.c_contiguous:
+        raise TransportError("the memory is not contiguous")
+    if writable and view.readonly:
+        raise TransportError("the memory is read-only")
+    return Buffer(_address_of(view), view.nbytes, None, (thing, view))
+
+
+def _cuda_array_interface(thing: Any) -> dict[str, Any] | None:
+    try:
+        interface = thing.__cuda_array_interface__
+    except (AttributeError, TypeError):  # PyTorch's CPU tensors raise on the way
+        return None
+    return interface if isinstance(interface, dict) else None
+
+
+def _of_interface(thing: Any, interface: dict[str, Any], writable: bool) -> Buffer:
+    item = int(interface["typestr"][2:])
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    expected: list[int] = []
+    for length in reversed(shape):
+        expected.insert(0, item)
+        item *= length
+    if strides is not None and tuple(strides) != tuple(expected) and math.prod(shape):
+        raise TransportError("the memory is not contiguous")
+    address, read_only = interface["data"]
+    if writable and read_only:
+        raise TransportError("the memory is read-only")
+    from gdrkit.native.cuda import cuda
+
+    return Buffer(address, item, cuda().device_of(address) if address else None, thing)
+
+
+class _Device(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int), ("id", ctypes.c_int))
+
+
+class _DataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor of dlpack.h, which every managed tensor begins with."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("device", _Device),
+        ("dimensions", ctypes.c_int32),
+        ("type", _DataType),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+def _of_dlpack(thing: Any) -> Buffer:
+    capsule = thing.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    tensor = _Tensor.from_address(pointer(capsule, b"dltensor"))
+    shape = [tensor.shape[index] for index in range(tensor.dimensions)]
+    size = math.prod(shape) * tensor.type.bits * tensor.type.lanes // 8
+    if tensor.strides:
+        step = 1
+        for index in reversed(range(tensor.dimensions)):
+            if shape[index] > 1 and tensor.strides[index] != step:
+                raise TransportError("the memory is not contiguous")
+            step *= shape[index]
+    on_gpu = tensor.device.type == _DLPACK_DEVICE_CUDA
+    if not on_gpu and tensor.device.type not in (1, _DLPACK_DEVICE_CUDA_HOST):
+        raise TransportError(f"DLPack device type {tensor.device.type} is neither host nor CUDA")
+    # The capsule is kept, not consumed: its own destructor frees the tensor when the Buffer goes.
+    return Buffer(
+        tensor.data + tensor.byte_offset, size, tensor.device.id if on_gpu else None, (thing, capsule)
+    )
+
+
+def _address_of(view: memoryview) -> int:
+    if not view.nbytes:
+        return 0
+    if not view.readonly:
+        return ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B")))
+    as_buffer = ctypes.pythonapi.PyObject_GetBuffer
+    raw = _PyBuffer()
+    as_buffer(ctypes.py_object(view), ctypes.byref(raw), 0)
+    address = raw.buf
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(raw))
+    return int(address)
+
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer of CPython's object.h; only `buf` is read."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )

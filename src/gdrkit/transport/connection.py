@@ -1,0 +1,285 @@
+"""Two processes that move memory: in messages (send and recv), or one-sided (write and read)."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from gdrkit.transport import protocol
+from gdrkit.transport.buffers import Buffer, buffer
+from gdrkit.transport.errors import PeerLost, TransportError
+from gdrkit.transport.handshake import read_frame, write_frame
+from gdrkit.transport.operation import Channel, Operation
+from gdrkit.transport.transfer import OneSided, Transfer
+
+MESSAGES, OURS, THEIRS = 0, 1, 2
+"""The three channels: messages, requests that this side makes, requests that the other side makes."""
+
+
+class Connection:
+    """A pair of processes, on one path. Made by `connect` and `Listener.accept`; close it, or use
+    `with`.
+
+    `path` is the path that its bytes take, `considered` the better ones that could not be had, with the
+    reason. Methods may be called from several threads; messages arrive in the order in which they were
+    sent.
+    """
+
+    def __init__(
+        self, sock: socket.socket, channels: tuple[Channel, Channel, Channel], considered: tuple[str, ...]
+    ) -> None:
+        self.path = channels[MESSAGES].name
+        self.considered = considered
+        self._sock, self._channels = sock, channels
+        self._sock.settimeout(None)
+        self._broken: TransportError | None = None
+        self._peer_closed_at: float | None = None
+        self._lock, self._sending = threading.RLock(), threading.Lock()
+        self._exposed: list[tuple[Buffer, protocol.Region]] = []
+        self._offers: list[protocol.Region] = []
+        self._offered = threading.Condition(self._lock)
+        self._requests: dict[int, OneSided] = {}
+        self._numbers = 0
+        self._streams: dict[int, int] = {}
+        self._served = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-serve")
+        self._reader = threading.Thread(target=self._listen, name="gdrkit-control", daemon=True)
+        self._reader.start()
+
+    def send(self, thing: Any, *, stream: int = 0, integrity: bool = False) -> Transfer:
+        """Begin to send memory; see `buffer` for what counts as memory. Returns at once.
+
+        GPU memory is sent after what is queued on `stream` now (a CUstream as an int; 0 is the default
+        stream), and what is queued there later waits until the memory may be overwritten. With
+        `integrity` its CRC-32 goes along: the receiver's `wait` raises IntegrityFailed if the bytes are
+        not the same. That reads the memory on the CPU, and is slow. Raises TransportError where the
+        connection is broken.
+        """
+        what = buffer(thing)
+        crc = self._crc(what, stream) if integrity else None
+        with self._lock:
+            self._check()
+            return Transfer(self, self._channels[MESSAGES].transmit(what, stream, crc), what, received=False)
+
+    def recv(self, thing: Any, *, stream: int = 0) -> Transfer:
+        """Begin to receive a message of exactly this memory's size. As `send`: what is queued on
+        `stream` later finds the message there.
+        """
+        into = buffer(thing, writable=True)
+        with self._lock:
+            self._check(receiving=True)
+            return Transfer(self, self._channels[MESSAGES].receive(into, stream), into, received=True)
+
+    def exchange(
+        self, thing: Any, *, readable: bool = True, writable: bool = True, timeout: float = 30
+    ) -> protocol.Region:
+        """Show memory to the other side and learn of its: both sides call this, and get each other's region.
+
+        The memory stays exposed until the connection closes. Raises TimedOut, PeerLost.
+        """
+        what = buffer(thing, writable=writable)
+        with self._lock:
+            self._check()
+            mine = protocol.Region(len(self._exposed), what.size_bytes, readable, writable)
+            self._exposed.append((what, mine))
+            self.tell(mine)
+            if not self._offered.wait_for(lambda: self._offers or self._broken, timeout):
+                self.break_(PeerLost(f"the other side exchanged no memory within {timeout} s"))
+            if not self._offers:
+                self._check()
+            return self._offers.pop(0)
+
+    def write(
+        self, thing: Any, to: protocol.Region, offset: int = 0, *, stream: int = 0, integrity: bool = False
+    ) -> Transfer:
+        """Begin to write memory into the other side's region; nobody there has to call anything. It is
+        done when the bytes are in place. Its `wait` raises RemoteRefused for what the region does not
+        allow.
+        """
+        what = buffer(thing)
+        return self._ask(what, to, offset, True, stream, self._crc(what, stream) if integrity else None)
+
+    def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int = 0) -> Transfer:
+        """Begin to read from the other side's region into memory. As `write`."""
+        return self._ask(buffer(thing, writable=True), of, offset, False, stream, None)
+
+    def _ask(
+        self, what: Buffer, region: protocol.Region, offset: int, write: bool, stream: int, crc: int | None
+    ) -> Transfer:
+        with self._lock:
+            self._check()
+            self._numbers += 1
+            channel = self._channels[OURS]
+            begin: Callable[[], Operation] = (
+                (lambda: channel.transmit(what, stream, crc))
+                if write
+                else (lambda: channel.receive(what, stream))
+            )
+            asked = self._requests[self._numbers] = OneSided(begin, needs_done=write)
+            self.tell(
+                protocol.Request(
+                    self._numbers, write, region.token, offset, what.size_bytes, crc is not None
+                )
+            )
+            return Transfer(self, asked, what, received=not write)
+
+    def _crc(self, what: Buffer, stream: int) -> int:
+        if what.device is not None:
+            from gdrkit.native.cuda import cuda
+
+            driver = cuda()
+            driver.use(what.device)
+            driver.call("cuStreamSynchronize", stream)
+        return what.crc32()
+
+    @property
+    def broken(self) -> TransportError | None:
+        """Why this connection cannot be used any more, or None."""
+        return self._broken
+
+    @property
+    def peer_closed_at(self) -> float | None:
+        """When (time.monotonic) the other side closed in good order, or None."""
+        return self._peer_closed_at
+
+    def _check(self, *, receiving: bool = False) -> None:
+        if self._broken:
+            raise self._broken
+        if self._peer_closed_at is not None and not receiving:  # what it sent before may still be on its way
+            raise PeerLost("the other side has closed the connection")
+
+    def tell(self, message: protocol.Message) -> None:
+        """Send a control message. Raises PeerLost."""
+        with self._sending:
+            write_frame(self._sock, protocol.encode(message))
+
+    def break_(self, error: TransportError) -> None:
+        """Make the connection unusable, and end all waiting, here and on the GPU."""
+        with self._lock:
+            if self._broken is None:
+                self._broken = error
+                for channel in self._channels:
+                    channel.abandon()
+                self._hang_up()
+            self._offered.notify_all()
+
+    def _hang_up(self) -> None:
+        try:
+            self._sock.shutdown(socket.SHUT_RDWR)
+        except OSError:  # it is down already
+            return
+
+    def _listen(self) -> None:
+        """The control thread: one message after another, until the other side is done or gone."""
+        try:
+            while True:
+                message = protocol.decode(read_frame(self._sock))
+                if isinstance(message, protocol.Bye):
+                    self._peer_closed_at = time.monotonic()
+                    return
+                with self._lock:
+                    self._take(message)
+        except TransportError as error:
+            self.break_(error)
+        except msgspec.DecodeError as error:
+            self.break_(TransportError(f"a control message that is not ours: {error}"))
+
+    def _take(self, message: protocol.Any) -> None:
+        if isinstance(message, protocol.Region):
+            self._offers.append(message)
+            self._offered.notify_all()
+        elif isinstance(message, protocol.Request):
+            self._serve(message)
+        elif isinstance(message, protocol.Granted | protocol.Refused | protocol.Done):
+            asked = self._requests.get(message.number)
+            if asked is None:
+                raise TransportError(f"an answer to request {message.number}, which was not made")
+            asked.take(message)
+            if not asked.open:
+                del self._requests[message.number]
+        else:
+            raise TransportError(f"{type(message).__name__} at the wrong time")
+
+    def _serve(self, request: protocol.Request) -> None:
+        """Begin our half of what the other side asks for, in the order of asking."""
+        if why := self._objection(request):
+            self.tell(protocol.Refused(request.number, why))
+            return
+        part = self._exposed[request.token][0].part(request.offset, request.size_bytes)
+        channel, stream = self._channels[THEIRS], self._stream(part.device)
+        if request.write:
+            operation = channel.receive(part, stream)
+            done = Transfer(self, operation, part, received=True)
+            self._served.submit(self._report, request.number, done)
+        else:
+            channel.transmit(part, stream, None)
+        self.tell(protocol.Granted(request.number))
+
+    def _objection(self, request: protocol.Request) -> str:
+        if not 0 <= request.token < len(self._exposed):
+            return f"there is no region {request.token}"
+        region = self._exposed[request.token][1]
+        if not (region.writable if request.write else region.readable):
+            return f"region {request.token} is not {'writable' if request.write else 'readable'}"
+        if (
+            request.offset < 0
+            or request.size_bytes < 0
+            or request.offset + request.size_bytes > region.size_bytes
+        ):
+            return (
+                f"{request.size_bytes} bytes at {request.offset} do not fit into {region.size_bytes} bytes"
+            )
+        return ""
+
+    def _report(self, number: int, arrival: Transfer) -> None:
+        try:
+            arrival.wait()
+            self.tell(protocol.Done(number, ""))
+        except TransportError as error:
+            if self._broken is None:
+                self.tell(protocol.Done(number, str(error)))
+
+    def _stream(self, device: int | None) -> int:
+        """A stream for what the other side asks of us, apart from all of the program's."""
+        if device is None:
+            return 0
+        if device not in self._streams:
+            from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
+
+            driver = cuda()
+            driver.use(device)
+            self._streams[device] = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
+        return self._streams[device]
+
+    def close(self) -> None:
+        """Say goodbye and give everything back. What was sent and waited for arrives; what was not
+        waited for may not. May be called twice.
+        """
+        if self._broken is None:
+            try:
+                self.tell(protocol.Bye())
+            except TransportError as error:
+                self.break_(error)
+            self._broken = self._broken or PeerLost("this side has closed the connection")
+        self._hang_up()
+        if threading.current_thread() is not self._reader:
+            self._reader.join()
+        for channel in self._channels:
+            channel.close()
+        self._served.shutdown(wait=True)
+        self._channels = (self._channels[0],) * 3
+        self._sock.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

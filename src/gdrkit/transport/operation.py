@@ -1,0 +1,54 @@
+"""Work that is under way: on a GPU's streams, or in a thread."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Protocol
+
+from gdrkit.transport.buffers import Buffer
+
+
+class Operation(Protocol):
+    """One message on its way in or out."""
+
+    def done(self) -> bool:
+        """Whether the buffer may be used again. Raises what went wrong."""
+
+    def expected_crc32(self) -> int | None:
+        """After `done`: the CRC-32 that the sender announced for what was received, None where it gave
+        none.
+        """
+
+
+class Channel(Protocol):
+    """One path between two processes, both ways, messages in order."""
+
+    name: str
+
+    def transmit(self, what: Buffer, stream: int, crc32: int | None) -> Operation:
+        """Begin to send it."""
+
+    def receive(self, into: Buffer, stream: int) -> Operation:
+        """Begin to receive a message of exactly its size."""
+
+    def abandon(self) -> None:
+        """End all waiting: the peer is gone. What is under way comes to an end, with any bytes."""
+
+    def close(self) -> None:
+        """Give everything back. Nothing is under way."""
+
+
+class Threaded:
+    """An operation that a thread carries out; its result is the announced CRC-32, or None."""
+
+    def __init__(self, future: Future[int | None]) -> None:
+        self._future = future
+
+    def done(self) -> bool:
+        if not self._future.done():
+            return False
+        self._future.result()
+        return True
+
+    def expected_crc32(self) -> int | None:
+        return self._future.result()

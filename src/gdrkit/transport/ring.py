@@ -1,0 +1,204 @@
+"""One direction between two processes of a node: slots of shared memory, and counters that both GPUs can
+wait on.
+
+A message is cut into chunks of equal size, dealt to lanes in turn. Each lane has its own slots, a count
+of the chunks put into them and a count of those taken out. Counters only grow (modulo 2**32), so a GPU's
+copy engine can wait for them by itself (cuStreamWaitValue32 compares cyclically): no CPU stands between
+the two copies.
+
+Two lanes keep the copy engine busy: while one lane's stream deals with its counters, the other's copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import secrets
+
+from gdrkit.transport.errors import PathUnavailable, TransportError
+
+LANES, SLOTS = 2, 4
+SLOT_BYTES = 2 << 20
+SMALLEST_CHUNK = 256 << 10
+"""Measured on two H200s (docs/transport.md): below this the counters' latency costs more than overlap
+gains.
+"""
+DESCRIPTORS = 64  # messages that may be announced and not yet taken
+_HEADER = 8192
+_MAGIC = int.from_bytes(b"gdrring1", "little")
+_MEMBARRIER = {"aarch64": 283, "x86_64": 324}
+_GLOBAL, _WRAP, _POISON = 1, 1 << 32, 1 << 29
+
+
+class _Descriptor(ctypes.Structure):
+    _fields_ = (("size_bytes", ctypes.c_uint64), ("crc32", ctypes.c_uint32), ("checked", ctypes.c_uint32))
+
+
+class _Header(ctypes.Structure):
+    """What both processes see. Each counter has a cache line of its own, so that writers do not disturb
+    readers.
+    """
+
+    _fields_ = (
+        ("magic", ctypes.c_uint64),
+        ("slot_bytes", ctypes.c_uint64),
+        ("pad", ctypes.c_char * 240),
+        ("produced", (ctypes.c_uint32 * 32) * LANES),
+        ("consumed", (ctypes.c_uint32 * 32) * LANES),
+        ("announced", ctypes.c_uint32 * 32),
+        ("taken", ctypes.c_uint32 * 32),
+        ("descriptors", _Descriptor * DESCRIPTORS),
+    )
+
+
+class Ring:
+    """The shared memory of one direction. `path` is its file, until both have opened it."""
+
+    def __init__(self, descriptor: int, path: str, slot_bytes: int) -> None:
+        self.path, self.slot_bytes = path, slot_bytes
+        self.size_bytes = _HEADER + LANES * SLOTS * slot_bytes
+        self._map = mmap.mmap(descriptor, self.size_bytes)
+        self._base = (ctypes.c_char * self.size_bytes).from_buffer(self._map)
+        self.address = ctypes.addressof(self._base)
+        self.header = _Header.from_buffer(self._map)
+        self._pinned = 0
+        self._device_offset = 0
+
+    @classmethod
+    def create(cls, folder: str = "/dev/shm", slot_bytes: int = SLOT_BYTES) -> Ring:
+        """A new ring, readable by this user alone, with smaller slots where the file system has less room.
+
+        Raises PathUnavailable where there is no room at all (a container's /dev/shm is often 64 MiB).
+        """
+        path = f"{folder}/gdrkit-{secrets.token_hex(16)}"
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise PathUnavailable(f"{folder}: {error.strerror}") from None
+        try:
+            while True:
+                try:
+                    # Reserved, not merely sized: a full file system is an error here, and SIGBUS later.
+                    os.posix_fallocate(descriptor, 0, _HEADER + LANES * SLOTS * slot_bytes)
+                    break
+                except OSError as error:
+                    slot_bytes //= 2
+                    if slot_bytes < 64 << 10:
+                        os.unlink(path)
+                        raise PathUnavailable(f"{folder}: {error.strerror}") from None
+            ring = cls(descriptor, path, slot_bytes)
+        finally:
+            os.close(descriptor)
+        ring.header.slot_bytes = slot_bytes
+        ring.header.magic = _MAGIC
+        return ring
+
+    @classmethod
+    def open(cls, path: str) -> Ring:
+        """The ring that the other process made. Raises PathUnavailable where it cannot be seen or is not
+        one.
+        """
+        if not path.startswith("/dev/shm/gdrkit-") or "/" in path.removeprefix("/dev/shm/"):
+            raise PathUnavailable(f"{path} is not a ring's name")
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise PathUnavailable(f"{path}: {error.strerror}") from None
+        try:
+            start = os.pread(descriptor, 16, 0)
+            slot_bytes = int.from_bytes(start[8:], "little")
+            size = _HEADER + LANES * SLOTS * slot_bytes
+            if int.from_bytes(start[:8], "little") != _MAGIC or os.fstat(descriptor).st_size < size:
+                raise PathUnavailable(f"{path} is not a ring")
+            return cls(descriptor, path, slot_bytes)
+        finally:
+            os.close(descriptor)
+
+    def unlink(self) -> None:
+        """Take its name away; both mappings stay."""
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            return
+
+    def slot(self, lane: int, position: int) -> int:
+        """Where chunk number `position` of a lane lies in this process."""
+        return self.address + _HEADER + (lane * SLOTS + position % SLOTS) * self.slot_bytes
+
+    def pin(self) -> None:
+        """Let CUDA's copy engines reach it, with the current context. Raises CudaError."""
+        if self._pinned:
+            return
+        from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
+
+        driver = cuda()
+        driver.call(
+            "cuMemHostRegister_v2", self.address, self.size_bytes, REGISTER_PORTABLE | REGISTER_DEVICE_MAP
+        )
+        self._pinned = self.address
+        self._device_offset = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0) - self.address
+
+    def on_device(self, counter: ctypes.Array[ctypes.c_uint32]) -> int:
+        """A counter's address as the GPU knows it."""
+        return ctypes.addressof(counter) + self._device_offset
+
+    def poison(self, positions: list[int]) -> None:
+        """Set every counter far beyond what each lane has queued, so that no stream of this process goes
+        on waiting for a peer that is gone. To be repeated while streams run: their own writes undo
+        it.
+        """
+        for counters in (self.header.produced, self.header.consumed):
+            for counter, position in zip(counters, positions, strict=True):
+                counter[0] = (position + _POISON) % _WRAP
+
+    def close(self) -> None:
+        """Unpin and unmap. Nothing may be using it."""
+        self.unlink()
+        if self._pinned:
+            from gdrkit.native.cuda import cuda
+
+            cuda().call("cuMemHostUnregister", self._pinned)
+            self._pinned = 0
+        if self.address:
+            self.address = 0
+            del self.header, self._base
+            try:
+                self._map.close()
+            except (
+                BufferError
+            ):  # an error that somebody keeps has frames that refer to it: it goes with them
+                return
+
+
+def reached(counter: int, wanted: int) -> bool:
+    """Whether a counter is at `wanted` or beyond, as the GPU compares them: (int)(counter - wanted) >= 0."""
+    return (counter - wanted) % _WRAP < _WRAP // 2
+
+
+def chunks(size_bytes: int, slot_bytes: int) -> list[tuple[int, int]]:
+    """(offset, bytes) of a message's chunks: the same on both sides, whatever moves them.
+
+    Short messages are cut too, so that the two copies overlap; no chunk is larger than a slot.
+    """
+    step = min(slot_bytes, max(SMALLEST_CHUNK, -(-size_bytes // 8 // 4096) * 4096))
+    return [(offset, min(step, size_bytes - offset)) for offset in range(0, size_bytes, step)]
+
+
+class Barrier:
+    """Orders this CPU's writes of data before its write of a counter. x86-64 does so by itself (Intel
+    SDM 3A, 9.2.2: stores are seen in order); 64-bit Arm does not, and there membarrier(2) does.
+    """
+
+    def __init__(self) -> None:
+        machine = os.uname().machine
+        self._syscall = None
+        if machine != "x86_64":
+            if machine not in _MEMBARRIER:
+                raise TransportError(f"shared memory was not written for {machine}")
+            self._number = _MEMBARRIER[machine]
+            self._syscall = ctypes.CDLL(None, use_errno=True).syscall
+
+    def __call__(self) -> None:
+        if self._syscall and self._syscall(ctypes.c_long(self._number), _GLOBAL, 0, 0):
+            raise TransportError(f"membarrier: {os.strerror(ctypes.get_errno())}")

@@ -1,0 +1,110 @@
+"""What `send`, `recv`, `write` and `read` return: something to ask, and to wait for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gdrkit.transport import protocol
+from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
+from gdrkit.transport.operation import Operation
+
+if TYPE_CHECKING:
+    from gdrkit.transport.connection import Connection
+
+SPIN_SECONDS, PAUSE_SECONDS = 0.002, 50e-6
+"""Short messages are over before a sleep would be; long ones do not need a core."""
+GRACE_SECONDS = 5.0
+"""How long what the other side sent before it closed in good order may take to arrive."""
+
+
+class Transfer:
+    """One message, read or write that is under way."""
+
+    def __init__(
+        self, connection: Connection, operation: Operation, memory: Buffer, *, received: bool
+    ) -> None:
+        self.size_bytes = memory.size_bytes
+        self._connection, self._operation = connection, operation
+        self._memory, self._received = memory, received
+        self._finished = False
+
+    def done(self) -> bool:
+        """Whether it is over: what was received is in place, what was sent may be overwritten.
+
+        Raises PeerLost, IntegrityFailed, RemoteRefused, or TransportError for a message of another size.
+        """
+        if self._finished:
+            return True
+        try:
+            if not self._operation.done():
+                return False
+        except RemoteRefused:
+            raise
+        except TransportError as error:
+            self._connection.break_(error)
+            raise (
+                self._connection.broken or error
+            ) from None  # the first that went wrong, not what came of it
+        self._finished = True
+        expected = self._operation.expected_crc32() if self._received else None
+        if expected is not None and (found := self._memory.crc32()) != expected:
+            raise IntegrityFailed(f"CRC-32 {found:08x} arrived where {expected:08x} was sent")
+        return True
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it is over; returns its bytes. Raises what `done` raises, and TimedOut after `timeout`
+        seconds: the connection is broken then."""
+        begun = time.monotonic()
+        pause = 0.0
+        while not self.done():
+            now = time.monotonic()
+            if broken := self._connection.broken:
+                raise broken
+            closed = self._connection.peer_closed_at
+            if closed is not None and now - max(closed, begun) > GRACE_SECONDS:
+                self._connection.break_(
+                    PeerLost("the other side closed the connection before this was over")
+                )
+            elif timeout is not None and now - begun > timeout:
+                self._connection.break_(TimedOut(f"not done after {timeout} s"))
+            elif now - begun > SPIN_SECONDS:
+                pause = PAUSE_SECONDS
+            time.sleep(pause)
+        return self.size_bytes
+
+
+class OneSided:
+    """A read or write that the other side has yet to grant: then `begin` starts our half of it."""
+
+    def __init__(self, begin: Callable[[], Operation], *, needs_done: bool) -> None:
+        self._begin, self._needs_done = begin, needs_done
+        self._operation: Operation | None = None
+        self._error: TransportError | None = None
+        self.open = True
+
+    def take(self, message: protocol.Granted | protocol.Refused | protocol.Done) -> None:
+        """The other side's answer. Begins in the order of answers, which is that of the other side's
+        halves.
+        """
+        if isinstance(message, protocol.Refused):
+            self._error, self.open = RemoteRefused(message.why), False
+        elif isinstance(message, protocol.Granted):
+            self._operation = self._begin()
+            self.open = self._needs_done
+        else:
+            self.open = False
+            if message.why:
+                self._error = TransportError(f"the other side: {message.why}")
+
+    def done(self) -> bool:
+        if self._error:
+            raise self._error
+        if self._operation is None or (self._needs_done and self.open):
+            return False
+        return self._operation.done()
+
+    def expected_crc32(self) -> int | None:
+        return self._operation.expected_crc32() if self._operation else None

@@ -1,0 +1,219 @@
+"""Paths whose messages a thread moves over sockets: `tcp`, and `peer` (one GPU into another, through
+CUDA's IPC).
+
+Each direction has a socket and a thread of its own. On `tcp` the bytes take the socket; on `peer` the
+receiver sends a handle of its memory, the sender copies into it over NVLink or PCIe, and says so.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from gdrkit.transport.buffers import Buffer, memory
+from gdrkit.transport.errors import PeerLost, TransportError
+from gdrkit.transport.handshake import exactly
+from gdrkit.transport.operation import Operation, Threaded
+from gdrkit.transport.staging import Staging, Tickets, recorded
+
+_HEADER = struct.Struct("!QII")  # bytes, CRC-32, whether there is one
+
+
+class WireChannel:
+    """What both paths have in common: a thread for each direction, and its place among the streams' work."""
+
+    name = "wire"
+
+    def __init__(self, out: socket.socket, into: socket.socket) -> None:
+        self._out, self._into = out, into
+        for wire in (out, into):
+            wire.settimeout(None)
+            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._senders, self._receivers = _Worker("send"), _Worker("receive")
+
+    def transmit(self, what: Buffer, stream: int, crc32: int | None) -> Operation:
+        self._prepare(what.device)
+        return self._senders.submit(what, stream, lambda staging: self.push(what, staging, crc32))
+
+    def receive(self, into: Buffer, stream: int) -> Operation:
+        self._prepare(into.device)
+        return self._receivers.submit(into, stream, lambda staging: self.pull(into, staging))
+
+    def _prepare(self, device: int | None) -> None:
+        # Both directions at once: to pin memory may wait for a stream that waits for the other direction.
+        if device is not None:
+            self._senders.prepare(device)
+            self._receivers.prepare(device)
+
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+        """Send one message. Runs in the sending thread."""
+        raise TransportError(f"{self.name} does not send")
+
+    def pull(self, into: Buffer, staging: Staging | None) -> int | None:
+        """Receive one message; its CRC-32, if it came with one. Runs in the receiving thread."""
+        raise TransportError(f"{self.name} does not receive")
+
+    def send(self, data: bytes | memoryview) -> None:
+        """All of it, or PeerLost."""
+        try:
+            self._out.sendall(data)
+        except OSError as error:
+            raise PeerLost(f"the connection broke: {error.strerror}") from None
+
+    def abandon(self) -> None:
+        for wire in (self._out, self._into):
+            try:
+                wire.shutdown(socket.SHUT_RDWR)
+            except OSError:  # already closed by the other side
+                continue
+
+    def close(self) -> None:
+        self.abandon()
+        self._senders.close()
+        self._receivers.close()
+        self._out.close()
+        self._into.close()
+
+
+class _Worker:
+    """A thread that moves messages one after another, with pinned memory for each device that it met."""
+
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gdrkit-{name}")
+        self._staging: dict[int, Staging] = {}
+        self._tickets = Tickets()
+
+    def prepare(self, device: int) -> None:
+        if device not in self._staging:
+            self._tickets.prepare(device)
+            self._staging[device] = Staging(device)
+
+    def submit(self, what: Buffer, stream: int, work: Callable[[Staging | None], int | None]) -> Operation:
+        if what.device is None:
+            return Threaded(self._thread.submit(work, None))
+        staging = self._staging[what.device]
+        ready = recorded(what.device, stream)
+        redeem = self._tickets.issue(what.device, stream)
+
+        def run() -> int | None:
+            try:
+                staging.after(ready)
+                return work(staging)
+            finally:
+                redeem()
+
+        return Threaded(self._thread.submit(run))
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True)
+        for staging in self._staging.values():
+            staging.close()
+        self._tickets.close()
+
+
+class TcpChannel(WireChannel):
+    """Bytes over TCP; GPU memory is staged through pinned memory, copy and wire at the same time."""
+
+    name = "tcp"
+
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, crc32 is not None))
+        if staging is None:
+            if what.size_bytes:
+                self.send(memory(what.address, what.size_bytes))
+        else:
+            for piece in staging.out_of(what):
+                self.send(piece)
+        return None
+
+    def pull(self, into: Buffer, staging: Staging | None) -> int | None:
+        size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
+        if size != into.size_bytes:
+            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
+        if staging is None:
+            if size:
+                self._fill(memory(into.address, size))
+        else:
+            staging.into(into, self._fill)
+        return crc if checked else None
+
+    def _fill(self, room: memoryview) -> None:
+        while room:
+            try:
+                count = self._into.recv_into(room)
+            except OSError as error:
+                raise PeerLost(f"the connection broke: {error.strerror}") from None
+            if not count:
+                raise PeerLost("the other side closed the connection")
+            room = room[count:]
+
+
+_OFFER = struct.Struct("!64sQQ")  # the allocation's IPC handle, offset into it, bytes
+
+
+class PeerChannel(WireChannel):
+    """One GPU's copy engine writes into the other's memory: NVLink where there is one, else PCIe.
+
+    Both ends must be memory of cudaMalloc or cuMemAlloc: CUDA gives no IPC handle for cuMemCreate's
+    (which PyTorch uses with expandable segments). Source: CUDA driver API, cuIpcGetMemHandle.
+    """
+
+    name = "peer"
+
+    def __init__(self, out: socket.socket, into: socket.socket) -> None:
+        super().__init__(out, into)
+        self._opened: dict[bytes, int] = {}
+
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+        if staging is None:
+            raise TransportError("the path peer moves GPU memory only")
+        from gdrkit.native.cuda import IPC_LAZY_PEER_ACCESS, IpcHandle, cuda
+
+        handle, offset, size = _OFFER.unpack(exactly(self._out, _OFFER.size))
+        if size != what.size_bytes:
+            self.send(_HEADER.pack(what.size_bytes, 0, 0))
+            raise TransportError(f"{what.size_bytes} bytes are sent where {size} were expected")
+        if handle not in self._opened:
+            opened = IpcHandle.from_buffer_copy(handle)
+            self._opened[handle] = cuda().number("cuIpcOpenMemHandle_v2", opened, IPC_LAZY_PEER_ACCESS)
+        staging.copy(self._opened[handle] + offset, what.address, size)
+        self.send(_HEADER.pack(size, crc32 or 0, crc32 is not None))
+        return None
+
+    def pull(self, into: Buffer, staging: Staging | None) -> int | None:
+        if staging is None:
+            raise TransportError("the path peer moves GPU memory only")
+        handle, offset = _ipc_handle(into)
+        try:
+            self._into.sendall(_OFFER.pack(handle, offset, into.size_bytes))
+        except OSError as error:
+            raise PeerLost(f"the connection broke: {error.strerror}") from None
+        size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
+        if size != into.size_bytes:
+            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
+        return crc if checked else None
+
+    def close(self) -> None:
+        super().close()
+        if self._opened:
+            from gdrkit.native.cuda import cuda
+
+            for pointer in self._opened.values():
+                cuda().call("cuIpcCloseMemHandle", pointer)
+
+
+def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:
+    """The IPC handle of the allocation that a buffer lies in, and the buffer's offset in it. Raises
+    CudaError.
+    """
+    import ctypes
+
+    from gdrkit.native.cuda import IpcHandle, cuda
+
+    base, size = ctypes.c_uint64(), ctypes.c_size_t()
+    driver, handle = cuda(), IpcHandle()
+    driver.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), buffer.address)
+    driver.call("cuIpcGetMemHandle", ctypes.byref(handle), base.value)
+    return bytes(handle), buffer.address - base.value

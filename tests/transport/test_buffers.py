@@ -1,0 +1,70 @@
+"""What counts as memory: the interfaces that libraries expose, and what is refused."""
+
+import array
+
+import pytest
+
+from gdrkit.transport import TransportError, buffer
+from gdrkit.transport.buffers import memory
+
+
+@pytest.mark.parametrize(
+    "thing", [b"12345678", bytearray(8), memoryview(bytearray(8)), array.array("d", [1.0])]
+)
+def test_the_buffer_protocol_gives_address_and_size(thing):
+    found = buffer(thing)
+    assert (found.size_bytes, found.device) == (8, None)
+    assert bytes(memory(found.address, 8)) == bytes(memoryview(thing).cast("B"))
+
+
+def test_an_empty_buffer_has_no_bytes():
+    assert buffer(b"").size_bytes == 0
+
+
+def test_the_memory_lives_as_long_as_the_buffer():
+    found = buffer(bytearray(b"abcdefgh"))
+    assert bytes(memory(found.address, 8)) == b"abcdefgh"
+
+
+def test_strided_memory_is_refused():
+    with pytest.raises(TransportError, match="not contiguous"):
+        buffer(memoryview(bytearray(16))[::2])
+
+
+def test_read_only_memory_is_refused_where_something_is_to_arrive():
+    with pytest.raises(TransportError, match="read-only"):
+        buffer(b"constant", writable=True)
+
+
+def test_what_exposes_no_memory_is_refused():
+    with pytest.raises(TransportError, match="int exposes no memory"):
+        buffer(5)
+
+
+def test_a_part_stays_inside():
+    whole = buffer(bytearray(10))
+    assert whole.part(4, 6).address == whole.address + 4
+    for offset, size in [(5, 6), (-1, 2), (0, 11)]:
+        with pytest.raises(TransportError, match="do not fit"):
+            whole.part(offset, size)
+
+
+class _OnGpu:
+    """What a GPU array exposes, for the refusals that come before the driver is asked."""
+
+    def __init__(
+        self, shape: tuple[int, ...], strides: tuple[int, ...] | None, read_only: bool = False
+    ) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": shape, "strides": strides, "typestr": "<f4", "data": (0, read_only), "version": 3,
+        }  # fmt: skip
+
+
+def test_a_strided_gpu_array_is_refused():
+    with pytest.raises(TransportError, match="not contiguous"):
+        buffer(_OnGpu((4, 4), (32, 4)))
+
+
+def test_a_read_only_gpu_array_is_refused_where_something_is_to_arrive():
+    with pytest.raises(TransportError, match="read-only"):
+        buffer(_OnGpu((4,), None, read_only=True), writable=True)

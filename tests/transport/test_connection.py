@@ -1,0 +1,189 @@
+"""Two processes that move memory: what arrives, and what is said when it does not."""
+
+import gc
+import os
+import threading
+import time
+
+import pytest
+
+from gdrkit.transport import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
+from tests.transport.peer import peer
+
+BOTH = pytest.mark.parametrize("path", ["tcp", "shared"])
+SIZES = [0, 1, 4095, 4096, (256 << 10) + 1, 1 << 20, (9 << 20) + 13]
+PATTERN = "def pattern(n): return bytes(range(251)) * (n // 251 + 1)\n"
+
+
+def pattern(size: int) -> bytes:
+    return (bytes(range(251)) * (size // 251 + 1))[:size]
+
+
+@BOTH
+def test_messages_of_every_size_arrive_whole_and_in_order(path):
+    program = (
+        PATTERN + f"for n in {SIZES}: c.send(pattern(n)[:n], integrity=True).wait(20)\nsys.stdin.read()"
+    )
+    with peer(program, path) as other:
+        assert other.connection.path == path
+        for size in SIZES:
+            into = bytearray(size)
+            assert other.connection.recv(into).wait(20) == size
+            assert into == pattern(size)
+
+
+@BOTH
+def test_both_directions_are_busy_at_once(path):
+    program = """
+out, into = os.urandom(5 << 20), bytearray(5 << 20)
+a, b = c.send(out), c.recv(into)
+a.wait(20); b.wait(20)
+c.send(into).wait(20)
+sys.stdin.read()
+"""
+    with peer(program, path) as other:
+        out, into, back = os.urandom(5 << 20), bytearray(5 << 20), bytearray(5 << 20)
+        transfers = [other.connection.send(out), other.connection.recv(into), other.connection.recv(back)]
+        for transfer in transfers:
+            transfer.wait(20)
+        assert back == out
+
+
+@BOTH
+def test_what_was_sent_before_closing_arrives(path):
+    with peer("c.send(b'last words' * 1000).wait(20); c.close()", path) as other:
+        assert other.finish() == 0
+        into = bytearray(10_000)
+        other.connection.recv(into)
+        time.sleep(0.2)
+        assert into == b"last words" * 1000
+
+
+@BOTH
+def test_regions_are_written_and_read_while_the_other_side_does_nothing(path):
+    with peer("m = bytearray(b'.' * 3_000_000); c.exchange(m); sys.stdin.read()", path) as other:
+        theirs = other.connection.exchange(bytearray(1))
+        assert theirs.size_bytes == 3_000_000
+        other.connection.write(b"hello", theirs, offset=2_999_990, integrity=True).wait(20)
+        into = bytearray(3_000_000)
+        other.connection.read(into, theirs).wait(20)
+        assert into == b"." * 2_999_990 + b"hello" + b"." * 5
+
+
+@BOTH
+def test_many_requests_both_ways_at_once_do_not_mix(path):
+    program = """
+mine = bytearray(100_000)
+theirs = c.exchange(mine)
+jobs = [c.write(bytes([n]) * 1000, theirs, n * 1000) for n in range(100)]
+got = [bytearray(1000) for _ in range(100)]
+for j in jobs: j.wait(20)
+jobs = [c.read(got[n], theirs, n * 1000) for n in range(100)]
+for j in jobs: j.wait(20)
+assert all(got[n] == bytes([n]) * 1000 for n in range(100))
+c.send(b"k").wait(20)
+sys.stdin.read()
+"""
+    with peer(program, path) as other:
+        mine = bytearray(100_000)
+        theirs = other.connection.exchange(mine)
+        jobs = [other.connection.write(bytes([200 - n]) * 500, theirs, n * 1000) for n in range(100)]
+        for job in jobs:
+            job.wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+        assert mine == b"".join(bytes([n]) * 1000 for n in range(100))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("offset", "size", "why"), [(90, 11, "do not fit"), (-1, 5, "do not fit"), (0, 101, "do not fit")]
+)
+def test_what_does_not_fit_into_a_region_is_refused_and_nothing_else_suffers(path, offset, size, why):
+    with peer("m = bytearray(100); c.exchange(m); c.send(m).wait(20); sys.stdin.read()", path) as other:
+        theirs = other.connection.exchange(bytearray(1))
+        with pytest.raises(RemoteRefused, match=why):
+            other.connection.write(b"x" * size, theirs, offset).wait(20)
+        into = bytearray(100)
+        other.connection.recv(into).wait(20)
+        assert into == bytes(100)
+
+
+@BOTH
+def test_a_region_that_is_not_writable_is_only_read(path):
+    with peer("c.exchange(b'read me', writable=False); sys.stdin.read()", path) as other:
+        theirs = other.connection.exchange(bytearray(1))
+        with pytest.raises(RemoteRefused, match="not writable"):
+            other.connection.write(b"x", theirs).wait(20)
+        into = bytearray(7)
+        other.connection.read(into, theirs).wait(20)
+        assert into == b"read me"
+
+
+@BOTH
+def test_a_message_of_another_size_is_an_error_on_the_side_that_expected_it(path):
+    with peer("c.send(b'x' * 100); sys.stdin.read()", path) as other:
+        with pytest.raises(TransportError, match="100 bytes were sent where 99 were expected"):
+            other.connection.recv(bytearray(99)).wait(20)
+        assert other.connection.broken
+
+
+@BOTH
+def test_the_death_of_the_other_process_is_noticed_at_once(path):
+    with peer("sys.stdin.read()", path) as other:
+        waiting = other.connection.recv(bytearray(1 << 20))
+        threading.Timer(0.3, other.kill).start()
+        begun = time.monotonic()
+        with pytest.raises(PeerLost):
+            waiting.wait(30)
+        assert time.monotonic() - begun < 5
+
+
+@BOTH
+def test_a_process_that_does_nothing_is_a_timeout(path):
+    with peer("sys.stdin.read()", path) as other:
+        with pytest.raises(TimedOut, match=r"not done after 0\.2 s"):
+            other.connection.recv(bytearray(8)).wait(0.2)
+        with pytest.raises(TimedOut):
+            other.connection.send(b"x")
+
+
+@BOTH
+def test_a_sender_waits_for_a_receiver_that_is_slow(path):
+    program = "time.sleep(1)\nfor _ in range(4): c.recv(bytearray(20 << 20)).wait(20)\nsys.stdin.read()"
+    with peer(program, path) as other:
+        data = bytes(20 << 20)
+        transfers = [other.connection.send(data) for _ in range(4)]
+        time.sleep(0.3)
+        assert not transfers[-1].done()
+        for transfer in transfers:
+            transfer.wait(20)
+
+
+def test_bytes_that_changed_on_the_way_are_found():
+    program = """
+data = bytearray(64)
+c.recv(bytearray(1)).wait(20)
+c._channels[0].transmit(buffer(data), 0, 12345).done()
+sys.stdin.read()
+"""
+    with peer(program, "shared") as other:
+        waiting = other.connection.recv(bytearray(64))
+        other.connection.send(b"x").wait(20)
+        with pytest.raises(IntegrityFailed, match="00003039 was sent"):
+            waiting.wait(20)
+
+
+@BOTH
+def test_a_closed_connection_leaves_nothing_behind(path):
+    def held() -> tuple[int, int, set[str]]:
+        gc.collect()
+        rings = {name for name in os.listdir("/dev/shm") if name.startswith("gdrkit-")}
+        return len(os.listdir("/proc/self/fd")), threading.active_count(), rings
+
+    with peer("c.close()", path):
+        pass
+    before = held()
+    for _ in range(5):
+        with peer("c.send(b'x').wait(20); c.close()", path) as other:
+            other.connection.recv(bytearray(1)).wait(20)
+    assert held() == before
