@@ -33,9 +33,9 @@ def page() -> str:
     errors = [row.prediction_error for row in PUBLISHED if row.saturates]
     others = sum(row.source != "measured for gdrkit" for row in PUBLISHED)
     summary = (
-        f"\n{len(PUBLISHED)} rows, {others} of them by others. None exceeds its upper bound by more than its\n"
-        f"error. Where one link or port is the limit ({len(errors)} rows), the middle of the bounds is off by\n"
-        f"{statistics.median(errors):.1%} in the median and by {max(errors):.1%} at most.\n"
+        f"\n{len(PUBLISHED)} rows, {others} of them by others. None exceeds its upper bound by more than\n"
+        f"its error. Where one link or port is the limit ({len(errors)} rows), the middle of the bounds is\n"
+        f"off by {statistics.median(errors):.1%} in the median and by {max(errors):.1%} at most.\n"
     )
     return (
         HEAD
