@@ -11,6 +11,7 @@ COMMANDS = {
     "doctor": "one verdict for a node: does GPU memory reach the network directly, and if not, why",
     "explain": "the same judgement from pasted text: an error, a log, a forum post",
     "modprobe": "what modprobe would say of a module, without loading it",
+    "fix": "what would mend a node; on this machine: do it, go on with it, take it back",
     "collect": "write a bundle of a node's evidence, for a look at it elsewhere",
     "probe": "ask the CUDA driver what each GPU can do",
     "codes": "the finding codes, and the page of each",
@@ -98,5 +99,5 @@ def _help() -> str:
         "  gdr doctor sosreport.tar.xz      a node from its sosreport\n"
         "  gdr doctor ssh://node17          a node over ssh; nothing is installed there\n"
         "  dmesg | gdr explain              what a log establishes\n\n"
-        "gdr COMMAND --help tells more. Nothing here changes a machine.\n"
+        "gdr COMMAND --help tells more. Nothing changes a machine but gdr fix --apply.\n"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OK, WARNING, BLOCKED, UNKNOWN = 0, 1, 2, 3
 USAGE, NO_INPUT, INTERNAL = 64, 66, 70
+BUSY, NO_PERMISSION = 75, 77
 
 STYLES = {
     "gdr": {OK: 0, WARNING: 1, BLOCKED: 2, UNKNOWN: 3},

@@ -149,8 +149,13 @@ def silence(node: Node, entries: Iterable[Entry], etc: str, why: str) -> Iterato
 
 
 def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
-    """A line in modules-load.d, a unit that follows OFED's, and the module itself."""
+    """A line in modules-load.d, a unit that follows OFED's, and the module itself.
+
+    What loads modules at boot obeys blacklists, modprobe by name does not: systemd, modules-load.c.
+    """
     del platform, choices
+    listed = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
+    yield from silence(node, listed, "/etc/modprobe.d", "systemd would not load it at boot")
     if not any(entry.name == PEERMEM for entry in autoload(node)):
         content = texts.modules_load(texts.PEERMEM_MODULE)
         yield WriteFile(path=texts.MODULES_LOAD, content=content, why="load it at each boot")

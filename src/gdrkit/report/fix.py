@@ -1,0 +1,168 @@
+"""From a node to the ways of mending it, with each step's exact commands. PURE."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from gdrkit.node import Node
+from gdrkit.platforms import procedure
+from gdrkit.platforms.action import (
+    Action,
+    AskPerson,
+    EnrolKey,
+    MakeKey,
+    Procedure,
+    RemoveFile,
+    RunCommand,
+    SignModules,
+    WriteFile,
+)
+from gdrkit.platforms.choices import Choices
+from gdrkit.remedies import REMEDIES
+from gdrkit.remedies.loading_plan import loading_plan
+from gdrkit.remedies.plan import plan
+from gdrkit.remedies.remedy import Remedy
+from gdrkit.report.build import build
+from gdrkit.report.document import Report, ThenSection
+from gdrkit.report.fix_document import ActionSection, FixReport, StepSection, WaySection
+from gdrkit.verdict import judge_node
+
+_TOLD = ("failed", "warning")
+BLUE_SCREEN = "the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"
+
+
+class Wish(Struct, frozen=True, kw_only=True):
+    """What is to be planned."""
+
+    consumer: str = "nccl"
+    aim: str = "verdict"  # verdict; module: nvidia-peermem loads; steps: those that are named
+    steps: tuple[str, ...] = ()
+    choices: Choices = Choices()
+
+
+def fix_report(node: Node, wish: Wish) -> FixReport:
+    """The ways to what is wished, and what else could be mended. Raises KeyError for a step unknown."""
+    verdict = judge_node(node)
+    report = build(node, verdict, wish.consumer, chains=(), plans=(), prediction=None)
+    ways: list[WaySection] = []
+    if wish.aim == "verdict":
+        for chain in plan(node, verdict, wish.consumer):
+            then = [ThenSection(state=s.state.value, blocked_by=list(s.codes)) for s in chain]
+            ways.append(_way(node, report, wish, [step.remedy for step in chain], then))
+    else:
+        steps = _named(wish.steps) if wish.aim == "steps" else loading_plan(node)
+        if steps:
+            ways.append(_way(node, report, wish, steps, [None] * len(steps)))
+    planned = {step.remedy for way in ways for step in way.steps}
+    return FixReport(
+        node=report.node,
+        verdict=report.verdict,
+        aim=wish.aim,
+        ways=ways,
+        further=_further(node, report, wish, planned) if wish.aim == "verdict" else [],
+    )
+
+
+def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
+    by_name = {remedy.name: remedy for remedy in REMEDIES}
+    return tuple(by_name[name] for name in names)
+
+
+def _way(
+    node: Node, report: Report, wish: Wish, steps: Iterable[Remedy], then: Sequence[ThenSection | None]
+) -> WaySection:
+    return WaySection(
+        steps=[_step(node, report, wish, step, state) for step, state in zip(steps, then, strict=True)]
+    )
+
+
+def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> list[StepSection]:
+    """Steps for what failed or will, that no way takes; none where the hardware can do nothing with them."""
+    names = {
+        name
+        for finding in report.findings
+        if finding.status in _TOLD
+        for name in finding.remedies
+        if name not in planned
+    }
+    if report.verdict.state in ("impossible", "blocked"):
+        return []
+    return [_step(node, report, wish, remedy, None) for remedy in REMEDIES if remedy.name in names]
+
+
+def _step(node: Node, report: Report, wish: Wish, remedy: Remedy, then: ThenSection | None) -> StepSection:
+    how = procedure(node, remedy.name, remedy.becomes, wish.choices)
+    return StepSection(
+        remedy=remedy.name,
+        title=remedy.title,
+        because=[
+            f"{finding.code}: {finding.subject}"
+            for finding in report.findings
+            if finding.code in remedy.cures and finding.status in (*_TOLD, "note")
+        ],
+        effect=remedy.becomes,
+        risk=remedy.risk,
+        undo=remedy.undo,
+        platform=how.platform,
+        needs_root=remedy.needs_root,
+        needs_reboot=remedy.needs_reboot,
+        never_executed=how.never_executed,
+        by_hand=how.by_hand,
+        actions=actions(how),
+        then=then,
+    )
+
+
+def actions(how: Procedure) -> list[ActionSection]:
+    """What a step does, in words and as commands."""
+    return [_action(action) for action in how.actions]
+
+
+def _action(action: Action) -> ActionSection:
+    match action:
+        case WriteFile():
+            return ActionSection(
+                kind="write", line=f"write {action.path}", why=action.why, path=action.path,
+                content=action.content,
+            )  # fmt: skip
+        case RemoveFile():
+            return ActionSection(
+                kind="remove", line=f"remove {action.path}", why=action.why, path=action.path
+            )
+        case RunCommand():
+            return ActionSection(
+                kind="run",
+                line=shlex.join(action.argv),
+                why=action.why,
+                argv=list(action.argv),
+                undo=[shlex.join(argv) for argv in _inverse(action)],
+                never_executed=action.never_executed,
+            )
+        case MakeKey():
+            line = f"make a key pair, {action.key} and {posixpath.basename(action.certificate)}"
+            return ActionSection(kind="make-key", line=line, why=action.why, path=action.key)
+        case SignModules():
+            return ActionSection(
+                kind="sign", line=_signing(action), why=action.why, content="\n".join(action.paths) + "\n"
+            )
+        case EnrolKey():
+            argv = ("mokutil", "--import", action.certificate)
+            return ActionSection(
+                kind="enrol-key", line=shlex.join(argv), why=f"{action.why}; {BLUE_SCREEN}", argv=list(argv),
+                undo=["mokutil --revoke-import", f"mokutil --delete {shlex.quote(action.certificate)}"],
+            )  # fmt: skip
+        case AskPerson():
+            return ActionSection(kind="ask-person", line=action.what)
+
+
+def _inverse(action: RunCommand) -> tuple[tuple[str, ...], ...]:
+    return (action.argv,) if action.again else action.undo
+
+
+def _signing(action: SignModules) -> str:
+    folders = dict.fromkeys(posixpath.dirname(path) for path in action.paths)
+    return f"sign {len(action.paths)} modules in {', '.join(folders)} with {action.key} ({action.digest})"
