@@ -1,0 +1,175 @@
+"""`gdr estimate --model`: what a model's traffic costs on a node's paths."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from gdrkit.cli.arguments import write
+from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
+
+if TYPE_CHECKING:
+    from gdrkit.estimate.cost_gpus import GpuRates
+    from gdrkit.estimate.cost_paths import PathCost
+    from gdrkit.estimate.models import Model
+    from gdrkit.node import Node
+
+EXAMPLES = (
+    "  gdr estimate --model llama-3-70b --tp 2 --gpus-per-node 1   two nodes, a GPU of each\n"
+    "  gdr estimate --model config.json --tp 16 --batch 8          a Hugging Face config\n"
+    "  gdr estimate --model deepseek-v3 --ep 16 --dp 16 --dtype fp8 --kv-transfer\n"
+    "  gdr estimate --model llama-3-8b --tp 2 --gpu H200 --path direct=45:48 --path staged=30:46\n"
+)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that describe a job."""
+    group = parser.add_argument_group("what a job costs")
+    group.add_argument("--model", metavar="NAME|config.json", help="a known model, or a Hugging Face config")
+    for option, default, words in (
+        ("tp", 1, "GPUs that share each layer"), ("pp", 1, "pipeline stages"),
+        ("ep", 1, "GPUs that share the experts"), ("dp", 1, "replicas"),
+        ("batch", 1, "requests of one replica"), ("prompt", 4096, "tokens"), ("output", 512, "tokens"),
+    ):  # fmt: skip
+        group.add_argument(
+            f"--{option}", type=int, default=default, metavar="N", help=f"{words} ({default})"
+        )
+    group.add_argument("--gpus-per-node", type=int, metavar="N", help="as many as the target has")
+    group.add_argument(
+        "--dtype", default="bf16", help="of weights: bf16, fp16, fp32, fp8, int8, int4, mxfp4"
+    )
+    group.add_argument("--kv-dtype", default="bf16", help="of the cache (bf16)")
+    group.add_argument("--sequence-parallel", action="store_true", help="reduce-scatter and all-gather")
+    group.add_argument("--kv-transfer", action="store_true", help="prompts are read on another node")
+    group.add_argument("--training", action="store_true", help="a training step: gradients, backward pass")
+    group.add_argument("--gpu", metavar="PRODUCT", help="as the target says: H200, GB10, A100-80GB, ...")
+    group.add_argument(
+        "--path", action="append", default=[], metavar="NAME=LOW[:HIGH]",
+        help="GB/s that a node moves on direct, host-mapped, staged or socket, in place of the ceilings",
+    )  # fmt: skip
+
+
+def answer(options: argparse.Namespace, node: Node | None) -> int:
+    """Print what the job costs on that node; without a node, on the paths of --path alone. Exit code."""
+    from gdrkit.estimate.cost import Job, cost
+    from gdrkit.estimate.cost_layout import CostError, Layout
+    from gdrkit.estimate.models import UnknownModel
+    from gdrkit.evidence import FormatError
+
+    try:
+        model = _model(options.model)
+        gpus = options.gpus_per_node or _gpu_count(node)
+        given = tuple(_given(words) for words in options.path)
+        layout = Layout(
+            tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
+        )
+        paths, unknown = _paths(node, layout.ranks, gpus, given)
+        job = Job(
+            model=model, layout=layout, batch=options.batch, prompt=options.prompt, output=options.output,
+            dtype=options.dtype, kv_dtype=options.kv_dtype, sequence_parallel=options.sequence_parallel,
+            kv_transfer=options.kv_transfer, training=options.training, gpu=_gpu(options.gpu, node),
+        )  # fmt: skip
+        found = cost(job, paths)
+    except (CostError, UnknownModel) as error:
+        sys.stderr.write(f"gdr estimate: {error}\n")
+        return USAGE
+    except (FormatError, OSError) as error:
+        sys.stderr.write(f"gdr estimate: {options.model}: {error}\n")
+        return NO_INPUT
+    from gdrkit.report.cost import document
+
+    told = document(found, unknown)
+    if options.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
+    else:
+        from gdrkit.report.cost_text import text
+
+        write(text(told, colour=sys.stdout.isatty()))
+    return OK if found.savings or not any(step.network_bytes for step in found.steps) else UNKNOWN
+
+
+def _model(name: str) -> Model:
+    """A file where there is a slash or a .json, else a name."""
+    from gdrkit.estimate.models import known_model
+    from gdrkit.estimate.models_config import parse_config
+
+    if not name.endswith(".json"):
+        return known_model(name)
+    with open(name, "rb") as file:
+        content = file.read(1 << 22)  # a config.json is a few kilobytes
+    return parse_config(content, name.rpartition("/")[2])
+
+
+def _given(words: str) -> PathCost:
+    from gdrkit.estimate.cost_layout import CostError
+    from gdrkit.estimate.cost_paths import given_path
+
+    name, _, rates = words.partition("=")
+    low, _, high = rates.partition(":")
+    try:
+        bounds = float(low), float(high or low)
+        if not 0 < bounds[0] <= bounds[1] < 1e6:
+            raise CostError(f"--path {words}: 0 < LOW <= HIGH is wanted, in GB/s")
+        return given_path(name, *bounds, "--path")
+    except KeyError:
+        raise CostError(f"--path {words}: {name!r} is none of direct, host-mapped, staged, socket") from None
+    except ValueError as error:
+        raise (
+            error if isinstance(error, CostError) else CostError(f"--path {words}: NAME=LOW[:HIGH]")
+        ) from None
+
+
+def _paths(
+    node: Node | None, ranks: int, gpus: int, given: tuple[PathCost, ...]
+) -> tuple[tuple[PathCost, ...], tuple[str, ...]]:
+    """The node's paths, but for those that are given."""
+    names = {path.name for path in given}
+    if node is None or len(names) == 4:
+        return given, ()
+    from gdrkit.estimate.cost_node import node_paths
+    from gdrkit.estimate.from_node import machine
+    from gdrkit.evidence import Lacks
+
+    try:
+        found, unknown = node_paths(machine(node), min(ranks, gpus))
+    except Lacks as lacks:
+        return given, (f"paths of this node: {lacks.missing.why.value}: {lacks.missing.ask}",)
+    kept = tuple(path for path in found if path.name not in names)
+    order = ("direct", "host-mapped", "staged", "socket")
+    told = tuple(words for words in unknown if words.partition(":")[0] not in names)
+    return tuple(sorted(given + kept, key=lambda path: order.index(path.name))), told
+
+
+def _gpu_count(node: Node | None) -> int:
+    from gdrkit.evidence import Lacks
+    from gdrkit.facts.pci import gpus
+
+    try:
+        return len(gpus(node)) or 1 if node is not None else 1
+    except Lacks:
+        return 1
+
+
+def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
+    """The product that is named, which must be known; else the node's first GPU, which need not be."""
+    from gdrkit.estimate.cost_gpus import GPUS, rates_of
+    from gdrkit.estimate.cost_layout import CostError
+    from gdrkit.evidence import Lacks
+    from gdrkit.facts.gpu import product_name
+    from gdrkit.facts.pci import gpus
+
+    if named is not None:
+        rates = rates_of(named)
+        if rates is None:
+            raise CostError(f"--gpu {named!r} is not known: {', '.join(gpu.name for gpu in GPUS)}")
+        return rates
+    if node is None:
+        return None
+    try:
+        first = next(iter(gpus(node)), None)
+        return rates_of(product_name(node, first)) if first is not None else None
+    except Lacks:
+        return None

@@ -1,0 +1,79 @@
+"""What a GPU can read and multiply, by product. PURE. Dense rates: datasheets print those with sparsity."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+MEMORY_EFFICIENCY = (0.55, 0.92)
+"""What decoding gets of the datasheet's memory bandwidth. Low: 55 to 60 % for Llama 2 70B over some H100s at
+batch 1, Databricks, "LLM Inference Performance Engineering: Best Practices" (2023). Between: 72 % for Llama
+7B on one A100, pytorch.org/blog/accelerating-generative-ai-2. High: what plain copies reach; memory spends
+the rest on refresh and turnaround."""
+
+COMPUTE_EFFICIENCY = (0.38, 0.80)
+"""What prompts and training get of the dense peak. Low: 38 to 43 % model FLOP utilisation in training Llama
+3 405B, arXiv 2407.21783, table 4. High: large matrix products alone, with power limits in place."""
+
+
+class GpuRates(Struct, frozen=True):
+    """One product. GB/s and TFLOP/s, dense, FP32 accumulation."""
+
+    name: str
+    memory_gb_per_s: float
+    memory_gb: float
+    bf16_tflop_per_s: float
+    fp8_tflop_per_s: float | None  # None: has no FP8 arithmetic
+    source: str
+    words: tuple[str, ...] = ()  # all of them stand in a product name that means this row
+
+
+VARIANTS = frozenset(("TI", "D", "SUPER", "LAPTOP"))
+"""Words that make another product of a known one: an RTX 3090 Ti reads faster, a 4090 D computes less."""
+
+_H100 = "NVIDIA H100 Tensor Core GPU datasheet, half of the rates with sparsity"
+GPUS: tuple[GpuRates, ...] = (
+    GpuRates("GH200-144GB", 4900, 144, 989.5, 1979, "NVIDIA GH200 datasheet, HBM3e", ("GH200", "144")),
+    GpuRates("GH200", 4000, 96, 989.5, 1979, "NVIDIA GH200 datasheet, HBM3", ("GH200",)),
+    GpuRates("H200-NVL", 4800, 141, 835.5, 1671, "NVIDIA H200 datasheet, NVL", ("H200", "NVL")),
+    GpuRates("H200", 4800, 141, 989.5, 1979, "NVIDIA H200 datasheet, SXM", ("H200",)),
+    GpuRates("H100-NVL", 3900, 94, 835.5, 1671, _H100, ("H100", "NVL")),
+    GpuRates("H100-PCIe", 2000, 80, 756, 1513, _H100 + " (2022 edition, PCIe)", ("H100", "PCIe")),
+    GpuRates("H100-SXM", 3350, 80, 989.5, 1979, _H100, ("H100",)),
+    GpuRates("A100-40GB", 1555, 40, 312, None, "NVIDIA A100 datasheet", ("A100", "40GB")),
+    GpuRates("A100-80GB-PCIe", 1935, 80, 312, None, "NVIDIA A100 datasheet", ("A100", "80GB", "PCIe")),
+    GpuRates("A100-80GB", 2039, 80, 312, None, "NVIDIA A100 datasheet, SXM", ("A100",)),
+    GpuRates("B200", 7700, 180, 2250, 4500, "NVIDIA HGX B200 datasheet", ("B200",)),
+    GpuRates(
+        "GB10", 273, 128, 125, 250,
+        "NVIDIA DGX Spark hardware overview: 273 GB/s, 1 PFLOP/s of FP4 with sparsity; dense is half, "
+        "FP8 half again, BF16 half again, which is inferred", ("GB10",),
+    ),
+    GpuRates("L40S", 864, 48, 362, 733, "NVIDIA L40S datasheet", ("L40S",)),
+    GpuRates(
+        "RTX-4090", 1008, 24, 165.2, 330.3, "NVIDIA Ada GPU architecture whitepaper, appendix A", ("4090",)
+    ),
+    GpuRates("RTX-3090", 936, 24, 71, None, "NVIDIA GA102 whitepaper: FP32 accumulation", ("3090",)),
+    GpuRates("V100-PCIe", 900, 32, 112, None, "NVIDIA V100 datasheet, FP16", ("V100", "PCIe")),
+    GpuRates("V100", 900, 32, 125, None, "NVIDIA V100 datasheet, SXM2, FP16", ("V100",)),
+)  # fmt: skip
+"""More words first: `NVIDIA H100 PCIe` is one of the H100s."""
+
+
+def rates_of(product: str) -> GpuRates | None:
+    """The row that a product's name means (`NVIDIA H100 80GB HBM3`), or a row's own name; None if none."""
+    wanted = product.upper()
+    for gpu in GPUS:
+        if wanted == gpu.name.upper():
+            return gpu
+    letters = "".join(c if c.isalnum() else " " for c in wanted).split()
+    if not VARIANTS.isdisjoint(letters):
+        return None
+    for gpu in GPUS:
+        if all(any(_same(word.upper(), part) for part in letters) for word in gpu.words):
+            return gpu
+    return None
+
+
+def _same(word: str, part: str) -> bool:
+    """`H100` is no `GH100`, but `PCIE` stands in `PCIe-80GB` and `144` in `144G`."""
+    return part == word or (word.isdigit() and part.startswith(word) and not part[len(word) :].isdigit())

@@ -1,0 +1,172 @@
+"""The shapes of common language models, as far as they decide what must be moved. PURE.
+
+Source of every row: the `config.json` of the model's own repository on huggingface.co, named in the row. The
+test of this table is another publication: the parameters that the shape adds up to are the published number.
+(Meta's own `llama-models/models/sku_list.py` gives Llama 2 7B and 13B eight KV heads and Llama 3's
+vocabulary; the checkpoints have 32 and 40 heads and 32000 words, as config.json and the Llama 2 paper say.)
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Latent(Struct, frozen=True):
+    """Multi-head latent attention: what is cached is one compressed vector per token, not keys and values.
+
+    Source: DeepSeek-V2, arXiv 2405.04434, section 2.1; names as in config.json."""
+
+    kv_lora_rank: int
+    qk_rope_head_dim: int
+    qk_nope_head_dim: int
+    v_head_dim: int
+    q_lora_rank: int = 0  # 0: queries are not compressed
+
+
+class Experts(Struct, frozen=True):
+    """The mixture-of-experts feed-forward of a layer."""
+
+    count: int  # routed experts of a layer
+    per_token: int  # of them, how many a token goes to
+    intermediate_size: int  # of one expert
+    shared_intermediate_size: int = 0  # of all shared experts together: every token passes them
+    dense_layers: int = 0  # layers whose feed-forward is dense all the same
+
+
+class Model(Struct, frozen=True):
+    """A decoder. Sizes in elements."""
+
+    name: str
+    hidden_size: int
+    layers: int
+    attention_heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int  # of a dense feed-forward, which has three matrices (gate, up, down)
+    vocabulary: int
+    source: str
+    experts: Experts | None = None
+    latent: Latent | None = None
+    tied_embeddings: bool = False
+    window: int = 0  # tokens that a layer with a window looks back; 0: none has one
+    window_layers: int = 0
+
+    @property
+    def moe_layers(self) -> int:
+        return self.layers - self.experts.dense_layers if self.experts else 0
+
+
+def _row(
+    name: str,
+    sizes: tuple[int, int, int, int, int, int, int],
+    repository: str,
+    experts: Experts | None = None,
+    latent: Latent | None = None,
+    tied: bool = False,
+    window: tuple[int, int] = (0, 0),
+) -> Model:
+    hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary = sizes
+    return Model(
+        name, hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary,
+        f"huggingface.co/{repository}/blob/main/config.json", experts, latent, tied, *window,
+    )  # fmt: skip
+
+
+_DEEPSEEK_V3_EXPERTS = Experts(256, 8, 2048, shared_intermediate_size=2048, dense_layers=3)
+_DEEPSEEK_V3_LATENT = Latent(512, 64, 128, 128, q_lora_rank=1536)
+_DEEPSEEK_V3_SIZES = (7168, 61, 128, 128, 128, 18432, 129280)
+
+# name, (hidden, layers, heads, KV heads, head dim, intermediate, vocabulary), repository
+MODELS: tuple[Model, ...] = (
+    _row("llama-2-7b", (4096, 32, 32, 32, 128, 11008, 32000), "meta-llama/Llama-2-7b-hf"),
+    _row("llama-2-13b", (5120, 40, 40, 40, 128, 13824, 32000), "meta-llama/Llama-2-13b-hf"),
+    _row("llama-2-70b", (8192, 80, 64, 8, 128, 28672, 32000), "meta-llama/Llama-2-70b-hf"),
+    _row("llama-3-8b", (4096, 32, 32, 8, 128, 14336, 128256), "meta-llama/Meta-Llama-3-8B"),
+    _row("llama-3-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Meta-Llama-3-70B"),
+    _row("llama-3.1-8b", (4096, 32, 32, 8, 128, 14336, 128256), "meta-llama/Llama-3.1-8B"),
+    _row("llama-3.1-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Llama-3.1-70B"),
+    _row("llama-3.1-405b", (16384, 126, 128, 8, 128, 53248, 128256), "meta-llama/Llama-3.1-405B"),
+    _row("llama-3.3-70b", (8192, 80, 64, 8, 128, 28672, 128256), "meta-llama/Llama-3.3-70B-Instruct"),
+    _row(
+        "llama-4-scout", (5120, 48, 40, 8, 128, 16384, 202048), "meta-llama/Llama-4-Scout-17B-16E",
+        Experts(16, 1, 8192, shared_intermediate_size=8192), window=(8192, 36),
+    ),
+    _row(
+        "llama-4-maverick", (5120, 48, 40, 8, 128, 16384, 202048), "meta-llama/Llama-4-Maverick-17B-128E",
+        Experts(128, 1, 8192, shared_intermediate_size=8192, dense_layers=24), window=(8192, 36),
+    ),
+    _row("mistral-7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mistral-7B-v0.1", window=(4096, 32)),
+    _row(
+        "mixtral-8x7b", (4096, 32, 32, 8, 128, 14336, 32000), "mistralai/Mixtral-8x7B-v0.1",
+        Experts(8, 2, 14336),
+    ),
+    _row(
+        "mixtral-8x22b", (6144, 56, 48, 8, 128, 16384, 32768), "mistralai/Mixtral-8x22B-v0.1",
+        Experts(8, 2, 16384),
+    ),
+    _row("qwen2.5-7b", (3584, 28, 28, 4, 128, 18944, 152064), "Qwen/Qwen2.5-7B"),
+    _row("qwen2.5-32b", (5120, 64, 40, 8, 128, 27648, 152064), "Qwen/Qwen2.5-32B"),
+    _row("qwen2.5-72b", (8192, 80, 64, 8, 128, 29568, 152064), "Qwen/Qwen2.5-72B"),
+    _row("qwen3-8b", (4096, 36, 32, 8, 128, 12288, 151936), "Qwen/Qwen3-8B"),
+    _row("qwen3-32b", (5120, 64, 64, 8, 128, 25600, 151936), "Qwen/Qwen3-32B"),
+    _row(
+        "qwen3-30b-a3b", (2048, 48, 32, 4, 128, 6144, 151936), "Qwen/Qwen3-30B-A3B",
+        Experts(128, 8, 768),
+    ),
+    _row(
+        "qwen3-235b-a22b", (4096, 94, 64, 4, 128, 12288, 151936), "Qwen/Qwen3-235B-A22B",
+        Experts(128, 8, 1536),
+    ),
+    _row(
+        "deepseek-v2", (5120, 60, 128, 128, 128, 12288, 102400), "deepseek-ai/DeepSeek-V2",
+        Experts(160, 6, 1536, shared_intermediate_size=3072, dense_layers=1),
+        Latent(512, 64, 128, 128, q_lora_rank=1536),
+    ),
+    _row(
+        "deepseek-v3", _DEEPSEEK_V3_SIZES, "deepseek-ai/DeepSeek-V3", _DEEPSEEK_V3_EXPERTS,
+        _DEEPSEEK_V3_LATENT,
+    ),
+    _row(
+        "deepseek-r1", _DEEPSEEK_V3_SIZES, "deepseek-ai/DeepSeek-R1", _DEEPSEEK_V3_EXPERTS,
+        _DEEPSEEK_V3_LATENT,
+    ),
+    _row(
+        "gpt-oss-20b", (2880, 24, 64, 8, 64, 2880, 201088), "openai/gpt-oss-20b",
+        Experts(32, 4, 2880), window=(128, 12),
+    ),
+    _row(
+        "gpt-oss-120b", (2880, 36, 64, 8, 64, 2880, 201088), "openai/gpt-oss-120b",
+        Experts(128, 4, 2880), window=(128, 18),
+    ),
+    _row(
+        "gemma-2-9b", (3584, 42, 16, 8, 256, 14336, 256000), "google/gemma-2-9b",
+        tied=True, window=(4096, 21),
+    ),
+    _row(
+        "gemma-2-27b", (4608, 46, 32, 16, 128, 36864, 256000), "google/gemma-2-27b",
+        tied=True, window=(4096, 23),
+    ),
+    _row(
+        "gemma-3-27b", (5376, 62, 32, 16, 128, 21504, 262208), "google/gemma-3-27b-it",
+        tied=True, window=(1024, 52),
+    ),
+)  # fmt: skip
+
+
+class UnknownModel(ValueError):
+    """A name that the table does not hold; the message offers the closest ones."""
+
+
+def known_model(name: str) -> Model:
+    """The model of that name, in any case and with `_` for `-`. Raises UnknownModel."""
+    wanted = name.strip().lower().replace("_", "-").rpartition("/")[2]
+    for model in MODELS:
+        if model.name == wanted:
+            return model
+    from difflib import get_close_matches
+
+    close = get_close_matches(wanted, [model.name for model in MODELS], n=3)
+    meant = (
+        f"; did you mean {', '.join(close)}?" if close else f"; known: {', '.join(m.name for m in MODELS)}"
+    )
+    raise UnknownModel(f"no model is called {name[:60]!r}{meant}")
