@@ -1,0 +1,42 @@
+"""What `nvidia-smi dmon -s t` prints: PCIe traffic of each GPU, once a second.
+
+Source: nvidia-smi(1), "nvidia-smi dmon": rxpci and txpci in MB/s; `-o DT` puts date and time before them,
+and the head comes again every so often. How large an MB is, the manual does not say.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import FormatError
+
+
+class Traffic(Struct, frozen=True):
+    """One line. None: `-`, the GPU does not count it."""
+
+    gpu: int  # NVML index
+    rx_mb_per_s: float | None  # into the GPU
+    tx_mb_per_s: float | None
+
+
+def parse_dmon(text: str) -> tuple[Traffic, ...]:
+    """The lines of a table with rxpci and txpci, in order; at least one. Raises FormatError."""
+    names: list[str] = []
+    found = []
+    for line in text.splitlines():
+        words = line.replace(",", " ").split()  # --format csv
+        if line.startswith("#"):
+            head = [word.lower() for word in line.lstrip("#").replace(",", " ").split()]
+            names = head if "gpu" in head else names
+        elif "rxpci" in names and len(words) == len(names):
+            cells = dict(zip(names, words, strict=True))
+            if cells["gpu"].isascii() and cells["gpu"].isdigit() and len(cells["gpu"]) < 5:
+                rates = (_rate(cells["rxpci"]), _rate(cells.get("txpci", "-")))
+                found.append(Traffic(int(cells["gpu"]), *rates))
+    if not found:
+        raise FormatError("no table of nvidia-smi dmon with rxpci and txpci")
+    return tuple(found)
+
+
+def _rate(word: str) -> float | None:
+    return float(word) if word.isascii() and word.isdigit() and len(word) < 12 else None

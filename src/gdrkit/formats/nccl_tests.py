@@ -1,0 +1,241 @@
+"""The output of nccl-tests' programs (all_reduce_perf, sendrecv_perf, ...): text of every version, or `-J`.
+
+Source: NVIDIA/nccl-tests src/common.cu and, since 2025, src/util.cu: writeDeviceReport(),
+writeResultHeader(), writeBenchmarkLineBody(), writeResultFooter(). GB/s are of 1e9 bytes: src/all_reduce.cu,
+AllReduceGetBw().
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec import DecodeError, Struct
+
+from gdrkit.evidence import FormatError
+
+PREFIX = re.compile(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
+"""What mpirun --tag-output and srun --label put before a line."""
+
+RANK = re.compile(
+    r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(.*?)\s*$"
+)
+PROGRAM = re.compile(r"\b(\w+)_perf(?:_mpi)?\b")
+
+
+class NcclRank(Struct, frozen=True):
+    """One process's GPU."""
+
+    rank: int
+    hostname: str
+    device: int  # CUDA index on its host
+    product: str
+
+
+class Timing(Struct, frozen=True):
+    """One group of columns. None: the run printed no number there."""
+
+    time_us: float | None
+    algorithm_gb_per_s: float | None
+    bus_gb_per_s: float | None
+
+
+class NcclRow(Struct, frozen=True, kw_only=True):
+    """One size."""
+
+    size_bytes: int
+    out_of_place: Timing | None = None
+    in_place: Timing | None = None
+
+    @property
+    def best(self) -> Timing | None:
+        """The faster of the two."""
+        found = [t for t in (self.out_of_place, self.in_place) if t and t.bus_gb_per_s is not None]
+        return max(found, key=lambda timing: timing.bus_gb_per_s or 0.0, default=None)
+
+
+class NcclTest(Struct, frozen=True, kw_only=True):
+    """One run. Empty, None: the text does not show it."""
+
+    program: str = ""  # all_reduce, sendrecv
+    ranks: tuple[NcclRank, ...] = ()
+    rows: tuple[NcclRow, ...] = ()
+    average_bus_gb_per_s: float | None = None  # over all sizes: says nothing of a ceiling
+    finished: bool = False
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The nodes, each once, in order."""
+        return tuple(dict.fromkeys(rank.hostname for rank in self.ranks))
+
+    @property
+    def alone(self) -> bool:
+        """Each process ran for itself: all say that they are rank 0, as programs without MPI do."""
+        return len(self.ranks) > 1 and len({rank.rank for rank in self.ranks}) < len(self.ranks)
+
+
+def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
+    """The runs of a text, in order; at least one. Raises FormatError."""
+    if text.lstrip().startswith("{"):
+        return (_parse_json(text),)
+    lines = [PREFIX.sub("", line) for line in text.splitlines()]
+    runs = tuple(run for run in map(_run, _blocks(lines)) if run is not None)
+    if not runs:
+        raise FormatError("no table of nccl-tests")
+    return runs
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    """A text's lines, parted where a run begins: after another one's end."""
+    block: list[str] = []
+    ended = False
+    for line in lines:
+        begins = line.startswith(("# nThread", "# nccl-tests version", "# Collective test starting"))
+        if ended and (begins or RANK.match(line) or _columns(line)):
+            yield block
+            block, ended = [], False
+        block.append(line)
+        ended = ended or line.startswith("# Avg bus bandwidth")
+    yield block
+
+
+def _run(lines: list[str]) -> NcclTest | None:
+    rows = tuple(_rows(lines))
+    ranks = tuple(rank for line in lines if (rank := _rank(line)) is not None)
+    average = next(
+        (_number(line.partition(":")[2].split(" ")[1:2]) for line in lines if "# Avg bus bandwidth" in line),
+        None,
+    )
+    if not rows and not ranks:
+        return None
+    return NcclTest(
+        program=_program(lines),
+        ranks=ranks,
+        rows=rows,
+        average_bus_gb_per_s=average,
+        finished=any("# Avg bus bandwidth" in line for line in lines),
+    )
+
+
+def _program(lines: list[str]) -> str:
+    """What the run calls itself; else the command line above it."""
+    for line in lines:
+        if line.startswith("# Collective test starting:") and (found := PROGRAM.search(line)):
+            return found[1]
+    for line in lines:
+        if not line.startswith("#") and (found := PROGRAM.search(line)):
+            return found[1]
+    return ""
+
+
+def _rank(line: str) -> NcclRank | None:
+    found = RANK.match(line)
+    if found is None or len(found[1]) > 9 or len(found[4]) > 9:
+        return None
+    return NcclRank(int(found[1]), found[3], int(found[4]), found[6])
+
+
+def _columns(line: str) -> list[str]:
+    """The names of a table's columns; () for another line."""
+    words = line.lstrip("# ").split() if line.startswith("#") else []
+    return words if "busbw" in words and words[:1] in (["size"], ["bytes"]) else []
+
+
+def _rows(lines: list[str]) -> Iterator[NcclRow]:
+    columns: list[str] = []
+    for line in lines:
+        if found := _columns(line):
+            columns = found
+        elif columns and (row := _row(columns, line.split())) is not None:
+            yield row
+
+
+def _row(columns: list[str], words: list[str]) -> NcclRow | None:
+    """A line of numbers under its head. A run that prints one group of two leaves the other blank (util.cu,
+    writeBenchMarkLineNullBody()): the first then, it is the out-of-place one."""
+    first = next(i for i, name in enumerate(columns) if name == "busbw") - 2
+    if first < 0 or not words or not words[0].isascii() or not words[0].isdigit() or len(words[0]) > 18:
+        return None
+    lead, rest = columns[:first], words[first:]
+    if len(words) < first + 3 or (lead and "type" in lead and _number([words[lead.index("type")]])):
+        return None
+    names = columns[first:]
+    second = next((i for i, name in enumerate(names) if i > 2 and name == "busbw"), None)
+    group = second - 2 if second is not None else len(names)
+    timings = [_timing(rest[:3])]
+    if second is not None and len(rest) >= group + 3:
+        timings.append(_timing(rest[group : group + 3]))
+    one_of_two = second is not None and len(timings) == 1
+    if all(timing is None for timing in timings):
+        return None
+    return NcclRow(
+        size_bytes=int(words[0]),
+        out_of_place=None if one_of_two else timings[0],
+        in_place=timings[0] if one_of_two else timings[1] if len(timings) > 1 else None,
+    )
+
+
+def _timing(words: list[str]) -> Timing | None:
+    numbers = [_number([word]) for word in words]
+    return Timing(numbers[0], numbers[1], numbers[2]) if numbers.count(None) < 3 else None
+
+
+def _parse_json(text: str) -> NcclTest:
+    """One file of -J. Raises FormatError."""
+    import msgspec
+
+    try:
+        document = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (DecodeError, RecursionError) as error:
+        raise FormatError(f"not the JSON of nccl-tests: {error}") from None
+    results = document.get("results") if isinstance(document, dict) else None
+    if not isinstance(results, list):
+        raise FormatError("no list of results: not the JSON of nccl-tests")
+    arguments = document.get("args")
+    words = " ".join(map(str, arguments)) if isinstance(arguments, list) else ""
+    program = PROGRAM.search(words)
+    average = document.get("average_bus_bandwidth")
+    average = average.get("bandwidth") if isinstance(average, dict) else None
+    return NcclTest(
+        program=program[1] if program else "",
+        ranks=tuple(_json_ranks(document.get("config"))),
+        rows=tuple(row for result in results if (row := _json_row(result)) is not None),
+        average_bus_gb_per_s=_number([average]),
+        finished="end_time" in document,
+    )
+
+
+def _json_ranks(config: object) -> Iterator[NcclRank]:
+    devices = config.get("devices") if isinstance(config, dict) else None
+    for device in devices if isinstance(devices, list) else ():
+        if not isinstance(device, dict):
+            continue
+        rank, index = device.get("rank"), device.get("device")
+        if isinstance(rank, int) and isinstance(index, int):
+            told = str(device.get("device_info", ""))
+            yield NcclRank(rank, str(device.get("hostname", "")), index, told)
+
+
+def _json_row(result: object) -> NcclRow | None:
+    size = result.get("size") if isinstance(result, dict) else None
+    if not isinstance(result, dict) or not isinstance(size, int) or size < 0:
+        return None
+    sides = (_json_timing(result.get("out_of_place")), _json_timing(result.get("in_place")))
+    return NcclRow(size_bytes=size, out_of_place=sides[0], in_place=sides[1]) if any(sides) else None
+
+
+def _json_timing(cells: object) -> Timing | None:
+    if not isinstance(cells, Mapping):
+        return None
+    time = cells.get("time", cells.get("cpu_time"))
+    return Timing(_number([time]), _number([cells.get("alg_bw")]), _number([cells.get("bus_bw")]))
+
+
+def _number(words: list[object] | list[str]) -> float | None:
+    """The first word as a number; None for none, for N/A and for what no rate can be."""
+    word = words[0] if words else None
+    try:
+        number = float(word) if isinstance(word, (str, int, float)) else None
+    except (ValueError, OverflowError):
+        return None
+    return number if number is not None and 0 <= number < 1e18 else None

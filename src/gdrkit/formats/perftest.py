@@ -1,0 +1,243 @@
+"""The output of perftest's programs (ib_write_bw, ib_read_lat, ...): a page of text, or `--out_json`.
+
+Source: linux-rdma/perftest src/perftest_parameters.h (RESULT_LINE, RESULT_FMT and what follows them),
+perftest_parameters.c (ctx_print_test_info(), print_report_bw(), write_bw_report_to_file()), cuda_memory.c,
+perftest_resources.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from msgspec import DecodeError, Struct
+
+from gdrkit.evidence import FormatError
+
+GB_PER_S = {"MB/sec": 2**20 / 1e9, "MiB/sec": 2**20 / 1e9, "Gb/sec": 1 / 8}
+"""What one of a column's units is in GB/s. perftest's MB has always been 2**20 bytes; newer versions say so:
+perftest_parameters.c, format_factor."""
+
+COLUMN = re.compile(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
+COMMAND = re.compile(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
+TITLE = re.compile(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
+SETTING = re.compile(r"(\w[\w*. ]*?)\s*:\s+(\S+)")
+NUMBERS = re.compile(r"^ *\d+(?:[ \t]+-?[\d.]+){3,}[ \t]*$")
+USES_GPU = re.compile(r"initializing CUDA|CUDA device|creating CUDA Ctx|making it the current CUDA Ctx")
+
+
+class PerftestRow(Struct, frozen=True, kw_only=True):
+    """One size of message. None: the run did not measure it."""
+
+    size_bytes: int
+    iterations: int | None = None
+    peak_gb_per_s: float | None = None
+    average_gb_per_s: float | None = None  # the sum of both directions in a bidirectional test
+    messages_per_s: float | None = None
+    cpu_percent: float | None = None
+    typical_us: float | None = None
+    average_us: float | None = None
+
+
+class Perftest(Struct, frozen=True, kw_only=True):
+    """One run. Empty, None: the text does not show it."""
+
+    command: str = ""
+    test: str = ""  # RDMA_Write Bidirectional BW
+    device: str = ""
+    mtu_bytes: int | None = None
+    link_layer: str = ""  # InfiniBand, Ethernet
+    queue_pairs: int | None = None
+    dual_port: bool = False
+    uses_gpu: bool = False
+    uses_dmabuf: bool | None = None
+    integrated_gpu: bool = False  # then --use_cuda allocated host memory
+    refused: bool = False  # Couldn't allocate MR
+    registration_errno: int | None = None
+    result_shown: bool = False  # a line of numbers, even without the head that names them
+    rows: tuple[PerftestRow, ...] = ()
+
+    @property
+    def bidirectional(self) -> bool:
+        return "Bidirectional" in self.test or bool(
+            re.search(r" (?:-b|--bidirectional)(?: |$)", self.command)
+        )
+
+
+def parse_perftest(text: str) -> tuple[Perftest, ...]:
+    """The runs of a text, in order; at least one. Raises FormatError."""
+    if text.lstrip().startswith("{"):
+        return (_parse_json(text),)
+    runs = tuple(run for run in map(_run, _blocks(text.splitlines())) if run is not None)
+    if not runs:
+        raise FormatError("no line of perftest's")
+    return runs
+
+
+def _blocks(lines: list[str]) -> Iterator[list[str]]:
+    """A text's lines, parted where a run begins after another one's numbers or after its own title."""
+    block: list[str] = []
+    shown = False  # numbers, in this block
+    for line in lines:
+        begins = COMMAND.match(line) or TITLE.match(line) or "initializing CUDA" in line
+        if shown and begins:
+            yield block
+            block, shown = [], False
+        block.append(line)
+        shown = shown or NUMBERS.match(line) is not None
+    yield block
+
+
+def _run(lines: list[str]) -> Perftest | None:
+    """One run; None for lines that are none of perftest's."""
+    text = "\n".join(lines)
+    command = next((found[1].strip() for line in lines if (found := COMMAND.match(line))), "")
+    refused = re.search(r"Couldn't allocate MR(?: with error=(\d{1,9})\b)?", text)
+    gpu = USES_GPU.search(text)
+    rows = tuple(_rows(lines))
+    shown = bool(rows) or any(NUMBERS.match(line) for line in lines)
+    settings = _settings(lines)
+    test = next((found[1] for line in lines if (found := TITLE.match(line))), "")
+    if not (command or refused or gpu or shown or test):
+        return None
+    by_command = "--use_cuda_dmabuf" in command if command else None
+    return Perftest(
+        command=command,
+        test=test,
+        device=settings.get("Device", ""),
+        mtu_bytes=_whole(settings.get("Mtu", "").partition("[")[0]),
+        link_layer=_link_layer(settings.get("Link type", "")),
+        queue_pairs=_whole(settings.get("Number of qps", "")),
+        dual_port=settings.get("Dual-port") == "ON",
+        uses_gpu=bool(gpu) or "--use_cuda" in command,
+        uses_dmabuf=by_command if command else (True if re.search(r"DMA-?BUF", text) else None),
+        integrated_gpu=re.search(r"CUDA device integrated: 1\b", text) is not None,
+        refused=refused is not None,
+        registration_errno=int(refused[1]) if refused and refused[1] else None,
+        result_shown=shown,
+        rows=rows,
+    )
+
+
+def _settings(lines: list[str]) -> dict[str, str]:
+    """What stands above the table: ` Number of qps   : 1		Transport type : IB`, two to a line."""
+    found: dict[str, str] = {}
+    for line in lines:
+        for half in re.split(r"\t+|\s{4,}(?=[A-Z][\w ]*:)", line):
+            if match := re.fullmatch(r"\s*([A-Z][\w*. -]*?)\s*:\s+(\S+)\s*", half):
+                found.setdefault(match[1], match[2])
+    return found
+
+
+def _rows(lines: list[str]) -> Iterator[PerftestRow]:
+    columns: list[str] = []
+    for line in lines:
+        if line.lstrip().startswith("#bytes"):
+            columns = COLUMN.findall(line)
+        elif columns and NUMBERS.match(line):
+            values = line.split()
+            if len(values) >= len(columns) - 1:  # a version that prints CPU_Util[%] over no number is known
+                row = _row(dict(zip(columns, values, strict=False)))
+                if row is not None:
+                    yield row
+
+
+def _row(cells: Mapping[str, str]) -> PerftestRow | None:
+    size = _whole(cells.get("#bytes", ""))
+    if size is None:
+        return None
+    units = {name.partition("[")[0]: name.partition("[")[2].rstrip("]") for name in cells}
+    values = {name.partition("[")[0]: _number(value) for name, value in cells.items()}
+
+    def rate(name: str) -> float | None:
+        value, factor = values.get(name), GB_PER_S.get(units.get(name, ""))
+        return value * factor if value is not None and factor is not None else None
+
+    messages = values.get("MsgRate")
+    return PerftestRow(
+        size_bytes=size,
+        iterations=_whole(cells.get("#iterations", "")),
+        peak_gb_per_s=rate("BW peak"),
+        average_gb_per_s=rate("BW average"),
+        messages_per_s=messages * 1e6 if messages is not None else None,
+        cpu_percent=values.get("CPU_Util"),
+        typical_us=values.get("t_typical"),
+        average_us=values.get("t_avg"),
+    )
+
+
+# -- --out_json ------------------------------------------------------------------------------------
+
+
+def _parse_json(text: str) -> Perftest:
+    """One file of --out_json. Raises FormatError; also for versions before 2024, which did not quote."""
+    import msgspec
+
+    try:
+        document = msgspec.json.decode(text.encode("utf-8", "replace"))
+    except (DecodeError, RecursionError) as error:
+        raise FormatError(f"not the JSON of perftest: {error}") from None
+    about = document.get("test_info") if isinstance(document, dict) else None
+    if not isinstance(about, dict):
+        raise FormatError("no test_info: not the JSON of perftest")
+    settings = {key: str(value) for key, value in about.items()}
+    rows = tuple(_json_rows(document))
+    return Perftest(
+        test=settings.get("test", "").replace("_", " ").removesuffix(" Test").replace("RDMA ", "RDMA_"),
+        device=settings.get("Device", ""),
+        mtu_bytes=_whole(settings.get("Mtu", "").partition("[")[0]),
+        link_layer=_link_layer(settings.get("Link_type", "")),
+        queue_pairs=_whole(settings.get("Number_of_qps", "")),
+        dual_port=settings.get("Dual_port") == "ON",
+        result_shown=bool(rows),
+        rows=rows,
+    )
+
+
+def _json_rows(document: Mapping[str, object]) -> Iterator[PerftestRow]:
+    results = document.get("results")
+    for cells in results if isinstance(results, list) else [results]:
+        if not isinstance(cells, dict):
+            continue
+        size = _whole(str(cells.get("MsgSize", "")))
+        if size is None:
+            continue
+        peak, average = _number(cells.get("BW_peak")), _number(cells.get("BW_average"))
+        messages = _number(cells.get("MsgRate"))
+        factor = _json_unit(average, messages, size)
+        yield PerftestRow(
+            size_bytes=size,
+            iterations=_whole(str(cells.get("n_iterations", ""))),
+            peak_gb_per_s=peak * factor if peak is not None and factor else None,
+            average_gb_per_s=average * factor if average is not None and factor else None,
+            messages_per_s=messages * 1e6 if messages is not None else None,
+            cpu_percent=_number(cells.get("CPU_util")),
+            typical_us=_number(cells.get("t_typical")),
+            average_us=_number(cells.get("t_avg")),
+        )
+
+
+def _json_unit(average: float | None, messages: float | None, size: int) -> float | None:
+    """The file does not say whether its rates are MiB/s or Gb/s. The rate of messages does: 140 lie between
+    the two. None where neither fits within 5 %, as a rate that is too small to be printed."""
+    if not average or not messages:
+        return None
+    gb_per_s = messages * 1e6 * size / 1e9
+    near = (factor for factor in GB_PER_S.values() if abs(average * factor / gb_per_s - 1) < 0.05)
+    return next(near, None) if gb_per_s else None
+
+
+def _link_layer(word: str) -> str:
+    return "InfiniBand" if word == "IB" else word
+
+
+def _whole(word: str) -> int | None:
+    return int(word) if word.isascii() and word.isdigit() and len(word) < 19 else None
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(value) if isinstance(value, (str, int, float)) else None
+    except (ValueError, OverflowError):
+        return None
+    return number if number is not None and 0 <= number < 1e18 else None
