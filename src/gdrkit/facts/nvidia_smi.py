@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
+from gdrkit.formats import topo_matrix
 from gdrkit.node import Node, fact
 
 
@@ -197,48 +198,10 @@ class SmiTopology(Struct, frozen=True):
     cells: dict[tuple[str, str], str]  # X, SYS, NODE, PHB, PXB, PIX, NV18
 
 
-KINDS = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV", "C2C")
-
-
 def parse_topology(text: str) -> SmiTopology:
-    """The matrix, with NIC0 replaced by its device name of the legend. Raises FormatError if there is none.
-
-    Source of the layout: output of driver 580.159.04 (the header is underlined with escape codes even where
-    no terminal reads it). Columns after the matrix hold affinities and are left out.
-    """
-    lines = text.replace("\x1b[4m", "").replace("\x1b[0m", "").splitlines()
-    start = next((i for i, line in enumerate(lines) if line.split()[:1] == ["GPU0"]), None)
-    if start is None:
-        raise FormatError("no matrix in the output of nvidia-smi topo -m")
-    columns = [word.strip() for word in lines[start].split("\t") if word.strip()]
-    columns = [word for word in columns if "Affinity" not in word and "NUMA" not in word]
-    legend = _legend(lines)
-    names = [legend.get(column, column) for column in columns]
-    cells: dict[tuple[str, str], str] = {}
-    rows = 0
-    for line in lines[start + 1 :]:
-        row, *values = [word.strip() for word in line.split("\t")]
-        if row not in columns:
-            break
-        values = values[: len(columns)]
-        if len(values) < len(columns) or not all(value.startswith(KINDS) for value in values):
-            raise FormatError(f"row {row} of nvidia-smi topo -m is cut")
-        rows += 1
-        for name, value in zip(names, values, strict=True):
-            cells[legend.get(row, row), name] = value
-    if rows < len(columns):
-        raise FormatError(f"{rows} of {len(columns)} rows: the output of nvidia-smi topo -m is cut")
-    return SmiTopology(tuple(names), cells)
-
-
-def _legend(lines: list[str]) -> dict[str, str]:
-    """`  NIC0: mlx5_0` below `NIC Legend:`. Older drivers put the device names into the header."""
-    legend = {}
-    for line in lines:
-        name, colon, device = line.strip().partition(": ")
-        if colon and name.startswith("NIC") and name[3:].isdigit():
-            legend[name] = device.strip()
-    return legend
+    """The matrix, with NIC0 replaced by its device name of the legend. Raises FormatError."""
+    matrix = topo_matrix.parse(text)
+    return SmiTopology(matrix.names, matrix.cells)
 
 
 @fact

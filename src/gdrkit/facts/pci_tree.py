@@ -1,22 +1,14 @@
 """The PCI tree as `lspci -tv` draws it. PURE.
 
-    -+-[0000:15]---01.0-[16-19]----00.0-[17-19]--+-00.0-[18]----00.0  Mellanox Technologies MT2910
-     |                                           \\-01.0-[19]----00.0  NVIDIA Corporation GH100
-     \\-[0000:00]-+-00.0  Intel Corporation Device 09a2
-
-Third-best evidence, for posts without bus numbers. Source of the layout: pciutils ls-tree.c, show_tree_dev()
-and show_tree_bus(): a bridge is followed by the buses behind it, in brackets; branches of one bus stand
-below each other.
+Third-best evidence, for posts without bus numbers.
 """
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.commands import LSPCI_TREE
+from gdrkit.formats import lspci_tree
 from gdrkit.node import Node, fact
 
 
@@ -27,50 +19,9 @@ class Place(Struct, frozen=True):
     above: tuple[str, ...]  # bridges, root port first
 
 
-class _Bus(Struct, frozen=True):
-    """A bus on which the next functions of a column are."""
-
-    domain: str
-    number: str
-    above: tuple[str, ...]
-    root: str
-
-
 def parse(text: str) -> dict[str, Place]:
     """The place of every function drawn. Raises FormatError where there is no tree."""
-    token = re.compile(
-        r"\[(?P<domain>[0-9a-f]{4,8}):(?P<root>[0-9a-f]{2})\]"
-        r"|(?P<slot>[01][0-9a-f]\.[0-7])(?:-\[(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\])?"
-    )
-    drawing = re.compile(r"[-+|\\ \t]*")  # what may stand between two parts of the tree
-    columns: dict[int, _Bus] = {}
-    places: dict[str, Place] = {}
-    for line in text.splitlines():
-        at, bus = 0, None
-        while True:
-            start = drawing.match(line, at)
-            column = start.end() if start else at
-            match = token.match(line, column)
-            if match is None or (bus is not None and "  " in line[at:column]):
-                break  # a name, after two blanks
-            if match["root"]:
-                root = f"{match['domain']}:{match['root']}"
-                bus = _Bus(match["domain"], match["root"], (), root)
-            else:
-                bus = bus or columns.get(column)
-                if bus is None:
-                    break
-                columns[column] = bus
-                address = f"{bus.domain}:{bus.number}:{match['slot']}"
-                places[address] = Place(bus.root, bus.above)
-                if not match["bus"]:
-                    break
-                bus = _Bus(bus.domain, match["bus"], (*bus.above, address), bus.root)
-            at = match.end()
-    if not places:
-        complaint = " ".join(text.split())[:120]
-        raise FormatError(f"no tree in the output of lspci -t: {complaint or 'empty'}")
-    return places
+    return {drawn.address: Place(drawn.root_bus, drawn.above) for drawn in lspci_tree.parse(text)}
 
 
 @fact

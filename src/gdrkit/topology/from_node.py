@@ -14,7 +14,6 @@ from gdrkit.facts.gpu_chips import compute_capability
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.nvidia_smi import smi_topology
 from gdrkit.facts.pci import (
-    NVIDIA,
     ROOT,
     bridges_above,
     devices,
@@ -48,11 +47,10 @@ from gdrkit.topology.graph import (
     Stated,
     Topology,
 )
+from gdrkit.topology.roles import role
 
 T = TypeVar("T")
 
-NVSWITCH_CLASS, NETWORK_CLASS, INFINIBAND_CLASS = "0680", "02", "0207"  # pci.ids
-RDMA_VENDORS = ("15b3", "1d0f")  # Mellanox, Amazon: their network functions are shown without a driver, too
 MOST_NVLINKS = 18
 """Of one GPU, Hopper and Blackwell: NVIDIA H100 architecture whitepaper, fourth-generation NVLink."""
 ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}  # NCCL src/graph/xml.cc, the words of `arch`
@@ -159,10 +157,11 @@ def _tree(
     roles |= {nic.pci_address: Role.NIC for nic in hardware if nic.pci_address}
     functions = {d.address: d for d in asking.all("PCI devices", lambda: devices(node))}
     for function in functions.values():
-        if function.vendor == NVIDIA and function.class_code.startswith(NVSWITCH_CLASS):
-            roles[function.address] = Role.NVSWITCH
-        elif function.address not in roles and _is_rdma_hardware(node, function):
-            roles[function.address] = Role.NIC
+        kind = role(function.class_code, function.vendor)
+        if function.address in roles or kind not in (Role.NVSWITCH, Role.NIC):
+            continue
+        if not there(node, f"{ROOT}/{function.address}/physfn"):  # virtual ones may be lent away
+            roles[function.address] = kind
     seen: set[str] = set()
     for address in sorted(roles):
         above = asking.all("bridges", partial(bridges_above, node, address))
@@ -170,17 +169,8 @@ def _tree(
         for place, step in enumerate(chain):
             if step not in seen:
                 seen.add(step)
-                role = roles.get(step, Role.BRIDGE)
-                yield _device(node, asking, functions.get(step), step, chain[:place], role)
-
-
-def _is_rdma_hardware(node: Node, function: PciFunction) -> bool:
-    """Whether a function without an RDMA device is a NIC all the same; virtual ones may be lent."""
-    kind = function.class_code
-    known = kind.startswith(INFINIBAND_CLASS) or (
-        kind.startswith(NETWORK_CLASS) and function.vendor in RDMA_VENDORS
-    )
-    return known and not there(node, f"{ROOT}/{function.address}/physfn")
+                kind = roles.get(step, Role.BRIDGE)
+                yield _device(node, asking, functions.get(step), step, chain[:place], kind)
 
 
 def _device(
@@ -189,16 +179,16 @@ def _device(
     function: PciFunction | None,
     address: str,
     above: tuple[str, ...],
-    role: Role,
+    kind: Role,
 ) -> Device:
     registers = asking("PCIe ports and payload", lambda: port_registers(node, address)) or PortRegisters("")
     own = function or PciFunction(address, "", "", "")
-    bridge = role is Role.BRIDGE
+    bridge = kind is Role.BRIDGE
     upward = registers.port_type == "upstream-port" or (not registers.port_type and len(above) % 2 == 1)
     group = asking("IOMMU groups", lambda: iommu_group(node, address), "")
     return Device(
         address=address,
-        role=role,
+        role=kind,
         parent=above[-1] if above else "",
         host_bridge=asking("host bridges", lambda: root_bus(node, address)) or "",
         numa_node=asking("NUMA nodes of devices", lambda: numa_node(node, address)),
@@ -218,7 +208,7 @@ def _device(
         iommu_type=(asking("IOMMU types", lambda: iommu_type(node, address)) or "") if group else "",
         serial=(asking("serial numbers", lambda: serial_number(node, address)) or "") if not bridge else "",
         slot=registers.slot,
-        physical_function=_physical_function(node, address) if role is Role.NIC else "",
+        physical_function=_physical_function(node, address) if kind is Role.NIC else "",
     )
 
 

@@ -67,6 +67,7 @@ class Link(Struct, frozen=True):
     width: int | None = None
     max_gt_per_s: float | None = None
     max_width: int | None = None
+    gbyte_per_s: float | None = None  # where a source names the product alone, as it runs, less its encoding
 
     @property
     def is_degraded(self) -> bool | None:
@@ -153,6 +154,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
 
     id: str
     address: str = ""
+    numa_node: int | None = None  # where it has no address
     index: int | None = None  # as NVML and NCCL count
     name: str = ""
     compute_capability: int | None = None  # 90 for 9.0
@@ -254,7 +256,7 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
 
     def numa_node(self, device: Gpu | Net) -> int | None:
         """The NUMA node that a GPU or a port is near."""
-        if isinstance(device, Net) and not device.address:
+        if not device.address:
             return device.numa_node
         found = self.by_address.get(device.address)
         return found.numa_node if found else None

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from gdrkit.facts.pci_path import ENCODING
+from gdrkit.facts.pci_registers import GENERATIONS
 from gdrkit.formats.nccl_xml import VERSION
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.from_nccl_xml import ANY_SWITCH
-from gdrkit.topology.graph import Cpu, Device, Gpu, Net, Origin, Role, Topology
+from gdrkit.topology.graph import Cpu, Device, Gpu, Link, Net, Origin, Role, Topology
 
 CLASS_OF = {Role.BRIDGE: "060400", Role.GPU: "030200", Role.NIC: "020000", Role.NVSWITCH: "068000"}
 """For devices whose source names no class. Source: topo.cc, kvDictPciClass."""
@@ -132,7 +134,7 @@ def _pci(device: Device, tree: _Tree) -> XmlNode:
     kind = device.class_code
     if not kind and tree.origin is not Origin.NCCL_XML:
         kind = CLASS_OF.get(device.role, "")
-    speed, width = device.link.max_gt_per_s, device.link.max_width
+    speed, width = _lanes(device.link)
     known = {
         "busid": busid,
         "class": _hexadecimal(kind),
@@ -157,6 +159,19 @@ def _inside(device: Device, busid: str, tree: _Tree) -> Iterator[XmlNode]:
         yield XmlNode("nic", {}, tuple(_net(net) for net in nets))
     for below in tree.below.get(device.address, ()):
         yield _pci(below, tree)
+
+
+def _lanes(link: Link) -> tuple[float | None, int | None]:
+    """Speed and width. Where only their product is known, the widest of at most 16 lanes that carries it:
+    NCCL reckons with the product, too."""
+    if link.max_gt_per_s is not None or link.max_width is not None or link.gbyte_per_s is None:
+        return link.max_gt_per_s, link.max_width
+    for width in (16, 8, 4, 2, 1):
+        for speed in GENERATIONS.values():
+            carried = speed * width * ENCODING.get(speed, 128 / 130) / 8
+            if 0.99 < carried / link.gbyte_per_s < 1.01:  # hwloc writes six digits
+                return speed, width
+    return None, None
 
 
 def link_speed(gt_per_s: float | None) -> str:
