@@ -16,6 +16,7 @@ COMMANDS = {
     "probe": "ask the CUDA driver what each GPU can do",
     "codes": "the finding codes, and the page of each",
     "schema": "the JSON Schema of `gdr doctor --json`",
+    "config": "what an operator, OpenShift, Talos, cloud-init or NCCL must be told; check of such a file",
     "completion": "a completion script for bash, zsh or fish",
 }
 """Every command, in the order of the help. Its module has the same name and a `main(arguments) -> int`."""

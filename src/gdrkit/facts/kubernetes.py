@@ -112,14 +112,15 @@ def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[Unreada
         if document.value is None:
             faults.append(Unreadable(source, document.line, document.fault))
         else:
-            manifests += _objects(document.value, source)
+            manifests += objects(document.value, source)
     return tuple(manifests), tuple(faults)
 
 
-def _objects(value: Value, source: str) -> list[Manifest]:
+def objects(value: Value, source: str) -> list[Manifest]:
+    """The objects of one document; of a list, each of its items. [] for what names no kind."""
     items = at(value, "items")
     if text_at(value, "kind").endswith("List") and isinstance(items, YamlSequence):
-        return [manifest for item in items.items for manifest in _objects(item, source)]
+        return [manifest for item in items.items for manifest in objects(item, source)]
     kind = text_at(value, "kind")
     if not kind and isinstance(at(value, "machine"), YamlMapping):
         kind = "MachineConfiguration"

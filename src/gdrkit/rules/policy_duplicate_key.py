@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.evidence import Lacks, Missing, Why
-from gdrkit.facts.kubernetes import Manifest, Unreadable, manifests, unreadable
-from gdrkit.formats.yaml_values import YamlMapping, at, duplicates
+from gdrkit.facts.kubernetes import Unreadable, manifests, unreadable
+from gdrkit.formats.yaml_values import Value, YamlMapping, at, duplicates
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, Outcome, rule
 
@@ -29,14 +29,14 @@ def repeated(node: Node) -> Iterable[Repeated | Unreadable]:
     for manifest in manifests(node):
         for duplicate in duplicates(manifest.value):
             name = ".".join(duplicate.path)
-            lost = _lost(manifest, duplicate.path)
+            lost = keys_lost(manifest.value, duplicate.path)
             found.append(Repeated(manifest.source, manifest.kind, name, duplicate.lines, lost))
     return (*found, *unreadable(node))
 
 
-def _lost(manifest: Manifest, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The keys of the earlier mappings that are not in the last one."""
-    parent = at(manifest.value, *path[:-1])
+def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The keys of the earlier mappings at a repeated key that are not in the last one."""
+    parent = at(value, *path[:-1])
     if not isinstance(parent, YamlMapping):
         return ()
     same = [entry.value for entry in parent.entries if entry.key == path[-1]]

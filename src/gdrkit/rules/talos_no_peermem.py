@@ -39,7 +39,7 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
     Source: siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
     """
     for manifest in manifests(node):
-        line = _asks_for_peermem(manifest)
+        line = asks_for_peermem(manifest)
         if line:
             return Failed(
                 seen="machine.kernel.modules names nvidia_peermem",
@@ -63,8 +63,13 @@ def _is_talos(node: Node) -> bool:
         return False
 
 
-def _asks_for_peermem(manifest: Manifest) -> int:
-    """The line of the entry in a Talos machine configuration; 0 if there is none."""
+def asks_for_peermem(manifest: Manifest) -> int:
+    """The line of the entry in a Talos machine configuration; 0 if there is none.
+
+    From 1.14 on each module has a document of its own. Source: siderolabs/talos
+    pkg/machinery/config/types/runtime/kernel_module.go."""
+    if manifest.kind == "KernelModuleConfig":
+        return manifest.line if canonical(manifest.text("name")) == PEERMEM else 0
     if manifest.kind != "MachineConfiguration":
         return 0
     modules = manifest.at("machine", "kernel", "modules")

@@ -1,0 +1,229 @@
+"""`gdr config KIND [TARGET]` and `gdr config check FILE`: configuration for machines that are declared."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.exit import BLOCKED, NO_INPUT, OK, UNKNOWN, USAGE, WARNING
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from gdrkit.config import Output, Refused, Request
+    from gdrkit.config.check import Checked
+
+EXAMPLES = (
+    "  gdr config --list                              every kind and its forms\n"
+    "  gdr config gpu-operator                        dma-buf, by a merge patch of the ClusterPolicy\n"
+    "  gdr config gpu-operator --path peermem --ofed host --form json-patch\n"
+    "  gdr config nccl-env bundle.tar.gz --form conf  what NCCL has to be told on that node\n"
+    "  gdr config systemd bundle.tar.gz -o gdrkit-acs.service\n"
+    "  gdr config check cluster-policy.yaml           finds what is wrong in a file; - reads a pipe\n\n"
+    "exit codes: 0 written, or nothing wrong; 1 the check has warnings; 2 refused, or the check found\n"
+    "errors; 3 the check met what it cannot read"
+)
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "config",
+        "The declarative form of what GPUDirect RDMA needs, for one kind of platform; or what is wrong in a "
+        "file of that kind. dma-buf with open kernel modules, unless --path says otherwise or the node "
+        "allows only the other. Nothing is changed anywhere.",
+        EXAMPLES,
+    )
+    parser.add_argument("kind", nargs="?", metavar="KIND", help="one of --list, or check")
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="TARGET | FILE",
+        help="a node's evidence (see gdr doctor; . is this machine's root if you stand in it), so that the "
+        "text fits this node; for check, the file",
+    )
+    parser.add_argument("--list", action="store_true", help="every kind, its forms, and what it is for")
+    parser.add_argument("--form", metavar="FORM", default="", help="one of the kind's forms; see --list")
+    parser.add_argument("--path", choices=("dmabuf", "peermem"), default="", help="the direct path to use")
+    parser.add_argument(
+        "--ofed", choices=("network-operator", "host"), default="", help="who brings peermem's OFED"
+    )
+    parser.add_argument("--operator-version", metavar="V", default="", help="of the operator, as v26.7.0")
+    parser.add_argument("--ofed-version", metavar="V", default="", help="of the Network Operator's OFED")
+    parser.add_argument("--driver-version", metavar="V", default="", help="of the NVIDIADriver's image")
+    parser.add_argument("--role", metavar="ROLE", default="worker", help="OpenShift's MachineConfigPool")
+    parser.add_argument("--interface", metavar="NAME", default="", help="NCCL_SOCKET_IFNAME, by its name")
+    parser.add_argument(
+        "--parameter", action="append", default=[], metavar="MODULE:NAME=VALUE", help="a module's parameter"
+    )
+    parser.add_argument("--explain", action="store_true", help="say of each line why it is there")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write into a new file")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no remarks")
+    parser.output()
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.list:
+        write(_listed(explain=options.explain))
+        return OK
+    if options.kind is None:
+        parser().error("which kind? gdr config --list shows them")
+    if options.kind == "check":
+        return _check(options)
+    from gdrkit.config import KINDS, Refused, generate
+
+    if options.kind not in KINDS:
+        parser().error(f"there is no kind {options.kind!r}{_meant(options.kind, KINDS)}; see --list")
+    forms = KINDS[options.kind].forms
+    if options.form and options.form not in forms:
+        known = f"it has {', '.join(forms)}" if forms else "it has but one"
+        parser().error(f"{options.kind} has no form {options.form!r}: {known}")
+    found = generate(options.kind, _request(options))
+    if isinstance(found, Refused):
+        return _refused(found, options)
+    return _told(found, options)
+
+
+def _meant(word: str, known: object) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, [*known, "check"], n=1)  # type: ignore[misc]
+    return f", did you mean {close[0]!r}?" if close else ""
+
+
+def _listed(*, explain: bool) -> str:
+    from gdrkit.config import KINDS
+    from gdrkit.config.boot_files import REASONS
+
+    width = max(map(len, KINDS))
+    rows = [
+        f"{kind.name:<{width}}  {kind.title}" + (f" ({', '.join(kind.forms)})" if kind.forms else "")
+        for kind in KINDS.values()
+    ]
+    if explain:
+        rows.append("\nmodule parameters that matter here:")
+        rows += [f"{module}:{name}\n  {why}" for (module, name), why in REASONS.items()]
+    return "\n".join(rows) + "\n"
+
+
+def _request(options: Namespace) -> Request:
+    from gdrkit.config import Request
+
+    node = None
+    if options.target is not None:
+        from gdrkit.host.target import open_host
+        from gdrkit.node import Node
+
+        host = open_host(options.target)
+        tell_notes(host)
+        node = Node(host)
+    return Request(
+        node=node,
+        path=options.path,
+        ofed=options.ofed,
+        form=options.form,
+        operator_version=options.operator_version,
+        ofed_version=options.ofed_version,
+        driver_version=options.driver_version,
+        role=options.role,
+        interface=options.interface,
+        parameters=tuple(map(_parameter, options.parameter)),
+    )
+
+
+def _parameter(word: str) -> tuple[str, str, str]:
+    module, colon, rest = word.partition(":")
+    name, equals, value = rest.partition("=")
+    if not (colon and equals and module and name) or any(c.isspace() for c in word):
+        parser().error(f"--parameter is MODULE:NAME=VALUE, not {word!r}")
+    return module, name, value
+
+
+def _refused(found: Refused, options: Namespace) -> int:
+    if options.json:
+        _write_json({"schema": "gdrkit.config/1", "kind": found.kind, "refused": found.why,
+                     "instead": found.instead})  # fmt: skip
+    else:
+        sys.stderr.write(f"gdr config {found.kind}: {found.why}\n")
+        if found.instead:
+            sys.stderr.write(f"  instead: {found.instead}\n")
+    return BLOCKED
+
+
+def _told(found: Output, options: Namespace) -> int:
+    from gdrkit.config.output import explained, rendered
+
+    text = rendered(found, explain=options.explain)
+    if options.output is not None:
+        try:
+            with open(options.output, "x", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            sys.stderr.write(f"gdr config: {options.output}: {error.strerror}\n")
+            return USAGE
+    if options.json:
+        _write_json(_document(found, text))
+    elif options.output is None:
+        write(text)
+    if not options.quiet and not found.commentable:
+        told = explained(found) if options.explain else "".join(f"{w}\n" for w in _head(found))
+        sys.stderr.write(told)
+    return OK
+
+
+def _head(found: Output) -> tuple[str, ...]:
+    from gdrkit.config.output import head
+
+    return head(found)
+
+
+def _document(found: Output, text: str) -> dict[str, object]:
+    return {
+        "schema": "gdrkit.config/1",
+        "kind": found.kind,
+        "form": found.form,
+        "title": found.title,
+        "file": found.file,
+        "use": found.use,
+        "assumed": found.assumed,
+        "notes": found.notes,
+        "text": text,
+        "lines": [{"text": line.text, "why": line.why} for line in found.lines],
+    }
+
+
+def _write_json(document: object) -> None:
+    import msgspec
+
+    write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+
+
+def _check(options: Namespace) -> int:
+    if options.target is None:
+        parser().error("check which file? - reads standard input")
+    name = "<stdin>" if options.target == "-" else options.target
+    try:
+        if options.target == "-":
+            content = sys.stdin.buffer.read()
+        else:
+            with open(options.target, "rb") as file:
+                content = file.read()
+    except OSError as error:
+        sys.stderr.write(f"gdr config check: {name}: {error.strerror}\n")
+        return NO_INPUT
+    from gdrkit.config.check import check
+
+    found = check(content, name)
+    if options.json:
+        _write_json(found.document())
+    else:
+        write("".join(f"{line}\n" for line in found.lines()))
+        if not options.quiet:
+            sys.stderr.write(found.summary() + "\n")
+    return _code(found)
+
+
+def _code(found: Checked) -> int:
+    return {"error": BLOCKED, "unreadable": UNKNOWN, "warning": WARNING, "": OK}[found.worst]

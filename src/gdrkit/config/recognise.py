@@ -1,0 +1,95 @@
+"""What kind of file a text is: by its content, never by its name. PURE."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from gdrkit.facts.kubernetes import Manifest, objects
+from gdrkit.facts.pasted_manifests import manifests as pasted
+from gdrkit.facts.transcript import Line
+from gdrkit.formats.yaml_text import Document, documents
+from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
+
+MOST_BYTES = 4 << 20
+"""The largest file that is judged. Ten times the largest CustomResourceDefinition of the operators (152 KB)
+would do; etcd itself refuses objects over 1.5 MiB."""
+
+
+class Part(Struct, frozen=True):
+    """One object of a file. `whole` is False for a patch, which lacks nothing by being short."""
+
+    manifest: Manifest
+    whole: bool = True
+
+
+class Recognised(Struct, frozen=True):
+    """The objects of a text, and the documents that could not be read."""
+
+    parts: tuple[Part, ...]
+    unreadable: tuple[Document, ...]
+
+
+def recognise(text: str) -> Recognised:
+    """The objects in a YAML or JSON text, in order; of other texts, those that stand in it as examples."""
+    if not _is_yaml(text):
+        return _excerpts(text)
+    cloud = text.startswith("#cloud-config")
+    parts: list[Part] = []
+    unreadable = []
+    for document in documents(text):
+        if document.value is None:
+            unreadable.append(document)
+        else:
+            parts += _parts(document.value, cloud)
+    return Recognised(tuple(parts), tuple(unreadable))
+
+
+def _is_yaml(text: str) -> bool:
+    """By the first line that says something: a key, an item, a brace, a document's start or a directive."""
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped and not stripped.startswith("#"):
+            return bool(re.match(r"---|%YAML|[{\[]|- |[\"']?[\w./$-]+[\"']?\s*:(\s|$)|\t", line))
+    return False
+
+
+def _excerpts(text: str) -> Recognised:
+    """Manifests within an article or a README. What cannot be read there may be no manifest at all."""
+    lines = tuple(
+        Line(number, line, "shown") for number, line in enumerate(text.splitlines(), 1) if line.strip()
+    )
+    parts: list[Part] = []
+    for excerpt in pasted(lines).values():
+        for document in documents(excerpt):
+            if document.value is not None:
+                parts += _parts(document.value, cloud=False)
+    return Recognised(tuple(parts), ())
+
+
+def _parts(value: Value, cloud: bool) -> list[Part]:
+    found = objects(value, "")
+    if found:
+        return [Part(manifest) for manifest in found]
+    kind, whole = _kind(value, cloud)
+    return [Part(Manifest(kind, text_at(value, "metadata", "name"), "", value.line, value), whole)]
+
+
+def _kind(value: Value, cloud: bool) -> tuple[str, bool]:
+    """What an object without `kind` is; "" if that cannot be told."""
+    if cloud:
+        return "cloud-config", True
+    if at(value, "variant") is not None and at(value, "version") is not None:
+        return "Butane", True
+    if isinstance(at(value, "ignition"), YamlMapping):
+        return "Ignition", True
+    if isinstance(at(value, "spec", "driver"), YamlMapping):
+        return "ClusterPolicy", False
+    if isinstance(at(value, "spec", "ofedDriver"), YamlMapping):
+        return "NicClusterPolicy", False
+    if isinstance(at(value, "driver"), YamlMapping):
+        return "values of the GPU Operator's chart", False
+    if isinstance(at(value, "customization"), YamlMapping):
+        return "Talos schematic", True
+    return "", False

@@ -1,0 +1,158 @@
+"""What somebody asks of a configuration, and what the node says to it. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec import Struct
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
+from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.rdma import Pair, Port, distance, nics, ports
+from gdrkit.node import Node, fact
+from gdrkit.rules.rule import Failed
+from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.judgement import BEST_FIRST, Judgement, State
+from gdrkit.verdict.node_state import nearest_pairs
+
+T = TypeVar("T")
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What is wished. "" and () stand for: not said."""
+
+    node: Node | None = None
+    path: str = ""  # dmabuf, peermem
+    ofed: str = ""  # network-operator, host
+    form: str = ""
+    operator_version: str = ""
+    ofed_version: str = ""
+    driver_version: str = ""
+    role: str = "worker"
+    interface: str = ""
+    parameters: tuple[tuple[str, str, str], ...] = ()  # module, parameter, value
+
+
+class Choice(Struct, frozen=True):
+    """The direct path that a text is for, and what that rests on."""
+
+    path: str
+    assumed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@fact
+def verdict(node: Node) -> Verdict:
+    """Everything that the rules make of the node, once for all kinds."""
+    return judge_node(node)
+
+
+def ask(request: Request, question: Callable[[Node], T]) -> T | None:
+    """What the node answers; None without a node, or where its evidence does not tell."""
+    if request.node is None:
+        return None
+    try:
+        return question(request.node)
+    except Lacks:
+        return None
+
+
+def of_path(node: Node, path: str) -> tuple[Judgement, ...]:
+    """What NCCL can make of a path on each GPU at its nearest device."""
+    found = verdict(node)
+    return tuple(
+        judgement
+        for pair in nearest_pairs(node, found.matrix)
+        for judgement in found.matrix[pair]
+        if judgement.path == path and judgement.consumer == "nccl"
+    )
+
+
+def state_of(node: Node, path: str) -> State:
+    """The state of a path on the node: the worst of its GPUs."""
+    return max((j.state for j in of_path(node, path)), key=BEST_FIRST.index, default=State.UNKNOWN)
+
+
+def codes_of(node: Node, path: str) -> tuple[str, ...]:
+    """What blocks a path, by code."""
+    return tuple(dict.fromkeys(code for judgement in of_path(node, path) for code in judgement.codes))
+
+
+def failed(node: Node, code: str) -> tuple[object, ...]:
+    """The subjects for which a rule found its problem."""
+    return tuple(
+        ruling.subject
+        for ruling in verdict(node).rulings
+        if ruling.rule.code == code and isinstance(ruling.outcome, Failed)
+    )
+
+
+UNSEEN = "open kernel modules, a GPU of Turing or newer, an RDMA stack with dma-buf (gdr doctor tells)"
+
+
+def choose(request: Request) -> Choice:
+    """dma-buf where the node can and nobody wished otherwise; peermem where only that can be had."""
+    if request.path:
+        return Choice(request.path)
+    if request.node is None:
+        return Choice("dmabuf", (UNSEEN,))
+    dmabuf, peermem = (state_of(request.node, path) for path in ("dmabuf", "peermem"))
+    if dmabuf is State.IMPOSSIBLE and peermem is State.IMPOSSIBLE:
+        codes = ", ".join(codes_of(request.node, "dmabuf"))
+        return Choice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {codes}",))
+    usable = (State.READY, State.ACTIVE)
+    if dmabuf is State.IMPOSSIBLE or (peermem in usable and dmabuf not in usable):
+        return Choice("peermem", (), (f"dma-buf is {dmabuf} on this node: {_because(request.node)}",))
+    if dmabuf is State.UNKNOWN:
+        return Choice("dmabuf", ("dma-buf works here; the evidence does not settle it",))
+    if dmabuf is State.BLOCKED:
+        return Choice("dmabuf", (), (f"still to be mended here: {_because(request.node)}; see gdr fix",))
+    return Choice("dmabuf")
+
+
+def _because(node: Node) -> str:
+    return ", ".join(codes_of(node, "dmabuf")) or "evidence is missing"
+
+
+# -- the node's cards --------------------------------------------------------------------------------
+
+
+def any_gpu(request: Request, test: Callable[[Node, Gpu], bool]) -> bool:
+    """Whether a GPU of the node is of some kind; no, if nobody can tell."""
+
+    def looked(node: Node) -> bool:
+        return any(test(node, gpu) for gpu in gpus(node))
+
+    return bool(ask(request, looked))
+
+
+def before_turing(request: Request) -> bool:
+    return any_gpu(request, is_before_turing)
+
+
+def coherent(request: Request) -> bool:
+    return any_gpu(request, is_coherent)
+
+
+def integrated(request: Request) -> bool:
+    return any_gpu(request, is_integrated)
+
+
+@fact
+def active_ports(node: Node) -> tuple[Port, ...]:
+    """The active ports of RDMA devices that are hardware."""
+    return tuple(
+        port for device in nics(node) for port in ports(node, device.name) if port.state == "ACTIVE"
+    )
+
+
+@fact
+def nearest(node: Node) -> tuple[tuple[Pair, str], ...]:
+    """The pairs that decide, each GPU with its nearest active devices, and their distances."""
+    found = []
+    for pair in nearest_pairs(node, verdict(node).matrix):
+        if pair is not None:
+            found.append((pair, distance(node, pair)))
+    return tuple(found)
