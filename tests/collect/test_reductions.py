@@ -163,6 +163,29 @@ def test_no_text_stops_a_reduction(name, data):
     assert isinstance(reductions.BY_NAME[name](data), bytes)
 
 
+KALLSYMS = b"ffff1 T a\nffff2 r __ksymtab_a\nffff3 t inner\nffff4 T b\nffff5 r __ksymtab_b\nffff6 T never\n"
+
+
+@pytest.mark.parametrize(
+    ("linked", "kept"),
+    [
+        ({b"a"}, [b"a", b"__ksymtab_a"]),
+        (None, [b"a", b"__ksymtab_a", b"b", b"__ksymtab_b"]),  # some module could not be read
+    ],
+)
+def test_a_table_of_symbols_keeps_what_modules_link_to_or_all_exports(linked, kept):
+    lines = reductions.symbol_table("proc/kallsyms", KALLSYMS, linked, re.compile(rb"$^")).splitlines()
+    assert [line.split()[2] for line in lines] == kept
+
+
+def test_where_exports_cannot_be_told_or_all_lines_are_exports_all_stay():
+    never = re.compile(rb"$^")
+    plain = b"00 T a\n01 t b\n"
+    assert reductions.symbol_table("boot/System.map-6.1", plain, None, never) == plain
+    symvers = b"0x1\ta\tvmlinux\tEXPORT_SYMBOL\t\n"
+    assert reductions.symbol_table("x/Module.symvers", symvers, None, never) == symvers
+
+
 @given(data=TEXTS)
 @settings(deadline=None)
 def test_no_text_stops_the_rest(data):
@@ -172,6 +195,7 @@ def test_no_text_stops_the_rest(data):
     assert isinstance(reductions.aliases(data, {"nvidia"}), bytes)
     for path in ("x/Module.symvers", "x/modules.symbols", "proc/kallsyms"):
         assert isinstance(reductions.symbol_table(path, data, {b"a"}, re.compile(rb"b")), bytes)
+        assert isinstance(reductions.symbol_table(path, data, None, re.compile(rb"b")), bytes)
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import gzip
 import lzma
+import sys
 
 import pytest
 
-from gdrkit.collect.unpack import CannotUnpack, unpack
+from gdrkit.collect.module_files import small
+from gdrkit.collect.unpack import CannotUnpack, NoDecompressor, unpack
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 MOST = 1 << 20
@@ -36,3 +38,14 @@ def test_what_is_cut_off_is_left_alone(pack):
 def test_more_than_the_limit_is_refused(pack):
     with pytest.raises(CannotUnpack):
         unpack(pack(bytes(100_000)), 50_000)
+
+
+def test_where_nothing_unpacks_it_nobody_knows_what_a_module_links_to(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lzma", None)  # as in a Python built without it
+    with pytest.raises(NoDecompressor):
+        unpack(lzma.compress(CONTENT), MOST)
+    assert small(lzma.compress(CONTENT), whole=False).linked is None
+
+
+def test_a_damaged_module_links_to_nothing_as_no_loader_reads_it_either():
+    assert small(lzma.compress(CONTENT)[:-20], whole=False).linked == frozenset()

@@ -521,6 +521,23 @@ def test_without_any_list_of_modules_nothing_can_be_said() -> None:
         modprobe(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), "x")
 
 
+# -- a module of which modprobe knows no file ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["alias nick x", "install nick /sbin/modprobe x\ninstall x exit 0"])
+def test_modprobe_complains_of_a_module_that_it_knows_by_its_configuration_alone(line: str) -> None:
+    tree = KernelTree().put("etc/modprobe.d/a.conf", f"{line}\n")
+    tree.put("etc/os-release", 'ID=debian\nVERSION_ID="12"\n')
+    found = modprobe(tree.node(), "nick", ("-i",))
+    assert found.exit_code == 1 and found.reason == "module-not-found"
+    name = "x" if line.startswith("alias") else "nick"
+    assert found.stderr == (
+        "modprobe: ERROR: ../libkmod/libkmod-module.c:895 kmod_module_insert_module() "
+        f"could not find module by name='{name}'",
+        *could_not("Unknown symbol in module, or unknown parameter (see dmesg)", name),
+    )
+
+
 # -- what hangs on an init that nobody knows -----------------------------------------------------------
 
 

@@ -44,7 +44,7 @@ class Loading:
 
     def __init__(self, walker: Walker, extra: Sequence[str]) -> None:
         self.walker, self.extra = walker, extra
-        self.linked: Set[bytes] = set()
+        self.linked: Optional[Set[bytes]] = set()  # None: not all of it is known
         self._names: Set[str] = set()
         self._kept: Set[str] = set()
 
@@ -80,7 +80,10 @@ class Loading:
         return small(content.data, _matches(posixpath.basename(path), WHOLE_MODULES)), content
 
     def _keep(self, real: str, module: Module, content: Content) -> None:
-        self.linked |= module.linked
+        if module.linked is None:
+            self.linked = None
+        elif self.linked is not None:
+            self.linked |= module.linked
         self.walker.bundle.file(
             real,
             module.data,
@@ -171,7 +174,8 @@ class Loading:
             lines, why = aliases(data, self._names), "plain names, and names of the collected modules"
         else:
             lines = symbol_table(path, data, self.linked, WANTED_SYMBOLS)
-            why = "lines about symbols that the collected modules import or export"
+            about = "symbols that the collected modules import or export"
+            why = f"lines about {about if self.linked is not None else 'all exports'}"
         status = "reduced" if content.whole else "truncated"
         walker.bundle.file(
             real, lines, content.modified_s, status, text=False, addresses=False, why=why, size=content.size

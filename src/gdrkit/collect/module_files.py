@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import Dict, FrozenSet, NamedTuple, Tuple
+from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from . import elf_reduce
-from .unpack import CannotUnpack, unpack
+from .unpack import CannotUnpack, NoDecompressor, unpack
 
 FILE_LIMIT_BYTES = 256 << 20
 """The most that is read of one module, and what it may become: nvidia.ko with debug symbols is about 100
@@ -45,13 +45,15 @@ class Module(NamedTuple):
     why: str
     digests: Dict[str, str]  # of the signed content; empty if it could not be unpacked
     content_size: int  # bytes of the signed content; 0 if it could not be unpacked
-    linked: FrozenSet[bytes]  # symbols imported or exported
+    linked: Optional[FrozenSet[bytes]]  # symbols imported or exported; None: not to be seen here
 
 
 def small(raw: bytes, whole: bool) -> Module:
     """A module file, reduced unless it is to stay whole or cannot be reduced."""
     try:
         content = unpack(raw, FILE_LIMIT_BYTES)
+    except NoDecompressor as reason:  # the loader may well read what we cannot
+        return _as_it_is(raw, f"not decompressed: {reason}")._replace(linked=None)
     except CannotUnpack as reason:
         return _as_it_is(raw, f"not decompressed: {reason}")
     body, trailer = split(content)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
-from typing import AbstractSet, Callable, Dict, List, Pattern
+from typing import AbstractSet, Callable, Dict, List, Optional, Pattern
 
 _SETTINGS = re.compile(
     rb"(?:export\s+)?(NCCL_|UCX_|CUDA_|NVIDIA_|OMPI_MCA_|FI_|IBV_|MLX5_|RDMAV_|GDRCOPY_|NVSHMEM_|"
@@ -197,14 +197,19 @@ def aliases(data: bytes, modules: AbstractSet[str]) -> bytes:
 # -- tables of symbols -----------------------------------------------------------------------------
 
 
-def symbol_table(path: str, data: bytes, linked: AbstractSet[bytes], wanted: Pattern[bytes]) -> bytes:
+def symbol_table(
+    path: str, data: bytes, linked: Optional[AbstractSet[bytes]], wanted: Pattern[bytes]
+) -> bytes:
     """The lines of Module.symvers, modules.symbols, kallsyms or System.map about certain symbols.
 
-    Addresses of the running kernel are zeroed: no fact needs them, and an attacker would like them."""
+    `linked` None: about all that are exported, as far as the table tells, else all lines. Addresses of the
+    running kernel are zeroed: no fact needs them, and an attacker would like them."""
     place = 1 if "symvers" in path else 0
     symbols = path.endswith("modules.symbols")
     addresses = not symbols and not place
     zeroed = path.endswith("kallsyms")
+    if linked is None and addresses:
+        linked = set(re.findall(rb" __ksymtab_(\S+)", data)) or None
     kept: List[bytes] = []
     for line in data.splitlines(True):
         fields = line.split(None, 3)
@@ -217,6 +222,6 @@ def symbol_table(path: str, data: bytes, linked: AbstractSet[bytes], wanted: Pat
         for prefix in (b"__ksymtab_", b"__crc_", b"__kstrtabns_"):
             if name.startswith(prefix):
                 bare = name[len(prefix) :]
-        if bare in linked or wanted.match(bare):
+        if linked is None or bare in linked or wanted.match(bare):
             kept.append(b"0" * len(fields[0]) + line[len(fields[0]) :] if zeroed else line)
     return b"".join(kept)

@@ -22,6 +22,10 @@ class CannotUnpack(Exception):
     """Why a file stays as it is: no decompressor here, damaged, or too large."""
 
 
+class NoDecompressor(CannotUnpack):
+    """Nothing on this machine decompresses such a file."""
+
+
 def compression(data: bytes) -> str:
     """How this is compressed; "" if it is not."""
     return next((name for magic, name in MAGICS if data.startswith(magic)), "")
@@ -35,7 +39,7 @@ def unpack(data: bytes, limit_bytes: int) -> bytes:
     try:
         content = _zstd(data, limit_bytes) if kind == "zstd" else _stream(kind, data, limit_bytes)
     except ImportError:
-        raise CannotUnpack(f"no {kind} here") from None
+        raise NoDecompressor(f"no {kind} here") from None
     except (OSError, EOFError, ValueError) as error:
         raise CannotUnpack(str(error) or "damaged") from None
     if len(content) > limit_bytes:

@@ -22,8 +22,9 @@ _OF_RELEASES = {
 }
 # Where command_do() reports a failed command: libkmod/libkmod-module.c at the tags v27 to v34.
 _COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072, 34: 796}
-# The same for kmod_module_parse_depline(), at v30.
-_DEPENDENCY_LINES = {30: 191}
+# The same for kmod_module_parse_depline() and kmod_module_insert_module().
+_DEPENDENCY_LINES = {27: 191, 28: 191, 29: 191, 30: 191, 31: 191, 32: 191, 33: 177, 34: 163}
+_INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 956, 34: 699}
 
 
 @fact
@@ -65,6 +66,12 @@ def command_place(node: Node) -> str:
 def dependency_place(node: Node) -> str:
     """The same, before it reports a dependency whose file is not there."""
     return _place(node, "kmod_module_parse_depline", _DEPENDENCY_LINES)
+
+
+@fact
+def insertion_place(node: Node) -> str:
+    """The same, before it reports that it knows of no file of a module that it is to insert."""
+    return _place(node, "kmod_module_insert_module", _INSERTION_LINES)
 
 
 def _place(node: Node, function: str, lines: Mapping[int, int]) -> str:

@@ -11,9 +11,16 @@ from msgspec import Struct
 from gdrkit.evidence import Absent, Confidence, Lacks
 from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kmod import command_place, dependency_place
+from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
-from gdrkit.facts.modules import builtin, canonical, dependencies, is_loaded, missing_dependency
+from gdrkit.facts.modules import (
+    builtin,
+    canonical,
+    dependencies,
+    is_loaded,
+    missing_dependency,
+    module_path,
+)
 from gdrkit.loader.errors import EEXIST, EINVAL, words_of
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
@@ -182,6 +189,13 @@ class Run:
             self.node.cite("the address in modprobe's message", confidence=Confidence.LIKELY)
             self.kernel.gone.update(n for n in dependencies(self.node, name) if not self._in_kernel(n))
 
+    def _note_unlisted(self, name: str) -> None:
+        """kmod complains of a module that it knows by an alias or an install line alone."""
+        try:
+            module_path(self.node, name)
+        except Absent:
+            self.stderr.append(words.NO_FILE.say(place=insertion_place(self.node), module=name))
+
     def _in_kernel(self, name: str) -> bool:
         if name in self.kernel.came or name in self.present:
             return True
@@ -201,6 +215,7 @@ class Run:
             self.node.cite(command.file, f"line {command.line}", f"install {command.name} {command.value}")
             errno = self._install(step.name, command.value, options)
         else:
+            self._note_unlisted(step.name)
             refusal = self.kernel.insert(step.name, options)
             errno = refusal.errno if refusal is not None else 0
             if refusal is not None and step.required:

@@ -201,6 +201,11 @@ DEPENDENCY_GONE = Words(
     "modprobe: ERROR: {place}ctx={pointer} path={path} error=No such file or directory",
     ("dependency-failed",),
 )
+NO_FILE = Words(
+    "modprobe",
+    "modprobe: ERROR: {place}could not find module by name='{module}'",
+    ("module-not-found",),
+)
 PRESENT = Words("modprobe", "modprobe: ERROR: could not insert '{module}': Module already in kernel")
 COULD_NOT = Words("modprobe", "modprobe: ERROR: could not insert '{module}': {error}")
 
@@ -247,7 +252,9 @@ KERNEL_LINES = (
     ELF_MACHINE, ELF_TABLE_SIZE, ELF_TABLE, ELF_NAMES, ELF_SECTION, NO_MODULE, NO_SYMBOLS,
     PEERMEM_PARAMETER, PEERMEM_REFUSED,
 )  # fmt: skip
-TOOL_LINES = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, PRESENT, COULD_NOT, _INSMOD, _SYSTEMD, _TALOS)
+TOOL_LINES = (
+    NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, NO_FILE, PRESENT, COULD_NOT, _INSMOD, _SYSTEMD, _TALOS,
+)  # fmt: skip
 WORDS = (*KERNEL_LINES, *TOOL_LINES)
 
 
