@@ -15,7 +15,7 @@ from lab.compare import compare as judged
 from lab.kernels import FLAVOURS, Kernel, kernel
 from lab.merge import merged
 from lab.profiles import PROFILES, Profile, profile
-from lab.session import boot
+from lab.session import boot, starts
 
 SEED = 20261  # of the recorded names
 
@@ -64,7 +64,8 @@ def print_event(event: dict[str, Any]) -> None:
 
 def record(options: argparse.Namespace) -> int:
     judge = kernel(options.kernel)
-    for chosen in [profile(name) for name in options.profile] or PROFILES:
+    profiles = [profile(name) for name in options.profile]
+    for chosen in profiles or [row for row in PROFILES if starts(judge, row)]:
         if options.case or options.missing:
             _record_some(judge, chosen, options)
             continue

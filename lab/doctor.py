@@ -41,17 +41,18 @@ def verdicts(kernel: Kernel, profile: Profile) -> Verdicts:
         raise LabError("the guest borrows this machine's compiled libraries: x86_64 and Python 3.11 only")
     scripts = [
         {"name": "setup", "argv": ["/bin/sh", "-c", SETUP], "seconds": 60},
-        {"name": "live", "argv": _python("doctor", "--json"), "seconds": 240},
-        {"name": "collect", "argv": _python("collect", "-o", "/tmp/b.tar.gz", "--quiet"), "seconds": 240},
+        {"name": "live", "argv": gdr("doctor", "--json"), "seconds": 240},
+        {"name": "collect", "argv": gdr("collect", "-o", "/tmp/b.tar.gz", "--quiet"), "seconds": 240},
         {"name": "bundle", "argv": ["/bin/busybox", "base64", "/tmp/b.tar.gz"], "seconds": 60},
     ]
-    session = boot(kernel, profile, (), seed=0, packages=RDMA, scripts=scripts, files=dict(_files()))
+    session = boot(kernel, profile, (), seed=0, packages=RDMA, scripts=scripts, files=dict(gdrkit_files()))
     said = {event["name"]: event for event in session.transcript.of("script")}
     archive = base64.b64decode(said["bundle"]["stdout"])
     return Verdicts(_report(said["live"]), _elsewhere(archive), archive)
 
 
-def _python(*words: str) -> list[str]:
+def gdr(*words: str) -> list[str]:
+    """The command that runs gdrkit in a guest that has `gdrkit_files()`."""
     return ["/usr/bin/python3", "-S", "-E", "-c", _RUN.format(words=list(words))]
 
 
@@ -78,7 +79,7 @@ def _elsewhere(bundle: bytes) -> dict[str, Any]:
     return report
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
+def gdrkit_files() -> Iterator[tuple[str, bytes]]:
     """gdrkit and the libraries it needs, as they are installed here."""
     own = Path(gdrkit.__file__).parent
     for path in own.rglob("*.py"):

@@ -17,7 +17,7 @@ ANSWER = 0x4C414221  # stands in a module's data where a variant puts what its i
 
 def built(kernel: Kernel) -> dict[str, bytes]:
     """Every source's .ko, by the source's name, stripped of debugging information."""
-    home = kernel.home / f"modules-{digest(SOURCES, _texts())}"
+    home = kernel.home / f"modules-{digest(SOURCES, _texts(), *_cross(kernel))}"
     if not (home / "built").exists():
         _build(kernel, home)
         (home / "built").touch()
@@ -122,6 +122,15 @@ def _zeros(arguments: str) -> str:
     return "" if arguments == "void" else ", ".join("0" for _ in arguments.split(","))
 
 
+def _cross(kernel: Kernel) -> tuple[str, ...]:
+    """Words for make. With the small code model gcc takes the address of a weak symbol from a table (GOT)
+    that the kernel's module loader does not fill: arch/arm64/kernel/module.c.
+    """
+    if not kernel.cross:
+        return ()
+    return "ARCH=arm64", f"CROSS_COMPILE={kernel.cross}", "KCFLAGS=-mcmodel=large"
+
+
 def _build(kernel: Kernel, home: Path) -> None:
     say(f"compiling {len(SOURCES)} modules for {kernel.release}")
     home.mkdir(parents=True, exist_ok=True)
@@ -131,9 +140,7 @@ def _build(kernel: Kernel, home: Path) -> None:
     (home / "Makefile").write_text(f"obj-m := {objects}\nccflags-y := -w\n")
     arguments = ["nice", "make", "-s", f"-j{os.cpu_count() or 1}", "-C", str(kernel.headers), f"M={home}"]
     arguments += ["KBUILD_MODPOST_WARN=1", "CONFIG_DEBUG_INFO_BTF_MODULES="]
-    if kernel.cross:  # large: small takes weak symbols from a table (GOT) that the kernel's loader has not
-        arguments += ["ARCH=arm64", f"CROSS_COMPILE={kernel.cross}", "KCFLAGS=-mcmodel=large"]
-    command(*arguments, "modules")
+    command(*arguments, *_cross(kernel), "modules")
     for source in SOURCES:
         module = home / f"{_object(source)}.ko"
         if not module.exists():

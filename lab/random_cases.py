@@ -20,9 +20,9 @@ from lab.cache import say
 from lab.case import UPDATES, Case, Place
 from lab.compare import Comparison
 from lab.compare import compare as judged
-from lab.kernels import kernel
+from lab.kernels import Kernel, kernel
 from lab.profiles import profile
-from lab.session import boot
+from lab.session import boot, starts
 from lab.sources import source
 from lab.variants import DEFAULT_KEY, Variant
 
@@ -246,7 +246,8 @@ def judge_random(options: argparse.Namespace) -> int:
     seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3), "big")
     print(f"seed {seed}")
     judge, found = kernel(options.kernel), list[Comparison]()
-    for chosen, cases in batches(seed, options.count, options.profile):
+    profiles = (options.profile,) if options.profile else bootable(judge)
+    for chosen, cases in batches(seed, options.count, profiles):
         session = boot(judge, profile(chosen), cases, seed=seed)
         recorded, contents = golden.of_session(session)
         say(f"{chosen}: {len(cases)} cases in {session.transcript.seconds:.1f} s")
@@ -257,10 +258,17 @@ def judge_random(options: argparse.Namespace) -> int:
     return report(found)
 
 
-def batches(seed: int, count: int, only: str = "") -> list[tuple[str, tuple[Case, ...]]]:
-    """The cases by the profile that they are booted with, dealt out in turn."""
+def bootable(judge: Kernel) -> tuple[str, ...]:
+    """The profiles that random cases are booted with, of those that this kernel can be booted with."""
+    return tuple(name for name in PROFILES if starts(judge, profile(name)))
+
+
+def batches(
+    seed: int, count: int, profiles: tuple[str, ...] = PROFILES
+) -> list[tuple[str, tuple[Case, ...]]]:
+    """The cases by the profile that they are booted with, dealt out in turn; at least ten for each."""
     cases = generate(seed, count)
-    profiles = (only,) if only else PROFILES[: max(1, min(len(PROFILES), count // 10))]
+    profiles = profiles[: max(1, count // 10)]
     dealt = [(name, cases[number :: len(profiles)]) for number, name in enumerate(profiles)]
     return [(name, rows[at : at + _BATCH]) for name, rows in dealt for at in range(0, len(rows), _BATCH)]
 

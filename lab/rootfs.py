@@ -21,7 +21,7 @@ from lab.modules import built
 from lab.packages import unpack
 from lab.sources import SOURCES
 
-BASE = ("busybox-static", "kmod", "python3")
+BASE = ("busybox-static", "kmod", "python3", "zstd")
 RDMA = (
     *BASE, "ibverbs-providers", "ibverbs-utils", "iproute2", "perftest", "python3-pyverbs", "rdma-core",
     "rdmacm-utils", "keyutils",

@@ -12,11 +12,13 @@ from msgspec import Struct
 
 from gdrkit.collect.pyz import archive
 from lab import cpio
+from lab.cache import LabError
 from lab.case import Case, Prepared, prepare
 from lab.firmware import firmware
 from lab.kernels import Kernel
 from lab.machine import BOOT_SECONDS, CASE_SECONDS, Boot, Transcript, run
 from lab.modules import built
+from lab.packages import DEBIAN
 from lab.profiles import Profile
 from lab.rootfs import BASE, headers_file, modules_archive, packages_archive
 
@@ -44,12 +46,17 @@ def boot(
     scripts: Iterable[dict[str, Any]] = (),
     files: dict[str, bytes] | None = None,
     collect: Collection[str] | None = None,
+    append: str = "",
+    extra: tuple[str, ...] = (),
     heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Session:
     """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down.
 
+    `append`: further words for the kernel's command line; `extra`: for QEMU's.
     `collect`: cases before which a bundle is made; None: all. A prediction needs it, a repetition does not.
     """
+    if not starts(kernel, profile):
+        raise LabError(f"{profile.name}: Debian's shim starts no kernel of another distribution")
     compiled = built(kernel)
     prepared = tuple(prepare(case, kernel, compiled, profile.key, seed) for case in cases)
     plan = {
@@ -64,9 +71,15 @@ def boot(
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
-        machine = Boot(kernel, archives, command_line(profile, prepared), firmware(profile))
+        line = f"{command_line(profile, prepared)} {append}".strip()
+        machine = Boot(kernel, archives, line, firmware(profile), extra=extra)
         transcript = run(machine, seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)
+
+
+def starts(kernel: Kernel, profile: Profile) -> bool:
+    """Whether this kernel can be booted so: shim and grub are Debian's, and know Debian's keys."""
+    return profile.firmware != "shim" or kernel.flavour.archive is DEBIAN
 
 
 def command_line(profile: Profile, prepared: Iterable[Prepared]) -> str:

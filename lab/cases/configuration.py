@@ -31,6 +31,18 @@ CASES = (
         "install-calls-modprobe",
         "install {module:plain} /usr/sbin/modprobe --ignore-install {module:plain} $CMDLINE_OPTS\n",
     ),
+    Case(
+        name="install-of-absent",
+        why="an install line makes a module known of which there is no file",
+        config="install {module:plain} /usr/sbin/modprobe --ignore-install {module:plain}\n",
+    ),
+    Case(
+        name="alias-of-absent",
+        why="so does an alias",
+        config="alias lab-nickname {module:plain}\n",
+        load="lab-nickname",
+        judged="{module:plain}",
+    ),
     _plain("install-and-blacklist", "install {module:plain} /bin/false\nblacklist {module:plain}\n", "-b"),
     _plain(
         "install-continued",

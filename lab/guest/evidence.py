@@ -75,6 +75,8 @@ class Tables:
         self.function, self.kept, self.checked = function, {}, set()
 
     def __call__(self, path, data, symbols, wanted):
+        if symbols is None:  # a module that cannot be unpacked here
+            return self.function(path, data, symbols, wanted)
         end = data.find(b"\t[") if path.endswith("kallsyms") else -1
         end = data.rfind(b"\n", 0, end) + 1 if end >= 0 else len(data)
         key = path, key_of(data[:end])

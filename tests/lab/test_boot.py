@@ -1,4 +1,4 @@
-"""Boots real kernels and asks whether the golden files still hold. About two minutes of guest time.
+"""Boots real kernels and asks whether the golden files still hold, and whether random cases agree.
 
 `pytest -m lab` runs these; without QEMU they are skipped, but never in CI.
 """
@@ -11,9 +11,11 @@ import pytest
 from lab.cache import apt_command, missing_packages
 from lab.cases import of_groups
 from lab.commands import SEED
-from lab.compare import same_answer
+from lab.compare import Word, compare, same_answer
 from lab.kernels import kernel
+from lab.predictor import predict
 from lab.profiles import profile
+from lab.random_cases import generate
 from lab.session import boot
 
 from lab import golden
@@ -26,6 +28,7 @@ pytestmark = [
     ),
 ]
 KERNEL = "6.1-amd64"
+RANDOM_SEED, RANDOM_CASES = 2026, 12
 
 
 @pytest.mark.parametrize("name", ["plain", "sb-db"])
@@ -34,9 +37,19 @@ def test_the_kernel_still_says_what_the_golden_file_holds(name: str) -> None:
     old = {case.name: case.answer for case in golden.read(KERNEL, name).cases}
     cases = of_groups(chosen.groups)
     assert [case.name for case in cases] == list(old)
-    now, _ = golden.of_session(boot(kernel(KERNEL), chosen, cases, seed=SEED, collect=False))
+    now, _ = golden.of_session(boot(kernel(KERNEL), chosen, cases, seed=SEED, collect=()))
     changed = {case.name: same_answer(old[case.name], case.answer) for case in now.cases}
     assert {case: difference for case, difference in changed.items() if difference} == {}
+
+
+@pytest.mark.parametrize("name", ["plain", "sb-db"])
+def test_prediction_and_kernel_agree_on_random_cases(name: str) -> None:
+    print(f"seed {RANDOM_SEED}")  # shown with a failure; `lab random --seed` makes the same cases
+    cases = generate(RANDOM_SEED, RANDOM_CASES)
+    recorded, contents = golden.of_session(boot(kernel(KERNEL), profile(name), cases, seed=RANDOM_SEED))
+    rows = compare(recorded, contents, predict)
+    assert len(rows) == RANDOM_CASES
+    assert [row for row in rows if row.word in (Word.WRONG, Word.UNANSWERED)] == []
 
 
 def test_rdma_works_over_software_and_says_that_it_takes_no_dmabuf() -> None:
