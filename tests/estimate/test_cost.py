@@ -40,7 +40,7 @@ def rows(found, phase):
 
 def test_llama_70b_over_two_nodes_sends_16_kib_twice_a_layer_for_a_token():
     found = cost(job(tp=2), PATHS)
-    outputs = rows(found, "decode")["outputs of attention and feed-forward"]
+    outputs = rows(found, "decode")["attention and feed-forward"]
 
     assert (outputs.kind, outputs.calls, outputs.per_layer) == (Kind.ALL_REDUCE, 2 * 80, 2)
     assert outputs.payload_bytes == 8192 * 2
@@ -51,16 +51,14 @@ def test_llama_70b_over_two_nodes_sends_16_kib_twice_a_layer_for_a_token():
 
 
 def test_llama_70b_over_two_nodes_sends_64_mib_twice_a_layer_for_4096_tokens():
-    outputs = rows(cost(job(tp=2), PATHS), "prefill")["outputs of attention and feed-forward"]
+    outputs = rows(cost(job(tp=2), PATHS), "prefill")["attention and feed-forward"]
 
     assert outputs.network_bytes == 64 << 20
     assert outputs.network_bytes * outputs.calls == 160 * (64 << 20)
 
 
 def test_llama_405b_on_sixteen_gpus_of_two_nodes_sends_30_messages_of_a_sixteenth():
-    outputs = rows(cost(job("llama-3.1-405b", tp=16, gpus=8), PATHS), "decode")[
-        "outputs of attention and feed-forward"
-    ]
+    outputs = rows(cost(job("llama-3.1-405b", tp=16, gpus=8), PATHS), "decode")["attention and feed-forward"]
 
     assert outputs.calls == 252
     assert outputs.messages == 30
@@ -114,7 +112,7 @@ def test_one_copy_per_node_beats_one_copy_per_expert():
 def test_expert_parallelism_takes_the_feed_forward_all_reduces_away():
     found = cost(job("qwen3-235b-a22b", tp=2, ep=2), PATHS)
 
-    assert rows(found, "decode")["outputs of attention and feed-forward"].calls == 94
+    assert rows(found, "decode")["attention and feed-forward"].calls == 94
 
 
 def test_training_sums_gradients_with_reduce_scatter_and_all_gather():
@@ -135,7 +133,7 @@ def test_inference_on_replicas_sends_nothing_between_them():
 def test_training_makes_four_all_reduces_in_a_layer():
     outputs = rows(cost(job("llama-3-8b", tp=2, training=True), PATHS), "training")
 
-    assert outputs["outputs of attention and feed-forward"].calls == 4 * 32
+    assert outputs["attention and feed-forward"].calls == 4 * 32
     assert "logits" not in outputs
 
 

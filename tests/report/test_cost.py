@@ -35,6 +35,12 @@ def test_a_path_that_the_hardware_has_not_is_said_to_be_none():
     assert said.endswith(", beside host-mapped.")
 
 
+def test_a_path_that_is_as_near_leaves_nothing_to_save():
+    near = replace(DIRECT, name="host-mapped")
+
+    assert conclusion(cost(SPARK, (DIRECT, near))) == "GPUDirect would save you nothing beside host-mapped."
+
+
 def test_what_nothing_crosses_saves_nothing():
     job = replace(SPARK, layout=Layout(tensor=2, gpus_per_node=8))
 

@@ -95,15 +95,12 @@ def cost(job: Job, paths: tuple[PathCost, ...]) -> Cost:
         if job.kv_transfer:
             rows = (cache_traffic(job.model, job.prompt, job.batch, WEIGHT_BYTES[job.kv_dtype]),)
             steps.append(_step("kv-transfer", rows, None, paths))
-    end = job.prompt + (0 if job.training else job.output)
-    return Cost(
-        job,
-        tuple(steps),
-        tuple(saving for step in steps for saving in savings(step)),
-        compute.held_bytes(job.model, job.layout, job.dtype),
-        compute.cache_bytes(job.model, job.layout, end, job.batch, WEIGHT_BYTES[job.kv_dtype])
-        / job.layout.pipeline,
-    )
+    cached = 0.0
+    if not job.training:
+        element, end = WEIGHT_BYTES[job.kv_dtype], job.prompt + job.output
+        cached = compute.cache_bytes(job.model, job.layout, end, job.batch, element) / job.layout.pipeline
+    saved = tuple(saving for step in steps for saving in savings(step))
+    return Cost(job, tuple(steps), saved, compute.held_bytes(job.model, job.layout, job.dtype), cached)
 
 
 def _check(job: Job) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.estimate.chain import Chain, Limit
 from gdrkit.estimate.cost_paths import PathCost, path_cost
 from gdrkit.estimate.interval import Interval, total
-from gdrkit.estimate.machine import Machine, Route
+from gdrkit.estimate.machine import Attachment, Machine, Route
 from gdrkit.estimate.paths import PATHS, card_chain, chain, node_total, possible
 
 
@@ -26,7 +26,10 @@ def node_paths(machine: Machine, gpus: int) -> tuple[tuple[PathCost, ...], tuple
             continue
         together = _together(machine, path, known)
         can = all(path in possible(route) for route in machine.routes if route.gpu in used)
-        cost = path_cost(together, possible=can)
+        if not can and path != "direct":  # what it would be worth is asked of the direct path alone
+            continue
+        integrated = any(gpu.attachment is Attachment.INTEGRATED for gpu in used)
+        cost = path_cost(together, possible=can, in_place=integrated)
         if cost is None:
             missing.append(f"{path}: not known: {', '.join(together.unknown) or 'its lower bound'}")
         else:

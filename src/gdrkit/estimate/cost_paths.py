@@ -63,12 +63,13 @@ class Span(Struct, frozen=True):
         return float((self.low_s * self.high_s) ** 0.5)
 
 
-def path_cost(chain: Chain, *, possible: bool = True) -> PathCost | None:
-    """The cost of a path from its ceilings; None where nothing bounds it from below."""
+def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) -> PathCost | None:
+    """The cost of a path from its ceilings; None where nothing bounds it from below. `in_place`: the GPU's
+    memory is the host's, and host-mapped buffers are as near as any."""
     bounds = chain.interval
     if bounds is None or bounds.low_gb_per_s <= 0:
         return None
-    low, high = EXTRA_HOP_US[chain.path]
+    low, high = EXTRA_HOP_US["direct" if in_place and chain.path == "host-mapped" else chain.path]
     tightest = chain.tightest
     said = f"{tightest.name}: {tightest.said}" if tightest else ""
     return PathCost(

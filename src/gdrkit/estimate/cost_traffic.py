@@ -81,7 +81,7 @@ def tensor_traffic(
     group, passes = layout.tensor_group, 2 if training else 1
     payload = float(tokens * model.hidden_size * ACTIVATION_BYTES)
     calls = 2 * model.layers - (model.moe_layers if layout.expert > 1 else 0)
-    what = "outputs of attention and feed-forward"
+    what = "attention and feed-forward"
     found: list[Traffic] = []
     kinds = (Kind.REDUCE_SCATTER, Kind.ALL_GATHER) if sequence else (Kind.ALL_REDUCE,)
     for kind in kinds:

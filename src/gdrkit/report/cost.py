@@ -46,11 +46,14 @@ def conclusion(cost: Cost) -> str:
     other = fallback(paths)
     if other is None:
         return f"{unknown}: no other path is known here; see --path."
-    saved = [saving for saving in cost.savings if saving.instead_of == other]
+    sending = {step.phase for step in cost.steps if step.network_bytes}
+    saved = [one for one in cost.savings if one.instead_of == other and one.phase in sending]
     if not saved:
         return f"{unknown}: how fast this GPU computes is not; see --gpu."
-    told = " and ".join(filter(None, (", ".join(map(_saved, saved[:-1])), _saved(saved[-1]))))
     would = "GPUDirect" if direct[0].possible else "GPUDirect, which this hardware cannot do,"
+    if not any(one.high for one in saved):
+        return f"{would} would save you nothing beside {other}."
+    told = " and ".join(filter(None, (", ".join(map(_saved, saved[:-1])), _saved(saved[-1]))))
     return f"{would} would save you {told}, beside {other}."
 
 
@@ -64,8 +67,8 @@ def fallback(paths: tuple[OnPath, ...]) -> str | None:
 
 
 def _saved(saving: Saving) -> str:
-    low = percent(saving.low) if saving.low else "0"
-    return f"{percent(saving.middle)} of {PHASES[saving.phase]} ({low} to {percent(saving.high)})"
+    low, high = (percent(bound) if bound else "0" for bound in (saving.low, saving.high))
+    return f"{percent(saving.middle)} of {PHASES[saving.phase]} ({low} to {high})"
 
 
 def percent(share: float) -> str:
@@ -84,8 +87,8 @@ def assumptions(cost: Cost) -> tuple[str, ...]:
     gpus = f"{layout.gpus_per_node} GPU{'s' if layout.gpus_per_node > 1 else ''}"
     lines = [
         f"nodes of {gpus}, tensor groups innermost, then experts and data, then pipeline stages",
-        "lower bounds hide all that can be hidden behind computing, upper ones nothing; no part of a token's "
-        "all-reduces can: the next layer waits for them",
+        "lower bounds hide all that can be hidden behind computing, upper ones nothing; no part of a token's"
+        " all-reduces can: the next layer waits for them",
         "collectives as NCCL's own tuning model reckons them; within a node they cost hops, no bandwidth",
     ]
     if job.gpu is not None:
@@ -101,6 +104,7 @@ def assumptions(cost: Cost) -> tuple[str, ...]:
         lines.append(f"a token is the one in the middle of the output, with {middle} tokens before it")
     if job.training:
         lines.append("gradients are summed in BF16, the stages of a pipeline never wait for each other")
+        lines.append("gradients and the optimizer's state need memory beside the weights; it is not counted")
     return tuple(lines)
 
 

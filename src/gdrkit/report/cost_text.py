@@ -56,7 +56,9 @@ def _head(cost: Cost) -> Iterator[Row]:
     held = cost.weights_bytes + cost.cache_bytes
     room = f", of {job.gpu.memory_gb:g} GB" if job.gpu else ""
     fits = ": DOES NOT FIT" if job.gpu and held > job.gpu.memory_gb * 1e9 else ""
-    parts = f"{size(cost.weights_bytes)} of weights and {size(cost.cache_bytes)} of cache"
+    parts = f"{size(cost.weights_bytes)} of weights"
+    if cost.cache_bytes:
+        parts += f" and {size(cost.cache_bytes)} of cache"
     yield 0, "", f"each GPU holds {parts}{room}{fits}"
 
 
@@ -99,6 +101,6 @@ def _paths(step: Step) -> Iterator[Row]:
         share = "all" if step.phase == "kv-transfer" else "unknown"
         if on.share:
             share = f"{percent(on.share[0])} to {percent(on.share[1])}"
-        limit = path.limit or path.source
-        can = "" if path.possible else "not on this hardware; "
+        limit = path.limit.partition(":")[0] or path.source
+        can = "" if path.possible else "impossible here; "
         yield 2, "", f"{path.name:<12}{rate:>14}{spent:>22}{share:>20}  {can}{limit}"
