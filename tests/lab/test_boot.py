@@ -12,6 +12,7 @@ from lab.cache import apt_command, missing_packages
 from lab.cases import of_groups
 from lab.commands import SEED
 from lab.compare import Word, compare, same_answer
+from lab.doctor import differences, verdicts
 from lab.kernels import kernel
 from lab.predictor import predict
 from lab.profiles import profile
@@ -50,6 +51,12 @@ def test_prediction_and_kernel_agree_on_random_cases(name: str) -> None:
     rows = compare(recorded, contents, predict)
     assert len(rows) == RANDOM_CASES
     assert [row for row in rows if row.word in (Word.WRONG, Word.UNANSWERED)] == []
+
+
+def test_doctor_says_the_same_in_the_guest_as_from_its_bundle() -> None:
+    both = verdicts(kernel(KERNEL), profile("plain"))
+    assert differences(both) == ()
+    assert both.live["verdict"]["state"] == "impossible"  # there is no GPU in a guest
 
 
 def test_rdma_works_over_software_and_says_that_it_takes_no_dmabuf() -> None:

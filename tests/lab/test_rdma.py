@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import json
 import re
 from ipaddress import IPv6Address
 from pathlib import Path
 
+from gdrkit.facts import perftest_log
+from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import gids, netdev, ports, rdma_devices
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
@@ -52,3 +55,14 @@ def test_traffic_went_through() -> None:
 
 def test_the_software_device_takes_no_dmabuf_whatever_the_descriptor() -> None:
     assert printed("verbs").count(": EOPNOTSUPP") == 2
+
+
+def test_gdrkits_own_probe_in_the_guest_met_the_same_answer() -> None:
+    (call,) = [call for call in probe_calls(node()) if call.call == "ibv_reg_dmabuf_mr"]
+    assert (call.subject, call.argument, call.result) == ("rxe0", "fd=-1", errno.EOPNOTSUPP)
+
+
+def test_the_bandwidth_test_reads_as_a_run_in_host_memory_that_worked() -> None:
+    for name in ("ib_write_bw", "two_guests_client_traffic"):
+        run = perftest_log.parse(printed(name))
+        assert (run.bandwidth_shown, run.uses_gpu, run.registration_errno) == (True, False, None)
