@@ -61,6 +61,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_OUT, _FLAG),
     "cuStreamDestroy_v2": (_NUMBER,),
     "cuStreamSynchronize": (_NUMBER,),
+    "cuStreamQuery": (_NUMBER,),
     "cuStreamWaitEvent": (_NUMBER, _NUMBER, _FLAG),
     "cuStreamWaitValue32_v2": (_NUMBER, _NUMBER, ctypes.c_uint32, _FLAG),
     "cuStreamWriteValue32_v2": (_NUMBER, _NUMBER, ctypes.c_uint32, _FLAG),
@@ -122,7 +123,7 @@ class Cuda:
     def call(self, name: str, *arguments: Any) -> None:
         """Call it; anything but CUDA_SUCCESS is raised."""
         if result := self.function(name)(*arguments):
-            raise CudaError(name, result, self._error_name(result))
+            raise self.error(name, result)
 
     def number(self, name: str, *arguments: Any) -> int:
         """Call what writes one number through its first argument, and return that number."""
@@ -130,11 +131,11 @@ class Cuda:
         self.call(name, ctypes.byref(out), *arguments)
         return out.value
 
-    def _error_name(self, result: int) -> str:
+    def error(self, name: str, result: int) -> CudaError:
+        """What to raise for a call that returned this number, with the driver's name for it."""
         text = ctypes.c_char_p()
-        if self._library.cuGetErrorName(result, ctypes.byref(text)) or not text.value:
-            return "unknown to this driver"
-        return text.value.decode("ascii", "replace")
+        known = not self._library.cuGetErrorName(result, ctypes.byref(text)) and text.value
+        return CudaError(name, result, known.decode("ascii") if known else "unknown to this driver")
 
     def device_count(self) -> int:
         return self.number("cuDeviceGetCount")
@@ -175,10 +176,17 @@ class Cuda:
 
     def event_done(self, event: int) -> bool:
         """Whether all that was recorded before the event is done; raises what the stream failed with."""
-        result: int = self.function("cuEventQuery")(event)
+        return self._is_ready("cuEventQuery", event)
+
+    def stream_done(self, stream: int) -> bool:
+        """Whether all that was queued on the stream is done; raises what it failed with."""
+        return self._is_ready("cuStreamQuery", stream)
+
+    def _is_ready(self, name: str, handle: int) -> bool:
+        result: int = self.function(name)(handle)
         if result in (SUCCESS, NOT_READY):
             return result == SUCCESS
-        raise CudaError("cuEventQuery", result, self._error_name(result))
+        raise self.error(name, result)
 
 
 @cache
