@@ -39,6 +39,12 @@ def possible(route: Route) -> tuple[str, ...]:
     return PATHS
 
 
+def network_chain(machine: Machine, function: Function) -> Chain:
+    """What one RDMA device moves between host memory and the wire."""
+    limits, unknown = _nic_side(machine, function, function.wires)
+    return Chain(path="network", limits=limits, unknown=unknown)
+
+
 def _direct(machine: Machine, route: Route) -> Chain:
     """The NIC reads and writes GPU memory."""
     gpu = _gpu_side(machine, route.gpu, route.gpu_wires)
