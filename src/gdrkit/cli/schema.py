@@ -9,16 +9,21 @@ from gdrkit.cli.exit import OK
 def parser() -> Parser:
     parser = Parser(
         "schema",
-        "The JSON Schema of what `gdr doctor --json` writes, or `gdr explain --json`.",
-        "  gdr schema > report.schema.json\n  gdr schema explanation",
+        "The JSON Schema of what `gdr doctor --json` writes, `gdr explain --json`, or `gdr nccl --json`.",
+        "  gdr schema > report.schema.json\n  gdr schema explanation\n  gdr schema nccl",
     )
-    parser.add_argument("what", nargs="?", choices=("report", "explanation"), default="report")
+    parser.add_argument("what", nargs="?", choices=("report", "explanation", "nccl"), default="report")
     return parser
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.report.schema import explanation_schema_text, schema_text
+    from gdrkit.report import schema
 
-    write(schema_text() if options.what == "report" else explanation_schema_text())
+    texts = {
+        "report": schema.schema_text,
+        "explanation": schema.explanation_schema_text,
+        "nccl": schema.nccl_schema_text,
+    }
+    write(texts[options.what]())
     return OK

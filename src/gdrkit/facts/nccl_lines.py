@@ -126,7 +126,10 @@ def _passed() -> re.Pattern[str]:
 
 _NAME = r"(?:OFI_)?NCCL_[A-Z0-9_]+"
 _VALUE = r"\"[^\"]*\"|'[^']*'|[^\s;&\"']*"
-_COMMAND = r"(?:\S*/)?(?:mpirun|mpiexec|srun|torchrun|python\d?|deepspeed|accelerate|ray|vllm|\w+_perf)\b"
+_COMMAND = (
+    r"(?:(?:timeout|numactl|nohup|sudo|time) (?:-?\S+ )?)?(?:\S*/)?"
+    r"(?:mpirun|mpiexec|srun|torchrun|python\d?|deepspeed|accelerate|ray|vllm|\w+_perf)\b"
+)
 """Programs that start a job of NCCL's, as its own tests and the frameworks do."""
 
 

@@ -15,6 +15,24 @@ from gdrkit.node import Node, fact
 
 FOLDER = "sos_commands/nccl"
 
+COMPARED = (
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_NET_GDR_READ",
+    "NCCL_NET_GDR_C2C",
+    "NCCL_DMABUF_ENABLE",
+    "NCCL_IB_DISABLE",
+    "NCCL_IB_DATA_DIRECT",
+    "NCCL_NET",
+    "NCCL_NET_PLUGIN",
+    "NCCL_P2P_LEVEL",
+    "NCCL_CROSS_NIC",
+    "NCCL_BUFFSIZE",
+    "NCCL_PROTO",
+    "NCCL_ALGO",
+)
+"""Variables that must be the same on all ranks, or that decide about the direct path. NCCL_IB_HCA and
+NCCL_SOCKET_IFNAME may differ with the hosts."""
+
 
 class Said(Struct, frozen=True):
     """Something that one process printed."""

@@ -1,0 +1,74 @@
+"""`gdr nccl LOG...`: what a job's logs prove of its way to the network, and why not."""
+
+from __future__ import annotations
+
+import sys
+
+from gdrkit.cli.arguments import Parser, write
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "nccl",
+        "What did NCCL do? From the logs of a job, however large: for each rank, GPU, network device and "
+        "direction whether GPU memory went straight to the NIC, and if not, why, with the line that proves "
+        "it. Only channel lines count as proof; what is not logged is not denied.",
+        "  gdr nccl job.log\n"
+        "  gdr nccl logs/ 'rank-*.log.gz'        folders, patterns, gzip and zstd\n"
+        "  kubectl logs trainer-0 | gdr nccl     standard input\n"
+        "  gdr nccl job.log --rank 17            all of one rank, line by line\n"
+        "  gdr nccl job.log --json\n\n"
+        "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH tells the reasons as well.\n\n"
+        "exit codes: 0 every channel over the network is direct, 1 likewise with warnings, 2 some are not, "
+        "3 the logs do not tell, 64 and above usage and internal errors",
+    )
+    parser.add_argument(
+        "logs", nargs="*", metavar="LOG", help="a file, a folder, a pattern; standard input if - or none"
+    )
+    parser.output()
+    parser.add_argument("--rank", type=int, metavar="N", help="show that rank alone, with every proof")
+    parser.add_argument("--all", action="store_true", help="show every rank, with every proof")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from gdrkit.host import job_logs, job_workers
+    from gdrkit.nccl.analyse import analyse
+    from gdrkit.report.nccl_job import document, exit_code
+
+    files = job_logs.find(options.logs)
+    live = sys.stderr.isatty() and not options.quiet
+    counted = job_workers.count(files, _progress if live else _silent)
+    if live:
+        sys.stderr.write("\r\x1b[K")
+    for note in counted.notes:
+        sys.stderr.write(f"note: {note}\n")
+    told = document(analyse(counted.tally, counted.place))
+    if options.quiet:
+        pass
+    elif options.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
+    else:
+        from gdrkit.report.nccl_job_text import text
+
+        write(text(told, rank=options.rank, every=options.all, colour=sys.stdout.isatty()))
+    return exit_code(told)
+
+
+def _silent(done: int, size: int) -> None:
+    pass
+
+
+def _progress(done: int, size: int) -> None:
+    """One line that changes: a bar where the size is known."""
+    if size:
+        share = min(1.0, done / size)
+        bar = "#" * int(30 * share)
+        sys.stderr.write(f"\r\x1b[K[{bar:<30}] {share:4.0%} of {size / 1e6:,.0f} MB")
+    else:
+        sys.stderr.write(f"\r\x1b[K{done / 1e6:,.0f} MB")
+    sys.stderr.flush()

@@ -1,0 +1,123 @@
+"""What container runtimes and terminals write around each line, taken off. PURE.
+
+Lines keep their numbers: where a runtime splits a long line in two, the first becomes an empty one.
+Sources: Kubernetes pkg/kubelet/kuberuntime/logs (`time stream P|F text`, CRI); Docker
+daemon/logger/jsonfilelog (`{"log": ..., "stream": ...}`); ECMA-48, 5.4 for colours.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+import msgspec
+
+from gdrkit.evidence import FormatError
+
+PARTIAL_BYTES = 1 << 16
+"""How much of a line that a runtime split is put together again. Both split at 16 KiB."""
+
+
+class Unwrapper:
+    """For one file, from its first bytes. Feed it chunks of whole lines."""
+
+    def __init__(self, head: bytes) -> None:
+        first = next((line for line in head.split(b"\n") if line.strip()), b"")
+        if _cri().match(first):
+            self.kind = "cri"
+        elif first.lstrip()[:1] == b"{" and _logged(first) is not None:
+            self.kind = "json"
+        elif _stamp().match(first):
+            self.kind = "stamped"
+        else:
+            self.kind = ""
+        self._partial: dict[bytes, bytes] = {}
+
+    def feed(self, chunk: bytes) -> bytes:
+        """The chunk as the program wrote it."""
+        if self.kind == "cri":
+            if b" P " in chunk or self._partial:
+                chunk = b"\n".join(map(self._cri, chunk.split(b"\n")))
+            else:
+                chunk = _cri().sub(b"", chunk)
+        elif self.kind == "json":
+            chunk = b"\n".join(map(self._json, chunk.split(b"\n")))
+        elif self.kind == "stamped":
+            chunk = _stamp().sub(b"", chunk)
+        if b"\x1b" in chunk:
+            chunk = _colour().sub(b"", chunk)
+        return chunk
+
+    def _cri(self, line: bytes) -> bytes:
+        found = _cri().match(line)
+        return line if found is None else self._whole(found[1], line[found.end() :], found[2] == b"P")
+
+    def _json(self, line: bytes) -> bytes:
+        logged = _logged(line)
+        if logged is None:
+            return line
+        text = logged.text.encode()
+        partial = logged.log is not None and not text.endswith(b"\n")
+        return self._whole(logged.stream.encode(), text.rstrip(b"\r\n").replace(b"\n", b" "), partial)
+
+    def _whole(self, stream: bytes, text: bytes, partial: bool) -> bytes:
+        before = self._partial.pop(stream, b"")
+        if partial and len(before) < PARTIAL_BYTES:
+            self._partial[stream] = before + text
+            return b""
+        return before + text
+
+
+class _Logged(msgspec.Struct):
+    """One line in JSON: of Docker, or of a collector that calls the text by another name."""
+
+    log: str | None = None
+    message: str | None = None
+    msg: str | None = None
+    textPayload: str | None = None
+    stream: str = ""
+
+    @property
+    def text(self) -> str:
+        return next((t for t in (self.log, self.message, self.msg, self.textPayload) if t is not None), "")
+
+
+def _logged(line: bytes) -> _Logged | None:
+    """A line that holds a logged text in JSON; None if it does not."""
+    try:
+        found = _decoder().decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    named = (found.log, found.message, found.msg, found.textPayload)
+    return found if any(text is not None for text in named) else None
+
+
+@functools.cache
+def _decoder() -> msgspec.json.Decoder[_Logged]:
+    return msgspec.json.Decoder(_Logged)
+
+
+@functools.cache
+def _cri() -> re.Pattern[bytes]:
+    return re.compile(rb"(?m)^\d{4}-\d\d-\d\dT[0-9:.]+(?:Z|[+-]\d\d:\d\d) (stdout|stderr) ([PF]) ?")
+
+
+@functools.cache
+def _stamp() -> re.Pattern[bytes]:
+    return re.compile(rb"(?m)^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.,:Z+-]*\]? ")
+
+
+@functools.cache
+def _colour() -> re.Pattern[bytes]:
+    return re.compile(rb"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+
+
+def is_text(head: bytes) -> bool:
+    """Whether the first bytes of a file can be a log: no zero bytes, which binaries and UTF-16 have."""
+    return b"\0" not in head
+
+
+def check(head: bytes) -> None:
+    """Raises FormatError for what is no log at all."""
+    if not is_text(head):
+        raise FormatError("not a text")
