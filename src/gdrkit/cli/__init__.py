@@ -11,6 +11,7 @@ COMMANDS = {
     "doctor": "one verdict for a node: does GPU memory reach the network directly, and if not, why",
     "explain": "the same judgement from pasted text: an error, a log, a forum post",
     "nccl": "what a job of NCCL's did, from its logs: direct or not, per rank, and why",
+    "topo": "which GPU talks to which NIC over what: tree, path types, what NCCL decides",
     "modprobe": "what modprobe would say of a module, without loading it",
     "fix": "what would mend a node; on this machine: do it, go on with it, take it back",
     "collect": "write a bundle of a node's evidence, for a look at it elsewhere",

@@ -37,6 +37,11 @@ CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, 
 """Beginnings of device ids. Ids are given out chip by chip."""
 
 
+def by_device_id(device_id: str) -> int | None:
+    """The compute capability of a chip, 90 for 9.0; None for one that is not known."""
+    return next((capability for start, capability in CHIPS if device_id.startswith(start)), None)
+
+
 @fact
 def compute_capability(node: Node, gpu: Gpu) -> int:
     """90 for 9.0: asked of CUDA where a probe was run, else by the chip. Raises Lacks."""
@@ -45,8 +50,8 @@ def compute_capability(node: Node, gpu: Gpu) -> int:
         return 10 * found[MAJOR] + found[MINOR]
     except (Lacks, KeyError):
         pass
-    for start, capability in CHIPS:
-        if gpu.device_id.startswith(start):
-            node.cite(f"chip of 10de:{gpu.device_id}", confidence=Confidence.LIKELY)
-            return capability
+    capability = by_device_id(gpu.device_id)
+    if capability is not None:
+        node.cite(f"chip of 10de:{gpu.device_id}", confidence=Confidence.LIKELY)
+        return capability
     raise nobody_looked(f"compute capability of {gpu.address}", "nvidia-smi --query-gpu=compute_cap")

@@ -81,7 +81,7 @@ def parse(content: bytes, *, max_nodes: int = MAX_NODES) -> XmlNode:
             break
         token = _TOKEN.match(text, start)
         if token is None:
-            raise FormatError(f"XML that is not read here, at {text[start : start + 30]!r}")
+            raise FormatError(f"cut XML, or XML that is not read here, at {text[start : start + 30]!r}")
         at = token.end()
         if token["name"] is None:
             continue

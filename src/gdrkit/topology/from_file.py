@@ -29,8 +29,8 @@ class Kind(enum.StrEnum):
 class Saved(Struct, frozen=True):
     """What was read. `system` is NCCL's own tree, where the file is one of NCCL's."""
 
-    kind: Kind
     topology: Topology
+    kind: Kind | None = None  # None: no file, a whole node
     system: XmlNode | None = None
 
 
@@ -62,15 +62,15 @@ def read(content: bytes) -> Saved:
     match kind:
         case Kind.NCCL:
             system = nccl_xml.parse(content)
-            return Saved(kind, from_nccl_xml.topology(system), system)
+            return Saved(from_nccl_xml.topology(system), kind, system)
         case Kind.HWLOC:
-            return Saved(kind, from_hwloc.topology(hwloc_xml.parse(content)))
+            return Saved(from_hwloc.topology(hwloc_xml.parse(content)), kind)
         case Kind.MATRIX:
-            return Saved(kind, from_matrix.topology(topo_matrix.parse(_text(content))))
+            return Saved(from_matrix.topology(topo_matrix.parse(_text(content))), kind)
         case Kind.DRAWING:
-            return Saved(kind, from_drawing.topology(lspci_tree.parse(_text(content))))
+            return Saved(from_drawing.topology(lspci_tree.parse(_text(content))), kind)
         case Kind.LSPCI:
-            return Saved(kind, _of_listing(content))
+            return Saved(_of_listing(content), kind)
         case _:
             raise FormatError("no topology: neither XML of NCCL or hwloc nor a known output")
 

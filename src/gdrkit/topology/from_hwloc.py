@@ -90,7 +90,7 @@ class _Reader:
         if pci is None or pci.address in self.devices:
             raise FormatError(f"PCI device {pci.address if pci else ''} is there twice")
         fabrics = [child for child in thing.children if child.osdev_type == OPENFABRICS]
-        kind = Role.NIC if fabrics else role(pci.class_code, pci.vendor)
+        kind = Role.NIC if fabrics else role(pci.class_code, pci.vendor, pci.device)
         self.devices[pci.address] = Device(
             address=pci.address,
             role=kind,

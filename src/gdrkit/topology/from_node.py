@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
@@ -157,7 +158,7 @@ def _tree(
     roles |= {nic.pci_address: Role.NIC for nic in hardware if nic.pci_address}
     functions = {d.address: d for d in asking.all("PCI devices", lambda: devices(node))}
     for function in functions.values():
-        kind = role(function.class_code, function.vendor)
+        kind = role(function.class_code, function.vendor, function.device)
         if function.address in roles or kind not in (Role.NVSWITCH, Role.NIC):
             continue
         if not there(node, f"{ROOT}/{function.address}/physfn"):  # virtual ones may be lent away
@@ -270,7 +271,7 @@ def _nets(
     node: Node, asking: _Asking, hardware: tuple[RdmaDevice, ...], tree: tuple[Device, ...]
 ) -> Iterator[Net]:
     """A net for each port; one without a name for each NIC that has no RDMA device."""
-    for nic in hardware:
+    for nic in sorted(hardware, key=lambda nic: natural(nic.name)):
         net = Net(
             id=nic.name,
             device=nic.name,
@@ -298,6 +299,11 @@ def _nets(
     for device in tree:
         if device.role is Role.NIC and device.address not in named:
             yield Net(id=device.address, device="", address=device.address)
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """A key by which mlx5_2 stands before mlx5_10."""
+    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
 
 def _word(ask: Callable[[], str]) -> str:

@@ -1,0 +1,211 @@
+"""`gdr topo [TARGET | FILE]`: which GPU talks to which NIC over what, and what NCCL would make of it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from stat import S_ISREG
+from typing import TYPE_CHECKING
+
+from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.exit import OK, UNKNOWN, WARNING
+
+if TYPE_CHECKING:
+    from gdrkit.report.topo_document import TopoDocument
+    from gdrkit.topology.from_file import Saved
+
+MAX_BYTES = 32 << 20
+"""As much XML as is read at all: formats/xml_text.py. lstopo writes 1 MiB of 192 cores."""
+PEEK_BYTES = 1 << 16
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "topo",
+        "The PCIe tree of a node with its GPUs, NICs, NVLink and C2C, and the way between each GPU and each "
+        "NIC, in the words of nvidia-smi and of NCCL. Reads; changes nothing.",
+        "  gdr topo                                this machine\n"
+        "  gdr topo sosreport.tar.xz               a node from its sosreport\n"
+        "  gdr topo topo.xml                       what NCCL_TOPO_DUMP_FILE wrote, or lstopo --of xml\n"
+        "  nvidia-smi topo -m | gdr topo -         a matrix, or what lspci -tv or lspci -vvv printed\n"
+        "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    what would change\n"
+        "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
+        "  gdr topo --dot | dot -Tsvg > topo.svg   a drawing\n\n"
+        "exit codes: 0 nothing stands in a way, 1 something does, 3 unknown",
+    )
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="TARGET",
+        help="this machine if left out; else what gdr doctor takes, or a saved file: XML of NCCL or hwloc, "
+        "output of nvidia-smi topo -m, lspci -tv, lspci -vvv; - for standard input",
+    )
+    parser.output()
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every port of a switch")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument(
+        "--nccl", metavar="VERSION", default="", help="the NCCL to judge by; else the newest"
+    )
+    parser.add_argument(
+        "--env",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=_assignment,
+        help="a variable NCCL would see; may be repeated. Tells what it changes",
+    )
+    parser.add_argument(
+        "--nvlink", action="store_true", help="ask the driver for NVLink too: starts nvidia-smi"
+    )
+    parser.add_argument(
+        "--write-nccl-xml",
+        metavar="FILE",
+        nargs="?",
+        const="-",
+        help="write a topology for NCCL_TOPO_FILE; to standard output if no FILE is named",
+    )
+    parser.add_argument("--dot", action="store_true", help="write the graph in Graphviz's language")
+    return parser
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (equals and name):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    from gdrkit.evidence import Lacks
+
+    try:
+        source, saved = _read(options.target, options.nvlink)
+    except Lacks as lacks:
+        missing = lacks.missing
+        why = missing.why.value.replace("-", " ")
+        sys.stderr.write(f"gdr topo: not known: {missing.source} ({why})\n  {missing.ask}\n")
+        return UNKNOWN
+    if options.write_nccl_xml is not None:
+        return _write_xml(saved, options.write_nccl_xml)
+    if options.dot:
+        from gdrkit.topology.dot import dot
+
+        write(dot(saved.topology))
+        return OK
+    return _tell(options, source, saved)
+
+
+# -- reading ---------------------------------------------------------------------------------------
+
+
+def _read(target: str | None, nvlink: bool) -> tuple[str, Saved]:
+    """What the target is in words, and its graph. Raises TargetError, and Lacks for a node without PCI."""
+    from gdrkit.host.target import open_host
+    from gdrkit.node import Node
+    from gdrkit.topology.from_file import Saved
+    from gdrkit.topology.from_node import topology
+
+    if target is not None and (content := _saved_content(target)) is not None:
+        return _read_file("standard input" if target == "-" else os.path.basename(target), content)
+    host = open_host(target)
+    tell_notes(host)
+    source = "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
+    return source, Saved(topology(Node(host), ask_driver=nvlink or host.source != "live"))
+
+
+def _saved_content(target: str) -> bytes | None:
+    """The content of a file that holds a topology; None for all else, which open_host tells apart."""
+    from gdrkit.host.bug_report import START
+    from gdrkit.host.target import TargetError
+    from gdrkit.topology.from_file import kind_of
+
+    if target == "-":
+        content = sys.stdin.buffer.read(MAX_BYTES + 1)
+    else:
+        try:
+            if not S_ISREG(os.stat(target).st_mode):
+                return None
+            with open(target, "rb") as file:
+                head = file.read(PEEK_BYTES)
+                if kind_of(head) is None or START in head:
+                    return None
+                content = head + file.read(MAX_BYTES + 1 - len(head))
+        except (OSError, ValueError):
+            return None  # open_host says why
+    if len(content) > MAX_BYTES:
+        raise TargetError(f"{target} is larger than {MAX_BYTES >> 20} MiB", "no topology is")
+    return content
+
+
+def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
+    from gdrkit.evidence import FormatError
+    from gdrkit.host.target import TargetError
+    from gdrkit.topology.from_file import read
+
+    try:
+        saved = read(content)
+    except FormatError as error:
+        raise TargetError(f"{name}: {error}") from None
+    return f"{name}, {saved.kind}", saved
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def _write_xml(saved: Saved, file_name: str) -> int:
+    """Write a file for NCCL_TOPO_FILE. Never over a file that is something else: it may be evidence."""
+    from gdrkit.formats.nccl_xml import written
+    from gdrkit.host.target import TargetError
+    from gdrkit.topology.from_file import Kind, kind_of
+    from gdrkit.topology.nccl_writer import system
+
+    if not saved.topology.devices:
+        raise TargetError("the source shows no PCIe tree", "name a bundle, or XML of NCCL or hwloc")
+    content = written(system(saved.topology))
+    if file_name == "-":
+        write(content.decode())
+        return OK
+    try:
+        if os.path.exists(file_name):
+            with open(file_name, "rb") as file:
+                if (head := file.read(PEEK_BYTES)) and kind_of(head) is not Kind.NCCL:
+                    raise TargetError(f"{file_name} is there, and is no topology file", "name another")
+        with open(file_name, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise TargetError(f"{file_name}: {(error.strerror or str(error)).lower()}") from None
+    sys.stderr.write(f"{file_name}: set NCCL_TOPO_FILE to its path on every rank\n")
+    return OK
+
+
+def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
+    from gdrkit.report.topo_document import TopoDocument, contradictions, pairs
+
+    found = pairs(saved.topology)
+    document = TopoDocument(
+        source=source,
+        topology=saved.topology,
+        pairs=found,
+        contradictions=contradictions(saved.topology, found),
+    )
+    if options.quiet:
+        pass
+    elif options.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
+    else:
+        from gdrkit.report.topo import text
+
+        write(text(document, ports=options.verbose, colour=sys.stdout.isatty()))
+    return _exit_code(document)
+
+
+def _exit_code(document: TopoDocument) -> int:
+    """1 if something stands in the way of a pair, 3 if no way is known at all."""
+    if any(pair.obstacles for pair in document.pairs):
+        return WARNING
+    known = any(pair.nvidia_smi or pair.nccl for pair in document.pairs)
+    return OK if known or not document.pairs else UNKNOWN

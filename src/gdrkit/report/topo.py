@@ -1,0 +1,167 @@
+"""A topology for a terminal: the tree, each GPU against each port, what NCCL makes of it. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.report.topo_document import Direction, PairSection, TopoDocument
+from gdrkit.report.topo_tree import tree
+
+WIDTH = 100
+MARK, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
+SEEN = {
+    "acs-redirect": "ACS redirects",
+    "iommu-translating": "IOMMU translates",
+    "link-degraded": "link degraded",
+}
+
+
+def text(document: TopoDocument, *, ports: bool = False, colour: bool = False, width: int = WIDTH) -> str:
+    """The document as lines."""
+    lines = [*_tree(document, ports, colour), *_tables(document, width), *_nccl(document, width)]
+    lines += _findings(document)
+    return "\n".join(lines) + "\n"
+
+
+def _tree(document: TopoDocument, ports: bool, colour: bool) -> Iterator[str]:
+    yield f"{document.source}: {_count(document)}"
+    yield ""
+    if document.topology.devices:
+        for words, mark in tree(document.topology, ports=ports):
+            shown = f"  ! {mark}" if mark else ""
+            yield words + (f"{MARK}{shown}{PLAIN}" if colour and shown else shown)
+        yield ""
+
+
+def _count(document: TopoDocument) -> str:
+    topology = document.topology
+    cards = len({net.address or net.id for net in topology.nets})
+    found = f"{_several(len(topology.gpus), 'GPU')}, {_several(cards, 'NIC')}"
+    return f"{found}, {_several(len(topology.nets), 'port')}" if cards != len(topology.nets) else found
+
+
+def _several(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _tables(document: TopoDocument, width: int) -> Iterator[str]:
+    gpus = {gpu.id: gpu.id for gpu in document.topology.gpus}
+    cells = {
+        (cell.one, cell.other): cell.word
+        for cell in document.topology.stated
+        if cell.one in gpus and cell.other in gpus
+    }
+    if cells:
+        yield "GPU to GPU, in the words of nvidia-smi"
+        yield from _table(_gpu_names(document), list(gpus), cells, width)
+        yield ""
+    if not document.pairs:
+        return
+    cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
+    yield "path types, nvidia-smi's word / NCCL's; the same word once; * something stands in the way"
+    yield from _table(_gpu_names(document), _nets(document), cells, width)
+    yield ""
+
+
+def _gpu_names(document: TopoDocument) -> dict[str, str]:
+    """`GPU0` and its address, where it has one."""
+    return {
+        gpu.id: " ".join(
+            dict.fromkeys(
+                word for word in (f"GPU{gpu.index}" if gpu.index is not None else "", gpu.id) if word
+            )
+        )
+        for gpu in document.topology.gpus
+    }
+
+
+def _nets(document: TopoDocument) -> list[str]:
+    return [net.id for net in document.topology.nets]
+
+
+def _cell(pair: PairSection) -> str:
+    one, other = "|".join(pair.nvidia_smi) or "?", "|".join(pair.nccl) or "?"
+    return (one if one == other else f"{one}/{other}") + ("*" if pair.obstacles else "")
+
+
+def _table(
+    names: dict[str, str], nets: list[str], cells: dict[tuple[str, str], str], width: int
+) -> Iterator[str]:
+    """GPUs down, others across; as many across as fit, then the next."""
+    first = max(map(len, names.values()))
+    widths = {net: max(len(net), *(len(cells.get((gpu, net), "")) for gpu in names)) for net in nets}
+    while nets:
+        here = [nets.pop(0)]
+        used = first + 2 + widths[here[0]]
+        while nets and used + 2 + widths[nets[0]] <= width:
+            used += 2 + widths[nets[0]]
+            here.append(nets.pop(0))
+        yield "  ".join((" " * first, *(net.ljust(widths[net]) for net in here))).rstrip()
+        for gpu, name in names.items():
+            row = (cells.get((gpu, net), "").ljust(widths[net]) for net in here)
+            yield "  ".join((name.ljust(first), *row)).rstrip()
+        if nets:
+            yield ""
+
+
+# -- NCCL ------------------------------------------------------------------------------------------
+
+
+def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
+    nccl = document.nccl
+    if nccl is None:
+        return
+    cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs if pair.send or pair.receive}
+    if cells:
+        given = "".join(f" {name}={value}" for name, value in nccl.environment.items())
+        yield f"GPUDirect RDMA as NCCL {nccl.version} decides{given}: send / receive; the same word once"
+        yield from _table(_gpu_names(document), _nets(document), cells, width)
+        yield ""
+    for setting in nccl.ignored:
+        yield f"ignored by NCCL {nccl.version}: {setting}"
+    if nccl.environment:
+        if not nccl.changes:
+            yield "the environment changes nothing"
+        for change in nccl.changes:
+            yield f"changed: {change.gpu} {change.net} {change.what}: {change.before} -> {change.after}"
+        yield ""
+    if nccl.assumed:
+        yield "assumed, as the source does not say it:"
+        yield from (f"  {words}" for words in nccl.assumed)
+        yield ""
+
+
+def _direct(pair: PairSection) -> str:
+    one, other = _way(pair.send), _way(pair.receive)
+    return one if one == other else f"{one}/{other}"
+
+
+def _way(direction: Direction | None) -> str:
+    if direction is None:
+        return "?"
+    if not direction.direct:
+        return f"no:{direction.because}"
+    return "yes(PCI)" if direction.mode == "PCI" else "yes"
+
+
+# -- findings --------------------------------------------------------------------------------------
+
+
+def _findings(document: TopoDocument) -> Iterator[str]:
+    """Each obstacle once, with the pairs it stands between; then what is not known."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for pair in document.pairs:
+        for obstacle in pair.obstacles:
+            key = obstacle.code, obstacle.address, obstacle.seen
+            found.setdefault(key, []).append(f"{pair.gpu} {pair.net}")
+    for (code, address, seen), between in found.items():
+        more = f" and {len(between) - 1} more" if len(between) > 1 else ""
+        yield f"* {code}: {SEEN[code]} at {address} ({seen}): {between[0]}{more}"
+    unknown = {port for pair in document.pairs for port in pair.unknown_ports}
+    if unknown:
+        yield f"whether {_several(len(unknown), 'port')} between GPUs and NICs redirect is not known"
+    yield from document.contradictions
+    yield from document.topology.notes

@@ -1,0 +1,134 @@
+"""`gdr topo`, as it is called."""
+
+from __future__ import annotations
+
+import io
+
+import msgspec
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
+from gdrkit.formats import nccl_xml
+from gdrkit.topology import from_nccl_xml
+from gdrkit.topology.graph import Role
+from tests.evidence_nodes import build
+from tests.topology.xml_files import DUMP, ONE_SWITCH
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "topo.xml"
+    path.write_text(ONE_SWITCH)
+    return path
+
+
+def test_a_file_shows_its_tree_and_the_way_of_each_pair(saved, capsys):
+    assert main(["topo", str(saved)]) == OK
+    shown = capsys.readouterr().out
+    assert "topo.xml, NCCL topology XML: 1 GPU, 1 NIC" in shown
+    assert "0000:16:00.0  switch Broadcom c030  32 GT/s x16" in shown
+    assert "PIX" in shown
+
+
+def test_an_obstacle_is_shown_where_it_stands_and_makes_a_warning(tmp_path, capsys):
+    assert main(["topo", str(build("acs-redirect", tmp_path))]) == WARNING
+    shown = capsys.readouterr().out
+    assert "! ACS at 0000:17:01.0: ReqRedir+ CmpltRedir+" in shown
+    assert "* acs-redirect: ACS redirects at 0000:17:01.0" in shown
+
+
+def test_ports_are_left_out_unless_asked_for(tmp_path, capsys):
+    tree = str(build("ubuntu-6.8-h100", tmp_path))
+    main(["topo", tree])
+    short = capsys.readouterr().out
+    main(["topo", tree, "-v"])
+    long = capsys.readouterr().out
+    assert "0000:17:00.0" not in short
+    assert "0000:17:00.0  port" in long
+
+
+def test_the_document_holds_the_graph_and_the_pairs(saved, capsys):
+    assert main(["topo", str(saved), "--json"]) == OK
+    document = msgspec.json.decode(capsys.readouterr().out)
+    assert document["schema"] == "gdrkit.topology/1"
+    assert document["pairs"][0]["nvidia_smi"] == ["PIX"]
+    assert [device["role"] for device in document["topology"]["devices"]] == ["bridge", "nic", "gpu"]
+
+
+def test_quiet_is_the_exit_code_alone(tmp_path, capsys):
+    assert main(["topo", "-q", str(build("nic-x4", tmp_path))]) == WARNING
+    assert capsys.readouterr().out == ""
+
+
+def test_standard_input_is_read(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(DUMP.encode())))
+    assert main(["topo", "-"]) == OK
+    assert "standard input, NCCL topology XML: 2 GPUs, 2 NICs, 3 ports" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [('<system version="2"><cpu/></system>', "RCCL"), (DUMP[:300], "cut"), ("<topology/>", "one machine"),
+     ("\tGPU0\tNIC0\nGPU0\t X \n", "cut")],
+)  # fmt: skip
+def test_what_cannot_be_read_is_said_in_one_sentence(content, words, saved, capsys):
+    saved.write_text(content)
+    assert main(["topo", str(saved)]) == NO_INPUT
+    shown = capsys.readouterr().err
+    assert shown.startswith("gdr topo: topo.xml: ")
+    assert words in shown
+    assert shown.count("\n") == 1
+
+
+def test_a_file_that_is_no_topology_is_left_to_the_readers_of_bundles(saved, capsys):
+    saved.write_text("hello")
+    assert main(["topo", str(saved)]) == NO_INPUT
+    assert "neither a bundle nor a sosreport" in capsys.readouterr().err
+
+
+def test_a_tree_without_pci_is_unknown(tmp_path, capsys):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hostname").write_text("n\n")
+    (tmp_path / "proc").mkdir()
+    assert main(["topo", str(tmp_path)]) in (UNKNOWN, NO_INPUT)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_written_file_holds_the_switches_that_nccl_knows(tmp_path, capsys):
+    target = tmp_path / "out.xml"
+    assert main(["topo", str(build("ubuntu-6.8-h100", tmp_path)), "--write-nccl-xml", str(target)]) == OK
+    found = from_nccl_xml.topology(nccl_xml.parse(target.read_bytes()))
+    assert sum(device.role is Role.BRIDGE for device in found.devices) == 8
+    assert "NCCL_TOPO_FILE" in capsys.readouterr().err
+    assert main(["topo", str(target), "--write-nccl-xml", str(target)]) == OK, "a topology is written over"
+    assert from_nccl_xml.topology(nccl_xml.parse(target.read_bytes())) == found
+
+
+def test_evidence_is_never_written_over(saved, tmp_path, capsys):
+    evidence = tmp_path / "sosreport.txt"
+    evidence.write_text("precious")
+    assert main(["topo", str(saved), "--write-nccl-xml", str(evidence)]) == NO_INPUT
+    assert evidence.read_text() == "precious"
+    assert "is no topology file" in capsys.readouterr().err
+
+
+def test_a_matrix_has_no_tree_to_write(saved, capsys):
+    saved.write_text("\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n")
+    assert main(["topo", str(saved)]) == OK
+    assert main(["topo", str(saved), "--write-nccl-xml"]) == NO_INPUT
+    assert "no PCIe tree" in capsys.readouterr().err
+
+
+def test_a_drawing_quotes_names_and_joins_every_device(saved, capsys):
+    assert main(["topo", str(saved), "--dot"]) == OK
+    shown = capsys.readouterr().out
+    assert shown.startswith("graph topology {\n")
+    assert '"0000:16:00.0" -- "0000:1b:00.0" [label="32 GT/s x16"]' in shown
+
+
+@pytest.mark.parametrize("option", [["--env", "NCCL"], ["--env", "=1"], ["--nccl"]])
+def test_wrong_usage_is_told(option, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["topo", *option])
+    assert stopped.value.code == USAGE
