@@ -49,7 +49,7 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
         findings=findings(gathered, jobs, failed),
         errors=failed,
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
-        damaged=tally.damaged,
+        damaged=tally.damaged + gathered.cut_lines,
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
         logged=_logged(gathered, counts),
     )

@@ -26,6 +26,7 @@ def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> li
     found = [
         *_of_reasons(jobs),
         *(one for job in jobs for one in _of_job(gathered, job)),
+        *_versions(gathered, jobs),
         *_level_ignored(gathered, jobs),
         *(one for error in errors for one in _of_error(error)),
     ]
@@ -36,7 +37,6 @@ def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> li
 def _of_job(gathered: Gathered, job: JobPart) -> Iterator[Found]:
     processes = [gathered.processes[name] for name in sorted({rank.process for rank in job.ranks})]
     yield from _environment(gathered, processes)
-    yield from _versions(gathered, job, processes)
     yield from _unused(gathered, job)
     yield from _plugin(gathered, job, processes)
     yield from _without_effect(gathered, job, processes)
@@ -97,24 +97,33 @@ def _who(members: list[tuple[str, Place | None]]) -> str:
     return first if len(members) == 1 else f"{first} and {len(members) - 1} more"
 
 
-def _versions(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
-    mixed = [
+def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
+    """NCCL's own complaint, of whichever process; else the versions that a job's processes print."""
+    mixed = sorted(
         (entry.place, found.text)
-        for process in (*processes, gathered.around)
+        for process in gathered.processes.values()
         for found, entry in process.all(said.MixedVersions).items()
-    ]
-    if mixed or len(job.versions) > 1:
-        places = [gathered.where(place) for place, _ in sorted(mixed)] or [
-            gathered.where(entry.place)
-            for process in (*processes, gathered.around)
-            for found, entry in process.all(said.Version).items()
-            if found.text in job.versions
-        ]
-        seen = min(mixed)[1] if mixed else f"NCCL {' and '.join(job.versions)}"
+    )
+    if mixed:
         yield Found(
-            code="versions-differ-between-ranks", status="warning", subject=f"job {job.number}", seen=seen,
-            expected="one version", ranks=len(job.ranks), places=tuple(sorted(places)[:QUOTED]),
+            code="versions-differ-between-ranks", status="warning", subject="job", seen=mixed[0][1],
+            expected="one version", ranks=len(mixed),
+            places=tuple(gathered.where(place) for place, _ in mixed[:QUOTED]),
         )  # fmt: skip
+        return
+    for job in jobs:
+        if len(job.versions) > 1:
+            places = sorted(
+                gathered.where(entry.place)
+                for process in gathered.processes.values()
+                for found, entry in process.all(said.Version).items()
+                if found.text in job.versions
+            )
+            yield Found(
+                code="versions-differ-between-ranks", status="warning", subject=f"job {job.number}",
+                seen=f"NCCL {' and '.join(job.versions)}", expected="one version", ranks=len(job.ranks),
+                places=tuple(places[:QUOTED]),
+            )  # fmt: skip
 
 
 # -- devices and networks --------------------------------------------------------------------------------

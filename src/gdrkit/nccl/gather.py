@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TypeVar
@@ -68,6 +69,7 @@ class Gathered:
             if isinstance(found, said.Communicator):
                 here = self.communicators[unit]
                 here[found] = min(entry.place, here.get(found, entry.place))
+        self.cut_lines = 0
         self.around = self.processes.get("") or Process("")
         self._first_legs: dict[str, int] = {}
         for (number, _), first in tally.firsts.items():
@@ -79,9 +81,11 @@ class Gathered:
             if self._named[name]:
                 self._of_host.setdefault(self.processes[name].host, self._named[name])
 
-    def first_leg(self, process: str) -> int:
-        """Where the first channel line of a process stands."""
-        return self._first_legs[process]
+    def first_heard(self, name: str) -> int:
+        """Where a process first says anything; beyond all places if it never does."""
+        records = self.processes[name].records.values()
+        places = [entry.place for kind in records for entry in kind.values()]
+        return min((*places, self._first_legs.get(name, sys.maxsize)))
 
     def ranks(self) -> list[Rank]:
         """Every unit that has channels or is in a communicator, with its routes, by first appearance."""
@@ -96,6 +100,16 @@ class Gathered:
             owns[unit][first.rank] = min(place, owns[unit].get(first.rank, place))
             gpus[unit] = gpus.get(unit) or first.gpu
         units = dict.fromkeys((*self.communicators, *shapes))
+        framed = any(":" in unit.process for unit in units)
+        cut = [
+            unit
+            for unit in units
+            if framed and ":" not in unit.process
+            if len(shapes[unit]) + len(self.communicators[unit]) <= GLUED_KINDS
+        ]
+        self.cut_lines = len(cut)
+        for unit in cut:  # the rear halves of lines, where all others have a frame
+            del units[unit]
         return [self._rank(unit, shapes[unit], owns[unit], gpus.get(unit, "")) for unit in units]
 
     def _rank(
@@ -175,19 +189,18 @@ def _weights(tally: Tally) -> dict[str, int]:
 
 
 def _settled(weights: dict[str, int]) -> dict[str, str]:
-    """Each process by its own name. One of a line or two, whose host has the rest of what another process
-    wrote glued to its front, is the process whose name it ends with."""
+    """Each process by its own name. One of a line or two whose name is that of another process with less or
+    more at its front is that process: lines that were written into each other."""
     by_pid: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(weights):
-        by_pid[name.rpartition(":")[2]].append(name)
+    for name in weights:
+        if weights[name] > GLUED_KINDS and name.partition(":")[0]:
+            by_pid[name.rpartition(":")[2]].append(name)
     found = {name: name for name in weights}
-    for names in by_pid.values():
-        for name in names:
-            if weights[name] <= GLUED_KINDS:
-                ends = [
-                    o for o in names if name.endswith(o) and o.partition(":")[0] and weights[o] > GLUED_KINDS
-                ]
-                found[name] = min(ends, key=len, default=name)
+    for name, weight in weights.items():
+        if weight <= GLUED_KINDS and ":" in name:
+            known = by_pid.get(name.rpartition(":")[2], [])
+            like = [other for other in known if name.endswith(other) or other.endswith(name)]
+            found[name] = like[0] if len(like) == 1 else name
     return found
 
 

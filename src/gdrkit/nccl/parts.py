@@ -81,9 +81,7 @@ def _by_number(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
 
 def _first(gathered: Gathered, rank: Rank) -> int:
     """Where a rank's process is first heard of."""
-    process = gathered.processes[rank.process]
-    places = [entry.place for records in process.records.values() for entry in records.values()]
-    return min(places, default=gathered.first_leg(rank.process))
+    return gathered.first_heard(rank.process)
 
 
 def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
