@@ -11,10 +11,6 @@ Copies from host to GPU reach 346, those back some 15 % less: github.com/NVIDIA/
 C2C_OTHER = Interval(150.0, 450.0)
 """The same where two GPUs share a Grace, as in GB200 and GB300: what one of them gets is not public."""
 
-INTEGRATED = Interval(0.0, 273.0)
-"""Memory of a GB10, for everything that reads and writes it: NVIDIA DGX Spark hardware overview (LPDDR5x,
-273 GB/s). How much of it is left beside GPU and processors, nobody can say in general."""
-
 STAGED_SHARE = 36.5 / 55.4
 """What NCCL 2.28 makes of a copy through host memory, beside the copy alone: 36.5 GB/s of 55.4, measured on
 two H200s of one machine (docs/measurements.md). A ring of large chunks reached 0.97 on the same machine."""

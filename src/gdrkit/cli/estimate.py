@@ -1,0 +1,143 @@
+"""`gdr estimate [TARGET]`: what a node's paths can move at most, what was measured, what a job costs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from gdrkit.cli import estimate_model
+from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
+
+if TYPE_CHECKING:
+    from gdrkit.estimate.measured import Measured
+    from gdrkit.node import Node
+    from gdrkit.report.estimate import EstimateDocument
+
+LARGEST = 1 << 26
+"""Bytes of a benchmark's output that are read: those of whole clusters have a few megabytes."""
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "estimate",
+        "The ceiling of each path between a GPU and the network, from links, ports and packet headers: "
+        "which limit is the tightest, and how far a benchmark is from it. Nothing is measured, no root is "
+        "needed.",
+        "  gdr estimate                                  this machine\n"
+        "  gdr estimate sosreport.tar.xz --json          another one\n"
+        "  gdr estimate --measured ib_write_bw.log       a run on this machine\n"
+        "  gdr estimate node17.tar.xz --measured -       a run there, from standard input\n"
+        f"{estimate_model.EXAMPLES}\n"
+        "exit codes: 0 it could be told, 3 it is not known; --measured: 1 a run is far from its ceiling",
+    )
+    parser.target()
+    parser.add_argument(
+        "--measured",
+        action="append",
+        metavar="FILE",
+        help="output of perftest, nccl-tests or nvidia-smi dmon, as text or JSON; - is standard input",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.output()
+    estimate_model.add_options(parser)
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    options = parser().parse_args(arguments)
+    if options.model and options.measured:
+        parser().error("--model and --measured are two questions: ask them one after the other")
+    if options.model and options.quiet:
+        parser().error("--quiet says nothing of a job: its exit code is the same for any cost")
+    from gdrkit.host.target import open_host
+    from gdrkit.node import Node
+
+    measured = _read(options.measured or ())
+    if measured is None:
+        return NO_INPUT
+    host = open_host(options.target)
+    tell_notes(host)
+    node = Node(host)
+    if options.model:
+        return estimate_model.answer(options, node)
+    return _ceilings(options, node, measured)
+
+
+def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
+    """What the files hold; None where one cannot be read, after saying so."""
+    from gdrkit.estimate.measured import sniff
+    from gdrkit.evidence import FormatError
+
+    found = []
+    for name in names:
+        try:
+            if name == "-":
+                content = sys.stdin.buffer.read(LARGEST)
+            else:
+                with open(name, "rb") as file:
+                    content = file.read(LARGEST)
+            found.append(sniff(content.decode("utf-8", "replace")))
+        except OSError as error:
+            sys.stderr.write(f"gdr estimate: {name}: {error.strerror}\n")
+            return None
+        except FormatError as error:
+            sys.stderr.write(f"gdr estimate: {name}: {error}\n")
+            return None
+    return found
+
+
+def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured]) -> int:
+    from gdrkit.estimate.from_node import machine
+    from gdrkit.estimate.measured import readings
+    from gdrkit.evidence import Lacks
+    from gdrkit.report.estimate import document
+
+    try:
+        found = machine(node)
+    except Lacks as lacks:
+        missing = lacks.missing
+        sys.stderr.write(f"gdr estimate: not known of this node: {missing.ask} ({missing.why.value})\n")
+        return UNKNOWN
+    told = document(
+        found,
+        node=_hostname(node),
+        source=node.host.source,
+        readings=[reading for one in measured for reading in readings(found, one)],
+    )
+    if options.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
+    elif not options.quiet:
+        from gdrkit.report.estimate_text import measured_text, text
+
+        shown = measured_text if measured else text
+        write(shown(told, colour=sys.stdout.isatty()))
+    return _code(told) if measured else OK if told.network.rate else UNKNOWN
+
+
+def _code(told: EstimateDocument) -> int:
+    """1 where a run lies below or above what its ceiling lets expect, 3 where none could be compared."""
+    from gdrkit.estimate.reading import ROUNDING
+
+    compared = [reading for reading in told.measured if reading.ceiling and reading.gb_per_s is not None]
+    if not compared:
+        return UNKNOWN
+    within = (
+        r.ceiling is None or r.tightest is None or r.gb_per_s is None
+        or r.ceiling.low_gb_per_s <= r.gb_per_s <= r.ceiling.high_gb_per_s * ROUNDING
+        for r in compared
+    )  # fmt: skip
+    return OK if all(within) else WARNING
+
+
+def _hostname(node: Node) -> str:
+    from gdrkit.evidence import Lacks
+    from gdrkit.facts.kernel import hostname
+
+    try:
+        return hostname(node)
+    except Lacks:
+        return ""

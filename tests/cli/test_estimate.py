@@ -1,0 +1,102 @@
+"""`gdr estimate`, as it is called."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
+from tests.estimate.test_measured import perftest
+from tests.evidence_nodes import build
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory):
+    return str(build("spark-two-cables", tmp_path_factory.mktemp("spark")))
+
+
+@pytest.fixture(scope="module")
+def h100(tmp_path_factory):
+    return str(build("ubuntu-6.8-h100", tmp_path_factory.mktemp("h100")))
+
+
+@pytest.fixture
+def log(tmp_path):
+    def of(text):
+        path = tmp_path / "run.log"
+        path.write_text(text)
+        return str(path)
+
+    return of
+
+
+def test_a_spark_is_told_its_ceiling_and_that_a_second_cable_is_in_vain(spark, capsys):
+    assert main(["estimate", spark]) == OK
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "network 22.3 to 30.1 GB/s" in shown
+    assert "about 52% of the 400 Gb/s of 2 cables is the ceiling" in shown
+    assert "A second cable buys nothing" in shown
+
+
+def test_json_has_every_pair(h100, capsys):
+    assert main(["estimate", h100, "--json"]) == OK
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "gdrkit.estimate/1"
+    assert len(told["pairs"]) == 80
+    assert told["pairs"][0]["paths"][0]["tightest"]["name"] == "port"
+
+
+def test_a_run_at_its_ceiling_is_well(h100, log, capsys):
+    assert main(["estimate", h100, "--measured", log(perftest("mlx5_0", 391.0))]) == OK
+    assert "You are at 98%" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("gbits", [150.0, 410.0])
+def test_a_run_far_from_its_ceiling_or_above_it_is_a_warning(h100, log, gbits):
+    assert main(["estimate", h100, "-q", "--measured", log(perftest("mlx5_0", gbits))]) == WARNING
+
+
+def test_a_run_on_a_device_of_another_node_cannot_be_compared(h100, log):
+    assert main(["estimate", h100, "-q", "--measured", log(perftest("mlx5_77", 391.0))]) == UNKNOWN
+
+
+def test_a_run_may_come_through_a_pipe(h100, monkeypatch, capsys):
+    run = perftest("mlx5_0", 391.0).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(run)))
+
+    assert main(["estimate", h100, "--measured", "-"]) == OK
+    assert "measured:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", '{"a": 1}', "\0\1\2"])
+def test_what_no_benchmark_printed_is_refused(h100, log, text, capsys):
+    assert main(["estimate", h100, "--measured", log(text)]) == NO_INPUT
+    assert "run.log" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_refused(h100, tmp_path, capsys):
+    assert main(["estimate", h100, "--measured", str(tmp_path / "none")]) == NO_INPUT
+    assert "no such file" in capsys.readouterr().err.lower()
+
+
+def test_a_node_without_evidence_is_unknown(tmp_path, capsys):
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "sys").mkdir()
+
+    assert main(["estimate", str(tmp_path)]) == UNKNOWN
+    assert capsys.readouterr().err
+
+
+def test_a_job_is_handed_on_with_the_node(h100, capsys):
+    main(["estimate", h100, "--model", "llama-3-8b", "--tp", "16"])
+    assert "llama-3-8b" in capsys.readouterr().out
+
+
+def test_two_questions_at_once_are_wrong_usage(h100, log):
+    with pytest.raises(SystemExit) as stopped:
+        main(["estimate", h100, "--model", "llama-3-8b", "--measured", log("x")])
+    assert stopped.value.code == USAGE
