@@ -1,0 +1,54 @@
+"""What NCCL would find out by itself, filled in and said."""
+
+import pytest
+
+from gdrkit.formats import nccl_xml
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from gdrkit.topology import from_nccl_xml, from_node, nccl_writer
+from gdrkit.topology.completed import completed
+from tests.evidence_nodes import build
+from tests.topology.xml_files import DUMP, ONE_SWITCH
+
+
+def read(text):
+    return from_nccl_xml.topology(nccl_xml.parse(text.encode()))
+
+
+def test_a_tree_written_by_hand_gets_gpus_and_nets():
+    found, assumed = completed(read(ONE_SWITCH))
+    root = nccl_writer.system(found, details=True)
+    (gpu,) = [node for node in root.walk() if node.name == "gpu"]
+    (net,) = [node for node in root.walk() if node.name == "net"]
+    assert gpu.attributes == {"dev": "0", "sm": "80", "rank": "0", "gdr": "1"}
+    assert (net.get("name"), net.get("dev"), net.get("gdr")) == ("0000:18:00.0", "0", "1")
+    assert any("rates are not known" in words for words in assumed)
+    assert any("8.0 or newer" in words for words in assumed)
+
+
+def test_what_a_dump_says_is_kept():
+    dump = read(DUMP)
+    found, assumed = completed(dump)
+    assert [gpu for gpu in found.gpus if gpu.gdr] == [dump.gpus[0]]
+    assert [net.nccl for net in found.nets] == [net.nccl for net in dump.nets]
+    assert not any("rates" in words for words in assumed)
+
+
+@pytest.mark.parametrize(
+    "name, gdr", [("ubuntu-6.8-h100", True), ("zgx-3285", False), ("rocky-3090-stock", False)]
+)
+def test_gpus_that_cuda_refuses_are_not_taken_for_capable(name, gdr, tmp_path):
+    found, _ = completed(from_node.topology(Node(open_host(str(build(name, tmp_path))))))
+    assert {gpu.gdr for gpu in found.gpus} == {gdr}
+
+
+def test_functions_of_one_card_have_one_number(tmp_path):
+    found, _ = completed(from_node.topology(Node(open_host(str(build("spark-two-cables", tmp_path))))))
+    assert len({net.guid for net in found.nets}) == 1
+    assert [net.nccl.dev for net in found.nets] == ["0", "1", "2", "3"]
+
+
+def test_the_speed_of_c2c_is_assumed_where_no_one_says_it(tmp_path):
+    found, assumed = completed(from_node.topology(Node(open_host(str(build("gh200", tmp_path))))))
+    assert (found.gpus[0].c2c.mbyte_per_s, found.gpus[0].c2c.count) == (45_000, 10)
+    assert any("450 GB/s" in words for words in assumed)
