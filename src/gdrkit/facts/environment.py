@@ -160,13 +160,12 @@ def integer(value: str) -> int | None:
 def gdr_level(value: str, version: str = "") -> str | None:
     """The level that NCCL makes of NCCL_NET_GDR_LEVEL; None if it ignores the value and keeps its default.
 
-    Words are compared letter by letter; a value that starts with a digit is a number, read up to the first
-    other character. Without a version, the newest NCCL is meant. Source: src/graph/paths.cc,
-    ncclGetLevel(), since 2.6.4.
+    Words are compared letter by letter; a value that starts with a digit is a number, read as strtol
+    with base 0 does: 0x2 is PXB, 010 is 8 and so SYS. Without a version, the newest NCCL is meant.
+    Source: src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
     """
     if value[:1].isdigit():
-        digits = re.match(r"\d+", value)
-        return LEVEL_NUMBERS[min(int(digits[0]) if digits else 0, 4)]
+        return LEVEL_NUMBERS[min(integer(value) or 0, 4)]
     if value not in LEVELS:
         return None
     since = LEVEL_SINCE.get(value)
@@ -185,10 +184,13 @@ def allows(level: str, distance: str) -> bool:
 
 def printed_type(number: int, version: str) -> str:
     """The path type behind a number in a log; "" if the version is not known, since numbers changed."""
-    for first_version, words in _PRINTED:
-        if numbers(version) >= first_version:
-            return words[number] if number < len(words) else ""
-    return ""
+    words = path_types(version)
+    return words[number] if number < len(words) else ""
+
+
+def path_types(version: str) -> tuple[str, ...]:
+    """The path types of a version, nearest first, each at the number that it prints; () before 2.6."""
+    return next((words for first, words in _PRINTED if numbers(version) >= first), ())
 
 
 def selects(spec: str, device: str, port: int | None = None) -> bool:

@@ -1,0 +1,161 @@
+"""What NCCL makes of its variables, as far as they decide about paths and GPUDirect RDMA. PURE.
+
+Source: NCCL src/misc/param.cc, ncclLoadParam(): strtoll() with base 0, so that a word is 0 and an empty
+value is the default; src/graph/paths.cc, ncclGetLevel(); topo.cc, getNetDevsPolicyOnce().
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.facts.environment import LEVELS, gdr_level, integer
+from gdrkit.topology.nccl_rules import NcclRules
+
+
+class Ignored(Struct, frozen=True):
+    """A variable that is set and changes nothing, and why."""
+
+    name: str
+    value: str
+    why: str
+
+
+class Settings(Struct, frozen=True):
+    """Variables as this version reads them. None: not set, or not there in this version."""
+
+    gdr_level: str | None = None
+    gdr_read: int = -2
+    gdr_c2c: int | None = None
+    gdr_mlopart: int = 0
+    dmabuf: bool = True
+    ib_disable: bool = False
+    ib_hca: str = ""
+    net: str = ""
+    p2p_level: str | None = None
+    shm_disable: bool = False
+    net_disable_intra: bool = False
+    nvb_disable: bool = False
+    pxn_disable: bool = False
+    pxn_c2c: bool = False
+    merge_nics: bool = True
+    merge_level: str = "PORT"
+    force_merge: str = ""
+    nets_policy: str = ""  # "", "ALL", or a number
+    ignored: tuple[Ignored, ...] = ()
+
+
+SINCE: Mapping[str, tuple[int, ...]] = {
+    "NCCL_NET_GDR_C2C": (2, 26, 2),
+    "NCCL_NET_GDR_MLOPART": (2, 30, 7),
+    "NCCL_PXN_C2C": (2, 27, 3),
+    "NCCL_NET_MERGE_LEVEL": (2, 24, 3),
+    "NCCL_NET_FORCE_MERGE": (2, 24, 3),
+    "NCCL_IB_MERGE_NICS": (2, 20, 3),
+    "NCCL_NETDEVS_POLICY": (2, 28, 3),
+}
+"""First release with a variable; the others of this module are older than 2.18."""
+
+MERGE_LEVELS = ("LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+"""topo.cc, nicPathKvList: matched by their beginning; anything else counts as LOC."""
+
+
+def settings(rules: NcclRules, environment: Mapping[str, str]) -> Settings:
+    """What a version makes of an environment, and what it ignores. Never fails: NCCL does not either."""
+    reader = _Reader(rules, environment)
+    return Settings(
+        gdr_level=reader.level("NCCL_NET_GDR_LEVEL"),
+        gdr_read=reader.number("NCCL_NET_GDR_READ", -2),
+        gdr_c2c=None if rules.gdr_c2c is None else reader.number("NCCL_NET_GDR_C2C", rules.gdr_c2c),
+        gdr_mlopart=reader.number("NCCL_NET_GDR_MLOPART", 0) if rules.mlopart else 0,
+        dmabuf=reader.number("NCCL_DMABUF_ENABLE", 1) != 0,
+        ib_disable=reader.number("NCCL_IB_DISABLE", 0) != 0,
+        ib_hca=reader.text("NCCL_IB_HCA"),
+        net=reader.text("NCCL_NET"),
+        p2p_level=reader.p2p_level(),
+        shm_disable=reader.number("NCCL_SHM_DISABLE", 0) == 1,
+        net_disable_intra=reader.number("NCCL_NET_DISABLE_INTRA", 0) == 1,
+        nvb_disable=reader.number("NCCL_NVB_DISABLE", 0) != 0,
+        pxn_disable=reader.number("NCCL_PXN_DISABLE", 0) == 1,
+        pxn_c2c=rules.pxn_c2c is not None and reader.number("NCCL_PXN_C2C", rules.pxn_c2c) != 0,
+        merge_nics=reader.number("NCCL_IB_MERGE_NICS", 1) != 0,
+        merge_level=reader.merge_level(),
+        force_merge=reader.text("NCCL_NET_FORCE_MERGE"),
+        nets_policy=reader.nets_policy(),
+        ignored=reader.all_ignored(),
+    )
+
+
+class _Reader:
+    """Reads variables one by one and notes those without effect."""
+
+    def __init__(self, rules: NcclRules, environment: Mapping[str, str]) -> None:
+        self.rules = rules
+        self.version = ".".join(map(str, rules.version))
+        self.unknown = {
+            name: since for name, since in SINCE.items() if name in environment and rules.version < since
+        }
+        self.environment = {name: v for name, v in environment.items() if name not in self.unknown}
+        self.ignored = [
+            Ignored(name, environment[name], f"unknown before {'.'.join(map(str, since))}")
+            for name, since in self.unknown.items()
+        ]
+
+    def text(self, name: str) -> str:
+        return self.environment.get(name, "")
+
+    def number(self, name: str, default: int) -> int:
+        value = self.text(name)
+        if not value:
+            return default
+        read = integer(value)
+        if read is None:
+            self._ignore(name, "a word is read as 0")
+        return read or 0
+
+    def level(self, name: str) -> str | None:
+        if name not in self.environment:
+            return None
+        level = gdr_level(self.environment[name], self.version)
+        if level is None:
+            known = " ".join(word for word in LEVELS if gdr_level(word, self.version))
+            self._ignore(name, f"not understood, the default stays; known are {known} and numbers")
+        return level
+
+    def p2p_level(self) -> str | None:
+        """NCCL_P2P_DISABLE=1 is a level too, and the stronger one: ncclGetLevel()."""
+        if self.number("NCCL_P2P_DISABLE", 0) == 1:
+            if "NCCL_P2P_LEVEL" in self.environment:
+                self._ignore("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE=1 comes first")
+            return "LOC"
+        return self.level("NCCL_P2P_LEVEL")
+
+    def merge_level(self) -> str:
+        value = self.environment.get("NCCL_NET_MERGE_LEVEL")
+        if value is None:
+            return "PORT" if self.rules.merges == "topology" else "LOC"
+        known = MERGE_LEVELS if self.rules.version >= (2, 27, 3) else tuple(set(MERGE_LEVELS) - {"P2C"})
+        level = next((level for level in known if value.startswith(level)), None)
+        if level is None:
+            self._ignore("NCCL_NET_MERGE_LEVEL", "not understood, which counts as LOC: no NIC is merged")
+        return level or "LOC"
+
+    def nets_policy(self) -> str:
+        value = self.text("NCCL_NETDEVS_POLICY")
+        if value.upper() in ("", "AUTO"):
+            return ""
+        if value.upper() == "ALL":
+            return "ALL"
+        match = re.match(r"max:\s*\+?(\d+)", value, re.IGNORECASE)
+        if match and int(match[1]) > 0:
+            return match[1]
+        self._ignore("NCCL_NETDEVS_POLICY", "not understood, AUTO stays")
+        return ""
+
+    def _ignore(self, name: str, why: str) -> None:
+        self.ignored.append(Ignored(name, self.environment.get(name, ""), why))
+
+    def all_ignored(self) -> tuple[Ignored, ...]:
+        return tuple(self.ignored)
