@@ -215,7 +215,7 @@ def _check(options: Namespace) -> int:
         return NO_INPUT
     from gdrkit.config.check import check
 
-    found = check(content, name)
+    found = check(content, name, options.operator_version)
     if options.json:
         _write_json(found.document())
     else:

@@ -25,6 +25,8 @@ def modules_load(request: Request) -> Output | Refused:
     """nvidia-peermem at each boot. dma-buf needs no module by name."""
     choice = choose(request) if request.node is not None or request.path else None
     if choice is not None and choice.path == "dmabuf":
+        if never_peermem(request, "peermem") and state_of_dmabuf(request) is State.IMPOSSIBLE:
+            return impossible("modules-load", request)
         return Refused(
             kind="modules-load",
             why="dma-buf needs no module by name: the GPU's and the NIC's drivers load for their devices",
@@ -70,6 +72,11 @@ def impossible(kind: str, request: Request) -> Refused:
     """That nothing makes nvidia-peermem work on the node."""
     codes = ", ".join(codes_of(request.node, "peermem")) if request.node else ""
     return Refused(kind=kind, why=f"nvidia-peermem is impossible on this node: {codes}")
+
+
+def state_of_dmabuf(request: Request) -> State:
+    """What dma-buf is good for on the node; unknown without one."""
+    return State.UNKNOWN if request.node is None else state_of(request.node, "dmabuf")
 
 
 # -- modprobe.d --------------------------------------------------------------------------------------
@@ -145,22 +152,22 @@ def modprobe(request: Request) -> Output | Refused:
 # -- ACS at boot -------------------------------------------------------------------------------------
 
 
-def redirecting(node: Node) -> tuple[str, ...]:
-    """The bridges below a switch that GPU and NIC share, that send their traffic up to the CPU.
+def redirecting(node: Node) -> dict[str, str]:
+    """The bridges below a switch that GPU and NIC share, that send their traffic to the CPU, and for whom.
 
     Only those: ports above the common switch keep their isolation. Raises Lacks where registers that need
     root were not read."""
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for pair in hardware_pairs(node):
         shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
         for bridge in (*to_gpu, *to_nic) if shared else ():
             capability = acs(node, bridge)
             if capability is not None and capability.control & REDIRECTS:
-                found[bridge] = None
-    return tuple(found)
+                found.setdefault(bridge, f"between GPU {pair.gpu} and {pair.device}")
+    return found
 
 
-def _bridges(kind: str, request: Request) -> tuple[str, ...] | Refused:
+def _bridges(kind: str, request: Request) -> dict[str, str] | Refused:
     if request.node is None:
         return Refused(
             kind=kind,
@@ -178,10 +185,13 @@ def _bridges(kind: str, request: Request) -> tuple[str, ...] | Refused:
     except Lacks as lacks:
         missing = lacks.missing
         return Refused(kind=kind, why=f"{missing.source} is not known ({missing.why})", instead=missing.ask)
+    if not hardware_pairs(request.node):
+        return Refused(kind=kind, why="there is no GPU with an RDMA device beside it")
     return found or Refused(kind=kind, why="no bridge between a GPU and a NIC redirects their traffic")
 
 
 RISK = "devices below these bridges are no longer kept apart: not on a host that gives them to guests"
+THE_BITS = "each line clears Request Redirect, Completion Redirect and Upstream Forwarding, and no other bit"
 MOVES = "the addresses are this machine's: they may change when a card is added or moved"
 ACS_REASONS = {
     "Description=": "what systemctl shows",
@@ -190,7 +200,6 @@ ACS_REASONS = {
     "Before=": "nothing may use the GPUs before",
     "Type=oneshot": "the commands end by themselves",
     "RemainAfterExit=yes": "so that systemctl status tells that they ran",
-    "ExecStart=": "clears P2P Request Redirect, Completion Redirect and Upstream Forwarding, no other bit",
     "WantedBy=": "at every boot: the register does not outlast one",
 }
 
@@ -208,14 +217,15 @@ def acs_systemd(request: Request) -> Output | Refused:
     bridges = _bridges("systemd", request)
     if isinstance(bridges, Refused):
         return bridges
+    commands = {f"ExecStart={setpci(request)} -s {bridge} ": between for bridge, between in bridges.items()}
     return Output(
         kind="systemd",
         form="unit",
         title="ACS redirection off between GPUs and NICs, at each boot",
         file=texts.ACS_UNIT,
         use=f"install as {texts.ACS_UNIT}; systemctl daemon-reload; systemctl enable --now gdrkit-acs",
-        lines=annotated(acs_unit_text(request, bridges), ACS_REASONS),
-        notes=(RISK, MOVES),
+        lines=annotated(acs_unit_text(request, tuple(bridges)), {**ACS_REASONS, **commands}),
+        notes=(RISK, MOVES, THE_BITS),
     )
 
 
@@ -234,19 +244,20 @@ def acs_udev(request: Request) -> Output | Refused:
         Line(
             f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bridge}", '
             f'RUN+="{program} -s %k {set_acs(bridge, 0)[-1]}"',
-            "at boot and after a hot reset; three bits of one bridge, no others (value:mask, setpci(8))",
+            f"{between}, at boot and whenever the bridge appears anew",
         )
-        for bridge in bridges
+        for bridge, between in bridges.items()
     )
+    names = " ".join(f"--sysname-match={bridge}" for bridge in bridges)
     return Output(
         kind="udev",
         form="rules",
         title="ACS redirection off between GPUs and NICs: udev(7)",
         file="/etc/udev/rules.d/90-gdrkit-acs.rules",
         use="install as /etc/udev/rules.d/90-gdrkit-acs.rules; udevadm control --reload; "
-        "udevadm trigger --action=add --subsystem-match=pci",
+        f"udevadm trigger --action=add {names}",
         lines=lines,
-        notes=(RISK, MOVES),
+        notes=(RISK, MOVES, THE_BITS),
     )
 
 

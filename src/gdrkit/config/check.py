@@ -29,14 +29,8 @@ def check(content: bytes, name: str, version: str = "") -> Checked:
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         return _unreadable(name, line, f"byte {error.start} is not UTF-8")
-    found = recognise(text)
-    out = [
-        Fault(
-            line=_line_of(document.fault, document.line), code="unreadable", severity="unreadable", path="",
-            seen=document.fault.partition(": ")[2] or document.fault, expected=PLAIN,
-        )
-        for document in found.unreadable
-    ]  # fmt: skip
+    found, last = recognise(text), text.count("\n") + 1
+    out = [_garbled(document.fault, document.line, last) for document in found.unreadable]
     for part in found.parts:
         out += _of(part, version)
     out += _settings(text)
@@ -60,9 +54,12 @@ def _unreadable(name: str, line: int, seen: str) -> Checked:
     return Checked(name, (), (fault,))
 
 
-def _line_of(fault: str, default: int) -> int:
-    found = re.match(r"line (\d+): ", fault)
-    return int(found[1]) if found else default
+def _garbled(why: str, start: int, last: int) -> Fault:
+    """A document that the reader refused, at the line that it named."""
+    at = re.match(r"line (\d+): ", why)
+    line = min(int(at[1]) if at else start, last)
+    seen = why[at.end() :] if at else why
+    return Fault(line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=PLAIN)
 
 
 def _of(part: Part, version: str) -> Iterator[Fault]:

@@ -12,10 +12,11 @@ from gdrkit.config.boot_files import (
     needs_passthrough,
     never_peermem,
     redirecting,
+    state_of_dmabuf,
 )
 from gdrkit.config.nccl_env import conf_text
 from gdrkit.config.output import Line, Output, Refused
-from gdrkit.config.request import Choice, Request, ask, choose, state_of
+from gdrkit.config.request import Choice, Request, ask, choose, choose_declared
 from gdrkit.config.yaml_writer import Field, Items, Literal, Value, documents, lines
 from gdrkit.platforms import texts
 from gdrkit.verdict.judgement import State
@@ -51,7 +52,7 @@ def crio_limits() -> str:
 
 def _unit(request: Request) -> str:
     bridges = ask(request, redirecting)
-    return acs_unit_text(request, bridges) if bridges else ""
+    return acs_unit_text(request, tuple(bridges)) if bridges else ""
 
 
 def _arguments(request: Request) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
@@ -81,7 +82,7 @@ def _notes(choice: Choice) -> tuple[str, ...]:
 
 def machineconfig(request: Request) -> Output | Refused:
     """An OpenShift MachineConfig, whose files are data: URLs as Ignition has them."""
-    choice, host = choose(request), _openshift_host(request)
+    choice, host = choose_declared(request), _openshift_host(request)
     config = [
         Field("ignition", (Field("version", IGNITION, "every OpenShift from 4.7 on reads it"),)),
         Field("storage", (Field("files", Items(tuple(_ignition_file(f) for f in host.files))),)),
@@ -145,7 +146,7 @@ def _kernel_arguments(name: str, host: Host) -> Field:
 
 def butane(request: Request) -> Output | Refused:
     """The same for butane, which makes a MachineConfig of it; files stand there as they are."""
-    choice, host = choose(request), _openshift_host(request)
+    choice, host = choose_declared(request), _openshift_host(request)
     files = tuple(
         (
             Field("path", file.path, file.why),
@@ -210,7 +211,7 @@ def talos(request: Request) -> Output | Refused:
 
 
 def _impossible_here(request: Request) -> tuple[str, ...]:
-    if request.node is not None and state_of(request.node, "dmabuf") is State.IMPOSSIBLE:
+    if state_of_dmabuf(request) is State.IMPOSSIBLE:
         return ("dma-buf is impossible on this node's hardware",)
     return ()
 

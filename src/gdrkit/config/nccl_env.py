@@ -8,9 +8,10 @@ from gdrkit.config import request as of
 from gdrkit.config.output import Line, Output, Refused
 from gdrkit.config.request import Request, ask, choose
 from gdrkit.config.yaml_writer import Field, Items, lines
+from gdrkit.facts.driver import driver_flavour
 from gdrkit.facts.environment import path_type
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.rdma import Port, gids, netdev
+from gdrkit.facts.rdma import Port, gids
 from gdrkit.facts.versions import numbers
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
@@ -38,9 +39,16 @@ def settings(request: Request) -> tuple[Setting, ...]:
     found = [_interface(request), *_hcas(request, ports), *_gid_index(request, ports), _queue_pairs(ports)]
     found.append(_level(request))
     if path == "peermem":
-        why = "NCCL takes dma-buf where it can, and does not fall back if that fails"
-        found.append(Setting("NCCL_DMABUF_ENABLE", "0", why))
+        found.append(_dmabuf(request))
     return tuple(found)
+
+
+def _dmabuf(request: Request) -> Setting:
+    """Off only where NCCL would take it: with the open kernel modules, or where nobody knows which."""
+    name = "NCCL_DMABUF_ENABLE"
+    if ask(request, driver_flavour) == "proprietary":
+        return Setting(name, "", "the proprietary driver offers no dma-buf, so NCCL takes peermem by itself")
+    return Setting(name, "0", "NCCL takes dma-buf where it can, and does not fall back if that fails")
 
 
 def _interface(request: Request) -> Setting:
@@ -220,14 +228,3 @@ def conf_text(request: Request) -> str:
     """The lines of /etc/nccl.conf that set something; "" if nothing has to be set."""
     chosen = {setting.name: setting.value for setting in settings(request) if setting.value}
     return texts.nccl_conf(chosen) if chosen else ""
-
-
-def devices(request: Request) -> tuple[str, ...]:
-    """Interfaces of the ports that NCCL is told to use; () where nobody can tell."""
-    ports = ask(request, of.active_ports) or ()
-    found = []
-    for port in _near(request, ports) if ports else ():
-        name = ask(request, lambda node, port=port: netdev(node, port.device, port.number))  # type: ignore[misc]
-        if name:
-            found.append(name)
-    return tuple(found)

@@ -7,15 +7,16 @@ Helm made of them would be lost. Custom resources know no strategic merge, so a 
 
 from __future__ import annotations
 
-from gdrkit.config.boot_files import REASONS, impossible, never_peermem, parameters
+from gdrkit.config.boot_files import REASONS, impossible, never_peermem, parameters, state_of_dmabuf
 from gdrkit.config.output import Line, Output, Refused
-from gdrkit.config.request import Choice, Request, active_ports, ask, before_turing, choose
+from gdrkit.config.request import Choice, Request, active_ports, ask, before_turing, choose_declared
 from gdrkit.config.yaml_writer import Field, Literal, lines
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.pci import devices
 from gdrkit.facts.rdma import nic_address
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
+from gdrkit.verdict.judgement import State
 
 GPU_FORMS = ("merge", "json-patch", "helm", "nvidiadriver", "configmap")
 GPU_VERSIONS = ("v25.3.4", "v26.7.0")
@@ -35,7 +36,7 @@ KUBECTL = "kubectl patch clusterpolicy/cluster-policy --type"
 
 def gpu_operator(request: Request) -> Output | Refused:
     """The GPU Operator's driver settings in one of their forms."""
-    choice = choose(request)
+    choice = choose_declared(request)
     if never_peermem(request, choice.path):
         return impossible("gpu-operator", request)
     form = request.form or "merge"
@@ -47,7 +48,7 @@ def gpu_operator(request: Request) -> Output | Refused:
     title, file, use, out = writes[form](request, fields, assumed)
     if parameters(request):
         notes.append(f"apply the ConfigMap {CONFIG_MAP} first: gdr config gpu-operator --form configmap")
-    if choice.path == "dmabuf":
+    if choice.path == "dmabuf" and state_of_dmabuf(request) is not State.IMPOSSIBLE:
         notes.append("pods need an RDMA device, the capability IPC_LOCK, and rdma-core 34 or newer inside")
     return Output(
         kind="gpu-operator", form=form, title=title, file=file, use=use, lines=out,
@@ -223,7 +224,7 @@ REPOSITORY = "nvcr.io/nvidia/mellanox"
 
 def network_operator(request: Request) -> Output | Refused:
     """A NicClusterPolicy: OFED where peermem asks for one, and RDMA devices for pods."""
-    choice = choose(request)
+    choice = choose_declared(request)
     wished = request.operator_version or list(OFED_OF)[-1]
     version = next((tag for tag in OFED_OF if tag.removeprefix("v") == wished.removeprefix("v")), "")
     if not version and not request.ofed_version:
@@ -240,7 +241,7 @@ def network_operator(request: Request) -> Output | Refused:
     spec.append(Field("rdmaSharedDevicePlugin", _shared(request, tag), WHY_SHARED))
     notes = list(choice.notes)
     if choice.path == "dmabuf":
-        notes.append("no ofedDriver: dma-buf works with the kernel's own RDMA stack")
+        notes.append("no ofedDriver: without peermem, the kernel's own RDMA stack is enough")
     notes.append("there is one NicClusterPolicy in a cluster: merge this into the one that is there")
     return Output(
         kind="network-operator",
@@ -275,8 +276,7 @@ def _ofed(version: str) -> tuple[Field, ...]:
             "upgradePolicy",
             (
                 Field("autoUpgrade", True, "a new version reaches the nodes one after the other"),
-                Field("maxParallelUpgrades", 1),
-                Field("drain", (Field("enable", True, WHY_DRAIN), Field("force", False))),
+                Field("drain", (Field("enable", True, WHY_DRAIN),)),
             ),
         ),
     )

@@ -51,7 +51,7 @@ def _is_yaml(text: str) -> bool:
     for line in text.splitlines():
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
-            return bool(re.match(r"---|%YAML|[{\[]|- |[\"']?[\w./$-]+[\"']?\s*:(\s|$)|\t", line))
+            return bool(re.match(r"---|%YAML|<<:|[{\[]|- |[\"']?[\w./$-]+[\"']?\s*:(\s|$)|\t", line))
     return False
 
 

@@ -92,6 +92,22 @@ def failed(node: Node, code: str) -> tuple[object, ...]:
 UNSEEN = "open kernel modules, a GPU of Turing or newer, an RDMA stack with dma-buf (gdr doctor tells)"
 
 
+OF_THE_DRIVER = frozenset(("driver-proprietary", "driver-not-loaded", "driver-mismatch", "driver-modified"))
+OF_THE_IMAGE = frozenset(("verbs-lacks-dmabuf", "verbs-library-old"))
+"""What an operator mends by bringing its own driver, and what a pod's image settles, not its host."""
+
+
+def choose_declared(request: Request) -> Choice:
+    """The same where an operator or an extension brings the driver: what is installed now does not count."""
+    if request.path or request.node is None:
+        return choose(request)
+    if state_of(request.node, "dmabuf") is State.BLOCKED:
+        codes = set(codes_of(request.node, "dmabuf"))
+        if not codes - OF_THE_DRIVER - OF_THE_IMAGE:
+            return Choice("dmabuf")
+    return choose(request)
+
+
 def choose(request: Request) -> Choice:
     """dma-buf where the node can and nobody wished otherwise; peermem where only that can be had."""
     if request.path:

@@ -85,16 +85,29 @@ def _mapping(
             below = wanted["properties"][entry.key]
             yield from faults(entry.value, below, kind, (*path, entry.key), whole=whole)
             continue
-        homes = [home for home in _homes(kind, entry.key) if home != ".".join((*path, entry.key))]
-        code = "wrong-place" if homes else "unknown-key"
-        expected = f"it at {' or '.join(homes)}" if homes else f"one of {_some(wanted['properties'])}"
+        code, expected = _instead(kind, entry.key, wanted["properties"], path)
         yield _fault(entry.line, (*path, entry.key), code, "is not known here and is dropped", expected)
+
+
+def _instead(kind: str, key: str, known: Mapping[str, Any], path: tuple[str, ...]) -> tuple[str, str]:
+    """A code and what was meant: a key spelt like it, the place where it belongs, or what is known here."""
+    from difflib import get_close_matches
+
+    alike = [name for name in known if name.lower() == key.lower()]
+    alike = alike or get_close_matches(key, known, n=1, cutoff=0.8)
+    homes = [home for home in _homes(kind, key) if home != ".".join((*path, key))]
+    if alike:
+        return "unknown-key", f"{alike[0]}, if that is what is meant"
+    if homes:
+        return "wrong-place", f"it at {' or '.join(homes)}"
+    return "unknown-key", f"one of {_some(known)}"
 
 
 def _whole(kind: str, path: tuple[str, ...]) -> str:
     if kind == "ClusterPolicy" and path == ("spec",):
         return "all of them, or a patch of the object that is there (gdr config gpu-operator)"
-    return "all that is required"
+    versions = "; --operator-version chooses another than the newest" if len(BY_KIND[kind]) > 1 else ""
+    return f"all that is required{versions}"
 
 
 def _some(properties: Mapping[str, Any]) -> str:

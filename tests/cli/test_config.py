@@ -1,0 +1,116 @@
+"""`gdr config` as a user meets it: texts, refusals, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.config import KINDS
+from tests.evidence_nodes import build
+
+
+@pytest.fixture(scope="module")
+def acs(tmp_path_factory):
+    return str(build("acs-redirect", tmp_path_factory.mktemp("acs")))
+
+
+def gdr(*arguments: str) -> int:
+    try:
+        return main(["config", *arguments])
+    except SystemExit as end:
+        return int(str(end.code))
+
+
+def test_every_kind_is_listed(capsys):
+    assert gdr("--list") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
+
+
+def test_a_text_goes_to_standard_output(capsys):
+    assert gdr("gpu-operator") == 0
+    told = capsys.readouterr()
+    assert "kernelModuleType: open" in told.out and told.err == ""
+
+
+def test_reasons_come_on_request(capsys):
+    assert gdr("gpu-operator", "--explain") == 0
+    assert "# dma-buf needs the open kernel modules" in capsys.readouterr().out
+
+
+def test_json_patches_are_json_and_are_explained_beside(capsys):
+    assert gdr("gpu-operator", "--form", "json-patch", "--explain") == 0
+    told = capsys.readouterr()
+    assert [operation["op"] for operation in json.loads(told.out)] == ["add", "add"]
+    assert "dma-buf needs the open kernel modules" in told.err
+
+
+def test_a_node_decides_what_is_written(capsys, acs):
+    assert gdr("systemd", acs) == 0
+    assert "-s 0000:17:01.0 ECAP_ACS+0x6.w=0000:001c" in capsys.readouterr().out
+
+
+def test_a_text_that_would_do_no_good_is_refused(capsys, acs):
+    assert gdr("modules-load", acs) == 2
+    assert "dma-buf needs no module" in capsys.readouterr().err
+    assert gdr("modules-load", acs, "--json") == 2
+    assert json.loads(capsys.readouterr().out)["refused"].startswith("dma-buf")
+
+
+def test_json_holds_text_and_reasons(capsys):
+    assert gdr("talos", "--form", "documents", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == "gdrkit.config/1" and told["form"] == "documents"
+    assert any(line["why"] for line in told["lines"])
+
+
+def test_a_file_is_written_once_and_never_over_another(capsys, tmp_path):
+    path = tmp_path / "patch.yaml"
+    assert gdr("gpu-operator", "-o", str(path)) == 0
+    assert "kernelModuleType" in path.read_text() and capsys.readouterr().out == ""
+    before = path.read_bytes()
+    assert gdr("gpu-operator", "--path", "peermem", "-o", str(path)) == 64
+    assert path.read_bytes() == before and "exists" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "which kind"),
+        (("gpuoperator",), "did you mean 'gpu-operator'"),
+        (("talos", "--form", "xml"), "it has machine, documents, schematic"),
+        (("udev", "--form", "xml"), "it has but one"),
+        (("modprobe", "--parameter", "nvidia"), "MODULE:NAME=VALUE"),
+        (("check",), "check which file"),
+    ],
+)
+def test_wrong_usage_says_what_is_right(capsys, arguments, words):
+    assert gdr(*arguments) == 64
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("machine:\n  kernel:\n    modules:\n      - name: nvidia\n", 0, ""),
+        ("spec:\n  driver:\n    useOpenKernelModules: true\n", 1, ":3: warning: "),
+        ("spec:\n  driver:\n    rdma: 1\n", 2, ":3: error: spec.driver.rdma"),
+        ("a: *b\n", 3, ":1: unreadable: "),
+    ],
+)
+def test_the_exit_code_of_a_check_tells_the_worst(capsys, tmp_path, text, code, words):
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    assert gdr("check", str(path)) == code
+    told = capsys.readouterr()
+    assert (f"{path}{words}" in told.out) if words else told.out == ""
+    assert gdr("check", str(path), "--json") == code
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "gdrkit.config-check/1"
+    assert [fault["line"] for fault in document["faults"]] == ([int(words[1])] if words else [])
+
+
+def test_a_file_that_is_not_there_is_no_input(capsys):
+    assert gdr("check", "/nonexistent/file.yaml") == 66
+    assert "No such file" in capsys.readouterr().err
