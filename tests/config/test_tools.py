@@ -116,6 +116,8 @@ def test_udev_takes_the_rules(name, tmp_path):
     rules.write_text(rendered(OUTPUTS[name], explain=True))
     found = run(udevadm, "verify", "--resolve-names=never", str(rules))
     assert found.returncode == 0, found.stdout + found.stderr
+    rules.write_text('ACTION="add", KERNAL=="x"\n')
+    assert run(udevadm, "verify", "--resolve-names=never", str(rules)).returncode != 0
 
 
 @pytest.mark.parametrize("name", of("udev") + of("systemd"))
