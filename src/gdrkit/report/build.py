@@ -14,6 +14,7 @@ from gdrkit.node import Fact, Node
 from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.plan import Chain
 from gdrkit.report.document import (
+    Ceiling,
     ChainStep,
     ConsumerSection,
     EvidenceSection,
@@ -77,12 +78,23 @@ def build(
 def _pairs(node: Node, verdict: Verdict, table: _Judgements) -> list[PairSection]:
     """The pairs with the keys of their judgements, which this puts into the table."""
     sections = []
+    bounds = _ceilings(node) if any(pair is not None and pair.device for pair in verdict.matrix) else {}
     for pair, here in verdict.matrix.items():
         keys = table.keys(here)
         if pair is not None and pair.device:
-            where = _or(distance, node, pair)
-            sections.append(PairSection(gpu=pair.gpu, device=pair.device, distance=where, judgements=keys))
+            section = PairSection(
+                gpu=pair.gpu, device=pair.device, distance=_or(distance, node, pair), judgements=keys
+            )
+            section.ceiling = bounds.get((pair.gpu, pair.device))
+            sections.append(section)
     return sections
+
+
+def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
+    """Only nodes that have pairs pay for the import."""
+    from gdrkit.report.ceilings import ceilings
+
+    return ceilings(node)
 
 
 def _verdict(verdict: Verdict, consumer: str) -> VerdictSection:

@@ -1,0 +1,30 @@
+"""The ceilings in a node's report."""
+
+import pytest
+
+from gdrkit.diagnosis import diagnose
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from gdrkit.report.ceilings import ceilings
+from tests.evidence_nodes import build
+from tests.memory_host import MemoryHost
+
+
+def test_the_report_names_the_tightest_limit_of_each_pair(tmp_path):
+    report = diagnose(open_host(str(build("nic-x4", tmp_path))))
+    (pair,) = report.pairs
+
+    assert pair.ceiling.tightest == "nic-link"
+    assert 12 < pair.ceiling.low_gb_per_s < pair.ceiling.high_gb_per_s < 15
+
+
+def test_both_ports_of_one_function_pair_share_their_link(tmp_path):
+    report = diagnose(open_host(str(build("spark-two-cables", tmp_path))))
+    found = {pair.device: pair.ceiling for pair in report.pairs}
+
+    assert found["rocep1s0f0"].shared_with == ["rocep1s0f1"]
+    assert found["rocep1s0f0"].high_gb_per_s == pytest.approx(15.05)
+
+
+def test_a_node_that_nobody_looked_at_has_none():
+    assert ceilings(Node(MemoryHost())) == {}
