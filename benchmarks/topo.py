@@ -2,7 +2,7 @@
 
     uv run --no-sync python -m benchmarks.topo
 
-Nodes of 8 GPUs, as benchmarks/machines.py makes them: an unpacked bundle, and the same as NCCL's XML. On a live
+Nodes of 8 GPUs, as benchmarks/machines.py makes them: an unpacked bundle, the same as NCCL's XML. On a live
 machine the same files are read from sysfs; the driver is asked only with --nvlink. Exit code 1 if a limit is
 passed.
 """
@@ -27,7 +27,9 @@ def main() -> int:
         folder = Path(name)
         tree = str(build(folder, 8, 10))
         saved = folder / "topo.xml"
-        subprocess.run([GDR, "topo", tree, "--write-nccl-xml", str(saved)], check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            [GDR, "topo", tree, "--write-nccl-xml", str(saved)], check=True, stderr=subprocess.DEVNULL
+        )
         commands = {
             "python3 -c pass": [sys.executable, "-c", "pass"],
             "gdr topo, 8 GPUs x 10 NICs": [GDR, "topo", tree],

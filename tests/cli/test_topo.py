@@ -127,6 +127,45 @@ def test_a_drawing_quotes_names_and_joins_every_device(saved, capsys):
     assert '"0000:16:00.0" -- "0000:1b:00.0" [label="32 GT/s x16"]' in shown
 
 
+def test_a_variable_tells_what_it_changes(tmp_path, capsys):
+    tree = str(build("ubuntu-6.8-h100", tmp_path))
+    assert main(["topo", tree, "--nccl", "2.27.5", "--env", "NCCL_NET_GDR_LEVEL=PHB", "--json"]) == OK
+    document = msgspec.json.decode(capsys.readouterr().out)
+    changed = {(change["gpu"], change["net"], change["what"]) for change in document["nccl"]["changes"]}
+    same_node = {
+        (pair["gpu"], pair["net"], what)
+        for pair in document["pairs"]
+        if pair["nccl"] == ["PHB"]
+        for what in ("send", "receive")
+    }
+    assert changed == same_node
+    assert len(changed) == 64
+
+
+def test_a_value_that_nccl_does_not_understand_is_without_effect(saved, capsys):
+    assert main(["topo", str(saved), "--env", "NCCL_NET_GDR_LEVEL=ALL"]) == OK
+    shown = capsys.readouterr().out
+    assert "without effect: NCCL_NET_GDR_LEVEL=ALL" in shown
+    assert "the environment changes nothing" in shown
+
+
+def test_a_port_that_a_variable_leaves_out_is_not_used(saved, capsys):
+    saved.write_text(DUMP)
+    main(["topo", str(saved), "--env", "NCCL_IB_HCA=mlx5_9"])
+    assert "no: NCCL_IB_HCA" in capsys.readouterr().out
+
+
+def test_gpus_without_support_go_nowhere_directly(tmp_path, capsys):
+    main(["topo", str(build("zgx-3285", tmp_path))])
+    assert "no: the GPU does not support it (8 directions)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("version", ["2.4.2", "3.0.0", "new"])
+def test_a_version_whose_source_nobody_read_is_refused(version, saved, capsys):
+    assert main(["topo", str(saved), "--nccl", version]) == NO_INPUT
+    assert "2.18.1 to" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("option", [["--env", "NCCL"], ["--env", "=1"], ["--nccl"]])
 def test_wrong_usage_is_told(option, capsys):
     with pytest.raises(SystemExit) as stopped:

@@ -56,7 +56,7 @@ def parser() -> Parser:
         help="a variable NCCL would see; may be repeated. Tells what it changes",
     )
     parser.add_argument(
-        "--nvlink", action="store_true", help="ask the driver for NVLink too: starts nvidia-smi"
+        "--nvlink", action="store_true", help="ask this machine's driver for NVLink: starts nvidia-smi"
     )
     parser.add_argument(
         "--write-nccl-xml",
@@ -181,15 +181,14 @@ def _write_xml(saved: Saved, file_name: str) -> int:
 
 
 def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
-    from gdrkit.report.topo_document import TopoDocument, contradictions, pairs
+    from gdrkit.evidence import FormatError
+    from gdrkit.host.target import TargetError
+    from gdrkit.report.topo_document import build
 
-    found = pairs(saved.topology)
-    document = TopoDocument(
-        source=source,
-        topology=saved.topology,
-        pairs=found,
-        contradictions=contradictions(saved.topology, found),
-    )
+    try:
+        document = build(source, saved, _version(options.nccl), dict(options.env))
+    except FormatError as error:
+        raise TargetError(f"{source}: {error}") from None
     if options.quiet:
         pass
     elif options.json:
@@ -197,10 +196,24 @@ def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
     else:
-        from gdrkit.report.topo import text
+        from gdrkit.report.topo import WIDTH, text
 
-        write(text(document, ports=options.verbose, colour=sys.stdout.isatty()))
+        terminal = sys.stdout.isatty()
+        width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH
+        write(text(document, ports=options.verbose, colour=terminal, width=width))
     return _exit_code(document)
+
+
+def _version(text: str) -> str:
+    """The NCCL to judge by. Raises TargetError for one whose source nobody read."""
+    from gdrkit.facts.versions import numbers
+    from gdrkit.host.target import TargetError
+    from gdrkit.topology.nccl_rules import NEWEST, OLDEST
+
+    version = text or NEWEST
+    if not numbers(OLDEST) <= numbers(version) <= numbers(NEWEST):
+        raise TargetError(f"NCCL {version} is not known", f"{OLDEST} to {NEWEST} are")
+    return version
 
 
 def _exit_code(document: TopoDocument) -> int:

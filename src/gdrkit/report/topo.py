@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.report.topo_document import Direction, PairSection, TopoDocument
+from gdrkit.report.topo_document import NcclSection, PairSection, TopoDocument
 from gdrkit.report.topo_tree import tree
 
 WIDTH = 100
@@ -61,7 +61,7 @@ def _tables(document: TopoDocument, width: int) -> Iterator[str]:
     if not document.pairs:
         return
     cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
-    yield "path types, nvidia-smi's word / NCCL's; the same word once; * something stands in the way"
+    yield "path types: nvidia-smi's word/NCCL's, the same word once; * something stands in the way"
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield ""
 
@@ -114,19 +114,16 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     nccl = document.nccl
     if nccl is None:
         return
-    cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs if pair.send or pair.receive}
-    if cells:
-        given = "".join(f" {name}={value}" for name, value in nccl.environment.items())
-        yield f"GPUDirect RDMA as NCCL {nccl.version} decides{given}: send / receive; the same word once"
-        yield from _table(_gpu_names(document), _nets(document), cells, width)
-        yield ""
+    given = "".join(f", {name}={value}" for name, value in nccl.environment.items())
+    yield f"GPUDirect RDMA as NCCL {nccl.version} decides{given}; send/receive, the same word once"
+    cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
+    yield from _table(_gpu_names(document), _nets(document), cells, width)
+    yield from _reasons(document)
+    yield ""
     for setting in nccl.ignored:
-        yield f"ignored by NCCL {nccl.version}: {setting}"
+        yield f"without effect: {setting}"
     if nccl.environment:
-        if not nccl.changes:
-            yield "the environment changes nothing"
-        for change in nccl.changes:
-            yield f"changed: {change.gpu} {change.net} {change.what}: {change.before} -> {change.after}"
+        yield from _changed(nccl)
         yield ""
     if nccl.assumed:
         yield "assumed, as the source does not say it:"
@@ -135,16 +132,33 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
 
 
 def _direct(pair: PairSection) -> str:
-    one, other = _way(pair.send), _way(pair.receive)
-    return one if one == other else f"{one}/{other}"
+    words = dict.fromkeys(str(way) if way else "?" for way in (pair.send, pair.receive))
+    return "/".join(words)
 
 
-def _way(direction: Direction | None) -> str:
-    if direction is None:
-        return "?"
-    if not direction.direct:
-        return f"no:{direction.because}"
-    return "yes(PCI)" if direction.mode == "PCI" else "yes"
+def _reasons(document: TopoDocument) -> Iterator[str]:
+    """Each reason for a no once, with how often it stands."""
+    count: dict[str, int] = {}
+    for pair in document.pairs:
+        for way in (pair.send, pair.receive):
+            if way is not None and way.because:
+                count[way.because] = count.get(way.because, 0) + 1
+    yield from (f"no: {reason} ({_several(number, 'direction')})" for reason, number in count.items())
+    if any(pair.send is not None and pair.send.through for pair in document.pairs):
+        yield "PXN: sends through another GPU of the node, which is nearer to the NIC"
+
+
+def _changed(nccl: NcclSection) -> Iterator[str]:
+    """What the environment changes, like changes together."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for change in nccl.changes:
+        key = change.what, change.before, change.after
+        alike.setdefault(key, []).append(f"{change.gpu} {change.net}")
+    if not alike:
+        yield "the environment changes nothing"
+    for (what, before, after), pairs in alike.items():
+        more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
+        yield f"changed, {what}: {before} -> {after}: {pairs[0]}{more}"
 
 
 # -- findings --------------------------------------------------------------------------------------

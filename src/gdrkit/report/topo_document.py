@@ -4,9 +4,13 @@ The text is made from the same document, so that neither says more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import Struct
 
+from gdrkit.topology.from_file import Saved
 from gdrkit.topology.graph import Gpu, Net, Origin, SmiPath, Topology
+from gdrkit.topology.nccl_view import NcclPair, NcclView, Way, view
 from gdrkit.topology.paths import Obstacle, obstacles, smi_paths, unknown_ports
 
 NCCL_OF = {
@@ -20,11 +24,18 @@ NCCL_OF = {
 
 
 class Direction(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether NCCL would go directly, one way. `because` names the condition that does not hold."""
+    """Whether NCCL would go directly, one way. `because` says why not."""
 
     direct: bool
     because: str = ""
-    mode: str = ""  # PCI where NCCL asks for a mapping over PCIe past C2C
+    mode: str = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
+    through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
+
+    def __str__(self) -> str:
+        """One word for a table."""
+        if not self.direct:
+            return "no"
+        return "PXN" if self.through else "PCI" if self.mode == "PCI" else "yes"
 
 
 class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,7 +48,6 @@ class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gbyte_per_s: float | None = None  # what NCCL plans for this path
     send: Direction | None = None
     receive: Direction | None = None
-    through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
     obstacles: tuple[Obstacle, ...] = ()
     unknown_ports: tuple[str, ...] = ()  # of which nobody can tell whether they redirect
 
@@ -47,7 +57,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     gpu: str
     net: str
-    what: str  # path, send, receive
+    what: str  # send, receive
     before: str
     after: str
 
@@ -74,22 +84,73 @@ class TopoDocument(
     contradictions: tuple[str, ...] = ()  # where nvidia-smi's own word differs from the tree
 
 
-def pairs(topology: Topology) -> tuple[PairSection, ...]:
-    """Every GPU with every port, as far as the graph tells without NCCL."""
-    return tuple(_pair(topology, gpu, net) for gpu in topology.gpus for net in topology.nets)
+def build(source: str, saved: Saved, version: str, environment: dict[str, str]) -> TopoDocument:
+    """All that can be said of a graph. Raises FormatError where NCCL would stop at it."""
+    topology = saved.topology
+    now = view(topology, version, environment, saved.system) if topology.devices else NcclView({})
+    found = tuple(
+        _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)))
+        for gpu in topology.gpus
+        for net in topology.nets
+    )
+    changes: tuple[Change, ...] = ()
+    if environment and now.pairs:
+        before = view(topology, version, {}, saved.system)
+        changes = tuple(_changes(before, now))
+    return TopoDocument(
+        source=source,
+        topology=topology,
+        pairs=found,
+        nccl=NcclSection(
+            version=version,
+            environment=environment,
+            ignored=now.ignored,
+            assumed=now.assumed,
+            changes=changes,
+        )
+        if now.pairs
+        else None,
+        contradictions=contradictions(topology, found),
+    )
 
 
-def _pair(topology: Topology, gpu: Gpu, net: Net) -> PairSection:
+def _pair(topology: Topology, gpu: Gpu, net: Net, judged: NcclPair | None) -> PairSection:
     near = smi_paths(topology, gpu, net)
-    named = dict.fromkeys(word for path in near for word in NCCL_OF[path])
+    named = tuple(dict.fromkeys(word for path in near for word in NCCL_OF[path]))
     return PairSection(
         gpu=gpu.id,
         net=net.id,
         nvidia_smi=tuple(path.value for path in near),
-        nccl=tuple(named) if topology.origin is Origin.NVIDIA_SMI_TOPO else (),
+        nccl=(judged.path,) if judged else named if topology.origin is Origin.NVIDIA_SMI_TOPO else (),
+        gbyte_per_s=judged.gbyte_per_s if judged else None,
+        send=_direction(judged.send) if judged else None,
+        receive=_direction(judged.receive) if judged else None,
         obstacles=obstacles(topology, gpu, net),
         unknown_ports=unknown_ports(topology, gpu, net),
     )
+
+
+def _direction(way: Way) -> Direction:
+    return Direction(direct=not way.because, because=way.because, mode=way.mode, through=way.through)
+
+
+def _changes(before: NcclView, now: NcclView) -> Iterator[Change]:
+    """What becomes of data, pair by pair, each way. Another reason for the same no is no change."""
+    for (gpu, net), pair in now.pairs.items():
+        old = before.pairs[gpu, net]
+        for what, one, other in (("send", old.send, pair.send), ("receive", old.receive, pair.receive)):
+            if (bool(one.because), one.mode, one.through) != (
+                bool(other.because),
+                other.mode,
+                other.through,
+            ):
+                yield Change(gpu=gpu, net=net, what=what, before=_told(one), after=_told(other))
+
+
+def _told(way: Way) -> str:
+    if way.because:
+        return f"not direct ({way.because})"
+    return f"direct, through {way.through}" if way.through else "direct" + " (PCI)" * (way.mode == "PCI")
 
 
 def contradictions(topology: Topology, found: tuple[PairSection, ...]) -> tuple[str, ...]:

@@ -12,12 +12,13 @@ from msgspec import structs
 
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.gpu_chips import by_device_id
-from gdrkit.topology.graph import C2C, Gpu, NcclNet, Net, Origin, Topology
+from gdrkit.topology.graph import C2C, Cpu, Gpu, NcclNet, Net, Origin, Topology
 
 C2C_MBYTE_PER_S, C2C_LINKS = 45_000, 10
 """450 GB/s in each direction: NVIDIA Grace Hopper Superchip architecture whitepaper, NVLink-C2C."""
 NO_LIMIT_GBIT_PER_S = 1600.0
 """More than a NIC's link carries (64 GT/s x16 is 968), so that an unknown port limits nothing."""
+SAPPHIRE_RAPIDS = 0x8F  # Linux arch/x86/include/asm/intel-family.h
 CAPABILITY = 80
 """For a chip that is not known: from 8.0 on NCCL's rules for GPUDirect RDMA are the same."""
 
@@ -31,7 +32,16 @@ def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
     taken = {net.nccl.dev for net in topology.nets if net.nccl and net.nccl.dev}
     free = (str(n) for n in range(len(topology.nets) + len(taken)) if str(n) not in taken)
     nets = tuple(_net(net, free, assumed) for net in topology.nets)
-    return structs.replace(topology, gpus=gpus, nets=nets), tuple(assumed)
+    cpus = tuple(_cpu(cpu, assumed) for cpu in topology.cpus or (Cpu(numa_node=None),))
+    return structs.replace(topology, cpus=cpus, gpus=gpus, nets=nets), tuple(assumed)
+
+
+def _cpu(cpu: Cpu, assumed: dict[str, None]) -> Cpu:
+    """Only the bandwidth between sockets depends on it."""
+    if cpu.arch in ("", "x86_64") and not (cpu.arch and cpu.vendor):
+        assumed["processors are Intel's Sapphire Rapids: theirs is NCCL's figure between sockets"] = None
+        return structs.replace(cpu, arch="x86_64", vendor="GenuineIntel", family=6, model=SAPPHIRE_RAPIDS)
+    return cpu
 
 
 def _lacks_nvlink(topology: Topology) -> bool:

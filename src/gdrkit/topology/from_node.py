@@ -10,7 +10,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.gpu import is_coherent, is_integrated, product_name
+from gdrkit.facts.gpu import capability, is_coherent, is_integrated, product_name
 from gdrkit.facts.gpu_chips import compute_capability
 from gdrkit.facts.kernel import architecture
 from gdrkit.facts.nvidia_smi import smi_topology
@@ -93,13 +93,13 @@ class _Asking:
 def topology(node: Node, *, ask_driver: bool = True) -> Topology:
     """The graph of a node. Raises Lacks where nobody can tell which PCI devices there are.
 
-    `ask_driver`: whether `nvidia-smi topo -m` is asked for NVLink, which starts it on a live machine."""
+    `ask_driver`: whether nvidia-smi may be started, on a live machine: for NVLink and what GPUs support."""
     asking = _Asking(node)
     found = gpus(node)
     hardware = asking.all("RDMA devices", lambda: nics(node))
     tree = tuple(_tree(node, asking, found, hardware))
     nets = tuple(_nets(node, asking, hardware, tree))
-    drawn = tuple(_gpu(node, asking, gpu, index) for index, gpu in enumerate(found))
+    drawn = tuple(_gpu(node, asking, gpu, index, ask_driver) for index, gpu in enumerate(found))
     stated: tuple[Stated, ...] = ()
     if ask_driver and len(found) > 1:
         stated = asking.all("NVLink", lambda: tuple(_stated(node, found)))
@@ -254,7 +254,15 @@ def _host_bridges(tree: tuple[Device, ...]) -> tuple[HostBridge, ...]:
 # -- ends ------------------------------------------------------------------------------------------
 
 
-def _gpu(node: Node, asking: _Asking, gpu: PciGpu, index: int) -> Gpu:
+def _supported(node: Node, asking: _Asking, gpu: PciGpu) -> bool | None:
+    """Whether a NIC may reach the GPU's memory on either path; None if nobody can tell."""
+    paths = ("dmabuf", "peermem")
+    support = [asking("support of GPUs", partial(capability, node, gpu, path)) for path in paths]
+    states = {found.state for found in support if found is not None}
+    return True if "yes" in states else False if states == {"no"} else None
+
+
+def _gpu(node: Node, asking: _Asking, gpu: PciGpu, index: int, ask_driver: bool) -> Gpu:
     coherent = asking("C2C", lambda: is_coherent(node, gpu), False)
     return Gpu(
         id=gpu.address,
@@ -264,6 +272,7 @@ def _gpu(node: Node, asking: _Asking, gpu: PciGpu, index: int) -> Gpu:
         compute_capability=asking("compute capability", lambda: compute_capability(node, gpu)),
         is_integrated=asking("whether GPUs have memory of their own", lambda: is_integrated(node, gpu)),
         c2c=C2C(None, None) if coherent else None,
+        gdr=_supported(node, asking, gpu) if ask_driver else None,
     )
 
 

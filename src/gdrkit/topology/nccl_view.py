@@ -1,0 +1,150 @@
+"""A graph as NCCL of one version sees it, in one environment: path types, and what goes directly. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from msgspec import Struct
+
+from gdrkit.evidence import FormatError
+from gdrkit.facts.environment import selects
+from gdrkit.formats.xml_text import XmlNode
+from gdrkit.topology.completed import completed
+from gdrkit.topology.gdr_check import Check, Condition, check
+from gdrkit.topology.graph import Net, Topology
+from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
+from gdrkit.topology.nccl_paths import compute_paths
+from gdrkit.topology.nccl_rules import nccl_rules
+from gdrkit.topology.nccl_settings import Settings, settings
+from gdrkit.topology.nccl_system import system_of
+from gdrkit.topology.nccl_writer import system as written
+
+
+class Way(Struct, frozen=True):
+    """One direction of a pair. `because` is empty where data goes directly."""
+
+    because: str = ""
+    mode: str = ""  # Default or PCI, where it goes directly
+    through: str = ""  # the GPU that sends in this one's place (PXN)
+
+
+class NcclPair(Struct, frozen=True):
+    """One GPU and one net. The path is that of the machine, whatever NCCL then does."""
+
+    path: str
+    gbyte_per_s: float
+    send: Way
+    receive: Way
+
+
+class NcclView(Struct, frozen=True):
+    """What one NCCL makes of a graph. Pairs that it does not connect are left out."""
+
+    pairs: dict[tuple[str, str], NcclPair]
+    ignored: tuple[str, ...] = ()  # variables without effect, each with the reason
+    assumed: tuple[str, ...] = ()  # what the source does not say
+
+
+WORDS = {
+    Condition.NIC: "the NIC's side does not support it",
+    Condition.GPU: "the GPU does not support it",
+    Condition.PARTITION: "the GPU is a partition",
+    Condition.READ: "NICs do not read this GPU's memory",
+}
+
+
+def view(
+    topology: Topology, version: str, environment: Mapping[str, str], system: XmlNode | None = None
+) -> NcclView:
+    """What NCCL of a version makes of a graph. `system`: NCCL's own file, where the graph came from one.
+
+    Raises FormatError where NCCL would stop."""
+    whole, assumed = completed(topology)
+    rules = nccl_rules(version)
+    given = settings(rules, environment)
+    if system is None or assumed or _hosts(system) > 1:
+        system = written(whole, details=True)
+    try:
+        bare = _ends(_physical(system_of(system, rules)))
+    except FormatError as error:  # somebody left out of the file what the graph does without
+        assumed = (*assumed, f"the file is mended: as it is, {error}")
+        system = written(whole, details=True)
+        bare = _ends(_physical(system_of(system, rules)))
+    led = system_of(system, rules)
+    compute_paths(led, given)
+    ends = _ends(led)
+    pairs = {}
+    for gpu in whole.gpus:
+        for net in whole.nets:
+            keys = (GPU, gpu.index), (NET, _dev(net))
+            if all(key in bare for key in keys) and bare[keys[1]] in bare[keys[0]].paths:
+                physical = bare[keys[0]].paths[bare[keys[1]]]
+                kind = rules.named(physical.type)
+                judge = partial(_way, led, whole, ends[keys[0]], ends[keys[1]], given, net, kind)
+                pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
+    ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
+    return NcclView(pairs, ignored, assumed)
+
+
+def _hosts(system: XmlNode) -> int:
+    return len({cpu.get("host_hash") for cpu in system.all("cpu")})
+
+
+def _dev(net: Net) -> int | None:
+    """The number that NCCL gave a net."""
+    text = net.nccl.dev if net.nccl else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _physical(system: System) -> System:
+    """The paths of the machine itself: nothing is refused, so that NCCL leads nothing around."""
+    for node in (*system.nodes[GPU], *system.nodes[NET]):
+        node.gdr = 1
+    compute_paths(system, Settings(gdr_level="SYS", gdr_read=1, gdr_mlopart=1, pxn_disable=True))
+    return system
+
+
+def _ends(system: System) -> dict[tuple[str, int | None], GraphNode]:
+    return {(kind, node.dev): node for kind in (GPU, NET) for node in system.nodes[kind]}
+
+
+def _way(
+    system: System,
+    topology: Topology,
+    gpu: GraphNode,
+    net: GraphNode,
+    given: Settings,
+    port: Net,
+    path: str,
+    sends: bool,
+) -> Way:
+    if port.address and (unused := _unused(port, given)):
+        return Way(unused)
+    if net not in gpu.paths or gpu not in net.paths:
+        return Way("NCCL does not connect them")
+    found = check(system, gpu, net, sends, given)
+    through = _name(topology, found.via) if sends and found.via is not None else ""
+    return Way(_because(found, path), found.mode if found.refused_by is None else "", through)
+
+
+def _unused(port: Net, given: Settings) -> str:
+    """Why NCCL's own network does not use a port at all. External plugins have variables of their own."""
+    if given.ib_disable:
+        return "NCCL_IB_DISABLE"
+    if given.ib_hca and not selects(given.ib_hca, port.device, port.number):
+        return "NCCL_IB_HCA"
+    return "NCCL_NET" if given.net.lower() == "socket" else ""
+
+
+def _because(found: Check, path: str) -> str:
+    """Why not. A pair that was refused is led through the CPU: what counted is its path before."""
+    if found.refused_by is None:
+        return ""
+    if found.refused_by is Condition.DISTANCE:
+        return f"{found.compared if found.via is not None else path} is farther than {found.level}"
+    return WORDS[found.refused_by]
+
+
+def _name(topology: Topology, node: GraphNode) -> str:
+    return next((gpu.id for gpu in topology.gpus if gpu.index == node.dev), "")
