@@ -162,7 +162,7 @@ def test_acs_bits_are_cleared_on_the_bridges_that_redirect_and_put_back_as_they_
 def test_the_kernels_words_for_acs_depend_on_what_it_knows():
     from gdrkit.platforms.fabric import acs_argument
 
-    assert acs_argument(("0000:01:00.0", "0000:02:00.0"), (6, 11)) == (
+    assert acs_argument(("0000:01:00.0", "0000:02:00.0"), (6, 12)) == (
         "pci=config_acs=000xx@0000:01:00.0;000xx@0000:02:00.0"
     )
     assert acs_argument(("0000:01:00.0",), (5, 15)) == "pci=disable_acs_redir=0000:01:00.0"

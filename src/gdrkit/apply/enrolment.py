@@ -39,6 +39,8 @@ def enrol(place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str],
         say(f"to do by hand: install mokutil, then {by_hand}")
         return "mokutil is not installed"
     standing = _is(action.certificate)
+    if not standing:
+        return "there is no firmware here that could be asked"
     if standing in ("enrolled", "asked"):
         return f"the key is {'enrolled' if standing == 'enrolled' else 'staged'} already"
     password = secrets.enrolment_password
@@ -54,8 +56,13 @@ def enrol(place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str],
     return ""
 
 
-def withdraw(place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str], None]) -> None:
-    """Take back the request if it is still one, else ask the firmware to forget the key."""
+def withdraw(
+    place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str], None], copy: str
+) -> None:
+    """Take back the request if it is still one, else ask the firmware to forget the key.
+
+    `copy` is where the certificate is kept for that: the file itself goes with the key.
+    """
     if not place.is_machine or shutil.which("mokutil", path=_PATH) is None:
         return
     standing = _is(action.certificate)
@@ -63,7 +70,8 @@ def withdraw(place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[st
         called(("mokutil", "--revoke-import"))
     elif standing == "enrolled":
         password = secrets.enrolment_password
-        words = ("mokutil", "--delete", action.certificate)
+        shutil.copyfile(action.certificate, copy)
+        words = ("mokutil", "--delete", copy)
         if password is None:
             say(f"the firmware still trusts the key; to let it forget: {' '.join(words)}")
             return

@@ -59,7 +59,8 @@ class Undoer:
             case RunCommand():
                 self._run_inverse(action, done)
             case EnrolKey():
-                withdraw(self.place, action, self.secrets, self.say)
+                copy = f"{self.journal.folder}/enrolled.der"
+                withdraw(self.place, action, self.secrets, self.say, copy)
             case MakeKey():
                 for state in intent.states:  # of keys that were there no copy was made, and none is needed
                     if state.kind == "absent":

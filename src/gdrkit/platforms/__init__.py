@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from gdrkit.evidence import Lacks
+from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.node import Node
 from gdrkit.platforms import fabric, loading, software
 from gdrkit.platforms.action import Action, AskPerson, Procedure
@@ -44,12 +45,23 @@ PROCEDURES: Mapping[str, How] = {
 """A remedy's name, and how it is carried out."""
 
 
+OF_THE_DRIVER = frozenset(
+    ("load-driver", "open-kernel-modules", "sign-module", "rebuild-driver", "install-ofed")
+)
+_OPERATOR = (
+    "the GPU Operator's container brings the driver, and builds it anew at each start: change its "
+    "ClusterPolicy; gdr config gpu-operator writes the patch"
+)
+
+
 def procedure(node: Node, remedy: str, becomes: str, choices: Choices) -> Procedure:
     """The exact commands and files of a step on this node. Where the distribution is not known, or the
     evidence is not enough, it says what must become true, and invents no command."""
     platform = family(node, PLATFORMS)
     if platform is None:
         return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_must(becomes)),))
+    if remedy in OF_THE_DRIVER and has_driver_container(node):
+        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=_OPERATOR),))
     try:
         actions = tuple(PROCEDURES[remedy](node, platform, choices))
     except Lacks as lacks:

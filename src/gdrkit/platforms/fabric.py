@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import version
-from gdrkit.facts.pci import bridges_above, gpus
 from gdrkit.facts.pci_registers import acs, read_request_bytes
-from gdrkit.facts.rdma import nic_address, nics
+from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address, nics
 from gdrkit.node import Node
 from gdrkit.platforms import texts
 from gdrkit.platforms.action import Action, AskPerson, RunCommand, WriteFile
@@ -20,15 +19,22 @@ REDIRECTS = 0x04 | 0x08 | 0x10
 READ_REQUEST_MASK = 0x7000
 READ_REQUEST_4096 = 0x5000
 """Max_Read_Request_Size is bits 14:12 of Device Control; 5 is 4096 bytes: PCI Express Base 5.0, 7.5.3.4."""
-_CONFIG_ACS_SINCE = (6, 11)
-"""`pci=config_acs=`: Linux drivers/pci/pci.c, 6.11. Older kernels have disable_acs_redir, since 4.19."""
+_CONFIG_ACS_SINCE = (6, 12)
+"""`pci=config_acs=`: Linux drivers/pci/pci.c. Older kernels have disable_acs_redir, since 4.19."""
 RDMA_TOPO = "usr/sbin/rdma_topo"
 
 
 def redirecting(node: Node) -> dict[str, int]:
-    """Bridges above GPUs that redirect, and their ACS Control Register. Those unreadable are left out."""
+    """Bridges that redirect between a GPU and a NIC below one switch, and their ACS Control Register.
+
+    Bridges above that switch do not matter, and those that cannot be read are left out.
+    """
     found = {}
-    for bridge in dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address)):
+    between: dict[str, None] = {}
+    for pair in hardware_pairs(node):
+        shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
+        between.update(dict.fromkeys((*to_gpu, *to_nic) if shared else ()))
+    for bridge in between:
         try:
             capability = acs(node, bridge)
         except Lacks:
@@ -44,7 +50,7 @@ def set_acs(bridge: str, value: int) -> tuple[str, ...]:
 
 
 def clear_redirect(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
-    """The bits that redirect, on the bridges above GPUs; at each boot, if that is wished."""
+    """The bits that redirect, on the bridges between GPU and NIC; at each boot, if that is wished."""
     found = redirecting(node)
     if _has_rdma_topo(node):
         yield RunCommand(
