@@ -142,6 +142,8 @@ FILES_CANNOT_TELL = {
     "nvidia-smi -q -d MEMORY",  # how much of BAR1 is in use
     "gdr probe cuda --json",  # asked of the machine only with --probe
     "gdr probe verbs --json",
+    "gdr probe memory --json",
+    "gdr probe rm --json",
 }
 
 

@@ -15,6 +15,8 @@ from tests.hardware import BARE_METAL, SERVER, machine, probe
 from tests.rules.hardware import GPU, failed, missing, not_applicable, outcomes, passed
 
 VERBS = ("gdr", "probe", "verbs", "--json")
+MEMORY = ("gdr", "probe", "memory", "--json")
+RM = ("gdr", "probe", "rm", "--json")
 BOOT = "[    0.000000] Linux version 6.8.0\n"
 REFUSED = "[   50.000000] NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page\n"
 
@@ -39,6 +41,13 @@ class TestDmabufRefused:
 
     def test_another_error_settles_nothing(self):
         assert "errno 12" in missing(machine(commands=tried(12)), dmabuf_mr_refused).source
+
+    def test_a_real_registration_of_gpu_memory_counts_as_well(self):
+        """EINVAL of mlx5 without UMR: fd=-1 is a bad descriptor, and the real dma-buf is refused."""
+        real = {"call": "ibv_reg_dmabuf_mr", "argument": "mlx5_0", "device": GPU, "result": 22}
+        record = {MEMORY: json.dumps({"schema": "gdrkit.probe.memory/1", "calls": [real]})}
+
+        assert "22" in failed(machine(commands=tried(9) | record), dmabuf_mr_refused).seen
 
     def test_what_nobody_tried_is_not_a_question(self):
         not_applicable(machine(), dmabuf_mr_refused)
@@ -123,6 +132,15 @@ def call(name, result, argument="", value=None):
     return {"call": name, "argument": argument, "device": GPU, "result": result, "value": value}
 
 
+def memory(*calls):
+    return {MEMORY: json.dumps({"schema": "gdrkit.probe.memory/1", "calls": calls})}
+
+
+def resource_manager(status):
+    answer = call("NV_ESC_RM_ALLOC", status, "NV50_THIRD_PARTY_P2P BAR1")
+    return {RM: json.dumps({"schema": "gdrkit.probe.rm/1", "calls": [answer]})}
+
+
 class TestMemory:
     def test_memory_that_gives_no_dmabuf_stops_dmabuf(self):
         node = machine(commands=probe(GPU, ASKED, call("cuMemGetHandleForAddressRange", 801)))
@@ -150,6 +168,47 @@ class TestMemory:
 
         assert found.blocks == ()
         assert memory_not_registrable.aside == "warning"
+
+    def test_a_real_export_that_failed_outranks_the_attribute(self):
+        """Attribute 124 is 1, and the memory probe got no dma-buf."""
+        tried = memory(call("cuMemGetHandleForAddressRange", 999, "device plain"))
+        found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
+
+        assert (found.blocks, "999" in found.seen) == (("dmabuf",), True)
+
+    def test_a_mapping_over_pcie_and_of_host_memory_may_fail(self):
+        """Recorded on an H200: 801 and 1 beside a plain export that works."""
+        tried = memory(
+            call("cuMemGetHandleForAddressRange", 0, "device plain"),
+            call("cuMemGetHandleForAddressRange", 801, "device pcie"),
+            call("cuMemGetHandleForAddressRange", 1, "host plain"),
+        )
+
+        passed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
+
+    def test_those_alone_are_no_failure_of_the_gpus_own_memory(self):
+        tried = memory(call("cuMemGetHandleForAddressRange", 801, "device pcie"))
+
+        passed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
+
+    @pytest.mark.parametrize("status", [0x56, 0x22])
+    def test_a_kernel_module_that_refuses_the_object_stops_peermem(self, status):
+        found = failed(
+            machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable
+        )
+
+        assert found.blocks == ("peermem",)
+        assert f"{status:#x}" in found.seen
+
+    @pytest.mark.parametrize("status", [0, 0x1B, 0x63])
+    def test_consent_and_what_says_nothing_of_the_gpu_stop_nothing(self, status):
+        passed(machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable)
+
+    def test_both_refusals_stop_both(self):
+        tried = memory(call("cuMemGetHandleForAddressRange", 801, "device plain")) | resource_manager(0x56)
+        found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
+
+        assert set(found.blocks) == {"dmabuf", "peermem"}
 
     def test_what_nobody_tried_is_not_a_question(self):
         not_applicable(machine(), memory_not_registrable)

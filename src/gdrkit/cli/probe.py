@@ -1,4 +1,4 @@
-"""`gdr probe`: what the CUDA driver and libibverbs answer, each call with the number that it returned."""
+"""`gdr probe`: what the GPU's and the NIC's drivers answer, each call with the number that it returned."""
 
 from __future__ import annotations
 
@@ -9,23 +9,63 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN
 
 if TYPE_CHECKING:
+    from gdrkit.evidence import Command, Lacks
     from gdrkit.facts.probe import Call
 
-MARKED = {18: "INTEGRATED", 116: "GPU_DIRECT_RDMA_SUPPORTED", 124: "DMA_BUF_SUPPORTED"}
+PROBES = ("rm", "cuda", "memory", "verbs")
+
+MARKED = {
+    18: "INTEGRATED",
+    100: "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES",
+    110: "GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED",
+    116: "GPU_DIRECT_RDMA_SUPPORTED",
+    124: "DMA_BUF_SUPPORTED",
+    146: "HOST_ALLOC_DMA_BUF_SUPPORTED",
+}
 """The attributes that decide, shown without -v: cuda.h, CUdevice_attribute."""
+
+DECIDING = (
+    "cuPointerGetAttribute", "cuMemGetHandleForAddressRange", "readlink", "ibv_reg_dmabuf_mr", "ibv_reg_mr",
+    "ibv_query_port", "BAR1",
+)  # fmt: skip
+"""Other calls that are shown without -v."""
+
+CUDA = {
+    -1: "not in this libcuda",
+    1: "INVALID_VALUE",
+    2: "OUT_OF_MEMORY",
+    3: "NOT_INITIALIZED",
+    35: "INSUFFICIENT_DRIVER",
+    100: "NO_DEVICE",
+    201: "INVALID_CONTEXT",
+    801: "NOT_SUPPORTED",
+    802: "SYSTEM_NOT_READY",
+    803: "SYSTEM_DRIVER_MISMATCH",
+    999: "UNKNOWN",
+}
+"""CUresult: cuda.h, CUDA_ERROR_*; -1 is ours."""
+
+DMA_BUF = "/dmabuf:"
+"""What the kernel calls the file of a dma-buf: drivers/dma-buf/dma-buf.c, dmabuffs_dname()."""
 
 
 def parser() -> Parser:
     parser = Parser(
         "probe",
-        "Ask libcuda for each GPU's attributes, and libibverbs whether a device takes dma-bufs. "
-        "Runs as a child process with a time limit; makes no context, takes no memory, changes nothing.",
+        "Ask the GPU's kernel module, libcuda and libibverbs what this machine can do. Child processes with "
+        "a time limit do it, all at once. 2 MiB of one GPU of each product are taken and given back; "
+        "nothing is changed.",
         "  gdr probe                what decides\n"
         "  gdr probe -v             every call\n"
+        "  gdr probe rm             the kernel module alone: no CUDA, no memory of a GPU\n"
         "  gdr probe cuda --json    the record, as bundles keep it\n\n"
+        "rm: what NVIDIA's kernel module gives a third party\n"
+        "cuda: the attributes of every GPU\n"
+        "memory: a piece of a GPU as a dma-buf, and registered with every RDMA device\n"
+        "verbs: RDMA devices, their ports and GIDs, host memory registered\n\n"
         "exit codes: 0 something answered, 3 nothing did",
     )
-    parser.add_argument("what", nargs="?", choices=("cuda", "verbs"), help="one of the two, or both")
+    parser.add_argument("what", nargs="?", choices=PROBES, help="one of the four; all if left out")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every call")
     parser.output()
     return parser
@@ -33,36 +73,110 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.evidence import Lacks
-    from gdrkit.facts.commands import PROBE_CUDA, PROBE_VERBS
-    from gdrkit.facts.probe import cuda_calls, verbs_calls
-    from gdrkit.host.live import LiveHost
-    from gdrkit.node import Node
+    from gdrkit.evidence import FormatError, Lacks
+    from gdrkit.facts.probe import parse
 
-    node = Node(LiveHost(probe=True))
-    table = {"cuda": (PROBE_CUDA, cuda_calls), "verbs": (PROBE_VERBS, verbs_calls)}
     code = UNKNOWN
-    for name in [options.what] if options.what else table:
-        command, calls = table[name]
-        try:
-            answers = calls(node)
-        except Lacks as lacks:
-            sys.stderr.write(f"gdr probe: {name}: {lacks.missing.why.value}: {lacks.missing.ask}\n")
+    for name, answer in _ask((options.what,) if options.what else PROBES).items():
+        if isinstance(answer, Lacks):
+            missing = answer.missing
+            sys.stderr.write(f"gdr probe: {name}: {missing.why.value}: {missing.ask}\n")
             continue
-        if any(call.result == 0 for call in answers):
-            code = OK
-        write(node.run(command) if options.json else _told(name, answers, options.verbose))
+        try:
+            told = answer if options.json else _told(name, answer, options.verbose)
+            if any(call.result == 0 for call in parse(answer)):
+                code = OK
+        except FormatError as error:
+            sys.stderr.write(f"gdr probe: {name}: {error}\n")
+            continue
+        write(told)
     return code
 
 
-def _told(name: str, calls: tuple[Call, ...], verbose: bool) -> str:
-    """One line per call. A call that failed shows the number that it returned, never 0 as its value."""
-    lines = []
-    for call in calls:
-        number = int(call.argument) if call.argument.isdigit() else -1
-        if name == "cuda" and call.call == "cuDeviceGetAttribute" and number not in MARKED and not verbose:
-            continue
-        what = f"{call.call}({call.argument}{' ' + MARKED[number] if number in MARKED else ''})"
-        value = call.returned if call.result == 0 else "unknown"
-        lines.append(f"{call.subject or name:<14} {what:<60} {value or 'ok'} [{call.result}]")
+def _ask(names: tuple[str, ...]) -> dict[str, str | Lacks]:
+    """Each probe's record, or why there is none. They run side by side: cuInit alone takes a third of a
+    second on one GPU, and two of them need it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from gdrkit.evidence import Lacks
+    from gdrkit.facts import commands
+    from gdrkit.host.live import LiveHost
+
+    host = LiveHost(probe=True)
+    table = {
+        "rm": commands.PROBE_RM,
+        "cuda": commands.PROBE_CUDA,
+        "memory": commands.PROBE_MEMORY,
+        "verbs": commands.PROBE_VERBS,
+    }
+
+    def one(command: Command) -> str | Lacks:
+        try:
+            return host.run(command).decode("utf-8", "replace")
+        except Lacks as lacks:
+            return lacks
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        return dict(zip(names, pool.map(one, (table[name] for name in names)), strict=True))
+
+
+def _told(name: str, text: str, verbose: bool) -> str:
+    """One line per call. A call that failed shows the number that it returned, never 0 as its value. Raises
+    FormatError."""
+    from gdrkit.facts.probe import complaint, parse
+
+    calls = parse(text)
+    shown = [call for call in calls if verbose or _decides(call)]
+    lines = [f"{call.subject or name:<14} {_what(call):<71} {_value(name, call)}" for call in shown]
+    if not lines:
+        failed = next((call for call in calls if call.result), None)
+        said = f"{_what(failed)}: {_value(name, failed)}" if failed else "nothing is there to be asked"
+        lines.append(f"{name:<14} {complaint(text) or said}")
+    if any(_is_object(call) and call.result == 0 for call in calls):
+        from textwrap import wrap
+
+        from gdrkit.facts.third_party import PROVES
+
+        lines += [f"{'':<14} {line}" for line in wrap(f"ok [0] means: {PROVES}", 84)]
     return "\n".join(lines) + "\n"
+
+
+def _value(name: str, call: Call) -> str:
+    if call.result:
+        return f"refused: {_number(name, call)} [{call.result}]"
+    if call.call == "BAR1" and call.value is not None:
+        return f"{call.value / (1 << 30):g} GiB"
+    if call.call == "readlink":
+        return f"{call.returned} [{'a dma-buf' if call.returned == DMA_BUF else 'no dma-buf'}]"
+    return f"{call.returned or 'ok'} [0]"
+
+
+def _decides(call: Call) -> bool:
+    if call.call == "cuDeviceGetAttribute":
+        return call.argument.isdigit() and int(call.argument) in MARKED
+    return call.call in DECIDING or _is_object(call)
+
+
+def _is_object(call: Call) -> bool:
+    return call.argument.startswith("NV50_THIRD_PARTY_P2P")
+
+
+def _what(call: Call) -> str:
+    number = int(call.argument) if call.argument.isdigit() else -1
+    marked = f" {MARKED[number]}" if call.call == "cuDeviceGetAttribute" and number in MARKED else ""
+    return f"{call.call}({call.argument}{marked})"
+
+
+def _number(name: str, call: Call) -> str:
+    """What the number of a refusal means."""
+    if call.call.startswith("ibv_") or call.call in ("open", "ioctl", "readlink"):
+        from os import strerror
+
+        return strerror(call.result) if call.result > 0 else "no errno"
+    if name == "rm":
+        from gdrkit.facts.third_party import STATUS
+
+        return STATUS.get(call.result, "an NV_STATUS")
+    if call.call == "cuDeviceGetAttribute" and call.result == 1:
+        return "unknown to this libcuda"
+    return CUDA.get(call.result, "a CUresult")

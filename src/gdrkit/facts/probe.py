@@ -1,4 +1,4 @@
-"""What probes answered: calls to CUDA and verbs, made in a child process and recorded. PURE.
+"""What probes answered: calls to CUDA, verbs and the resource manager, made by child processes. PURE.
 
 A record is JSON: {"schema": "gdrkit.probe.cuda/1", "calls": [{"call": "cuDeviceGetAttribute",
 "argument": "116", "device": "0000:1b:00.0", "result": 0, "value": 1}, ...]}. `device` is a PCI address, or
@@ -12,11 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.evidence import FormatError, Lacks
-from gdrkit.facts.commands import PROBE_CUDA, PROBE_VERBS
+from gdrkit.facts.commands import PROBE_CUDA, PROBE_MEMORY, PROBE_RM, PROBE_VERBS
 from gdrkit.facts.nvidia_smi import pci_address
 from gdrkit.node import Node, fact
 
-SCHEMAS = ("gdrkit.probe.cuda/1", "gdrkit.probe.verbs/1")
+SCHEMAS = tuple(f"gdrkit.probe.{name}/1" for name in ("cuda", "verbs", "memory", "rm"))
 PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = "33", "34", "50"  # cuda.h, CUdevice_attribute
 
 
@@ -26,7 +26,7 @@ class Call(Struct, frozen=True):
     call: str
     argument: str
     subject: str  # PCI address of a GPU, name of an RDMA device; empty for calls about none
-    result: int  # CUresult or errno; 0 is success
+    result: int  # CUresult, errno or NV_STATUS; 0 is success
     value: int | None = None
     returned: str = ""  # the same, or what is no number, in words
 
@@ -46,16 +46,27 @@ class _Recorded(Struct):
 class _Record(Struct):
     schema: str
     calls: list[_Recorded]
+    error: str = ""
 
 
-def parse(text: str) -> tuple[Call, ...]:
-    """The calls of a record, each with the PCI address of its GPU. Raises FormatError."""
+def complaint(text: str) -> str:
+    """Why a probe could ask nothing, in its own words; empty where it could. Raises FormatError."""
+    return _decoded(text).error
+
+
+def _decoded(text: str) -> _Record:
     try:
         record = msgspec.json.decode(text, type=_Record)
     except msgspec.MsgspecError as error:
         raise FormatError(f"not a probe's record: {error}") from None
     if record.schema not in SCHEMAS:
         raise FormatError(f"a probe's record of schema {record.schema[:40]!r}")
+    return record
+
+
+def parse(text: str) -> tuple[Call, ...]:
+    """The calls of a record, each with the PCI address of its GPU. Raises FormatError."""
+    record = _decoded(text)
     places = _places(record.calls)
     return tuple(
         Call(
@@ -106,11 +117,24 @@ def verbs_calls(node: Node) -> tuple[Call, ...]:
 
 
 @fact
+def memory_calls(node: Node) -> tuple[Call, ...]:
+    """What became of a piece of GPU memory that was offered as a dma-buf and, where there is an RDMA device,
+    registered with it. Of one GPU of each product."""
+    return parse(node.run(PROBE_MEMORY))
+
+
+@fact
+def rm_calls(node: Node) -> tuple[Call, ...]:
+    """What NVIDIA's kernel module answered by itself, without CUDA."""
+    return parse(node.run(PROBE_RM))
+
+
+@fact
 def probe_calls(node: Node) -> tuple[Call, ...]:
     """Every call that any probe made. Raises Lacks where no probe was run at all."""
     found: tuple[Call, ...] = ()
     reason: Lacks | None = None
-    for ask in (cuda_calls, verbs_calls):
+    for ask in (cuda_calls, verbs_calls, memory_calls, rm_calls):
         try:
             found += ask(node)
         except Lacks as lacks:

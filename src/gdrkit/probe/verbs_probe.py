@@ -1,11 +1,12 @@
-"""Ask each RDMA device whether its driver takes a dma-buf, and print the answers as JSON. Runs alone.
+"""Ask each RDMA device for its ports and GIDs, whether it registers host memory, and whether its driver
+takes a dma-buf; print the answers as JSON. Runs alone.
 
-Standard library only, Python 3.8 and later. Nothing is registered and no GPU is needed: the file descriptor
-that is offered is -1, and the errno tells how far the call came. EBADF (9): kernel and provider have the
-call; EOPNOTSUPP (95) or EPROTONOSUPPORT (93): they have not. Never run on a machine with an RDMA device so
-far.
+Standard library only, Python 3.8 and later. One page of host memory is registered and given back, and no GPU
+is needed: the dma-buf that is offered has the file descriptor -1, and the errno tells how far the call came.
+EBADF (9): kernel and provider have the call; EOPNOTSUPP (95) or EPROTONOSUPPORT (93): they have not.
 
-Sources: rdma-core libibverbs/verbs.h and man ibv_reg_mr(3); NCCL src/transport/net_ib asks in the same way.
+Sources: rdma-core libibverbs/verbs.h, laid out by tools/verbs_abi.py; man ibv_reg_mr(3); NCCL
+src/transport/net_ib offers a dma-buf in the same way.
 """
 
 from __future__ import annotations
@@ -18,6 +19,21 @@ from typing import Any, Dict, List, Optional
 SCHEMA = "gdrkit.probe.verbs/1"
 LIBRARY = "libibverbs.so.1"
 DEVICES_LIMIT = 1024  # with virtual functions; a look at each takes a few milliseconds
+GIDS_LIMIT = 32  # a table has up to 255 entries, of which the first few are used
+
+PAGE_BYTES = 4096
+ACCESS = 7  # IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+
+DEVICE_ATTR_BYTES, PHYS_PORT_CNT = 232, 227  # struct ibv_device_attr, offset of a byte
+PORT_ATTR_BYTES = 52  # struct ibv_port_attr, and offset and size of what is asked
+PORT_FIELDS = {
+    "state": (0, 4),
+    "active_mtu": (8, 4),
+    "gid_tbl_len": (12, 4),
+    "lid": (34, 2),
+    "link_layer": (46, 1),
+}
+"""Numbers as libibverbs gives them: state 4 is active, active_mtu 5 means 4096, link_layer 2 is Ethernet."""
 
 
 class Calls:
@@ -32,6 +48,14 @@ class Calls:
             {"call": call, "argument": argument, "device": device, "result": result, "value": value}
         )
 
+    def answered(self, call: str, argument: str, device: str, returned: int) -> bool:
+        """Note a call that returns 0, an errno, or -1 and sets it; whether it succeeded."""
+        errno = 0 if returned == 0 else returned if returned > 0 else ctypes.get_errno() or -1
+        self.made.append(
+            {"call": call, "argument": argument, "device": device, "result": errno, "value": None}
+        )
+        return errno == 0
+
 
 def load() -> Any:
     """libibverbs with the types of the functions that are called. Raises OSError, AttributeError."""
@@ -45,6 +69,11 @@ def load() -> Any:
         ("ibv_close_device", ctypes.c_int, [pointer]),
         ("ibv_alloc_pd", pointer, [pointer]),
         ("ibv_dealloc_pd", ctypes.c_int, [pointer]),
+        ("ibv_reg_mr", pointer, [pointer, pointer, ctypes.c_size_t, ctypes.c_int]),
+        ("ibv_dereg_mr", ctypes.c_int, [pointer]),
+        ("ibv_query_device", ctypes.c_int, [pointer, pointer]),
+        ("ibv_query_port", ctypes.c_int, [pointer, ctypes.c_uint8, pointer]),
+        ("ibv_query_gid", ctypes.c_int, [pointer, ctypes.c_uint8, ctypes.c_int, pointer]),
     ):
         function = getattr(verbs, name)
         function.restype, function.argtypes = result, arguments
@@ -73,22 +102,69 @@ def ask(verbs: Any) -> List[Dict[str, Any]]:
 
 
 def ask_device(verbs: Any, device: Any, calls: Calls) -> None:
-    """One device: open it, and offer it a dma-buf that is none."""
+    """One device: its ports, a page of host memory, and a dma-buf that is none."""
     name = (verbs.ibv_get_device_name(device) or b"?").decode("utf-8", "replace")
     ctypes.set_errno(0)
     context = verbs.ibv_open_device(device)
     calls.add("ibv_open_device", "", name, not context)
     if not context:
         return
+    ask_ports(verbs, context, name, calls)
+    ctypes.set_errno(0)
     domain = verbs.ibv_alloc_pd(context)
     calls.add("ibv_alloc_pd", "", name, not domain)
     if domain:
+        ask_host_memory(verbs, domain, name, calls)
         if hasattr(verbs, "ibv_reg_dmabuf_mr"):
             ctypes.set_errno(0)
             region = verbs.ibv_reg_dmabuf_mr(domain, 0, 0, 0, -1, 0)
             calls.add("ibv_reg_dmabuf_mr", "fd=-1", name, not region)
         verbs.ibv_dealloc_pd(domain)
     verbs.ibv_close_device(context)
+
+
+def ask_host_memory(verbs: Any, domain: Any, name: str, calls: Calls) -> None:
+    """One page, registered and given back: what locks of memory and the device allow."""
+    page = ctypes.create_string_buffer(PAGE_BYTES)
+    ctypes.set_errno(0)
+    region = verbs.ibv_reg_mr(domain, ctypes.addressof(page), PAGE_BYTES, ACCESS)
+    calls.add("ibv_reg_mr", "host", name, not region)
+    if region:
+        verbs.ibv_dereg_mr(region)
+
+
+def ask_ports(verbs: Any, context: Any, name: str, calls: Calls) -> None:
+    """Every port's attributes and GIDs. These functions return the errno, or -1 with errno set."""
+    attributes = ctypes.create_string_buffer(DEVICE_ATTR_BYTES)
+    if calls.answered("ibv_query_device", "", name, verbs.ibv_query_device(context, attributes)):
+        ports = attributes.raw[PHYS_PORT_CNT]
+        calls.made[-1]["value"] = ports
+        for port in range(1, ports + 1):
+            ask_port(verbs, context, name, port, calls)
+
+
+def ask_port(verbs: Any, context: Any, name: str, port: int, calls: Calls) -> None:
+    attributes = ctypes.create_string_buffer(PORT_ATTR_BYTES)
+    if not calls.answered(
+        "ibv_query_port", str(port), name, verbs.ibv_query_port(context, port, attributes)
+    ):
+        return
+    values = {
+        field: int.from_bytes(attributes.raw[at : at + size], sys.byteorder)
+        for field, (at, size) in PORT_FIELDS.items()
+    }
+    calls.made[-1]["value"] = " ".join(f"{field}={value}" for field, value in values.items())
+    for index in range(min(values["gid_tbl_len"], GIDS_LIMIT)):
+        raw = ctypes.create_string_buffer(16)
+        if not calls.answered(
+            "ibv_query_gid", f"{port} {index}", name, verbs.ibv_query_gid(context, port, index, raw)
+        ):
+            return
+        if any(raw.raw):
+            words = raw.raw.hex()
+            calls.made[-1]["value"] = ":".join(words[at : at + 4] for at in range(0, 32, 4))
+        else:
+            calls.made.pop()  # an empty entry
 
 
 def main() -> int:

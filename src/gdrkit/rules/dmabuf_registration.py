@@ -6,9 +6,9 @@ from errno import EBADF, EINVAL, EOPNOTSUPP, EPROTONOSUPPORT
 
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.driver_log import last_line
-from gdrkit.facts.probe import verbs_calls
+from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
-from gdrkit.node import Node
+from gdrkit.node import Node, known
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 ASK = "gdr probe verbs --json"
@@ -43,13 +43,15 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     Source: NCCL src/transport/net_ib (the same probe); Linux drivers/infiniband/hw/mlx5/mr.c,
     mlx5_ib_reg_user_mr_dmabuf().
     """
-    try:
-        calls = verbs_calls(node)
-    except Lacks:
-        return NotApplicable("nobody tried it here")
-    results = [c.result for c in calls if c.call == "ibv_reg_dmabuf_mr" and c.subject == device.name]
+    offered = known((lambda: verbs_calls(node), lambda: memory_calls(node)))
+    results = [
+        c.result
+        for record in offered
+        for c in record
+        if c.call == "ibv_reg_dmabuf_mr" and device.name in (c.subject, c.argument)
+    ]
     if not results:
-        return NotApplicable("nobody tried it on this device")
+        return NotApplicable("nobody tried it here")
     refused = next((result for result in results if result in REFUSALS), None)
     if refused is not None:
         return Failed(

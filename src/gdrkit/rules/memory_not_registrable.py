@@ -5,8 +5,9 @@ from __future__ import annotations
 from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import cuda_attributes
 from gdrkit.facts.pci import Gpu, gpus
-from gdrkit.facts.probe import cuda_calls
-from gdrkit.node import Node
+from gdrkit.facts.probe import Call, cuda_calls, memory_calls
+from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
+from gdrkit.node import Node, known
 from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 IS_GPU_DIRECT_RDMA_CAPABLE = "15"  # cuda.h, CUpointer_attribute
@@ -27,11 +28,14 @@ def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
 
     Seen: a probe allocated memory, and `cuMemGetHandleForAddressRange` gave no dma-buf for it, or
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or attribute 110
-    (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns memory of cuMemCreate alone.
+    (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns memory of cuMemCreate alone. Or the kernel
+    module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's path stands on.
 
     Why: only pinned device memory can be given away. Managed memory (cudaMallocManaged) and host memory
     cannot. Memory of cuMemCreate, which PyTorch's expandable segments use, can if it was made with
-    gpuDirectRDMACapable = 1. A mapping is of whole pages of 64 KiB.
+    gpuDirectRDMACapable = 1. A mapping is of whole pages of 64 KiB. The kernel module refuses with
+    NOT_SUPPORTED (0x56) where the GPU's memory is protected, and with INVALID_CLASS (0x22) where it knows no
+    such object.
 
     Cost: that memory does not go the direct way.
 
@@ -39,24 +43,47 @@ def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
 
     Source: cuda.h; open-gpu-kernel-modules src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
     """
-    try:
-        calls = [c for c in cuda_calls(node) if c.subject == gpu.address]
-    except Lacks:
-        return NotApplicable("nobody tried it here")
+    records = known((lambda: cuda_calls(node), lambda: memory_calls(node)))
+    calls = [c for record in records for c in record if c.subject == gpu.address]
     for c in calls:
         if c.call == "cuPointerGetAttribute" and c.argument == IS_GPU_DIRECT_RDMA_CAPABLE and c.value == 0:
             return Failed(
                 seen="CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 0", expected="1", subject=gpu.address
             )
-    exports = [c.result for c in calls if c.call == "cuMemGetHandleForAddressRange"]
+    refused = _of_kernel(node, gpu)
+    exports = [c.result for c in calls if c.call == "cuMemGetHandleForAddressRange" and _of_device(c)]
+    if refused is not None and not (exports and 0 not in exports):
+        return refused
     if exports and 0 not in exports:
         return Failed(
             seen=f"cuMemGetHandleForAddressRange: CUDA error {exports[0]}",
             expected="a dma-buf",
             subject=gpu.address,
-            blocks=("dmabuf",),
+            blocks=("dmabuf",) if refused is None else DIRECT,
         )
     return _of_virtual_memory(node, gpu, tried=bool(exports))
+
+
+def _of_device(call: Call) -> bool:
+    """Whether the export was one of the GPU's own memory in the plain way. Mapped over PCIe, and of host
+    memory, it may fail on GPUs that do everything else."""
+    return call.argument not in ("device pcie", "host plain")
+
+
+def _of_kernel(node: Node, gpu: Gpu) -> Failed | None:
+    """What the kernel module says, asked without CUDA. Its consent alone proves nothing of the product."""
+    try:
+        answer = third_party(node, gpu.address)
+    except Lacks:
+        return None
+    if answer.status not in REFUSALS:
+        return None
+    return Failed(
+        seen=f"{CLASS} {answer.kind}: {answer.word}",
+        expected="OK (0x0)",
+        subject=gpu.address,
+        blocks=("peermem",),
+    )
 
 
 def _of_virtual_memory(node: Node, gpu: Gpu, tried: bool) -> Outcome:

@@ -1,0 +1,252 @@
+"""Ask NVIDIA's kernel module itself whether third parties may map GPU memory, and print the answers as JSON.
+
+Runs alone: `python3 rm_probe.py`. Standard library only, Python 3.8 and later, no CUDA. For each GPU it
+makes the object through which libcuda opens memory to nvidia-peermem (class NV50_THIRD_PARTY_P2P), and frees
+it. No GPU memory is taken. Opening a GPU wakes it, which takes seconds without persistence mode.
+
+What a success proves: the resource manager gives this process that object, so the kernel side of
+nvidia_p2p_get_pages() is there. It does not prove that the product is supported (GeForce GPUs may answer the
+same; CUDA's attribute 116 tells), nor that nvidia-peermem is loaded, nor that a NIC reaches the GPU.
+
+Sources: NVIDIA open-gpu-kernel-modules (MIT), nv-ioctl.h, nv-ioctl-numbers.h, nv_escape.h, nvos.h,
+class/cl*.h, ctrl/ctrl0000/ctrl0000gpu.h. tools/rm_abi.py lays them out at 30 tags of 15 branches, 515.43.04
+to 595.45.04: all numbers here are the same in all of them but for where NVOS21 keeps its status (24 through
+branch 530, 28 since 535), which the answer itself shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional
+
+SCHEMA = "gdrkit.probe.rm/1"
+
+CONTROL = "/dev/nvidiactl"
+CARDS = 32  # NV_MAX_DEVICES, nv.h: the driver knows no more
+CARD_BYTES = 72  # nv_ioctl_card_info_t
+
+CARD_INFO, REGISTER_FD, RM_FREE, RM_CONTROL, RM_ALLOC = 200, 201, 0x29, 0x2A, 0x2B
+"""Escapes: nv-ioctl-numbers.h and nv_escape.h."""
+
+ROOT_CLIENT, DEVICE, SUBDEVICE, THIRD_PARTY_P2P = 0x41, 0x80, 0x2080, 0x503C
+CLASSES = {
+    ROOT_CLIENT: "NV01_ROOT_CLIENT",
+    DEVICE: "NV01_DEVICE_0",
+    SUBDEVICE: "NV20_SUBDEVICE_0",
+    THIRD_PARTY_P2P: "NV50_THIRD_PARTY_P2P",
+}
+GET_ID_INFO_V2, ID_INFO_BYTES = 0x205, 32
+BAR1, NVLINK = 1, 2  # NV503C_ALLOC_PARAMETERS_FLAGS_TYPE
+COHERENT = 0x1F  # NV_ERR_INVALID_ARGUMENT: of a GPU whose memory the processor maps, thirdpartyp2pConstruct
+
+DEVICE_BYTES = 56  # NV0080_ALLOC_PARAMETERS
+OLD_STATUS, NEW_STATUS = 24, 28  # in NVOS21_PARAMETERS
+UNWRITTEN = 0xFFFFFFFF  # no NV_STATUS: nvstatuscodes.h ends at 0xFFFF
+
+HANDLE = 0xCAF00000  # of our objects, counted upward; the client's own is chosen by the driver
+
+
+class Card(NamedTuple):
+    """One GPU that the driver knows."""
+
+    address: str
+    gpu_id: int
+    minor: int
+    bar1_bytes: int
+
+
+class Kernel:
+    """Device files. Tests put a resource manager of Python in its place."""
+
+    def open(self, path: str) -> int:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def ioctl(self, fd: int, request: int, data: bytearray) -> None:
+        """The ioctl writes into `data`; parameters that it points to are bytearrays of the caller's."""
+        import fcntl
+
+        fcntl.ioctl(fd, request, data, True)
+
+    def address(self, data: bytearray) -> int:
+        """Where a buffer lies, for a pointer in another one."""
+        import ctypes
+
+        return ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
+
+
+def request(number: int, size: int) -> int:
+    """_IOWR('F', number, size): asm-generic/ioctl.h."""
+    return 3 << 30 | size << 16 | ord("F") << 8 | number
+
+
+class Session:
+    """One client of the resource manager, and the calls made with it."""
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel = kernel
+        self.made: List[Dict[str, Any]] = []
+        self.opened: List[int] = []
+        self.client = 0
+        self.objects = 0
+        self.status_at: Optional[int] = None  # in NVOS21, once an answer has shown it
+
+    def add(self, call: str, argument: str, device: str, result: int, value: Any = None) -> None:
+        self.made.append(
+            {"call": call, "argument": argument, "device": device, "result": result, "value": value}
+        )
+
+    def open(self, path: str, device: str = "") -> Optional[int]:
+        try:
+            fd: int = self.kernel.open(path)
+        except OSError as error:
+            self.add("open", path, device, error.errno or -1)
+            return None
+        self.opened.append(fd)
+        self.add("open", path, device, 0)
+        return fd
+
+    def ioctl(self, fd: int, number: int, data: bytearray, name: str, device: str) -> bool:
+        """Whether the call came through; if not, its errno is noted."""
+        try:
+            self.kernel.ioctl(fd, request(number, len(data)), data)
+        except OSError as error:
+            self.add("ioctl", name, device, error.errno or -1)
+            return False
+        return True
+
+    def allocate(
+        self, fd: int, parent: int, kind: int, parameters: bytearray, device: str, word: str
+    ) -> int:
+        """Make an object; its handle, or 0 where it was refused. NVOS21: the status lies at 24 or 28; what
+        stands at 28 tells, since drivers that keep it at 24 never write there."""
+        handle = 0 if kind == ROOT_CLIENT else HANDLE + self.objects
+        self.objects += 1
+        pointer = self.kernel.address(parameters) if parameters else 0
+        data = bytearray(
+            struct.pack("=IIIIQII", self.client, parent, handle, kind, pointer, 0, UNWRITTEN)
+        )  # paramsSize 0: the driver takes the class's own, entry_points or rmapi alloc.c
+        argument = f"{CLASSES[kind]} {word}".strip()
+        if not self.ioctl(fd, RM_ALLOC, data, f"NV_ESC_RM_ALLOC {argument}", device):
+            return 0
+        at_old, at_new = struct.unpack_from("=II", data, OLD_STATUS)
+        self.status_at = OLD_STATUS if at_new == UNWRITTEN else NEW_STATUS
+        status = at_old if self.status_at == OLD_STATUS else at_new
+        self.add("NV_ESC_RM_ALLOC", argument, device, status)
+        return int(struct.unpack_from("=I", data, 8)[0]) if status == 0 else 0
+
+    def close(self) -> None:
+        """Free the client, which frees all that it made, and close every file."""
+        if self.client and self.opened:
+            data = bytearray(struct.pack("=IIII", self.client, 0, self.client, UNWRITTEN))
+            if self.ioctl(self.opened[0], RM_FREE, data, "NV_ESC_RM_FREE", ""):
+                self.add("NV_ESC_RM_FREE", CLASSES[ROOT_CLIENT], "", struct.unpack_from("=I", data, 12)[0])
+        for fd in reversed(self.opened):
+            self.kernel.close(fd)
+
+
+def ask(kernel: Any) -> List[Dict[str, Any]]:
+    """Every call of the probe. Whatever happens, all that was made is freed."""
+    session = Session(kernel)
+    try:
+        control = session.open(CONTROL)
+        if control is not None:
+            _ask_cards(session, control)
+    finally:
+        session.close()
+    return session.made
+
+
+def _ask_cards(session: Session, control: int) -> None:
+    data = bytearray(CARDS * CARD_BYTES)
+    if not session.ioctl(control, CARD_INFO, data, "NV_ESC_CARD_INFO", ""):
+        return
+    found = cards(bytes(data))
+    session.add("NV_ESC_CARD_INFO", str(CARDS), "", 0, len(found))
+    session.client = session.allocate(control, 0, ROOT_CLIENT, bytearray(), "", "")
+    if not session.client:
+        return
+    session.add("NVOS21.status", "offset", "", 0, session.status_at)
+    for card in found:
+        session.add("BAR1", "bytes", card.address, 0, card.bar1_bytes)
+        _ask_card(session, control, card)
+
+
+def cards(data: bytes) -> List[Card]:
+    """The valid entries of nv_ioctl_card_info_t[]."""
+    found = []
+    for at in range(0, len(data) - CARD_BYTES + 1, CARD_BYTES):
+        if data[at]:
+            domain, bus, slot, function = struct.unpack_from("=IBBB", data, at + 4)
+            (gpu_id,) = struct.unpack_from("=I", data, at + 16)
+            bar1_bytes, minor = struct.unpack_from("=QI", data, at + 48)
+            address = f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"
+            found.append(Card(address, gpu_id, minor, bar1_bytes))
+    return found
+
+
+def _ask_card(session: Session, control: int, card: Card) -> None:
+    """Down from the GPU's file to the object. Each step needs the one before."""
+    file = session.open(f"/dev/nvidia{card.minor}", card.address)
+    if file is None:
+        return
+    number = bytearray(struct.pack("=i", control))
+    if not session.ioctl(file, REGISTER_FD, number, "NV_ESC_REGISTER_FD", card.address):
+        return
+    instance = _instance(session, control, card)
+    if instance is None:
+        return
+    parameters = bytearray(DEVICE_BYTES)
+    struct.pack_into("=II", parameters, 0, instance, session.client)  # deviceId, hClientShare
+    device = session.allocate(control, session.client, DEVICE, parameters, card.address, "")
+    if not device:
+        return
+    subdevice = session.allocate(control, device, SUBDEVICE, bytearray(4), card.address, "")
+    if not subdevice:
+        return
+    for kind, word in ((BAR1, "BAR1"), (NVLINK, "NVLINK")):
+        flags = bytearray(struct.pack("=I", kind))
+        session.allocate(control, subdevice, THIRD_PARTY_P2P, flags, card.address, word)
+        if session.made[-1]["result"] != COHERENT:  # only a coherent GPU is asked for the other kind
+            break
+
+
+def _instance(session: Session, control: int, card: Card) -> Optional[int]:
+    """The number by which the resource manager calls this GPU a device."""
+    parameters = bytearray(ID_INFO_BYTES)
+    struct.pack_into("=I", parameters, 0, card.gpu_id)
+    pointer = session.kernel.address(parameters)
+    data = bytearray(
+        struct.pack(
+            "=IIIIQII", session.client, session.client, GET_ID_INFO_V2, 0, pointer, ID_INFO_BYTES, UNWRITTEN
+        )
+    )
+    if not session.ioctl(control, RM_CONTROL, data, "NV_ESC_RM_CONTROL", card.address):
+        return None
+    (status,) = struct.unpack_from("=I", data, 28)
+    (instance,) = struct.unpack_from("=I", parameters, 8)
+    session.add(
+        "NV_ESC_RM_CONTROL", "GPU_GET_ID_INFO_V2", card.address, status, instance if status == 0 else None
+    )
+    return int(instance) if status == 0 else None
+
+
+def main() -> int:
+    """Print the answers; 0 even where there is no driver, which the JSON then says."""
+    report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
+    if struct.calcsize("P") != 8:
+        report["error"] = "a 32-bit Python: the driver's structures hold 64-bit pointers"
+    else:
+        report["calls"] = ask(Kernel())
+    json.dump(report, sys.stdout)
+    sys.stdout.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
