@@ -19,7 +19,8 @@ from benchmarks.machines import build
 from benchmarks.start import GDR, once
 
 ROUNDS = 25
-LIMIT_MS = 150
+LIMIT = 15.0
+"""Times of `python3 -c pass`: 150 ms, where that takes 10."""
 
 
 def main() -> int:
@@ -42,12 +43,12 @@ def main() -> int:
             for name, argv in commands.items():
                 runs[name].append(once(argv)[0])
     base = statistics.median(runs["python3 -c pass"])
-    print(f"{'whole process':<34} {'ms':>8} {'limit':>7} {'ratio':>10}")
+    print(f"{'whole process':<34} {'ms':>8} {'ratio':>10} {'limit':>7}")
     kept = True
     for name, measured in runs.items():
         ms = statistics.median(measured)
-        print(f"{name:<34} {ms:8.1f} {LIMIT_MS:7} {ms / base:9.1f}x")
-        kept = kept and ms <= LIMIT_MS
+        print(f"{name:<34} {ms:8.1f} {ms / base:9.1f}x {LIMIT:6}x")
+        kept = kept and ms / base <= LIMIT
     return int(not kept)
 
 

@@ -2,13 +2,16 @@
 
 import pytest
 
+from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology import from_file, from_node
+from gdrkit.topology.graph import NcclPath
 from gdrkit.topology.nccl_rules import NEWEST, OLDEST
 from gdrkit.topology.nccl_view import view
 from tests.evidence_nodes import build
+from tests.shared_data import shared_files
 from tests.topology.test_from_hwloc import EXPORTED
 from tests.topology.xml_files import DUMP, ONE_SWITCH
 
@@ -99,3 +102,22 @@ def test_a_node_looks_alike_read_from_sysfs_from_hwloc_and_from_its_own_nccl_fil
     assert set(types.values()) == {"PIX", "PHB", "SYS"}
     assert {pair: found.path for pair, found in view(hwloc, version, {}).pairs.items()} == types
     assert view(saved.topology, version, {}, saved.system).pairs == seen.pairs
+
+
+def test_classes_that_somebody_left_out_are_those_of_what_hangs_there():
+    bare = TWO_SOCKETS.format(gdr=1).replace(' class="0x030200"', "").replace(' class="0x020700"', "")
+    found = judge(read(bare), {})
+    assert any("has no class" in words for words in found.assumed)
+    assert found.pairs == judge(read(TWO_SOCKETS.format(gdr=1)), {}).pairs
+
+
+@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"), ids=str)
+@pytest.mark.parametrize("version", [OLDEST, "2.24.3", NEWEST])
+def test_nccl_gets_through_every_public_file(version, path):
+    try:
+        saved = from_file.read(path.read_bytes())
+    except FormatError:
+        return  # RCCL's, and graphs
+    found = view(saved.topology, version, {}, saved.system)
+    assert len(found.pairs) == len(saved.topology.gpus) * len(saved.topology.nets)
+    assert {pair.path for pair in found.pairs.values()} <= set(NcclPath)

@@ -13,6 +13,7 @@ from msgspec import structs
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.gpu_chips import by_device_id
 from gdrkit.topology.graph import C2C, Cpu, Gpu, NcclNet, Net, Origin, Topology
+from gdrkit.topology.nccl_writer import CLASS_OF
 
 C2C_MBYTE_PER_S, C2C_LINKS = 45_000, 10
 """450 GB/s in each direction: NVIDIA Grace Hopper Superchip architecture whitepaper, NVLink-C2C."""
@@ -33,7 +34,12 @@ def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
     free = (str(n) for n in range(len(topology.nets) + len(taken)) if str(n) not in taken)
     nets = tuple(_net(net, free, assumed) for net in topology.nets)
     cpus = tuple(_cpu(cpu, assumed) for cpu in topology.cpus or (Cpu(numa_node=None),))
-    return structs.replace(topology, cpus=cpus, gpus=gpus, nets=nets), tuple(assumed)
+    devices = tuple(
+        device if device.class_code else structs.replace(device, class_code=CLASS_OF.get(device.role, ""))
+        for device in topology.devices
+    )
+    whole = structs.replace(topology, cpus=cpus, devices=devices, gpus=gpus, nets=nets)
+    return whole, tuple(assumed)
 
 
 def _cpu(cpu: Cpu, assumed: dict[str, None]) -> Cpu:
