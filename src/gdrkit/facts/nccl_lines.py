@@ -53,6 +53,8 @@ def frame(line: str) -> Frame:
 
 
 def _first_mark(line: str) -> tuple[int, str]:
+    if "NCCL" not in line:
+        return -1, ""
     places = [(at, mark) for mark in MARKS if (at := line.find(mark)) >= 0]
     return min(places, default=(-1, ""))
 

@@ -22,7 +22,7 @@ from gdrkit.nccl.wrapping import Unwrapper
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHUNK_BYTES = 2 << 20
+CHUNK_BYTES = 512 << 10
 SECTION_BYTES = 16 << 20
 """A part of a large file that one process counts at a time."""
 HEAD_BYTES = 1 << 16

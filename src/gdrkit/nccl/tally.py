@@ -1,12 +1,16 @@
 """All that a log says, counted by who says it, however long it is. PURE.
 
-A log of a thousand ranks has ten million lines of a few thousand shapes. So a line is only cut at its two
-fixed marks; each shape goes through the parser of NCCL's lines once, and is counted afterwards. What is kept
-grows with processes, devices and kinds of lines, and not with the length of the log.
+A log of a thousand ranks has ten million lines of some ten thousand shapes: a channel line's is the line
+without the two ranks that it connects. Each shape goes through the parser of NCCL's lines once; a line whose
+shape was seen is passed over without a step of Python's. What is kept grows with processes, devices and
+kinds of lines, and not with the length of the log.
 """
 
 from __future__ import annotations
 
+import functools
+import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -15,23 +19,23 @@ from gdrkit.evidence import FormatError
 from gdrkit.facts.nccl_lines import frame, given, record
 from gdrkit.facts.nccl_records import Failure, Leg, Record, Version
 
-MARK, VIA = b" NCCL INFO ", b" via "
+MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64
 """src/include/device.h, MAXCHANNELS. The channels of a shape are the bits of one number."""
-_BITS = {b"Channel %02d" % i: 1 << i for i in range(MOST_CHANNELS)}
 
 WANTED = frozenset(
     (
-        b"Call", b"Coll", b"Conn", b"DMA-", b"Data", b"Fail", b"GPU ", b"Got ", b"HINT", b"Mism", b"NCCL",
-        b"NET/", b"P2P ", b"Plug", b"Ring", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess", b"nccl",
+        b"Call", b"Chan", b"Coll", b"Conn", b"DMA-", b"Data", b"Fail", b"GPU ", b"Got ", b"HINT", b"Mism",
+        b"NCCL", b"NET/", b"P2P ", b"Plug", b"Ring", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess",
+        b"nccl",
     )
 )  # fmt: skip
 """How the words begin that may be of a known form, by their first four bytes."""
 MOST_UNITS, MOST_SHAPES, MOST_KINDS = 200_000, 1_000_000, 64
 """Bounds for what is kept of hostile input: processes, shapes of channel lines, and different records of one
 kind of one process. The largest jobs known have some 30,000 GPUs."""
-CACHED = 100_000
-"""Entries of what is remembered to save work, before it is forgotten and begun anew."""
+CACHED = 400_000
+"""Shapes that are remembered to save work, before they are forgotten and learnt anew."""
 QUOTED = 240
 
 Shapes = dict[bytes, int]
@@ -73,47 +77,44 @@ class Tally:
         self.lines: dict[int, int] = {}  # lines of each section
         self.damaged, self.first_damaged = 0, -1
         self.forgotten = 0  # records beyond the bounds
+        self._seen: set[bytes] = set()
         self._heads: dict[bytes, Shapes] = {}
-        self._seen: dict[tuple[bytes, bytes], Entry | None] = {}
         self._kinds: dict[tuple[int, type], int] = {}
 
     def feed(self, chunk: bytes, section: int, *, ends_whole: bool = True) -> None:
         """Count a chunk of lines. `ends_whole`: its last line is complete, with or without a newline."""
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n")
-        lines = chunk.split(b"\n")
-        last = lines.pop()
-        base = (section << 40) + self.lines.get(section, 0) + 1
-        self.lines[section] = self.lines.get(section, 0) + len(lines)
-        heads, seen, bits = self._heads, self._seen, _BITS
-        for number, line in enumerate(lines):
-            head, mark, words = line.partition(MARK)
-            kind = words[:4]
-            if kind == b"Chan":
-                left, bracket, tail = words.rpartition(b" [")
-                if not bracket:
-                    left, bracket, tail = words.partition(VIA)
-                shapes = heads.get(head)
-                if shapes is not None:
-                    channels = shapes.get(tail)
-                    if channels is not None and channels & bits.get(left[:10], 0) and b"N" not in left:
-                        continue  # said before, and no other line began in the middle
-                self._slow(line, base + number)
-            elif kind in WANTED:
-                if (words[:7] == b"NET/IB:" and b" mtu " in words) or words[:12] == b"Connected to":
-                    continue
-                entry = seen.get((head, words), _NEW)
-                if entry is _NEW:
-                    self._remember(head, words, self._slow(line, base + number))
-                elif entry is not None:
-                    entry.count += 1
-            elif b"NCCL" in words if mark else b"NCCL" in line:
-                self._slow(line, base + number)
+        shapes = _peers().sub(b"", chunk).split(b"\n")
+        last = shapes.pop()
+        base = self.lines.get(section, 0) + 1
+        self.lines[section] = base - 1 + len(shapes)
+        wanted = _telling(set(shapes) - self._seen)
+        lines = chunk.split(b"\n") if wanted or last else []
+        for number in _positions(shapes, wanted):
+            if not self._another_channel(shapes[number]):
+                self._slow(lines[number], (section << 40) + base + number)
+        if len(self._seen) > CACHED:
+            self._seen.clear()
+            self._heads.clear()
+        self._seen.update(shape for shape in wanted if WARNS not in shape)
         if last and ends_whole:
             self.lines[section] += 1
-            self._slow(last, base + len(lines))
+            self._slow(lines[-1], (section << 40) + self.lines[section])
         elif last:
-            self._last(last, section)
+            self._last(lines[-1], section)
+
+    def _another_channel(self, shape: bytes) -> bool:
+        """Whether a shape only adds a channel to a way that is known of its unit; then it does."""
+        head, _, words = shape.partition(MARK)
+        known = self._heads.get(head)
+        if known is None or not _CHANNEL.match(words):
+            return False
+        tail = words.partition(b" [")[2] or words.partition(VIA)[2]
+        if tail not in known:
+            return False
+        known[tail] |= 1 << int(words[8:10]) % MOST_CHANNELS
+        return True
 
     def _last(self, line: bytes, section: int) -> None:
         """A last line without an end: what may go on, with /GDRDMA or another digit, says nothing."""
@@ -130,13 +131,13 @@ class Tally:
 
     # -- a shape that was not seen before ----------------------------------------------------------------
 
-    def _slow(self, line: bytes, place: int) -> Entry | None:
-        """Take one line apart and count it; its entry, where it is one that repeats."""
+    def _slow(self, line: bytes, place: int) -> None:
+        """Take one line apart and count it."""
         text = line.decode("utf-8", "replace")
         who = frame(text)
         if who.cut:
             self._damage(place)
-            return None
+            return
         found = record(who.message)
         if found is None:
             if who.device is None:
@@ -144,48 +145,40 @@ class Tally:
                     self._say(self._unit(Unit("", None)), variable, place, text)
             elif " via " in who.message and who.message[:7] == "Channel":
                 self._damage(place)
-            return None
+            return
         if isinstance(found, Leg):
             self._leg(line, who.process, who.device, found, place)
-            return None
+            return
         unit = self._unit(Unit(who.process, who.device if not isinstance(found, Version) else None))
         if isinstance(found, Failure) and found.call == "completion":
             found = replace(found, text="")  # names the peer: as many texts as peers
-        return self._say(unit, found, place, who.message)
+        self._say(unit, found, place, who.message)
 
     def _leg(self, line: bytes, process: str, device: int | None, leg: Leg, place: int) -> None:
-        head, _, words = line.partition(MARK)
+        words = line.partition(MARK)[2]
         own = leg.target if leg.direction == "receive" and leg.target is not None else leg.source
         unit = self._unit(Unit(process, device) if process else Unit(f"rank {own}", None))
         shapes = self.legs[unit]
-        if process:
-            if len(self._heads) >= CACHED:
-                self._heads.clear()
-            self._heads[head] = shapes
         tail = words.rpartition(b" [")[2] if leg.direction else words.partition(VIA)[2]
+        if process:
+            self._heads[line.partition(MARK)[0]] = shapes
         if tail not in shapes:
             if len(self.firsts) >= MOST_SHAPES:
                 raise FormatError(f"more than {MOST_SHAPES} kinds of channels")
             self.firsts[unit, tail] = First(place, own, leg.own_gpu)
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
-    def _say(self, unit: int, found: Record, place: int, words: str) -> Entry | None:
+    def _say(self, unit: int, found: Record, place: int, words: str) -> None:
         entry = self.said.get((unit, found))
         if entry is not None:
             entry.count += 1
-            return entry
+            return
         kind = unit, type(found)
         self._kinds[kind] = count = self._kinds.get(kind, 0) + 1
         if count > MOST_KINDS:
             self.forgotten += 1
-            return None
-        self.said[unit, found] = entry = Entry(1, place, words[:QUOTED])
-        return entry
-
-    def _remember(self, head: bytes, words: bytes, entry: Entry | None) -> None:
-        if len(self._seen) >= CACHED:
-            self._seen.clear()
-        self._seen[head, words] = entry
+        else:
+            self.said[unit, found] = Entry(1, place, words[:QUOTED])
 
     def _unit(self, unit: Unit) -> int:
         number = self.units.get(unit)
@@ -226,5 +219,48 @@ class Tally:
         self.first_damaged = min(places, default=-1)
 
 
-_NEW = Entry(0, 0, "")
-"""Stands for words that were not seen before."""
+@functools.cache
+def _peers() -> re.Pattern[bytes]:
+    """What makes channel lines of one shape differ: the two ranks. Never more than one line's."""
+    return re.compile(rb": [^ \n]++ -> [^ \n]++")
+
+
+_CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
+"""A channel line without its ranks, and nothing of another line in it."""
+
+
+def _telling(shapes: set[bytes]) -> list[bytes]:
+    """The lines that can be of a form that is known."""
+    found = []
+    for shape in shapes:
+        at = shape.find(MARK)
+        if at < 0:
+            if b"NCCL" in shape:
+                found.append(shape)
+            continue
+        kind = shape[at + 11 : at + 15]
+        if kind not in WANTED:
+            continue
+        if (kind == b"NET/" and b" mtu " in shape) or (kind == b"Conn" and b"Connected to" in shape):
+            continue
+        found.append(shape)
+    return found
+
+
+def _positions(shapes: list[bytes], wanted: list[bytes]) -> Iterator[int]:
+    """Where each wanted shape stands first; a warning wherever it stands, since each one counts."""
+    if not wanted:
+        return
+    if len(wanted) < FEW and not any(WARNS in shape for shape in wanted):
+        yield from sorted(map(shapes.index, wanted))
+        return
+    left = set(wanted)
+    for number, shape in enumerate(shapes):
+        if shape in left:
+            if WARNS not in shape:
+                left.discard(shape)
+            yield number
+
+
+FEW = 8
+"""Shapes that are quicker to find one by one than by going through all lines of a chunk."""
