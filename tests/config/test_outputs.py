@@ -10,8 +10,12 @@ from ruamel.yaml import YAML
 
 from gdrkit.config import KINDS, Refused, Request, generate
 from gdrkit.config.check import check
+from gdrkit.config.nccl_env import settings
 from gdrkit.config.output import rendered
+from gdrkit.config.request import active_ports
 from gdrkit.config.yaml_writer import Field, Items, Literal, lines
+from gdrkit.facts.libraries import nccl_version
+from gdrkit.facts.rdma import distance, gids, pairs
 from tests.config.outputs import IDS, OUTPUTS, YAML_IDS, node, of
 
 
@@ -150,6 +154,54 @@ def test_iommu_passthrough_is_asked_for_where_the_iommu_translates():
     assert data("machineconfig:only:iommu-translating")[0]["spec"]["kernelArguments"] == ["iommu=pt"]
     assert "kernelArguments" not in data("machineconfig:only:acs-redirect")[0]["spec"]
     assert "translates" in OUTPUTS["machineconfig:only:plain"].assumed[0]
+
+
+def test_arm_has_a_word_of_its_own_for_passthrough():
+    output = generate("machineconfig", Request(node=node("gb200-force-pcie")))
+    assert not isinstance(output, Refused)
+    assert ruamel(rendered(output))[0]["spec"]["kernelArguments"] == ["iommu.passthrough=1"]
+
+
+@pytest.mark.parametrize(
+    ("place", "level"), [("PIX", ""), ("PXB", ""), ("PHB", "PHB"), ("NODE", "PHB"), ("SYS", "")]
+)
+def test_the_level_is_set_where_the_nearest_card_is_behind_the_host_bridge(place, level):
+    """On bare metal; across sockets somebody has to measure first."""
+    whole = node("acs-redirect")
+    far = whole.after("moved", [distance.becomes(place, pair) for pair in pairs(whole)])
+    found = {setting.name: setting for setting in settings(Request(node=far))}["NCCL_NET_GDR_LEVEL"]
+    assert found.value == level and ("socket" in found.why) == (place == "SYS")
+
+
+@pytest.mark.parametrize(("version", "index"), [("2.18.3", "1"), ("2.21.5", ""), ("2.28.3", "")])
+def test_a_gid_index_is_for_an_nccl_that_does_not_choose(version, index):
+    """RoCE; from 2.21 on NCCL finds the address by itself."""
+    whole = node("spark-two-cables")
+    changes = [nccl_version.becomes(version)]
+    changes += [
+        gids.becomes(((0, "fe80::", "RoCE v2"), (1, V4, "RoCE v2")), p.device, p.number)
+        for p in active_ports(whole)
+    ]
+    found = {s.name: s for s in settings(Request(node=whole.after("other", changes)))}["NCCL_IB_GID_INDEX"]
+    assert found.value == index
+
+
+V4 = "0000:0000:0000:0000:0000:ffff:0a00:0001"
+
+
+def test_dma_buf_is_turned_off_where_somebody_wants_peermem_beside_it():
+    ready = Request(node=node("acs-redirect"), path="peermem")
+    assert {s.name: s.value for s in settings(ready)}["NCCL_DMABUF_ENABLE"] == "0"
+    by_itself = Request(node=node("dgx-a100-proprietary"))
+    assert {s.name: s.value for s in settings(by_itself)}["NCCL_DMABUF_ENABLE"] == ""
+
+
+def test_nccl_is_told_of_the_nearest_cards_alone():
+    """Two cards for storage, farther away, are left out; that they are Ethernet matters to nobody."""
+    output = generate("nccl-env", Request(node=node("ubuntu-6.8-h100")))
+    assert not isinstance(output, Refused)
+    text = rendered(output)
+    assert "mlx5_7:1'" in text and "not mlx5_8, mlx5_9" in text and "ECMP" not in text
 
 
 def test_talos_is_never_told_to_load_peermem():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.config.output import Line, Output, Refused, annotated
-from gdrkit.config.request import Request, ask, choose, codes_of, failed, state_of, verdict
+from gdrkit.config.request import Request, ask, choose, codes_of, failed, permanent, state_of, verdict
 from gdrkit.evidence import Lacks
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.pci_registers import acs
@@ -70,7 +70,7 @@ def never_peermem(request: Request, path: str) -> bool:
 
 def impossible(kind: str, request: Request) -> Refused:
     """That nothing makes nvidia-peermem work on the node."""
-    codes = ", ".join(codes_of(request.node, "peermem")) if request.node else ""
+    codes = permanent(request.node, "peermem") if request.node else ""
     return Refused(kind=kind, why=f"nvidia-peermem is impossible on this node: {codes}")
 
 

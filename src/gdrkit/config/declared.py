@@ -18,6 +18,7 @@ from gdrkit.config.nccl_env import conf_text
 from gdrkit.config.output import Line, Output, Refused
 from gdrkit.config.request import Choice, Request, ask, choose, choose_declared
 from gdrkit.config.yaml_writer import Field, Items, Literal, Value, documents, lines
+from gdrkit.facts.kernel import architecture
 from gdrkit.platforms import texts
 from gdrkit.verdict.judgement import State
 
@@ -25,6 +26,9 @@ IGNITION = "3.2.0"
 """Read by every OpenShift from 4.7 on, which translates it if need be. Source: Butane's variants."""
 BUTANE = "4.13.0"
 """The newest stable variant of butane 0.18.0, with which the texts were tried. It makes Ignition 3.2.0."""
+PASSTHROUGH = {"aarch64": "iommu.passthrough=1"}
+"""iommu=pt is for x86 alone: Linux Documentation/admin-guide/kernel-parameters.txt, iommu= and
+iommu.passthrough=."""
 CRIO = "/etc/crio/crio.conf.d/90-gdrkit-memlock.conf"
 
 
@@ -60,8 +64,8 @@ def _arguments(request: Request) -> tuple[tuple[tuple[str, str], ...], tuple[str
     if translating is False:
         return (), ()
     why = "the IOMMU leaves the addresses of devices as they are: peer traffic needs no detour"
-    assumed = () if translating else ("the IOMMU translates; without one, iommu=pt changes nothing",)
-    return (("iommu=pt", why),), assumed
+    assumed = () if translating else ("x86 with an IOMMU that translates; without one it changes nothing",)
+    return ((PASSTHROUGH.get(ask(request, architecture) or "", "iommu=pt"), why),), assumed
 
 
 def _openshift_host(request: Request) -> Host:

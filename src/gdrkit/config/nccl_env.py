@@ -20,6 +20,8 @@ from gdrkit.platforms import texts
 FORMS = ("shell", "conf", "kubernetes", "slurm")
 CHOOSES_GID = (2, 21)
 """NCCL picks the GID by itself from 2.21 on: src/transport/net_ib, ncclIbGetGidIndex()."""
+SEEN_LATE = frozenset(("dmabuf-mr-refused", "dmabuf-no-p2p-importer", "topology-refused"))
+"""What stops dma-buf when memory is registered: NCCL has chosen it by then, and does not go back."""
 NEAR = ("PIX", "PXB")
 """Distances that NCCL allows by default: src/graph/paths.cc, PATH_PXB (P2C where CPU and GPU are joined)."""
 
@@ -36,7 +38,8 @@ def settings(request: Request) -> tuple[Setting, ...]:
     """Every variable that a topology may ask for, in the order of NCCL's guide."""
     path = choose(request).path
     ports = ask(request, of.active_ports) or ()
-    found = [_interface(request), *_hcas(request, ports), *_gid_index(request, ports), _queue_pairs(ports)]
+    near = _near(request, ports) if ports else ()
+    found = [_interface(request), *_hcas(ports, near), *_gid_index(request, near), _queue_pairs(near)]
     found.append(_level(request))
     if path == "peermem":
         found.append(_dmabuf(request))
@@ -48,6 +51,10 @@ def _dmabuf(request: Request) -> Setting:
     name = "NCCL_DMABUF_ENABLE"
     if ask(request, driver_flavour) == "proprietary":
         return Setting(name, "", "the proprietary driver offers no dma-buf, so NCCL takes peermem by itself")
+    codes = of.codes_of(request.node, "dmabuf") if request.node is not None else ()
+    if not request.path and not SEEN_LATE & set(codes):
+        why = f"NCCL sees by itself that dma-buf is not to be had: {', '.join(codes)}"
+        return Setting(name, "", why)
     return Setting(name, "0", "NCCL takes dma-buf where it can, and does not fall back if that fails")
 
 
@@ -61,11 +68,10 @@ def _interface(request: Request) -> Setting:
     return Setting(name, "", why)
 
 
-def _hcas(request: Request, ports: tuple[Port, ...]) -> tuple[Setting, ...]:
+def _hcas(ports: tuple[Port, ...], chosen: tuple[Port, ...]) -> tuple[Setting, ...]:
     name = "NCCL_IB_HCA"
     if not ports:
         return (Setting(name, "", "no active port is known: NCCL takes every active one"),)
-    chosen = _near(request, ports)
     value = "=" + ",".join(f"{port.device}:{port.number}" for port in chosen)
     left = sorted({port.device for port in ports} - {port.device for port in chosen})
     why = f"active ports nearest to a GPU; = compares whole names, else mlx5_1 is mlx5_10 too{_left(left)}"
@@ -89,7 +95,7 @@ def _near(request: Request, ports: tuple[Port, ...]) -> tuple[Port, ...]:
 def _gid_index(request: Request, ports: tuple[Port, ...]) -> tuple[Setting, ...]:
     """Only for RoCE, and only for an NCCL that does not choose by itself."""
     name = "NCCL_IB_GID_INDEX"
-    roce = [port for port in _near(request, ports) if port.link_layer == "Ethernet"] if ports else []
+    roce = [port for port in ports if port.link_layer == "Ethernet"]
     if not roce:
         return ()
     version = ask(request, nccl_version)
@@ -167,14 +173,17 @@ def nccl_env(request: Request) -> Output | Refused:
         lead=lead,
         lines=_kubernetes(found) if form == "kubernetes" else _plain(found, form),
         assumed=(*assumed, *choice.assumed),
-        notes=(*choice.notes, *_of_versions(request)),
+        notes=(*choice.notes, *_of_the_node(request)),
         always_explained=True,
     )
 
 
-def _of_versions(request: Request) -> tuple[str, ...]:
+def _of_the_node(request: Request) -> tuple[str, ...]:
+    if request.node is None:
+        return ()
     version = ask(request, nccl_version)
-    return (f"for NCCL {version}, the oldest seen on the node",) if version else ()
+    own = "the device names are this machine's: for ranks on machines built like it"
+    return (own, *((f"for NCCL {version}, the oldest seen on the node",) if version else ()))
 
 
 _FORMS = {

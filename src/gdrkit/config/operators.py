@@ -149,13 +149,8 @@ def _nvidia_driver(request: Request, driver: tuple[Field, ...], assumed: list[st
         own.insert(
             0, Field("default", False, "required; a default driver serves nodes that no other selects")
         )
-        own.append(
-            Field(
-                "nodeSelector",
-                (Field("nvidia.com/gpu.present", "true"),),
-                "the nodes; two NVIDIADrivers must not select the same one",
-            )
-        )
+    selector = (Field("nvidia.com/gpu.present", "true"),)
+    own.append(Field("nodeSelector", selector, "the nodes; two NVIDIADrivers must not select the same one"))
     out = lines(
         (
             Field("apiVersion", "nvidia.com/v1alpha1"),
@@ -287,12 +282,13 @@ WHY_DRAIN = "GPU pods hold nvidia-peermem, which holds the RDMA modules that are
 
 def _shared(request: Request, tag: str) -> tuple[Field, ...]:
     ids = ask(request, _device_ids) or ()
-    selectors = '"vendors": ["15b3"]' + (
-        f', "deviceIDs": [{", ".join(chr(34) + i + chr(34) for i in ids)}]' if ids else ""
-    )
+    listed = ", ".join(f'"{number}"' for number in ids)
     config = (
-        '{"configList": [{"resourceName": "rdma_shared_device_a", "rdmaHcaMax": 63, '
-        f'"selectors": {{{selectors}}}}}]}}'
+        '{"configList": [{\n'
+        '  "resourceName": "rdma_shared_device_a",\n'
+        '  "rdmaHcaMax": 63,\n'
+        '  "selectors": {"vendors": ["15b3"]' + (f', "deviceIDs": [{listed}]' if ids else "") + "}\n"
+        "}]}\n"
     )
     why = "63 pods may share a card; " + (
         "the cards with an active port on this node" if ids else "every card of NVIDIA's"
@@ -301,7 +297,7 @@ def _shared(request: Request, tag: str) -> tuple[Field, ...]:
         Field("image", "k8s-rdma-shared-dev-plugin", "required"),
         Field("repository", REPOSITORY, "required up to v25.7"),
         Field("version", f"network-operator-{tag}", "tagged like the operator"),
-        Field("config", config, why),
+        Field("config", Literal(config), why),
     )
 
 

@@ -65,7 +65,10 @@ def rendered(output: Output, *, explain: bool = False) -> str:
 
 def explained(output: Output) -> str:
     """Each line with its reason, for a form that takes no comments."""
-    told = [*head(output), *(f"{line.text.strip().rstrip(',')}: {line.why}" for line in output.lines if line.why)]
+    told = [
+        *head(output),
+        *(f"{line.text.strip().rstrip(',')}: {line.why}" for line in output.lines if line.why),
+    ]
     return "".join(f"{words}\n" for words in told)
 
 

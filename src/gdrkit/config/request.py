@@ -14,7 +14,7 @@ from gdrkit.facts.rdma import Pair, Port, distance, nics, ports
 from gdrkit.node import Node, fact
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict import Verdict, judge_node
-from gdrkit.verdict.judgement import BEST_FIRST, Judgement, State
+from gdrkit.verdict.judgement import BEST_FIRST, Judgement, State, is_permanent
 from gdrkit.verdict.node_state import nearest_pairs
 
 T = TypeVar("T")
@@ -80,6 +80,12 @@ def codes_of(node: Node, path: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(code for judgement in of_path(node, path) for code in judgement.codes))
 
 
+def permanent(node: Node, path: str) -> str:
+    """What nothing mends on a path, by code, as words."""
+    found = [r.rule.code for j in of_path(node, path) for r in j.blocked_by if is_permanent(r)]
+    return ", ".join(dict.fromkeys(found))
+
+
 def failed(node: Node, code: str) -> tuple[object, ...]:
     """The subjects for which a rule found its problem."""
     return tuple(
@@ -116,8 +122,8 @@ def choose(request: Request) -> Choice:
         return Choice("dmabuf", (UNSEEN,))
     dmabuf, peermem = (state_of(request.node, path) for path in ("dmabuf", "peermem"))
     if dmabuf is State.IMPOSSIBLE and peermem is State.IMPOSSIBLE:
-        codes = ", ".join(codes_of(request.node, "dmabuf"))
-        return Choice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {codes}",))
+        why = permanent(request.node, "dmabuf")
+        return Choice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {why}",))
     usable = (State.READY, State.ACTIVE)
     if dmabuf is State.IMPOSSIBLE or (peermem in usable and dmabuf not in usable):
         return Choice("peermem", (), (f"dma-buf is {dmabuf} on this node: {_because(request.node)}",))
