@@ -1,0 +1,101 @@
+"""`gdr nccl`: what it prints, its JSON and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from gdrkit.cli import main
+from gdrkit.report.schema import nccl_schema_text
+from tests.nccl.samples import SAMPLES, info
+
+DIRECT = info(
+    "n1:7", 0,
+    "NCCL version 2.27.5+cuda12.9",
+    "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+    "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA",
+    "Channel 01/0 : 1[0] -> 0[0] [receive] via NET/IB/0/GDRDMA",
+)  # fmt: skip
+BOUNCED = info("n2:8", 0, "Channel 00/0 : 0[0] -> 1[0] [receive] via NET/IB/0")
+CODES = {"active": (0, 1), "blocked": (2,), "unknown": (3,)}
+
+
+@pytest.fixture
+def log(tmp_path: Path):
+    def write(text: str) -> str:
+        (tmp_path / "job.log").write_text(text)
+        return str(tmp_path / "job.log")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [(DIRECT, 0), (DIRECT + BOUNCED, 2), ("hello\n", 3), (DIRECT + "NCCL version 2.20.5+cuda12.4\n", 1)],
+)
+def test_exit_codes(log, capsys, text: str, code: int):
+    assert main(["nccl", "-q", log(text)]) == code
+    assert capsys.readouterr().out == ""
+
+
+def test_wrong_usage_and_missing_files(capsys):
+    assert main(["nccl", "/nowhere/job.log"]) == 66
+    with pytest.raises(SystemExit) as left:
+        main(["nccl", "--rank", "x"])
+    assert left.value.code == 64
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_summary_comes_first_then_findings_then_ranks(log, capsys):
+    main(["nccl", log(DIRECT + BOUNCED)])
+    out = capsys.readouterr().out
+
+    assert out.startswith("blocked  2 ranks x 2 channels: 2 direct, 1 bounced")
+    assert out.index("Why not direct") < out.index("\nRanks\n")
+    assert "rank 0  n1:7 GPU 0  send GDRDMA mlx5_0; receive GDRDMA mlx5_0" in out
+    assert "rank 1  n2:8 GPU 0  receive through host memory IB/0" in out
+    assert "job.log:5" in out
+
+
+def test_one_rank_in_detail(log, capsys):
+    main(["nccl", "--rank", "1", log(DIRECT + BOUNCED)])
+    out = capsys.readouterr().out
+
+    assert "receive through host memory IB/0, channels 0\n" in out
+    assert "n1:7" not in out
+    main(["nccl", "--rank", "9", log(DIRECT)])
+    assert "no line is of rank 9" in capsys.readouterr().out
+
+
+def test_ranks_that_do_the_same_share_a_row(log, capsys):
+    lines = (
+        info(f"n{rank // 8}:{50 + rank}", rank % 8,
+             f"Channel 00/0 : {rank}[0] -> {(rank + 8) % 64}[0] [send] via NET/IB/{rank % 8}/GDRDMA")
+        for rank in range(64)
+    )  # fmt: skip
+    main(["nccl", log("".join(lines))])
+
+    assert "64 ranks (0-63): send GDRDMA IB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_json_keeps_to_its_schema_and_says_no_more_than_the_text(log, capsys, sample):
+    path = log(sample.text)
+    code = main(["nccl", "--json", path])
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, json.loads(nccl_schema_text()))
+    main(["nccl", path])
+    text = capsys.readouterr().out
+
+    assert code in CODES[sample.state]
+    assert told["verdict"]["state"] == sample.state
+    assert told["verdict"]["summary"].split(":")[0] in text
+    assert all(finding["code"] in text for finding in told["findings"])
+
+
+def test_the_published_schema_is_the_one_that_is_made():
+    assert files("gdrkit.report").joinpath("nccl.schema.json").read_text() == nccl_schema_text()
