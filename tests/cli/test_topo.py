@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import jsonschema
 import msgspec
 import pytest
 
@@ -171,3 +172,11 @@ def test_wrong_usage_is_told(option, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["topo", *option])
     assert stopped.value.code == USAGE
+
+
+def test_the_document_keeps_its_schema(saved, tmp_path, capsys):
+    main(["schema", "topology"])
+    schema = msgspec.json.decode(capsys.readouterr().out)
+    for target in (saved, build("ubuntu-6.8-h100", tmp_path)):
+        main(["topo", str(target), "--env", "NCCL_NET_GDR_LEVEL=SYS", "--json"])
+        jsonschema.validate(msgspec.json.decode(capsys.readouterr().out), schema)

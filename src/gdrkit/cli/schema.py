@@ -9,10 +9,13 @@ from gdrkit.cli.exit import OK
 def parser() -> Parser:
     parser = Parser(
         "schema",
-        "The JSON Schema of what `gdr doctor --json` writes, `gdr explain --json`, or `gdr nccl --json`.",
-        "  gdr schema > report.schema.json\n  gdr schema explanation\n  gdr schema nccl",
+        "The JSON Schema of what `gdr doctor --json` writes, or that of another command.",
+        "  gdr schema > report.schema.json\n  gdr schema explanation\n  gdr schema nccl\n"
+        "  gdr schema topology",
     )
-    parser.add_argument("what", nargs="?", choices=("report", "explanation", "nccl"), default="report")
+    parser.add_argument(
+        "what", nargs="?", choices=("report", "explanation", "nccl", "topology"), default="report"
+    )
     return parser
 
 
@@ -24,6 +27,7 @@ def main(arguments: list[str]) -> int:
         "report": schema.schema_text,
         "explanation": schema.explanation_schema_text,
         "nccl": schema.nccl_schema_text,
+        "topology": schema.topology_schema_text,
     }
     write(texts[options.what]())
     return OK

@@ -58,6 +58,15 @@ def explanation_schema_text() -> str:
     return _text({**_HEAD, "title": "gdrkit.explanation/1", **msgspec.json.schema(ExplanationDocument)})
 
 
+def topology_schema_text() -> str:
+    """The schema of what `gdr topo --json` writes."""
+    import msgspec
+
+    from gdrkit.report.topo_document import TopoDocument
+
+    return _text({**_HEAD, "title": "gdrkit.topology/1", **msgspec.json.schema(TopoDocument)})
+
+
 def nccl_schema_text() -> str:
     """The schema of what `gdr nccl --json` writes, published as nccl.schema.json beside this module."""
     import msgspec
