@@ -8,10 +8,12 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 from lab.cache import LabError
+from lab.cases import of_groups
 from lab.compare import Comparison, Word, compare, counts
 from lab.kernels import FLAVOURS
 from lab.merge import merged
 from lab.predictor import predict
+from lab.profiles import profile
 
 from lab import golden
 
@@ -24,33 +26,39 @@ def contents(flavour: str) -> Mapping[str, bytes]:
 
 
 @functools.cache
-def judged(flavour: str, profile: str) -> list[Comparison]:
-    return compare(golden.read(flavour, profile), contents(flavour), predict)
+def judged(flavour: str, name: str) -> list[Comparison]:
+    return compare(golden.read(flavour, name), contents(flavour), predict)
 
 
-@pytest.mark.parametrize(("flavour", "profile"), SESSIONS)
-def test_prediction_and_kernel_agree_on_every_case(flavour: str, profile: str) -> None:
-    wrong = [row for row in judged(flavour, profile) if row.word in (Word.WRONG, Word.UNANSWERED)]
-    assert not wrong, f"{counts(judged(flavour, profile))}\n" + "\n".join(
+@pytest.mark.parametrize(("flavour", "name"), SESSIONS)
+def test_prediction_and_kernel_agree_on_every_case(flavour: str, name: str) -> None:
+    wrong = [row for row in judged(flavour, name) if row.word in (Word.WRONG, Word.UNANSWERED)]
+    assert not wrong, f"{counts(judged(flavour, name))}\n" + "\n".join(
         f"{row.word} {row.case}: {'; '.join(row.differences)}" for row in wrong
     )
 
 
 def test_at_least_three_kernels_and_ten_profiles_are_recorded() -> None:
     assert len({flavour for flavour, _ in SESSIONS}) >= 3
-    assert len({profile for _, profile in SESSIONS}) >= 10
+    assert len({name for _, name in SESSIONS}) >= 10
 
 
-@pytest.mark.parametrize(("flavour", "profile"), SESSIONS)
-def test_every_session_went_to_its_end_as_planned(flavour: str, profile: str) -> None:
-    session = golden.read(flavour, profile)
+@pytest.mark.parametrize(("flavour", "name"), SESSIONS)
+def test_every_session_has_all_cases_of_its_profile(flavour: str, name: str) -> None:
+    recorded = [case.name for case in golden.read(flavour, name).cases]
+    assert recorded == [case.name for case in of_groups(profile(name).groups)]
+
+
+@pytest.mark.parametrize(("flavour", "name"), SESSIONS)
+def test_every_session_went_to_its_end_as_planned(flavour: str, name: str) -> None:
+    session = golden.read(flavour, name)
     assert [case.name for case in session.cases if case.answer.exit_code is None] == []
     assert [case.name for case in session.cases if case.stuck] == []
 
 
 def test_some_cases_can_be_taken_from_a_later_session_and_the_rest_stays_as_it_was() -> None:
-    flavour, profile = SESSIONS[0]
-    old = golden.read(flavour, profile)
+    flavour, name = SESSIONS[0]
+    old = golden.read(flavour, name)
     names = [case.name for case in old.cases]
     mended = golden.Answer(0, "", (), True, (), "0")
     later = [
@@ -66,8 +74,8 @@ def test_some_cases_can_be_taken_from_a_later_session_and_the_rest_stays_as_it_w
 
 
 def test_a_case_that_was_not_to_be_recorded_must_answer_as_it_did() -> None:
-    flavour, profile = SESSIONS[0]
-    old = golden.read(flavour, profile)
+    flavour, name = SESSIONS[0]
+    old = golden.read(flavour, name)
     other = msgspec.structs.replace(old.cases[0], answer=golden.Answer(9, "", (), True, (), "0"))
     now = msgspec.structs.replace(old, cases=(other, *old.cases[1:]))
     with pytest.raises(LabError, match="was not to be recorded"):

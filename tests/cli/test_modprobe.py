@@ -1,0 +1,19 @@
+"""What `gdr modprobe` says beside the lines of modprobe and of the kernel."""
+
+from __future__ import annotations
+
+from gdrkit.cli.modprobe import _told
+from gdrkit.loader import Prediction
+
+REFUSED = Prediction(
+    module="x", exit_code=1, loaded=False, reason="module-crc-mismatch", assumes=("nvidia",), certain_lines=0
+)
+
+
+def test_a_failure_behind_an_init_that_nobody_knows_names_it() -> None:
+    assert "provided that the init of nvidia succeeds" in _told(REFUSED).splitlines()
+
+
+def test_where_the_result_is_open_anyway_nothing_more_is_said_of_inits() -> None:
+    told = _told(Prediction(module="x", exit_code=0, loaded=True, assumes=("x",), result_unknown=True))
+    assert "provided" not in told and "cannot tell" in told
