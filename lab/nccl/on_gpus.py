@@ -37,6 +37,13 @@ KEPT = re.compile(
     r"GPU Direct RDMA|===|^\s*\+ |^(CPU|GPU|NET|NVS)/|via NET|set by environment|via C2C|KV Convert|WARN"
     r"|NCCL version|failed|Init COMPLETE|Using \[|Could not find intermediate"
 )
+PLAIN_JOBS: dict[str, tuple[str, dict[str, str]]] = {
+    "default": ("one", {}),
+    "p2p-disabled": ("one", {"NCCL_P2P_DISABLE": "1"}),
+    "shm-disabled": ("one", {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}),
+    "network": ("two", {}),
+}
+"""The machine as it is: mode and environment."""
 ALWAYS = {
     "NCCL_NET": "Socket",
     "NCCL_DEBUG": "INFO",
@@ -209,12 +216,7 @@ class Job:
 def jobs_of(gpus: list[str], nets: list[str], folder: str) -> list[tuple[str, str, dict[str, str]]]:
     """Name, mode and environment of every job: first the machine as it is, then the cases."""
     plain = {"NCCL_SOCKET_IFNAME": nets[0], "NCCL_GRAPH_DUMP_FILE": "graph.xml"}
-    found = [
-        ("default", "one", plain),
-        ("p2p-disabled", "one", {**plain, "NCCL_P2P_DISABLE": "1"}),
-        ("shm-disabled", "one", {**plain, "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}),
-        ("network", "two", plain),
-    ]
+    found = [(name, mode, plain | own) for name, (mode, own) in PLAIN_JOBS.items()]
     for seed in SEEDS:
         made: Case = case(seed, shape_of(gpus, nets, seed))
         path = f"{folder}/{seed}.xml"

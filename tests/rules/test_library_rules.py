@@ -7,11 +7,12 @@ import pytest
 from gdrkit.evidence import Why
 from gdrkit.facts.libraries import other_libibverbs
 from gdrkit.facts.versions import numbers
-from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem, probed_files
+from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
 from gdrkit.rules.ucx_versions import ucx_lacks_dmabuf, ucx_misses_peermem
 from gdrkit.rules.verbs_library_old import verbs_library_old
+from gdrkit.topology.nccl_nic import probed_files
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
 from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
 

@@ -19,14 +19,12 @@ from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
-from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
 from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.topology.nccl_rules import NEWEST, nccl_rules
 
 NAME = "NCCL_NET_GDR_LEVEL"
-FIRST_COMPARING_P2C = (2, 29, 2)
-FIRST_PREFERRING_C2C = (2, 27, 3)
 
 
 def pairs_or_node(node: Node) -> Iterable[Pair | str]:
@@ -94,9 +92,8 @@ def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
     far = path_type(distance(node, subject))
     if gpu is None or far != "PHB" or not is_coherent(node, gpu):
         return far
-    if not version or numbers(version) >= FIRST_COMPARING_P2C:
-        return "P2C"
-    return "C2C" if numbers(version) >= FIRST_PREFERRING_C2C else far
+    counts_as = nccl_rules(version or NEWEST).c2c_counts_as
+    return {"P2C": "P2C", "P2C>C2C": "C2C"}.get(counts_as, far)
 
 
 def _refused_in_log(node: Node) -> Failed | None:
@@ -194,7 +191,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
         version = found.nccl_version
         if gdr_level(setting.value, version) not in ("PIX", "PXB"):
             return None
-        if version and numbers(version) < FIRST_COMPARING_P2C:
+        if nccl_rules(version or NEWEST).c2c_counts_as != "P2C":
             return None
         return Failed(
             seen=f"{NAME}={setting.value} in {place(setting)}",

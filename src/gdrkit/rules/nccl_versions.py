@@ -11,27 +11,10 @@ from gdrkit.facts.peer_memory import MEMORY_PEERS, MemoryPeer, memory_peers
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node, otherwise
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
-
-PEERS = MEMORY_PEERS
-PROBED: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...] = (
-    ((2, 23, 4), (f"{PEERS}/nv_mem", f"{PEERS}/nv_mem_nc", "sys/module/nvidia_peermem")),
-    ((2, 22), (f"{PEERS}/nv_mem", f"{PEERS}/nv_mem_nc")),
-    ((2, 9, 8), (f"{PEERS}/nv_mem", f"{PEERS}/nvidia-peermem")),
-    ((2,), (f"{PEERS}/nv_mem",)),
-)
-"""First version, and the folders whose file `version` it looks for; one is enough.
-Source: NCCL src/transport/net_ib.cc at every tag, src/transport/net_ib/gdr.cc from 2.28."""
+from gdrkit.topology.nccl_nic import probed_files
 
 FIRST_WITH_DMABUF = (2, 13, 4)
 """First release with ncclNet_v6 and regMrDmaBuf: src/init.cc, dmaBufSupported()."""
-
-
-def probed_files(version: str) -> tuple[str, ...]:
-    """The files of which NCCL of this version wants one, before it believes in nvidia-peermem."""
-    for first, folders in PROBED:
-        if numbers(version) >= first:
-            return tuple(f"{folder}/version" for folder in folders)
-    return ()
 
 
 def versions(node: Node) -> dict[str, str]:
@@ -108,7 +91,7 @@ def _finds(node: Node, version: str) -> bool:
         return True
     nobody: tuple[MemoryPeer, ...] = ()
     clients = otherwise(lambda: memory_peers(node), nobody)
-    return any(f"{PEERS}/{peer.client}/version" in files for peer in clients)
+    return any(f"{MEMORY_PEERS}/{peer.client}/version" in files for peer in clients)
 
 
 @rule(

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.facts.environment import allows, gdr_level
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_conf import PATH, nccl_conf
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, hardware_pairs
-from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
+from gdrkit.topology.nccl_rules import nccl_rules
 
 FAR = "NODE or SYS"
 NEAR = ("PIX", "PXB")
 """NCCL's default level is PXB since 2.6: src/graph/paths.cc, ncclTopoCheckGdr()."""
 
-LEVEL, LEVELS = "NCCL_NET_GDR_LEVEL", ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""Levels of NCCL that a distance in the words of nvidia-smi can be held against, by number and by name; 5
-and more count as SYS. Source: NCCL User Guide, environment variables."""
+LEVEL = "NCCL_NET_GDR_LEVEL"
 
 TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
 """NCCL reads it where it is there: src/graph/topo.cc, which says /var/run, a link to /run."""
@@ -71,7 +70,7 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
         return Passed(f"{how_far}, and this NCCL counts a NIC at the GPU's own CPU as near")
     level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
-    if LEVELS.index(level) >= LEVELS.index(needed):
+    if allows(level, needed):
         return Passed(f"{how_far}, and {PATH} allows {level}")
     return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
 
@@ -93,10 +92,7 @@ def _settings(node: Node) -> Mapping[str, str]:
 
 def _level(settings: Mapping[str, str]) -> str:
     """How far NCCL goes directly. What it does not understand it ignores."""
-    value = settings.get(LEVEL, "PXB")
-    if value.isdigit():
-        return LEVELS[min(int(value), len(LEVELS) - 1)]
-    return value if value in LEVELS else "PXB"
+    return gdr_level(settings.get(LEVEL, "")) or "PXB"
 
 
 def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
@@ -105,10 +101,10 @@ def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
     NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on the way is a level of its own, P2C, which
     is the default, and which an explicit PIX or PXB excludes. Source: NCCL src/graph/paths.cc at these tags.
     """
-    version = numbers(nccl_version(node))
-    if version < (2, 27, 3) or settings.get("NCCL_NET_GDR_C2C") == "0":
+    rules = nccl_rules(nccl_version(node))
+    if not rules.gdr_c2c or settings.get("NCCL_NET_GDR_C2C") == "0":
         return False
-    return version < (2, 29, 2) or LEVEL not in settings or _level(settings) not in ("LOC", *NEAR)
+    return rules.c2c_counts_as != "P2C" or LEVEL not in settings or allows(_level(settings), "P2C")
 
 
 @rule(

@@ -42,6 +42,8 @@ class Check(Struct, frozen=True):
     level: str
     via: GraphNode | None
     mode: str
+    may_read: bool
+    near_enough: bool
 
 
 def check(system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings: Settings) -> Check:
@@ -66,6 +68,8 @@ def check(system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings:
         level=rules.named(level),
         via=via,
         mode="" if refused else "PCI" if forced else "Default",
+        may_read=may_read(system, gpu, settings),
+        near_enough=compared <= level,
     )
 
 

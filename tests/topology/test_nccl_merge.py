@@ -1,0 +1,61 @@
+"""Ports of one card become one NIC."""
+
+import pytest
+
+from gdrkit.topology.nccl_merge import Fused, fuse
+from gdrkit.topology.nccl_rules import nccl_rules
+from gdrkit.topology.nccl_settings import settings
+from tests.topology.nccl_topologies import cpu, gpu, net, nic, switch, system_xml
+
+
+def card(*nets):
+    return system_xml(cpu(0, switch("10", gpu("18"), nic("19", *nets))))
+
+
+TWO_PORTS = card(net(0, guid="0xe41d2d03000000aa"), net(1, guid="0xe41d2d03000000aa", port=2))
+
+
+def fused(root, version="2.28.9", environment=None):
+    rules = nccl_rules(version)
+    return fuse(root, rules, settings(rules, environment or {}))
+
+
+def names(root):
+    return [node.get("name") for node in root.walk() if node.name == "net"]
+
+
+@pytest.mark.parametrize("version", ["2.20.5", "2.23.4", "2.24.3", "2.30.7"])
+def test_two_ports_of_a_card_are_one_nic(version):
+    root, found = fused(TWO_PORTS, version)
+    assert found == (Fused("mlx5_0+mlx5_1", ("mlx5_0", "mlx5_1"), 800_000),)
+    assert names(root) == ["mlx5_0+mlx5_1"]
+
+
+def test_the_new_nic_is_counted_behind_the_old_ones_since_2_24():
+    def numbers(version):
+        return [node.get("dev") for node in fused(TWO_PORTS, version)[0].walk() if node.name == "net"]
+
+    assert numbers("2.23.4") == ["0"]
+    assert numbers("2.24.3") == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("version", "environment"),
+    [("2.19.4", {}), ("2.28.9", {"NCCL_IB_MERGE_NICS": "0"}), ("2.28.9", {"NCCL_NET_MERGE_LEVEL": "LOC"}),
+     ("2.28.9", {"NCCL_NET_MERGE_LEVEL": "NONE"})],
+)  # fmt: skip
+def test_when_nothing_is_fused(version, environment):
+    assert fused(TWO_PORTS, version, environment) == (TWO_PORTS, ())
+
+
+def test_sockets_and_other_cards_stay_apart():
+    sockets = card(net(0, name="eth0", guid="0x0"), net(1, name="eth1", guid="0x1"))
+    assert fused(sockets)[1] == ()
+    apart = system_xml(cpu(0, nic("19", net(0)), nic("29", net(1))))
+    assert fused(apart)[1] == ()
+
+
+def test_four_at_most_two_before_2_24():
+    five = card(*(net(dev, guid="0xe41d2d03000000aa") for dev in range(5)))
+    assert [len(one.parts) for one in fused(five)[1]] == [4]
+    assert [len(one.parts) for one in fused(five, "2.22.3")[1]] == [2, 2]
