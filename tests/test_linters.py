@@ -127,7 +127,7 @@ PUBLIC = (
     "archive.ubuntu.com", "security.ubuntu.com", "www.talos.dev", "docs.mellanox.com", "lwn.net",
     "git.kernel.org", "lore.kernel.org", "www.kernel.org", "developer.nvidia.com",
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
-    "example.org",
+    "example.org", "factory.talos.dev",
 )  # fmt: skip
 """Sources that are cited, and Debian's archive, which lab and tests read. No registry, nobody's mirror."""
 
