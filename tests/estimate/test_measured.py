@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.estimate.links import COMPLETION_HEADER_BYTES, FRAMING_BYTES, WRITE_HEADER_BYTES
 from gdrkit.estimate.machine import Gpu, Machine, Meeting, Route
 from gdrkit.estimate.measured import readings, sniff
 from gdrkit.estimate.reading import plateau
@@ -197,15 +198,41 @@ def test_ranks_that_are_all_zero_ran_alone():
 # -- dmon ------------------------------------------------------------------------------------------
 
 
-def test_traffic_of_a_link_is_a_range_for_its_unit_is_not_known():
-    machine, _ = pair(GPU_GEN5, NDR)
-    received, sent = readings(
-        machine, sniff("# gpu  rxpci  txpci\n# Idx   MB/s   MB/s\n    0  48000     -\n    0  100     -\n")
-    )
+COPYING = """\
+# gpu  rxpci  txpci
+# Idx   MB/s   MB/s
+    0      0      0
+    0  59459   5178
+    0  59148   5063
+"""
 
-    assert received.share == pytest.approx(0.821, abs=0.002)
-    assert "48.00 GB/s, or 50.33" in received.sentences[0]
-    assert "does not count" in sent.sentences[0]
+
+def test_traffic_is_held_against_the_raw_rate_for_headers_are_counted():
+    """Copies of 55.27 GB/s to an H200, MaxPayload 256, as nvidia-smi 580 showed them."""
+    machine, _ = pair(GPU_GEN5, NDR)
+    received, sent = readings(machine, sniff(COPYING))
+
+    assert received.share == pytest.approx(0.944, abs=0.001)
+    assert "the link is the limit" in received.sentences[-1]
+    assert "the link is not the limit" in sent.sentences[-1]
+
+
+def test_headers_of_the_specification_are_those_that_nvidia_smi_counts():
+    """The same run: completions of 256 bytes come in, one request of 256 goes out for each."""
+    completion, request = 256 + COMPLETION_HEADER_BYTES[False] + FRAMING_BYTES, 16 + FRAMING_BYTES
+
+    assert pytest.approx(55.27 * completion / 256, rel=0.01) == 59.3
+    assert pytest.approx(55.27 * request / 256, rel=0.02) == 5.12
+    assert pytest.approx(55.29 * (256 + WRITE_HEADER_BYTES + FRAMING_BYTES) / 256, rel=0.01) == 60.16
+
+
+def test_a_gpu_that_does_not_count_and_one_of_another_node():
+    machine, _ = pair(GPU_GEN5, NDR)
+    received, _ = readings(machine, sniff("# gpu  rxpci  txpci\n    0      -      -\n"))
+    elsewhere, _ = readings(machine, sniff("# gpu  rxpci  txpci\n    3  48000   4000\n"))
+
+    assert "does not count" in received.sentences[0]
+    assert (elsewhere.gb_per_s, elsewhere.share) == (48.0, None)
 
 
 # -- any text --------------------------------------------------------------------------------------

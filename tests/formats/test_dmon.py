@@ -21,9 +21,14 @@ PLAIN = """\
     0  24110     12
 """
 DATED = """\
-#Date       Time        gpu    pwr  gtemp  mtemp     sm    mem    enc    dec   mclk   pclk  rxpci  txpci
-#YYYYMMDD   HH:MM:SS    Idx      W      C      C      %      %      %      %    MHz    MHz   MB/s   MB/s
- 20260102   03:04:05      0     70     41      -      0      0      0      0   1593   1980     55     66
+#Date        Time         gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa  rxpci  txpci
+#YYYYMMDD    HH:MM:SS     Idx      W      C      C      %      %      %      %      %      %   MB/s   MB/s
+ 20261120    22:10:29       0    111     48      -      0      0      0      0      0      0     55     66
+"""
+CSV = """\
+#gpu, rxpci, txpci
+#Idx, MB/s, MB/s
+ 0, 28, 4
 """
 
 
@@ -33,6 +38,7 @@ def test_lines_of_every_gpu():
 
 def test_columns_are_found_by_their_names():
     assert parse_dmon(DATED) == (Traffic(0, 55, 66),)
+    assert parse_dmon(CSV) == (Traffic(0, 28, 4),)
 
 
 def test_a_cut_line_is_left_out():

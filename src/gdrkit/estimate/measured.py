@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gdrkit.estimate import collectives, paths
 from gdrkit.estimate.chain import Chain
 from gdrkit.estimate.interval import Interval
-from gdrkit.estimate.links import payload
+from gdrkit.estimate.links import TUNED_SHARE, PcieLink
 from gdrkit.estimate.machine import Attachment, Function, Machine
 from gdrkit.estimate.reading import Reading, judged, plateau
 from gdrkit.evidence import FormatError
@@ -115,8 +115,8 @@ def _with_mtu(machine: Machine, function: Function, run: Perftest, *, in_host: b
 
 # -- nvidia-smi dmon -------------------------------------------------------------------------------
 
-MB = (1e6 / 1e9, 2**20 / 1e9)
-"""nvidia-smi does not say which of the two its MB is."""
+BUSY = TUNED_SHARE
+"""From this share on, packets fill a link as well as tuned runs do."""
 
 
 def _traffic(machine: Machine, lines: tuple[Traffic, ...]) -> list[Reading]:
@@ -126,25 +126,26 @@ def _traffic(machine: Machine, lines: tuple[Traffic, ...]) -> list[Reading]:
     for index in sorted({line.gpu for line in lines}):
         mine = [line for line in lines if line.gpu == index]
         link = gpus[index].wires[0].link if index < len(gpus) and gpus[index].wires else None
-        for word, rates in (
-            ("received", [line.rx_mb_per_s for line in mine]),
-            ("sent", [line.tx_mb_per_s for line in mine]),
-        ):
-            known = [rate for rate in rates if rate is not None]
-            what = f"GPU {index} {word} over PCIe, at most"
-            if not known:
-                found.append(Reading(what=what, sentences=("This GPU does not count its PCIe traffic.",)))
-                continue
-            bounds = payload(link, "read" if word == "received" else "write") if link else None
-            found.append(_one_way(what, max(known), bounds))
+        found.append(_one_way(f"GPU {index} received", [line.rx_mb_per_s for line in mine], link))
+        found.append(_one_way(f"GPU {index} sent", [line.tx_mb_per_s for line in mine], link))
     return found
 
 
-def _one_way(what: str, mb_per_s: float, bounds: Interval | None) -> Reading:
-    low, high = mb_per_s * MB[0], mb_per_s * MB[1]
-    note = f"{low:.2f} GB/s, or {high:.2f}: nvidia-smi does not say how large its MB is."
-    if bounds is None:
-        return Reading(what=what, gb_per_s=low, sentences=(note, "How fast its link is, is not known here."))
-    share = low / bounds.high_gb_per_s
-    busy = f"Its link was busy to {share:.0%} of {bounds.high_gb_per_s:.2f} GB/s at the most."
-    return Reading(what=what, gb_per_s=low, ceiling=bounds, share=share, sentences=(note, busy))
+def _one_way(who: str, rates: list[float | None], link: PcieLink | None) -> Reading:
+    """Beside the raw rate of the link, for packets are counted with their headers."""
+    what = f"{who} over PCIe, at most"
+    known = [rate for rate in rates if rate is not None]
+    if not known:
+        return Reading(what=what, sentences=("This GPU does not count its PCIe traffic.",))
+    gb_per_s = max(known) / 1e3
+    note = "Packets are counted with their headers, requests for reading too."
+    if link is None:
+        return Reading(
+            what=what, gb_per_s=gb_per_s, sentences=(note, "How fast its link is, is not known here.")
+        )
+    raw = link.raw_gbit_per_s / 8
+    share = gb_per_s / raw
+    verdict = "the link is the limit" if share >= BUSY else "the link is not the limit"
+    busy = f"The link, PCIe {link}, was busy to {share:.0%} of {raw:.2f} GB/s: {verdict}."
+    bounds = Interval(raw * BUSY, raw)
+    return Reading(what=what, gb_per_s=gb_per_s, ceiling=bounds, share=share, sentences=(note, busy))
