@@ -36,7 +36,7 @@ def test_an_obstacle_is_shown_where_it_stands_and_makes_a_warning(tmp_path, caps
     assert main(["topo", str(build("acs-redirect", tmp_path))]) == WARNING
     shown = capsys.readouterr().out
     assert "! ACS at 0000:17:01.0: ReqRedir+ CmpltRedir+" in shown
-    assert "* acs-redirect: ACS redirects at 0000:17:01.0" in shown
+    assert "* acs-redirect at 0000:17:01.0: ReqRedir+ CmpltRedir+, between 0000:1b:00.0 mlx5_0" in shown
 
 
 def test_ports_are_left_out_unless_asked_for(tmp_path, capsys):

@@ -9,11 +9,6 @@ from gdrkit.report.topo_tree import tree
 
 WIDTH = 100
 MARK, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
-SEEN = {
-    "acs-redirect": "ACS redirects",
-    "iommu-translating": "IOMMU translates",
-    "link-degraded": "link degraded",
-}
 
 
 def text(document: TopoDocument, *, ports: bool = False, colour: bool = False, width: int = WIDTH) -> str:
@@ -173,7 +168,9 @@ def _findings(document: TopoDocument) -> Iterator[str]:
             found.setdefault(key, []).append(f"{pair.gpu} {pair.net}")
     for (code, address, seen), between in found.items():
         more = f" and {len(between) - 1} more" if len(between) > 1 else ""
-        yield f"* {code}: {SEEN[code]} at {address} ({seen}): {between[0]}{more}"
+        yield f"* {code} at {address}: {seen}, between {between[0]}{more}"
+    for code in dict.fromkeys(code for code, _, _ in found):
+        yield f"  gdr codes {code} tells what that costs, and what to do"
     unknown = {port for pair in document.pairs for port in pair.unknown_ports}
     if unknown:
         yield f"whether {_several(len(unknown), 'port')} between GPUs and NICs redirect is not known"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.topology.graph import Cpu, Device, Gpu, Link, Net, NvLink, Role, Topology
-from gdrkit.topology.paths import link_fault
+from gdrkit.topology.paths import enforced, link_fault
 
 Line = tuple[str, str]  # words, and the marks behind them
 
@@ -116,8 +116,7 @@ class _Drawer:
         """What is wrong at a device, in words."""
         found = []
         if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
-            bits = " ".join(f"{bit}+" for bit in device.acs if bit.endswith("Redir") or bit == "DirectTrans")
-            found.append(f"ACS at {device.address}: {bits}")
+            found.append(f"ACS at {device.address}: {enforced(device)}")
         if fault := link_fault(device, is_gpu=device.role is Role.GPU):
             found.append(f"link runs at {fault}")
         if device.role is Role.NIC and device.iommu_type.startswith("DMA"):

@@ -76,7 +76,7 @@ def obstacles(topology: Topology, gpu: Gpu, net: Net) -> tuple[Obstacle, ...]:
     found = []
     if between.shared:
         found += [
-            Obstacle("acs-redirect", port.address, f"{' '.join(port.acs or ())}")
+            Obstacle("acs-redirect", port.address, enforced(port))
             for port in (*between.to_gpu, *between.to_net)
             if redirects(port, nic)
         ]
@@ -87,6 +87,12 @@ def obstacles(topology: Topology, gpu: Gpu, net: Net) -> tuple[Obstacle, ...]:
         if seen := link_fault(device, is_gpu=device is end):
             found.append(Obstacle("link-degraded", device.address, seen))
     return tuple(found)
+
+
+def enforced(port: Device) -> str:
+    """What a port does with peer traffic, as lspci prints it: ReqRedir+ CmpltRedir+."""
+    bits = (bit for bit in port.acs or () if bit.endswith("Redir") or bit == "DirectTrans")
+    return " ".join(f"{bit}+" for bit in bits)
 
 
 def redirects(port: Device, nic: Device) -> bool:
