@@ -157,7 +157,7 @@ def _through_cpu(route: Route, limits: Iterable[Limit]) -> Limit:
 def card_chain(functions: tuple[Function, ...]) -> Chain:
     """What one card moves in one direction: its links together, its ports in use together."""
     limits: list[Limit] = []
-    names = " ".join(function.name for function in functions)
+    names = ", ".join(function.name for function in functions)
     wires, busy = own_wires(functions), active_ports(functions)
     unknown = [f"PCIe link of {name}" for name, wire in wires.items() if wire.link is None]
     links = [wire.link for wire in wires.values() if wire.link is not None]
