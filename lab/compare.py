@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gdrkit.loader import Prediction
 
 _LIBKMOD = re.compile(r"(\.\./libkmod/[\w-]+\.c):\d+")
-_OF_TIME = re.compile(r"^hrtimer: interrupt took \d+ ns|: \d+ callbacks suppressed$")
+_OF_TIME = re.compile(r"^hrtimer: interrupt took \d+ ns|^clocksource: |: \d+ callbacks suppressed$")
 """An emulated processor is slow, and a rate limit counts what was said before: neither tells of a case."""
 _POINTER = re.compile(r"\bctx=0x[0-9a-f]+")
 _TRACE = re.compile(

@@ -94,6 +94,14 @@ def test_stack_traces_go_and_the_line_before_them_stays() -> None:
     assert normal_log(lines) == (lines[0], "x: hello")
 
 
+def test_what_speaks_of_a_slow_processor_alone_is_left_out() -> None:
+    lines = (
+        "clocksource: Long readout interval, skipping watchdog check: cs_nsec: 1 wd_nsec: 2",
+        "x: hello",
+    )
+    assert normal_log(lines) == ("x: hello",)
+
+
 def test_the_log_of_two_boots_is_compared_without_their_traces() -> None:
     first, second = case(log=("a", "RAX: 1")).answer, case(log=("a", "RAX: 2")).answer
     assert same_answer(first, second) == ()
