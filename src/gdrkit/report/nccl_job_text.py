@@ -71,20 +71,17 @@ def _finding(finding: JobFinding) -> Iterator[Row]:
 
 
 def _why(told: NcclDocument) -> Iterator[Row]:
-    if not told.why_not_direct:
+    undecided = [why for why in told.why_not_direct if len(why.codes) != 1]  # the others are findings
+    if not undecided:
         return
     yield 0, "head", "Why not direct"
-    for why in told.why_not_direct[:EACH]:
-        open_causes = f"; may be {', '.join(why.codes)}" if len(why.codes) > 1 else ""
-        sure = f" [{why.codes[0]}]" if len(why.codes) == 1 else ""
-        yield (
-            2,
-            "",
-            f"{_count(why.ranks, 'rank')}, {' and '.join(why.directions)}: {why.text}{sure}{open_causes}",
-        )
+    for why in undecided[:EACH]:
+        causes = f"; may be {', '.join(why.codes)}" if why.codes else ""
+        who = f"{_count(why.ranks, 'rank')}, {' and '.join(filter(None, why.directions))}"
+        yield 2, "", f"{who}: {why.text}{causes}"
         yield 6, "quote", why.line
-    if len(told.why_not_direct) > EACH:
-        yield 2, "note", f"and {len(told.why_not_direct) - EACH} more: --json has all"
+    if len(undecided) > EACH:
+        yield 2, "note", f"and {len(undecided) - EACH} more: --json has all"
     yield 0, "", ""
 
 
