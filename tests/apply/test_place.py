@@ -42,6 +42,16 @@ def test_a_link_is_replaced_and_comes_back_as_a_link(tmp_path):
     assert (tmp_path / "link").readlink() == Path("target")
 
 
+def test_what_a_reader_gets_comes_through_links_inside_the_root(tmp_path):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "usr").mkdir()
+    (tmp_path / "usr/real.conf").write_bytes(b"content")
+    (tmp_path / "etc/a").symlink_to("/usr/real.conf")
+    (tmp_path / "etc/b").symlink_to("a")
+    place = Place(str(tmp_path))
+    assert place.content("/etc/b") == b"content" and place.content("/etc/none") == b""
+
+
 def test_absolute_links_in_folders_stay_inside_the_root(tmp_path):
     root = tmp_path / "root"
     (root / "usr/lib").mkdir(parents=True)

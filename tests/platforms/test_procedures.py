@@ -98,7 +98,7 @@ def test_every_command_reads_back_as_the_words_it_was_made_of():
 
 
 def test_every_command_but_those_the_lab_has_run_says_that_nobody_ran_it():
-    tried = {"depmod", "modprobe"}
+    tried = {"depmod", "modprobe", "rmmod"}
     for name in names():
         for family in FAMILIES:
             for how in procedures(name, family, Choices()):
@@ -135,6 +135,12 @@ def test_a_blacklist_line_becomes_a_comment_and_the_rest_stays():
     (action,) = how.actions
     assert isinstance(action, WriteFile) and action.path == "/etc/modprobe.d/blacklist-peermem.conf"
     assert action.content.splitlines()[1] == "# gdrkit: blacklist nvidia-peermem" and action.was
+
+
+def test_install_lines_that_load_a_renamed_module_and_options_that_can_be_read_stay():
+    how = procedure(node("debian-12-renamed"), "allow-module", "x", Choices())
+    assert not [action for action in how.actions if "renamed" in getattr(action, "content", "")]
+    assert how.actions == ()
 
 
 def test_lines_that_go_on_are_commented_out_to_their_end():
@@ -179,7 +185,7 @@ def test_units_pass_systemds_own_check(tmp_path):
     unit = tmp_path / "gdrkit-acs.service"
     unit.write_text(texts.acs_unit([("/bin/true", "-s", "0000:17:01.0")]))
     other = tmp_path / "gdrkit-peermem.service"
-    other.write_text(texts.peermem_unit("/bin/true"))
+    other.write_text(texts.peermem_unit("/bin/true", "/bin/true"))
     for path in (unit, other):
         checked = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True

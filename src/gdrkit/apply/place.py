@@ -115,6 +115,15 @@ class Place:
         with open(self.real(path), "rb") as file:
             return file.read()
 
+    def content(self, path: str) -> bytes:
+        """What a reader of a path gets: links are followed, inside the root. b"" where nothing is."""
+        for _ in range(_MOST_LINKS):
+            state = self.state(path)
+            if state.kind != "link":
+                return self.read(path) if state.kind == "file" else b""
+            path = posixpath.join(posixpath.dirname(path), state.target)
+        raise ApplyError(f"{path} has too many links")
+
     def matching(self, pattern: str) -> tuple[str, ...]:
         """Files whose path matches a shell pattern, sorted."""
         folder, name = posixpath.split(pattern)

@@ -28,6 +28,7 @@ from gdrkit.platforms.action import (
 )
 from gdrkit.platforms.choices import Choices
 from gdrkit.platforms.edits import without_lines
+from gdrkit.platforms.in_the_way import in_the_way
 from gdrkit.platforms.platform import Platform
 
 INDEX_FILES = "modules.[a-z]*"
@@ -130,10 +131,7 @@ def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Actio
 def allow(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     """Comments in place of the lines that keep nvidia-peermem from loading as its file says."""
     del platform, choices
-    names = {PEERMEM, name_of(peermem_path(node))}
-    found = configuration(node)
-    entries = [e for e in (*found.blacklist, *found.install, *found.options) if e.name in names]
-    yield from silence(node, entries, "/etc/modprobe.d", "it keeps nvidia-peermem out")
+    yield from silence(node, in_the_way(node), "/etc/modprobe.d", "it keeps nvidia-peermem out")
 
 
 def silence(node: Node, entries: Iterable[Entry], etc: str, why: str) -> Iterator[Action]:
@@ -171,7 +169,9 @@ def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     yield RunCommand(
         argv=("modprobe", texts.PEERMEM_MODULE),
         why="load it now",
-        undo=() if _yes(lambda: is_loaded(node, PEERMEM)) else (("modprobe", "-r", texts.PEERMEM_MODULE),),
+        undo=()
+        if _yes(lambda: is_loaded(node, PEERMEM))
+        else (("rmmod", PEERMEM),),  # -r would take the driver out, too
     )
 
 
@@ -209,7 +209,7 @@ def remove_legacy(node: Node, platform: Platform, choices: Choices) -> Iterator[
         )
     yield from _quiet(node, LEGACY, "nvidia-peermem takes its place")
     if _yes(lambda: is_loaded(node, LEGACY)):
-        yield RunCommand(argv=("modprobe", "-r", LEGACY), why="it holds the name nv_mem",
+        yield RunCommand(argv=("rmmod", LEGACY), why="it holds the name nv_mem",
                          undo=(("modprobe", LEGACY),))  # fmt: skip
     packages = _legacy_packages(node)
     if packages:

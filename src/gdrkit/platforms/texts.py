@@ -30,11 +30,12 @@ def modprobe_options(module: str, parameters: Mapping[str, str]) -> str:
     return f"{HEAD}\noptions {module} {words}\n"
 
 
-def peermem_unit(modprobe: str = "/usr/sbin/modprobe") -> str:
+def peermem_unit(modprobe: str = "/usr/sbin/modprobe", rmmod: str = "/usr/sbin/rmmod") -> str:
     """A unit that loads nvidia-peermem once OFED is up, and takes it out before OFED stops.
 
     nvidia-peermem holds ib_core or ib_uverbs, so that openibd cannot restart while it is loaded. PartOf=
-    stops this unit with openibd, After= does so first. Source: systemd.unit(5), PartOf= and After=.
+    stops this unit with openibd, After= does so first. `modprobe -r` would take the driver out, too.
+    Source: systemd.unit(5), PartOf= and After=.
     """
     return (
         f"{HEAD}\n"
@@ -47,7 +48,7 @@ def peermem_unit(modprobe: str = "/usr/sbin/modprobe") -> str:
         "Type=oneshot\n"
         "RemainAfterExit=yes\n"
         f"ExecStart={modprobe} {PEERMEM_MODULE}\n"
-        f"ExecStop=-{modprobe} -r {PEERMEM_MODULE}\n"
+        f"ExecStop=-{rmmod} {PEERMEM_MODULE}\n"
         "\n"
         "[Install]\n"
         "WantedBy=multi-user.target\n"

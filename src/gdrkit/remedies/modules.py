@@ -17,6 +17,7 @@ from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.loader import modprobe
 from gdrkit.node import Change, Node
+from gdrkit.platforms.in_the_way import in_the_way
 from gdrkit.platforms.texts import MODULES_LOAD
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import file_name
@@ -108,10 +109,9 @@ def _load(node: Node) -> Iterable[Change]:
 
 
 def _allow(node: Node) -> Iterable[Change]:
-    """Without the lines about it, modprobe.d says nothing of the module."""
-    names = (PEERMEM, _name(node))
-    known = configuration(node)
-    quiet = {kind: tuple(e for e in getattr(known, kind) if e.name not in names) for kind in _LISTS}
+    """Without the lines in its way, modprobe.d lets the module load."""
+    known, lines = configuration(node), in_the_way(node)
+    quiet = {kind: tuple(e for e in getattr(known, kind) if e not in lines) for kind in _LISTS}
     yield configuration.becomes(replace(known, **quiet))
 
 
@@ -175,7 +175,7 @@ load_peermem = Remedy(
     effect=_load,
     becomes="nvidia-peermem is loaded, and stands in /etc/modules-load.d",
     risk="OFED cannot be restarted while it is loaded",
-    undo="modprobe -r nvidia-peermem, and take the line out of /etc/modules-load.d",
+    undo="rmmod nvidia_peermem, and take the line out of /etc/modules-load.d",
     paths=("peermem",),
 )
 persist_peermem = Remedy(
