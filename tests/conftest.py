@@ -12,6 +12,7 @@ MAY_SKIP_IN_CI = (
     r"not a bundle|this node has no modules\.dep",  # says nothing about the machine
     r"no Python 3\.8 here",  # no distribution packages it any more
     r"no kernel log here|needs a readable /dev/kmsg",  # a container has none
+    r"needs an NVIDIA GPU",
     r"got empty parameter set",  # reference data that lies beside the repository, or nowhere
 )
 """Everything else that a test lacks, .ci/run installs: with CI=true a skip is a failure."""

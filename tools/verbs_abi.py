@@ -33,7 +33,8 @@ FIELDS = {
     ),
     "ibv_qp_attr": (
         "qp_state", "path_mtu", "rq_psn", "sq_psn", "dest_qp_num", "qp_access_flags", "pkey_index",
-        "max_rd_atomic", "max_dest_rd_atomic", "min_rnr_timer", "port_num", "timeout", "retry_cnt", "rnr_retry",
+        "max_rd_atomic", "max_dest_rd_atomic", "min_rnr_timer", "port_num", "timeout", "retry_cnt",
+        "rnr_retry",
         "ah_attr.grh.dgid", "ah_attr.grh.sgid_index", "ah_attr.grh.hop_limit", "ah_attr.grh.traffic_class",
         "ah_attr.dlid", "ah_attr.sl", "ah_attr.src_path_bits", "ah_attr.is_global", "ah_attr.port_num",
     ),
@@ -47,11 +48,16 @@ FIELDS = {
 }  # fmt: skip
 NUMBERS = (
     "IBV_QPT_RC", "IBV_QPS_RESET", "IBV_QPS_INIT", "IBV_QPS_RTR", "IBV_QPS_RTS", "IBV_QPS_ERR",
-    "IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT", "IBV_QP_AV", "IBV_QP_PATH_MTU",
+    "IBV_QP_STATE", "IBV_QP_ACCESS_FLAGS", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT", "IBV_QP_AV",
+    "IBV_QP_PATH_MTU",
     "IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_RQ_PSN", "IBV_QP_MAX_QP_RD_ATOMIC",
     "IBV_QP_MIN_RNR_TIMER", "IBV_QP_SQ_PSN", "IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_DEST_QPN",
-    "IBV_ACCESS_LOCAL_WRITE", "IBV_ACCESS_REMOTE_WRITE", "IBV_ACCESS_REMOTE_READ", "IBV_ACCESS_RELAXED_ORDERING",
-    "IBV_WR_RDMA_WRITE", "IBV_WR_SEND", "IBV_WR_RDMA_READ", "IBV_SEND_SIGNALED", "IBV_WC_SUCCESS",
+    "IBV_ACCESS_LOCAL_WRITE", "IBV_ACCESS_REMOTE_WRITE", "IBV_ACCESS_REMOTE_READ",
+    "IBV_ACCESS_RELAXED_ORDERING",
+    "IBV_WR_RDMA_WRITE", "IBV_WR_RDMA_WRITE_WITH_IMM", "IBV_WR_SEND", "IBV_WR_RDMA_READ",
+    "IBV_SEND_SIGNALED",
+    "IBV_WC_SUCCESS",
+    "IBV_WC_WR_FLUSH_ERR",
     "IBV_PORT_ACTIVE", "IBV_LINK_LAYER_INFINIBAND", "IBV_LINK_LAYER_ETHERNET",
 )  # fmt: skip
 
@@ -63,7 +69,8 @@ def layout(includes: Path) -> tuple[dict[str, int], dict[str, tuple[int, dict[st
         kind = f"union {name}" if name == "ibv_gid" else f"struct {name}"
         lines.append(f'printf("S {name} %zu\\n", sizeof({kind}));')
         lines += [
-            f'printf("F {name} {field} %zu %zu\\n", offsetof({kind}, {field}), sizeof((({kind} *)0)->{field}));'
+            f'printf("F {name} {field} %zu %zu\\n", offsetof({kind}, {field}), '
+            f"sizeof((({kind} *)0)->{field}));"
             for field in fields
         ]
     with tempfile.TemporaryDirectory() as folder:

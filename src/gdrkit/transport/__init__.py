@@ -8,6 +8,7 @@ connection.send(tensor).wait(timeout=10)
 connection.recv(tensor).wait(timeout=10)
 """
 
+from gdrkit.transport.agreement import PATHS
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.connection import Connection
 from gdrkit.transport.errors import (
@@ -15,12 +16,13 @@ from gdrkit.transport.errors import (
     IntegrityFailed,
     PathUnavailable,
     PeerLost,
+    RegistrationFailed,
     RemoteRefused,
     TimedOut,
     TransportError,
 )
 from gdrkit.transport.handshake import generate_key
-from gdrkit.transport.meeting import PATHS, Listener, connect, listen
+from gdrkit.transport.meeting import Listener, connect, listen
 from gdrkit.transport.transfer import Transfer
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "Listener",
     "PathUnavailable",
     "PeerLost",
+    "RegistrationFailed",
     "RemoteRefused",
     "TimedOut",
     "Transfer",

@@ -7,9 +7,7 @@ from __future__ import annotations
 import ctypes
 import math
 import zlib
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from gdrkit.transport.errors import TransportError
 
@@ -17,7 +15,7 @@ _CHECK_BYTES = 16 << 20  # how much GPU memory is brought to the host at a time 
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
 
 
-class Buffer(msgspec.Struct, frozen=True):
+class Buffer(NamedTuple):
     """A contiguous piece of memory. `device` is the CUDA ordinal it lies on, or None for host memory;
     `owner` keeps it alive.
     """

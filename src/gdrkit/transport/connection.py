@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.handshake import read_frame, write_frame
 from gdrkit.transport.operation import Channel, Operation
+from gdrkit.transport.rdma import Endpoint, RdmaChannel
+from gdrkit.transport.registration import Refusal
 from gdrkit.transport.transfer import OneSided, Transfer
 
 MESSAGES, OURS, THEIRS = 0, 1, 2
@@ -33,11 +33,16 @@ class Connection:
     """
 
     def __init__(
-        self, sock: socket.socket, channels: tuple[Channel, Channel, Channel], considered: tuple[str, ...]
+        self,
+        sock: socket.socket,
+        channels: tuple[Channel, Channel, Channel],
+        considered: tuple[str, ...],
+        endpoint: Endpoint | None = None,
     ) -> None:
         self.path = channels[MESSAGES].name
         self.considered = considered
-        self._sock, self._channels = sock, channels
+        self._sock, self._endpoint = sock, endpoint
+        self._channels: tuple[Channel, ...] = channels
         self._sock.settimeout(None)
         self._broken: TransportError | None = None
         self._peer_closed_at: float | None = None
@@ -48,6 +53,7 @@ class Connection:
         self._requests: dict[int, OneSided] = {}
         self._numbers = 0
         self._streams: dict[int, int] = {}
+        self.refusals: tuple[Refusal, ...] = ()
         self._served = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-serve")
         self._reader = threading.Thread(target=self._listen, name="gdrkit-control", daemon=True)
         self._reader.start()
@@ -87,6 +93,10 @@ class Connection:
         with self._lock:
             self._check()
             mine = protocol.Region(len(self._exposed), what.size_bytes, readable, writable)
+            if self._endpoint and readable and writable:  # a key opens memory for both
+                found = self._endpoint.keep(what)
+                if found.region:
+                    mine = mine._replace(address=what.address, rkey=found.region.rkey)
             self._exposed.append((what, mine))
             self.tell(mine)
             if not self._offered.wait_for(lambda: self._offers or self._broken, timeout):
@@ -114,8 +124,11 @@ class Connection:
     ) -> Transfer:
         with self._lock:
             self._check()
-            self._numbers += 1
             channel = self._channels[OURS]
+            if region.rkey and crc is None and isinstance(channel, RdmaChannel):
+                operation = channel.access(what, stream, region, offset, write=write)
+                return Transfer(self, operation, what, received=not write)
+            self._numbers += 1
             begin: Callable[[], Operation] = (
                 (lambda: channel.transmit(what, stream, crc))
                 if write
@@ -128,6 +141,19 @@ class Connection:
                 )
             )
             return Transfer(self, asked, what, received=not write)
+
+    def register(self, thing: Any) -> str:
+        """Register memory for as long as the connection lasts, so that no transfer has to; the path that
+        took it: `dmabuf`, `peermem`, `host`, or `staged` for GPU memory that none took (see
+        `refusals`). The memory must stay where it is, and is kept alive. On other paths than `verbs`
+        nothing has to be registered.
+        """
+        what = buffer(thing)
+        if self._endpoint is None:
+            return "host" if what.device is None else self.path
+        found = self._endpoint.keep(what)
+        self.refusals = found.refusals
+        return found.path
 
     def _crc(self, what: Buffer, stream: int) -> int:
         if what.device is not None:
@@ -187,16 +213,14 @@ class Connection:
                     self._take(message)
         except TransportError as error:
             self.break_(error)
-        except msgspec.DecodeError as error:
-            self.break_(TransportError(f"a control message that is not ours: {error}"))
 
-    def _take(self, message: protocol.Any) -> None:
+    def _take(self, message: protocol.Message) -> None:
         if isinstance(message, protocol.Region):
             self._offers.append(message)
             self._offered.notify_all()
         elif isinstance(message, protocol.Request):
             self._serve(message)
-        elif isinstance(message, protocol.Granted | protocol.Refused | protocol.Done):
+        elif isinstance(message, (protocol.Granted, protocol.Refused, protocol.Done)):
             asked = self._requests.get(message.number)
             if asked is None:
                 raise TransportError(f"an answer to request {message.number}, which was not made")
@@ -273,7 +297,9 @@ class Connection:
         for channel in self._channels:
             channel.close()
         self._served.shutdown(wait=True)
-        self._channels = (self._channels[0],) * 3
+        if self._endpoint:
+            self._endpoint.close()
+        self._channels, self._endpoint = (), None
         self._sock.close()
 
     def __enter__(self) -> Connection:

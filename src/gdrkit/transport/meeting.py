@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import socket
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
-import msgspec
-
 from gdrkit.transport import protocol
+from gdrkit.transport.agreement import LINES, PATHS, Prepared, Side, check_paths, possible
 from gdrkit.transport.connection import Connection
 from gdrkit.transport.errors import (
     AuthenticationFailed,
@@ -20,35 +17,24 @@ from gdrkit.transport.errors import (
     PeerLost,
     TimedOut,
     TransportError,
-)  # fmt: skip
+)
 from gdrkit.transport.handshake import exactly, prove, read_frame, write_frame
-from gdrkit.transport.operation import Channel
-from gdrkit.transport.ring import SLOT_BYTES, Ring
-from gdrkit.transport.shared import SharedChannel
-from gdrkit.transport.wires import PeerChannel, TcpChannel, WireChannel
 
-PATHS = ("peer", "shared", "tcp")
-"""Best first. `peer` is taken only where both sides named a GPU."""
 _Wanted = TypeVar("_Wanted", bound=protocol.Message)
 _STRANGER, _IDENTITY_BYTES = bytes(16), 16
 _HANDSHAKE_SECONDS = 5.0  # what a stranger may cost a listener
-_WIRES = 6  # three channels, two directions each
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 2, socket.TCP_KEEPCNT: 3}
 """A machine that dies without a word is noticed after 5 + 2 * 3 s: tcp(7)."""
-_WIRE_PATHS: dict[str, Callable[[socket.socket, socket.socket], WireChannel]] = {
-    "tcp": TcpChannel,
-    "peer": PeerChannel,
-}
 
 
 class Listener:
     """A socket on the address that was given, and no other. `address` is (host, port)."""
 
-    def __init__(self, host: str, port: int, key: bytes, gpu: int | None, paths: tuple[str, ...]) -> None:
+    def __init__(self, host: str, port: int, key: bytes, side: Side) -> None:
         family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         if place[0] in ("0.0.0.0", "::"):
             raise TransportError("give the address to listen on: all of them at once is refused")
-        self._key, self._gpu, self._paths = key, gpu, paths
+        self._key, self._side = key, side
         self._socket = socket.socket(family, kind, number)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.bind(place)
@@ -71,7 +57,9 @@ class Listener:
                 secret = prove(sock, self._key, "listen")
                 sock.settimeout(max(1.0, deadline - time.monotonic()))
                 return self._welcome(sock, secret, deadline)
-            except (AuthenticationFailed, PeerLost, TimedOut, msgspec.DecodeError) as error:
+            except PathUnavailable:
+                raise
+            except TransportError as error:
                 sock.close()
                 self.turned_away += 1
                 last = str(error)
@@ -97,65 +85,60 @@ class Listener:
 
     def _welcome(self, sock: socket.socket, secret: bytes, deadline: float) -> Connection:
         theirs = _expect(sock, protocol.Hello)
-        mine = _hello(self._gpu, self._paths)
+        mine = self._side.hello()
         write_frame(sock, protocol.encode(mine))
         if theirs.version != mine.version:
             raise PeerLost(f"the other side speaks version {theirs.version} of this, not {mine.version}")
         considered: list[str] = []
-        for path in self._paths:
+        for path in self._side.paths:
             try:
-                channels = self._try(path, sock, secret, mine, theirs, deadline)
+                possible(path, mine, theirs)
+                prepared = Prepared(path, self._side)
             except PathUnavailable as error:
                 considered.append(f"{path}: {error}")
                 continue
-            return Connection(sock, channels, tuple(considered))
+            try:
+                wires = self._propose(prepared, sock, secret, deadline)
+            except TransportError as error:
+                prepared.give_back()
+                if not isinstance(error, PathUnavailable):
+                    raise
+                considered.append(f"{path}: {error}")
+                continue
+            channels = prepared.channels(wires, listening=True)
+            return Connection(sock, channels, tuple(considered), prepared.endpoint)
         write_frame(sock, protocol.encode(protocol.Proposal("")))
         sock.close()
         raise PathUnavailable("; ".join(considered) or "no path was allowed")
 
-    def _try(
-        self,
-        path: str,
-        sock: socket.socket,
-        secret: bytes,
-        mine: protocol.Hello,
-        theirs: protocol.Hello,
-        deadline: float,
-    ) -> tuple[Channel, Channel, Channel]:
-        _possible(path, mine, theirs)
-        rings: list[Ring] = []
-        try:
-            if path == "shared":
-                rings = [Ring.create(slot_bytes=SLOT_BYTES // (1 if index < 2 else 4)) for index in range(6)]
-            names = tuple(ring.path for ring in rings)
-            write_frame(sock, protocol.encode(protocol.Proposal(path, names)))
-            if refused := _expect(sock, protocol.Answer).refused:
-                raise PathUnavailable(refused)
-            if path != "shared":
-                return _wired(path, self._gather(secret, deadline), listening=True)
-        except TransportError:
-            for ring in rings:
-                ring.close()
-            raise
-        finally:
-            for ring in rings:
-                ring.unlink()
-        return _shared(rings, listening=True)
+    def _propose(
+        self, prepared: Prepared, sock: socket.socket, secret: bytes, deadline: float
+    ) -> list[socket.socket]:
+        """Agree on one path; its sockets, if it takes any. Raises PathUnavailable."""
+        prepared.make_rings()
+        names = tuple(ring.path for ring in prepared.rings)
+        proposal = protocol.Proposal(prepared.path, names, prepared.ends())
+        write_frame(sock, protocol.encode(proposal))
+        answer = _expect(sock, protocol.Answer)
+        if answer.refused:
+            raise PathUnavailable(answer.refused)
+        prepared.connect(answer.ends)
+        return self._gather(secret, deadline) if prepared.needs_sockets else []
 
     def _gather(self, secret: bytes, deadline: float) -> list[socket.socket]:
         """The data sockets of a session; each proves the session's secret."""
         wires: dict[int, socket.socket] = {}
-        while len(wires) < _WIRES:
+        while len(wires) < LINES:
             identity, sock = self._next(deadline)
             try:
                 if identity != _identity(secret):
                     raise AuthenticationFailed("not of this session")
                 prove(sock, secret, "listen", b"data")
-                wires[exactly(sock, 1)[0] % _WIRES] = sock
+                wires[exactly(sock, 1)[0] % LINES] = sock
             except TransportError:
                 sock.close()
                 self.turned_away += 1
-        return [wires[index] for index in range(_WIRES)]
+        return [wires[index] for index in range(LINES)]
 
     def close(self) -> None:
         self._socket.close()
@@ -170,14 +153,23 @@ class Listener:
 
 
 def listen(
-    host: str, port: int = 0, *, key: bytes, gpu: int | None = None, paths: tuple[str, ...] = PATHS
+    host: str,
+    port: int = 0,
+    *,
+    key: bytes,
+    gpu: int | None = None,
+    device: str | None = None,
+    gid_index: int | None = None,
+    paths: tuple[str, ...] = PATHS,
 ) -> Listener:
-    """Wait for others on one address of this machine. `gpu` is the CUDA ordinal whose memory will be
-    moved; `paths` are those allowed, best first. Raises TransportError for an address that means all
-    addresses, OSError otherwise.
+    """Wait for others on one address of this machine.
+
+    `gpu` is the CUDA ordinal whose memory will be moved, `device` an RDMA device ("mlx5_0" or
+    "mlx5_0:1"); `paths` are those allowed, best first. Raises TransportError for an address that means
+    all addresses, else OSError.
     """
-    _check_paths(paths)
-    return Listener(host, port, key, gpu, paths)
+    check_paths(paths)
+    return Listener(host, port, key, Side(gpu, device, gid_index, paths))
 
 
 def connect(
@@ -186,18 +178,21 @@ def connect(
     *,
     key: bytes,
     gpu: int | None = None,
+    device: str | None = None,
+    gid_index: int | None = None,
     paths: tuple[str, ...] = PATHS,
     timeout: float = 30,
 ) -> Connection:
     """Connect to a listener. Raises AuthenticationFailed, TimedOut, PeerLost; PathUnavailable with every
     path's reason where none can be had.
     """
-    _check_paths(paths)
+    check_paths(paths)
+    side = Side(gpu, device, gid_index, paths)
     sock = _dial(host, port, timeout)
     try:
         sock.sendall(_STRANGER)
         secret = prove(sock, key, "connect")
-        mine = _hello(gpu, paths)
+        mine = side.hello()
         write_frame(sock, protocol.encode(mine))
         theirs = _expect(sock, protocol.Hello)
         considered: list[str] = []
@@ -206,84 +201,37 @@ def connect(
             if not proposal.path:
                 raise PathUnavailable("; ".join(considered) or "the two sides allow no path in common")
             try:
-                channels = _accept(proposal, mine, theirs)
+                prepared = _answer(proposal, side, mine, theirs)
             except PathUnavailable as error:
                 considered.append(f"{proposal.path}: {error}")
-                write_frame(sock, protocol.encode(protocol.Answer(str(error) or "no")))
+                write_frame(sock, protocol.encode(protocol.Answer(str(error))))
                 continue
-            write_frame(sock, protocol.encode(protocol.Answer()))
-            if channels is None:
-                wires = [_bind(host, port, secret, index, timeout) for index in range(_WIRES)]
-                channels = _wired(proposal.path, wires, listening=False)
-            return Connection(sock, channels, tuple(considered))
-    except (TransportError, msgspec.DecodeError, OSError) as error:
+            write_frame(sock, protocol.encode(protocol.Answer(ends=prepared.ends())))
+            wires: list[socket.socket] = []
+            if prepared.needs_sockets:
+                wires = [_bind(host, port, secret, index, timeout) for index in range(LINES)]
+            channels = prepared.channels(wires, listening=False)
+            return Connection(sock, channels, tuple(considered), prepared.endpoint)
+    except (TransportError, OSError) as error:
         sock.close()
         if isinstance(error, TransportError):
             raise
         raise PeerLost(f"the other side is no gdrkit transport: {error}") from None
 
 
-def _accept(
-    proposal: protocol.Proposal, mine: protocol.Hello, theirs: protocol.Hello
-) -> tuple[Channel, Channel, Channel] | None:
-    """The connector's half of a path; None where it takes sockets that are yet to be opened."""
-    _possible(proposal.path, mine, theirs)
-    if proposal.path != "shared":
-        return None
-    if len(proposal.rings) != _WIRES:
-        raise PathUnavailable("the other side named no rings")
-    rings: list[Ring] = []
+def _answer(
+    proposal: protocol.Proposal, side: Side, mine: protocol.Hello, theirs: protocol.Hello
+) -> Prepared:
+    """The connector's half of a path. Raises PathUnavailable."""
+    possible(proposal.path, mine, theirs)
+    prepared = Prepared(proposal.path, side)
     try:
-        for name in proposal.rings:
-            rings.append(Ring.open(name))
+        prepared.open_rings(proposal.rings)
+        prepared.connect(proposal.ends)
     except PathUnavailable:
-        for ring in rings:
-            ring.close()
+        prepared.give_back()
         raise
-    return _shared(rings, listening=False)
-
-
-def _possible(path: str, mine: protocol.Hello, theirs: protocol.Hello) -> None:
-    """Raises PathUnavailable where what both sides said rules a path out."""
-    if path not in mine.paths or path not in theirs.paths:
-        raise PathUnavailable("not allowed on both sides")
-    if path in ("peer", "shared") and mine.boot_id != theirs.boot_id:
-        raise PathUnavailable("the two processes are on different machines")
-    if path == "peer":
-        if not mine.gpu or not theirs.gpu:
-            raise PathUnavailable("not both sides named a GPU")
-        _reaches(mine.gpu, theirs.gpu)
-
-
-def _reaches(mine: str, theirs: str) -> None:
-    from gdrkit.native.cuda import CudaError, NoCuda, cuda
-
-    try:
-        driver = cuda()
-        here, there = (driver.number("cuDeviceGetByPCIBusId", gpu.encode()) for gpu in (mine, theirs))
-        if here != there and not driver.number("cuDeviceCanAccessPeer", here, there):
-            raise PathUnavailable(f"{mine} cannot reach the memory of {theirs}")
-    except (NoCuda, CudaError) as error:
-        raise PathUnavailable(f"{theirs} is not visible here: {error}") from None
-
-
-def _shared(rings: list[Ring], *, listening: bool) -> tuple[Channel, Channel, Channel]:
-    """Rings 0, 2, 4 lead from the listener, 1, 3, 5 to it; 2 and 3 are for the listener's requests."""
-    pairs = [(rings[index], rings[index + 1]) for index in (0, 2, 4)]
-    if listening:
-        return SharedChannel(*pairs[0]), SharedChannel(*pairs[1]), SharedChannel(*pairs[2])
-    turned = [(into, out) for out, into in pairs]
-    return SharedChannel(*turned[0]), SharedChannel(*turned[2]), SharedChannel(*turned[1])
-
-
-def _wired(path: str, wires: list[socket.socket], *, listening: bool) -> tuple[Channel, Channel, Channel]:
-    """As `_shared`, of sockets."""
-    make = _WIRE_PATHS[path]
-    pairs = [(wires[index], wires[index + 1]) for index in (0, 2, 4)]
-    if listening:
-        return make(*pairs[0]), make(*pairs[1]), make(*pairs[2])
-    turned = [(into, out) for out, into in pairs]
-    return make(*turned[0]), make(*turned[2]), make(*turned[1])
+    return prepared
 
 
 def _bind(host: str, port: int, secret: bytes, index: int, timeout: float) -> socket.socket:
@@ -318,30 +266,8 @@ def _identity(secret: bytes) -> bytes:
     return hashlib.sha256(b"gdrkit session" + secret).digest()[:_IDENTITY_BYTES]
 
 
-def _hello(gpu: int | None, paths: tuple[str, ...]) -> protocol.Hello:
-    address = ""
-    if gpu is not None:
-        from gdrkit.native.cuda import cuda
-
-        address = cuda().address(gpu)
-    return protocol.Hello(protocol.VERSION, _boot_id(), address, paths)
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:  # a sandbox: nothing tells that two processes share a kernel, so none do
-        return os.urandom(16).hex()
-
-
 def _expect(sock: socket.socket, kind: type[_Wanted]) -> _Wanted:
     message = protocol.decode(read_frame(sock))
     if not isinstance(message, kind):
         raise PeerLost(f"the other side said {type(message).__name__}, not {kind.__name__}")
     return message
-
-
-def _check_paths(paths: tuple[str, ...]) -> None:
-    if unknown := [path for path in paths if path not in PATHS]:
-        raise TransportError(f"no such path: {unknown[0]} (of {', '.join(PATHS)})")

@@ -1,48 +1,70 @@
-"""What two connected processes say to each other beside the data, as msgpack; anything else is an error."""
+"""What two connected processes say to each other beside the data: JSON, checked field by field.
 
-from __future__ import annotations
+Standard library alone, like all of this package and of `native`, so that it runs on a node that has
+nothing else.
+"""
 
-import msgspec
+import json
+from typing import Any, NamedTuple, Union
+
+from gdrkit.transport.errors import TransportError
 
 VERSION = 1
 
 
-class Message(msgspec.Struct, frozen=True, tag=True):
-    """The base of all of them; the tag is the class's name."""
+class Hello(NamedTuple):
+    """Who is there.
 
-
-class Hello(Message, frozen=True):
-    """Who is there. `boot_id` tells whether both run on one kernel, `gpu` is a PCI address or ""."""
+    `boot_id` tells whether both run on one kernel, `gpu` is a PCI address or "", `device` an RDMA device
+    or "".
+    """
 
     version: int
     boot_id: str
     gpu: str
+    device: str
     paths: tuple[str, ...]
 
 
-class Proposal(Message, frozen=True):
-    """The listener wants to take this path; `rings` are the names of shared memory, six of them, or none."""
+class End(NamedTuple):
+    """A queue pair: its number, GID (32 hexadecimal digits), LID and MTU (the code of enum ibv_mtu)."""
+
+    number: int
+    gid: str
+    lid: int
+    mtu: int
+
+
+class Proposal(NamedTuple):
+    """The listener wants to take this path; "" is none.
+
+    `rings` are the names of shared memory, six of them, or none; `ends` are three queue pairs, or none.
+    """
 
     path: str
     rings: tuple[str, ...] = ()
+    ends: tuple[End, ...] = ()
 
 
-class Answer(Message, frozen=True):
+class Answer(NamedTuple):
     """The connector can take the proposed path, or why not."""
 
     refused: str = ""
+    ends: tuple[End, ...] = ()
 
 
-class Region(Message, frozen=True):
-    """A piece of memory that the other side may read or write."""
+class Region(NamedTuple):
+    """A piece of memory that the other side may read or write; with `rkey`, its device does so by itself."""
 
     token: int
     size_bytes: int
     readable: bool
     writable: bool
+    address: int = 0
+    rkey: int = 0
 
 
-class Request(Message, frozen=True):
+class Request(NamedTuple):
     """The wish to read or write a region. `checked`: with a CRC-32."""
 
     number: int
@@ -53,39 +75,66 @@ class Request(Message, frozen=True):
     checked: bool
 
 
-class Granted(Message, frozen=True):
+class Granted(NamedTuple):
     """The other side has begun its half of that request."""
 
     number: int
 
 
-class Refused(Message, frozen=True):
+class Refused(NamedTuple):
     """It will not, and why."""
 
     number: int
     why: str
 
 
-class Done(Message, frozen=True):
+class Done(NamedTuple):
     """What was written has arrived; `why` is what went wrong, or ""."""
 
     number: int
     why: str
 
 
-class Bye(Message, frozen=True):
+class Bye(NamedTuple):
     """The other side closes in good order."""
 
 
-Any = Hello | Proposal | Answer | Region | Request | Granted | Refused | Done | Bye
-
-_DECODER: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Any)
+Message = Union[Hello, Proposal, Answer, Region, Request, Granted, Refused, Done, Bye]  # noqa: UP007 (Python 3.9)
+_KINDS = {
+    kind.__name__: kind for kind in (Hello, Proposal, Answer, Region, Request, Granted, Refused, Done, Bye)
+}
 
 
 def encode(message: Message) -> bytes:
-    return msgspec.msgpack.encode(message)
+    """A message as one line of JSON: its name, then its fields in order."""
+    return json.dumps([type(message).__name__, *message]).encode()
 
 
-def decode(body: bytes) -> Any:
-    """Raises msgspec.DecodeError (ValidationError among them) for what is none of these."""
-    return _DECODER.decode(body)
+def decode(body: bytes) -> Message:
+    """Raises TransportError for what is none of these messages, to the last field."""
+    try:
+        name, *fields = json.loads(body)
+        message: Message = _made(_KINDS[name], fields)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise TransportError(f"a control message that is not ours: {error}") from None
+    return message
+
+
+def _made(kind: Any, fields: Any) -> Any:
+    """A tuple of that kind, each field of the type that it declares. Raises ValueError, TypeError."""
+    types = list(kind.__annotations__.values())
+    if not isinstance(fields, list) or len(fields) != len(types):
+        raise ValueError(f"{kind.__name__} has {len(types)} fields")
+    return kind(*(_field(wanted, value) for wanted, value in zip(types, fields)))  # noqa: B905 (Python 3.9)
+
+
+def _field(wanted: Any, value: Any) -> Any:
+    if wanted in (int, str, bool):
+        if type(value) is not wanted:
+            raise ValueError(f"{value!r:.40} is no {wanted.__name__}")
+        return value
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r:.40} is no list")
+    if wanted == tuple[str, ...]:
+        return tuple(_field(str, item) for item in value)
+    return tuple(_made(End, item) for item in value)

@@ -77,6 +77,11 @@ class Staging:
 
     def out_of(self, what: Buffer) -> Iterator[memoryview]:
         """The contents of GPU memory, piece by piece; each is valid until the next but one is asked for."""
+        for address, size in self.pieces_out_of(what):
+            yield memory(address, size)
+
+    def pieces_out_of(self, what: Buffer) -> Iterator[tuple[int, int]]:
+        """As `out_of`: address and bytes in pinned memory."""
         pieces = [
             (offset, min(CHUNK_BYTES, what.size_bytes - offset))
             for offset in range(0, what.size_bytes, CHUNK_BYTES)
@@ -89,16 +94,20 @@ class Staging:
                 self._driver.call("cuEventRecord", self._events[index % HALVES], self._stream)
             if index:
                 self._wait(index - 1)
-                yield memory(self._address + (index - 1) % HALVES * CHUNK_BYTES, pieces[index - 1][1])
+                yield self._address + (index - 1) % HALVES * CHUNK_BYTES, pieces[index - 1][1]
 
     def into(self, what: Buffer, fill: Callable[[memoryview], None]) -> None:
         """Fill GPU memory; `fill` is called for each piece of it in turn. Returns when all is in place."""
+        self.pieces_into(what, lambda address, size: fill(memory(address, size)))
+
+    def pieces_into(self, what: Buffer, fill: Callable[[int, int], None]) -> None:
+        """As `into`: `fill` is given address and bytes in pinned memory."""
         for index, offset in enumerate(range(0, what.size_bytes, CHUNK_BYTES)):
             size = min(CHUNK_BYTES, what.size_bytes - offset)
             half = self._address + index % HALVES * CHUNK_BYTES
             if index >= HALVES:
                 self._wait(index)
-            fill(memory(half, size))
+            fill(half, size)
             self._driver.call("cuMemcpyAsync", what.address + offset, half, size, self._stream)
             self._driver.call("cuEventRecord", self._events[index % HALVES], self._stream)
         self._driver.call("cuStreamSynchronize", self._stream)

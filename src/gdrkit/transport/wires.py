@@ -41,6 +41,11 @@ class WireChannel:
         self._prepare(into.device)
         return self._receivers.submit(into, stream, lambda staging: self.pull(into, staging))
 
+    def run(self, what: Buffer, stream: int, work: Callable[[Staging | None], None]) -> Operation:
+        """Do other work with memory in the sending thread, in its place among a stream's."""
+        self._prepare(what.device)
+        return self._senders.submit(what, stream, work)
+
     def _prepare(self, device: int | None) -> None:
         # Both directions at once: to pin memory may wait for a stream that waits for the other direction.
         if device is not None:

@@ -1,0 +1,257 @@
+"""gdrkit's transport over rdma_rxe, two processes in one guest: what arrives, what breaks, and how fast.
+
+python3 transport.py WHAT      prints one line of JSON; WHAT is a function below
+"""
+
+import gc
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+sys.path[:0] = ["/lab/gdr", "/lab/site"]
+
+from gdrkit.transport import TransportError, buffer, connect, generate_key, listen
+
+ME = os.path.abspath(__file__)
+PATHS = ("verbs",)
+
+
+def pattern(size):
+    return (bytes(range(251)) * (size // 251 + 1))[:size]
+
+
+class Pair:
+    """A connection, and the process at its other end, which runs `other_<name>`."""
+
+    def __init__(self, name):
+        self.key = generate_key()
+        self.door = listen("127.0.0.1", key=self.key, device="rxe0", paths=PATHS)
+        self.process = subprocess.Popen(
+            [sys.executable, "-S", "-E", ME, f"other_{name}", str(self.door.address[1]), self.key.hex()]
+        )
+        self.connection = self.door.accept(60)
+        self.door.close()
+
+    def __enter__(self):
+        return self.connection
+
+    def __exit__(self, *_):
+        self.connection.close()
+        self.process.wait(60)
+
+    def kill(self):
+        os.kill(self.process.pid, signal.SIGKILL)
+
+
+def join():
+    return connect("127.0.0.1", int(sys.argv[2]), key=bytes.fromhex(sys.argv[3]), device="rxe0", paths=PATHS)
+
+
+SIZES = (0, 1, 4096, (1 << 20) + 17, 8 << 20)
+
+
+def messages():
+    with Pair("messages") as connection:
+        for size in SIZES:
+            into = bytearray(size)
+            connection.recv(into).wait(60)
+            assert into == pattern(size), size
+            connection.send(into, integrity=True).wait(60)
+        return {"path": connection.path, "sizes": SIZES}
+
+
+def other_messages():
+    with join() as connection:
+        for size in SIZES:
+            connection.send(pattern(size), integrity=True).wait(60)
+            back = bytearray(size)
+            connection.recv(back).wait(60)
+            assert back == pattern(size)
+
+
+def one_sided():
+    with Pair("sleeper") as connection:
+        theirs = connection.exchange(bytearray(1))
+        data = pattern(3 << 20)
+        connection.write(data, theirs, 4096).wait(60)
+        back = bytearray(len(data))
+        connection.read(back, theirs, 4096).wait(60)
+        assert back == data
+        said = ""
+        try:
+            connection.write(b"x", theirs, theirs.size_bytes).wait(5)
+        except TransportError as error:
+            said = str(error)
+        connection.send(b"done").wait(60)
+        return {"rkey": theirs.rkey != 0, "beyond": said}
+
+
+def other_sleeper():
+    with join() as connection:
+        memory = bytearray(8 << 20)
+        connection.exchange(memory)
+        done = bytearray(4)
+        connection.recv(done).wait(120)
+
+
+def failure(name, provoke, timeout=30):
+    """What a failure is called, and how long it took to be noticed."""
+    pair = Pair(name)
+    begun = time.monotonic()
+    try:
+        provoke(pair)
+        said = "nothing went wrong"
+    except TransportError as error:
+        said = f"{type(error).__name__}: {error}"
+    took = time.monotonic() - begun
+    pair.connection.close()
+    pair.kill()
+    pair.process.wait()
+    return {"said": said, "seconds": round(took, 2), "within": took < timeout}
+
+
+def peer_killed():
+    def provoke(pair):
+        waiting = pair.connection.recv(bytearray(1 << 20))
+        pair.kill()
+        waiting.wait(30)
+
+    return failure("sleeper", provoke)
+
+
+def wrong_key():
+    def provoke(pair):
+        theirs = pair.connection.exchange(bytearray(1))
+        pair.connection.write(b"x" * 100, theirs._replace(rkey=theirs.rkey ^ 0xFFFF)).wait(30)
+
+    return failure("sleeper", provoke)
+
+
+def queue_full():
+    """More requests than the queue holds, posted past the transport's own order."""
+    from gdrkit.native.verbs import VerbsError
+
+    pair = Pair("sleeper")
+    channel = pair.connection._channels[0]
+    found = pair.connection._endpoint.keep(buffer(bytearray(8)))
+    said = ""
+    try:
+        for _ in range(100000):
+            channel._pair.post_receive(0, found.buffer.address, 8, found.region.lkey)
+    except VerbsError as error:
+        said = str(error)
+    pair.connection.close()
+    pair.kill()
+    pair.process.wait()
+    return {"said": said}
+
+
+def device_removed():
+    def provoke(pair):
+        waiting = pair.connection.recv(bytearray(1 << 20))
+        subprocess.run(["rdma", "link", "delete", "rxe0"], check=True)
+        waiting.wait(10)
+
+    found = failure("sleeper", provoke)
+    subprocess.run(["rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "veth0"], check=True)
+    return found
+
+
+def no_device():
+    key = generate_key()
+    with listen("127.0.0.1", key=key, device="mlx5_0", paths=("verbs", "tcp")) as door:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-E", ME, "other_fallback", str(door.address[1]), key.hex()]
+        )
+        with door.accept(60) as connection:
+            found = {"path": connection.path, "considered": connection.considered}
+        process.wait()
+    return found
+
+
+def other_fallback():
+    with connect(
+        "127.0.0.1", int(sys.argv[2]), key=bytes.fromhex(sys.argv[3]), device="rxe0", paths=("verbs", "tcp")
+    ):
+        time.sleep(0.2)
+
+
+def held():
+    gc.collect()
+    with open("/proc/self/status") as file:
+        resident = int(re.search(r"VmRSS:\s+(\d+)", file.read()).group(1))
+    return len(os.listdir("/proc/self/fd")), resident
+
+
+def connects():
+    """Connections made and closed again, with what the process holds afterwards."""
+    count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
+    key = generate_key()
+    with listen("127.0.0.1", key=key, device="rxe0", paths=PATHS) as door:
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-E", ME, "other_connects", str(door.address[1]), key.hex(), str(count)]
+        )
+        before = (0, 0)
+        begun = time.monotonic()
+        for number in range(count):
+            with door.accept(60) as connection:
+                into = bytearray(1000)
+                connection.recv(into).wait(30)
+                assert into == pattern(1000)
+            if number == count // 10:
+                before = held()
+        after, seconds = held(), time.monotonic() - begun
+        code = process.wait(60)
+    return {"count": count, "seconds": round(seconds, 1), "before": before, "after": after, "other": code}
+
+
+def other_connects():
+    for _ in range(int(sys.argv[4])):
+        with join() as connection:
+            connection.send(pattern(1000)).wait(30)
+
+
+SIZE, COUNT = 1 << 20, 40
+
+
+def speed():
+    """Our writes and ib_write_bw's, of 1 MiB, five runs of each in turns; MB/s (10**6)."""
+    ours, theirs, small = [], [], 0.0
+    with Pair("sleeper") as connection:
+        region = connection.exchange(bytearray(1))
+        data = bytearray(SIZE)
+        connection.register(data)
+        for _ in range(5):
+            begun = time.monotonic()
+            jobs = [connection.write(data, region) for _ in range(COUNT)]
+            for job in jobs:
+                job.wait(120)
+            ours.append(SIZE * COUNT / (time.monotonic() - begun) / 1e6)
+            theirs.append(perftest())
+        begun = time.monotonic()
+        for _ in range(200):
+            connection.write(b"12345678", region).wait(30)
+        small = (time.monotonic() - begun) / 200 * 1e6
+        connection.send(b"done").wait(60)
+    return {"ours": ours, "ib_write_bw": theirs, "small_us": small, "cpu_s": resource.getrusage(0).ru_utime}
+
+
+def perftest():
+    command = ["ib_write_bw", "-d", "rxe0", "-x", "1", "-s", str(SIZE), "-n", str(COUNT)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    time.sleep(2)
+    text = subprocess.run([*command, "127.0.0.1"], capture_output=True, text=True, timeout=120).stdout
+    server.wait(60)
+    # The fourth column is the average, of 2**20 bytes: perftest, src/perftest_parameters.h
+    return float(re.search(rf"^\s*{SIZE}\s+{COUNT}\s+\S+\s+(\S+)", text, re.M).group(1)) * 1.048576
+
+
+if __name__ == "__main__":
+    answer = globals()[sys.argv[1]]()
+    if answer is not None:
+        print(json.dumps(answer))

@@ -1,0 +1,308 @@
+"""Between machines that have RDMA devices: the path `verbs`, over reliable connections (RC).
+
+The receiver offers memory, the sender writes into it (RDMA WRITE), and the last write brings a notice
+(immediate data): only its completion tells that all bytes are in place, whatever way they took. Offers
+go over a socket. Regions of `exchange` are written and read directly; nobody at the other end has to be
+awake.
+
+GPU memory that no path registers is staged: copied to pinned memory that the device reaches, piece by
+piece. Run over rdma_rxe. Never run with GPU memory on a real RDMA device.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+
+from gdrkit.native.verbs import CompletionQueue, Device, QueuePair, VerbsError
+from gdrkit.native.verbs_abi import NUMBERS
+from gdrkit.transport import protocol
+from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.errors import (
+    PathUnavailable,
+    PeerLost,
+    RegistrationFailed,
+    RemoteRefused,
+    TransportError,
+)
+from gdrkit.transport.handshake import exactly
+from gdrkit.transport.operation import Operation
+from gdrkit.transport.registration import Registered, register
+from gdrkit.transport.staging import Staging
+from gdrkit.transport.wires import WireChannel
+
+CHANNELS, DEPTH = 3, 32
+_HEADER = struct.Struct("!QII")  # bytes, CRC-32, whether there is one
+_OFFER = struct.Struct("!QIQ")  # address, rkey, bytes
+_LARGEST_WRITE = 1 << 30  # a message of RC is at most 2**31 bytes: InfiniBand specification 1.4, 9.7.2
+_SPINS = 2000
+
+
+class Endpoint:
+    """An open port of an RDMA device, and what is registered with it. `device` is "mlx5_0" or "mlx5_0:1"."""
+
+    def __init__(self, device: str, gid_index: int | None = None) -> None:
+        name, _, number = device.partition(":")
+        self.port = int(number or 1)
+        self.device = Device(name)
+        attributes = self.device.port(self.port)
+        if attributes["state"] != NUMBERS["IBV_PORT_ACTIVE"]:
+            self.device.close()
+            raise PathUnavailable(f"{name} port {self.port} is not active (state {attributes['state']})")
+        self.mtu, self.lid = attributes["active_mtu"], attributes["lid"]
+        infiniband = attributes["link_layer"] == NUMBERS["IBV_LINK_LAYER_INFINIBAND"]
+        self.gid_index = (
+            gid_index if gid_index is not None else 0 if infiniband else _roce_gid(name, self.port)
+        )
+        self.gid = self.device.gid(self.port, self.gid_index)
+        self._queues = [
+            (CompletionQueue(self.device, 2 * DEPTH), CompletionQueue(self.device, 2 * DEPTH))
+            for _ in range(CHANNELS)
+        ]
+        self.pairs = [QueuePair(self.device, *queues, DEPTH) for queues in self._queues]
+        self._kept: dict[tuple[int, int], Registered] = {}
+
+    def ends(self) -> tuple[protocol.End, ...]:
+        """What the other side has to know of our queue pairs."""
+        return tuple(protocol.End(pair.number, self.gid.hex(), self.lid, self.mtu) for pair in self.pairs)
+
+    def connect(self, ends: tuple[protocol.End, ...]) -> None:
+        """Connect every queue pair with the other side's. Raises PathUnavailable."""
+        if len(ends) != CHANNELS:
+            raise PathUnavailable("the other side named no queue pairs")
+        try:
+            for pair, end in zip(self.pairs, ends, strict=True):
+                mtu = min(self.mtu, end.mtu)
+                pair.connect(self.port, self.gid_index, mtu, end.number, bytes.fromhex(end.gid), end.lid)
+        except VerbsError as error:
+            raise PathUnavailable(str(error)) from None
+
+    def queues(self, index: int) -> tuple[CompletionQueue, CompletionQueue]:
+        """Completions of what was sent, and of what was received."""
+        return self._queues[index]
+
+    def keep(self, what: Buffer) -> Registered:
+        """Register memory until the endpoint closes; its owner is held as long."""
+        key = (what.address, what.size_bytes)
+        if key not in self._kept:
+            self._kept[key] = self.register(what)
+        return self._kept[key]
+
+    def register(self, what: Buffer) -> Registered:
+        """As `register`; raises RegistrationFailed."""
+        try:
+            return register(self.device, what)
+        except VerbsError as error:
+            hint = "; see ulimit -l" if error.errno == 12 else ""
+            raise RegistrationFailed(f"{what.size_bytes} bytes of host memory: {error}{hint}") from None
+
+    def kept(self, what: Buffer) -> Registered | None:
+        """Memory that was registered to stay, if all of `what` lies in it."""
+        for (address, size), found in self._kept.items():
+            if address <= what.address and what.address + what.size_bytes <= address + size:
+                return found
+        return None
+
+    def close(self) -> None:
+        """Give everything back, in the order in which it depends on each other."""
+        for pair in self.pairs:
+            pair.close()
+        for queues in self._queues:
+            for queue in queues:
+                queue.close()
+        for found in self._kept.values():
+            if found.region:
+                found.region.close()
+        self._kept.clear()
+        self.device.close()
+
+
+class RdmaChannel(WireChannel):
+    """Messages and direct access over one queue pair."""
+
+    name = "verbs"
+
+    def __init__(self, out: socket.socket, into: socket.socket, endpoint: Endpoint, index: int) -> None:
+        super().__init__(out, into)
+        self._endpoint, self._pair = endpoint, endpoint.pairs[index]
+        self._sent, self._received = endpoint.queues(index)
+        self._gone = threading.Event()
+        self._requests = 0
+
+    def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
+        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, crc32 is not None))
+        done = 0
+        while done < what.size_bytes:
+            address, rkey, size = _OFFER.unpack(exactly(self._out, _OFFER.size))
+            if not 0 < size <= what.size_bytes - done:
+                raise TransportError(f"an offer of {size} bytes where {what.size_bytes - done} are left")
+            self._write(what.part(done, size), staging, address, rkey, notice=True)
+            done += size
+        return None
+
+    def pull(self, into: Buffer, staging: Staging | None) -> int | None:
+        size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
+        if size != into.size_bytes:
+            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
+        if size:
+            self._take(into, staging)
+        return crc if checked else None
+
+    def access(
+        self, what: Buffer, stream: int, region: protocol.Region, offset: int, *, write: bool
+    ) -> Operation:
+        """Write to, or read from, memory that the other side has exposed. Raises TransportError beyond
+        its end.
+        """
+        if offset < 0 or offset + what.size_bytes > region.size_bytes:
+            raise RemoteRefused(
+                f"{what.size_bytes} bytes at {offset} do not fit into {region.size_bytes} bytes"
+            )
+
+        def work(staging: Staging | None) -> None:
+            if write:
+                self._write(what, staging, region.address + offset, region.rkey, notice=False)
+            else:
+                self._read(what, staging, region.address + offset, region.rkey)
+
+        return self.run(what, stream, work)
+
+    def _write(
+        self, what: Buffer, staging: Staging | None, address: int, rkey: int, *, notice: bool
+    ) -> None:
+        with _Use(self._endpoint, what) as (memory, lkey):
+            if lkey is not None:
+                self._post_writes(what.address, what.size_bytes, lkey, address, rkey, notice)
+                return
+            assert memory is None and staging is not None
+            offset = 0
+            for piece_address, size in staging.pieces_out_of(what):
+                with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
+                    last = notice and offset + size == what.size_bytes
+                    self._post_writes(piece_address, size, key or 0, address + offset, rkey, last)
+                offset += size
+
+    def _post_writes(
+        self, address: int, size_bytes: int, lkey: int, remote: int, rkey: int, notice: bool
+    ) -> None:
+        for offset in range(0, size_bytes, _LARGEST_WRITE):
+            size = min(_LARGEST_WRITE, size_bytes - offset)
+            last = notice and offset + size == size_bytes
+            opcode = "IBV_WR_RDMA_WRITE_WITH_IMM" if last else "IBV_WR_RDMA_WRITE"
+            self._do(opcode, address + offset, size, lkey, remote + offset, rkey)
+
+    def _read(self, into: Buffer, staging: Staging | None, address: int, rkey: int) -> None:
+        with _Use(self._endpoint, into) as (memory, lkey):
+            if lkey is not None:
+                for offset in range(0, into.size_bytes, _LARGEST_WRITE):
+                    size = min(_LARGEST_WRITE, into.size_bytes - offset)
+                    self._do("IBV_WR_RDMA_READ", into.address + offset, size, lkey, address + offset, rkey)
+                return
+            assert memory is None and staging is not None
+            done = 0
+
+            def fill(piece_address: int, size: int) -> None:
+                nonlocal done
+                with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
+                    self._do("IBV_WR_RDMA_READ", piece_address, size, key or 0, address + done, rkey)
+                done += size
+
+            staging.pieces_into(into, fill)
+
+    def _take(self, into: Buffer, staging: Staging | None) -> None:
+        with _Use(self._endpoint, into) as (found, lkey):
+            if found is not None and lkey is not None:
+                self._offer(into.address, into.size_bytes, found)
+                return
+            assert staging is not None
+
+            def fill(address: int, size: int) -> None:
+                with _Use(self._endpoint, Buffer(address, size, None, staging)) as (piece, _):
+                    assert piece is not None
+                    self._offer(address, size, piece)
+
+            staging.pieces_into(into, fill)
+
+    def _offer(self, address: int, size_bytes: int, found: Registered) -> None:
+        assert found.region is not None
+        self._pair.post_receive(0)
+        try:
+            self._into.sendall(_OFFER.pack(address, found.region.rkey, size_bytes))
+        except OSError as error:
+            raise PeerLost(f"the connection broke: {error.strerror}") from None
+        self._await(self._received)
+
+    def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
+        self._requests += 1
+        try:
+            self._pair.post(opcode, self._requests, address, size, lkey, remote, rkey)
+        except VerbsError as error:
+            raise TransportError(str(error)) from None
+        self._await(self._sent)
+
+    def _await(self, queue: CompletionQueue) -> None:
+        spins = 0
+        while True:
+            try:
+                completion = queue.poll()
+            except VerbsError as error:
+                raise PeerLost(f"the device is gone: {error}") from None
+            if completion is not None:
+                if completion.ok:
+                    return
+                if completion.status == NUMBERS["IBV_WC_WR_FLUSH_ERR"] and self._gone.is_set():
+                    raise PeerLost("the other process is gone")
+                raise TransportError(f"the device reports: {completion.words}")
+            if self._gone.is_set():
+                raise PeerLost("the other process is gone")
+            spins += 1
+            time.sleep(0 if spins < _SPINS else 50e-6)
+
+    def abandon(self) -> None:
+        self._gone.set()
+        super().abandon()
+
+
+class _Use:
+    """Memory for the time of one request: kept registrations are used, others are made and given back.
+
+    As a context: (what was registered, its lkey), or (None, None) where the memory has to be staged.
+    """
+
+    def __init__(self, endpoint: Endpoint, what: Buffer) -> None:
+        self._kept = endpoint.kept(what)
+        self._found = self._kept or endpoint.register(what)
+
+    def __enter__(self) -> tuple[Registered | None, int | None]:
+        region = self._found.region
+        return (self._found, region.lkey) if region else (None, None)
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept is None and self._found.region:
+            self._found.region.close()
+
+
+def _roce_gid(name: str, port: int) -> int:
+    """The index of the GID to use on Ethernet: RoCE v2 with an IPv4 address, else any RoCE v2, else 0.
+
+    Source: Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs/types.
+    """
+    folder = f"/sys/class/infiniband/{name}/ports/{port}"
+    found: list[tuple[int, int]] = []
+    try:
+        for index in sorted(int(entry) for entry in os.listdir(f"{folder}/gid_attrs/types")):
+            try:
+                with open(f"{folder}/gid_attrs/types/{index}", encoding="ascii") as file:
+                    kind = file.read().strip()
+                with open(f"{folder}/gids/{index}", encoding="ascii") as file:
+                    gid = file.read().strip()
+            except OSError:  # an empty entry answers EINVAL
+                continue
+            if kind == "RoCE v2" and gid.replace(":", "").strip("0"):
+                found.append((0 if gid.startswith("0000:0000:0000:0000:0000:ffff:") else 1, index))
+    except OSError as error:
+        raise PathUnavailable(f"{folder}: {error.strerror}") from None
+    return min(found)[1] if found else 0

@@ -1,0 +1,67 @@
+"""What the two sides say to each other: exactly these messages, and nothing else gets through."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.transport import TransportError, protocol
+
+MESSAGES = [
+    protocol.Hello(1, "boot", "0000:1b:00.0", "mlx5_0", ("verbs", "tcp")),
+    protocol.Proposal("shared", ("/dev/shm/gdrkit-a",)),
+    protocol.Proposal("verbs", (), (protocol.End(17, "00" * 16, 0, 3),)),
+    protocol.Answer("no"),
+    protocol.Region(0, 4096, True, False, 1 << 63, 77),
+    protocol.Request(1, True, 0, 0, 1 << 40, False),
+    protocol.Granted(1),
+    protocol.Refused(1, "why"),
+    protocol.Done(1, ""),
+    protocol.Bye(),
+]
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_a_message_arrives_as_it_was_sent(message):
+    found = protocol.decode(protocol.encode(message))
+    assert type(found) is type(message)
+    assert found == message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b"null",
+        b'["Nothing"]',
+        b'["Bye", 1]',
+        b'["Granted"]',
+        b'["Granted", true]',
+        b'["Granted", "1"]',
+        b'["Hello", 1, "b", "", "", "tcp"]',
+        b'["Hello", 1, "b", "", "", [1]]',
+        b'["Answer", "", [[1, "gid", 0]]]',
+        b'["Answer", "", ["abcd"]]',
+        b"[" * 100_000,
+        b"\xff\xfe",
+    ],
+)
+def test_what_is_not_ours_is_an_error(body):
+    with pytest.raises(TransportError, match="not ours"):
+        protocol.decode(body)
+
+
+@given(
+    st.binary()
+    | st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists).map(
+        lambda value: json.dumps(value).encode()
+    )
+)
+def test_any_bytes_are_a_message_or_an_error(body):
+    try:
+        assert type(protocol.decode(body)).__name__ in {type(message).__name__ for message in MESSAGES}
+    except TransportError:
+        return
