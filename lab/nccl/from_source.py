@@ -19,22 +19,16 @@ import tempfile
 from pathlib import Path
 
 from gdrkit.evidence import FormatError
-from gdrkit.facts.versions import numbers
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.gdr_check import check
 from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import nccl_rules
+from gdrkit.topology.nccl_rules import FROM_SOURCE, nccl_rules
 from gdrkit.topology.nccl_search import local_gpu, local_nets
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import system_of
 from lab.nccl.generate import Case, case
 
-VERSIONS = (
-    "2.18.1", "2.18.6", "2.19.4", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.24.3", "2.25.1", "2.26.2",
-    "2.26.6", "2.27.3", "2.27.5", "2.27.7", "2.28.3", "2.28.7", "2.28.9", "2.29.2", "2.29.7", "2.30.3",
-    "2.30.4", "2.30.7",
-)  # fmt: skip
 HERE = Path(__file__).parent
 SOURCES = ("graph/topo.cc", "graph/paths.cc", "graph/xml.cc", "misc/utils.cc")
 FAILS = ["NCCL fails"]
@@ -147,7 +141,7 @@ def main() -> int:
     options = parser.parse_args()
     differ = 0
     answers: dict[str, list[str]] = {}
-    for version in sorted(VERSIONS, key=numbers):
+    for version in FROM_SOURCE:
         program = build(options.repository, options.cuda, options.work, version)
         wrong = []
         answers[version] = []

@@ -5,11 +5,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from lab.nccl.from_source import VERSIONS, digest, predict
+from lab.nccl.from_source import digest, predict
 from lab.nccl.generate import case
 from lab.nccl.judge import judge
 from lab.nccl.on_gpus import PLAIN_JOBS, shape_of
 from lab.nccl.record import jobs_in
+
+from gdrkit.topology.nccl_rules import FROM_SOURCE, ON_GPUS, Witness, witness
 
 HERE = Path(__file__).parent
 
@@ -57,7 +59,7 @@ def test_a_log_whose_table_is_missing_is_no_agreement():
     assert judge(job._replace(ranks=[[], []]), "2.28.9").disagreements
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", FROM_SOURCE)
 def test_the_model_gives_what_nccls_own_source_gives(version):
     answers = json.loads((HERE / "nccl_from_source.json").read_text())[version]
     assert len(answers) >= 20
@@ -66,4 +68,14 @@ def test_the_model_gives_what_nccls_own_source_gives(version):
 
 def test_versions_differ_where_they_should():
     answers = json.loads((HERE / "nccl_from_source.json").read_text())
-    assert len({tuple(answers[version]) for version in VERSIONS}) >= 12
+    assert len({tuple(answers[version]) for version in FROM_SOURCE}) >= 12
+
+
+def test_what_stands_behind_a_version_is_said():
+    assert (recorded()[0],) == ON_GPUS
+    assert witness("2.28.9") is Witness.ON_GPUS
+    assert witness("2.27.5+cuda12.8") is Witness.FROM_SOURCE
+    assert witness("2.27.6") is Witness.READ
+    assert witness("2.31.2") is Witness.UNSEEN
+    assert witness("2.16.5") is Witness.UNSEEN
+    assert set(json.loads((HERE / "nccl_from_source.json").read_text())) == set(FROM_SOURCE)

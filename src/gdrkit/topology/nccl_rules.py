@@ -6,6 +6,7 @@ src/include/graph.h. Where a field names no function, it is one of those files' 
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -15,8 +16,14 @@ from gdrkit.facts.environment import path_types
 from gdrkit.facts.versions import numbers
 
 OLDEST, NEWEST = "2.18.1", "2.30.7"
-RUN = ("2.28.9",)
-"""Releases whose own library was run on GPUs and gave the same on every topology; docs/nccl-model.md."""
+ON_GPUS = ("2.28.9",)
+"""Releases whose own library was run on GPUs and gave the same for every topology; docs/nccl-model.md."""
+FROM_SOURCE = (
+    "2.18.1", "2.18.6", "2.19.4", "2.20.5", "2.21.5", "2.22.3", "2.23.4", "2.24.3", "2.25.1", "2.26.2",
+    "2.26.6", "2.27.3", "2.27.5", "2.27.7", "2.28.3", "2.28.7", "2.28.9", "2.29.2", "2.29.7", "2.30.3",
+    "2.30.4", "2.30.7",
+)  # fmt: skip
+"""Releases whose graph code was built from its source and gave the same for every topology, without GPUs."""
 
 LOCAL_BANDWIDTH = 5000.0
 """GB/s: LOC_BW. Also of a NIC without a PCI address, and of links between Broadcom switches."""
@@ -42,6 +49,15 @@ UNKNOWN_SPEED = 60
 """Any other speed is taken for PCIe 3.0."""
 UNKNOWN_WIDTH = 16
 """Lanes, where the width is 0: topo.cc, ncclTopoAddPci()."""
+
+
+class Witness(enum.StrEnum):
+    """What stands behind the rules of a version."""
+
+    ON_GPUS = "NCCL itself, run on GPUs, gave the same"
+    FROM_SOURCE = "NCCL's own graph code, built from source, gave the same"
+    READ = "read from source, not run"
+    UNSEEN = "not read: taken to behave as the nearest version that was"
 
 
 class Since(Struct, frozen=True):
@@ -177,6 +193,15 @@ def nccl_rules(version: str) -> NcclRules:
         merges="topology" if since((2, 24, 3)) else "plugin" if since((2, 20, 3)) else "",
         merge_limit=4 if since((2, 24, 3)) else 2,
     )
+
+
+def witness(version: str) -> Witness:
+    """Who says that a version behaves as its rules have it."""
+    number = numbers(version)
+    for versions, found in ((ON_GPUS, Witness.ON_GPUS), (FROM_SOURCE, Witness.FROM_SOURCE)):
+        if number in map(numbers, versions):
+            return found
+    return Witness.READ if numbers(OLDEST) <= number <= numbers(NEWEST) else Witness.UNSEEN
 
 
 def _c2c(number: tuple[int, ...]) -> str:

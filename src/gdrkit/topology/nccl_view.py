@@ -15,7 +15,7 @@ from gdrkit.topology.gdr_check import Check, Condition, check
 from gdrkit.topology.graph import Net, Topology
 from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import nccl_rules
+from gdrkit.topology.nccl_rules import Witness, nccl_rules, witness
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import system_of
 from gdrkit.topology.nccl_writer import system as written
@@ -44,6 +44,7 @@ class NcclView(Struct, frozen=True):
     pairs: dict[tuple[str, str], NcclPair]
     ignored: tuple[str, ...] = ()  # variables without effect, each with the reason
     assumed: tuple[str, ...] = ()  # what the source does not say
+    witness: Witness = Witness.READ  # what stands behind the rules of this version
 
 
 WORDS = {
@@ -84,7 +85,7 @@ def view(
                 judge = partial(_way, led, whole, ends[keys[0]], ends[keys[1]], given, net, kind)
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
-    return NcclView(pairs, ignored, assumed)
+    return NcclView(pairs, ignored, assumed, witness(version))
 
 
 def _hosts(system: XmlNode) -> int:
