@@ -20,6 +20,7 @@ EXEMPT = {
     r"proc/bus/pci/.+": "bug reports hold these; a bundle has sys/bus/pci",
     r"var/lib/dpkg/info(/.+)?": "the owners of files that matter are what `dpkg -S` printed",
     r"sos_commands/(kubernetes|nccl|perftest)(/.+)?": "people lay these beside a bundle: no node has them",
+    r"gdr probe memory --json": "it takes memory of a GPU, which a collector beside a job does not",
     r"modinfo \S+": "where a log is all there is; a bundle has the module itself",
 }
 
