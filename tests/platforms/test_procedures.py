@@ -14,9 +14,10 @@ import pytest
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
-from gdrkit.platforms import PLATFORMS, PROCEDURES, procedure, texts
+from gdrkit.platforms import texts
 from gdrkit.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.platforms.choices import Choices
+from gdrkit.platforms.procedures import PLATFORMS, PROCEDURES, procedure
 from gdrkit.remedies import REMEDIES
 from tests.evidence_nodes import build, names
 from tests.memory_host import MemoryHost

@@ -31,9 +31,9 @@ from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Host
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
-from gdrkit.platforms import procedure
 from gdrkit.platforms.action import Procedure
 from gdrkit.platforms.choices import Choices
+from gdrkit.platforms.procedures import procedure
 from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.plan import predicted
 from gdrkit.remedies.remedy import Remedy

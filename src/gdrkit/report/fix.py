@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from gdrkit.node import Node
-from gdrkit.platforms import procedure
 from gdrkit.platforms.action import (
     Action,
     AskPerson,
@@ -22,6 +21,7 @@ from gdrkit.platforms.action import (
     WriteFile,
 )
 from gdrkit.platforms.choices import Choices
+from gdrkit.platforms.procedures import procedure
 from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.loading_plan import loading_plan
 from gdrkit.remedies.plan import plan
