@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Lacks
 from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
@@ -47,6 +48,17 @@ def test_distances_are_those_that_doctor_tells(name, tmp_path):
     }
     assert told
     assert {pair: tuple(map(str, pairs[pair])) for pair in told} == {pair: (told[pair],) for pair in told}
+
+
+@pytest.mark.parametrize(
+    "name", ["acs-redirect", "gb200-force-pcie", "iommu-translating", "nic-x4", "ubuntu-6.8-h100", "gh200"]
+)
+def test_what_stands_in_a_way_is_what_doctor_finds(name, tmp_path):
+    target = str(build(name, tmp_path))
+    found = from_node.topology(Node(open_host(target)))
+    seen = {o.code for gpu in found.gpus for net in found.nets for o in obstacles(found, gpu, net)}
+    told = {f.code for f in diagnose(open_host(target)).findings if f.status in ("failed", "warning")}
+    assert seen == told & {"acs-redirect", "iommu-translating", "link-degraded"}
 
 
 def test_a_narrow_link_is_known_by_what_both_its_ends_can_do(tmp_path):

@@ -7,6 +7,7 @@ from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology import from_file, from_node
+from gdrkit.topology.from_file import Saved
 from gdrkit.topology.graph import NcclPath
 from gdrkit.topology.nccl_rules import NEWEST, OLDEST
 from gdrkit.topology.nccl_view import view
@@ -43,7 +44,7 @@ def read(text):
 
 
 def judge(saved, environment, version="2.27.5"):
-    return view(saved.topology, version, environment, saved.system)
+    return view(saved, version, environment)
 
 
 def test_a_refused_pair_keeps_the_path_that_the_machine_has():
@@ -69,8 +70,8 @@ def test_without_that_the_distance_decides():
 
 @pytest.mark.parametrize(
     "environment, because",
-    [({"NCCL_IB_DISABLE": "1"}, "NCCL_IB_DISABLE"), ({"NCCL_IB_HCA": "^mlx5_0"}, "NCCL_IB_HCA"),
-     ({"NCCL_NET": "Socket"}, "NCCL_NET"), ({"NCCL_NET_GDR_LEVEL": "LOC"}, "PIX is farther than LOC"),
+    [({"NCCL_IB_DISABLE": "1"}, "NCCL_IB_DISABLE"), ({"NCCL_IB_HCA": "^mlx5_0"}, "NCCL_IB_HCA=^mlx5_0"),
+     ({"NCCL_NET": "Socket"}, "NCCL_NET=Socket"), ({"NCCL_NET_GDR_LEVEL": "LOC"}, "PIX is farther than LOC"),
      ({"NCCL_IB_HCA": "mlx5"}, "")],
 )  # fmt: skip
 def test_variables_decide_as_nccl_reads_them(environment, because):
@@ -95,13 +96,13 @@ def test_a_node_looks_alike_read_from_sysfs_from_hwloc_and_from_its_own_nccl_fil
     from gdrkit.topology import nccl_writer
 
     direct = from_node.topology(Node(open_host(str(build("ubuntu-6.8-h100", tmp_path)))))
-    hwloc = from_file.read(EXPORTED.read_bytes()).topology
+    hwloc = from_file.read(EXPORTED.read_bytes())
     saved = from_file.read(nccl_xml.written(nccl_writer.system(direct, details=True)))
-    seen = view(direct, version, {})
+    seen = view(Saved(direct), version, {})
     types = {pair: found.path for pair, found in seen.pairs.items()}
     assert set(types.values()) == {"PIX", "PHB", "SYS"}
     assert {pair: found.path for pair, found in view(hwloc, version, {}).pairs.items()} == types
-    assert view(saved.topology, version, {}, saved.system).pairs == seen.pairs
+    assert view(saved, version, {}).pairs == seen.pairs
 
 
 def test_classes_that_somebody_left_out_are_those_of_what_hangs_there():
@@ -118,6 +119,6 @@ def test_nccl_gets_through_every_public_file(version, path):
         saved = from_file.read(path.read_bytes())
     except FormatError:
         return  # RCCL's, and graphs
-    found = view(saved.topology, version, {}, saved.system)
+    found = view(saved, version, {})
     assert len(found.pairs) == len(saved.topology.gpus) * len(saved.topology.nets)
     assert {pair.path for pair in found.pairs.values()} <= set(NcclPath)

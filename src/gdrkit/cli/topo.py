@@ -112,7 +112,8 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, Saved]:
     host = open_host(target)
     tell_notes(host)
     source = "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
-    return source, Saved(topology(Node(host), ask_driver=nvlink or host.source != "live"))
+    node = Node(host)
+    return source, Saved(topology(node, ask_driver=nvlink or host.source != "live"), node=node)
 
 
 def _saved_content(target: str) -> bytes | None:

@@ -114,6 +114,7 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield from _reasons(document)
+    yield f"of NCCL {nccl.version}'s rules: {nccl.witness}"
     yield ""
     for setting in nccl.ignored:
         yield f"without effect: {setting}"

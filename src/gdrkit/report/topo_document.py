@@ -67,6 +67,7 @@ class NcclSection(Struct, frozen=True, kw_only=True):
 
     version: str
     environment: dict[str, str] = {}
+    witness: str  # what stands behind the rules of this version
     ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
     assumed: tuple[str, ...] = ()  # what the source does not say, and NCCL would find out
     changes: tuple[Change, ...] = ()  # against no environment
@@ -87,7 +88,7 @@ class TopoDocument(
 def build(source: str, saved: Saved, version: str, environment: dict[str, str]) -> TopoDocument:
     """All that can be said of a graph. Raises FormatError where NCCL would stop at it."""
     topology = saved.topology
-    now = view(topology, version, environment, saved.system) if topology.devices else NcclView({})
+    now = view(saved, version, environment) if topology.devices else NcclView({})
     found = tuple(
         _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)))
         for gpu in topology.gpus
@@ -95,7 +96,7 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
     )
     changes: tuple[Change, ...] = ()
     if environment and now.pairs:
-        before = view(topology, version, {}, saved.system)
+        before = view(saved, version, {})
         changes = tuple(_changes(before, now))
     return TopoDocument(
         source=source,
@@ -106,6 +107,7 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
             environment=environment,
             ignored=now.ignored,
             assumed=now.assumed,
+            witness=now.witness.value,
             changes=changes,
         )
         if now.pairs

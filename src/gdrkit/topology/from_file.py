@@ -27,11 +27,13 @@ class Kind(enum.StrEnum):
 
 
 class Saved(Struct, frozen=True):
-    """What was read. `system` is NCCL's own tree, where the file is one of NCCL's."""
+    """What was read. `system` is NCCL's own tree, where the file is one of NCCL's; `node`, where it was no
+    file."""
 
     topology: Topology
-    kind: Kind | None = None  # None: no file, a whole node
+    kind: Kind | None = None
     system: XmlNode | None = None
+    node: Node | None = None
 
 
 _DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)

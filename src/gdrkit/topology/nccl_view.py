@@ -8,12 +8,14 @@ from functools import partial
 from msgspec import Struct
 
 from gdrkit.evidence import FormatError
-from gdrkit.facts.environment import selects
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.completed import completed
+from gdrkit.topology.from_file import Saved
 from gdrkit.topology.gdr_check import Check, Condition, check
 from gdrkit.topology.graph import Net, Topology
+from gdrkit.topology.nccl_evidence import with_nic_side
 from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
+from gdrkit.topology.nccl_nic import unused
 from gdrkit.topology.nccl_paths import compute_paths
 from gdrkit.topology.nccl_rules import Witness, nccl_rules, witness
 from gdrkit.topology.nccl_settings import Settings, settings
@@ -55,15 +57,16 @@ WORDS = {
 }
 
 
-def view(
-    topology: Topology, version: str, environment: Mapping[str, str], system: XmlNode | None = None
-) -> NcclView:
-    """What NCCL of a version makes of a graph. `system`: NCCL's own file, where the graph came from one.
+def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView:
+    """What NCCL of a version makes of a graph, from its own file, where the graph came from one.
 
     Raises FormatError where NCCL would stop."""
-    whole, assumed = completed(topology)
     rules = nccl_rules(version)
     given = settings(rules, environment)
+    topology, system = saved.topology, saved.system
+    if saved.node is not None:
+        topology = with_nic_side(topology, saved.node, rules, given)
+    whole, assumed = completed(topology)
     if system is None or assumed or _hosts(system) > 1:
         system = written(whole, details=True)
     try:
@@ -120,22 +123,13 @@ def _way(
     path: str,
     sends: bool,
 ) -> Way:
-    if port.address and (unused := _unused(port, given)):
-        return Way(unused)
+    if port.address and (without := unused(given, port.device, port.number)):
+        return Way(without)
     if net not in gpu.paths or gpu not in net.paths:
         return Way("NCCL does not connect them")
     found = check(system, gpu, net, sends, given)
     through = _name(topology, found.via) if sends and found.via is not None else ""
     return Way(_because(found, path), found.mode if found.refused_by is None else "", through)
-
-
-def _unused(port: Net, given: Settings) -> str:
-    """Why NCCL's own network does not use a port at all. External plugins have variables of their own."""
-    if given.ib_disable:
-        return "NCCL_IB_DISABLE"
-    if given.ib_hca and not selects(given.ib_hca, port.device, port.number):
-        return "NCCL_IB_HCA"
-    return "NCCL_NET" if given.net.lower() == "socket" else ""
 
 
 def _because(found: Check, path: str) -> str:

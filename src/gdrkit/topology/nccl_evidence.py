@@ -1,0 +1,60 @@
+"""What a node's own files and probes say of the NIC's side of GPUDirect RDMA, as NCCL would look. PURE."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.probe import verbs_calls
+from gdrkit.node import Node
+from gdrkit.topology.graph import NcclNet, Net, Topology
+from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, probed_files
+from gdrkit.topology.nccl_rules import NcclRules
+from gdrkit.topology.nccl_settings import Settings
+
+UNSUPPORTED = (95, 93)
+"""EOPNOTSUPP and EPROTONOSUPPORT, which NCCL takes for a no: net_ib.cc, ncclIbDmaBufSupport()."""
+
+
+def nic_evidence(node: Node, version: str) -> NicEvidence:
+    """The files of nvidia-peermem that this version looks for, and what verbs said of dma-buf, if asked."""
+    try:
+        files = frozenset(name for name in probed_files(version) if node.exists(name))
+    except Lacks:
+        files = None
+    try:
+        calls = [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"]
+    except Lacks:
+        calls = []
+    return NicEvidence(
+        files, {call.subject or call.argument: call.errno not in UNSUPPORTED for call in calls}
+    )
+
+
+def gpu_evidence(node: Node) -> GpuEvidence:
+    """What CUDA said of the first GPU, if asked."""
+    try:
+        found = cuda_attributes(node, gpus(node)[0].address)
+    except (Lacks, IndexError):
+        return GpuEvidence()
+
+    def is_set(attribute: int) -> bool | None:
+        return found[attribute] == 1 if attribute in found else None
+
+    return GpuEvidence(is_set(GPU_DIRECT_RDMA_SUPPORTED), is_set(DMA_BUF_SUPPORTED))
+
+
+def with_nic_side(topology: Topology, node: Node, rules: NcclRules, given: Settings) -> Topology:
+    """The graph with the NIC's side of each port, where files and probes settle it."""
+    nics, gpu = nic_evidence(node, ".".join(map(str, rules.version))), gpu_evidence(node)
+
+    def judged(net: Net) -> Net:
+        works = {dmabuf(rules, given, net.device, nics, gpu).works, peermem(rules, nics).works}
+        if not net.device or (True not in works and None in works):
+            return net
+        known = net.nccl or NcclNet()
+        return structs.replace(net, nccl=structs.replace(known, gdr="1" if True in works else "0"))
+
+    return structs.replace(topology, nets=tuple(map(judged, topology.nets)))
