@@ -143,6 +143,22 @@ def test_a_device_that_may_not_be_opened_says_why():
     assert (calls[-1]["call"], calls[-1]["result"]) == ("ibv_open_device", EPERM)
 
 
+def test_a_software_device_answered_like_this():
+    """Recorded in a guest: Debian 12, rdma-core 44, rdma_rxe of Linux 6.1 over a veth pair with 10.0.0.1.
+    ibv_devinfo said the same of ports, state and GIDs; fd=-1 was EOPNOTSUPP, for that driver takes no
+    dma-buf."""
+    calls = json.loads((Path(__file__).parent / "rxe.json").read_text())["calls"]
+    answers = {(c["call"], c["argument"]): (c["result"], c["value"]) for c in calls}
+
+    assert answers["ibv_query_device", ""] == (0, 1)
+    assert answers["ibv_query_port", "1"] == (
+        0, "state=4 active_mtu=3 gid_tbl_len=1024 lid=0 link_layer=2",
+    )  # fmt: skip
+    assert answers["ibv_query_gid", "1 1"] == (0, "0000:0000:0000:0000:0000:ffff:0a00:0001")
+    assert answers["ibv_reg_mr", "host"] == (0, None)
+    assert answers["ibv_reg_dmabuf_mr", "fd=-1"] == (EOPNOTSUPP, None)
+
+
 def test_alone_on_this_machine_it_answers_in_json():
     child = subprocess.run(
         [sys.executable, "-I", Path(verbs_probe.__file__)], capture_output=True, check=True
