@@ -85,7 +85,7 @@ def _first(gathered: Gathered, rank: Rank) -> int:
 
 
 def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
-    """Versions that a job's own processes print; one that nobody signs is of the job that began before."""
+    """Versions that a job's own processes print; an unsigned one is of the job that begins beside it."""
     starts = [min(_first(gathered, rank) for rank in job.ranks) for job in jobs]
     members = [{rank.process for rank in job.ranks} for job in jobs]
     own: list[dict[str, None]] = [{} for _ in jobs]
@@ -93,8 +93,8 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
         for version, entry in process.all(said.Version).items():
             holders = [i for i, names in enumerate(members) if process.name in names]
             if not holders and jobs:
-                before = [i for i, start in enumerate(starts) if start <= entry.place]
-                holders = [max(before, key=lambda i: starts[i]) if before else 0]
+                apart = [abs(start - entry.place) for start in starts]
+                holders = [apart.index(min(apart))]
             for i in holders:
                 own[i][version.text] = None
     every = {version for versions in own for version in versions}
