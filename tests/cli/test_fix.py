@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -160,12 +161,41 @@ def test_two_at_once_are_refused(root):
 
 
 @needs_depmod
-def test_a_second_run_waits_for_the_first_to_be_finished_or_taken_back(root):
-    run = fix("--apply", "--steps", "raise-memlock", "--root", str(root))  # nobody to ask
-    assert run.returncode == 2 and "nobody to ask" in run.stderr
+def test_without_anybody_to_ask_nothing_begins(root):
+    before = snapshot(root)
+    run = fix("--apply", "--steps", "raise-memlock", "--root", str(root))
+    assert run.returncode == 2 and "nobody to ask" in run.stderr and "--yes" in run.stderr
+    assert snapshot(root) == before and "nothing was done" in fix("--status", "--root", str(root)).stdout
+
+
+def typed(root: Path, answers: str, *words: str) -> tuple[int, str]:
+    """The same on a terminal, where somebody types."""
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen([GDR, "fix", *words, "--root", str(root)], stdin=theirs, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    os.close(theirs)
+    os.write(ours, answers.encode())
+    said, _ = child.communicate(timeout=120)
+    os.close(ours)
+    return child.returncode, said
+
+
+@needs_depmod
+def test_somebody_agrees_to_one_step_and_not_to_the_next_then_goes_on(root):
+    before = snapshot(root)
+    steps = ("--apply", "--steps", "persist-peermem,override-topology-check")
+    code, said = typed(root, "n\n", *steps)
+    assert code == 1 and "nothing was changed" in said and snapshot(root) == before
+    code, said = typed(root, "y\nn\n", *steps)
+    assert code == 1 and "stopped" in said
+    assert (root / "etc/modules-load.d/nvidia-peermem.conf").exists()
+    assert not (root / "etc/modprobe.d/90-gdrkit-topology.conf").exists()
     run = fix("--apply", "--yes", "--steps", "raise-memlock", "--root", str(root))
     assert run.returncode == 2 and "is not finished" in run.stderr
     assert fix("--resume", "--yes", "--root", str(root)).returncode == 0
+    assert (root / "etc/modprobe.d/90-gdrkit-topology.conf").exists()
+    assert fix("--undo", "--root", str(root)).returncode == 0
+    assert snapshot(root) == before
 
 
 @needs_depmod

@@ -95,6 +95,8 @@ def _apply(options: argparse.Namespace, place: Place, plan: Plan) -> int:
         return OK if report.verdict.state in ("ready", "active", "impossible") else BLOCKED
     if not 1 <= options.way <= len(report.ways):
         raise ApplyError(f"there is no way {options.way}", f"there are {len(report.ways)}")
+    if not options.yes and not sys.stdin.isatty():
+        raise ApplyError("there is nobody to ask", "--yes takes every step without asking")
     steps = tuple(step.remedy for step in report.ways[options.way - 1].steps)
     choices = Choices(
         key=options.key and os.path.abspath(options.key),
@@ -129,7 +131,9 @@ def _resume(options: argparse.Namespace, place: Place) -> int:
 
 
 def _go(options: argparse.Namespace, journal: Journal, secrets: Secrets) -> int:
+    from gdrkit.apply.journal import Intent
     from gdrkit.apply.running import Runner
+    from gdrkit.apply.undoing import Undoer
 
     try:
         outcome = Runner(journal, secrets, _say, _confirm(options)).go()
@@ -137,6 +141,11 @@ def _go(options: argparse.Namespace, journal: Journal, secrets: Secrets) -> int:
         if not error.hint:
             error.hint = "gdr fix --resume tries it again, gdr fix --undo takes back what was done"
         raise
+    else:
+        if outcome.word == "declined" and not any(isinstance(r, Intent) for r in journal.records):
+            Undoer(journal, secrets, _say).take_back()
+            write("\nnothing was changed\n")
+            return WARNING
     finally:
         journal.close()
     return _outcome(outcome)
