@@ -424,6 +424,42 @@ SAMPLES = (
         state="blocked", legs=(0, 1, 0), ranks=1, version="2.22.3", codes=("gdr-level-ignored",),
     ),
     Sample(
+        name="several lines copied from a screen as one",  # deepseek-ai/DeepEP issue 106
+        text=(" " * 20).join(
+            info(f"VM-17-82-centos:{11978 + n}", n,
+                 f"Channel 05/0 : {n}[{n}] -> {n + 8}[{n}] [send] via NET/IBext/{n}/GDRDMA").rstrip()
+            for n in range(3)
+        )
+        + "\n",
+        state="active", legs=(3, 0, 0), ranks=3,
+    ),
+    Sample(
+        name="a plugin with a name of four words, through a neighbour",
+        text=info(
+            "vm-host38:33958", 1,
+            "Channel 01/1 : 3[0] -> 0[1] [send] via NET/NCCL RDMA Plugin v6/0(2)/GDRDMA/Shared",
+        ),
+        state="active", legs=(1, 0, 0), ranks=1,
+    ),
+    Sample(
+        name="2.21.5: GH200 with HPC-X, nothing but the channels is wrong",  # NVIDIA/nccl issue 1291
+        text=info(
+            "gh1:185972", 0,
+            "Plugin Path : /opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so",
+            "P2P plugin IBext_v8",
+            "NET/IB : Using [0]mlx5_2:1/IB/SHARP [RO]; OOB bond0:10.0.0.1<0>",
+            "Using non-device net plugin version 0",
+            "Using network IBext_v8",
+            "DMA-BUF is available on GPU device 0",
+            "NCCL version 2.21.5+cuda12.4",
+            "ncclCommInitRank comm 0xaaac rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 901000 commId 0x6e99 "
+            "- Init START",
+            "Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IBext_v8/0",
+        ),
+        state="blocked", legs=(0, 1, 0), ranks=1, version="2.21.5", codes=("net-plugin-replaced",),
+        devices=("mlx5_2",),
+    ),
+    Sample(
         name="sending turned off",
         text="NCCL version 2.22.3+cuda12.5\n"
         + info(

@@ -136,7 +136,11 @@ class Tally:
         text = line.decode("utf-8", "replace")
         who = frame(text)
         if who.cut:
-            self._damage(place)
+            parts = _screen().split(text)
+            if len(parts) == 1:
+                self._damage(place)
+            for part in parts if len(parts) > 1 else ():
+                self._slow(part.encode(), place)
             return
         found = record(who.message)
         if found is None:
@@ -223,6 +227,12 @@ class Tally:
 def _peers() -> re.Pattern[bytes]:
     """What makes channel lines of one shape differ: the two ranks. Never more than one line's."""
     return re.compile(rb": [^ \n]++ -> [^ \n]++")
+
+
+@functools.cache
+def _screen() -> re.Pattern[str]:
+    """Between two lines that were copied from a screen as one, with the blanks that filled the first."""
+    return re.compile(r"\s{2,}(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
 
 
 _CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
