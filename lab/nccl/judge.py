@@ -9,7 +9,7 @@ from typing import NamedTuple
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.gdr_check import Check, check
 from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
-from gdrkit.topology.nccl_paths import compute_paths, trim
+from gdrkit.topology.nccl_paths import settle
 from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import system_of
@@ -66,10 +66,8 @@ class _Model:
         self.settings: Settings = settings(self.rules, environment)
         self.system: System = system_of(nccl_xml.parse(job.xml.encode()), self.rules)
         self.first = rank // 2 * 2 if job.mode == "two" else 0  # the dump names the ranks of the first host
-        self.asked = compute_paths(self.system, self.settings)
         own = next(gpu for gpu in self.system.nodes[GPU] if gpu.rank + self.first == rank)
-        trim(self.system, own)
-        self.asked += compute_paths(self.system, self.settings)
+        self.asked = settle(self.system, own, self.settings)
 
     def paths(self, lines: list[str]) -> Iterator[tuple[bool, str]]:
         """Whether each path of NCCL's table is ours, and each of ours in it."""

@@ -146,6 +146,7 @@ def test_integers_as_strtoll_reads_them(value: str, number: int | None):
         ("^mlx5_2", "mlx5_1", True),
         ("mlx5_0,mlx5_2", "mlx5_1", False),
         ("", "mlx5_0", True),
+        ("^", "mlx5_0", False),
         ("rocep1", "roceP2p1s0f0", False),
     ],
 )

@@ -164,7 +164,7 @@ def gdr_level(value: str, version: str = "") -> str | None:
     with base 0 does: 0x2 is PXB, 010 is 8 and so SYS. Without a version, the newest NCCL is meant.
     Source: src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
     """
-    if value[:1].isdigit():
+    if value[:1].isascii() and value[:1].isdigit():
         return LEVEL_NUMBERS[min(integer(value) or 0, 4)]
     if value not in LEVELS:
         return None
@@ -202,11 +202,14 @@ def selects(spec: str, device: str, port: int | None = None) -> bool:
     spec = spec[1:] if exclude else spec
     exact = spec.startswith("=")
     spec = spec[1:] if exact else spec
-    for entry in filter(None, spec.split(",")):
+    entries = [entry for entry in spec.split(",") if entry.partition(":")[0]]
+    if not entries:  # no list names every device, so that "^" alone leaves none
+        return not exclude
+    for entry in entries:
         name, _, wanted = entry.partition(":")
         ports = wanted.partition(":")[0]
         if ports.isdigit() and port is not None and int(ports) != port:
             continue
         if device == name if exact else device.startswith(name):
             return not exclude
-    return exclude if spec else True
+    return exclude

@@ -44,6 +44,15 @@ def compute_paths(system: System, settings: Settings, *, between_ranks: bool = T
     return asked
 
 
+def settle(system: System, gpu: GraphNode, settings: Settings) -> list[Asked]:
+    """What one rank ends up with: paths, the GPUs that it reaches, and paths again: src/init.cc.
+
+    Returns the tests of both passes. Raises FormatError where NCCL fails."""
+    asked = compute_paths(system, settings)
+    trim(system, gpu)
+    return asked + compute_paths(system, settings)
+
+
 def trim(system: System, gpu: GraphNode) -> None:
     """Takes out the GPUs that a rank does not reach inside the machine: ncclTopoTrimSystem()."""
     network = system.rules.order["NET"]

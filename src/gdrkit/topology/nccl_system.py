@@ -72,9 +72,9 @@ def _host(system: System, cpu: XmlNode) -> int:
 def number(text: str, base: int = 0) -> int:
     """What strtol() makes of text: the digits that it starts with, 0 if it starts with none."""
     if base == 16:
-        match = re.match(r"\s*([+-]?)(?:0[xX])?([0-9a-fA-F]+)", text)
+        match = re.match(r"\s*([+-]?)(?:0[xX])?([0-9a-fA-F]{1,16})", text)
         return int(match[1] + match[2], 16) if match else 0
-    match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|\d+)", text)
+    match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19})", text)
     if match is None:
         return 0
     digits = match[2]
