@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 
-from gdrkit.config.check import Checked, check
+from gdrkit.config.check import MOST_FAULTS, Checked, check
 
 SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[3] / "shared"))
 
@@ -257,3 +257,21 @@ def test_any_manifest_gives_an_answer(text):
     told = found(text)
     assert told.faults or told.documents
     assert all(1 <= fault.line <= text.count("\n") + 1 for fault in told.faults)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POLICY + "".join(f"    key{n}: 1\n" for n in range(20_000)),
+        "prose\n\n" + "kind: ClusterPolicy\nspec: 1\n\n\n\n\n\n" * 5_000,
+    ],
+    ids=["one document", "an article"],
+)
+def test_a_file_full_of_faults_ends_in_a_list_that_ends(text):
+    """Quadratic readers would take minutes for these."""
+    assert len(found(text).faults) == MOST_FAULTS
+
+
+def test_lines_of_an_article_are_those_of_its_file():
+    text = "# How to\r\n\r\nSome words.\r\n\r\n```yaml\r\n" + TALOS.replace("\n", "\r\n") + "```\r\n"
+    assert codes(text) == [(10, "talos-no-peermem")]

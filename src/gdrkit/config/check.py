@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from gdrkit.config.fault import Checked, Fault, Found
 from gdrkit.config.judged import judged, level
@@ -14,6 +15,8 @@ from gdrkit.rules.policy_duplicate_key import keys_lost
 
 __all__ = ["Checked", "check"]
 
+MOST_FAULTS = 1000
+"""Faults that are told of one file: nobody reads more, and a hostile file holds one in every line."""
 LAST_WINS = "kubectl, Helm (sigs.k8s.io/yaml) and PyYAML"
 REFUSING = "Talos, kustomize (go-yaml 3) and ruamel.yaml"
 """Readers by what they make of a key that stands twice. YAML 1.2.2, 3.2.1.3 forbids it; PyYAML and
@@ -25,14 +28,14 @@ def check(content: bytes, name: str, version: str = "") -> Checked:
     if len(content) > MOST_BYTES:
         return _unreadable(name, 1, f"{len(content)} bytes; no such file has more than {MOST_BYTES}")
     try:
-        text = content.decode("utf-8-sig")
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         return _unreadable(name, line, f"byte {error.start} is not UTF-8")
     found, last = recognise(text), text.count("\n") + 1
     out = [_garbled(document.fault, document.line, last) for document in found.unreadable]
     for part in found.parts:
-        out += _of(part, version)
+        out += islice(_of(part, version), max(MOST_FAULTS - len(out), 0))
     out += _settings(text)
     parts = tuple(
         Found(part.manifest.line, part.manifest.kind, part.manifest.name)

@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.facts.kubernetes import Manifest, objects
-from gdrkit.facts.pasted_manifests import manifests as pasted
+from gdrkit.facts.pasted_manifests import blocks
 from gdrkit.facts.transcript import Line
 from gdrkit.formats.yaml_text import Document, documents
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
@@ -58,13 +58,18 @@ def _is_yaml(text: str) -> bool:
 def _excerpts(text: str) -> Recognised:
     """Manifests within an article or a README. What cannot be read there may be no manifest at all."""
     lines = tuple(
-        Line(number, line, "shown") for number, line in enumerate(text.splitlines(), 1) if line.strip()
+        Line(number, line, "shown") for number, line in enumerate(text.split("\n"), 1) if line.strip()
     )
+    stream = [""] * (text.count("\n") + 2)
+    for first, excerpt in blocks(lines).items():
+        for line in excerpt:
+            stream[line.number - 1] = line.text
+        if first > 1:
+            stream[first - 2] = "---"  # prose stood there, or the end of a block of code
     parts: list[Part] = []
-    for excerpt in pasted(lines).values():
-        for document in documents(excerpt):
-            if document.value is not None:
-                parts += _parts(document.value, cloud=False)
+    for document in documents("\n".join(stream)):
+        if document.value is not None:
+            parts += _parts(document.value, cloud=False)
     return Recognised(tuple(parts), ())
 
 

@@ -16,6 +16,11 @@ def manifests(lines: tuple[Line, ...]) -> Mapping[int, str]:
     """Each manifest that stands in a block of code, by its first line, with its lines at their numbers.
 
     Manifests quoted as advice are none."""
+    return {number: _padded(own) for number, own in blocks(lines).items()}
+
+
+def blocks(lines: tuple[Line, ...]) -> Mapping[int, list[Line]]:
+    """The lines of each manifest, by the number of its first."""
     found: dict[int, list[Line]] = {}
     current: list[Line] = []
     for line in lines:
@@ -28,7 +33,7 @@ def manifests(lines: tuple[Line, ...]) -> Mapping[int, str]:
             found[line.number] = current
         else:
             current = []
-    return {number: _padded(own) for number, own in found.items()}
+    return found
 
 
 _GAP = 3
