@@ -12,6 +12,7 @@ from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
 from tests.estimate.test_measured import perftest
 from tests.evidence_nodes import build
+from tests.topology.xml_files import DUMP
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,24 @@ def test_a_node_without_evidence_is_unknown(tmp_path, capsys):
 
     assert main(["estimate", str(tmp_path)]) == UNKNOWN
     assert capsys.readouterr().err
+
+
+def test_a_saved_topology_is_a_target(tmp_path, capsys):
+    path = tmp_path / "topo.xml"
+    path.write_text(DUMP)
+
+    assert main(["estimate", str(path)]) == OK
+    shown = capsys.readouterr().out
+    assert shown.startswith("topo.xml: what it can move")
+    assert "bound by nic-link: PCIe 32 GT/s x8" in shown
+
+
+def test_a_topology_cut_off_is_refused(tmp_path, capsys):
+    path = tmp_path / "topo.xml"
+    path.write_text(DUMP[: len(DUMP) // 2])
+
+    assert main(["estimate", str(path)]) == NO_INPUT
+    assert "topo.xml" in capsys.readouterr().err
 
 
 def test_a_job_is_handed_on_with_the_node(h100, capsys):

@@ -45,6 +45,7 @@ def test_what_is_not_known_leaves_the_low_bound_open():
     assert direct.rate.low_gb_per_s == 0
     assert direct.unknown == ["port of mlx5_0"]
     assert "? not known: port of mlx5_0" in text(document(machine))
+    assert "direct      at most 57.6 GB/s" in text(document(machine))
 
 
 def test_json_reads_back():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
+    from gdrkit.estimate.machine import Machine
     from gdrkit.estimate.measured import Measured
     from gdrkit.node import Node
     from gdrkit.report.estimate import EstimateDocument
@@ -27,6 +29,7 @@ def parser() -> Parser:
         "needed.",
         "  gdr estimate                                  this machine\n"
         "  gdr estimate sosreport.tar.xz --json          another one\n"
+        "  gdr estimate topo.xml                         what NCCL_TOPO_DUMP_FILE wrote, or lspci -vvv\n"
         "  gdr estimate --measured ib_write_bw.log       a run on this machine\n"
         "  gdr estimate node17.tar.xz --measured -       a run there, from standard input\n"
         f"{estimate_model.EXAMPLES}\n"
@@ -57,6 +60,9 @@ def main(arguments: list[str]) -> int:
     measured = _read(options.measured or ())
     if measured is None:
         return NO_INPUT
+    saved = None if options.model else _topology(options.target)
+    if saved is not None:
+        return _tell(options, saved, os.path.basename(options.target), "topology", measured)
     host = open_host(options.target)
     tell_notes(host)
     node = Node(host)
@@ -88,11 +94,32 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     return found
 
 
+def _topology(target: str | None) -> Machine | None:
+    """The machine of a saved topology: NCCL's XML, hwloc's, what lspci -vvv printed. None for another
+    target. Raises TargetError."""
+    from gdrkit.estimate.from_topology import machine
+    from gdrkit.evidence import FormatError
+    from gdrkit.host.bug_report import START
+    from gdrkit.host.target import TargetError
+    from gdrkit.topology.from_file import kind_of, read
+
+    if target is None or not os.path.isfile(target):
+        return None
+    try:
+        with open(target, "rb") as file:
+            head = file.read(1 << 16)
+            if kind_of(head) is None or START in head:
+                return None
+            return machine(read(head + file.read(LARGEST)).topology)
+    except OSError:
+        return None  # open_host says why
+    except FormatError as error:
+        raise TargetError(f"{target}: {error}") from None
+
+
 def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured]) -> int:
     from gdrkit.estimate.from_node import machine
-    from gdrkit.estimate.measured import readings
     from gdrkit.evidence import Lacks
-    from gdrkit.report.estimate import document
 
     try:
         found = machine(node)
@@ -100,10 +127,19 @@ def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured])
         missing = lacks.missing
         sys.stderr.write(f"gdr estimate: not known of this node: {missing.ask} ({missing.why.value})\n")
         return UNKNOWN
+    return _tell(options, found, _hostname(node), node.host.source, measured)
+
+
+def _tell(
+    options: argparse.Namespace, found: Machine, name: str, source: str, measured: list[Measured]
+) -> int:
+    from gdrkit.estimate.measured import readings
+    from gdrkit.report.estimate import document
+
     told = document(
         found,
-        node=_hostname(node),
-        source=node.host.source,
+        node=name,
+        source=source,
         readings=[reading for one in measured for reading in readings(found, one)],
     )
     if options.json:

@@ -135,6 +135,8 @@ def _bound(path: PathSection) -> str:
 def _range(rate: RateSection | None) -> str:
     if rate is None:
         return "unknown"
+    if not rate.low_gb_per_s:
+        return f"at most {rate.high_gb_per_s:.1f} GB/s ({rate.high_gbit_per_s:.0f} Gb/s)"
     bits = f"{rate.low_gbit_per_s:.0f} to {rate.high_gbit_per_s:.0f} Gb/s"
     return f"{rate.low_gb_per_s:.1f} to {rate.high_gb_per_s:.1f} GB/s ({bits})"
 
