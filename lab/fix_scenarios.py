@@ -111,16 +111,15 @@ SECURE = (
              fix=("--module", *KEY), reason="module-unsigned"),
     Scenario(name="unsigned-zst", why="packed", place=(_peermem(key="", compression="zst"), _GPU, _OFED),
              fix=("--module", *KEY), reason="module-unsigned"),
-    Scenario(name="unsigned-gz", why="packed", place=(_peermem(key="", compression="gz"), _GPU, _OFED),
-             fix=("--module", *KEY), reason="module-unsigned"),
     Scenario(name="unknown-key", why="signed by somebody else",
              place=(_peermem(key="unknown"), _GPU, _OFED), fix=("--module", *KEY),
              reason="module-unknown-key"),
     Scenario(name="driver-unsigned", why="what it needs is refused", place=(
              _peermem(key="lab"), one("gpu", key="unknown"), one("ofed", key="")),
-             fix=("--module", *KEY), reason="module-unsigned"),
-    Scenario(name="sealed-outside", why="the signature stands behind the packed stream", place=(
-             _peermem(key="", compression="xz", seal="lab"), _GPU, _OFED), fix=("--module", *KEY)),
+             fix=("--module", *KEY), reason="dependency-failed"),
+    Scenario(name="sealed-outside", why="signed behind the packed stream: nothing is promised or changed",
+             place=(_peermem(key="", compression="xz", seal="lab"), _GPU, _OFED), fix=("--module", *KEY),
+             reason="module-corrupt", apply_code=2, loads=False),
     Scenario(name="protected-key", why="SHA-512, and a key behind a password",
              place=(_peermem(key=""), _GPU, _OFED), secrets=(("--key-password-fd", PASSWORD),),
              fix=("--module", "--key", "/root/protected.key", "--certificate", "/root/lab.der",
@@ -131,14 +130,14 @@ SECURE = (
              reason="install-override"),
     Scenario(name="signing-killed", why="kill -9 among the signatures", apply_code=-9, kill=2500,
              place=(_peermem(key=""), one("gpu", key=""), one("ofed", key="")), fix=("--module", *KEY),
-             then=("fix", "--resume", "--yes"), reason="module-unsigned"),
+             then=("fix", "--resume", "--yes"), reason="dependency-failed"),
 )  # fmt: skip
 
 MADE_KEY = (
     Scenario(name="key-made-here", why="gdr makes a key, the firmware learns it, a reboot lies in between",
              place=(_peermem(key="", compression="xz"), one("gpu", key=""), one("ofed", key="")),
              secrets=(("--mok-password-fd", PASSWORD),), apply_code=1, half="first",
-             reason="module-unsigned"),
+             reason="dependency-failed"),
 )  # fmt: skip
 
 

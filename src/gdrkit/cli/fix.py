@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, tell_notes, write
-from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
+from gdrkit.cli.exit import OK
 
 if TYPE_CHECKING:
     from gdrkit.report.fix_document import FixReport
@@ -122,6 +122,6 @@ def _print(options: argparse.Namespace) -> int:
         from gdrkit.report.fix_text import fix_text
 
         write(fix_text(report))
-    if report.ways or report.verdict.state in ("ready", "active", "impossible"):
-        return OK
-    return UNKNOWN if report.verdict.state == "unknown" else BLOCKED
+    from gdrkit.cli.fixing import without_a_way
+
+    return OK if report.ways else without_a_way(report)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gdrkit.apply.errors import ApplyError, Busy
 from gdrkit.cli.arguments import write
-from gdrkit.cli.exit import BLOCKED, BUSY, NO_PERMISSION, OK, WARNING
+from gdrkit.cli.exit import BLOCKED, BUSY, NO_PERMISSION, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
     from gdrkit.apply.journal import Journal, Witnessed
@@ -92,7 +92,7 @@ def _apply(options: argparse.Namespace, place: Place, plan: Plan) -> int:
         from gdrkit.report.fix_text import fix_text
 
         write(fix_text(report))
-        return OK if report.verdict.state in ("ready", "active", "impossible") else BLOCKED
+        return without_a_way(report)
     if not 1 <= options.way <= len(report.ways):
         raise ApplyError(f"there is no way {options.way}", f"there are {len(report.ways)}")
     if not options.yes and not sys.stdin.isatty():
@@ -109,6 +109,13 @@ def _apply(options: argparse.Namespace, place: Place, plan: Plan) -> int:
     _check_key(place, choices.key, choices.certificate, secrets)
     journal = begin(place, steps, choices, options.consumer, __version__)
     return _go(options, journal, secrets)
+
+
+def without_a_way(report: FixReport) -> int:
+    """The exit code of a plan that holds no way."""
+    if report.aim == "verdict" and report.verdict.state in ("ready", "active", "impossible"):
+        return OK
+    return UNKNOWN if report.verdict.state == "unknown" else BLOCKED
 
 
 def _check_key(place: Place, key: str, certificate: str, secrets: Secrets) -> None:

@@ -126,14 +126,17 @@ def _name(node: Node) -> str:
 sign_module = Remedy(
     name="sign-module",
     title="sign the NVIDIA modules with a key of your own, and enrol it",
-    cures=("module-unsigned", "module-unknown-key", "lockdown-blocks-module", "mixed-signers"),
+    cures=(
+        "module-unsigned", "module-unknown-key", "lockdown-blocks-module", "mixed-signers",
+        "dependency-failed",
+    ),
     effect=_sign,
     becomes="every NVIDIA module is signed by a machine owner key that the kernel trusts",
     risk="a private key that signs kernel modules lies on this machine; keep it readable for root alone",
     undo="mokutil --delete the key and reinstall the driver's modules",
     needs_reboot=True,
     paths=("peermem",),
-)
+)  # fmt: skip
 install_ofed = Remedy(
     name="install-ofed",
     title="install DOCA-OFED, which brings the peer-memory API",
