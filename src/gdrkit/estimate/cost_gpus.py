@@ -12,7 +12,7 @@ its 4800 GB/s: 4352 reading 4 GiB, 4267 copying 1 GiB (driver 580.159.04)."""
 
 COMPUTE_EFFICIENCY = (0.38, 0.80)
 """What prompts and training get of the dense peak. Low: 38 to 43 % model FLOP utilisation in training Llama
-3 405B, arXiv 2407.21783, table 4. High: above what an H200 reached here of its 989.5 TFLOP/s in BF16 products
+3 405B, arXiv 2407.21783, table 4. High: more than an H200 reached here of its 989.5 TFLOP/s in BF16 products
 of 8192 x 8192 (PyTorch 2.11): 723 at first, 665 once it was warm."""
 
 
