@@ -39,7 +39,7 @@ def test_a_spark_is_told_its_ceiling_and_that_a_second_cable_is_in_vain(spark, c
     assert main(["estimate", spark]) == OK
     shown = " ".join(capsys.readouterr().out.split())
     assert "network 22.3 to 30.1 GB/s" in shown
-    assert "about 52% of the 400 Gb/s of 2 cables is the ceiling" in shown
+    assert "about 52 % of the 400 Gb/s of 2 cables is the ceiling" in shown
     assert "A second cable buys nothing" in shown
 
 
@@ -53,7 +53,7 @@ def test_json_has_every_pair(h100, capsys):
 
 def test_a_run_at_its_ceiling_is_well(h100, log, capsys):
     assert main(["estimate", h100, "--measured", log(perftest("mlx5_0", 391.0))]) == OK
-    assert "You are at 98%" in capsys.readouterr().out
+    assert "You are at 98 %" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("gbits", [150.0, 410.0])

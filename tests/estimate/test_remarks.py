@@ -10,7 +10,7 @@ def test_two_cables_of_a_spark():
 
     assert any("show 800 Gb/s together, but are 2 ports of one card: 400 Gb/s" in words for words in said)
     assert any(
-        "about 52% of the 400 Gb/s of 2 cables is the ceiling" in words
+        "about 52 % of the 400 Gb/s of 2 cables is the ceiling" in words
         and "A second cable buys nothing to speak of" in words
         for words in said
     )

@@ -81,7 +81,7 @@ def test_a_measurement_is_told_alone():
     shown = measured_text(document(machine, readings=readings(machine, sniff(run()))))
 
     assert shown.startswith("measured: RDMA_Write BW on mlx5_0: 48.88 GB/s (391.0 Gb/s)")
-    assert "You are at 98%" in shown
+    assert "You are at 98 %" in shown
 
 
 def test_nothing_there_is_said():

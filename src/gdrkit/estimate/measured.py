@@ -68,7 +68,7 @@ def _perftest(machine: Machine, run: Perftest) -> Reading:
     notes += _memory(machine, run)
     function = next((f for f in machine.functions if f.name == run.device), None)
     if function is None:
-        missing = f"This node has no RDMA device {run.device}." if run.device else ""
+        missing = f"Of an RDMA device {run.device} nothing is known on this node." if run.device else ""
         return judged(what, gb_per_s, None, None, (*notes, *filter(None, (missing,))))
     chain = _with_mtu(machine, function, run, in_host=in_host)
     bounds = chain.interval
@@ -146,6 +146,6 @@ def _one_way(who: str, rates: list[float | None], link: PcieLink | None) -> Read
     raw = link.raw_gbit_per_s / 8
     share = gb_per_s / raw
     verdict = "the link is the limit" if share >= BUSY else "the link is not the limit"
-    busy = f"The link, PCIe {link}, was busy to {share:.0%} of {raw:.2f} GB/s: {verdict}."
+    busy = f"The link, PCIe {link}, was busy to {share * 100:.0f} % of {raw:.2f} GB/s: {verdict}."
     bounds = Interval(raw * BUSY, raw)
     return Reading(what=what, gb_per_s=gb_per_s, ceiling=bounds, share=share, sentences=(note, busy))

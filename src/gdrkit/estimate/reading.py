@@ -82,7 +82,7 @@ def _verdict(share: float, gb_per_s: float, ceiling: Interval, tightest: Limit) 
             f"{gb_per_s:.2f} GB/s is more than {link} can carry ({high:.2f}): the run did not cross it, or "
             "it is read wrongly here. Two ends on one machine, two ports and both directions look like this."
         )
-    at = f"You are at {share:.0%} of what {link} can do ({high:.2f} GB/s; {tightest.said})"
+    at = f"You are at {share * 100:.0f} % of what {link} can do ({high:.2f} GB/s; {tightest.said})"
     if gb_per_s < ceiling.low_gb_per_s:
         least = f"Tuned runs reach {ceiling.low_gb_per_s:.2f} at least"
         return f"{at}. {least}: something else limits this one."

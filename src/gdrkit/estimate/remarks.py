@@ -70,7 +70,7 @@ def _cables(shown: list[Function], carried: Interval) -> str:
     share = carried.middle_gb_per_s * 8 / rate
     told = f"{_range(carried)} ({carried.low_gb_per_s * 8:.0f} to {carried.high_gb_per_s * 8:.0f} Gb/s)"
     text = (
-        f"{_names(shown)}: {words} {told}, so about {share:.0%} of the {rate:g} Gb/s of "
+        f"{_names(shown)}: {words} {told}, so about {share * 100:.0f} % of the {rate:g} Gb/s of "
         f"{len(busy)} cables is the ceiling, and no lack of efficiency."
     )
     if one.high_gb_per_s < 0.75 * carried.middle_gb_per_s:
