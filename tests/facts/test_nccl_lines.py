@@ -13,6 +13,9 @@ from gdrkit.facts.nccl_lines import ROWS, frame, given, record
 from gdrkit.facts.nccl_records import Frame, Via
 from tests.nccl.samples import SAMPLES
 
+MASKED = "X" * 4
+"""What people write over a process id."""
+
 
 @pytest.mark.parametrize(
     ("line", "process", "device"),
@@ -27,7 +30,7 @@ from tests.nccl.samples import SAMPLES
         ("n1:40:41 [3] ibvwrap.cc:9 wrap_reg NCCL WARN Using network IB", "n1:40", 3),
         ("3: :40:41 [0] NCCL INFO Using network IB", "srun 3:40", 0),
         ("(Worker pid=7, ip=10.0.0.9) :40:41 [0] NCCL INFO Using network IB", "ray 7, ip=10.0.0.9:40", 0),
-        ("<cluster_name>:XXX:XXX [0] NCCL INFO Using network IB", "<cluster_name>:XXX", 0),
+        (f"<cluster_name>:{MASKED}:{MASKED} [0] NCCL INFO Using network IB", f"<cluster_name>:{MASKED}", 0),
         (" [2] NCCL INFO Using network IB", "", 2),
         ("Using network IB", "", None),
     ],
