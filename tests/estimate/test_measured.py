@@ -102,6 +102,20 @@ def test_a_run_on_gpu_memory_crosses_the_gpus_link_too():
     assert not any("nothing of GPU memory" in sentence for sentence in on_gpu.sentences)
 
 
+def test_the_gpu_of_the_run_decides_where_there_are_several():
+    slow = Gpu("0000:17:00.0", wires=(wire("0000:17:00", 16.0, 8),))
+    (_, to_fast), (_, to_slow) = pair(GPU_GEN5, NDR), pair(slow, NDR)
+    machine = Machine((GPU_GEN5, slow), (NDR,), (to_fast, to_slow))
+    listed = (
+        "initializing CUDA\nCUDA device 0: PCIe address is 1B:00\nCUDA device 1: PCIe address is 17:00\n\n"
+        "Picking device No. 1\n"
+    )
+
+    assert only(machine, perftest("mlx5_0", 100.0, before=listed)).tightest.subject == "0000:17:00.0"
+    other = listed.replace("No. 1", "No. 0")
+    assert only(machine, perftest("mlx5_0", 100.0, before=other)).tightest.subject == "mlx5_0"
+
+
 def test_on_an_integrated_gpu_it_is_a_host_memory_run():
     text = perftest("rocep1s0f0", 97.28, before="ib_write_bw --use_cuda=0\ninitializing CUDA\n")
     reading = only(spark({"p0"}), text)

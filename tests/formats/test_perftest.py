@@ -129,6 +129,22 @@ def test_a_cut_line_is_no_row():
     assert run.device == "rocep1s0f0"
 
 
+LIST = """\
+initializing CUDA
+Listing all CUDA devices in system:
+CUDA device 0: PCIe address is 17:00
+CUDA device 1: PCIe address is CA:00
+
+Picking device No. %s
+[pid = 3669, dev = 0] device name = [NVIDIA A30]
+"""
+
+
+@pytest.mark.parametrize(("picked", "bus"), [("0", "17:00"), ("1", "ca:00"), ("7", ""), ("", "")])
+def test_the_gpu_that_was_taken_is_found_in_the_list(picked: str, bus: str):
+    assert one(LIST % picked + HEAD + GBITS).gpu_bus == bus
+
+
 def test_an_integrated_gpu_and_a_refused_registration():
     text = "initializing CUDA\nCUDA device integrated: 1\nCouldn't allocate MR with error=14\n"
 

@@ -105,11 +105,13 @@ def _with_mtu(machine: Machine, function: Function, run: Perftest, *, in_host: b
     if in_host:
         return paths.network_chain(machine, function)
     routes = [replace(r, function=function) for r in machine.routes if r.function.name == function.name]
+    if run.gpu_bus:
+        routes = [route for route in routes if route.gpu.address[5:10] == run.gpu_bus] or routes
     chains = [paths.chain(machine, route, "direct") for route in routes]
     known = [chain for chain in chains if chain.interval is not None]
     if not known:
         return paths.network_chain(machine, function)
-    # the text does not say which GPU it was by address: the one that can do most
+    # where the text does not say which GPU it was: the one that can do most
     return max(known, key=lambda chain: chain.interval.high_gb_per_s if chain.interval else 0.0)
 
 

@@ -51,6 +51,7 @@ class Perftest(Struct, frozen=True, kw_only=True):
     dual_port: bool = False
     uses_gpu: bool = False
     uses_dmabuf: bool | None = None
+    gpu_bus: str = ""  # bus and device of the GPU in use, "1b:00"; perftest leaves out the domain
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
     refused: bool = False  # Couldn't allocate MR
     registration_errno: int | None = None
@@ -111,12 +112,23 @@ def _run(lines: list[str]) -> Perftest | None:
         dual_port=settings.get("Dual-port") == "ON",
         uses_gpu=bool(gpu) or "--use_cuda" in command,
         uses_dmabuf=by_command if command else (True if re.search(r"DMA-?BUF", text) else None),
+        gpu_bus=_gpu_bus(text),
         integrated_gpu=re.search(r"CUDA device integrated: 1\b", text) is not None,
         refused=refused is not None,
         registration_errno=int(refused[1]) if refused and refused[1] else None,
         result_shown=shown,
         rows=rows,
     )
+
+
+def _gpu_bus(text: str) -> str:
+    """cuda_memory.c, init_gpu(): the list of GPUs, then which of them it takes."""
+    picked = re.search(r"Picking device No\. (\d+)$", text, re.MULTILINE)
+    if picked is None:
+        return ""
+    at = rf"CUDA device {picked[1]}: PCIe address is ([0-9A-Fa-f]{{2}}:[0-9A-Fa-f]{{2}})$"
+    found = re.search(at, text, re.MULTILINE)
+    return found[1].lower() if found else ""
 
 
 def _settings(lines: list[str]) -> dict[str, str]:
