@@ -151,14 +151,20 @@ def queue_full():
     return {"said": said}
 
 
-def device_removed():
-    def provoke(pair):
-        waiting = pair.connection.recv(bytearray(1 << 20))
-        subprocess.run(["rdma", "link", "delete", "rxe0"], check=True)
-        waiting.wait(10)
+def link_down():
+    """The network under the device goes away. rdma_rxe itself cannot be removed while somebody has it open:
+    `rdma link delete` waits for us, since it has no disassociate_ucontext (kernel, uverbs_main.c)."""
 
-    found = failure("sleeper", provoke)
-    subprocess.run(["rdma", "link", "add", "rxe0", "type", "rxe", "netdev", "veth0"], check=True)
+    def provoke(pair):
+        theirs = pair.connection.exchange(bytearray(1))
+        data = bytearray(1 << 20)
+        pair.connection.write(data, theirs).wait(30)
+        subprocess.run(["/bin/ip", "link", "set", "veth0", "down"], check=True)
+        for _ in range(100):
+            pair.connection.write(data, theirs).wait(20)
+
+    found = failure("sleeper", provoke, timeout=40)
+    subprocess.run(["/bin/ip", "link", "set", "veth0", "up"], check=True)
     return found
 
 

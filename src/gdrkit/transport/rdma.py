@@ -16,8 +16,16 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 
-from gdrkit.native.verbs import CompletionQueue, Device, QueuePair, VerbsError
+from gdrkit.native.verbs import (
+    Completion,
+    CompletionQueue,
+    Device,
+    MemoryRegion,
+    QueuePair,
+    VerbsError,
+)
 from gdrkit.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
@@ -32,7 +40,7 @@ from gdrkit.transport.handshake import exactly
 from gdrkit.transport.operation import Operation
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging
-from gdrkit.transport.wires import WireChannel
+from gdrkit.transport.wires import WireChannel, check_size
 
 CHANNELS, DEPTH = 3, 32
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, whether there is one
@@ -64,6 +72,7 @@ class Endpoint:
         ]
         self.pairs = [QueuePair(self.device, *queues, DEPTH) for queues in self._queues]
         self._kept: dict[tuple[int, int], Registered] = {}
+        self._regions: set[MemoryRegion] = set()
 
     def ends(self) -> tuple[protocol.End, ...]:
         """What the other side has to know of our queue pairs."""
@@ -94,10 +103,19 @@ class Endpoint:
     def register(self, what: Buffer) -> Registered:
         """As `register`; raises RegistrationFailed."""
         try:
-            return register(self.device, what)
+            found = register(self.device, what)
         except VerbsError as error:
             hint = "; see ulimit -l" if error.errno == 12 else ""
             raise RegistrationFailed(f"{what.size_bytes} bytes of host memory: {error}{hint}") from None
+        if found.region:
+            self._regions.add(found.region)
+        return found
+
+    def release(self, found: Registered) -> None:
+        """Give a registration back."""
+        if found.region and found.region in self._regions:
+            self._regions.remove(found.region)
+            found.region.close()
 
     def kept(self, what: Buffer) -> Registered | None:
         """Memory that was registered to stay, if all of `what` lies in it."""
@@ -113,9 +131,9 @@ class Endpoint:
         for queues in self._queues:
             for queue in queues:
                 queue.close()
-        for found in self._kept.values():
-            if found.region:
-                found.region.close()
+        for region in self._regions:  # those of requests that never came to an end, too
+            region.close()
+        self._regions.clear()
         self._kept.clear()
         self.device.close()
 
@@ -130,7 +148,9 @@ class RdmaChannel(WireChannel):
         self._endpoint, self._pair = endpoint, endpoint.pairs[index]
         self._sent, self._received = endpoint.queues(index)
         self._gone = threading.Event()
-        self._requests = 0
+        self._requests = self._outstanding = 0
+        self._finished: dict[int, Completion] = {}
+        self._posting = threading.RLock()
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
         self.send(_HEADER.pack(what.size_bytes, crc32 or 0, crc32 is not None))
@@ -145,8 +165,7 @@ class RdmaChannel(WireChannel):
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
-        if size != into.size_bytes:
-            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
+        check_size(size, into)
         if size:
             self._take(into, staging)
         return crc if checked else None
@@ -162,13 +181,24 @@ class RdmaChannel(WireChannel):
                 f"{what.size_bytes} bytes at {offset} do not fit into {region.size_bytes} bytes"
             )
 
+        remote, use = region.address + offset, _Use(self._endpoint, what)
+        if what.device is None and what.size_bytes <= _LARGEST_WRITE:
+            return self._posted(what, use, remote, region.rkey, write=write)
+
         def work(staging: Staging | None) -> None:
             if write:
-                self._write(what, staging, region.address + offset, region.rkey, notice=False)
+                self._write(what, staging, remote, region.rkey, notice=False)
             else:
-                self._read(what, staging, region.address + offset, region.rkey)
+                self._read(what, staging, remote, region.rkey)
 
         return self.run(what, stream, work)
+
+    def _posted(self, what: Buffer, use: _Use, remote: int, rkey: int, *, write: bool) -> Operation:
+        """Post at once, so that many may be on their way; a full queue is waited for here."""
+        _, lkey = use.__enter__()
+        opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
+        request = self._post(opcode, what.address, what.size_bytes, lkey or 0, remote, rkey)
+        return _Posted(self, request, use)
 
     def _write(
         self, what: Buffer, staging: Staging | None, address: int, rkey: int, *, notice: bool
@@ -233,29 +263,66 @@ class RdmaChannel(WireChannel):
             self._into.sendall(_OFFER.pack(address, found.region.rkey, size_bytes))
         except OSError as error:
             raise PeerLost(f"the connection broke: {error.strerror}") from None
-        self._await(self._received)
+        self._until(self._received_notice)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
-        self._requests += 1
-        try:
-            self._pair.post(opcode, self._requests, address, size, lkey, remote, rkey)
-        except VerbsError as error:
-            raise TransportError(str(error)) from None
-        self._await(self._sent)
+        request = self._post(opcode, address, size, lkey, remote, rkey)
+        self._until(lambda: self.sent(request))
 
-    def _await(self, queue: CompletionQueue) -> None:
-        spins = 0
-        while True:
+    def _post(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> int:
+        self._until(self._has_room)
+        with self._posting:
+            self._requests += 1
             try:
-                completion = queue.poll()
+                self._pair.post(opcode, self._requests, address, size, lkey, remote, rkey)
             except VerbsError as error:
-                raise PeerLost(f"the device is gone: {error}") from None
-            if completion is not None:
-                if completion.ok:
-                    return
-                if completion.status == NUMBERS["IBV_WC_WR_FLUSH_ERR"] and self._gone.is_set():
-                    raise PeerLost("the other process is gone")
-                raise TransportError(f"the device reports: {completion.words}")
+                raise TransportError(str(error)) from None
+            self._outstanding += 1
+            return self._requests
+
+    def _has_room(self) -> bool:
+        if self._outstanding >= DEPTH:
+            self._reap()
+        return self._outstanding < DEPTH
+
+    def sent(self, request: int) -> bool:
+        """Whether a request is through. Raises TransportError for what the device reports of it."""
+        if request not in self._finished:
+            self._reap()
+        if request not in self._finished:
+            return False
+        self._check(self._finished.pop(request))
+        return True
+
+    def _reap(self) -> None:
+        """Take what has completed from the queue, for whoever waits for it."""
+        with self._posting:
+            while (completion := self._poll(self._sent)) is not None:
+                self._finished[completion.request] = completion
+                self._outstanding -= 1
+
+    def _received_notice(self) -> bool:
+        completion = self._poll(self._received)
+        if completion is not None:
+            self._check(completion)
+        return completion is not None
+
+    def _poll(self, queue: CompletionQueue) -> Completion | None:
+        try:
+            return queue.poll()
+        except VerbsError as error:
+            raise PeerLost(f"the device is gone: {error}") from None
+
+    def _check(self, completion: Completion) -> None:
+        if completion.ok:
+            return
+        if self._gone.is_set():
+            raise PeerLost("the other process is gone")
+        raise TransportError(f"the device reports: {completion.words}")
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        spins = 0
+        while not condition():
             if self._gone.is_set():
                 raise PeerLost("the other process is gone")
             spins += 1
@@ -266,6 +333,23 @@ class RdmaChannel(WireChannel):
         super().abandon()
 
 
+class _Posted:
+    """A request that the device works on by itself."""
+
+    def __init__(self, channel: RdmaChannel, request: int, use: _Use) -> None:
+        self._channel, self._request, self._use = channel, request, use
+        self._done = False
+
+    def done(self) -> bool:
+        if not self._done and self._channel.sent(self._request):
+            self._done = True
+            self._use.__exit__()
+        return self._done
+
+    def expected_crc32(self) -> int | None:
+        return None
+
+
 class _Use:
     """Memory for the time of one request: kept registrations are used, others are made and given back.
 
@@ -273,7 +357,7 @@ class _Use:
     """
 
     def __init__(self, endpoint: Endpoint, what: Buffer) -> None:
-        self._kept = endpoint.kept(what)
+        self._endpoint, self._kept = endpoint, endpoint.kept(what)
         self._found = self._kept or endpoint.register(what)
 
     def __enter__(self) -> tuple[Registered | None, int | None]:
@@ -281,8 +365,8 @@ class _Use:
         return (self._found, region.lkey) if region else (None, None)
 
     def __exit__(self, *_: object) -> None:
-        if self._kept is None and self._found.region:
-            self._found.region.close()
+        if self._kept is None:
+            self._endpoint.release(self._found)
 
 
 def _roce_gid(name: str, port: int) -> int:

@@ -125,24 +125,29 @@ class TcpChannel(WireChannel):
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
         self.send(_HEADER.pack(what.size_bytes, crc32 or 0, crc32 is not None))
-        if staging is None:
-            if what.size_bytes:
-                self.send(memory(what.address, what.size_bytes))
-        else:
-            for piece in staging.out_of(what):
-                self.send(piece)
+        self.push_bytes(what, staging)
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
-        if size != into.size_bytes:
-            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
-        if staging is None:
-            if size:
-                self._fill(memory(into.address, size))
-        else:
-            staging.into(into, self._fill)
+        check_size(size, into)
+        self.pull_bytes(into, staging)
         return crc if checked else None
+
+    def push_bytes(self, what: Buffer, staging: Staging | None) -> None:
+        """The contents, through the socket."""
+        if staging is not None:
+            for piece in staging.out_of(what):
+                self.send(piece)
+        elif what.size_bytes:
+            self.send(memory(what.address, what.size_bytes))
+
+    def pull_bytes(self, into: Buffer, staging: Staging | None) -> None:
+        """The contents, from the socket."""
+        if staging is not None:
+            staging.into(into, self._fill)
+        elif into.size_bytes:
+            self._fill(memory(into.address, into.size_bytes))
 
     def _fill(self, room: memoryview) -> None:
         while room:
@@ -155,14 +160,17 @@ class TcpChannel(WireChannel):
             room = room[count:]
 
 
-_OFFER = struct.Struct("!64sQQ")  # the allocation's IPC handle, offset into it, bytes
+_OFFER = struct.Struct("!64sQ")  # the allocation's IPC handle, offset into it
+_NO_HANDLE = bytes(64)
+_CHECKED, _ON_GPU = 1, 2
 
 
-class PeerChannel(WireChannel):
+class PeerChannel(TcpChannel):
     """One GPU's copy engine writes into the other's memory: NVLink where there is one, else PCIe.
 
-    Both ends must be memory of cudaMalloc or cuMemAlloc: CUDA gives no IPC handle for cuMemCreate's
-    (which PyTorch uses with expandable segments). Source: CUDA driver API, cuIpcGetMemHandle.
+    Both ends must be memory of cudaMalloc or cuMemAlloc: CUDA gives no IPC handle for cuMemCreate's (which
+    PyTorch uses with expandable segments). Source: CUDA driver API, cuIpcGetMemHandle. A message with host
+    memory at either end takes the socket.
     """
 
     name = "peer"
@@ -172,33 +180,38 @@ class PeerChannel(WireChannel):
         self._opened: dict[bytes, int] = {}
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
-        if staging is None:
-            raise TransportError("the path peer moves GPU memory only")
         from gdrkit.native.cuda import IPC_LAZY_PEER_ACCESS, IpcHandle, cuda
 
-        handle, offset, size = _OFFER.unpack(exactly(self._out, _OFFER.size))
-        if size != what.size_bytes:
-            self.send(_HEADER.pack(what.size_bytes, 0, 0))
-            raise TransportError(f"{what.size_bytes} bytes are sent where {size} were expected")
+        flags = (_CHECKED if crc32 is not None else 0) | (_ON_GPU if staging else 0)
+        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, flags))
+        if staging is None:
+            self.push_bytes(what, None)
+            return None
+        handle, offset = _OFFER.unpack(exactly(self._out, _OFFER.size))
+        if handle == _NO_HANDLE:
+            self.push_bytes(what, staging)
+            return None
         if handle not in self._opened:
             opened = IpcHandle.from_buffer_copy(handle)
             self._opened[handle] = cuda().number("cuIpcOpenMemHandle_v2", opened, IPC_LAZY_PEER_ACCESS)
-        staging.copy(self._opened[handle] + offset, what.address, size)
-        self.send(_HEADER.pack(size, crc32 or 0, crc32 is not None))
+        staging.copy(self._opened[handle] + offset, what.address, what.size_bytes)
+        self.send(b"\0")
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        if staging is None:
-            raise TransportError("the path peer moves GPU memory only")
-        handle, offset = _ipc_handle(into)
-        try:
-            self._into.sendall(_OFFER.pack(handle, offset, into.size_bytes))
-        except OSError as error:
-            raise PeerLost(f"the connection broke: {error.strerror}") from None
-        size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
-        if size != into.size_bytes:
-            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
-        return crc if checked else None
+        size, crc, flags = _HEADER.unpack(exactly(self._into, _HEADER.size))
+        check_size(size, into)
+        if flags & _ON_GPU:
+            handle, offset = _ipc_handle(into) if staging else (_NO_HANDLE, 0)
+            try:
+                self._into.sendall(_OFFER.pack(handle, offset))
+            except OSError as error:
+                raise PeerLost(f"the connection broke: {error.strerror}") from None
+            if staging:
+                exactly(self._into, 1)
+                return crc if flags & _CHECKED else None
+        self.pull_bytes(into, staging)
+        return crc if flags & _CHECKED else None
 
     def close(self) -> None:
         super().close()
@@ -207,6 +220,12 @@ class PeerChannel(WireChannel):
 
             for pointer in self._opened.values():
                 cuda().call("cuIpcCloseMemHandle", pointer)
+
+
+def check_size(sent: int, into: Buffer) -> None:
+    """Raises TransportError where another size was sent than is expected."""
+    if sent != into.size_bytes:
+        raise TransportError(f"{sent} bytes were sent where {into.size_bytes} were expected")
 
 
 def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:

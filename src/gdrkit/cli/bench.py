@@ -1,0 +1,201 @@
+"""`gdr bench`: how fast each path between two processes is, beside what bounds it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.exit import OK, UNKNOWN, WARNING
+
+if TYPE_CHECKING:
+    from gdrkit.measure.job import End
+    from gdrkit.measure.sweep import Point
+    from gdrkit.report.bench import BenchDocument, Limit, PathRun
+
+SIZES = "64K,1M,16M,256M"
+_SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
+_LARGEST = 1 << 34
+ENOUGH = 0.9
+"""Of the limit: below that at the largest size, the exit code is 1."""
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "bench",
+        "Move messages between two processes on each path, check that the bytes are right, and tell "
+        "bandwidth and latency beside what bounds them. Takes GPU memory for the largest message; best run "
+        "on an idle machine.",
+        "  gdr bench pair                         two GPUs of this machine\n"
+        "  gdr bench pair --host node-b --device mlx5_0\n"
+        "                                         this machine and another over ssh; leaves nothing there\n"
+        "  gdr bench loopback                     one GPU, two processes\n"
+        "  gdr bench host                         CPU memory, the control run\n"
+        "  gdr bench pair --paths shared --sizes 1M,256M --json --plot pair.svg\n\n"
+        "exit codes: 0 measured, 1 a path is below 90 % of its limit at the largest size, 3 nothing could\n"
+        "be measured, 64 and above usage and internal errors",
+    )
+    add = parser.add_argument
+    add("kind", choices=("pair", "loopback", "host"), help="which two ends")
+    add("--host", metavar="[USER@]NODE", help="the other end is there (ssh, Python 3.9 or newer)")
+    add("--address", help="this machine's address for the other node; else the one it sees")
+    add("--gpu", type=int, default=0, metavar="N", help="this end's GPU, as CUDA counts (0)")
+    add("--peer-gpu", type=int, metavar="N", help="the other end's; else the next one")
+    add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
+    add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
+    add("--paths", metavar="A,B", type=_paths, help="of verbs, peer, shared, tcp; else all that can be")
+    add("--sizes", metavar="A,B", type=_sizes, default=_sizes(SIZES), help=f"({SIZES})")
+    add("--csv", metavar="FILE", help="write the points there, too")
+    add("--plot", metavar="FILE.svg", help="draw bandwidth over message size there")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    parser.output()
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    asked = parser().parse_args(arguments)
+    from gdrkit.report import bench
+
+    document = _measured(asked)
+    for name, text in ((asked.csv, bench.csv(document)), (asked.plot, bench.svg(document))):
+        if name:
+            with open(name, "w", encoding="utf-8", newline="") as file:
+                file.write(text)
+    if asked.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    else:
+        write(bench.told(document))
+    return _exit_code(document)
+
+
+def _measured(asked: argparse.Namespace) -> BenchDocument:
+    from gdrkit.report.bench import BenchDocument
+
+    here, there = _ends(asked)
+    paths = asked.paths or _possible(here, asked.host is not None)
+    runs = tuple(_run(path, here, there, asked) for path in paths)
+    return BenchDocument(
+        kind=asked.kind,
+        here=_named(here, None),
+        there=_named(there, asked.host),
+        runs=runs,
+        limits=tuple(_limits(here, there, paths, asked)),
+    )
+
+
+def _possible(end: End, remote: bool) -> tuple[str, ...]:
+    """The paths that this end has what it needs for."""
+    paths = ("tcp",) if remote else ("shared", "tcp")
+    if end.gpu is not None and not remote:
+        paths = ("peer", *paths)
+    return ("verbs", *paths) if end.device else paths
+
+
+def _ends(asked: argparse.Namespace) -> tuple[End, End]:
+    from gdrkit.measure.job import End
+
+    peer_device = asked.peer_device or asked.device
+    if asked.kind == "host":
+        return End(None, asked.device), End(None, peer_device)
+    if asked.kind == "loopback":
+        return End(asked.gpu, asked.device), End(asked.gpu, peer_device)
+    other = asked.peer_gpu
+    if other is None:
+        other = asked.gpu if asked.host else _next_gpu(asked.gpu)
+    return End(asked.gpu, asked.device), End(other, peer_device)
+
+
+def _next_gpu(gpu: int) -> int:
+    """The GPU after this one; itself where there is one alone."""
+    from gdrkit.native.cuda import CudaError, NoCuda, cuda
+
+    try:
+        return (gpu + 1) % max(1, cuda().device_count())
+    except (NoCuda, CudaError):
+        return gpu
+
+
+def _run(path: str, here: End, there: End, asked: argparse.Namespace) -> PathRun:
+    from gdrkit.measure.job import measure
+    from gdrkit.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.report.bench import PathRun, SizePoint
+    from gdrkit.transport import TransportError
+
+    def progress(point: Point) -> None:
+        if not asked.quiet and sys.stderr.isatty():
+            sys.stderr.write(f"\r{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s \033[K")
+
+    try:
+        if here.gpu is not None:
+            cuda()
+        points = measure(
+            path, here, there, asked.sizes, host=asked.host, address=asked.address, told=progress
+        )
+    except (TransportError, NoCuda, CudaError) as error:
+        return PathRun(path, unavailable=str(error))
+    finally:
+        if not asked.quiet and sys.stderr.isatty():
+            sys.stderr.write("\r\033[K")
+    return PathRun(path, tuple(SizePoint(*point) for point in points))
+
+
+def _limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Namespace) -> list[Limit]:
+    """What was measured beside: the copies between GPU and pinned memory bound what is staged."""
+    staged = tuple(path for path in paths if path in ("shared", "tcp"))
+    if here.gpu is None or not staged:
+        return []
+    from gdrkit.measure.copies import slower_copy
+    from gdrkit.native.cuda import CudaError, NoCuda
+    from gdrkit.report.bench import Limit
+
+    try:
+        gpus = {here.gpu} if asked.host or there.gpu is None else {here.gpu, there.gpu}
+        bound = min(slower_copy(gpu) for gpu in gpus)
+    except (NoCuda, CudaError):
+        return []
+    source = "measured in this run, 256 MiB, the slower direction"
+    return [Limit("copy between GPU and pinned memory", staged, bound, bound, source)]
+
+
+def _named(end: End, host: str | None) -> str:
+    what = "host memory" if end.gpu is None else f"GPU {end.gpu}"
+    return f"{host}, {what}" if host else what
+
+
+def _exit_code(document: BenchDocument) -> int:
+    from gdrkit.report.bench import limit_of
+
+    measured = [run for run in document.runs if run.points]
+    if not measured:
+        return UNKNOWN
+    for run in measured:
+        limit = limit_of(document, run.path)
+        best = max(run.points[-1].gb_per_s, run.points[-1].streaming_gb_per_s)
+        if limit and run.path != "tcp" and best < ENOUGH * limit.high_gb_per_s:
+            return WARNING
+    return OK
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    from gdrkit.transport import PATHS
+
+    names = tuple(text.split(","))
+    if unknown := [name for name in names if name not in PATHS]:
+        raise argparse.ArgumentTypeError(f"no such path: {unknown[0]} (of {', '.join(PATHS)})")
+    return names
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = []
+    for word in text.split(","):
+        if not (found := _SIZE.fullmatch(word)):
+            raise argparse.ArgumentTypeError(f"{word!r} is no size such as 64K, 1M or 4096")
+        size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2].upper()]
+        if not 0 < size <= _LARGEST:
+            raise argparse.ArgumentTypeError(f"{word}: between 1 byte and 16G")
+        sizes.append(size)
+    return tuple(sorted(set(sizes)))

@@ -1,0 +1,144 @@
+"""Time and bandwidth of messages of many sizes over one connection. Both sides run this, one of them
+first.
+
+One message is timed as half of a ping-pong, so that all of it counts, the filling of pipelines too;
+streaming is several messages one after another, with one acknowledgement. Standard library alone, as it
+is sent to other nodes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gdrkit.transport import Buffer, Connection, buffer
+
+STREAMED = 8
+SECONDS_PER_SIZE = 0.6
+FEWEST, MOST = 5, 400
+_WAIT_SECONDS = 120.0
+_COUNT_BYTES = 8
+
+
+class Point(NamedTuple):
+    """What one size gave. Times are one way; `tail_us` is the 99th percentile; GB/s are 10**9 bytes a
+    second.
+    """
+
+    size_bytes: int
+    repeats: int
+    median_us: float
+    tail_us: float
+    gb_per_s: float
+    streaming_gb_per_s: float
+    checked: bool
+
+
+class Memory:
+    """Memory of one kind for each size in turn: `device` is a CUDA ordinal, None is host memory."""
+
+    def __init__(self, device: int | None) -> None:
+        self.device = device
+
+    def take(self, size_bytes: int) -> Buffer:
+        """New memory, filled with bytes that differ everywhere."""
+        contents = bytearray(os.urandom(min(size_bytes, 1 << 20)))
+        contents = bytearray((contents * (size_bytes // max(1, len(contents)) + 1))[:size_bytes])
+        if self.device is None:
+            return buffer(contents)
+        from gdrkit.native.cuda import cuda
+
+        driver = cuda()
+        driver.use(self.device)
+        found = Buffer(driver.number("cuMemAlloc_v2", size_bytes), size_bytes, self.device, None)
+        view = (ctypes.c_char * size_bytes).from_buffer(contents)
+        driver.call("cuMemcpy", found.address, ctypes.addressof(view), size_bytes)
+        return found
+
+    def give_back(self, what: Buffer) -> None:
+        if what.device is not None:
+            from gdrkit.native.cuda import cuda
+
+            cuda().call("cuMemFree_v2", what.address)
+
+
+def lead(
+    connection: Connection, memory: Memory, sizes: tuple[int, ...], told: Callable[[Point], Any]
+) -> list[Point]:
+    """The side that takes the time. `told` hears of each size when it is done. Raises TransportError."""
+    points = []
+    for size in sizes:
+        what = memory.take(size)
+        connection.register(what)
+        connection.send(what, integrity=True).wait(_WAIT_SECONDS)
+        connection.recv(what).wait(_WAIT_SECONDS)
+        begun = time.perf_counter()
+        _ping(connection, what)
+        once = time.perf_counter() - begun
+        count = max(FEWEST, min(MOST, int(SECONDS_PER_SIZE / max(once, 1e-6))))
+        connection.send(count.to_bytes(_COUNT_BYTES, "little")).wait(_WAIT_SECONDS)
+        samples = []
+        for _ in range(count):
+            begun = time.perf_counter()
+            _ping(connection, what)
+            samples.append((time.perf_counter() - begun) / 2)
+        rounds = max(3, count // STREAMED)
+        begun = time.perf_counter()
+        for _ in range(rounds):
+            _stream(connection, what, sending=True)
+        streamed = (time.perf_counter() - begun) / (rounds * STREAMED)
+        points.append(_point(size, samples, streamed))
+        told(points[-1])
+        memory.give_back(what)
+    return points
+
+
+def follow(connection: Connection, memory: Memory, sizes: tuple[int, ...]) -> None:
+    """The other side: it answers, and checks what comes. Raises TransportError, IntegrityFailed among
+    them.
+    """
+    for size in sizes:
+        what = memory.take(size)
+        connection.register(what)
+        connection.recv(what).wait(_WAIT_SECONDS)
+        connection.send(what, integrity=True).wait(_WAIT_SECONDS)
+        _pong(connection, what)
+        told = bytearray(_COUNT_BYTES)
+        connection.recv(told).wait(_WAIT_SECONDS)
+        count = int.from_bytes(told, "little")
+        for _ in range(count):
+            _pong(connection, what)
+        for _ in range(max(3, count // STREAMED)):
+            _stream(connection, what, sending=False)
+        memory.give_back(what)
+
+
+def _ping(connection: Connection, what: Buffer) -> None:
+    connection.send(what).wait(_WAIT_SECONDS)
+    connection.recv(what).wait(_WAIT_SECONDS)
+
+
+def _pong(connection: Connection, what: Buffer) -> None:
+    connection.recv(what).wait(_WAIT_SECONDS)
+    connection.send(what).wait(_WAIT_SECONDS)
+
+
+def _stream(connection: Connection, what: Buffer, *, sending: bool) -> None:
+    move = connection.send if sending else connection.recv
+    transfers = [move(what) for _ in range(STREAMED)]
+    for transfer in transfers:
+        transfer.wait(_WAIT_SECONDS)
+    ack = bytearray(1)
+    (connection.recv if sending else connection.send)(ack).wait(_WAIT_SECONDS)
+
+
+def _point(size: int, samples: list[float], streamed: float) -> Point:
+    median = statistics.median(samples)
+    tail = sorted(samples)[min(len(samples) - 1, int(len(samples) * 0.99))]
+    return Point(
+        size, len(samples), median * 1e6, tail * 1e6, size / median / 1e9, size / streamed / 1e9, True
+    )

@@ -1,0 +1,98 @@
+"""A measurement as a table, as CSV, as a drawing: what stands in each."""
+
+import csv
+import io
+import xml.etree.ElementTree as ElementTree
+
+import msgspec
+import pytest
+
+from gdrkit.report.bench import (
+    BenchDocument,
+    Limit,
+    PathRun,
+    SizePoint,
+    limit_of,
+    size,
+    svg,
+    told,
+)
+from gdrkit.report.bench import (
+    csv as written,
+)
+
+
+def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoint:
+    us = size_bytes / gb_per_s / 1e3
+    return SizePoint(size_bytes, 10, us, us * 1.5, gb_per_s, gb_per_s * 1.1, checked)
+
+
+BOUND = Limit("copy between GPU and pinned memory", ("shared", "tcp"), 54.9, 54.9, "measured in this run")
+DOCUMENT = BenchDocument(
+    kind="pair",
+    here="GPU 0",
+    there="node <b> & GPU 1",
+    runs=(
+        PathRun("shared", (point(1 << 20, 9.0), point(256 << 20, 50.8))),
+        PathRun("tcp", (point(1 << 20, 2.6), point(256 << 20, 4.1, checked=False))),
+        PathRun("verbs", unavailable="no RDMA device"),
+    ),
+    limits=(BOUND,),
+)
+
+
+def test_the_table_has_each_path_beside_its_limit():
+    text = told(DOCUMENT)
+    assert "limit of shared, tcp: 54.9 GB/s" in text
+    assert "verbs: not measured: no RDMA device" in text
+    row = next(line for line in text.splitlines() if "256 MiB" in line)
+    assert "50.80" in row and "102%" in row
+
+
+def test_bytes_that_were_wrong_are_shouted():
+    assert told(DOCUMENT).count("BYTES DIFFER") == 1
+
+
+def test_a_path_without_a_limit_is_compared_with_none():
+    assert limit_of(DOCUMENT, "peer") is None
+
+
+def test_csv_is_read_back_by_others():
+    rows = list(csv.DictReader(io.StringIO(written(DOCUMENT))))
+    assert [row["size_bytes"] for row in rows] == ["1048576", "268435456"] * 2
+    assert float(rows[1]["gb_per_s"]) == pytest.approx(50.8)
+    assert rows[3]["checked"] == "false"
+
+
+def test_the_drawing_is_well_formed_without_scripts_and_escapes_names():
+    drawing = svg(DOCUMENT)
+    root = ElementTree.fromstring(drawing)
+    assert root.tag.endswith("svg") and "script" not in drawing
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "pair: GPU 0 to node <b> & GPU 1, one way" in texts
+    assert {"shared", "tcp"} <= set(texts)
+
+
+def test_labels_do_not_cover_each_other():
+    root = ElementTree.fromstring(svg(DOCUMENT))
+    right = [
+        float(e.get("y", "0"))
+        for e in root.iter()
+        if e.tag.endswith("text") and float(e.get("x", "0")) > 660
+    ]
+    assert all(abs(a - b) >= 12 for i, a in enumerate(right) for b in right[:i])
+
+
+def test_nothing_measured_is_no_drawing():
+    assert svg(msgspec.structs.replace(DOCUMENT, runs=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "1 B"), (65536, "64 KiB"), (3 << 20, "3 MiB"), (1000, "1000 B")]
+)
+def test_sizes_read_as_people_type_them(count, text):
+    assert size(count) == text
+
+
+def test_the_document_survives_json():
+    assert msgspec.json.decode(msgspec.json.encode(DOCUMENT), type=BenchDocument) == DOCUMENT
