@@ -6,6 +6,7 @@ import re
 
 import pytest
 from hypothesis import given as for_all
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from gdrkit.facts import nccl_records as said
@@ -163,6 +164,7 @@ def test_most_forms_are_in_the_samples():
     assert len(taken) >= 20
 
 
+@settings(deadline=None)
 @for_all(st.text(max_size=400))
 def test_any_text_is_a_line_or_none(text: str):
     who = frame(text)
@@ -179,6 +181,7 @@ PARTS = st.lists(
 ).map("".join)  # fmt: skip
 
 
+@settings(deadline=None)
 @for_all(PARTS)
 def test_words_of_lines_in_any_order_are_a_line_or_none(text: str):
     record(frame(text).message)

@@ -12,6 +12,8 @@ import pytest
 from gdrkit.host import job_logs, job_workers
 from gdrkit.host.target import TargetError
 from gdrkit.nccl.analyse import analyse
+from gdrkit.report.nccl_job import document
+from tests.nccl.samples import SAMPLES
 from tests.nccl.test_tally import JOB, WHOLE, answers
 
 if sys.version_info >= (3, 14):
@@ -133,3 +135,16 @@ def test_progress_is_told_in_bytes(tmp_path: Path):
     job_workers.count([str(tmp_path / "job.log")], lambda done, size: seen.append((done, size)))
 
     assert seen[-1] == (len(TEXT), len(TEXT))
+
+
+def test_what_two_processes_count_is_what_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sample = "".join(sample.text for sample in SAMPLES) * 3
+    (tmp_path / "job.log").write_text(sample)
+    alone = counted(str(tmp_path))
+    monkeypatch.setattr(job_logs, "SECTION_BYTES", 700)
+    monkeypatch.setattr(job_workers, "WORTH_TWO_BYTES", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    both = counted(str(tmp_path))
+
+    assert len(both.sections) > 20
+    assert document(analyse(both.tally, both.place)) == document(analyse(alone.tally, alone.place))

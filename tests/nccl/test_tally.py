@@ -54,6 +54,7 @@ def answers(found: Analysis) -> object:
 WHOLE = answers(analysed("\n".join(line for lines in JOB for line in lines) + "\n"))
 
 
+@settings(deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_any_interleaving_of_ranks_gives_the_same_answer(chance: random.Random):
     left = [list(lines) for lines in JOB]
@@ -64,11 +65,13 @@ def test_any_interleaving_of_ranks_gives_the_same_answer(chance: random.Random):
     assert answers(analysed("\n".join(mixed) + "\n")) == WHOLE
 
 
+@settings(deadline=None)
 @given(st.permutations(range(4)))
 def test_a_file_for_each_rank_in_any_order_gives_the_same_answer(order: list[int]):
     assert answers(analysed(*("\n".join(JOB[rank]) + "\n" for rank in order))) == WHOLE
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=31), st.randoms(use_true_random=False))
 def test_two_tallies_of_two_halves_are_one_of_the_whole(cut: int, chance: random.Random):
     lines = [line for lines in JOB for line in lines]
@@ -82,6 +85,7 @@ def test_two_tallies_of_two_halves_are_one_of_the_whole(cut: int, chance: random
     assert answers(analyse(first, lambda place: Place("log", place))) == WHOLE
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=len("\n".join(JOB[0]))))
 def test_a_log_that_is_cut_anywhere_never_turns_direct_into_bounced(at: int):
     tally = Tally()
@@ -92,6 +96,7 @@ def test_a_log_that_is_cut_anywhere_never_turns_direct_into_bounced(at: int):
     assert found.state in ("active", "unknown")
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=1, max_value=len("\n".join(JOB[0]))), st.integers(0, 7))
 def test_a_line_that_begins_in_the_middle_of_another_makes_no_bounce(at: int, which: int):
     text = "\n".join(JOB[0]) + "\n"
@@ -101,6 +106,7 @@ def test_a_line_that_begins_in_the_middle_of_another_makes_no_bounce(at: int, wh
     assert {rank.process for job in found.jobs for rank in job.ranks} == {"node0:400", "node1:403"}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=3000))
 def test_any_bytes_give_an_analysis(data: bytes):
     assert analysed(data).state in ("active", "blocked", "unknown")
@@ -164,6 +170,7 @@ def test_docker_splits_as_well():
     assert (route.carried, route.place.line) == ("direct", 2)
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=300), st.sampled_from([f"{STAMP} stdout F x", '{"log":"x\\n"}', f"{STAMP} x", "x"])
 )

@@ -65,7 +65,8 @@ def errors(gathered: Gathered) -> list[Error]:
         made.append(
             Error(
                 call=call, number=number, vendor_error=vendor, meaning=meaning, codes=codes,
-                ranks=len({name for name, _, _ in seen}), count=sum(entry.count for _, _, entry in seen),
+                ranks=len({name for name, _, _ in seen}),
+                count=sum(max(1, entry.count) for _, _, entry in seen),
                 place=gathered.where(first.place), words=first.words,
             )
         )  # fmt: skip

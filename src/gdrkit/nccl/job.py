@@ -112,7 +112,7 @@ class Misleading(Struct, frozen=True, kw_only=True):
 
     words: str
     truth: str
-    count: int
+    count: int  # of processes that print it, each of its devices apart
     place: Place
 
 

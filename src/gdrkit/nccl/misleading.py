@@ -71,17 +71,15 @@ TESTS: dict[type, Test] = {
 
 
 def misleading(gathered: Gathered, counts: Counts) -> list[Misleading]:
-    """Each kind of such a line once, with how often it stands there and where first."""
+    """Each kind of such a line once, with how many processes and devices have it, and where first."""
     found: dict[str, list[Entry]] = {}
     for truth, entry in _all(gathered, counts):
         found.setdefault(truth, []).append(entry)
     made = []
     for truth, entries in found.items():
         first = min(entries, key=lambda entry: entry.place)
-        count = sum(entry.count for entry in entries)
-        made.append(
-            Misleading(words=first.words, truth=truth, count=count, place=gathered.where(first.place))
-        )
+        place = gathered.where(first.place)
+        made.append(Misleading(words=first.words, truth=truth, count=len(entries), place=place))
     return sorted(made, key=lambda line: line.place)
 
 

@@ -58,7 +58,8 @@ class First(NamedTuple):
 
 
 class Entry:
-    """How often something was said, where first, and in which words."""
+    """Where something was said first, and in which words. Warnings are counted; what is merely told is not,
+    since a line whose shape was seen is passed over: 0."""
 
     __slots__ = ("count", "place", "words")
 
@@ -146,7 +147,7 @@ class Tally:
         if found is None:
             if who.device is None:
                 for variable in given(text):
-                    self._say(self._unit(Unit("", None)), variable, place, text)
+                    self._say(self._unit(Unit("", None)), variable, place, text, False)
             elif " via " in who.message and who.message[:7] == "Channel":
                 self._damage(place)
             return
@@ -156,7 +157,7 @@ class Tally:
         unit = self._unit(Unit(who.process, who.device if not isinstance(found, Version) else None))
         if isinstance(found, Failure) and found.call == "completion":
             found = replace(found, text="")  # names the peer: as many texts as peers
-        self._say(unit, found, place, who.message)
+        self._say(unit, found, place, who.message, WARNS in line)
 
     def _leg(self, line: bytes, process: str, device: int | None, leg: Leg, place: int) -> None:
         words = line.partition(MARK)[2]
@@ -172,17 +173,17 @@ class Tally:
             self.firsts[unit, tail] = First(place, own, leg.own_gpu)
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
-    def _say(self, unit: int, found: Record, place: int, words: str) -> None:
+    def _say(self, unit: int, found: Record, place: int, words: str, warns: bool) -> None:
         entry = self.said.get((unit, found))
         if entry is not None:
-            entry.count += 1
+            entry.count += warns
             return
         kind = unit, type(found)
         self._kinds[kind] = count = self._kinds.get(kind, 0) + 1
         if count > MOST_KINDS:
             self.forgotten += 1
         else:
-            self.said[unit, found] = Entry(1, place, words[:QUOTED])
+            self.said[unit, found] = Entry(int(warns), place, words[:QUOTED])
 
     def _unit(self, unit: Unit) -> int:
         number = self.units.get(unit)

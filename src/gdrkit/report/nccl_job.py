@@ -118,7 +118,7 @@ class ErrorSection(Struct, kw_only=True):
 class MisleadingSection(Struct, kw_only=True):
     words: str
     truth: str
-    count: int
+    count: int  # of processes that print it, each of its devices apart
     line: str
 
 

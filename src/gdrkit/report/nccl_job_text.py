@@ -106,7 +106,7 @@ def _misleading(told: NcclDocument) -> Iterator[Row]:
     yield 0, "", ""
     yield 0, "head", "Lines that say less than they seem to"
     for line in told.misleading:
-        times = f" ({line.count} times)" if line.count > 1 else ""
+        times = f" ({line.count:,} such lines)" if line.count > 1 else ""
         yield 2, "quote", f"{line.line}: {_cut(line.words)}{times}"
         yield 6, "", line.truth
 
