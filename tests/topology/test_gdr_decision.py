@@ -42,7 +42,7 @@ def test_a_pair_below_one_switch_goes_directly(sends):
 
 def test_a_pair_across_the_cpu_goes_directly_only_if_told():
     assert refusal(FAR) is Condition.DISTANCE
-    assert decision(FAR).because.seen == "PHB against PXB (default)"
+    assert decision(FAR).because.seen == "PHB is farther than PXB"
     assert refusal(FAR, environment={"NCCL_NET_GDR_LEVEL": "PHB"}) is None
     assert refusal(FAR, environment={"NCCL_NET_GDR_LEVEL": "phb"}) is Condition.DISTANCE
 

@@ -2,9 +2,12 @@
 
 import pytest
 
+from gdrkit.formats import nccl_xml
+from gdrkit.topology.from_file import read
 from gdrkit.topology.nccl_merge import Fused, fuse
 from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
+from gdrkit.topology.nccl_view import view
 from tests.topology.nccl_topologies import cpu, gpu, net, nic, switch, system_xml
 
 
@@ -59,3 +62,27 @@ def test_four_at_most_two_before_2_24():
     five = card(*(net(dev, guid="0xe41d2d03000000aa") for dev in range(5)))
     assert [len(one.parts) for one in fused(five)[1]] == [4]
     assert [len(one.parts) for one in fused(five, "2.22.3")[1]] == [2, 2]
+
+
+def test_both_ports_of_a_fused_nic_keep_their_answer():
+    saved = read(nccl_xml.written(TWO_PORTS))
+    seen = view(saved, "2.28.9", {})
+    assert [one.parts for one in seen.fused] == [("mlx5_0", "mlx5_1")]
+    assert len(seen.pairs) == 2
+    assert {pair.send.because for pair in seen.pairs.values()} == {""}
+
+
+def test_a_port_that_is_left_out_is_not_fused():
+    saved = read(nccl_xml.written(TWO_PORTS))
+    seen = view(saved, "2.28.9", {"NCCL_IB_HCA": "=mlx5_0"})
+    assert seen.fused == ()
+    assert sorted(pair.send.because for pair in seen.pairs.values()) == ["", "NCCL_IB_HCA==mlx5_0"]
+
+
+def test_a_refusal_names_where_nccl_tests_it():
+    saved = read(nccl_xml.written(TWO_PORTS))
+    seen = view(saved, "2.28.9", {"NCCL_NET_GDR_LEVEL": "LOC"})
+    assert {pair.receive.because for pair in seen.pairs.values()} == {"PIX is farther than LOC"}
+    assert {pair.receive.source for pair in seen.pairs.values()} == {
+        "src/graph/paths.cc, ncclTopoCheckGdr()"
+    }

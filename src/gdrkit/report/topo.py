@@ -116,6 +116,8 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     yield from _reasons(document)
     yield f"of NCCL {nccl.version}'s rules: {nccl.witness}"
     yield ""
+    for name in nccl.fused:
+        yield f"used by NCCL as one NIC: {name}"
     for setting in nccl.ignored:
         yield f"without effect: {setting}"
     if nccl.environment:

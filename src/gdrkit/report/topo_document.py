@@ -30,6 +30,7 @@ class Direction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     because: str = ""
     mode: str = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
     through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
+    source: str = ""  # where NCCL tests what does not hold
 
     def __str__(self) -> str:
         """One word for a table."""
@@ -70,6 +71,7 @@ class NcclSection(Struct, frozen=True, kw_only=True):
     witness: str  # what stands behind the rules of this version
     ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
     assumed: tuple[str, ...] = ()  # what the source does not say, and NCCL would find out
+    fused: tuple[str, ...] = ()  # ports of one card that NCCL uses as one NIC, and its speed
     changes: tuple[Change, ...] = ()  # against no environment
 
 
@@ -107,6 +109,7 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
             environment=environment,
             ignored=now.ignored,
             assumed=now.assumed,
+            fused=tuple(f"{one.name}, {one.mbit_per_s / 1000:g} Gb/s" for one in now.fused),
             witness=now.witness.value,
             changes=changes,
         )
@@ -133,7 +136,13 @@ def _pair(topology: Topology, gpu: Gpu, net: Net, judged: NcclPair | None) -> Pa
 
 
 def _direction(way: Way) -> Direction:
-    return Direction(direct=not way.because, because=way.because, mode=way.mode, through=way.through)
+    return Direction(
+        direct=not way.because,
+        because=way.because,
+        mode=way.mode,
+        through=way.through,
+        source=way.source,
+    )
 
 
 def _changes(before: NcclView, now: NcclView) -> Iterator[Change]:

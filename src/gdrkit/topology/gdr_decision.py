@@ -6,11 +6,14 @@ out by itself where the file says nothing. This module does both.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec import Struct
 
 from gdrkit.topology.gdr_check import Check, Condition, check
 from gdrkit.topology.nccl_graph import GraphNode, System
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
+from gdrkit.topology.nccl_paths import Asked
 from gdrkit.topology.nccl_settings import Settings
 
 _CHECK = "src/graph/paths.cc, ncclTopoCheckGdr()"
@@ -66,17 +69,24 @@ def decide(
     sends: bool,
     settings: Settings,
     evidence: Evidence | None = None,
+    asked: Iterable[Asked] = (),
 ) -> Decision:
-    """What NCCL decides for a pair that is connected in a system whose paths are computed."""
+    """What NCCL decides for a pair that is connected in a system whose paths are computed.
+
+    `asked` is what compute_paths() returned: a pair that was refused is led through the CPU afterwards,
+    and its distance is the one that it had before."""
     known = evidence or Evidence()
     near_enough = check(system, gpu, net, sends, settings)
+    before = next(
+        (one.check for one in asked if one.gpu is gpu and one.net is net and not one.sends), near_enough
+    )
     sides = _sides(system, net, settings, known)
     reasons = [
         _nic(net, sides, known),
         _gpu(gpu, known),
         *_partition(system, gpu, settings),
         *(_read(system, gpu, settings, near_enough) if sends else ()),
-        _distance(near_enough, settings),
+        _distance(before),
     ]
     holds = [reason.holds for reason in reasons]
     direct = False if False in holds else None if None in holds else True
@@ -139,14 +149,11 @@ def _read(system: System, gpu: GraphNode, settings: Settings, found: Check) -> t
     return (Reason(Condition.READ, found.may_read, seen, _READ),)
 
 
-def _distance(found: Check, settings: Settings) -> Reason:
-    counted = (
-        found.compared
-        if found.compared == found.distance
-        else f"{found.distance}, counted as {found.compared},"
-    )
-    level = "set" if settings.gdr_level else "default"
-    seen = f"{counted} against {found.level} ({level})"
+def _distance(found: Check) -> Reason:
+    counted = found.compared
+    if found.compared != found.distance:
+        counted = f"{found.distance}, which counts as {found.compared},"
+    seen = f"{counted} is {'within' if found.near_enough else 'farther than'} {found.level}"
     if found.via is not None:
         seen += f", from {found.via.printed}, which sends in its place"
     return Reason(Condition.DISTANCE, found.near_enough, seen, _CHECK)

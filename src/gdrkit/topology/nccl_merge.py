@@ -9,10 +9,11 @@ and not NCCL_NET_FORCE_MERGE.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec import Struct, structs
 
 from gdrkit.formats.xml_text import XmlNode
-from gdrkit.topology.nccl_graph import NET
 from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import MERGE_LEVELS, Settings
 from gdrkit.topology.nccl_system import number
@@ -29,22 +30,28 @@ class Fused(Struct, frozen=True):
     mbit_per_s: int
 
 
-def fuse(root: XmlNode, rules: NcclRules, settings: Settings) -> tuple[XmlNode, tuple[Fused, ...]]:
-    """The topology with fused NICs in place of their parts, and which they are."""
+def fuse(
+    root: XmlNode, rules: NcclRules, settings: Settings, left_out: Collection[str] = ()
+) -> tuple[XmlNode, tuple[Fused, ...]]:
+    """The topology with fused NICs in place of their parts, and which they are.
+
+    `left_out` are names of ports that NCCL is told not to use."""
     wide = MERGE_LEVELS.index(settings.merge_level) >= MERGE_LEVELS.index("PORT")
     if not rules.merges or not settings.merge_nics or (rules.merges == "topology" and not wide):
         return root, ()
     count = sum(1 for node in root.walk() if node.name == "net")
     fused: list[Fused] = []
-    return _fuse(root, rules, settings, fused, count), tuple(fused)
+    return _fuse(root, rules, left_out, fused, count), tuple(fused)
 
 
-def _fuse(node: XmlNode, rules: NcclRules, settings: Settings, fused: list[Fused], count: int) -> XmlNode:
+def _fuse(
+    node: XmlNode, rules: NcclRules, left_out: Collection[str], fused: list[Fused], count: int
+) -> XmlNode:
     if node.name != "nic":
-        below = tuple(_fuse(child, rules, settings, fused, count) for child in node.children)
+        below = tuple(_fuse(child, rules, left_out, fused, count) for child in node.children)
         return structs.replace(node, children=below)
-    kept: list[XmlNode] = []
-    for group in _groups(node, rules):
+    kept = [net for net in node.all("net") if net.get("name") in left_out]
+    for group in _groups([net for net in node.all("net") if net not in kept], rules):
         if len(group) == 1:
             kept.append(group[0])
             continue
@@ -55,10 +62,10 @@ def _fuse(node: XmlNode, rules: NcclRules, settings: Settings, fused: list[Fused
     return structs.replace(node, children=tuple(kept))
 
 
-def _groups(nic: XmlNode, rules: NcclRules) -> list[list[XmlNode]]:
+def _groups(nets: list[XmlNode], rules: NcclRules) -> list[list[XmlNode]]:
     """The ports of a card, as many together as this version allows."""
     groups: list[list[XmlNode]] = []
-    for net in nic.all(NET.lower()):
+    for net in nets:
         last = groups[-1] if groups else []
         same = rules.merges == "topology" or (bool(last) and last[0].get("guid") == net.get("guid"))
         verbs = number(net.get("guid", "0")) > SOCKET_GUIDS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Struct
@@ -11,15 +11,17 @@ from gdrkit.evidence import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.completed import completed
 from gdrkit.topology.from_file import Saved
-from gdrkit.topology.gdr_check import Check, Condition, check
+from gdrkit.topology.gdr_check import Condition
+from gdrkit.topology.gdr_decision import Decision, decide
 from gdrkit.topology.graph import Net, Topology
 from gdrkit.topology.nccl_evidence import with_nic_side
 from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
+from gdrkit.topology.nccl_merge import Fused, fuse
 from gdrkit.topology.nccl_nic import unused
 from gdrkit.topology.nccl_paths import compute_paths
 from gdrkit.topology.nccl_rules import Witness, nccl_rules, witness
 from gdrkit.topology.nccl_settings import Settings, settings
-from gdrkit.topology.nccl_system import system_of
+from gdrkit.topology.nccl_system import number, system_of
 from gdrkit.topology.nccl_writer import system as written
 
 
@@ -29,6 +31,7 @@ class Way(Struct, frozen=True):
     because: str = ""
     mode: str = ""  # Default or PCI, where it goes directly
     through: str = ""  # the GPU that sends in this one's place (PXN)
+    source: str = ""  # where NCCL tests the condition that does not hold
 
 
 class NcclPair(Struct, frozen=True):
@@ -46,6 +49,7 @@ class NcclView(Struct, frozen=True):
     pairs: dict[tuple[str, str], NcclPair]
     ignored: tuple[str, ...] = ()  # variables without effect, each with the reason
     assumed: tuple[str, ...] = ()  # what the source does not say
+    fused: tuple[Fused, ...] = ()  # ports of one card that NCCL uses as one NIC
     witness: Witness = Witness.READ  # what stands behind the rules of this version
 
 
@@ -75,9 +79,11 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
         assumed = (*assumed, f"the file is mended: as it is, {error}")
         system = written(whole, details=True)
         bare = _ends(_physical(system_of(system, rules)))
-    led = system_of(system, rules)
-    compute_paths(led, given)
-    ends = _ends(led)
+    out = {net.device for net in whole.nets if net.address and unused(given, net.device, net.number)}
+    merged, fused = fuse(system, rules, given, out)
+    led = system_of(merged, rules)
+    asked = compute_paths(led, given)
+    ends = _ends(led) | _parts(led, system, fused)
     pairs = {}
     for gpu in whole.gpus:
         for net in whole.nets:
@@ -85,10 +91,20 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
             if all(key in bare for key in keys) and bare[keys[1]] in bare[keys[0]].paths:
                 physical = bare[keys[0]].paths[bare[keys[1]]]
                 kind = rules.named(physical.type)
-                judge = partial(_way, led, whole, ends[keys[0]], ends[keys[1]], given, net, kind)
+                decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, asked=asked)
+                judge = partial(_way, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
-    return NcclView(pairs, ignored, assumed, witness(version))
+    return NcclView(pairs, ignored, assumed, fused, witness(version))
+
+
+def _parts(
+    led: System, system: XmlNode, fused: tuple[Fused, ...]
+) -> dict[tuple[str, int | None], GraphNode]:
+    """The fused NIC that stands for each of its ports, by the number of the port."""
+    by_name = {node.name: node for node in led.nodes[NET]}
+    numbers = {net.get("name"): net.get("dev") for net in system.walk() if net.name == "net"}
+    return {(NET, number(numbers[part])): by_name[one.name] for one in fused for part in one.parts}
 
 
 def _hosts(system: XmlNode) -> int:
@@ -114,31 +130,25 @@ def _ends(system: System) -> dict[tuple[str, int | None], GraphNode]:
 
 
 def _way(
-    system: System,
     topology: Topology,
-    gpu: GraphNode,
-    net: GraphNode,
+    decided: Callable[..., Decision],
+    ends: tuple[GraphNode, GraphNode],
     given: Settings,
     port: Net,
-    path: str,
     sends: bool,
 ) -> Way:
+    gpu, net = ends
     if port.address and (without := unused(given, port.device, port.number)):
         return Way(without)
     if net not in gpu.paths or gpu not in net.paths:
         return Way("NCCL does not connect them")
-    found = check(system, gpu, net, sends, given)
+    found = decided(sends)
     through = _name(topology, found.via) if sends and found.via is not None else ""
-    return Way(_because(found, path), found.mode if found.refused_by is None else "", through)
-
-
-def _because(found: Check, path: str) -> str:
-    """Why not. A pair that was refused is led through the CPU: what counted is its path before."""
-    if found.refused_by is None:
-        return ""
-    if found.refused_by is Condition.DISTANCE:
-        return f"{found.compared if found.via is not None else path} is farther than {found.level}"
-    return WORDS[found.refused_by]
+    reason = found.because
+    if reason is None:
+        return Way("", found.mode, through)
+    because = WORDS.get(reason.condition) or reason.seen
+    return Way(because, "", through, reason.source)
 
 
 def _name(topology: Topology, node: GraphNode) -> str:
