@@ -45,6 +45,7 @@ def test_sixteen_kilobytes_take_a_microsecond_of_wire_and_ten_of_latency(steps):
 
     assert row.payload_bytes / (CLAIMED_GB_PER_S * 1e9) == pytest.approx(1.1e-6, rel=0.01)
     assert staged.communication.low_s / 161 > 10e-6
+    assert staged.communication.low_s / 161 < 31e-6 < staged.communication.high_s / 161  # 31 were measured
 
 
 def test_a_prompt_of_4096_sends_64_mib_not_once_but_twice_a_layer(steps):
@@ -73,4 +74,4 @@ def test_a_token_waits_for_weights_and_hardly_for_its_cache(steps):
 def test_a_token_is_hardly_held_up_by_the_network(steps):
     staged = next(on for on in steps["decode"].paths if on.path.name == "staged")
 
-    assert staged.share[1] < 0.025
+    assert staged.share[1] < 0.05

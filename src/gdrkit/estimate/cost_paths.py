@@ -1,8 +1,9 @@
 """What one collective costs on each path to the network: NCCL's own tuning model, path by path. PURE.
 
-Source: NCCL 2.30.7 src/graph/tuning.cc, ncclTunerConstantsDefaults and ncclTopoTuneModel. LL and Simple are
-modelled; LL128 lies between them. NCCL's constants know no staging; what it adds per hop is what NCCL counts
-for a hop over PCIe, once at each end. That is an inference of ours."""
+Source: NCCL 2.30.7 src/graph/tuning.cc, ncclTunerConstantsDefaults and ncclTopoTuneModel, for the lower
+bounds; a measurement for the upper ones. LL and Simple are modelled; LL128 lies between them. NCCL's
+constants know no staging; what it adds per hop is what NCCL counts for a hop over PCIe, once at each end.
+That is an inference of ours."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from gdrkit.estimate.cost_layout import Group
 LAUNCH_US = (0.0, 6.6)
 """Before a collective moves anything. High: baseLatencies, Ring/LL. Low: captured in a CUDA graph."""
 
-HOP_LL_US, HOP_SIMPLE_US = 5.0, 14.0
-"""One hop between nodes: hwLatencies NET, Tree. For one rank per node NCCL takes it for rings, too."""
+HOP_LL_US, HOP_SIMPLE_US = (5.0, 14.0), (14.0, 30.0)
+"""One hop between nodes. Low: hwLatencies NET, Tree; for one rank per node NCCL takes it for rings, too.
+High: what two DGX Sparks need of it, 30 to 35 us for an all-reduce of 8 to 16 KiB and 65 to 68 for 64 KiB,
+by NCCL 2.31.2 over host memory: github.com/NVIDIA/dgx-spark-playbooks/pull/103."""
 
 HOP_INSIDE_LL_US, HOP_INSIDE_SIMPLE_US = (0.6, 1.0), (3.4, 5.7)
 """One hop inside a node: hwLatencies Ring, NVLINK and PCI."""
@@ -23,6 +26,9 @@ HOP_INSIDE_LL_US, HOP_INSIDE_SIMPLE_US = (0.6, 1.0), (3.4, 5.7)
 LL_SHARE_RING, LL_SHARE_TREE = 0.5, 1 / 3.8
 TREE_SHARE = 0.92
 """What a protocol leaves of the link: `busBw * .5`, `busBw * 1.0 / 3.8`, `busBw * .92`."""
+
+LL_SHARE_SLOW = 0.088
+"""What LL left of it on those two, from 8 KiB to 64 KiB: few channels, of which each is slow."""
 
 EXTRA_HOP_US = {
     "direct": (0.0, 0.0),
@@ -121,8 +127,8 @@ def ring_pass(path: PathCost, group: Group, payload: float) -> Span:
 def point_to_point(path: PathCost, payload: float, messages: int = 1) -> Span:
     """Messages sent one after the other into the pipe: one latency, all bytes. Seconds."""
     inside = max(0, messages - 1) * 1e-6  # getNetOverhead: 1 us to post each further one
-    low = LAUNCH_US[0] + HOP_LL_US + path.latency_low_us
-    high = LAUNCH_US[1] + HOP_SIMPLE_US + path.latency_high_us
+    low = LAUNCH_US[0] + HOP_LL_US[0] + path.latency_low_us
+    high = LAUNCH_US[1] + HOP_SIMPLE_US[1] + path.latency_high_us
     return Span(
         low * 1e-6 + inside + payload / path.bandwidth_high_gb_per_s * 1e-9,
         high * 1e-6 + inside + payload / path.bandwidth_low_gb_per_s * 1e-9,
@@ -146,12 +152,12 @@ def _collective(
     path: PathCost, moved: float, between: int, inside: int, ll_share: float, simple_share: float
 ) -> Span:
     low, high = [], []
-    for hop, near, share in (
-        (HOP_LL_US, HOP_INSIDE_LL_US, ll_share),
-        (HOP_SIMPLE_US, HOP_INSIDE_SIMPLE_US, simple_share),
+    for hop, near, share, slow in (
+        (HOP_LL_US, HOP_INSIDE_LL_US, ll_share, LL_SHARE_SLOW),
+        (HOP_SIMPLE_US, HOP_INSIDE_SIMPLE_US, simple_share, simple_share),
     ):
-        best = LAUNCH_US[0] + between * (hop + path.latency_low_us) + inside * near[0]
-        worst = LAUNCH_US[1] + between * (hop + path.latency_high_us) + inside * near[1]
+        best = LAUNCH_US[0] + between * (hop[0] + path.latency_low_us) + inside * near[0]
+        worst = LAUNCH_US[1] + between * (hop[1] + path.latency_high_us) + inside * near[1]
         low.append(best * 1e-6 + moved / (path.bandwidth_high_gb_per_s * share) * 1e-9)
-        high.append(worst * 1e-6 + moved / (path.bandwidth_low_gb_per_s * share) * 1e-9)
+        high.append(worst * 1e-6 + moved / (path.bandwidth_low_gb_per_s * slow) * 1e-9)
     return Span(min(low), min(high))
