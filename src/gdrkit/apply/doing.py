@@ -26,6 +26,8 @@ from gdrkit.platforms.action import (
 
 Say = Callable[[str], None]
 PRIVATE, PUBLIC = 0o600, 0o644
+_OF_CONTENT = ("security.ima", "security.evm")
+"""Attributes that hold a hash of the content: on another content they would make it unreadable."""
 _SPARE_BYTES = 64 << 20  # left free beside copies and new files
 
 
@@ -125,9 +127,8 @@ class Doer:
 
     def _write(self, path: str, content: bytes, before: FileState, mode: int) -> None:
         if before.kind == "file":
-            like = FileState(
-                path=path, mode=before.mode, uid=before.uid, gid=before.gid, attributes=before.attributes
-            )
+            kept = {name: value for name, value in before.attributes.items() if name not in _OF_CONTENT}
+            like = FileState(path=path, mode=before.mode, uid=before.uid, gid=before.gid, attributes=kept)
         else:
             like = FileState(path=path, mode=mode, uid=os.geteuid(), gid=os.getegid())
         self.place.write(path, content, like, self.journal.run)
