@@ -99,3 +99,16 @@ def test_json_keeps_to_its_schema_and_says_no_more_than_the_text(log, capsys, sa
 
 def test_the_published_schema_is_the_one_that_is_made():
     assert files("gdrkit.report").joinpath("nccl.schema.json").read_text() == nccl_schema_text()
+
+
+def test_progress_is_shown_once_for_each_percent_of_what_takes_long(capsys):
+    from gdrkit.cli.nccl import WORTH_A_BAR_BYTES, _Progress
+
+    bar, size = _Progress(), 4 * WORTH_A_BAR_BYTES
+    for done in range(0, size, size // 1000):
+        bar(done, size)
+    _Progress()(1000, 1000)
+    shown = capsys.readouterr().err
+
+    assert shown.count("\r") == 100, "0 to 99; the last step is not reached"
+    assert f"[{'#' * 15}{' ' * 15}]  50 % of 67 MB" in shown

@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
     files = job_logs.find(options.logs)
     live = sys.stderr.isatty() and not options.quiet
-    counted = job_workers.count(files, _progress if live else _silent)
+    counted = job_workers.count(files, _Progress() if live else _silent)
     if live:
         sys.stderr.write("\r\x1b[K")
     for note in counted.notes:
@@ -63,12 +63,24 @@ def _silent(done: int, size: int) -> None:
     pass
 
 
-def _progress(done: int, size: int) -> None:
-    """One line that changes: a bar where the size is known."""
-    if size:
-        share = min(1.0, done / size)
-        bar = "#" * int(30 * share)
-        sys.stderr.write(f"\r\x1b[K[{bar:<30}] {share:4.0%} of {size / 1e6:,.0f} MB")
-    else:
-        sys.stderr.write(f"\r\x1b[K{done / 1e6:,.0f} MB")
-    sys.stderr.flush()
+WORTH_A_BAR_BYTES = 16 << 20
+"""Below this one is done before anybody could read a bar."""
+
+
+class _Progress:
+    """One line that changes with each percent: a bar where the size is known."""
+
+    def __init__(self) -> None:
+        self.shown = -1
+
+    def __call__(self, done: int, size: int) -> None:
+        percent = min(100, 100 * done // size) if size else done // WORTH_A_BAR_BYTES
+        if max(done, size) < WORTH_A_BAR_BYTES or percent == self.shown:
+            return
+        self.shown = percent
+        if size:
+            words = f"[{'#' * (percent * 3 // 10):<30}] {percent:3} % of {size / 1e6:,.0f} MB"
+        else:
+            words = f"{done / 1e6:,.0f} MB"
+        sys.stderr.write(f"\r\x1b[K{words}")
+        sys.stderr.flush()
