@@ -26,6 +26,14 @@ def test_a_tree_written_by_hand_gets_gpus_and_nets():
     assert any("8.0 or newer" in words for words in assumed)
 
 
+def test_a_port_of_which_nobody_knows_the_function_is_not_placed(tmp_path):
+    direct = from_node.topology(Node(open_host(str(build("dgx-os-5-nv-peer-mem", tmp_path)))))
+    assert any(net.device and not net.address for net in direct.nets)
+    found, _ = completed(direct)
+    assert found.nets
+    assert all(net.address for net in found.nets)
+
+
 def test_what_a_dump_says_is_kept():
     dump = read(DUMP)
     found, assumed = completed(dump)

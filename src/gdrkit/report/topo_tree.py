@@ -27,7 +27,7 @@ def tree(topology: Topology, *, ports: bool = False) -> Iterator[Line]:
         yield from _bridges(drawer, topology, here)
         for net in topology.nets:
             if not net.address and net.numa_node == place and (topology.devices or net.nccl):
-                yield f"  {_net_words(net)}, no PCI address", ""
+                yield f"  {_net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ""
 
 
 def _places(topology: Topology) -> list[int | None]:

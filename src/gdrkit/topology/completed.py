@@ -25,14 +25,17 @@ CAPABILITY = 80
 
 
 def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
-    """A graph in which NCCL finds all it needs, and what was assumed, a line each."""
+    """A graph in which NCCL finds all it needs, and what was assumed, a line each.
+
+    Ports of which nobody knows the PCI function are left out: where they are would be a guess."""
     assumed: dict[str, None] = {}
+    placed = tuple(net for net in topology.nets if net.address or topology.origin is Origin.NCCL_XML)
     if len(topology.gpus) > 1 and topology.origin is not Origin.NCCL_XML and _lacks_nvlink(topology):
         assumed["no NVLink between GPUs: whether there is any is not known"] = None
     gpus = tuple(_gpu(topology, gpu, index, assumed) for index, gpu in enumerate(topology.gpus))
-    taken = {net.nccl.dev for net in topology.nets if net.nccl and net.nccl.dev}
-    free = (str(n) for n in range(len(topology.nets) + len(taken)) if str(n) not in taken)
-    nets = tuple(_net(net, free, assumed) for net in topology.nets)
+    taken = {net.nccl.dev for net in placed if net.nccl and net.nccl.dev}
+    free = (str(n) for n in range(len(placed) + len(taken)) if str(n) not in taken)
+    nets = tuple(_net(net, free, assumed) for net in placed)
     cpus = tuple(_cpu(cpu, assumed) for cpu in topology.cpus or (Cpu(numa_node=None),))
     devices = tuple(
         device if device.class_code else structs.replace(device, class_code=CLASS_OF.get(device.role, ""))
