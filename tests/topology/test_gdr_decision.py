@@ -2,11 +2,17 @@
 
 import pytest
 
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from gdrkit.topology.from_file import Saved
+from gdrkit.topology.from_node import topology
 from gdrkit.topology.gdr_check import Condition, check
 from gdrkit.topology.gdr_decision import Evidence, decide
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, probed_files, unused
 from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
+from gdrkit.topology.nccl_view import view
+from tests.evidence_nodes import build
 from tests.topology.nccl_topologies import (
     FAR,
     NEAR,
@@ -230,3 +236,25 @@ def test_settings_that_are_understood_are_not_named():
 def test_the_check_agrees_with_the_decision():
     system, gpus, nets, given = computed(FAR)
     assert check(system, gpus[0], nets[0], False, given).refused_by is Condition.DISTANCE
+
+
+# -- on whole nodes -------------------------------------------------------------------------------------
+
+
+def ways(name, folder, environment):
+    node = Node(open_host(str(build(name, folder))))
+    seen = view(Saved(topology(node, ask_driver=True), node=node), "2.28.9", environment)
+    return {pair.receive for pair in seen.pairs.values() if pair.path == "PIX"}
+
+
+def test_a_node_with_peermem_and_no_dmabuf_registers_by_peermem(tmp_path):
+    found = ways("rhel-9-mofed", tmp_path, {"NCCL_DMABUF_ENABLE": "0"})
+    assert {way.mechanism for way in found} == {"peermem"}
+
+
+def test_a_node_without_peermem_is_refused_for_its_files(tmp_path):
+    found = ways("peermem-blacklisted", tmp_path, {"NCCL_DMABUF_ENABLE": "0"})
+    assert {way.because for way in found} == {"the NIC's side does not support it"}
+    (seen,) = {way.seen for way in found}
+    assert "NCCL_DMABUF_ENABLE=0" in seen
+    assert "sys/module/nvidia_peermem/version" in seen

@@ -31,6 +31,8 @@ class Direction(Struct, frozen=True, kw_only=True, omit_defaults=True):
     mode: str = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
     through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
     source: str = ""  # where NCCL tests what does not hold
+    seen: str = ""  # what of it was seen
+    mechanism: str = ""  # dmabuf or peermem, where it is known which NCCL would register with
 
     def __str__(self) -> str:
         """One word for a table."""
@@ -142,6 +144,8 @@ def _direction(way: Way) -> Direction:
         mode=way.mode,
         through=way.through,
         source=way.source,
+        seen=way.seen,
+        mechanism=way.mechanism,
     )
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gdrkit.topology.gdr_check import Check, Condition, check
 from gdrkit.topology.nccl_graph import GraphNode, System
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
 from gdrkit.topology.nccl_paths import Asked
+from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
 
 _CHECK = "src/graph/paths.cc, ncclTopoCheckGdr()"
@@ -60,6 +61,13 @@ class Decision(Struct, frozen=True):
         failing = [reason for reason in self.reasons if reason.holds is False]
         unknown = [reason for reason in self.reasons if reason.holds is None]
         return next(iter(failing or unknown), None)
+
+
+def settled(known: Evidence, rules: NcclRules, settings: Settings, device: str) -> Evidence:
+    """The same, with the NIC's side taken from the evidence if that settles it for a device."""
+    sides = dmabuf(rules, settings, device, known.nic, known.gpu), peermem(rules, known.nic)
+    works = {side.works for side in sides}
+    return structs.replace(known, file_says_nic=True not in works and None in works)
 
 
 def decide(

@@ -9,17 +9,18 @@ from msgspec import Struct
 
 from gdrkit.evidence import FormatError
 from gdrkit.formats.xml_text import XmlNode
+from gdrkit.node import Node
 from gdrkit.topology.completed import completed
 from gdrkit.topology.from_file import Saved
 from gdrkit.topology.gdr_check import Condition
-from gdrkit.topology.gdr_decision import Decision, decide
+from gdrkit.topology.gdr_decision import Decision, Evidence, decide, settled
 from gdrkit.topology.graph import Net, Topology
-from gdrkit.topology.nccl_evidence import with_nic_side
+from gdrkit.topology.nccl_evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
 from gdrkit.topology.nccl_merge import Fused, fuse
 from gdrkit.topology.nccl_nic import unused
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import Witness, nccl_rules, witness
+from gdrkit.topology.nccl_rules import NcclRules, Witness, nccl_rules, witness
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import number, system_of
 from gdrkit.topology.nccl_writer import system as written
@@ -32,6 +33,8 @@ class Way(Struct, frozen=True):
     mode: str = ""  # Default or PCI, where it goes directly
     through: str = ""  # the GPU that sends in this one's place (PXN)
     source: str = ""  # where NCCL tests the condition that does not hold
+    seen: str = ""  # what of it was seen
+    mechanism: str = ""  # dmabuf or peermem, where it goes directly and both sides are known
 
 
 class NcclPair(Struct, frozen=True):
@@ -84,6 +87,7 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
     led = system_of(merged, rules)
     asked = compute_paths(led, given)
     ends = _ends(led) | _parts(led, system, fused)
+    known = _known(saved.node, rules)
     pairs = {}
     for gpu in whole.gpus:
         for net in whole.nets:
@@ -91,7 +95,9 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
             if all(key in bare for key in keys) and bare[keys[1]] in bare[keys[0]].paths:
                 physical = bare[keys[0]].paths[bare[keys[1]]]
                 kind = rules.named(physical.type)
+                sides = settled(known, rules, given, net.device) if known else None
                 decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, asked=asked)
+                decided = partial(decided, evidence=sides)
                 judge = partial(_way, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
@@ -105,6 +111,12 @@ def _parts(
     by_name = {node.name: node for node in led.nodes[NET]}
     numbers = {net.get("name"): net.get("dev") for net in system.walk() if net.name == "net"}
     return {(NET, number(numbers[part])): by_name[one.name] for one in fused for part in one.parts}
+
+
+def _known(node: Node | None, rules: NcclRules) -> Evidence | None:
+    if node is None:
+        return None
+    return Evidence(nic_evidence(node, ".".join(map(str, rules.version))), gpu_evidence(node))
 
 
 def _hosts(system: XmlNode) -> int:
@@ -146,9 +158,9 @@ def _way(
     through = _name(topology, found.via) if sends and found.via is not None else ""
     reason = found.because
     if reason is None:
-        return Way("", found.mode, through)
+        return Way("", found.mode, through, mechanism=found.mechanism)
     because = WORDS.get(reason.condition) or reason.seen
-    return Way(because, "", through, reason.source)
+    return Way(because, "", through, reason.source, reason.seen)
 
 
 def _name(topology: Topology, node: GraphNode) -> str:
