@@ -27,7 +27,7 @@ HEAVY = {
 ALONE = ("collect", "probe")
 """Rooms that also run by themselves on a node with an old Python, and import nothing else of ours."""
 SENT = ("native", "transport", "measure")
-"""Rooms that move bytes: no command that judges imports them. They go to other nodes, with the standard library."""
+"""Rooms that move bytes, apart from all that judges; they go to other nodes, with the standard library."""
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
