@@ -46,13 +46,10 @@ def boot(
     scripts: Iterable[dict[str, Any]] = (),
     files: dict[str, bytes] | None = None,
     collect: Collection[str] | None = None,
-    append: str = "",
-    extra: tuple[str, ...] = (),
     heard: Callable[[dict[str, Any]], None] = lambda event: None,
 ) -> Session:
     """Boot the profile and take every case through modprobe. Raises LabError if the guest broke down.
 
-    `append`: further words for the kernel's command line; `extra`: for QEMU's.
     `collect`: cases before which a bundle is made; None: all. A prediction needs it, a repetition does not.
     """
     if not starts(kernel, profile):
@@ -71,8 +68,7 @@ def boot(
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
         limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
-        line = f"{command_line(profile, prepared)} {append}".strip()
-        machine = Boot(kernel, archives, line, firmware(profile), extra=extra)
+        machine = Boot(kernel, archives, command_line(profile, prepared), firmware(profile))
         transcript = run(machine, seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)
 
