@@ -25,7 +25,7 @@ def parser() -> Parser:
         "  sudo gdr fix --undo                    every file as it was before\n"
         "  sudo gdr fix --module --apply          make nvidia-peermem load, whatever the verdict\n"
         "  sudo gdr fix --steps raise-memlock --apply\n\n"
-        "exit codes: 0 done, or a way is known; 1 done but for a reboot, or something was left alone; "
+        "exit codes: 0 done, or a way is known; 1 done but for a reboot, or something was left alone;\n"
         "2 blocked or failed; 3 unknown; 75 another gdr fix is at work; 77 this needs root",
     )
     parser.target()
