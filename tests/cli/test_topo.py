@@ -158,7 +158,10 @@ def test_a_port_that_a_variable_leaves_out_is_not_used(saved, capsys):
 
 def test_gpus_without_support_go_nowhere_directly(tmp_path, capsys):
     main(["topo", str(build("zgx-3285", tmp_path))])
-    assert "no: the GPU does not support it (8 directions)" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "no: the GPU does not support it (4 directions)" in out
+    assert "no: the port is DOWN (4 directions)" in out
+    assert "as one NIC" not in out, "NCCL takes active ports alone"
 
 
 @pytest.mark.parametrize("version", ["2.4.2", "3.0.0", "new"])

@@ -90,6 +90,22 @@ def test_a_tree_written_by_hand_is_filled_in_and_it_says_so():
     assert found.assumed
 
 
+def test_a_port_that_is_down_is_not_used_and_not_fused_with_another(tmp_path):
+    """ncclIbInitDevices() takes active ports alone; the second port of each function is up here."""
+    direct = from_node.topology(Node(open_host(str(build("zgx-3852", tmp_path)))))
+    found = view(Saved(direct), NEWEST, {})
+    because = {net: pair.receive.because for (_, net), pair in found.pairs.items()}
+    assert because["rocep1s0f0"] == because["roceP2p1s0f0"] == "the port is DOWN"
+    assert because["rocep1s0f1"] == "the GPU does not support it"
+    assert found.fused == ()
+
+
+def test_a_port_whose_state_nobody_told_is_taken_for_active():
+    net = read(TWO_SOCKETS.format(gdr=1)).topology.nets[0]
+    assert net.state == ""
+    assert judge(read(TWO_SOCKETS.format(gdr=1)), {}).pairs[NEAR].receive.because == ""
+
+
 @pytest.mark.parametrize("version", [OLDEST, "2.20.3", "2.24.3", NEWEST])
 def test_a_node_looks_alike_read_from_sysfs_from_hwloc_and_from_its_own_nccl_file(version, tmp_path):
     """The rates of ports are unknown to hwloc, so bandwidths may differ; path types may not."""

@@ -56,6 +56,7 @@ class NcclView(Struct, frozen=True):
     witness: Witness = Witness.READ  # what stands behind the rules of this version
 
 
+_INIT = "src/transport/net_ib.cc (net_ib/init.cc from 2.29.2), ncclIbInitDevices()"
 WORDS = {
     Condition.NIC: "the NIC's side does not support it",
     Condition.GPU: "the GPU does not support it",
@@ -82,7 +83,7 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
         assumed = (*assumed, f"the file is mended: as it is, {error}")
         system = written(whole, details=True)
         bare = _ends(_physical(system_of(system, rules)))
-    out = {net.device for net in whole.nets if net.address and unused(given, net.device, net.number)}
+    out = {net.device for net in whole.nets if net.address and _left_out(given, net)}
     merged, fused = fuse(system, rules, given, out)
     led = system_of(merged, rules)
     asked = compute_paths(led, given)
@@ -150,8 +151,8 @@ def _way(
     sends: bool,
 ) -> Way:
     gpu, net = ends
-    if port.address and (without := unused(given, port.device, port.number)):
-        return Way(without)
+    if port.address and (without := _left_out(given, port)):
+        return Way(without, source=_INIT)
     if net not in gpu.paths or gpu not in net.paths:
         return Way("NCCL does not connect them")
     found = decided(sends)
@@ -161,6 +162,13 @@ def _way(
         return Way("", found.mode, through, mechanism=found.mechanism)
     because = WORDS.get(reason.condition) or reason.seen
     return Way(because, "", through, reason.source, reason.seen)
+
+
+def _left_out(given: Settings, port: Net) -> str:
+    """Why NET/IB does not use a port at all; "" where it does, or where its state is not known."""
+    if port.state and port.state != "ACTIVE":
+        return f"the port is {port.state}"
+    return unused(given, port.device, port.number)
 
 
 def _name(topology: Topology, node: GraphNode) -> str:
