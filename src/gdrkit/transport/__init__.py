@@ -10,6 +10,7 @@ connection.recv(tensor).wait(timeout=10)
 
 from gdrkit.transport.agreement import PATHS
 from gdrkit.transport.buffers import Buffer, buffer
+from gdrkit.transport.choices import Choice, Reason, paths
 from gdrkit.transport.connection import Connection
 from gdrkit.transport.errors import (
     AuthenticationFailed,
@@ -29,11 +30,13 @@ __all__ = [
     "PATHS",
     "AuthenticationFailed",
     "Buffer",
+    "Choice",
     "Connection",
     "IntegrityFailed",
     "Listener",
     "PathUnavailable",
     "PeerLost",
+    "Reason",
     "RegistrationFailed",
     "RemoteRefused",
     "TimedOut",
@@ -43,4 +46,5 @@ __all__ = [
     "connect",
     "generate_key",
     "listen",
+    "paths",
 ]

@@ -1,0 +1,148 @@
+"""What this machine can do for a GPU and an RDMA device, in gdrkit's own judgement: for programs that ask
+before they allocate, and fall back.
+
+The rest of gdrkit judges; it is imported when asked, as a node to which this package was sent lacks it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Union
+
+from gdrkit.native.cuda import CudaError, NoCuda, cuda
+from gdrkit.transport.errors import TransportError
+
+if TYPE_CHECKING:
+    from gdrkit.facts.rdma import Pair
+    from gdrkit.node import Node
+    from gdrkit.rules.engine import Ruling
+    from gdrkit.verdict.judgement import Judgement
+
+_CONSUMER_OF_SOCKETS = "nccl"  # a socket is no path of verbs programs, so gdrkit judges it for NCCL's
+
+
+class Reason(NamedTuple):
+    """Why a path is usable or not: gdrkit's `code` for the question, its answer, and what that stands on."""
+
+    code: str
+    said: str
+    evidence: tuple[str, ...]
+
+
+class Choice(NamedTuple):
+    """A path, whether it is `usable` ("yes", "no", "unknown"), and the reasons: of a "no" what stops it,
+    of an "unknown" what could not be read, of a "yes" each question that was asked.
+    """
+
+    name: str
+    usable: str
+    reasons: tuple[Reason, ...]
+
+
+def paths(gpu: Union[int, str], device: str, *, probe: bool = False) -> tuple[Choice, ...]:  # noqa: UP007
+    """The paths between a GPU and an RDMA device of this machine, best first: dmabuf, peermem,
+    host-mapped, staged, socket. On a GPU without memory of its own host-mapped is the best that is usable.
+
+    `gpu` is a CUDA ordinal or a PCI address, `device` a name as "mlx5_0" or "mlx5_0:1". "no" is certain
+    enough to skip the path (a GPU that CUDA does not give this program has no other answer). What is
+    "unknown" is worth a try, as a registration that fails falls to the next path. `probe` asks the drivers
+    as well (CUDA, verbs), in a process of their own: that takes up to seconds, and outranks inference.
+    Raises TransportError for a GPU or a device that this machine does not have, and where gdrkit's
+    judgement is not installed.
+    """
+    try:
+        from gdrkit.host.live import LiveHost
+        from gdrkit.node import Node
+    except ImportError as error:
+        raise TransportError(f"only all of gdrkit judges paths, and here is a part of it: {error}") from None
+    node = Node(LiveHost(probe))
+    try:
+        address = cuda().address(gpu) if isinstance(gpu, int) else gpu
+        cuda().number("cuDeviceGetByPCIBusId", address.encode())
+    except (NoCuda, CudaError) as error:
+        why = Reason("no-cuda", f"CUDA does not give this program GPU {gpu}", (str(error),))
+        return tuple(
+            Choice(choice.name, "no", (why, *(choice.reasons if choice.usable == "no" else ())))
+            for choice in judged(node, gpu if isinstance(gpu, str) else "", device)
+        )
+    return judged(node, address, device)
+
+
+def judged(node: Node, gpu: str, device: str) -> tuple[Choice, ...]:
+    """As `paths`, of any node: `gpu` is a PCI address, or "" for one that is not there."""
+    from gdrkit.rules import RULES
+    from gdrkit.rules.engine import rulings
+    from gdrkit.rules.rule import PATHS
+    from gdrkit.verdict.matrix import concerns, judgements_at
+
+    pair = _pair(node, gpu, device.partition(":")[0])
+    answers = [
+        ruling for ruling in rulings(node, RULES) if ruling.subject is None or concerns(ruling.subject, pair)
+    ]
+    cells = [(path, "verbs") for path in PATHS if path != "socket"] + [("socket", _CONSUMER_OF_SOCKETS)]
+    table = judgements_at(node, answers, [pair], cells)[pair]
+    return tuple(
+        _choice(node, answers, [judgement for judgement in table if judgement.path == path])
+        for path, _ in cells
+    )
+
+
+def _pair(node: Node, gpu: str, device: str) -> Pair:
+    """Raises TransportError for what a machine that was looked at does not have."""
+    from gdrkit.evidence import Lacks
+    from gdrkit.facts.pci import gpus
+    from gdrkit.facts.rdma import Pair, rdma_devices
+
+    pair = Pair(gpu, device)
+    try:
+        names = [found.name for found in rdma_devices(node)]
+        addresses = [found.address for found in gpus(node)]
+    except Lacks:  # the rules tell what could not be read
+        return pair
+    if names and device not in names:
+        raise TransportError(f"no RDMA device {device} here (of {', '.join(names)})")
+    if addresses and gpu and gpu not in addresses:
+        raise TransportError(f"no GPU {gpu} here (of {', '.join(addresses)})")
+    return pair
+
+
+def _choice(node: Node, answers: list[Ruling], judgements: list[Judgement]) -> Choice:
+    """Of a path whose directions differ, the worse: a connection needs both."""
+    from gdrkit.rules.rule import Passed
+    from gdrkit.verdict.judgement import BEST_FIRST, State, stops
+
+    worst = max(judgements, key=lambda judgement: BEST_FIRST.index(judgement.state))
+    if worst.state in (State.BLOCKED, State.IMPOSSIBLE):
+        usable, decisive = "no", worst.blocked_by
+    elif worst.state is State.UNKNOWN:
+        usable, decisive = "unknown", worst.open
+    else:
+        usable = "yes"
+        decisive = tuple(
+            ruling
+            for ruling in answers
+            if isinstance(ruling.outcome, Passed) and stops(ruling, worst.path, worst.consumer)
+        )
+    reasons = (_reason(node, ruling) for ruling in decisive)
+    return Choice(worst.path, usable, tuple(dict.fromkeys(reasons)))
+
+
+def _reason(node: Node, ruling: Ruling) -> Reason:
+    from gdrkit.rules.engine import trail_of
+    from gdrkit.rules.rule import Failed, Passed, Unknown
+
+    evidence = tuple(
+        dict.fromkeys(
+            f"{source.name}: {source.text}" if source.text else source.name
+            for source in trail_of(node, ruling).sources
+        )
+    )
+    match ruling.outcome:
+        case Failed(seen=seen, expected=expected):
+            said = f"{seen}; expected: {expected}" if expected else seen
+        case Unknown(missing=missing):
+            said, evidence = f"{missing.why.value}: {missing.source}", (f"ask: {missing.ask}", *evidence)
+        case Passed(why=why):
+            said = why
+        case _:
+            said = ""
+    return Reason(ruling.rule.code, said, evidence)
