@@ -6,6 +6,7 @@ import io
 import json
 import sys
 
+import jsonschema
 import pytest
 
 from gdrkit.cli import main
@@ -49,6 +50,23 @@ def test_json_has_every_pair(h100, capsys):
     assert told["schema"] == "gdrkit.estimate/1"
     assert len(told["pairs"]) == 80
     assert told["pairs"][0]["paths"][0]["tightest"]["name"] == "port"
+
+
+def test_what_is_told_keeps_to_its_published_schema(h100, log, capsys):
+    main(["schema", "estimate"])
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["title"] == "gdrkit.estimate/1"
+    for more in ([], ["--measured", log(perftest("mlx5_0", 391.0))]):
+        main(["estimate", h100, "--json", *more])
+        jsonschema.validate(json.loads(capsys.readouterr().out), schema)
+
+
+def test_what_a_job_costs_keeps_to_its_published_schema(h100, capsys):
+    main(["schema", "cost"])
+    schema = json.loads(capsys.readouterr().out)
+    assert schema["title"] == "gdrkit.cost/1"
+    assert main(["estimate", h100, "--model", "llama-3-70b", "--tp", "16", "--json"]) == OK
+    jsonschema.validate(json.loads(capsys.readouterr().out), schema)
 
 
 def test_a_run_at_its_ceiling_is_well(h100, log, capsys):

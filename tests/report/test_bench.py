@@ -4,6 +4,7 @@ import csv
 import io
 import xml.etree.ElementTree as ElementTree
 
+import jsonschema
 import msgspec
 import pytest
 
@@ -20,6 +21,7 @@ from gdrkit.report.bench import (
 from gdrkit.report.bench import (
     csv as written,
 )
+from gdrkit.report.schema import bench_schema_text
 
 
 def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoint:
@@ -39,6 +41,12 @@ DOCUMENT = BenchDocument(
     ),
     limits=(BOUND,),
 )
+
+
+def test_the_document_keeps_to_its_published_schema():
+    schema = msgspec.json.decode(bench_schema_text())
+    assert schema["title"] == "gdrkit.bench/1"
+    jsonschema.validate(msgspec.json.decode(msgspec.json.encode(DOCUMENT)), schema)
 
 
 def test_the_table_has_each_path_beside_its_limit():

@@ -5,17 +5,22 @@ from __future__ import annotations
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
+DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench")
+
 
 def parser() -> Parser:
     parser = Parser(
         "schema",
         "The JSON Schema of what `gdr doctor --json` writes, or that of another command.",
-        "  gdr schema > report.schema.json\n  gdr schema explanation\n  gdr schema nccl\n"
-        "  gdr schema topology",
+        "  gdr schema > report.schema.json    of gdr doctor --json\n"
+        "  gdr schema explanation             of gdr explain --json\n"
+        "  gdr schema nccl                    of gdr nccl --json\n"
+        "  gdr schema topology                of gdr topo --json\n"
+        "  gdr schema estimate                of gdr estimate --json\n"
+        "  gdr schema cost                    of gdr estimate --model --json\n"
+        "  gdr schema bench                   of gdr bench --json",
     )
-    parser.add_argument(
-        "what", nargs="?", choices=("report", "explanation", "nccl", "topology"), default="report"
-    )
+    parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report")
     return parser
 
 
@@ -28,6 +33,9 @@ def main(arguments: list[str]) -> int:
         "explanation": schema.explanation_schema_text,
         "nccl": schema.nccl_schema_text,
         "topology": schema.topology_schema_text,
+        "estimate": schema.estimate_schema_text,
+        "cost": schema.cost_schema_text,
+        "bench": schema.bench_schema_text,
     }
     write(texts[options.what]())
     return OK

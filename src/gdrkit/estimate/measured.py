@@ -86,7 +86,10 @@ def _memory(machine: Machine, run: Perftest) -> tuple[str, ...]:
     """What the memory of the run says. perftest allocates host memory on an integrated GPU:
     src/cuda_memory.c, cuda_memory_allocate_buffer()."""
     if not run.uses_gpu:
-        return ("A run in host memory: it says what the network does, and nothing of GPU memory.",)
+        return (
+            "No line of CUDA in it, so a run in host memory: it says what the network does, and nothing of "
+            "GPU memory.",
+        )
     if _is_integrated(machine, run):
         return (
             "You measured a host-memory run: perftest allocates host memory where the GPU is integrated, "

@@ -67,6 +67,36 @@ def topology_schema_text() -> str:
     return _text({**_HEAD, "title": "gdrkit.topology/1", **msgspec.json.schema(TopoDocument)})
 
 
+def estimate_schema_text() -> str:
+    """The schema of what `gdr estimate --json` writes."""
+    from gdrkit.report.estimate import SCHEMA, EstimateDocument
+
+    return _named(SCHEMA, EstimateDocument)
+
+
+def cost_schema_text() -> str:
+    """The schema of what `gdr estimate --model --json` writes."""
+    from gdrkit.report.cost import SCHEMA, CostDocument
+
+    return _named(SCHEMA, CostDocument)
+
+
+def bench_schema_text() -> str:
+    """The schema of what `gdr bench --json` writes."""
+    from gdrkit.report.bench import BenchDocument
+
+    return _named("gdrkit.bench/1", BenchDocument)
+
+
+def _named(name: str, document: type) -> str:
+    """The schema of a document that says in its field `schema` which it is."""
+    import msgspec
+
+    made = msgspec.json.schema(document)
+    made["$defs"][document.__name__]["properties"]["schema"] = {"const": name}
+    return _text({**_HEAD, "title": name, **made})
+
+
 def nccl_schema_text() -> str:
     """The schema of what `gdr nccl --json` writes, published as nccl.schema.json beside this module."""
     import msgspec
