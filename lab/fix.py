@@ -28,7 +28,7 @@ from lab.variants import key_files
 
 _GUEST = Path(__file__).parent / "guest"
 _PACKAGES = (*BASE, "mokutil")
-_SECONDS = 120.0  # for a boot, and as much again for each scenario: gdr takes seconds under emulation
+_SECONDS = 240.0  # for a boot, and as much again for each scenario: ten times what an idle machine takes
 _SEED = 5
 _PATIENT = "no_timer_check"
 """A guest on a busy machine misses timer interrupts, and panics: Linux arch/x86/kernel/apic/io_apic.c."""
@@ -71,7 +71,7 @@ def _boot(
         told.append(_told(row, ready.told["files"]))
     files["lab/fix.json"] = json.dumps(told).encode()
     seconds = _SECONDS * (1 + len(told))
-    setup = "busybox mkdir -p /etc/modules-load.d /etc/modprobe.d; busybox chmod 600 /root/*.key; "
+    setup = "busybox mkdir -p /etc/modules-load.d /etc/modprobe.d; busybox chmod 600 /etc/lab-keys/*.key; "
     line = f"{setup} exec /usr/bin/python3 -S -E /lab/guest_fix.py"
     script = {"name": "fix", "argv": ["/bin/sh", "-c", line], "seconds": seconds}
     plan = {"cases": [], "scripts": [script], "pace": 0, "collect": []}
@@ -108,9 +108,9 @@ def _keys() -> dict[str, bytes]:
         "openssl", "pkcs8", "-topk8", "-in", private, "-passout", f"pass:{PASSWORD}", "-v2", "aes-256-cbc"
     )
     return {
-        "root/lab.key": private.read_bytes(),
-        "root/lab.der": der.read_bytes(),
-        "root/protected.key": protected,
+        "etc/lab-keys/lab.key": private.read_bytes(),
+        "etc/lab-keys/lab.der": der.read_bytes(),
+        "etc/lab-keys/protected.key": protected,
     }
 
 

@@ -10,7 +10,7 @@ from lab.case import Case, Place, one
 
 FILE = "nvidia-peermem"  # with a dash, as NVIDIA's own file has it
 _GPU, _OFED = one("gpu", key="lab"), one("ofed", key="lab")
-KEY = ("--key", "/root/lab.key", "--certificate", "/root/lab.der")
+KEY = ("--key", "/etc/lab-keys/lab.key", "--certificate", "/etc/lab-keys/lab.der")
 PASSWORD = "a password of the lab"
 BY_NAME = ("/usr/sbin/modprobe", "nvidia-peermem")
 AS_BOOT = ("/usr/sbin/modprobe", "-b", "nvidia-peermem")
@@ -122,8 +122,8 @@ SECURE = (
              reason="module-corrupt", apply_code=2, loads=False),
     Scenario(name="protected-key", why="SHA-512, and a key behind a password",
              place=(_peermem(key=""), _GPU, _OFED), secrets=(("--key-password-fd", PASSWORD),),
-             fix=("--module", "--key", "/root/protected.key", "--certificate", "/root/lab.der",
-                  "--digest", "sha512"), reason="module-unsigned"),
+             fix=("--module", "--key", "/etc/lab-keys/protected.key", *KEY[2:], "--digest", "sha512"),
+             reason="module-unsigned"),
     Scenario(name="blacklisted-and-unsigned", why="two things at once",
              place=(_peermem(key=""), _GPU, _OFED), fix=("--module", *KEY), probe=BY_NAME,
              texts=_text("/etc/modprobe.d/site.conf", f"blacklist nvidia-peermem\n{_INSTALL}"),

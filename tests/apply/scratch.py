@@ -71,8 +71,8 @@ def machine(root: Path) -> Path:
         "etc/modules-load.d/old.conf": b"nv_peer_mem\nib_umad\n",
         "etc/nccl.conf": b"NCCL_DEBUG=WARN\nNCCL_DMABUF_ENABLE=0\n",
         "boot/grub/grub.cfg": b"# grub's\n",
-        "root/own.key": private,
-        "root/own.der": certificate,
+        "etc/keys/own.key": private,
+        "etc/keys/own.der": certificate,
     }
     files |= {f"{FOLDER}/{name}": content for name, content in _modules().items()}
     for name in ("modules.order", "modules.builtin"):
@@ -83,7 +83,7 @@ def machine(root: Path) -> Path:
         path.write_bytes(content)
     for folder in ("proc/1", "sys/module", "var/lib/gdrkit", "etc/default"):
         (root / folder).mkdir(parents=True)
-    (root / "root/own.key").chmod(0o600)
+    (root / "etc/keys/own.key").chmod(0o600)
     (root / "etc/modprobe.d/local.conf").chmod(0o640)
     (root / f"{FOLDER}/updates/dkms/nvidia.ko.xz").chmod(0o600)
     subprocess.run(["depmod", "-b", str(root), RELEASE], check=True)

@@ -52,7 +52,7 @@ def silent(line: str) -> None:
 
 
 def start(root: Path, *, own_key: bool) -> None:
-    choices = Choices() if own_key else Choices(key="/root/own.key", certificate="/root/own.der")
+    choices = Choices() if own_key else Choices(key="/etc/keys/own.key", certificate="/etc/keys/own.der")
     begin(Place(str(root)), STEPS, choices, "nccl", "0").close()
 
 

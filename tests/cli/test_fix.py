@@ -101,8 +101,8 @@ def test_modules_are_signed_so_that_doctor_takes_the_signature_for_whole(root):
     from gdrkit.node import Node
 
     run = fix(
-        "--apply", "--yes", "--steps", "sign-module", "--key", "/root/own.key", "--certificate",
-        "/root/own.der", "--root", str(root),
+        "--apply", "--yes", "--steps", "sign-module", "--key", "/etc/keys/own.key", "--certificate",
+        "/etc/keys/own.der", "--root", str(root),
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     node = Node(open_host(str(root)))
@@ -142,10 +142,10 @@ def test_a_bundle_never_holds_keys_or_journals():
 
 @needs_depmod
 def test_a_key_that_others_can_read_is_refused_before_anything_is_changed(root):
-    (root / "root/own.key").chmod(0o644)
+    (root / "etc/keys/own.key").chmod(0o644)
     before = snapshot(root)
-    run = fix("--apply", "--yes", "--steps", "sign-module", "--key", "/root/own.key",
-              "--certificate", "/root/own.der", "--root", str(root))  # fmt: skip
+    run = fix("--apply", "--yes", "--steps", "sign-module", "--key", "/etc/keys/own.key",
+              "--certificate", "/etc/keys/own.der", "--root", str(root))  # fmt: skip
     assert run.returncode == 2 and "others than its owner can read" in run.stderr
     assert snapshot(root) == before
 

@@ -27,7 +27,10 @@ FAMILIES = {
     "rhel": Distribution("rocky", "9.4", ("rhel", "centos", "fedora"), "Rocky Linux"),
     "suse": Distribution("sles", "15.6", ("suse",), "SLES"),
 }
-CHOICES = (Choices(), Choices(key="/root/a key", certificate="/root/a.der", acs="command-line", enrol=False))
+CHOICES = (
+    Choices(),
+    Choices(key="/etc/keys/a key", certificate="/etc/keys/a.der", acs="command-line", enrol=False),
+)
 
 
 @functools.cache
