@@ -14,6 +14,7 @@ MESSAGES = [
     protocol.Proposal("verbs", (), (protocol.End(17, "00" * 16, 0, 3),)),
     protocol.Answer("no"),
     protocol.Region(0, 4096, True, False, 1 << 63, 77),
+    protocol.Window(1 << 30, "/dev/shm/gdrkit-a"),
     protocol.Request(1, True, 0, 0, 1 << 40, False),
     protocol.Granted(1),
     protocol.Refused(1, "why"),

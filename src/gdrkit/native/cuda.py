@@ -76,6 +76,10 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuIpcGetMemHandle": (_OUT, _NUMBER),
     "cuIpcOpenMemHandle_v2": (_OUT, IpcHandle, _FLAG),
     "cuIpcCloseMemHandle": (_NUMBER,),
+    "cuModuleLoadData": (_OUT, ctypes.c_char_p),
+    "cuModuleGetFunction": (_OUT, _NUMBER, ctypes.c_char_p),
+    "cuModuleUnload": (_NUMBER,),
+    "cuLaunchKernel": (_NUMBER, *(_FLAG,) * 7, _NUMBER, _OUT, _OUT),
     "cuMemGetHandleForAddressRange": (_OUT, _NUMBER, _SIZE, ctypes.c_int, ctypes.c_ulonglong),
 }
 

@@ -23,8 +23,10 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import generate_key
+from gdrkit.transport.mapped import HostMapped, host_mapped
 from gdrkit.transport.meeting import Listener, connect, listen
 from gdrkit.transport.transfer import Transfer
+from gdrkit.transport.window import Window
 
 __all__ = [
     "PATHS",
@@ -32,6 +34,7 @@ __all__ = [
     "Buffer",
     "Choice",
     "Connection",
+    "HostMapped",
     "IntegrityFailed",
     "Listener",
     "PathUnavailable",
@@ -42,9 +45,11 @@ __all__ = [
     "TimedOut",
     "Transfer",
     "TransportError",
+    "Window",
     "buffer",
     "connect",
     "generate_key",
+    "host_mapped",
     "listen",
     "paths",
 ]

@@ -10,6 +10,7 @@ import zlib
 from typing import Any, NamedTuple
 
 from gdrkit.transport.errors import TransportError
+from gdrkit.transport.mapped import Mapped
 
 _CHECK_BYTES = 16 << 20  # how much GPU memory is brought to the host at a time to be checked
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
@@ -55,15 +56,19 @@ def memory(address: int, size_bytes: int) -> memoryview:
 def buffer(thing: Any, *, writable: bool = False) -> Buffer:
     """The memory behind a tensor, an array, bytes or anything else that exposes it.
 
-    In order: Buffer itself, `__cuda_array_interface__` (PyTorch on CUDA, CuPy, Numba), `__dlpack__` on a
-    CUDA device (JAX), the buffer protocol (NumPy, bytearray, bytes), `__dlpack__` on the host. Raises
-    TransportError for memory that is not contiguous, is read-only where `writable` is asked for, or is
-    not exposed at all.
+    In order: Buffer itself, memory of `host_mapped` and `window`, `__cuda_array_interface__` (PyTorch on
+    CUDA, CuPy, Numba), `__dlpack__` on a CUDA device (JAX), the buffer protocol (NumPy, bytearray, bytes),
+    `__dlpack__` on the host. Raises TransportError for memory that is not contiguous, is read-only where
+    `writable` is asked for, is closed, or is not exposed at all.
 
     Source: numba's "CUDA Array Interface (Version 3)", dlpack.h 1.0, PEP 3118.
     """
     if isinstance(thing, Buffer):
         return thing
+    if isinstance(thing, Mapped):  # host memory, whatever a GPU calls it
+        if not thing.address:
+            raise TransportError("the memory is closed")
+        return Buffer(thing.address, thing.size_bytes, None, thing)
     if (interface := _cuda_array_interface(thing)) is not None:
         return _of_interface(thing, interface, writable)
     if hasattr(thing, "__dlpack_device__") and thing.__dlpack_device__()[0] == _DLPACK_DEVICE_CUDA:

@@ -8,19 +8,23 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.handshake import read_frame, write_frame
+from gdrkit.transport.mapped import Mapped
 from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.registration import Refusal
 from gdrkit.transport.transfer import OneSided, Transfer
+from gdrkit.transport.window import Window, agree
 
 MESSAGES, OURS, THEIRS = 0, 1, 2
 """The three channels: messages, requests that this side makes, requests that the other side makes."""
+
+_Told = TypeVar("_Told")
 
 
 class Connection:
@@ -38,10 +42,14 @@ class Connection:
         channels: tuple[Channel, Channel, Channel],
         considered: tuple[str, ...],
         endpoint: Endpoint | None = None,
+        *,
+        listening: bool = False,
+        gpu: int | None = None,
     ) -> None:
         self.path = channels[MESSAGES].name
         self.considered = considered
         self._sock, self._endpoint = sock, endpoint
+        self._listening, self._gpu = listening, gpu
         self._channels: tuple[Channel, ...] = channels
         self._sock.settimeout(None)
         self._broken: TransportError | None = None
@@ -49,6 +57,7 @@ class Connection:
         self._lock, self._sending = threading.RLock(), threading.Lock()
         self._exposed: list[tuple[Buffer, protocol.Region]] = []
         self._offers: list[protocol.Region] = []
+        self._windows: list[protocol.Window] = []
         self._offered = threading.Condition(self._lock)
         self._requests: dict[int, OneSided] = {}
         self._numbers = 0
@@ -67,7 +76,7 @@ class Connection:
         not the same. That reads the memory on the CPU, and is slow. Raises TransportError where the
         connection is broken.
         """
-        what = buffer(thing)
+        what = _settled(thing, stream)
         crc = self._crc(what, stream) if integrity else None
         with self._lock:
             self._check()
@@ -99,11 +108,34 @@ class Connection:
                     mine = mine._replace(address=what.address, rkey=found.region.rkey)
             self._exposed.append((what, mine))
             self.tell(mine)
-            if not self._offered.wait_for(lambda: self._offers or self._broken, timeout):
-                self.break_(PeerLost(f"the other side exchanged no memory within {timeout} s"))
-            if not self._offers:
-                self._check()
-            return self._offers.pop(0)
+            return self._told(self._offers, timeout, "exchanged no memory")
+
+    def window(self, size_bytes: int, *, timeout: float = 30) -> Window:
+        """Memory that both processes map, and the GPU of each side that named one: both sides call this,
+        with the same size. A kernel here reads and writes what the other process owns, in place. On the
+        path `shared` alone. Raises TransportError, PeerLost; see `Window` for what orders the two sides.
+        """
+        if size_bytes <= 0:
+            raise TransportError(f"{size_bytes} bytes are no memory")
+        with self._lock:
+            self._check()
+            if self.path != "shared":
+                raise TransportError(f"a window needs the path shared, and this is {self.path}")
+            return agree(
+                size_bytes,
+                self._gpu,
+                makes=self._listening,
+                tell=self.tell,
+                told=lambda: self._told(self._windows, timeout, "opened no window"),
+            )
+
+    def _told(self, box: list[_Told], timeout: float, failing: str) -> _Told:
+        """The next message of a kind. Raises PeerLost; holds the lock, except to wait."""
+        if not self._offered.wait_for(lambda: box or self._broken, timeout):
+            self.break_(PeerLost(f"the other side {failing} within {timeout} s"))
+        if not box:
+            self._check()
+        return box.pop(0)
 
     def write(
         self, thing: Any, to: protocol.Region, offset: int = 0, *, stream: int = 0, integrity: bool = False
@@ -112,7 +144,7 @@ class Connection:
         done when the bytes are in place. Its `wait` raises RemoteRefused for what the region does not
         allow.
         """
-        what = buffer(thing)
+        what = _settled(thing, stream)
         return self._ask(what, to, offset, True, stream, self._crc(what, stream) if integrity else None)
 
     def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int = 0) -> Transfer:
@@ -218,6 +250,9 @@ class Connection:
         if isinstance(message, protocol.Region):
             self._offers.append(message)
             self._offered.notify_all()
+        elif isinstance(message, protocol.Window):
+            self._windows.append(message)
+            self._offered.notify_all()
         elif isinstance(message, protocol.Request):
             self._serve(message)
         elif isinstance(message, (protocol.Granted, protocol.Refused, protocol.Done)):
@@ -309,3 +344,10 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _settled(thing: Any, stream: int) -> Buffer:
+    """The memory, after what a GPU writes there in place: no copy waits for that on the stream."""
+    if isinstance(thing, Mapped):
+        thing.settle(stream)
+    return buffer(thing)

@@ -106,7 +106,9 @@ class Listener:
                 considered.append(f"{path}: {error}")
                 continue
             channels = prepared.channels(wires, listening=True)
-            return Connection(sock, channels, tuple(considered), prepared.endpoint)
+            return Connection(
+                sock, channels, tuple(considered), prepared.endpoint, listening=True, gpu=self._side.gpu
+            )
         write_frame(sock, protocol.encode(protocol.Proposal("")))
         sock.close()
         raise PathUnavailable("; ".join(considered) or "no path was allowed")
@@ -211,7 +213,7 @@ def connect(
             if prepared.needs_sockets:
                 wires = [_bind(host, port, secret, index, timeout) for index in range(LINES)]
             channels = prepared.channels(wires, listening=False)
-            return Connection(sock, channels, tuple(considered), prepared.endpoint)
+            return Connection(sock, channels, tuple(considered), prepared.endpoint, gpu=gpu)
     except (TransportError, OSError) as error:
         sock.close()
         if isinstance(error, TransportError):

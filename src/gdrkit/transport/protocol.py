@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from gdrkit.transport.errors import TransportError
 
-VERSION = 1
+VERSION = 2
 
 
 class Hello(NamedTuple):
@@ -64,6 +64,14 @@ class Region(NamedTuple):
     rkey: int = 0
 
 
+class Window(NamedTuple):
+    """Memory for both to map, in the file `path`; as an answer, without one. `why` there is none, or ""."""
+
+    size_bytes: int
+    path: str = ""
+    why: str = ""
+
+
 class Request(NamedTuple):
     """The wish to read or write a region. `checked`: with a CRC-32."""
 
@@ -99,9 +107,12 @@ class Bye(NamedTuple):
     """The other side closes in good order."""
 
 
-Message = Union[Hello, Proposal, Answer, Region, Request, Granted, Refused, Done, Bye]  # noqa: UP007 (Python 3.9)
+Message = Union[  # noqa: UP007 (Python 3.9)
+    Hello, Proposal, Answer, Region, Window, Request, Granted, Refused, Done, Bye
+]
 _KINDS = {
-    kind.__name__: kind for kind in (Hello, Proposal, Answer, Region, Request, Granted, Refused, Done, Bye)
+    kind.__name__: kind
+    for kind in (Hello, Proposal, Answer, Region, Window, Request, Granted, Refused, Done, Bye)
 }
 
 

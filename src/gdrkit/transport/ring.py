@@ -68,11 +68,7 @@ class Ring:
 
         Raises PathUnavailable where there is no room at all (a container's /dev/shm is often 64 MiB).
         """
-        path = f"{folder}/gdrkit-{secrets.token_hex(16)}"
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise PathUnavailable(f"{folder}: {error.strerror}") from None
+        descriptor, path = new_file(folder)
         try:
             while True:
                 try:
@@ -96,12 +92,7 @@ class Ring:
         """The ring that the other process made. Raises PathUnavailable where it cannot be seen or is not
         one.
         """
-        if not path.startswith("/dev/shm/gdrkit-") or "/" in path.removeprefix("/dev/shm/"):
-            raise PathUnavailable(f"{path} is not a ring's name")
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError as error:
-            raise PathUnavailable(f"{path}: {error.strerror}") from None
+        descriptor = open_file(path)
         try:
             start = os.pread(descriptor, 16, 0)
             slot_bytes = int.from_bytes(start[8:], "little")
@@ -114,10 +105,7 @@ class Ring:
 
     def unlink(self) -> None:
         """Take its name away; both mappings stay."""
-        try:
-            os.unlink(self.path)
-        except FileNotFoundError:
-            return
+        remove(self.path)
 
     def slot(self, position: int) -> int:
         """Where chunk number `position` lies in this process."""
@@ -165,6 +153,35 @@ class Ring:
                 BufferError
             ):  # an error that somebody keeps has frames that refer to it: it goes with them
                 return
+
+
+def new_file(folder: str) -> tuple[int, str]:
+    """An open file that this user alone may open, and its path. Raises PathUnavailable."""
+    path = f"{folder}/gdrkit-{secrets.token_hex(16)}"
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path
+    except OSError as error:
+        raise PathUnavailable(f"{folder}: {error.strerror}") from None
+
+
+def open_file(path: str) -> int:
+    """The file that the other process made. Raises PathUnavailable where it cannot be seen, or where its
+    name is none of ours.
+    """
+    if not path.startswith("/dev/shm/gdrkit-") or "/" in path.removeprefix("/dev/shm/"):
+        raise PathUnavailable(f"{path} is not a ring's name")
+    try:
+        return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise PathUnavailable(f"{path}: {error.strerror}") from None
+
+
+def remove(path: str) -> None:
+    """Take a file's name away, if it has one."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
 
 
 def reached(counter: int, wanted: int) -> bool:

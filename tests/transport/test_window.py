@@ -1,0 +1,115 @@
+"""Memory that two processes map: what one writes the other reads, and what is left afterwards."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gdrkit.transport import TransportError, buffer
+from tests.transport.peer import peer
+
+SIZE = 1 << 20
+
+
+def names() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if name.startswith("gdrkit-")}
+
+
+def test_what_one_process_writes_the_other_reads_with_no_transfer() -> None:
+    program = f"""
+w = c.window({SIZE})
+w[:5] = b"hello"
+c.send(b"!").wait(20)
+c.recv(bytearray(1)).wait(20)
+assert w[-5:] == b"there", w[-5:]
+c.send(b"!").wait(20)
+w.close()
+"""
+    with peer(program, "shared") as other, other.connection.window(SIZE) as window:
+        other.connection.recv(bytearray(1)).wait(20)
+        assert window[:5] == b"hello"
+        window[-5:] = b"there"
+        other.connection.send(b"!").wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+        assert other.finish() == 0
+
+
+def test_it_has_no_name_once_both_have_it_and_may_be_opened_again() -> None:
+    before = names()
+    program = "a, b = c.window(4096), c.window(100); c.send(b'!').wait(20); sys.stdin.read()"
+    with peer(program, "shared") as other:
+        first, second = other.connection.window(4096), other.connection.window(100)
+        other.connection.recv(bytearray(1)).wait(20)
+        assert names() == before
+        assert (len(first), len(second)) == (4096, 100)
+
+
+def test_it_outlives_the_connection() -> None:
+    with peer("w = c.window(4096); c.send(b'!').wait(20); c.close()", "shared") as other:
+        window = other.connection.window(4096)
+        other.connection.recv(bytearray(1)).wait(20)
+    window[:3] = b"yes"
+    assert window[:3] == b"yes"
+
+
+@pytest.mark.parametrize("path", ["shared"])
+def test_it_is_sent_and_received_in_place(path: str) -> None:
+    program = f"w = c.window({SIZE}); c.recv(w).wait(20); c.send(b'!').wait(20); sys.stdin.read()"
+    with peer(program, path) as other:
+        window = other.connection.window(SIZE)
+        other.connection.send(bytes(range(256)) * (SIZE // 256)).wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+        assert window[:] == bytes(range(256)) * (SIZE // 256)
+
+
+def test_two_sizes_are_an_error_on_both_sides_and_nothing_else_suffers() -> None:
+    program = """
+try: c.window(100)
+except TransportError as error: c.send(str(error).encode()).wait(20)
+sys.stdin.read()
+"""
+    before = names()
+    with peer(program, "shared") as other:
+        with pytest.raises(TransportError, match="a window of 200 bytes on one side, 100 on the other"):
+            other.connection.window(200)
+        told = bytearray(len("a window of 200 bytes on one side, 100 on the other"))
+        other.connection.recv(told).wait(20)
+        assert told.startswith(b"a window of 200")
+        assert names() == before
+
+
+def test_where_there_is_no_room_both_sides_are_told() -> None:
+    program = """
+try: c.window(1 << 60)
+except TransportError as error: c.send(str(error).encode()[:9]).wait(20)
+sys.stdin.read()
+"""
+    with peer(program, "shared") as other:
+        with pytest.raises(TransportError, match="no window of"):
+            other.connection.window(1 << 60)
+        told = bytearray(9)
+        other.connection.recv(told).wait(20)
+        assert told == b"no window"
+
+
+def test_other_paths_have_no_window() -> None:
+    with (
+        peer("sys.stdin.read()", "tcp") as other,
+        pytest.raises(TransportError, match="needs the path shared, and this is tcp"),
+    ):
+        other.connection.window(4096)
+
+
+def test_a_closed_window_is_no_memory_and_one_in_use_is_not_closed() -> None:
+    with peer("w = c.window(4096); c.send(b'!').wait(20); sys.stdin.read()", "shared") as other:
+        window = other.connection.window(4096)
+        other.connection.recv(bytearray(1)).wait(20)
+        view = memoryview(window)
+        with pytest.raises(BufferError):
+            window.close()
+        view.release()
+        window.close()
+        window.close()
+        with pytest.raises(TransportError, match="closed"):
+            buffer(window)
