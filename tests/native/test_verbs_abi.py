@@ -31,4 +31,4 @@ def test_the_module_is_what_the_compiler_says():
 def test_every_field_lies_within_its_structure():
     for size, fields in STRUCTURES.values():
         for offset, length in fields.values():
-            assert 0 <= offset and offset + length <= size
+            assert offset >= 0 and offset + length <= size
