@@ -164,10 +164,27 @@ def test_gpus_without_support_go_nowhere_directly(tmp_path, capsys):
     assert "as one NIC" not in out, "NCCL takes active ports alone"
 
 
-@pytest.mark.parametrize("version", ["2.4.2", "3.0.0", "new"])
-def test_a_version_whose_source_nobody_read_is_refused(version, saved, capsys):
-    assert main(["topo", str(saved), "--nccl", version]) == NO_INPUT
+@pytest.mark.parametrize("version", ["2.4.2", "3.0.0", "new", ""])
+def test_a_version_that_is_none_or_too_old_is_wrong_usage(version, saved, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["topo", str(saved), "--nccl", version])
+    assert stopped.value.code == USAGE
     assert "2.18.1 to" in capsys.readouterr().err
+
+
+def test_a_version_that_came_later_is_judged_as_the_newest_and_it_says_so(saved, capsys):
+    assert main(["topo", str(saved), "--nccl", "2.31.2"]) == OK
+    assert "NCCL 2.31.2's rules: not read: it is taken to behave as" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "setting", ["NCCL_TOPO_FILE=/etc/topo.xml", "NCCL_NET=IBext", "NCCL_NET_MERGE_LEVEL=PHB"]
+)
+def test_of_a_variable_that_is_not_modelled_nothing_is_claimed(setting, saved, capsys):
+    main(["topo", str(saved), "--env", setting])
+    shown = capsys.readouterr().out
+    assert f"not modelled here, whatever it changes: {setting}" in shown
+    assert "changes nothing" not in shown
 
 
 @pytest.mark.parametrize("option", [["--env", "NCCL"], ["--env", "=1"], ["--nccl"]])

@@ -45,7 +45,10 @@ def parser() -> Parser:
     parser.add_argument("-v", "--verbose", action="store_true", help="show every port of a switch")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
     parser.add_argument(
-        "--nccl", metavar="VERSION", default="", help="the NCCL to judge by; else the newest"
+        "--nccl",
+        metavar="VERSION",
+        type=_version,
+        help="the NCCL to judge by; else the newest whose source was read",
     )
     parser.add_argument(
         "--env",
@@ -185,9 +188,10 @@ def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
     from gdrkit.evidence import FormatError
     from gdrkit.host.target import TargetError
     from gdrkit.report.topo_document import build
+    from gdrkit.topology.nccl_rules import NEWEST
 
     try:
-        document = build(source, saved, _version(options.nccl), dict(options.env))
+        document = build(source, saved, options.nccl or NEWEST, dict(options.env))
     except FormatError as error:
         raise TargetError(f"{source}: {error}") from None
     if options.quiet:
@@ -205,15 +209,15 @@ def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
     return _exit_code(document)
 
 
-def _version(text: str) -> str:
-    """The NCCL to judge by. Raises TargetError for one whose source nobody read."""
+def _version(version: str) -> str:
+    """The NCCL to judge by: one that was read, or a newer 2.x, of which it is said that nobody read it."""
     from gdrkit.facts.versions import numbers
-    from gdrkit.host.target import TargetError
     from gdrkit.topology.nccl_rules import NEWEST, OLDEST
 
-    version = text or NEWEST
-    if not numbers(OLDEST) <= numbers(version) <= numbers(NEWEST):
-        raise TargetError(f"NCCL {version} is not known", f"{OLDEST} to {NEWEST} are")
+    number = numbers(version)
+    if number < numbers(OLDEST) or number[0] != numbers(NEWEST)[0]:
+        known = f"{OLDEST} to {NEWEST} are, and newer 2.x is taken to behave as {NEWEST}"
+        raise argparse.ArgumentTypeError(f"NCCL {version} is not known; {known}")
     return version
 
 

@@ -114,13 +114,15 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield from _reasons(document)
-    yield f"of NCCL {nccl.version}'s rules: {nccl.witness}"
+    yield f"NCCL {nccl.version}'s rules: {nccl.witness}"
     yield ""
     for name in nccl.fused:
         yield f"used by NCCL as one NIC: {name}"
     for setting in nccl.ignored:
         yield f"without effect: {setting}"
-    if nccl.environment:
+    for setting in nccl.not_modelled:
+        yield f"not modelled here, whatever it changes: {setting}"
+    if len(nccl.environment) > len(nccl.not_modelled):
         yield from _changed(nccl)
         yield ""
     if nccl.assumed:

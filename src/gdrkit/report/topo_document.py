@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from gdrkit.topology.from_file import Saved
 from gdrkit.topology.graph import Gpu, Net, Origin, SmiPath, Topology
+from gdrkit.topology.nccl_settings import not_modelled
 from gdrkit.topology.nccl_view import NcclPair, NcclView, Way, view
 from gdrkit.topology.paths import Obstacle, obstacles, smi_paths, unknown_ports
 
@@ -72,6 +73,7 @@ class NcclSection(Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     witness: str  # what stands behind the rules of this version
     ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
+    not_modelled: tuple[str, ...] = ()  # settings of which nothing is told, though they may change something
     assumed: tuple[str, ...] = ()  # what the source does not say, and NCCL would find out
     fused: tuple[str, ...] = ()  # ports of one card that NCCL uses as one NIC, and its speed
     changes: tuple[Change, ...] = ()  # against no environment
@@ -110,6 +112,7 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
             version=version,
             environment=environment,
             ignored=now.ignored,
+            not_modelled=not_modelled(environment),
             assumed=now.assumed,
             fused=tuple(f"{one.name}, {one.mbit_per_s / 1000:g} Gb/s" for one in now.fused),
             witness=now.witness.value,

@@ -54,10 +54,10 @@ UNKNOWN_WIDTH = 16
 class Witness(enum.StrEnum):
     """What stands behind the rules of a version."""
 
-    ON_GPUS = "NCCL itself, run on GPUs, gave the same"
-    FROM_SOURCE = "NCCL's own graph code, built from source, gave the same"
+    ON_GPUS = "held against NCCL itself, run on GPUs"
+    FROM_SOURCE = "held against NCCL's own graph code, built from source"
     READ = "read from source, not run"
-    UNSEEN = "not read: taken to behave as the nearest version that was"
+    UNSEEN = "not read: it is taken to behave as the nearest version that was"
 
 
 class Since(Struct, frozen=True):

@@ -62,6 +62,25 @@ MERGE_LEVELS = ("LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 """topo.cc, nicPathKvList: matched by their beginning; anything else counts as LOC."""
 
 
+MODELLED = frozenset(
+    ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_NET_GDR_C2C", "NCCL_NET_GDR_MLOPART",
+     "NCCL_DMABUF_ENABLE", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE",
+     "NCCL_SHM_DISABLE", "NCCL_NET_DISABLE_INTRA", "NCCL_NVB_DISABLE", "NCCL_PXN_DISABLE", "NCCL_PXN_C2C",
+     "NCCL_IB_MERGE_NICS", "NCCL_NETDEVS_POLICY")
+)  # fmt: skip
+"""Variables of which every value is modelled."""
+
+
+def not_modelled(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The settings that this model does not read, or whose value it does not follow: see nccl_merge.py."""
+    followed = {"NCCL_NET": ("", "ib", "socket"), "NCCL_NET_MERGE_LEVEL": ("loc", "port")}
+    return tuple(
+        f"{name}={value}"
+        for name, value in environment.items()
+        if name not in MODELLED and value.lower() not in followed.get(name, ())
+    )
+
+
 def settings(rules: NcclRules, environment: Mapping[str, str]) -> Settings:
     """What a version makes of an environment, and what it ignores. Never fails: NCCL does not either."""
     reader = _Reader(rules, environment)
