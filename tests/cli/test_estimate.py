@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import jsonschema
@@ -67,6 +68,13 @@ def test_what_a_job_costs_keeps_to_its_published_schema(h100, capsys):
     assert schema["title"] == "gdrkit.cost/1"
     assert main(["estimate", h100, "--model", "llama-3-70b", "--tp", "16", "--json"]) == OK
     jsonschema.validate(json.loads(capsys.readouterr().out), schema)
+
+
+def test_columns_stay_apart_where_a_share_is_next_to_nothing(h100, capsys):
+    main(["estimate", h100, "--model", "llama-3-70b", "--tp", "8", "--pp", "2"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  staged ")]
+    assert any("<0.1 %" in row for row in rows)
+    assert all(re.search(r"[mu]s  +<?\d", row) for row in rows), rows
 
 
 def test_a_run_at_its_ceiling_is_well(h100, log, capsys):

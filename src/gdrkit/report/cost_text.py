@@ -100,7 +100,7 @@ def _paths(step: Step) -> Iterator[Row]:
         spent = f"{seconds(on.communication.low_s)} to {seconds(on.communication.high_s)}"
         share = "all" if step.phase == "kv-transfer" else "unknown"
         if on.share:
-            share = f"{percent(on.share[0])} to {percent(on.share[1])}"
+            share = f"{percent(on.share[0])} to {percent(on.share[1])}".replace("under ", "<")
         limit = path.limit.partition(":")[0] or path.source
         can = "" if path.possible else "impossible here; "
         yield 2, "", f"{path.name:<12}{rate:>14}{spent:>22}{share:>20}  {can}{limit}"
