@@ -85,7 +85,10 @@ def test_what_cannot_be_read_is_said_in_one_sentence(content, words, saved, caps
 def test_a_file_that_is_no_topology_is_left_to_the_readers_of_bundles(saved, capsys):
     saved.write_text("hello")
     assert main(["topo", str(saved)]) == NO_INPUT
-    assert "neither a bundle nor a sosreport" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "holds no topology" in shown
+    assert "nvidia-smi topo -m" in shown
+    assert "gdr nccl" in shown
 
 
 def test_a_tree_without_pci_is_unknown(tmp_path, capsys):
@@ -170,6 +173,19 @@ def test_a_version_that_is_none_or_too_old_is_wrong_usage(version, saved, capsys
         main(["topo", str(saved), "--nccl", version])
     assert stopped.value.code == USAGE
     assert "2.18.1 to" in capsys.readouterr().err
+
+
+def test_without_a_pair_nothing_is_well(tmp_path, capsys):
+    """A GPU alone, or a NIC alone: to say that nothing stands in the way would mislead a script."""
+    for name in ("wsl2", "no-gpu"):
+        assert main(["topo", str(build(name, tmp_path))]) == UNKNOWN
+        assert "no pair of a GPU and a NIC" in capsys.readouterr().out
+
+
+def test_a_matrix_says_that_nccl_needs_a_tree(saved, capsys):
+    saved.write_text("\tGPU0\tNIC0\nGPU0\t X \tNODE\nNIC0\tNODE\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0\n")
+    assert main(["topo", str(saved), "--env", "NCCL_NET_GDR_LEVEL=SYS"]) == OK
+    assert "needs a tree" in capsys.readouterr().err
 
 
 def test_a_version_that_came_later_is_judged_as_the_newest_and_it_says_so(saved, capsys):

@@ -32,7 +32,7 @@ def parser() -> Parser:
         "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    what would change\n"
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
         "  gdr topo --dot | dot -Tsvg > topo.svg   a drawing\n\n"
-        "exit codes: 0 nothing stands in a way, 1 something does, 3 unknown",
+        "exit codes: 0 nothing stands in a way, 1 something does, 3 no way is known, or there is none",
     )
     parser.add_argument(
         "target",
@@ -133,14 +133,29 @@ def _saved_content(target: str) -> bytes | None:
                 return None
             with open(target, "rb") as file:
                 head = file.read(PEEK_BYTES)
-                if kind_of(head) is None or START in head:
-                    return None
-                content = head + file.read(MAX_BYTES + 1 - len(head))
+                other = kind_of(head) is None or START in head
+                content = b"" if other else head + file.read(MAX_BYTES + 1 - len(head))
         except (OSError, ValueError):
             return None  # open_host says why
+        if other:
+            _refuse_other_text(os.path.basename(target), head, START)
+            return None
     if len(content) > MAX_BYTES:
         raise TargetError(f"{target} is larger than {MAX_BYTES >> 20} MiB", "no topology is")
     return content
+
+
+def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
+    """Say of a text that is neither a topology nor anything of a node what would be. Raises TargetError."""
+    from gdrkit.host.target import TargetError
+
+    text = b"\0" not in head and head[:64].isascii() and bool(head.strip())
+    if text and start not in head and head.lstrip()[:1] != b"[":  # an rdma_topo dump is JSON
+        raise TargetError(
+            f"{target} holds no topology that is known, and nothing else of a node",
+            "known: XML of NCCL or hwloc, output of nvidia-smi topo -m, lspci -tv or lspci -vvv; "
+            "for a job's log: gdr nccl",
+        )
 
 
 def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
@@ -206,6 +221,8 @@ def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH
         write(text(document, ports=options.verbose, colour=terminal, width=width))
+    if document.nccl is None and (options.nccl or options.env) and not options.quiet:
+        sys.stderr.write("gdr topo: --nccl and --env change nothing: what NCCL decides needs a tree\n")
     return _exit_code(document)
 
 
@@ -222,8 +239,7 @@ def _version(version: str) -> str:
 
 
 def _exit_code(document: TopoDocument) -> int:
-    """1 if something stands in the way of a pair, 3 if no way is known at all."""
+    """1 if something stands in the way of a pair, 3 if there is no pair, or no way is known at all."""
     if any(pair.obstacles for pair in document.pairs):
         return WARNING
-    known = any(pair.nvidia_smi or pair.nccl for pair in document.pairs)
-    return OK if known or not document.pairs else UNKNOWN
+    return OK if any(pair.nvidia_smi or pair.nccl for pair in document.pairs) else UNKNOWN

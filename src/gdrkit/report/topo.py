@@ -54,6 +54,8 @@ def _tables(document: TopoDocument, width: int) -> Iterator[str]:
         yield from _table(_gpu_names(document), list(gpus), cells, width)
         yield ""
     if not document.pairs:
+        yield "no pair of a GPU and a NIC: there is no way to tell of"
+        yield ""
         return
     cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
     yield "path types: nvidia-smi's word/NCCL's, the same word once; * something stands in the way"
