@@ -16,6 +16,7 @@ COMMANDS = {
     "fix": "what would mend a node; on this machine: do it, go on with it, take it back",
     "estimate": "what each path can move at most, how far a benchmark is from it, what a job costs",
     "bench": "how fast each path between two processes is, beside what bounds it",
+    "prove": "which way known bytes went between two processes, shown by what moved and what did not",
     "collect": "write a bundle of a node's evidence, for a look at it elsewhere",
     "probe": "ask the CUDA driver what each GPU can do",
     "codes": "the finding codes, and the page of each",

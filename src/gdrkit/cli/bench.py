@@ -45,8 +45,8 @@ def parser() -> Parser:
     add("--peer-gpu", type=int, metavar="N", help="the other end's; else the next one")
     add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
     add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
-    add("--paths", metavar="A,B", type=_paths, help="of verbs, peer, shared, tcp; else all that can be")
-    add("--sizes", metavar="A,B", type=_sizes, default=_sizes(SIZES), help=f"({SIZES})")
+    add("--paths", metavar="A,B", type=path_names, help="of verbs, peer, shared, tcp; else all that can be")
+    add("--sizes", metavar="A,B", type=sizes_of, default=sizes_of(SIZES), help=f"({SIZES})")
     add("--csv", metavar="FILE", help="write the points there, too")
     add("--plot", metavar="FILE.svg", help="draw bandwidth over message size there")
     add("-q", "--quiet", action="store_true", help="no progress")
@@ -75,19 +75,19 @@ def main(arguments: list[str]) -> int:
 def _measured(asked: argparse.Namespace) -> BenchDocument:
     from gdrkit.report.bench import BenchDocument
 
-    here, there = _ends(asked)
-    paths = asked.paths or _possible(here, asked.host is not None)
+    here, there = ends(asked)
+    paths = asked.paths or possible(here, asked.host is not None)
     runs = tuple(_run(path, here, there, asked) for path in paths)
     return BenchDocument(
         kind=asked.kind,
-        here=_named(here, None),
-        there=_named(there, asked.host),
+        here=named(here, None),
+        there=named(there, asked.host),
         runs=runs,
         limits=tuple(_limits(here, there, paths, asked)),
     )
 
 
-def _possible(end: End, remote: bool) -> tuple[str, ...]:
+def possible(end: End, remote: bool) -> tuple[str, ...]:
     """The paths that this end has what it needs for."""
     paths = ("tcp",) if remote else ("shared", "tcp")
     if end.gpu is not None and not remote:
@@ -95,7 +95,8 @@ def _possible(end: End, remote: bool) -> tuple[str, ...]:
     return ("verbs", *paths) if end.device else paths
 
 
-def _ends(asked: argparse.Namespace) -> tuple[End, End]:
+def ends(asked: argparse.Namespace) -> tuple[End, End]:
+    """The two ends that the options name: this one, and the other."""
     from gdrkit.measure.job import End
 
     peer_device = asked.peer_device or asked.device
@@ -161,7 +162,8 @@ def _limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Names
     return [Limit("copy between GPU and pinned memory", staged, bound, bound, source)]
 
 
-def _named(end: End, host: str | None) -> str:
+def named(end: End, host: str | None) -> str:
+    """An end, for people."""
     what = "host memory" if end.gpu is None else f"GPU {end.gpu}"
     return f"{host}, {what}" if host else what
 
@@ -180,7 +182,8 @@ def _exit_code(document: BenchDocument) -> int:
     return OK
 
 
-def _paths(text: str) -> tuple[str, ...]:
+def path_names(text: str) -> tuple[str, ...]:
+    """An option's list of paths. Raises ArgumentTypeError."""
     from gdrkit.transport import PATHS
 
     names = tuple(text.split(","))
@@ -189,7 +192,8 @@ def _paths(text: str) -> tuple[str, ...]:
     return names
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def sizes_of(text: str) -> tuple[int, ...]:
+    """An option's list of sizes, in bytes, smallest first. Raises ArgumentTypeError."""
     sizes = []
     for word in text.split(","):
         if not (found := _SIZE.fullmatch(word)):

@@ -51,14 +51,20 @@ def dmabuf_importers(node: Node) -> frozenset[str]:
 
 def parse_importers(text: str) -> frozenset[str]:
     """The devices attached to buffers that NVIDIA's module exports. Raises FormatError."""
+    return frozenset(parse_attachments(text))
+
+
+def parse_attachments(text: str) -> dict[str, int]:
+    """How often each device is attached to buffers that NVIDIA's module exports. Raises FormatError."""
     lines = text.splitlines()
     if not lines or "Dma-buf Objects" not in text[:200]:
         raise FormatError("no table of dma-bufs")
-    found, ours = set(), False
+    found: dict[str, int] = {}
+    ours = False
     for line in lines:
         words = line.split()
         if len(words) >= 5 and words[0].isdigit():
             ours = EXPORTER in words[4:6]
         elif ours and len(words) == 1 and _ADDRESS.fullmatch(words[0]):
-            found.add(words[0])
-    return frozenset(found)
+            found[words[0]] = found.get(words[0], 0) + 1
+    return found

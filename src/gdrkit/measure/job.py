@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from gdrkit.measure.peer import Task
 from gdrkit.measure.sweep import Memory, Point, lead
-from gdrkit.transport import TransportError, generate_key, listen
+from gdrkit.transport import Connection, TransportError, generate_key, listen
 
 CONNECT_SECONDS = 60.0
 _SENT = ("native", "transport", "measure")
@@ -58,17 +58,35 @@ def measure(
     `address` is the address of this node to listen on; on another node's behalf, the one that ssh came from.
     Raises TransportError with what the other side said.
     """
+    with session(path, here, there, sizes, host=host, address=address) as (connection, _):
+        return lead(connection, Memory(here.gpu), sizes, told)
+
+
+@contextmanager
+def session(
+    path: str,
+    here: End,
+    there: End,
+    sizes: tuple[int, ...],
+    *,
+    rounds: tuple[int, ...] = (),
+    host: str | None = None,
+    address: str | None = None,
+) -> Iterator[tuple[Connection, int]]:
+    """A connection to the other process, which follows, and that process's number. As `measure`; with
+    `rounds` it follows a proof.
+    """
     key = generate_key()
     with _other(host) as (process, seen):
         listening = address or seen or "127.0.0.1"
         with listen(listening, key=key, gpu=here.gpu, device=here.device, paths=(path,)) as door:
-            task = Task(*door.address, key.hex(), path, list(sizes), there.gpu, there.device)
+            task = Task(*door.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds))
             assert process.stdin
             process.stdin.write(task.line())
             process.stdin.flush()
             try:
                 with door.accept(CONNECT_SECONDS) as connection:
-                    return lead(connection, Memory(here.gpu), sizes, told)
+                    yield connection, process.pid
             except TransportError as error:
                 raise TransportError(f"{error}{_last_words(process)}") from None
 

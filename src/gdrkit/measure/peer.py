@@ -10,6 +10,7 @@ import json
 import sys
 from typing import NamedTuple
 
+from gdrkit.measure import prove_peer
 from gdrkit.measure.sweep import Memory, follow
 from gdrkit.native.cuda import CudaError, NoCuda
 from gdrkit.transport import TransportError, connect
@@ -25,6 +26,7 @@ class Task(NamedTuple):
     sizes: list[int]
     gpu: int | None = None
     device: str | None = None
+    rounds: tuple[int, ...] | list[int] = ()  # of a proof: messages in each; none is a measurement
 
     def line(self) -> bytes:
         """As it goes over standard input."""
@@ -41,7 +43,10 @@ def run(task: Task) -> None:
         device=task.device,
         paths=(task.path,),
     ) as connection:
-        follow(connection, Memory(task.gpu), tuple(task.sizes))
+        if task.rounds:
+            prove_peer.follow(connection, Memory(task.gpu), task.sizes[0], tuple(task.rounds))
+        else:
+            follow(connection, Memory(task.gpu), tuple(task.sizes))
 
 
 def main() -> int:

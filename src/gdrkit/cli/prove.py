@@ -1,0 +1,165 @@
+"""`gdr prove`: which way known bytes went between two processes, shown by what moved and what did not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from gdrkit.cli import bench
+from gdrkit.cli.arguments import Parser, write
+from gdrkit.cli.exit import NO_INPUT
+
+if TYPE_CHECKING:
+    from gdrkit.measure.job import End
+    from gdrkit.report.prove import PathProof, ProveDocument
+    from gdrkit.verdict.proof_evidence import Trial
+    from gdrkit.verdict.proof_log import LogProof
+
+_MOST_REPEATS = 1000
+
+
+def parser() -> Parser:
+    parser = Parser(
+        "prove",
+        "Move known bytes between two processes on each path, and show which way they went: by the counters "
+        "of NVLink, PCIe, TCP and the NIC, by who registered the memory, and by a search of the receiver's "
+        "host memory, beside a control run of host memory. Neither the path that was asked for nor speed "
+        "has a say; what the readings do not tell apart is inconclusive.",
+        "  gdr prove pair                         two GPUs of this machine, each path\n"
+        "  gdr prove pair --path peer --require direct\n"
+        "                                         exit code 2 if host memory is in the way\n"
+        "  gdr prove pair --host node-b --device mlx5_0\n"
+        "  gdr prove host --path tcp              host memory alone, a control run\n"
+        "  gdr prove log --log nccl.log           what a log of NCCL or perftest shows\n"
+        "  gdr prove pair --json                  with every reading\n\n"
+        "exit codes: 0 proven, 2 proven not direct where --require direct, 3 inconclusive, 64 and above "
+        "usage and internal errors",
+    )
+    add = parser.add_argument
+    add("kind", choices=("pair", "loopback", "host", "log"), help="which two ends; or logs alone")
+    add(
+        "--path",
+        metavar="P",
+        type=bench.path_names,
+        dest="paths",
+        help="of verbs, peer, shared, tcp; else all",
+    )
+    add("--size", metavar="SIZE", type=_size, default=256 << 20, help="of a message (256M)")
+    add("--repeats", metavar="N", type=_repeats, default=4, help="messages in the first round (4)")
+    add("--require", choices=("direct",), default="", help="exit code 2 where bytes pass host memory")
+    add("--log", metavar="FILE", action="append", default=[], help="a log of NCCL or perftest to judge too")
+    add("--host", metavar="[USER@]NODE", help="the other end is there (ssh, Python 3.9 or newer)")
+    add("--address", help="this machine's address for the other node; else the one it sees")
+    add("--gpu", type=int, default=0, metavar="N", help="this end's GPU, as CUDA counts (0)")
+    add("--peer-gpu", type=int, metavar="N", help="the other end's; else the next one")
+    add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
+    add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
+    add("--all", action="store_true", help="print every reading, of proven paths too")
+    add("-q", "--quiet", action="store_true", help="no progress")
+    parser.output()
+    return parser
+
+
+def main(arguments: list[str]) -> int:
+    asked = parser().parse_args(arguments)
+    if asked.kind == "log" and not asked.log:
+        parser().error("log needs --log FILE")
+    from gdrkit.report import prove
+
+    logs = []
+    for name in asked.log:
+        judged = _log(name)
+        if judged is None:
+            return NO_INPUT
+        logs.append(judged)
+    document = _proven(asked, tuple(logs))
+    if asked.json:
+        import msgspec
+
+        write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
+    else:
+        write(prove.told(document, every=asked.all))
+    return int(prove.exit_code(document, asked.require))
+
+
+def _log(name: str) -> LogProof | None:
+    from gdrkit.evidence import FormatError
+    from gdrkit.verdict.proof_log import judge_log
+
+    try:
+        with open(name, encoding="utf-8", errors="replace") as file:
+            return judge_log(file.read(), name)
+    except (OSError, FormatError) as error:
+        sys.stderr.write(f"gdr prove: {name}: {error}\n")
+        return None
+
+
+def _proven(asked: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocument:
+    from gdrkit.measure.job import End
+    from gdrkit.report.prove import ProveDocument
+
+    here, there = (End(), End()) if asked.kind == "log" else bench.ends(asked)
+    runs: list[PathProof] = []
+    control = None
+    if asked.kind != "log":
+        paths = asked.paths or bench.possible(here, asked.host is not None)
+        kept: Trial | None = None
+        if here.gpu is not None and there.gpu is not None and not asked.host:
+            control = _run("shared", End(), End(), asked, None, watched=(here.gpu, there.gpu))
+            kept = control.trial
+        runs = [_run(path, here, there, asked, kept) for path in paths]
+    return ProveDocument(
+        kind=asked.kind,
+        here=bench.named(here, None),
+        there=bench.named(there, asked.host),
+        size_bytes=asked.size,
+        repeats=asked.repeats,
+        runs=tuple(runs),
+        control=control,
+        logs=logs,
+    )
+
+
+def _run(
+    path: str,
+    here: End,
+    there: End,
+    asked: argparse.Namespace,
+    control: Trial | None,
+    watched: tuple[int, int] | None = None,
+) -> PathProof:
+    from gdrkit.measure.prove import trial
+    from gdrkit.native.cuda import CudaError, NoCuda
+    from gdrkit.report.prove import PathProof
+    from gdrkit.transport import TransportError
+    from gdrkit.verdict.proof import judge
+
+    live = not asked.quiet and sys.stderr.isatty()
+    if live:
+        what = "control run, host memory" if watched else path
+        sys.stderr.write(f"\r{what}: moving {3 * asked.repeats * asked.size / 1e9:.1f} GB\033[K")
+    try:
+        made = trial(
+            path, here, there, asked.size, asked.repeats,
+            host=None if watched else asked.host, address=asked.address, watched=watched,
+        )  # fmt: skip
+    except (TransportError, NoCuda, CudaError) as error:
+        return PathProof(path, unavailable=str(error), asked=bool(asked.paths) and not watched)
+    finally:
+        if live:
+            sys.stderr.write("\r\033[K")
+    return PathProof(path, judge(made, control), made, asked=bool(asked.paths) and not watched)
+
+
+def _size(text: str) -> int:
+    sizes = bench.sizes_of(text)
+    if len(sizes) != 1:
+        raise argparse.ArgumentTypeError("one size")
+    return sizes[0]
+
+
+def _repeats(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= _MOST_REPEATS:
+        raise argparse.ArgumentTypeError(f"{text}: between 1 and {_MOST_REPEATS}")
+    return int(text)

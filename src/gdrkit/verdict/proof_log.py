@@ -1,0 +1,75 @@
+"""What a log of NCCL or perftest proves of the way of bytes: less than its lines seem to say. PURE."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.evidence import FormatError
+from gdrkit.facts import nccl_log, perftest_log
+from gdrkit.facts.nccl_log import NcclLog
+from gdrkit.facts.perftest_log import PerftestRun
+
+
+class LogProof(Struct, frozen=True, kw_only=True):
+    """A verdict on what another program printed. `direct` None: not shown; `claim` says why."""
+
+    name: str
+    claim: str
+    direct: bool | None
+    decided_by: tuple[str, ...] = ()
+
+
+def judge_log(text: str, name: str) -> LogProof:
+    """The verdict on a log of either program. Raises FormatError where it is of neither."""
+    try:
+        run = perftest_log.parse(text, name)
+    except FormatError:
+        return of_nccl(nccl_log.parse(text, name), name)
+    return of_perftest(run, name)
+
+
+def of_nccl(log: NcclLog, name: str) -> LogProof:
+    """Channel lines alone count: `DMA-BUF is available` and `Enabled for HCA` speak of one side each.
+
+    Source: NCCL src/transport/net.cc, sendSetup and recvSetup print the line of a channel.
+    """
+    if not log.legs:
+        return LogProof(
+            name=name, claim="inconclusive: no channel line of NCCL's over a network", direct=None
+        )
+    direct = sum(leg.gdr for leg in log.legs)
+    lines = (f"{direct} of {len(log.legs)} channel lines over a network have /GDRDMA",)
+    if direct == len(log.legs):
+        claim = "NCCL registered GPU memory with the NIC on every channel that it logged"
+    elif direct:
+        claim = "NCCL went directly on some channels, through host memory on others"
+    else:
+        claim = "NCCL staged through host memory on every channel that it logged"
+    return LogProof(name=name, claim=claim, direct=direct == len(log.legs), decided_by=lines)
+
+
+def of_perftest(run: PerftestRun, name: str) -> LogProof:
+    """A result shows that memory could be registered, in the way of the command line; not more.
+
+    On an integrated GPU --use_cuda allocates host memory (perftest src/cuda_memory.c).
+    """
+    if run.registration_errno is not None:
+        claim = f"perftest could not register the memory (error {run.registration_errno}): nothing moved"
+        return LogProof(name=name, claim=f"inconclusive: {claim}", direct=None)
+    if not run.bandwidth_shown:
+        return LogProof(name=name, claim="inconclusive: perftest printed no result", direct=None)
+    if run.integrated_gpu:
+        why = "the GPU is integrated, so that perftest allocated host memory"
+        return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
+    if not run.uses_gpu:
+        return LogProof(name=name, claim="inconclusive: perftest ran in host memory", direct=None)
+    if run.uses_dmabuf is None:
+        why = "the text does not show how GPU memory was registered"
+        return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
+    how = "as a dma-buf" if run.uses_dmabuf else "by address, through nvidia-peermem"
+    return LogProof(
+        name=name,
+        claim=f"perftest moved GPU memory that this end's NIC had registered {how}",
+        direct=True,
+        decided_by=("a result line, of a GPU with memory of its own",),
+    )

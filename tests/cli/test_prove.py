@@ -1,0 +1,61 @@
+"""`gdr prove` from end to end, as far as a machine without a GPU goes."""
+
+import json
+
+import pytest
+
+from gdrkit.cli import prove
+from gdrkit.cli.exit import NO_INPUT
+from gdrkit.measure import prove as measured
+
+DIRECT = "node-a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(measured, "IDLE_SECONDS", 0.05)
+
+
+def test_host_memory_is_proven_as_what_it_is(capsys):
+    assert prove.main(["host", "--size", "4M", "--repeats", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "gdrkit.prove/1"
+    assert {run["path"]: run["proof"]["way"] for run in document["runs"]} == {"shared": "host", "tcp": "tcp"}
+    windows = document["runs"][0]["trial"]["windows"]
+    assert [window["bytes_moved"] for window in windows] == [0, 4 << 20, 0, 8 << 20]
+
+
+def test_host_memory_is_never_proof_of_the_direct_path():
+    assert prove.main(["host", "--size", "1M", "--path", "tcp", "--require", "direct"]) == 3
+
+
+def test_a_path_that_cannot_be_had_says_why(capsys):
+    assert prove.main(["host", "--path", "verbs", "--device", "nothing_0", "--size", "1M"]) == 3
+    assert "verbs: not run: " in capsys.readouterr().out
+
+
+def test_a_log_alone_is_judged(tmp_path, capsys):
+    log = tmp_path / "job.log"
+    log.write_text(DIRECT)
+    assert prove.main(["log", "--log", str(log), "--require", "direct"]) == 0
+    assert "1 of 1 channel lines" in capsys.readouterr().out
+    log.write_text(DIRECT.replace("/GDRDMA", ""))
+    assert prove.main(["log", "--log", str(log), "--require", "direct"]) == 2
+    log.write_text("node-a:1:2 [0] NCCL INFO DMA-BUF is available on GPU device 0\n")
+    assert prove.main(["log", "--log", str(log), "--require", "direct"]) == 3
+
+
+def test_a_log_that_is_none_is_no_input(tmp_path, capsys):
+    (tmp_path / "x").write_text("hello\n")
+    assert prove.main(["log", "--log", str(tmp_path / "x")]) == NO_INPUT
+    assert prove.main(["log", "--log", str(tmp_path / "absent")]) == NO_INPUT
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["log"], ["host", "--size", "1M,2M"], ["host", "--repeats", "0"], ["pair", "--path", "carrier-pigeon"]],
+)
+def test_wrong_usage_is_told(arguments, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        prove.main(arguments)
+    assert stopped.value.code == 64
