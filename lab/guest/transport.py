@@ -247,6 +247,38 @@ def speed():
     return {"ours": ours, "ib_write_bw": theirs, "small_us": small, "cpu_s": resource.getrusage(0).ru_utime}
 
 
+def bench():
+    """`gdr bench --tools` as it is, and what of its children is left."""
+    program = (
+        "import sys; sys.path[:0] = ['/lab/gdr', '/lab/site']; from gdrkit.cli import main; sys.exit(main())"
+    )
+    words = [
+        "bench",
+        "host",
+        "--device",
+        "rxe0",
+        "--paths",
+        "verbs",
+        "--sizes",
+        "4K,1M",
+        "--tools",
+        "--json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=400
+    )
+    left = []
+    for entry in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{entry}/cmdline", "rb") as file:
+                line = file.read().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if "ib_" in line or "measure.peer" in line:
+            left.append(line)
+    return {"code": done.returncode, "said": done.stderr, "document": json.loads(done.stdout), "left": left}
+
+
 def perftest():
     command = ["ib_write_bw", "-d", "rxe0", "-x", "1", "-s", str(SIZE), "-n", str(COUNT)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL)

@@ -57,6 +57,16 @@ def test_without_the_device_the_next_path_is_taken_and_the_reason_told(told: dic
     assert told["no_device"]["considered"] == ["verbs: no RDMA device mlx5_0 here (of rxe0)"]
 
 
+def test_perftest_runs_beside_our_own_and_nothing_of_it_is_left(told: dict[str, Any]) -> None:
+    found = told["bench"]
+    assert not found["left"], found
+    runs = {run["tool"]: run for run in found["document"]["runs"]}
+    assert list(runs) == ["gdrkit", "ib_write_bw", "ib_read_lat"]
+    for tool, measured in (("ib_write_bw", "streaming_gb_per_s"), ("ib_read_lat", "median_us")):
+        assert [point["size_bytes"] for point in runs[tool]["points"]] == [4096, 1 << 20], runs[tool]
+        assert all(point[measured] > 0 for point in runs[tool]["points"])
+
+
 def test_connections_leave_no_descriptor_and_no_memory_behind(told: dict[str, Any]) -> None:
     found = told["connects 20"]
     assert found["before"][0] == found["after"][0]

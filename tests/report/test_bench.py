@@ -104,3 +104,30 @@ def test_sizes_read_as_people_type_them(count, text):
 
 def test_the_document_survives_json():
     assert msgspec.json.decode(msgspec.json.encode(DOCUMENT), type=BenchDocument) == DOCUMENT
+
+
+TOOLS = msgspec.structs.replace(
+    DOCUMENT,
+    runs=(
+        *DOCUMENT.runs,
+        PathRun("verbs", (SizePoint(1 << 20, 1000, None, None, None, 11.0, None),), tool="ib_write_bw"),
+        PathRun("verbs", (SizePoint(1 << 20, 0, 90.0, None, None, None, None),), tool="ib_read_lat"),
+    ),
+)
+
+
+def test_what_a_tool_did_not_measure_is_left_open_everywhere():
+    text = told(TOOLS)
+    assert "verbs (ib_write_bw)" in text and "verbs (ib_read_lat)" in text
+    assert text.count("BYTES DIFFER") == 1
+    *_, bandwidth, latency = csv.DictReader(io.StringIO(written(TOOLS)))
+    assert (bandwidth["median_us"], bandwidth["streaming_gb_per_s"], bandwidth["checked"]) == (
+        "",
+        "11.0000",
+        "",
+    )
+    assert (latency["median_us"], latency["repeats"], latency["gb_per_s"]) == ("90.000", "", "")
+    drawing = svg(TOOLS)
+    ElementTree.fromstring(drawing)
+    assert "verbs, ib_write_bw" in drawing and "ib_read_lat" not in drawing
+    assert msgspec.json.decode(msgspec.json.encode(TOOLS), type=BenchDocument) == TOOLS

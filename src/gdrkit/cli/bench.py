@@ -33,6 +33,7 @@ def parser() -> Parser:
         "                                         this machine and another over ssh; leaves nothing there\n"
         "  gdr bench loopback                     one GPU, two processes\n"
         "  gdr bench host                         CPU memory, the control run\n"
+        "  gdr bench loopback --device mlx5_0 --tools    perftest beside it, where it is installed\n"
         "  gdr bench pair --paths shared --sizes 1M,256M --json --plot pair.svg\n\n"
         "exit codes: 0 measured, 1 a path is below 90 % of its limit at the largest size, 3 nothing could\n"
         "be measured, 64 and above usage and internal errors",
@@ -47,6 +48,12 @@ def parser() -> Parser:
     add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
     add("--paths", metavar="A,B", type=path_names, help="of verbs, peer, shared, tcp; else all that can be")
     add("--sizes", metavar="A,B", type=sizes_of, default=sizes_of(SIZES), help=f"({SIZES})")
+    add(
+        "--tools",
+        action="store_true",
+        help="ib_write_bw, ib_read_lat and sendrecv_perf as well, where installed; perftest listens on a "
+        "port without a key while it runs",
+    )
     add("--csv", metavar="FILE", help="write the points there, too")
     add("--plot", metavar="FILE.svg", help="draw bandwidth over message size there")
     add("-q", "--quiet", action="store_true", help="no progress")
@@ -78,6 +85,13 @@ def _measured(asked: argparse.Namespace) -> BenchDocument:
     here, there = ends(asked)
     paths = asked.paths or possible(here, asked.host is not None)
     runs = tuple(_run(path, here, there, asked) for path in paths)
+    if asked.tools:
+        from gdrkit.cli.bench_tools import tool_runs
+
+        runs += tool_runs(
+            here, there, asked.sizes, asked.host, asked.address, lambda text: _tell(asked, text)
+        )
+        _tell(asked, "")
     return BenchDocument(
         kind=asked.kind,
         here=named(here, None),
@@ -127,8 +141,7 @@ def _run(path: str, here: End, there: End, asked: argparse.Namespace) -> PathRun
     from gdrkit.transport import TransportError
 
     def progress(point: Point) -> None:
-        if not asked.quiet and sys.stderr.isatty():
-            sys.stderr.write(f"\r{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s \033[K")
+        _tell(asked, f"{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s ")
 
     try:
         if here.gpu is not None:
@@ -139,13 +152,27 @@ def _run(path: str, here: End, there: End, asked: argparse.Namespace) -> PathRun
     except (TransportError, NoCuda, CudaError) as error:
         return PathRun(path, unavailable=str(error))
     finally:
-        if not asked.quiet and sys.stderr.isatty():
-            sys.stderr.write("\r\033[K")
+        _tell(asked, "")
     return PathRun(path, tuple(SizePoint(*point) for point in points))
 
 
+def _tell(asked: argparse.Namespace, text: str) -> None:
+    """Progress, in the one line that it has."""
+    if not asked.quiet and sys.stderr.isatty():
+        sys.stderr.write(f"\r{text}\033[K")
+
+
 def _limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Namespace) -> list[Limit]:
-    """What was measured beside: the copies between GPU and pinned memory bound what is staged."""
+    """What bounds the paths: `verbs` what the links and the port carry, what is staged the copies between
+    GPU and pinned memory, which are measured now.
+    """
+    from gdrkit.cli.bench_tools import estimated
+
+    limits = list(estimated(here)) if "verbs" in paths or (asked.tools and here.device) else []
+    return limits + _copy_limits(here, there, paths, asked)
+
+
+def _copy_limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Namespace) -> list[Limit]:
     staged = tuple(path for path in paths if path in ("shared", "tcp"))
     if here.gpu is None or not staged:
         return []
@@ -175,9 +202,8 @@ def _exit_code(document: BenchDocument) -> int:
     if not measured:
         return UNKNOWN
     for run in measured:
-        limit = limit_of(document, run.path)
-        best = max(run.points[-1].gb_per_s, run.points[-1].streaming_gb_per_s)
-        if limit and run.path != "tcp" and best < ENOUGH * limit.high_gb_per_s:
+        limit, best = limit_of(document, run.path), run.points[-1].best_gb_per_s
+        if limit and run.tool == "gdrkit" and run.path != "tcp" and best < ENOUGH * limit.low_gb_per_s:
             return WARNING
     return OK
 

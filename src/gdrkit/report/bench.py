@@ -17,16 +17,21 @@ _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 860, 480, 64, 44, 190, 52
 
 class SizePoint(Struct, frozen=True):
     """One message size: times are one way, GB/s are 10**9 bytes a second, `checked` that the bytes were
-    right.
+    right. None is what a tool did not measure, or did not look at; 0 repeats what it does not tell.
     """
 
     size_bytes: int
     repeats: int
-    median_us: float
-    tail_us: float
-    gb_per_s: float
-    streaming_gb_per_s: float
-    checked: bool
+    median_us: float | None
+    tail_us: float | None
+    gb_per_s: float | None
+    streaming_gb_per_s: float | None
+    checked: bool | None
+
+    @property
+    def best_gb_per_s(self) -> float:
+        """The faster of one message and many; 0 where only time was measured."""
+        return max(self.gb_per_s or 0.0, self.streaming_gb_per_s or 0.0)
 
 
 class PathRun(Struct, frozen=True):
@@ -74,24 +79,35 @@ def told(document: BenchDocument) -> str:
     lines += [""] if document.limits else []
     for run in document.runs:
         if run.unavailable:
-            lines += [f"{run.path}: not measured: {run.unavailable}", ""]
+            lines += [f"{_name(run)}: not measured: {run.unavailable}", ""]
             continue
         lines += [*_rows(run, limit_of(document, run.path)), ""]
     return "\n".join(lines)
 
 
 def _rows(run: PathRun, limit: Limit | None) -> Iterable[str]:
-    by = "" if run.tool == "gdrkit" else f" ({run.tool})"
     share = "  of limit" if limit else ""
-    yield f"{run.path + by:<24}{'median us':>10}{'99 % us':>10}{'GB/s':>8}{'streaming':>11}{share}"
+    head = f"{'median us':>10}{'99 % us':>10}{'GB/s':>8}{'streaming':>11}{share}"
+    if len(_name(run)) < 24:
+        yield f"{_name(run):<24}{head}"
+    else:
+        yield from (_name(run), f"{'':<24}{head}")
     for point in run.points:
         row = (
-            f"  {size(point.size_bytes):<22}{point.median_us:>10.1f}{point.tail_us:>10.1f}"
-            f"{point.gb_per_s:>8.2f}{point.streaming_gb_per_s:>11.2f}"
+            f"  {size(point.size_bytes):<22}{_cell(point.median_us, 10, 1)}{_cell(point.tail_us, 10, 1)}"
+            f"{_cell(point.gb_per_s, 8, 2)}{_cell(point.streaming_gb_per_s, 11, 2)}"
         )
-        if limit:
-            row += f"{max(point.gb_per_s, point.streaming_gb_per_s) / limit.high_gb_per_s:>10.0%}"
-        yield row if point.checked else row + "  BYTES DIFFER"
+        if limit and point.best_gb_per_s:
+            row += f"{point.best_gb_per_s / limit.high_gb_per_s:>10.0%}"
+        yield row + "  BYTES DIFFER" if point.checked is False else row
+
+
+def _name(run: PathRun) -> str:
+    return run.path if run.tool == "gdrkit" else f"{run.path} ({run.tool})"
+
+
+def _cell(value: float | None, width: int, digits: int) -> str:
+    return f"{'-':>{width}}" if value is None else f"{value:>{width}.{digits}f}"
 
 
 def csv(document: BenchDocument) -> str:
@@ -100,11 +116,16 @@ def csv(document: BenchDocument) -> str:
     for run in document.runs:
         for point in run.points:
             lines.append(
-                f"{run.path},{run.tool},{point.size_bytes},{point.repeats},{point.median_us:.3f},"
-                f"{point.tail_us:.3f},{point.gb_per_s:.4f},{point.streaming_gb_per_s:.4f},"
-                f"{str(point.checked).lower()}"
+                f"{run.path},{run.tool},{point.size_bytes},{point.repeats or ''},"
+                f"{_plain(point.median_us, 3)},{_plain(point.tail_us, 3)},{_plain(point.gb_per_s, 4)},"
+                f"{_plain(point.streaming_gb_per_s, 4)},"
+                f"{'' if point.checked is None else str(point.checked).lower()}"
             )
     return "\r\n".join(lines) + "\r\n"
+
+
+def _plain(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def size(size_bytes: int) -> str:
@@ -119,10 +140,10 @@ def svg(document: BenchDocument) -> str:
     """Bandwidth over message size, both on logarithmic axes, with the limits. Stands alone, without
     scripts.
     """
-    points = [point for run in document.runs for point in run.points]
+    points = [point for run in document.runs for point in run.points if point.best_gb_per_s]
     if not points:
         return ""
-    values = [value for point in points for value in (point.gb_per_s, point.streaming_gb_per_s) if value > 0]
+    values = [value for point in points for value in (point.gb_per_s, point.streaming_gb_per_s) if value]
     values += [limit.high_gb_per_s for limit in document.limits]
     x = _Axis(min(point.size_bytes for point in points), max(point.size_bytes for point in points), 2)
     y = _Axis(min(values), max(values) * 1.1, 10)
@@ -143,7 +164,7 @@ def svg(document: BenchDocument) -> str:
         )
         parts.append(_label(level, labels, "#555", f"{limit.name} {limit.high_gb_per_s:.1f}"))
     for run, colour in zip(document.runs, _COLOURS * len(document.runs), strict=False):
-        if run.points:
+        if any(point.best_gb_per_s for point in run.points):
             parts += _curve(run, colour, x, y, labels)
     return "\n".join([*parts, "</svg>", ""])
 
@@ -191,10 +212,13 @@ def _curve(run: PathRun, colour: str, x: _Axis, y: _Axis, labels: list[float]) -
         ("", [(point.size_bytes, point.gb_per_s) for point in run.points]),
         (' stroke-dasharray="2 3"', [(point.size_bytes, point.streaming_gb_per_s) for point in run.points]),
     ):
-        places = [(x.place(of, _LEFT, right), y.place(value, bottom, _TOP)) for of, value in values]
+        drawn = [(of, value) for of, value in values if value]
+        if not drawn:
+            continue
+        places = [(x.place(of, _LEFT, right), y.place(value, bottom, _TOP)) for of, value in drawn]
         path = " ".join(f"{across:.1f},{up:.1f}" for across, up in places)
         yield f'<polyline fill="none" stroke="{colour}" stroke-width="2"{dashes} points="{path}"/>'
-        for (across, up), (of, value) in zip(places, values, strict=True):
+        for (across, up), (of, value) in zip(places, drawn, strict=True):
             yield (
                 f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3" fill="{colour}">'
                 f"<title>{_escaped(run.path)} {size(of)}: {value:.2f} GB/s</title></circle>"

@@ -63,7 +63,7 @@ class Endpoint:
         self.mtu, self.lid = attributes["active_mtu"], attributes["lid"]
         infiniband = attributes["link_layer"] == NUMBERS["IBV_LINK_LAYER_INFINIBAND"]
         self.gid_index = (
-            gid_index if gid_index is not None else 0 if infiniband else _roce_gid(name, self.port)
+            gid_index if gid_index is not None else 0 if infiniband else roce_gid(name, self.port)
         )
         self.gid = self.device.gid(self.port, self.gid_index)
         self._queues = [
@@ -369,7 +369,7 @@ class _Use:
             self._endpoint.release(self._found)
 
 
-def _roce_gid(name: str, port: int) -> int:
+def roce_gid(name: str, port: int) -> int:
     """The index of the GID to use on Ethernet: RoCE v2 with an IPv4 address, else any RoCE v2, else 0.
 
     Source: Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs/types.

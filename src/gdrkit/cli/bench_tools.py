@@ -1,0 +1,155 @@
+"""`gdr bench --tools`: perftest and nccl-tests as further rows, and the limits of `gdr estimate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gdrkit.measure.job import End
+    from gdrkit.report.bench import Limit, PathRun, SizePoint
+
+Told = Callable[[str], None]
+
+
+def tool_runs(
+    here: End, there: End, sizes: tuple[int, ...], host: str | None, address: str | None, told: Told
+) -> tuple[PathRun, ...]:
+    """A row of every tool that has something to say of these two ends, or why it has not."""
+    from gdrkit.measure.tools import PERFTEST
+    from gdrkit.report.bench import PathRun
+
+    runs: list[PathRun] = []
+    if here.device and there.device:
+        for program in PERFTEST:
+            told(program)
+            runs.append(_perftest(program, here, there, sizes, host, address))
+    if host is None and here.gpu is not None and there.gpu is not None and here.gpu != there.gpu:
+        told("sendrecv_perf")
+        runs.append(_sendrecv((here.gpu, there.gpu), sizes))
+    return tuple(runs) or (PathRun("verbs", unavailable="no RDMA device is named", tool="perftest"),)
+
+
+def _perftest(
+    program: str, here: End, there: End, sizes: tuple[int, ...], host: str | None, address: str | None
+) -> PathRun:
+    """All sizes with one program, in GPU memory in the first way that works."""
+    from gdrkit.measure.tools import ToolFailed, cuda_flags
+    from gdrkit.report.bench import PathRun
+
+    on_gpu = here.gpu is not None or there.gpu is not None
+    try:
+        ways = cuda_flags(program) if on_gpu else ((),)
+    except ToolFailed as error:
+        return PathRun("verbs", unavailable=str(error), tool=program)
+    if not ways:
+        return PathRun("verbs", unavailable="it was built without CUDA", tool=program)
+    refused: list[str] = []
+    for way in ways:
+        name = " ".join((program, *(flag.partition("=")[0] for flag in way)))
+        try:
+            points, note = _sizes(program, here, there, sizes, way, host, address)
+        except ToolFailed as error:
+            refused.append(f"{name}: {error}")
+            continue
+        return PathRun("verbs", points, tool=name + note)
+    return PathRun("verbs", unavailable="; ".join(refused), tool=program)
+
+
+def _sizes(
+    program: str, here: End, there: End, sizes: tuple[int, ...], way: tuple[str, ...],
+    host: str | None, address: str | None,
+) -> tuple[tuple[SizePoint, ...], str]:  # fmt: skip
+    """A point for each size; and a word on the memory, where it is not the GPU's. Raises ToolFailed."""
+    from gdrkit.evidence import FormatError
+    from gdrkit.formats.perftest import parse_perftest
+    from gdrkit.measure.tools import ToolEnd, ToolFailed, perftest
+    from gdrkit.report.bench import SizePoint
+
+    points, note = [], ""
+    for size in sizes:
+        text = perftest(
+            program, ToolEnd(here.device or "", here.gpu), ToolEnd(there.device or "", there.gpu), size,
+            flags=way, host=host, address=address, gid_index=None if host else _gid_index(here),
+        )  # fmt: skip
+        try:
+            runs = parse_perftest(text)
+        except FormatError as error:
+            raise ToolFailed(str(error)) from None
+        rows = [row for run in runs for row in run.rows if row.size_bytes == size]
+        if not rows:
+            raise ToolFailed(f"no row of {size} bytes in what it printed")
+        if any(run.integrated_gpu for run in runs):
+            note = " (host memory: the GPU has none of its own)"
+        row = rows[-1]
+        points.append(
+            SizePoint(size, row.iterations or 0, row.typical_us, None, None, row.average_gb_per_s, None)
+        )
+    return tuple(points), note
+
+
+def _gid_index(end: End) -> int | None:
+    """The index that our own connections take on Ethernet, so that both measure one thing."""
+    from gdrkit.transport import PathUnavailable
+    from gdrkit.transport.rdma import roce_gid
+
+    name, _, port = (end.device or "").partition(":")
+    try:
+        with open(f"/sys/class/infiniband/{name}/ports/{port or 1}/link_layer", encoding="ascii") as file:
+            return roce_gid(name, int(port or 1)) if file.read().strip() == "Ethernet" else None
+    except (OSError, PathUnavailable):  # the program says what is wrong with the device
+        return None
+
+
+def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
+    """nccl-tests' sendrecv, which sends both ways at once: the rate is one way's."""
+    from gdrkit.evidence import FormatError
+    from gdrkit.formats.nccl_tests import parse_nccl_tests
+    from gdrkit.measure.tools import SENDRECV, ToolFailed, sendrecv
+    from gdrkit.report.bench import PathRun, SizePoint
+
+    try:
+        runs = parse_nccl_tests(sendrecv(gpus, sizes[0], sizes[-1]))
+    except (ToolFailed, FormatError) as error:
+        return PathRun("nccl", unavailable=str(error), tool=SENDRECV)
+    best = {row.size_bytes: row.best for run in runs for row in run.rows}
+    points = tuple(
+        SizePoint(size, 0, timing.time_us, None, timing.algorithm_gb_per_s, None, None)
+        for size in sizes
+        if (timing := best.get(size)) is not None
+    )
+    return PathRun("nccl", points, "" if points else "it printed none of these sizes", SENDRECV)
+
+
+def estimated(here: End) -> tuple[Limit, ...]:
+    """What bounds `verbs` at this end, as `gdr estimate` reckons it; none where evidence is missing."""
+    from gdrkit.estimate.from_node import machine
+    from gdrkit.estimate.paths import chain, network_chain, possible
+    from gdrkit.evidence import Lacks
+    from gdrkit.host.live import LiveHost
+    from gdrkit.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.node import Node
+    from gdrkit.report.bench import Limit
+
+    device = (here.device or "").partition(":")[0]
+    try:
+        found = machine(Node(LiveHost()))
+        gpu = None if here.gpu is None else cuda().address(here.gpu)
+    except (Lacks, NoCuda, CudaError):
+        return ()
+    if gpu is None:
+        chains = [network_chain(found, f) for f in found.functions if f.name == device]
+    else:
+        chains = [
+            chain(found, route, possible(route)[0])
+            for route in found.routes
+            if (route.gpu.address, route.function.name) == (gpu, device)
+        ]
+    return tuple(
+        Limit(
+            f"{limits.tightest.name} of {limits.tightest.subject}", ("verbs",),
+            limits.interval.low_gb_per_s, limits.interval.high_gb_per_s, "gdr estimate, this end",
+        )
+        for limits in chains
+        if limits.interval is not None and limits.tightest is not None
+    )  # fmt: skip
