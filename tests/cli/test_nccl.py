@@ -42,6 +42,30 @@ def test_exit_codes(log, capsys, text: str, code: int):
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [(("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",),
+      "neither nvidia-peermem nor dma-buf for mlx5_0"),
+     (("NCCL version 2.18.5+cuda12.2", "GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)"),
+      "GPU ca000 and HCA 0: distance 7 against level 4: SYS, where PXB is the farthest allowed"),
+     (("GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)",), "the log does not tell")],
+)  # fmt: skip
+def test_an_excerpt_without_channels_is_unknown_and_tells_what_was_refused(log, capsys, lines, words):
+    path = log(info("n1:7", 0, *lines))
+    assert main(["nccl", path]) == 3
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Refused, though no channel shows what came of it" in shown
+    assert words in shown
+
+
+def test_what_was_refused_is_not_told_twice_where_channels_show_it(log, capsys):
+    refusal = info("n2:8", 0, "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
+    main(["nccl", log(refusal + BOUNCED)])
+    shown = capsys.readouterr().out
+    assert "Why not direct" in shown
+    assert "Refused, though" not in shown
+
+
 def test_wrong_usage_and_missing_files(capsys):
     assert main(["nccl", "/nowhere/job.log"]) == 66
     with pytest.raises(SystemExit) as left:

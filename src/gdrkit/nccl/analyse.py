@@ -21,6 +21,7 @@ from gdrkit.nccl.job import (
     JobPart,
     Misleading,
     Place,
+    Reason,
 )
 from gdrkit.nccl.misleading import misleading
 from gdrkit.nccl.parts import parts
@@ -52,6 +53,7 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
         damaged=tally.damaged + gathered.cut_lines,
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
         logged=_logged(gathered, counts),
+        refused=[] if counts.direct or counts.bounced or counts.socket else _refused(gathered),
     )
 
 
@@ -86,6 +88,14 @@ def _state(counts: Counts, failed: list[Error]) -> str:
     if counts.bounced or counts.socket or any(error.call in BLOCKING for error in failed):
         return "blocked"
     return "active" if counts.direct else "unknown"
+
+
+def _refused(gathered: Gathered) -> list[tuple[str, Reason]]:
+    """What NCCL refused, in logs that have no channel over a network: often an excerpt."""
+    processes = gathered.processes.values()
+    versions = {found.text for process in processes for found in process.all(said.Version)}
+    why = Why(gathered, versions.pop() if len(versions) == 1 else "")
+    return [(process.name, reason) for process in processes for reason in why.refused(process)]
 
 
 def _claimed_sockets(jobs: list[JobPart]) -> list[Misleading]:

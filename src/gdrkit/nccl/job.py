@@ -141,3 +141,4 @@ class Analysis(Struct, kw_only=True):
     damaged: int  # lines that were cut, or cut into each other
     first_damaged: Place | None
     logged: dict[str, bool]  # which kinds of lines are there at all: env, net, channels
+    refused: list[tuple[str, Reason]]  # by process, where no channel shows what came of it

@@ -45,6 +45,16 @@ class Why:
             found = [self._unsaid(process, rank, route)]
         return tuple(sorted(dict.fromkeys(found), key=lambda reason: not reason.sure))
 
+    def refused(self, process: Process) -> Iterator[Reason]:
+        """What lines refuse for a process, whether or not a channel shows what came of it."""
+        for pair, entry in process.all(said.PairLine).items():
+            if not pair.allowed:
+                reason = self._refused(process, pair, self.gathered.where(entry.place))
+                yield Reason(f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.place)
+        for device, entry in process.all(said.NetDevice).items():
+            if not device.enabled and device.network != "Socket":
+                yield self._no_nic_side(process, device, self.gathered.where(entry.place))
+
     # -- sockets -----------------------------------------------------------------------------------------
 
     def _socket(self, process: Process, route: Route) -> Iterator[Reason]:

@@ -133,6 +133,7 @@ class NcclDocument(Struct, kw_only=True):
     misleading: list[MisleadingSection]
     damaged_lines: int
     jobs: list[JobSection]
+    refused: list[WhySection]  # what NCCL refused, where no channel shows what came of it
 
 
 def document(found: Analysis) -> NcclDocument:
@@ -168,6 +169,7 @@ def document(found: Analysis) -> NcclDocument:
             )
             for job in found.jobs
         ],
+        refused=_refused(found),
     )  # fmt: skip
 
 
@@ -219,6 +221,21 @@ def _why(found: Analysis) -> list[WhySection]:
             text=text, codes=list(codes), ranks=len({(r.process, r.device) for r, _, _ in group}),
             directions=sorted({route.direction for _, route, _ in group}),
             line=_least([reason.place or route.place for _, route, reason in group]),
+        )
+        for (text, codes), group in groups.items()
+    ]  # fmt: skip
+    return sorted(made, key=lambda why: (-why.ranks, why.text))
+
+
+def _refused(found: Analysis) -> list[WhySection]:
+    """The same of what was refused before any channel. `ranks` counts processes."""
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Reason]]] = defaultdict(list)
+    for process, reason in found.refused:
+        groups[reason.text, reason.codes].append((process, reason))
+    made = [
+        WhySection(
+            text=text, codes=list(codes), ranks=len({process for process, _ in group}), directions=[],
+            line=_least([reason.place for _, reason in group if reason.place is not None]),
         )
         for (text, codes), group in groups.items()
     ]  # fmt: skip

@@ -38,6 +38,7 @@ def _page(told: NcclDocument) -> Iterator[Row]:
             yield from _finding(finding)
         yield 0, "", ""
     yield from _why(told)
+    yield from _refused(told)
     yield from _errors(told)
     for job in told.jobs:
         yield from _table(job, len(told.jobs) > 1)
@@ -82,6 +83,19 @@ def _why(told: NcclDocument) -> Iterator[Row]:
         yield 6, "quote", why.line
     if len(undecided) > EACH:
         yield 2, "note", f"and {len(undecided) - EACH} more: --json has all"
+    yield 0, "", ""
+
+
+def _refused(told: NcclDocument) -> Iterator[Row]:
+    if not told.refused:
+        return
+    yield 0, "head", "Refused, though no channel shows what came of it"
+    for why in told.refused[:EACH]:
+        causes = f"; may be {', '.join(why.codes)}" if len(why.codes) > 1 else "".join(why.codes)
+        yield 2, "warning", f"{why.text}{causes if len(why.codes) != 1 else f' ({causes})'}"
+        yield 6, "quote", why.line
+    if len(told.refused) > EACH:
+        yield 2, "note", f"and {len(told.refused) - EACH} more: --json has all"
     yield 0, "", ""
 
 
