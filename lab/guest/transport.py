@@ -222,7 +222,7 @@ def other_connects():
             connection.send(pattern(1000)).wait(30)
 
 
-SIZE, COUNT = 1 << 20, 40
+SIZE, COUNT = 1 << 20, 100
 
 
 def speed():
@@ -277,6 +277,34 @@ def bench():
         if "ib_" in line or "measure.peer" in line:
             left.append(line)
     return {"code": done.returncode, "said": done.stderr, "document": json.loads(done.stdout), "left": left}
+
+
+def prove():
+    """`gdr prove` of host memory over RDMA: exit codes without and with --require direct, and its runs."""
+    program = (
+        "import sys; sys.path[:0] = ['/lab/gdr', '/lab/site']; from gdrkit.cli import main; sys.exit(main())"
+    )
+    words = [
+        "prove",
+        "host",
+        "--device",
+        "rxe0",
+        "--path",
+        "verbs",
+        "--size",
+        "4M",
+        "--repeats",
+        "2",
+        "--json",
+    ]
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    required = subprocess.run(
+        [*command, "--require", "direct"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=200
+    )
+    if not done.stdout:
+        sys.exit(done.stderr)
+    return {"codes": [done.returncode, required.returncode], "runs": json.loads(done.stdout)["runs"]}
 
 
 def perftest():

@@ -67,6 +67,15 @@ def test_perftest_runs_beside_our_own_and_nothing_of_it_is_left(told: dict[str, 
         assert all(point[measured] > 0 for point in runs[tool]["points"])
 
 
+def test_rdma_of_host_memory_is_proven_to_be_that_and_never_direct(told: dict[str, Any]) -> None:
+    found = told["prove"]
+    assert found["codes"] == [0, 3], found
+    (run,) = found["runs"]
+    assert run["proof"]["way"] == "nic-host" and run["proof"]["direct"] is None
+    assert run["trial"]["registered"] == run["trial"]["registered_there"] == "host"
+    assert run["trial"]["bytes_right"]
+
+
 def test_connections_leave_no_descriptor_and_no_memory_behind(told: dict[str, Any]) -> None:
     found = told["connects 20"]
     assert found["before"][0] == found["after"][0]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gdrkit.verdict.proof import judge
 from gdrkit.verdict.proof_evidence import Reading, Search, Trial, Window
@@ -274,3 +276,45 @@ def test_every_way_says_what_it_needs_and_nothing_it_does_not_expect():
     for way in {way.claim: way for what in (real("peer"), nic("dmabuf")) for way in ways(what)}.values():
         assert set(way.must) <= set(way.expects)
         assert set(way.expects.values()) <= {"moved", "still", "more", "found", "none"}
+
+
+NUMBERS = st.none() | st.integers(0, 1 << 40)
+READINGS = st.builds(
+    Reading,
+    st.sampled_from(["nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "nic", *THINGS]),
+    NUMBERS,
+    NUMBERS,
+    st.sampled_from([0, 1 << 32]),
+    st.sampled_from(["", "not supported"]),
+)
+WINDOWS = st.lists(
+    st.builds(
+        Window, st.sampled_from([0, MIB, GIB]), st.floats(0, 10), st.lists(READINGS, max_size=9).map(tuple)
+    ),
+    max_size=4,
+).map(tuple)
+
+
+@given(
+    st.builds(
+        Trial,
+        path=st.just("peer"),
+        source=st.sampled_from(["gpu", "host"]),
+        destination=st.sampled_from(["gpu", "host"]),
+        one_gpu=st.booleans(),
+        one_node=st.booleans(),
+        registered=st.sampled_from(["", "dmabuf", "peermem", "host", "staged"]),
+        bytes_right=st.sampled_from([True, True, False, None]),
+        windows=WINDOWS,
+        search=st.none() | st.builds(Search, st.integers(0, 3), st.integers(0, 9), st.integers(0, 3)),
+    )
+)
+def test_whatever_was_read_a_proof_has_what_its_way_needs(what):
+    proof = judge(what)
+    if not proof.proven:
+        assert proof.direct is None and proof.claim.startswith("inconclusive: ")
+        return
+    assert what.bytes_right and proof.decided_by
+    (way,) = (way for way in ways(what) if (way.name, way.registered) == (proof.way, what.registered))
+    did = {signal.name: signal.did for signal in proof.signals}
+    assert all(did[name] == way.expects[name] for name in way.must)

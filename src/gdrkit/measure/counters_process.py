@@ -1,8 +1,9 @@
 """NVML in a process of its own: one line asks for a field, one line answers.
 
-In the process that also moves memory, reading these fields ended in segmentation faults in most of nine runs
-on two H200s (driver 580.159.04), and in neither of the two that read none. The cause is not known; here it
-costs a reading at most.
+A forerunner read these fields and more (140 and 141, and all of them with other scopes) in the process that
+also moved memory. That process ended with a segmentation fault in most of nine runs on two H200s (driver
+580.159.04); without NVML it did not, and these four fields in a process of their own never did. The cause is
+not known; here it would cost a reading.
 """
 
 from __future__ import annotations
