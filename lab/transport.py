@@ -15,7 +15,8 @@ from lab.rootfs import RDMA
 from lab.session import boot
 
 SCENARIOS = (
-    "messages", "one_sided", "bench", "prove", "peer_killed", "wrong_key", "queue_full", "link_down", "no_device",
+    "messages", "one_sided", "bench", "prove", "peer_killed", "wrong_key", "queue_full", "link_down",
+    "no_device",
 )  # fmt: skip
 
 
