@@ -1,4 +1,4 @@
-"""`python -m lab`: list, run, record, compare, random, rdma, shell."""
+"""`python -m lab`: list, run, record, compare, random, rdma, doctor, fix, transport, shell."""
 
 from __future__ import annotations
 
@@ -58,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     rdma.add_argument("--two", action="store_true", help="two guests on one wire")
     doctor = action("doctor", "gdr doctor live in a guest, and from its bundle", commands.doctor)
     doctor.add_argument("--write", action="store_true", help="keep the bundle as a fixture")
+    fix = action("fix", "break guests, let gdr fix mend them, reboot, take it back", commands.fix)
+    fix.add_argument("scenario", nargs="*", help="some alone (see lab/fix_scenarios.py)")
+    action("transport", "gdrkit.transport over rdma_rxe in a guest", commands.transport)
     shell = action("shell", "a shell in a guest, on this terminal", commands.shell)
     shell.add_argument("profile", nargs="?", default="plain")
     return parser

@@ -158,6 +158,23 @@ def doctor(options: argparse.Namespace) -> int:
     return 1 if found else 0
 
 
+def fix(options: argparse.Namespace) -> int:
+    from lab.fix import judge
+
+    found = judge(kernel(options.kernel), options.scenario)
+    for name, wrong in found:
+        print(f"{name}: {'; '.join(wrong) or 'as it must be'}")
+    return 1 if any(wrong for _, wrong in found) else 0
+
+
+def transport(options: argparse.Namespace) -> int:
+    from lab.transport import answers
+
+    for scenario, answer in answers(kernel(options.kernel)).items():
+        print(f"{scenario}: {answer}")
+    return 0
+
+
 def shell(options: argparse.Namespace) -> int:
     from lab.shell import open_shell
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -164,17 +163,3 @@ def complaints(row: Scenario, told: dict[str, Any]) -> Iterator[str]:
     said = json.dumps({key: value for key, value in told.items() if key not in ("state", "snapshot")})
     if PASSWORD in said or "PRIVATE KEY" in said:
         yield "a secret was told"
-
-
-def main(arguments: list[str]) -> int:
-    """`python -m lab.fix [KERNEL [SCENARIO...]]`: 0 if every scenario came out as it must."""
-    from lab.kernels import kernel
-
-    found = judge(kernel(arguments[0] if arguments else "6.1-amd64"), arguments[1:])
-    right = sum(not wrong for _, wrong in found)
-    print(f"{right} of {len(found)} scenarios as they must be")
-    return 0 if right == len(found) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -138,6 +138,7 @@ _LOADING = (
     Files("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),
     Files("etc/infiniband/{openib.conf,info}", "OFED service", listed=False),
     Files("etc/alternatives/ofa_kernel_headers", "OFED headers in force"),
+    Files("usr/sbin/rdma_topo", "clears the ACS bits that a topology needs", 16 * KIB, listed=False),
     Files("usr/src/{nvidia*,mlnx-ofed*,mlnx-ofa*,doca*,nv_peer_mem*}/dkms.conf", "DKMS sources"),
 )  # fmt: skip
 

@@ -267,6 +267,7 @@ def modprobe_section(prediction: Prediction) -> ModprobeSection:
         kernel_log=list(prediction.kernel_log),
         reason=prediction.reason,
         confidence=prediction.confidence.name.lower(),
+        assumes=list(prediction.assumes),
     )
 
 

@@ -115,6 +115,7 @@ class ModprobeSection(Struct, kw_only=True):
     kernel_log: list[str]
     reason: str
     confidence: str
+    assumes: list[str] = []  # modules whose init is taken to succeed, as nobody knows
 
 
 class ProbeSection(Struct, kw_only=True):
