@@ -5,8 +5,11 @@ import pytest
 from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
-from gdrkit.topology import from_nccl_xml, from_node, nccl_writer
+from gdrkit.topology import from_file, from_nccl_xml, from_node, nccl_writer
 from gdrkit.topology.completed import completed
+from gdrkit.topology.from_file import Saved
+from gdrkit.topology.nccl_rules import NEWEST
+from gdrkit.topology.nccl_view import view
 from tests.evidence_nodes import build
 from tests.topology.xml_files import DUMP, ONE_SWITCH
 
@@ -54,6 +57,19 @@ def test_functions_of_one_card_have_one_number(tmp_path):
     found, _ = completed(from_node.topology(Node(open_host(str(build("spark-two-cables", tmp_path))))))
     assert len({net.guid for net in found.nets}) == 1
     assert [net.nccl.dev for net in found.nets] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", ["gh200", "gb200-force-pcie", "ubuntu-6.8-h100"])
+def test_a_file_that_only_has_the_tree_is_judged_as_the_node_that_it_was_written_from(name, tmp_path):
+    """What --write-nccl-xml writes names no C2C: NCCL finds it out, by NVML."""
+    direct = from_node.topology(Node(open_host(str(build(name, tmp_path)))))
+    bare = from_file.read(nccl_xml.written(nccl_writer.system(direct)))
+    here, there = (
+        {(gpu, address[net]): pair.path for (gpu, net), pair in view(saved, NEWEST, {}).pairs.items()}
+        for saved in (Saved(direct), bare)
+        for address in ({net.id: net.address for net in saved.topology.nets},)
+    )
+    assert here == there
 
 
 def test_the_speed_of_c2c_is_assumed_where_no_one_says_it(tmp_path):

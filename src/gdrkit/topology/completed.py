@@ -70,6 +70,8 @@ def _gpu(topology: Topology, gpu: Gpu, index: int, assumed: dict[str, None]) -> 
         if gdr:
             assumed["the driver supports GPUDirect RDMA on these GPUs; gdr doctor tells"] = None
     c2c = gpu.c2c
+    if c2c is None and gpu.compute_capability is None and device_id in gpu_ids.COHERENT:
+        c2c = C2C(None, None)  # NCCL asks NVML where a file does not describe the GPU: xml.cc
     if c2c is not None and (c2c.mbyte_per_s is None or c2c.count is None):
         c2c = C2C(C2C_MBYTE_PER_S, C2C_LINKS)
         assumed["NVLink-C2C carries 450 GB/s in each direction"] = None
