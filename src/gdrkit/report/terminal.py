@@ -27,5 +27,6 @@ def render(
     for indent, style, words in rows:
         line = Text(words, style=styles.get(style, style))
         for piece in line.wrap(console, console.width - indent) if words else [line]:
+            piece.rstrip()  # a line that is broken at a blank keeps it
             console.print(Text(" " * indent) + piece, no_wrap=True, overflow="ignore", crop=False)
     return out.getvalue()
