@@ -80,9 +80,11 @@ def judge(trial: Trial, control: Trial | None = None) -> Proof:
     if unseen:
         words = "; ".join(signals[name].words for name in unseen)
         return _open(f"{left[0].claim} is left, and not shown: {words}", (left[0].claim,), signals)
-    if missed := [name for name in left[0].must if signals[name].did != left[0].expects[name]]:
+    if missed := [
+        name for name, does in left[0].expects.items() if signals[name].did not in (does, _UNKNOWN)
+    ]:
         words = "; ".join(signals[name].words for name in missed)
-        return _open(f"{left[0].claim} does not fit: {words}", (left[0].claim,), signals)
+        return _open(f"{left[0].claim} is left, and does not fit: {words}", (left[0].claim,), signals)
     return _proven(left[0], trial, signals, excluded)
 
 
@@ -103,11 +105,6 @@ def _proven(
     decided = [signals[name].words for name in deciding]
     if way.registered:
         decided.insert(0, f"our own registration: {way.registered}")
-    strange = [
-        name
-        for name in NEVER_ALONE
-        if name in way.expects and signals[name].did not in (way.expects[name], _UNKNOWN)
-    ]
     return Proof(
         proven=True,
         way=way.name,
@@ -116,7 +113,7 @@ def _proven(
         confidence="high" if len(fits) == len(way.expects) else "medium",
         decided_by=tuple(decided),
         supported_by=tuple(signals[name].words for name in fits if name not in deciding),
-        limits=(*_limits(way, trial), *(signals[name].words for name in strange)),
+        limits=tuple(_limits(way, trial)),
         signals=tuple(signals.values()),
     )
 
