@@ -128,6 +128,26 @@ def test_a_saved_topology_is_a_target(tmp_path, capsys):
     assert "bound by nic-link: PCIe 32 GT/s x8" in shown
 
 
+@pytest.mark.parametrize(("link", "in_vain"), [("8.0 GT/s PCIe", True), ("16.0 GT/s PCIe", False)])
+def test_only_a_port_that_nearly_fills_the_link_makes_another_cable_vain(link, in_vain, tmp_path, capsys):
+    """Two ports of 50 or 80 Gb/s on eight lanes: of the second link a second cable brings some 20 % more."""
+    rate = 50_000 if in_vain else 80_000
+    nets = "".join(
+        f'<net name="mlx5_{n}" dev="{n}" speed="{rate}" port="{n + 1}" guid="0x100000" maxconn="1" gdr="1"/>'
+        for n in (0, 1)
+    )
+    path = tmp_path / "topo.xml"
+    path.write_text(
+        '<system version="1"><cpu numaid="0" affinity="ff" arch="x86_64" vendor="GenuineIntel" familyid="6" '
+        'modelid="85"><pci busid="0000:18:00.0" class="0x020000" vendor="0x15b3" device="0x1017" '
+        f'link_speed="{link}" link_width="8"><nic>{nets}</nic></pci></cpu></system>'
+    )
+    assert main(["estimate", str(path)]) == OK
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 cables is the ceiling" in shown
+    assert ("A second cable buys nothing" in shown) == in_vain
+
+
 def test_a_topology_cut_off_is_refused(tmp_path, capsys):
     path = tmp_path / "topo.xml"
     path.write_text(DUMP[: len(DUMP) // 2])

@@ -9,6 +9,10 @@ from gdrkit.estimate.interval import Interval, total
 from gdrkit.estimate.links import both_ways
 from gdrkit.estimate.machine import Attachment, Function, Machine, active_ports, own_wires
 
+NEARLY_ALL = 0.9
+"""From here on one port counts as all that a card's links carry: the middles of intervals are off by up to
+8.4 %, docs/estimate.md."""
+
 
 def remarks(machine: Machine) -> tuple[str, ...]:
     """Sentences about this node, those about cards first."""
@@ -73,7 +77,7 @@ def _cables(shown: list[Function], carried: Interval) -> str:
         f"{_names(shown)}: {words} {told}, so about {share * 100:.0f} % of the {rate:g} Gb/s of "
         f"{len(busy)} cables is the ceiling, and no lack of efficiency."
     )
-    if one.high_gb_per_s < 0.75 * carried.middle_gb_per_s:
+    if one.high_gb_per_s < NEARLY_ALL * carried.middle_gb_per_s:
         return text
     cable = "second cable" if len(busy) == 2 else "further cable"
     return f"{text} A {cable} buys nothing to speak of: one alone brings {_range(one)}."
