@@ -94,8 +94,8 @@ open_modules = Remedy(
     cures=("driver-proprietary",),
     effect=_open_modules,
     becomes="the open kernel modules drive the GPU; who signed them is open",
-    risk="GPUs before Turing are not driven by them; CUDA programs must stop meanwhile; where signatures are "
-    "enforced, the new modules load only if a trusted key signed them, as distributions' own are",
+    risk="GPUs before Turing are not driven by them; CUDA programs must stop meanwhile; where signatures "
+    "are enforced, the new modules load only if a trusted key signed them, as distributions' own are",
     undo="install the proprietary modules again and reboot",
     needs_reboot=True,
     paths=("dmabuf",),
