@@ -1,5 +1,6 @@
 """Measurements between two processes: every size is answered, and what goes wrong is told."""
 
+import ast
 import io
 import os
 import subprocess
@@ -63,6 +64,15 @@ def test_what_is_sent_to_another_node_imports_nothing_but_the_standard_library(t
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "sent.zip" in told.stdout
+
+
+def test_what_is_sent_is_in_the_language_of_python_3_9():
+    archive = zipfile.ZipFile(io.BytesIO(job._packed()))
+    for name in archive.namelist():
+        tree = ast.parse(archive.read(name), name, feature_version=(3, 9))
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Name) and call.func.id == "zip":
+                assert not call.keywords, f"{name}:{call.lineno}: zip has no strict= in Python 3.9"
 
 
 def test_another_node_runs_it_from_memory(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The layout of libibverbs' structures is what a C compiler says of the header here."""
 
+import ctypes
 import importlib.util
 import shutil
 from pathlib import Path
@@ -32,3 +33,20 @@ def test_every_field_lies_within_its_structure():
     for size, fields in STRUCTURES.values():
         for offset, length in fields.values():
             assert offset >= 0 and offset + length <= size
+
+
+def test_a_writer_of_one_field_writes_what_its_name_does_and_no_more():
+    from gdrkit.native.verbs import Record
+
+    by_name, by_writer = Record("ibv_send_wr"), Record("ibv_send_wr")
+    for field, value in (
+        ("wr_id", 1 << 63),
+        ("opcode", 5),
+        ("wr.rdma.remote_addr", 77),
+        ("wr.rdma.rkey", 9),
+    ):
+        by_name[field] = value
+        by_writer.writer(field)(value)
+        assert by_writer[field] == value
+    size = 128
+    assert ctypes.string_at(by_name.address, size) == ctypes.string_at(by_writer.address, size)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
+import struct
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 from gdrkit.native.verbs_abi import NUMBERS, STRUCTURES
 
 LIBRARY = "libibverbs.so.1"
 _SPARE = 64  # structures have grown at their ends: room for what a newer library writes there
+_UNSIGNED = {4: struct.Struct("<I"), 8: struct.Struct("<Q")}
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
 _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "ibv_get_device_list": (ctypes.POINTER(_POINTER), (_POINTER,)),
@@ -71,6 +74,12 @@ class Record:
     def __setitem__(self, field: str, value: int) -> None:
         offset, size = self._fields[field]
         ctypes.memmove(self.address + offset, value.to_bytes(size, "little"), size)
+
+    def writer(self, field: str) -> Callable[[int], None]:
+        """What writes one field, faster than by its name: for what is done for every message."""
+        offset, size = self._fields[field]
+        assert self._memory is not None
+        return partial(_UNSIGNED[size].pack_into, self._memory, offset)
 
     def put(self, field: str, value: bytes) -> None:
         """Write a field of bytes, as a GID is."""
@@ -199,10 +208,10 @@ class Completion:
 
     def __init__(self, record: Record, library: Verbs) -> None:
         self.request, self.status = record["wr_id"], record["status"]
-        self.vendor_error = record["vendor_err"]
         self.ok = self.status == NUMBERS["IBV_WC_SUCCESS"]
-        self.words = ""
+        self.vendor_error, self.words = 0, ""
         if not self.ok:
+            self.vendor_error = record["vendor_err"]
             text = library.function("ibv_wc_status_str")(self.status) or b""
             self.words = (
                 f"{text.decode('ascii', 'replace')} (status {self.status}, vendor {self.vendor_error})"
@@ -254,6 +263,9 @@ class QueuePair:
         context = Record("ibv_context", device.context)
         self._post_send = signature(context["ops.post_send"])
         self._post_recv = signature(context["ops.post_recv"])
+        self._sent, self._received = _Sent(), _Work("ibv_recv_wr")
+        self._bad = ctypes.c_void_p()
+        self._bad_address = ctypes.addressof(self._bad)
 
     def connect(
         self, port: int, gid_index: int, mtu: int, remote_number: int, remote_gid: bytes, remote_lid: int
@@ -315,32 +327,50 @@ class QueuePair:
         remote_address: int = 0, rkey: int = 0,
     ) -> None:  # fmt: skip
         """Post a signalled request: IBV_WR_SEND, IBV_WR_RDMA_WRITE, ..._WITH_IMM or IBV_WR_RDMA_READ."""
-        piece, work, bad = _piece(address, size_bytes, lkey), Record("ibv_send_wr"), ctypes.c_void_p()
-        for field, value in (
-            ("wr_id", request),
-            ("sg_list", piece.address),
-            ("num_sge", 1 if size_bytes else 0),
-            ("opcode", NUMBERS[opcode]),
-            ("send_flags", NUMBERS["IBV_SEND_SIGNALED"]),
-            ("wr.rdma.remote_addr", remote_address),
-            ("wr.rdma.rkey", rkey),
-        ):
-            work[field] = value
-        if result := self._post_send(self.handle, work.address, ctypes.addressof(bad)):
+        self._sent.fill(request, address, size_bytes, lkey)
+        self._sent.opcode(NUMBERS[opcode])
+        self._sent.remote_address(remote_address)
+        self._sent.rkey(rkey)
+        if result := self._post_send(self.handle, self._sent.address, self._bad_address):
             raise VerbsError("ibv_post_send", abs(result))
 
     def post_receive(self, request: int, address: int = 0, size_bytes: int = 0, lkey: int = 0) -> None:
         """Post a receive; of no bytes, it takes the notice that a write with immediate data brings."""
-        piece, work, bad = _piece(address, size_bytes, lkey), Record("ibv_recv_wr"), ctypes.c_void_p()
-        work["wr_id"], work["sg_list"], work["num_sge"] = request, piece.address, 1 if size_bytes else 0
-        if result := self._post_recv(self.handle, work.address, ctypes.addressof(bad)):
+        self._received.fill(request, address, size_bytes, lkey)
+        if result := self._post_recv(self.handle, self._received.address, self._bad_address):
             raise VerbsError("ibv_post_recv", abs(result))
 
     def close(self) -> None:
         self._verbs.check("ibv_destroy_qp", self.handle)
 
 
-def _piece(address: int, size_bytes: int, lkey: int) -> Record:
-    piece = Record("ibv_sge")
-    piece["addr"], piece["length"], piece["lkey"] = address, size_bytes, lkey
-    return piece
+class _Work:
+    """A work request with its one piece of memory, made once and filled in for each: ibv_post_send and
+    ibv_post_recv copy it. Not for two threads at once.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._record, self._piece = Record(kind), Record("ibv_sge")
+        self.address = self._record.address
+        self._record["sg_list"] = self._piece.address
+        self._request, self._count = self._record.writer("wr_id"), self._record.writer("num_sge")
+        self._address, self._lkey = self._piece.writer("addr"), self._piece.writer("lkey")
+        self._length = self._piece.writer("length")
+
+    def fill(self, request: int, address: int, size_bytes: int, lkey: int) -> None:
+        self._request(request)
+        self._count(1 if size_bytes else 0)
+        self._address(address)
+        self._length(size_bytes)
+        self._lkey(lkey)
+
+
+class _Sent(_Work):
+    """A signalled request to send, read or write."""
+
+    def __init__(self) -> None:
+        super().__init__("ibv_send_wr")
+        self._record["send_flags"] = NUMBERS["IBV_SEND_SIGNALED"]
+        self.opcode = self._record.writer("opcode")
+        self.remote_address = self._record.writer("wr.rdma.remote_addr")
+        self.rkey = self._record.writer("wr.rdma.rkey")

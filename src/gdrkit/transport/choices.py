@@ -6,7 +6,7 @@ The rest of gdrkit judges; it is imported when asked, as a node to which this pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdrkit.native.cuda import CudaError, NoCuda, cuda
 from gdrkit.transport.errors import TransportError
@@ -38,7 +38,7 @@ class Choice(NamedTuple):
     reasons: tuple[Reason, ...]
 
 
-def paths(gpu: Union[int, str], device: str, *, probe: bool = False) -> tuple[Choice, ...]:  # noqa: UP007
+def paths(gpu: int | str, device: str, *, probe: bool = False) -> tuple[Choice, ...]:
     """The paths between a GPU and an RDMA device of this machine, best first: dmabuf, peermem,
     host-mapped, staged, socket. On a GPU without memory of its own host-mapped is the best that is usable.
 
@@ -136,13 +136,12 @@ def _reason(node: Node, ruling: Ruling) -> Reason:
             for source in trail_of(node, ruling).sources
         )
     )
-    match ruling.outcome:
-        case Failed(seen=seen, expected=expected):
-            said = f"{seen}; expected: {expected}" if expected else seen
-        case Unknown(missing=missing):
-            said, evidence = f"{missing.why.value}: {missing.source}", (f"ask: {missing.ask}", *evidence)
-        case Passed(why=why):
-            said = why
-        case _:
-            said = ""
+    outcome, said = ruling.outcome, ""
+    if isinstance(outcome, Failed):
+        said = f"{outcome.seen}; expected: {outcome.expected}" if outcome.expected else outcome.seen
+    elif isinstance(outcome, Unknown):
+        missing = outcome.missing
+        said, evidence = f"{missing.why.value}: {missing.source}", (f"ask: {missing.ask}", *evidence)
+    elif isinstance(outcome, Passed):
+        said = outcome.why
     return Reason(ruling.rule.code, said, evidence)

@@ -7,6 +7,18 @@ from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
 
+_SPIN_SECONDS, _SHORTEST, _LONGEST, _SHARE = 0.002, 50e-6, 1e-3, 0.01
+
+
+def pause(waited: float) -> float:
+    """How many seconds to sleep before the next look at what was waited for so long.
+
+    Short messages are over before a sleep would be. What takes longer is noticed within a hundredth of its
+    time, or a millisecond; to look more often takes the processor from whoever moves the bytes, which in a
+    software device is the kernel.
+    """
+    return 0.0 if waited < _SPIN_SECONDS else min(_LONGEST, max(_SHORTEST, _SHARE * waited))
+
 
 class Operation(Protocol):
     """One message on its way in or out."""

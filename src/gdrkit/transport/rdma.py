@@ -37,7 +37,7 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly
-from gdrkit.transport.operation import Operation
+from gdrkit.transport.operation import Operation, pause
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging
 from gdrkit.transport.wires import WireChannel, check_size
@@ -46,7 +46,6 @@ CHANNELS, DEPTH = 3, 32
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, whether there is one
 _OFFER = struct.Struct("!QIQ")  # address, rkey, bytes
 _LARGEST_WRITE = 1 << 30  # a message of RC is at most 2**31 bytes: InfiniBand specification 1.4, 9.7.2
-_SPINS = 2000
 
 
 class Endpoint:
@@ -83,7 +82,7 @@ class Endpoint:
         if len(ends) != CHANNELS:
             raise PathUnavailable("the other side named no queue pairs")
         try:
-            for pair, end in zip(self.pairs, ends, strict=True):
+            for pair, end in zip(self.pairs, ends):  # noqa: B905 (Python 3.9)
                 mtu = min(self.mtu, end.mtu)
                 pair.connect(self.port, self.gid_index, mtu, end.number, bytes.fromhex(end.gid), end.lid)
         except VerbsError as error:
@@ -321,12 +320,11 @@ class RdmaChannel(WireChannel):
         raise TransportError(f"the device reports: {completion.words}")
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        spins = 0
+        begun = time.monotonic()
         while not condition():
             if self._gone.is_set():
                 raise PeerLost("the other process is gone")
-            spins += 1
-            time.sleep(0 if spins < _SPINS else 50e-6)
+            time.sleep(pause(time.monotonic() - begun))
 
     def abandon(self) -> None:
         self._gone.set()

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.operation import Operation, Threaded
+from gdrkit.transport.operation import Operation, Threaded, pause
 from gdrkit.transport.ring import DESCRIPTORS, SLOTS, Barrier, Ring, chunks, reached
 
 _WRAP = 1 << 32
@@ -130,13 +130,11 @@ class _Half:
         self._ring.header.taken[0] = (number + 1) % _WRAP
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        pause, begun = 0.0, time.monotonic()
+        begun = time.monotonic()
         while not condition():
             if self._gone.is_set():
                 raise PeerLost("the other process is gone")
-            time.sleep(pause)
-            if not pause and time.monotonic() - begun > 0.002:
-                pause = 50e-6
+            time.sleep(pause(time.monotonic() - begun))
 
     def _move_on_host(self, number: int, what: Buffer, plan: list[tuple[int, int, int]]) -> int | None:
         header, ring, crc = self._ring.header, self._ring, None

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import Operation
+from gdrkit.transport.operation import Operation, pause
 
 if TYPE_CHECKING:
     from gdrkit.transport.connection import Connection
 
-SPIN_SECONDS, PAUSE_SECONDS = 0.002, 50e-6
-"""Short messages are over before a sleep would be; long ones do not need a core."""
 GRACE_SECONDS = 5.0
 """How long what the other side sent before it closed in good order may take to arrive."""
 
@@ -58,7 +56,6 @@ class Transfer:
         """Wait until it is over; returns its bytes. Raises what `done` raises, and TimedOut after `timeout`
         seconds: the connection is broken then."""
         begun = time.monotonic()
-        pause = 0.0
         while not self.done():
             now = time.monotonic()
             if broken := self._connection.broken:
@@ -70,9 +67,7 @@ class Transfer:
                 )
             elif timeout is not None and now - begun > timeout:
                 self._connection.break_(TimedOut(f"not done after {timeout} s"))
-            elif now - begun > SPIN_SECONDS:
-                pause = PAUSE_SECONDS
-            time.sleep(pause)
+            time.sleep(pause(now - begun))
         return self.size_bytes
 
 
