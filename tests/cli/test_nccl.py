@@ -85,6 +85,14 @@ def test_the_summary_comes_first_then_findings_then_ranks(log, capsys):
     assert "job.log:5" in out
 
 
+def test_one_of_a_kind_is_named_in_the_singular(log, capsys):
+    main(["nccl", log(BOUNCED)])
+
+    out = capsys.readouterr().out
+    assert out.startswith("blocked  1 rank x 1 channel: 0 direct, 1 bounced, 0 ranks")
+    assert "1 rank on 1 host" in out
+
+
 def test_one_rank_in_detail(log, capsys):
     main(["nccl", "--rank", "1", log(DIRECT + BOUNCED)])
     out = capsys.readouterr().out

@@ -182,10 +182,15 @@ def summary(found: Analysis) -> str:
         if found.logged["channels"]:
             return "no channel leaves its node: nothing here tells of the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
-    ranks = f"{counts.ranks} ranks" + (f" of {counts.expected}" if counts.unknown else "")
+    ranks = _counted(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
     socket = f", {counts.socket} TCP" if counts.socket else ""
-    legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}, {counts.unknown} ranks unknown"
-    return clip(f"{ranks} x {counts.channels} channels: {legs}", WIDTH)
+    unknown = _counted(counts.unknown, "rank")
+    legs = f"{counts.direct} direct, {counts.bounced} bounced{socket}, {unknown} unknown"
+    return clip(f"{ranks} x {_counted(counts.channels, 'channel')}: {legs}", WIDTH)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def exit_code(told: NcclDocument) -> int:

@@ -56,10 +56,11 @@ def _head(told: NcclDocument) -> Iterator[Row]:
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
         )
         name = f"job {job.number}: " if len(told.jobs) > 1 else ""
-        of = f" of {job.expected}" if job.expected and job.expected != len(job.ranks) else ""
+        of = f"{len(job.ranks)} of " if job.expected and job.expected != len(job.ranks) else ""
+        ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
         hosts = len({rank.process.rpartition(":")[0] for rank in job.ranks})
-        yield 2, "", f"{name}{version}{network}, {len(job.ranks)}{of} ranks on {_count(hosts, 'host')}"
+        yield 2, "", f"{name}{version}{network}, {ranks} on {_count(hosts, 'host')}"
     yield 0, "", ""
 
 
