@@ -53,6 +53,14 @@ def test_a_pair_across_the_cpu_goes_directly_only_if_told():
     assert refusal(FAR, environment={"NCCL_NET_GDR_LEVEL": "phb"}) is Condition.DISTANCE
 
 
+@pytest.mark.parametrize("version", ["2.29.2", "2.30.7"])
+def test_only_a_machine_with_c2c_reads_of_p2c_unless_it_was_asked_for(version):
+    assert decision(FAR, version).because.seen == "PHB is farther than PXB"
+    told = {"NCCL_NET_GDR_LEVEL": "P2C"}
+    assert decision(FAR, version, told).because.seen == "PHB is farther than P2C"
+    assert decision(SUPERCHIP, version).reasons[-1].seen == "P2C is within P2C"
+
+
 @pytest.mark.parametrize(
     ("value", "direct"),
     [("3", True), ("5", True), ("9", True), ("010", True), ("2", False), ("0x3", True), ("0x2", False),

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from gdrkit.topology.gdr_check import Check, Condition, check
-from gdrkit.topology.nccl_graph import GraphNode, System
+from gdrkit.topology.nccl_graph import DEV, GPU, GraphNode, System
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
 from gdrkit.topology.nccl_paths import Asked
 from gdrkit.topology.nccl_rules import NcclRules
@@ -94,7 +94,7 @@ def decide(
         _gpu(gpu, known),
         *_partition(system, gpu, settings),
         *(_read(system, gpu, settings, near_enough) if sends else ()),
-        _distance(before),
+        _distance(before, _named_level(system, settings, before)),
     ]
     holds = [reason.holds for reason in reasons]
     direct = False if False in holds else None if None in holds else True
@@ -157,11 +157,24 @@ def _read(system: System, gpu: GraphNode, settings: Settings, found: Check) -> t
     return (Reason(Condition.READ, found.may_read, seen, _READ),)
 
 
-def _distance(found: Check) -> Reason:
+def _named_level(system: System, settings: Settings, found: Check) -> str:
+    """The level in a word that fits the machine. P2C, the default since 2.29.2, allows PXB and what leads
+    over C2C; without C2C that is PXB."""
+    if settings.gdr_level or found.level != "P2C":
+        return found.level
+    over_c2c = any(
+        system.rules.named(link.type) == "C2C"
+        for node in (*system.nodes[GPU], *system.nodes[DEV])
+        for link in node.links
+    )
+    return found.level if over_c2c else "PXB"
+
+
+def _distance(found: Check, level: str) -> Reason:
     counted = found.compared
     if found.compared != found.distance:
         counted = f"{found.distance}, which counts as {found.compared},"
-    seen = f"{counted} is {'within' if found.near_enough else 'farther than'} {found.level}"
+    seen = f"{counted} is {'within' if found.near_enough else 'farther than'} {level}"
     if found.via is not None:
         seen += f", from {found.via.printed}, which sends in its place"
     return Reason(Condition.DISTANCE, found.near_enough, seen, _CHECK)
