@@ -1,7 +1,9 @@
 """Ports of one card become one NIC."""
 
 import pytest
+from msgspec import structs
 
+from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.from_file import read
 from gdrkit.topology.nccl_merge import Fused, fuse
@@ -18,9 +20,9 @@ def card(*nets):
 TWO_PORTS = card(net(0, guid="0xe41d2d03000000aa"), net(1, guid="0xe41d2d03000000aa", port=2))
 
 
-def fused(root, version="2.28.9", environment=None):
+def fused(root, version="2.28.9", environment=None, layers=None):
     rules = nccl_rules(version)
-    return fuse(root, rules, settings(rules, environment or {}))
+    return fuse(root, rules, settings(rules, environment or {}), layers=layers)
 
 
 def names(root):
@@ -62,6 +64,65 @@ def test_four_at_most_two_before_2_24():
     five = card(*(net(dev, guid="0xe41d2d03000000aa") for dev in range(5)))
     assert [len(one.parts) for one in fused(five)[1]] == [4]
     assert [len(one.parts) for one in fused(five, "2.22.3")[1]] == [2, 2]
+
+
+def ports(*layers):
+    """One card with ports of these link layers, and the layer of each by its number."""
+    nets = (net(dev, guid="0xe41d2d03000000aa") for dev in range(len(layers)))
+    return card(*nets), dict(enumerate(layers))
+
+
+IB, ETHERNET = "InfiniBand", "Ethernet"
+
+
+@pytest.mark.parametrize("version", ["2.20.5", "2.23.4", "2.26.2", "2.30.7"])
+def test_infiniband_and_ethernet_stay_apart(version):
+    root, layers = ports(IB, ETHERNET)
+    assert fused(root, version, layers=layers) == (root, ())
+    root, layers = ports(ETHERNET, ETHERNET)
+    assert [one.parts for one in fused(root, version, layers=layers)[1]] == [("mlx5_0", "mlx5_1")]
+
+
+@pytest.mark.parametrize("version", ["2.24.3", "2.25.1"])
+def test_two_releases_give_up_over_a_card_of_both(version):
+    root, layers = ports(IB, ETHERNET)
+    with pytest.raises(FormatError, match="NCCL gives up"):
+        fused(root, version, layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("version", "kinds", "parts"),
+    [
+        ("2.23.4", (IB, ETHERNET, IB), [("mlx5_0", "mlx5_2")]),
+        (
+            "2.28.9",
+            (IB, ETHERNET, IB),
+            [],
+        ),  # the first is kept from both, and then the second from the third
+        ("2.28.9", (ETHERNET, IB, IB), [("mlx5_1", "mlx5_2")]),
+    ],
+)
+def test_of_three_ports_the_plugin_finds_those_alike_and_the_topology_gives_up_the_first(
+    version, kinds, parts
+):
+    root, layers = ports(*kinds)
+    assert [one.parts for one in fused(root, version, layers=layers)[1]] == parts
+
+
+@pytest.mark.parametrize("kinds", [(IB, ""), ("", ETHERNET), ("", "")])
+def test_a_port_of_an_unknown_link_layer_is_taken_to_be_like_the_others(kinds):
+    root, layers = ports(*kinds)
+    assert len(fused(root, layers=layers)[1]) == 1
+
+
+def test_the_link_layers_of_a_graph_are_heeded():
+    saved = read(nccl_xml.written(TWO_PORTS))
+    nets = tuple(
+        structs.replace(one, link_layer=layer)
+        for one, layer in zip(saved.topology.nets, (IB, ETHERNET), strict=True)
+    )
+    mixed = structs.replace(saved, topology=structs.replace(saved.topology, nets=nets))
+    assert view(mixed, "2.28.9", {}).fused == ()
 
 
 def test_both_ports_of_a_fused_nic_keep_their_answer():

@@ -2,17 +2,21 @@
 
 NCCL_TOPO_DUMP_FILE shows NICs before they are fused. Until 2.23.4 fusing was the business of NET/IB
 (src/transport/net_ib.cc, ncclIbFindMatchingDev()), since 2.24.3 of the topology (src/graph/topo.cc,
-ncclTopoAutoMerge()). Sockets are not fused. What is modelled is the default, ports that sit on one PCI
-function as NCCL sees it; not the wider levels of NCCL_NET_MERGE_LEVEL, for which NCCL makes up PCI devices,
-and not NCCL_NET_FORCE_MERGE.
+ncclTopoAutoMerge()). Sockets are not fused, nor is InfiniBand with Ethernet: ncclIbFindMatchingDev()
+compares link layers, and since 2.24.3 ncclIbMakeVDeviceInternal() refuses ports that differ in them. At that
+NCCL stopped until 2.25.1 (ncclTopoMakeVnic()); since 2.26.2 it leaves out the first port and tries again.
+
+What is modelled is the default, ports that sit on one PCI function as NCCL sees it; not the wider levels of
+NCCL_NET_MERGE_LEVEL, for which NCCL makes up PCI devices, and not NCCL_NET_FORCE_MERGE.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct, structs
 
+from gdrkit.evidence import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import MERGE_LEVELS, Settings
@@ -20,6 +24,9 @@ from gdrkit.topology.nccl_system import number
 
 SOCKET_GUIDS = 0xFFFF
 """Above any GUID of a socket, which is the number of the device: src/transport/net_socket.cc."""
+
+RETRIES = (2, 26, 2)
+"""First release that goes on where fusing fails: src/graph/topo.cc, ncclTopoAutoMerge()."""
 
 
 class Fused(Struct, frozen=True):
@@ -31,27 +38,35 @@ class Fused(Struct, frozen=True):
 
 
 def fuse(
-    root: XmlNode, rules: NcclRules, settings: Settings, left_out: Collection[str] = ()
+    root: XmlNode,
+    rules: NcclRules,
+    settings: Settings,
+    left_out: Collection[str] = (),
+    layers: Mapping[int, str] | None = None,
 ) -> tuple[XmlNode, tuple[Fused, ...]]:
     """The topology with fused NICs in place of their parts, and which they are.
 
-    `left_out` are names of ports that NCCL is told not to use."""
+    `left_out` are names of ports that NCCL is told not to use. `layers` are link layers by the number of the
+    port (`dev`), which no topology file has; a port of an unknown one is taken to be like the others.
+    Raises FormatError where NCCL gives up."""
     wide = MERGE_LEVELS.index(settings.merge_level) >= MERGE_LEVELS.index("PORT")
     if not rules.merges or not settings.merge_nics or (rules.merges == "topology" and not wide):
         return root, ()
     count = sum(1 for node in root.walk() if node.name == "net")
     fused: list[Fused] = []
-    return _fuse(root, rules, left_out, fused, count), tuple(fused)
+    alike = _Alike(rules, layers or {})
+    return _fuse(root, alike, left_out, fused, count), tuple(fused)
 
 
 def _fuse(
-    node: XmlNode, rules: NcclRules, left_out: Collection[str], fused: list[Fused], count: int
+    node: XmlNode, alike: _Alike, left_out: Collection[str], fused: list[Fused], count: int
 ) -> XmlNode:
     if node.name != "nic":
-        below = tuple(_fuse(child, rules, left_out, fused, count) for child in node.children)
+        below = tuple(_fuse(child, alike, left_out, fused, count) for child in node.children)
         return structs.replace(node, children=below)
+    rules = alike.rules
     kept = [net for net in node.all("net") if net.get("name") in left_out]
-    for group in _groups([net for net in node.all("net") if net not in kept], rules):
+    for group in alike.groups([net for net in node.all("net") if net not in kept]):
         if len(group) == 1:
             kept.append(group[0])
             continue
@@ -62,18 +77,52 @@ def _fuse(
     return structs.replace(node, children=tuple(kept))
 
 
-def _groups(nets: list[XmlNode], rules: NcclRules) -> list[list[XmlNode]]:
-    """The ports of a card, as many together as this version allows."""
-    groups: list[list[XmlNode]] = []
-    for net in nets:
-        last = groups[-1] if groups else []
-        same = rules.merges == "topology" or (bool(last) and last[0].get("guid") == net.get("guid"))
-        verbs = number(net.get("guid", "0")) > SOCKET_GUIDS
-        if last and verbs and same and len(last) < rules.merge_limit and not _is_socket(last[0]):
-            last.append(net)
-        else:
-            groups.append([net])
-    return groups
+class _Alike:
+    """Which ports of a card one version fuses."""
+
+    def __init__(self, rules: NcclRules, layers: Mapping[int, str]) -> None:
+        self.rules, self.layers = rules, layers
+
+    def groups(self, nets: list[XmlNode]) -> list[list[XmlNode]]:
+        """The ports of a card, as many together as this version allows."""
+        alone = [[net] for net in nets if _is_socket(net)]
+        ports = [net for net in nets if not _is_socket(net)]
+        found = self._by_topology(ports) if self.rules.merges == "topology" else self._by_plugin(ports)
+        return sorted(found + alone, key=lambda group: nets.index(group[0]))
+
+    def _by_plugin(self, ports: list[XmlNode]) -> list[list[XmlNode]]:
+        groups: list[list[XmlNode]] = []
+        for port in ports:
+            for group in groups:
+                same = group[0].get("guid") == port.get("guid") and not self._differ(group[0], port)
+                if same and len(group) < self.rules.merge_limit:
+                    group.append(port)
+                    break
+            else:
+                groups.append([port])
+        return groups
+
+    def _by_topology(self, ports: list[XmlNode]) -> list[list[XmlNode]]:
+        """A group that the plugin refuses is given up: its first port is kept from all others of it."""
+        groups: list[list[XmlNode]] = []
+        left, apart = list(range(len(ports))), set[tuple[int, int]]()
+        while left:
+            first, *others = left
+            near = [other for other in others if (first, other) not in apart]
+            group = [first, *near[: self.rules.merge_limit - 1]]
+            if any(self._differ(ports[first], ports[other]) for other in group[1:]):
+                if self.rules.version < RETRIES:
+                    raise FormatError("NCCL gives up: it fuses no InfiniBand port with an Ethernet one")
+                apart.update((first, other) for other in group[1:])
+                continue
+            groups.append([ports[index] for index in group])
+            left = [index for index in left if index not in group]
+        return groups
+
+    def _differ(self, one: XmlNode, other: XmlNode) -> bool:
+        """Whether the link layers of two ports are known to be different."""
+        known = {self.layers.get(number(port.get("dev", "-1")), "") for port in (one, other)} - {""}
+        return len(known) > 1
 
 
 def _is_socket(net: XmlNode) -> bool:

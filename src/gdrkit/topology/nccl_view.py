@@ -84,7 +84,8 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
         system = written(whole, details=True)
         bare = _ends(_physical(system_of(system, rules)))
     out = {net.device for net in whole.nets if net.address and _left_out(given, net)}
-    merged, fused = fuse(system, rules, given, out)
+    layers = {dev: net.link_layer for net in whole.nets if (dev := _dev(net)) is not None}
+    merged, fused = fuse(system, rules, given, out, layers)
     led = system_of(merged, rules)
     asked = compute_paths(led, given)
     ends = _ends(led) | _parts(led, system, fused)
