@@ -24,7 +24,7 @@ def _gpus() -> int:
 
 
 GPUS = _gpus()
-needs_gpu = pytest.mark.skipif(not GPUS, reason="no GPU")
+needs_gpu = pytest.mark.skipif(not GPUS, reason="needs an NVIDIA GPU")
 COUNT = 100_000
 SIZE = HEAD_BYTES + 4 * COUNT
 ANSWERS = array.array("I", (3 * n + 1 for n in range(COUNT))).tobytes()

@@ -7,21 +7,25 @@ from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
 
-_SPIN_SECONDS, _SHORTEST, _LONGEST, _SHARE = 0.002, 50e-6, 1e-3, 0.01
+SPIN_SECONDS = 0.002
+_SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
 
 
-def pause(waited: float) -> float:
+def pause(waited: float, spin_seconds: float = SPIN_SECONDS) -> float:
     """How many seconds to sleep before the next look at what was waited for so long.
 
     Short messages are over before a sleep would be. What takes longer is noticed within a hundredth of its
     time, or a millisecond; to look more often takes the processor from whoever moves the bytes, which in a
     software device is the kernel.
     """
-    return 0.0 if waited < _SPIN_SECONDS else min(_LONGEST, max(_SHORTEST, _SHARE * waited))
+    return 0.0 if waited < spin_seconds else min(_LONGEST, max(_SHORTEST, _SHARE * waited))
 
 
 class Operation(Protocol):
     """One message on its way in or out."""
+
+    spin_seconds: float
+    """How long to look without a pause."""
 
     def done(self) -> bool:
         """Whether the buffer may be used again. Raises what went wrong."""
@@ -52,6 +56,8 @@ class Channel(Protocol):
 
 class Threaded:
     """An operation that a thread carries out; its result is the announced CRC-32, or None."""
+
+    spin_seconds = SPIN_SECONDS
 
     def __init__(self, future: Future[int | None]) -> None:
         self._future = future

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import Operation, pause
+from gdrkit.transport.operation import SPIN_SECONDS, Operation, pause
 
 if TYPE_CHECKING:
     from gdrkit.transport.connection import Connection
@@ -67,12 +67,14 @@ class Transfer:
                 )
             elif timeout is not None and now - begun > timeout:
                 self._connection.break_(TimedOut(f"not done after {timeout} s"))
-            time.sleep(pause(now - begun))
+            time.sleep(pause(now - begun, self._operation.spin_seconds))
         return self.size_bytes
 
 
 class OneSided:
     """A read or write that the other side has yet to grant: then `begin` starts our half of it."""
+
+    spin_seconds = SPIN_SECONDS
 
     def __init__(self, begin: Callable[[], Operation], *, needs_done: bool) -> None:
         self._begin, self._needs_done = begin, needs_done
