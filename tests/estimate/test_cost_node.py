@@ -69,3 +69,10 @@ def test_a_link_that_nobody_knows_leaves_a_path_without_a_lower_bound(machines):
 
     assert found == ()
     assert any(words.startswith("direct: not known") for words in why)
+
+
+def test_of_a_node_whose_ports_are_all_down_nothing_is_reckoned(machines):
+    whole = machines["ubuntu-6.8-h100"]
+    down = tuple(replace(f, down="DOWN", active=False, port=None) for f in whole.functions)
+
+    assert node_paths(replace(whole, functions=down), 1) == ((), ("every port of this node is down",))

@@ -49,6 +49,33 @@ def test_redirecting_ports_send_the_way_through_the_root_complex(read):
     assert {route.meeting for route in found.routes} == {Meeting.ROOT_COMPLEX}
 
 
+def test_a_port_that_is_down_counts_for_nothing(read):
+    found = read("acs-redirect")
+    whole = node_total(found)
+
+    assert {function.name: function.down for function in found.functions} == {"mlx5_0": "", "mlx5_1": "DOWN"}
+    assert whole.unknown == ()
+    assert whole.interval.high_gb_per_s == pytest.approx(49.68, abs=0.01)
+    assert "down and not counted: mlx5_1" in whole.tightest.said
+
+
+@pytest.mark.parametrize(
+    ("state", "down"),
+    [("1: DOWN", "DOWN"), ("2: INIT", "INIT"), ("3: ARMED", "ARMED"), ("4: ACTIVE", ""),
+     ("5: ACTIVE_DEFER", ""), ("0: NOP", ""), (None, "")],
+)  # fmt: skip
+def test_only_a_state_that_was_read_makes_a_port_down(tmp_path, state, down):
+    path = build("acs-redirect", tmp_path)
+    file = path.resolve() / "sys/class/infiniband/mlx5_1/ports/1/state"
+    file.unlink()
+    if state is not None:
+        file.write_text(f"{state}\n")
+    found = {function.name: function for function in machine(Node(open_host(str(path)))).functions}
+
+    assert found["mlx5_1"].down == down
+    assert found["mlx5_1"].active is (state == "4: ACTIVE")
+
+
 def test_a_gh200_is_joined_by_c2c(read):
     found = read("gh200")
 

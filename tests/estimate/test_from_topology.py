@@ -92,4 +92,8 @@ def test_a_node_s_own_graph_meets_where_its_facts_do(name, tmp_path):
             for route in found.routes
         }  # fmt: skip
 
+    def down(found):
+        return {function.name: function.down for function in found.functions}
+
     assert ways(by_graph) == ways(by_facts)
+    assert down(by_graph) == down(by_facts)

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from gdrkit.estimate.links import COMPLETION_HEADER_BYTES, FRAMING_BYTES, WRITE_HEADER_BYTES
 from gdrkit.estimate.machine import Gpu, Machine, Meeting, Route
@@ -138,6 +139,14 @@ def test_a_device_of_another_node_has_no_ceiling():
 
     assert reading.share is None
     assert "Of an RDMA device mlx5_7 nothing is known on this node." in reading.sentences
+
+
+def test_a_device_whose_port_is_down_has_no_ceiling():
+    machine, _ = pair(GPU_GEN5, replace(NDR, port=None, active=False, down="DOWN"))
+    reading = only(machine, perftest("mlx5_0", 391.0))
+
+    assert (reading.ceiling, reading.share) == (None, None)
+    assert "On this node the port of mlx5_0 is down" in reading.sentences[-1]
 
 
 def test_what_was_refused_or_measured_time_alone_has_no_rate():

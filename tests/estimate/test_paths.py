@@ -1,6 +1,7 @@
 """Chains of limits on machines of our own making: what is tightest, what is shared, what is not known."""
 
 import pytest
+from msgspec.structs import replace
 
 from gdrkit.estimate.links import PcieLink
 from gdrkit.estimate.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
@@ -86,6 +87,60 @@ def test_functions_of_a_spark_name_those_they_share_link_and_port_with():
 
     assert limits["nic-link"].shared_with == ("rocep1s0f1",)
     assert limits["port"].shared_with == ("roceP2p1s0f0",)
+
+
+def test_the_second_port_of_a_spark_known_to_be_down_changes_nothing():
+    one = spark({"p0"})
+    functions = tuple(replace(f, down="" if f.active else "DOWN") for f in one.functions)
+    known = Machine(one.gpus, functions)
+
+    assert node_total(known).interval == node_total(one).interval
+    assert card_chain(functions).tightest.interval == card_chain(one.functions).tightest.interval
+    assert card_chain(functions).unknown == ()
+
+
+def test_a_link_above_ports_that_are_down_carries_nothing():
+    """Of a Spark one function's port is up: the link of the other half is of no use."""
+    functions = tuple(
+        replace(f, down="" if f.name == "rocep1s0f0" else "DOWN", active=f.name == "rocep1s0f0")
+        for f in spark({"p0"}).functions
+    )
+
+    assert card_chain(functions).tightest.name == "nic-link"
+    assert card_chain(functions).interval.high_gb_per_s == pytest.approx(15.05, abs=0.01)
+
+
+DOWN = Function(
+    name="mlx5_1", card="b", wires=(wire("0000:98:00", 32.0, 16),), port=None, active=False, down="DOWN"
+)
+
+
+def test_a_port_that_is_down_carries_nothing_on_any_path():
+    machine, route = pair(GPU_GEN5, DOWN, Meeting.ROOT_COMPLEX)
+
+    for path in possible(route):
+        found = chain(machine, route, path)
+        assert (found.interval.high_gb_per_s, found.tightest.name, found.unknown) == (0.0, "port", ())
+    assert node_total(machine).interval.high_gb_per_s == 0.0
+    assert node_total(machine).limits[0].subject == "0 cards"
+
+
+def test_beside_a_port_that_is_down_an_unknown_one_stays_unknown():
+    unknown = nic("mlx5_2", [wire("0000:18:00", 32.0, 16)], None)
+    machine = Machine((GPU_GEN5,), (DOWN, unknown))
+
+    assert node_total(machine).unknown == ("port of mlx5_2",)
+    assert node_total(machine).interval.high_gb_per_s == pytest.approx(57.6, abs=0.05)
+    assert card_chain((DOWN, replace(unknown, card="b"))).unknown == ("port of mlx5_2",)
+
+
+def test_a_device_whose_port_is_down_shares_no_link():
+    machine = hgx()
+    functions = (machine.functions[0], replace(machine.functions[1], down="DOWN", active=False))
+    part = Machine(machine.gpus, functions, machine.routes[:1])
+    uplink = next(limit for limit in chain(part, part.routes[0], "staged").limits if limit.shared_with)
+
+    assert uplink.shared_with == ("0000:1c:00.0", "mlx5_0")
 
 
 def test_a_spark_has_neither_a_direct_nor_a_staged_path():

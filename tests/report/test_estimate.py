@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from gdrkit.estimate.machine import Machine
+from gdrkit.estimate.machine import Machine, Meeting
 from gdrkit.estimate.measured import readings, sniff
 from gdrkit.report.estimate import EstimateDocument, document
 from gdrkit.report.estimate_text import measured_text, text
@@ -74,6 +74,17 @@ def test_pairs_that_differ_stay_apart():
     (_, one), (_, other) = pair(GPU_GEN5, fast), pair(GPU_GEN5, slow)
 
     assert text(document(Machine((GPU_GEN5,), (fast, slow), (one, other)))).count("1 pair behind") == 2
+
+
+def test_what_is_down_is_named_so_and_comes_last():
+    down = nic("mlx5_1", [wire("0000:2c:00", 32.0, 16)], None)
+    down = msgspec.structs.replace(down, active=False, down="DOWN")
+    (_, one), (_, other) = pair(GPU_GEN5, down), pair(GPU_GEN5, NDR, Meeting.ROOT_COMPLEX)
+    shown = text(document(Machine((GPU_GEN5,), (down, NDR), (one, other))))
+
+    assert "mlx5_1   nothing   bound by port: DOWN, carries nothing" in shown
+    assert "not known: port of" not in shown
+    assert shown.index("1 pair through the processor") < shown.index("1 pair behind one PCIe switch")
 
 
 def test_a_measurement_is_told_alone():

@@ -17,6 +17,8 @@ def node_paths(machine: Machine, gpus: int) -> tuple[tuple[PathCost, ...], tuple
     used = machine.gpus[:gpus]
     if not used or not machine.functions:
         return (), ("nobody knows a GPU and an RDMA device of this node",)
+    if all(function.down for function in machine.functions):
+        return (), ("every port of this node is down",)
     found, missing = [], []
     for path in PATHS:
         chains = [_best(machine, gpu.address, path) for gpu in used]

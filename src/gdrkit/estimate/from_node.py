@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from gdrkit.estimate.links import PcieLink
 from gdrkit.estimate.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
-from gdrkit.estimate.ports import Port, roce_mtu
+from gdrkit.estimate.ports import DOWN, Port, roce_mtu
 from gdrkit.evidence import Lacks
 from gdrkit.facts import pci
 from gdrkit.facts.gpu import is_coherent, is_integrated
@@ -85,7 +85,9 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
     card = device.sys_image_guid if device.sys_image_guid.strip("0:") else ""
     if not card and one_card and device.driver in ("mlx5_core", ""):
         card = "ConnectX-7"
-    port = _active_port(node, device.name)
+    nothing: tuple[_Port, ...] = ()
+    known = _or(lambda: ports(node, device.name), nothing)
+    port = _active_port(known)
     mtu = _or(lambda: _interface_mtu(node, device.name, port.number), None) if port else None
     return Function(
         name=device.name,
@@ -94,18 +96,21 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
         port_name=_or(lambda: phys_port_name(node, device.name, port.number if port else 1), ""),
         port=_port(node, port, mtu) if port else None,
         active=port is not None,
+        down=_down(known),
         interface_mtu=mtu,
     )
 
 
-def _active_port(node: Node, device: str) -> _Port | None:
+def _active_port(known: tuple[_Port, ...]) -> _Port | None:
     """The fastest port in use; None where none is, or where nobody can tell."""
-    try:
-        found = ports(node, device)
-    except Lacks:
-        return None
-    active = [port for port in found if port.state == "ACTIVE" and port.rate_gbit_per_s > 0]
+    active = [port for port in known if port.state == "ACTIVE" and port.rate_gbit_per_s > 0]
     return max(active, key=lambda port: port.rate_gbit_per_s, default=None)
+
+
+def _down(known: tuple[_Port, ...]) -> str:
+    """The state of a device's first port, if all of them are known to carry nothing."""
+    states = [port.state for port in known]
+    return states[0] if states and all(state in DOWN for state in states) else ""
 
 
 def _interface_mtu(node: Node, device: str, number: int) -> int | None:

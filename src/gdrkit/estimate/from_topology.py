@@ -8,7 +8,7 @@ from __future__ import annotations
 from gdrkit.estimate.from_node import MEETINGS, ONE_TO_A_GRACE
 from gdrkit.estimate.links import PcieLink
 from gdrkit.estimate.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
-from gdrkit.estimate.ports import Port
+from gdrkit.estimate.ports import DOWN, Port
 from gdrkit.facts.gpu_ids import INTEGRATED
 from gdrkit.topology import graph
 from gdrkit.topology.graph import Device, Net, Role, SmiPath, Topology
@@ -80,6 +80,7 @@ def _function(topology: Topology, net: Net) -> Function:
         port_name=net.port_name or f"function {net.address[-1]} port {net.number or 1}",
         port=Port(rate_gbit_per_s=rate, link_layer=net.link_layer or NOT_STATED) if rate else None,
         active=net.state in ("ACTIVE", ""),
+        down=net.state if net.state in DOWN else "",
     )
 
 

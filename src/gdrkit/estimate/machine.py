@@ -45,6 +45,7 @@ class Function(Struct, frozen=True, kw_only=True):
     port_name: str = ""  # p0; functions of one card that show the same name share the port
     port: Port | None = None  # None where nobody could read it
     active: bool = True
+    down: str = ""  # DOWN, INIT, ARMED, where the port is known to carry nothing; empty: in use or unknown
     interface_mtu: int | None = None
 
     @property
@@ -81,12 +82,13 @@ class Machine(Struct, frozen=True, dict=True):
 
     @cached_property
     def users(self) -> dict[str, tuple[str, ...]]:
-        """The GPUs and RDMA devices above which each link stands, by the link's address."""
+        """The GPUs and RDMA devices above which each link stands, by the link's address. A device whose port
+        is down needs none."""
         found: dict[str, list[str]] = {}
         for gpu in self.gpus:
             for wire in gpu.wires:
                 found.setdefault(wire.address, []).append(gpu.address)
-        for function in self.functions:
+        for function in in_use(self.functions):
             for wire in function.wires:
                 found.setdefault(wire.address, []).append(function.name)
         return {address: tuple(names) for address, names in found.items()}
@@ -106,6 +108,11 @@ class Machine(Struct, frozen=True, dict=True):
         for function in self.functions:
             found.setdefault(function.card, []).append(function)
         return {card: tuple(functions) for card, functions in found.items()}
+
+
+def in_use(functions: Iterable[Function]) -> tuple[Function, ...]:
+    """Those of which nobody knows that their port is down."""
+    return tuple(function for function in functions if not function.down)
 
 
 def own_wires(functions: Iterable[Function]) -> dict[str, Wire]:

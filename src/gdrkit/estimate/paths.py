@@ -17,6 +17,7 @@ from gdrkit.estimate.machine import (
     Route,
     Wire,
     active_ports,
+    in_use,
     own_wires,
 )
 
@@ -79,6 +80,8 @@ def _socket(machine: Machine, route: Route) -> Chain:
     """As staged, and the kernel copies once more."""
     staged = _staged(machine, route)
     function = route.function
+    if function.down:
+        return Chain(path="socket", limits=staged.limits, unknown=staged.unknown)
     if function.port is None or function.port.link_layer != "Ethernet":
         return Chain(path="socket", limits=staged.limits, unknown=(*staged.unknown, "IP over this port"))
     high = ports.tcp_payload(function.port.rate_gbit_per_s, function.interface_mtu)
@@ -106,11 +109,20 @@ def _nic_side(
     machine: Machine, function: Function, wires: tuple[Wire, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     limits, unknown = _links(machine, function.name, "nic-link", wires)
+    if function.down:
+        return (*limits, _dead((function,))), unknown
     if function.port is None:
         return limits, (*unknown, f"port of {function.name}")
     others = tuple(n for n in machine.on_port.get(function.port_key, ()) if n != function.name)
     port = Limit("port", function.name, ports.payload(function.port), str(function.port), others)
     return (*limits, port), unknown
+
+
+def _dead(functions: tuple[Function, ...]) -> Limit:
+    """The ports of these are known to be down."""
+    names = ", ".join(function.name for function in functions)
+    states = ", ".join(dict.fromkeys(function.down for function in functions))
+    return Limit("port", names, Interval(0.0, 0.0), f"{states}, carries nothing")
 
 
 def _links(
@@ -155,7 +167,11 @@ def _through_cpu(route: Route, limits: Iterable[Limit]) -> Limit:
 
 
 def card_chain(functions: tuple[Function, ...]) -> Chain:
-    """What one card moves in one direction: its links together, its ports in use together."""
+    """What one card moves in one direction: its links together, its ports in use together. What is down
+    counts for nothing, and its link with it; a card of which all is down moves nothing."""
+    alive = in_use(functions)
+    dead = () if alive else functions
+    functions = alive or functions
     limits: list[Limit] = []
     names = ", ".join(function.name for function in functions)
     wires, busy = own_wires(functions), active_ports(functions)
@@ -170,6 +186,8 @@ def card_chain(functions: tuple[Function, ...]) -> Chain:
         words = str(next(iter(busy.values())))
         words = words if len(busy) == 1 else f"{len(busy)} ports, the first {words}"
         limits.append(Limit("port", names, total(ports.payload(port) for port in busy.values()), words))
+    elif dead:
+        limits.append(_dead(dead))
     else:
         unknown.append(f"port of {names}")
     return Chain(path="direct", limits=tuple(limits), unknown=tuple(unknown))
@@ -189,11 +207,19 @@ def node_total(machine: Machine) -> Chain:
     known = [found.interval for _, found in cards if found.interval is not None]
     limits = []
     if known:
-        words = "1 card" if len(known) == 1 else f"{len(known)} cards"
-        limits.append(Limit("network", words, total(known), "cards and ports, each counted once"))
+        able = [interval for interval in known if interval.high_gb_per_s]
+        words = "1 card" if len(able) == 1 else f"{len(able)} cards"
+        limits.append(Limit("network", words, total(known), _counted(machine)))
     gpus = gpus_together(machine)
     if gpus is not None and known:
         words = "1 GPU" if len(machine.gpus) == 1 else f"{len(machine.gpus)} GPUs"
         limits.append(Limit("gpu-links", words, gpus, "the GPUs' own links together"))
     unknown = tuple(word for _, found in cards for word in found.unknown)
     return Chain(path="direct", limits=tuple(limits), unknown=unknown)
+
+
+def _counted(machine: Machine) -> str:
+    """What goes into the sum of all cards, and what does not."""
+    down = [function.name for function in machine.functions if function.down]
+    words = "cards and ports, each counted once"
+    return f"{words}; down and not counted: {', '.join(down)}" if down else words

@@ -41,6 +41,10 @@ INFINIBAND_MTU, ROCE_MTU = (2048, 4096), (1024, 4096)
 configuration); Ethernet's 1500 makes 1024 of it."""
 
 MTUS = (4096, 2048, 1024, 512, 256)
+DOWN = ("DOWN", "INIT", "ARMED")
+"""States in which a port carries no data: InfiniBand Architecture Specification 1, 7.2.7, and Linux
+drivers/infiniband/core/sysfs.c, state_show(). ACTIVE_DEFER may be over at any moment, NOP says nothing."""
+
 ROCE_RESERVE_BYTES = 40 + 8 + 12 + 4 + 28 + 4
 """What Linux keeps free for headers before it rounds an interface's MTU down: include/rdma/ib_addr.h,
 iboe_get_mtu()."""

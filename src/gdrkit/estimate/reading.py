@@ -61,7 +61,10 @@ def judged(
     sentences: Iterable[str] = (),
 ) -> Reading:
     """What the share says. The ceiling's lower bound is what tuned runs reach at least."""
-    if ceiling is None or tightest is None or ceiling.high_gb_per_s <= 0:
+    if ceiling is not None and tightest is not None and ceiling.high_gb_per_s <= 0:
+        down = f"On this node {named(tightest)} is down: what it could reach is not known here."
+        return Reading(what=what, gb_per_s=gb_per_s, sentences=(*sentences, down))
+    if ceiling is None or tightest is None:
         told = (*sentences, "What this could reach is not known here.")
         return Reading(what=what, gb_per_s=gb_per_s, sentences=told)
     share = gb_per_s / ceiling.high_gb_per_s

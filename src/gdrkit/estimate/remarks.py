@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gdrkit.estimate import ports
 from gdrkit.estimate.interval import Interval, total
 from gdrkit.estimate.links import both_ways
-from gdrkit.estimate.machine import Attachment, Function, Machine, active_ports, own_wires
+from gdrkit.estimate.machine import Attachment, Function, Machine, active_ports, in_use, own_wires
 
 NEARLY_ALL = 0.9
 """From here on one port counts as all that a card's links carry: the middles of intervals are off by up to
@@ -30,6 +30,7 @@ def remarks(machine: Machine) -> tuple[str, ...]:
 
 
 def _card(functions: tuple[Function, ...]) -> Iterator[str]:
+    functions = in_use(functions)
     busy = active_ports(functions)
     links = [wire.link for wire in own_wires(functions).values()]
     if not busy or not links or any(link is None for link in links):

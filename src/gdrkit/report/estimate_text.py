@@ -78,7 +78,7 @@ def _cards(cards: list[CardSection]) -> Iterator[Row]:
 
 
 def _alike(pairs: list[EstimatePair]) -> list[list[EstimatePair]]:
-    """Pairs that differ in nothing but their names, the fastest first."""
+    """Pairs that differ in nothing but their names, the fastest first, those that carry nothing last."""
     groups: dict[tuple[object, ...], list[EstimatePair]] = {}
     for pair in pairs:
         looks = tuple(
@@ -87,9 +87,10 @@ def _alike(pairs: list[EstimatePair]) -> list[list[EstimatePair]]:
         )
         groups.setdefault((pair.meeting, looks), []).append(pair)
 
-    def order(group: list[EstimatePair]) -> tuple[int, float]:
+    def order(group: list[EstimatePair]) -> tuple[bool, int, float]:
         rate = group[0].paths[0].rate
-        return list(MEETINGS).index(group[0].meeting), -(rate.high_gb_per_s if rate else 0.0)
+        dead = rate is not None and not rate.high_gb_per_s
+        return dead, list(MEETINGS).index(group[0].meeting), -(rate.high_gb_per_s if rate else 0.0)
 
     return sorted(groups.values(), key=order)
 
@@ -135,6 +136,8 @@ def _bound(path: PathSection) -> str:
 def _range(rate: RateSection | None) -> str:
     if rate is None:
         return "unknown"
+    if not rate.high_gb_per_s:
+        return "nothing"
     if not rate.low_gb_per_s:
         return f"at most {rate.high_gb_per_s:.1f} GB/s ({rate.high_gbit_per_s:.0f} Gb/s)"
     bits = f"{rate.low_gbit_per_s:.0f} to {rate.high_gbit_per_s:.0f} Gb/s"
