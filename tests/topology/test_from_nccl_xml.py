@@ -3,7 +3,7 @@
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdrkit.evidence import FormatError
@@ -115,6 +115,7 @@ TREES = st.recursive(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(TREES, max_size=4))
 def test_any_elements_give_a_graph_that_is_written_and_read_again_or_a_format_error(trees):
     with contextlib.suppress(FormatError):
