@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK
 
-DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench")
+DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe")
 
 
 def parser() -> Parser:
@@ -18,7 +18,9 @@ def parser() -> Parser:
         "  gdr schema topology                of gdr topo --json\n"
         "  gdr schema estimate                of gdr estimate --json\n"
         "  gdr schema cost                    of gdr estimate --model --json\n"
-        "  gdr schema bench                   of gdr bench --json",
+        "  gdr schema bench                   of gdr bench --json\n"
+        "  gdr schema fix                     of gdr fix --json\n"
+        "  gdr schema modprobe                of gdr modprobe --json",
     )
     parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report")
     return parser
@@ -36,6 +38,8 @@ def main(arguments: list[str]) -> int:
         "estimate": schema.estimate_schema_text,
         "cost": schema.cost_schema_text,
         "bench": schema.bench_schema_text,
+        "fix": schema.fix_schema_text,
+        "modprobe": schema.modprobe_schema_text,
     }
     write(texts[options.what]())
     return OK

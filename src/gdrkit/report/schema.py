@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdrkit.report.document import Report
+from gdrkit.report.document import ModprobeSection, Report
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import CONSUMERS, FALLBACKS, PATHS, Layer
 from gdrkit.verdict.findings import Status
@@ -86,6 +86,20 @@ def bench_schema_text() -> str:
     from gdrkit.report.bench import BenchDocument
 
     return _named("gdrkit.bench/1", BenchDocument)
+
+
+def fix_schema_text() -> str:
+    """The schema of what `gdr fix --json` writes."""
+    from gdrkit.report.fix_document import FixReport
+
+    return _named("gdrkit.fix/1", FixReport)
+
+
+def modprobe_schema_text() -> str:
+    """The schema of what `gdr modprobe --json` writes: the section `modprobe` of the report, by itself."""
+    import msgspec
+
+    return _text({**_HEAD, "title": "gdrkit.modprobe/1", **msgspec.json.schema(ModprobeSection)})
 
 
 def _named(name: str, document: type) -> str:
