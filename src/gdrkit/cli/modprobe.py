@@ -31,7 +31,7 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    options = parser().parse_intermixed_args(arguments)
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
         parser().error(f"one target at most, not {len(targets)}")
