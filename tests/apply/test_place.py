@@ -12,10 +12,15 @@ from gdrkit.apply.errors import ApplyError
 from gdrkit.apply.place import FileState, Place
 
 
+SOMEBODY = 4711 if os.geteuid() == 0 else os.geteuid()
+"""Another owner, where we may give files away."""
+
+
 def test_a_file_keeps_owner_mode_and_attributes_when_it_is_replaced_and_when_it_is_put_back(tmp_path):
     path = tmp_path / "etc/x.conf"
     path.parent.mkdir()
     path.write_bytes(b"old")
+    os.chown(path, SOMEBODY, -1)
     path.chmod(0o640)
     with contextlib.suppress(OSError):  # not on every file system
         os.setxattr(path, "user.note", b"kept")
@@ -23,6 +28,8 @@ def test_a_file_keeps_owner_mode_and_attributes_when_it_is_replaced_and_when_it_
     before = place.state("/etc/x.conf")
     place.write("/etc/x.conf", b"new", before, "t")
     assert path.read_bytes() == b"new" and path.stat().st_mode & 0o7777 == 0o640
+    assert path.stat().st_uid == SOMEBODY
+    os.chown(path, os.geteuid(), -1)
     assert place.state("/etc/x.conf").attributes == before.attributes
     place.restore(before, b"old", "t")
     assert place.state("/etc/x.conf") == before
@@ -32,6 +39,7 @@ def test_a_file_keeps_owner_mode_and_attributes_when_it_is_replaced_and_when_it_
 def test_a_link_is_replaced_and_comes_back_as_a_link(tmp_path):
     (tmp_path / "target").write_bytes(b"shared")
     (tmp_path / "link").symlink_to("target")
+    os.chown(tmp_path / "link", SOMEBODY, -1, follow_symlinks=False)
     place = Place(str(tmp_path))
     before = place.state("/link")
     place.write(
@@ -40,6 +48,7 @@ def test_a_link_is_replaced_and_comes_back_as_a_link(tmp_path):
     assert not (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"shared"
     place.restore(before, b"", "t")
     assert (tmp_path / "link").readlink() == Path("target")
+    assert (tmp_path / "link").lstat().st_uid == SOMEBODY
 
 
 def test_what_a_reader_gets_comes_through_links_inside_the_root(tmp_path):
