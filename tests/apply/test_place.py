@@ -11,7 +11,6 @@ import pytest
 from gdrkit.apply.errors import ApplyError
 from gdrkit.apply.place import FileState, Place
 
-
 SOMEBODY = 4711 if os.geteuid() == 0 else os.geteuid()
 """Another owner, where we may give files away."""
 
