@@ -35,6 +35,8 @@ def test_a_pointer_knows_its_device(driver):
     pointer = driver.number("cuMemAlloc_v2", 4096)
     try:
         assert driver.device_of(pointer) == 0
+        base, size = driver.allocation(pointer + 17)
+        assert base <= pointer and pointer + 4096 <= base + size
     finally:
         driver.call("cuMemFree_v2", pointer)
 

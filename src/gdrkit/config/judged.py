@@ -16,9 +16,6 @@ from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence,
 from gdrkit.rules.manifest_invalid import ROLE
 from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
-NOT_NEEDED = frozenset(("ib_core", "mlx5_core", "mlx5_ib", "nvidia", "nvidia_uvm"))
-"""Modules that recipes list before nvidia_peermem: modprobe loads what it needs of them by itself."""
-
 
 def judged(manifest: Manifest) -> Iterator[Fault]:
     """What is wrong with the meaning of an object."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import time
 from collections.abc import Callable
 from typing import cast
@@ -14,7 +12,7 @@ from gdrkit.measure.counters import Counters, Value
 from gdrkit.measure.job import End, session
 from gdrkit.measure.prove_peer import CRC_BYTES, TOLD_BYTES, WAIT_SECONDS
 from gdrkit.measure.search import search
-from gdrkit.measure.sweep import Memory
+from gdrkit.measure.sweep import Memory, fill
 from gdrkit.transport import Buffer, Connection
 from gdrkit.verdict.proof_evidence import Reading, Registration, Search, Trial, Window
 from gdrkit.verdict.proof_table import THINGS
@@ -22,8 +20,6 @@ from gdrkit.verdict.proof_table import THINGS
 IDLE_SECONDS = 0.3
 SETTLE_SECONDS = 0.15
 """NVML's values were up to date at once on an H200; elsewhere drivers refresh them every 100 ms."""
-_MARK_BYTES = 64
-_PATTERN_BYTES = 1 << 20
 _INTEGRATED = 18  # cuda.h, CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 
@@ -97,22 +93,6 @@ def _run(
         search=searched,
         refusals=tuple(f"{it.path}: {it.call}: {it.words}" for it in connection.refusals),
     )
-
-
-def fill(what: Buffer) -> bytes:
-    """Fill memory with new random bytes, one MiB over and over; the first of them, to search for."""
-    pattern = os.urandom(min(_PATTERN_BYTES, what.size_bytes))
-    contents = bytearray((pattern * (what.size_bytes // len(pattern) + 1))[: what.size_bytes])
-    source = ctypes.addressof((ctypes.c_char * len(contents)).from_buffer(contents))
-    if what.device is None:
-        ctypes.memmove(what.address, source, len(contents))
-    else:
-        from gdrkit.native.cuda import cuda
-
-        driver = cuda()
-        driver.use(what.device)
-        driver.call("cuMemcpy", what.address, source, len(contents))
-    return pattern[:_MARK_BYTES]
 
 
 def _addresses(source: int | None, destination: int | None) -> tuple[str | None, str | None]:

@@ -22,6 +22,7 @@ SECONDS_PER_SIZE = 0.6
 FEWEST, MOST = 5, 400
 _WAIT_SECONDS = 120.0
 _COUNT_BYTES = 8
+_PATTERN_BYTES, _MARK_BYTES = 1 << 20, 64
 
 
 class Point(NamedTuple):
@@ -46,17 +47,15 @@ class Memory:
 
     def take(self, size_bytes: int) -> Buffer:
         """New memory, filled with bytes that differ everywhere."""
-        contents = bytearray(os.urandom(min(size_bytes, 1 << 20)))
-        contents = bytearray((contents * (size_bytes // max(1, len(contents)) + 1))[:size_bytes])
         if self.device is None:
-            return buffer(contents)
-        from gdrkit.native.cuda import cuda
+            found = buffer(bytearray(size_bytes))
+        else:
+            from gdrkit.native.cuda import cuda
 
-        driver = cuda()
-        driver.use(self.device)
-        found = Buffer(driver.number("cuMemAlloc_v2", size_bytes), size_bytes, self.device, None)
-        view = (ctypes.c_char * size_bytes).from_buffer(contents)
-        driver.call("cuMemcpy", found.address, ctypes.addressof(view), size_bytes)
+            driver = cuda()
+            driver.use(self.device)
+            found = Buffer(driver.number("cuMemAlloc_v2", size_bytes), size_bytes, self.device, None)
+        fill(found)
         return found
 
     def give_back(self, what: Buffer) -> None:
@@ -64,6 +63,22 @@ class Memory:
             from gdrkit.native.cuda import cuda
 
             cuda().call("cuMemFree_v2", what.address)
+
+
+def fill(what: Buffer) -> bytes:
+    """Fill memory with new random bytes, one MiB over and over; the first of them, to search for."""
+    pattern = os.urandom(min(_PATTERN_BYTES, what.size_bytes))
+    contents = bytearray((pattern * (what.size_bytes // len(pattern) + 1))[: what.size_bytes])
+    source = ctypes.addressof((ctypes.c_char * len(contents)).from_buffer(contents))
+    if what.device is None:
+        ctypes.memmove(what.address, source, len(contents))
+    else:
+        from gdrkit.native.cuda import cuda
+
+        driver = cuda()
+        driver.use(what.device)
+        driver.call("cuMemcpy", what.address, source, len(contents))
+    return pattern[:_MARK_BYTES]
 
 
 def lead(

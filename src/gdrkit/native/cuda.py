@@ -178,6 +178,12 @@ class Cuda:
             return None
         return self.number("cuPointerGetAttribute", ATTRIBUTE_DEVICE_ORDINAL, pointer)
 
+    def allocation(self, pointer: int) -> tuple[int, int]:
+        """Where the allocation begins that a pointer into GPU memory lies in, and its bytes."""
+        base, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), pointer)
+        return base.value, size.value
+
     def event_done(self, event: int) -> bool:
         """Whether all that was recorded before the event is done; raises what the stream failed with."""
         return self._is_ready("cuEventQuery", event)

@@ -40,10 +40,9 @@ from gdrkit.transport.handshake import exactly
 from gdrkit.transport.operation import SPIN_SECONDS, Operation, pause
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging
-from gdrkit.transport.wires import WireChannel, check_size
+from gdrkit.transport.wires import WireChannel
 
 CHANNELS, DEPTH = 3, 32
-_HEADER = struct.Struct("!QII")  # bytes, CRC-32, whether there is one
 _OFFER = struct.Struct("!QIQ")  # address, rkey, bytes
 _LARGEST_WRITE = 1 << 30  # a message of RC is at most 2**31 bytes: InfiniBand specification 1.4, 9.7.2
 
@@ -152,7 +151,7 @@ class RdmaChannel(WireChannel):
         self._posting = threading.RLock()
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
-        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, crc32 is not None))
+        self.announce(what, crc32)
         done = 0
         while done < what.size_bytes:
             address, rkey, size = _OFFER.unpack(exactly(self._out, _OFFER.size))
@@ -163,11 +162,10 @@ class RdmaChannel(WireChannel):
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
-        check_size(size, into)
-        if size:
+        crc, _ = self.announced(into)
+        if into.size_bytes:
             self._take(into, staging)
-        return crc if checked else None
+        return crc
 
     def access(
         self, what: Buffer, stream: int, region: protocol.Region, offset: int, *, write: bool
@@ -258,10 +256,7 @@ class RdmaChannel(WireChannel):
     def _offer(self, address: int, size_bytes: int, found: Registered) -> None:
         assert found.region is not None
         self._pair.post_receive(0)
-        try:
-            self._into.sendall(_OFFER.pack(address, found.region.rkey, size_bytes))
-        except OSError as error:
-            raise PeerLost(f"the connection broke: {error.strerror}") from None
+        self.answer(_OFFER.pack(address, found.region.rkey, size_bytes))
         self._until(self._received_notice)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from typing import NamedTuple
 
@@ -64,13 +63,12 @@ def _by_dmabuf(device: Device, what: Buffer) -> MemoryRegion:
     from gdrkit.native.cuda import HANDLE_DMA_BUF, cuda
 
     driver = cuda()
-    base, size = ctypes.c_uint64(), ctypes.c_size_t()
-    driver.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), what.address)
+    base, size = driver.allocation(what.address)
     # The range has to be of whole host pages (CUDA driver API, cuMemGetHandleForAddressRange).
     page = os.sysconf("SC_PAGESIZE")
-    whole = -(-size.value // page) * page
-    descriptor = driver.number("cuMemGetHandleForAddressRange", base.value, whole, HANDLE_DMA_BUF, 0)
+    whole = -(-size // page) * page
+    descriptor = driver.number("cuMemGetHandleForAddressRange", base, whole, HANDLE_DMA_BUF, 0)
     try:
-        return device.register_dmabuf(descriptor, what.address - base.value, what.size_bytes, what.address)
+        return device.register_dmabuf(descriptor, what.address - base, what.size_bytes, what.address)
     finally:
         os.close(descriptor)  # the region holds the dma-buf now

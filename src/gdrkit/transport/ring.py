@@ -24,7 +24,7 @@ _OVERHEAD_BYTES = 200_000
 DESCRIPTORS = 64  # messages that may be announced and not yet taken
 _HEADER = 8192
 _MAGIC = int.from_bytes(b"gdrring1", "little")
-_MEMBARRIER = {"aarch64": 283, "x86_64": 324}
+_MEMBARRIER = {"aarch64": 283}
 _GLOBAL, _WRAP, _POISON = 1, 1 << 32, 1 << 29
 
 
@@ -54,7 +54,7 @@ class Ring:
 
     def __init__(self, descriptor: int, path: str, slot_bytes: int) -> None:
         self.path, self.slot_bytes = path, slot_bytes
-        self.size_bytes = _HEADER + SLOTS * slot_bytes
+        self.size_bytes = _file_bytes(slot_bytes)
         self._map = mmap.mmap(descriptor, self.size_bytes)
         self._base = (ctypes.c_char * self.size_bytes).from_buffer(self._map)
         self.address = ctypes.addressof(self._base)
@@ -73,7 +73,7 @@ class Ring:
             while True:
                 try:
                     # Reserved, not merely sized: a full file system is an error here, and SIGBUS later.
-                    os.posix_fallocate(descriptor, 0, _HEADER + SLOTS * slot_bytes)
+                    os.posix_fallocate(descriptor, 0, _file_bytes(slot_bytes))
                     break
                 except OSError as error:
                     slot_bytes //= 2
@@ -96,7 +96,7 @@ class Ring:
         try:
             start = os.pread(descriptor, 16, 0)
             slot_bytes = int.from_bytes(start[8:], "little")
-            size = _HEADER + SLOTS * slot_bytes
+            size = _file_bytes(slot_bytes)
             if int.from_bytes(start[:8], "little") != _MAGIC or os.fstat(descriptor).st_size < size:
                 raise PathUnavailable(f"{path} is not a ring")
             return cls(descriptor, path, slot_bytes)
@@ -182,6 +182,11 @@ def remove(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+def _file_bytes(slot_bytes: int) -> int:
+    """How large a ring's file is: its header, and then the slots."""
+    return _HEADER + SLOTS * slot_bytes
 
 
 def reached(counter: int, wanted: int) -> bool:

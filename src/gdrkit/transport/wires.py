@@ -18,7 +18,9 @@ from gdrkit.transport.handshake import exactly
 from gdrkit.transport.operation import Operation, Threaded
 from gdrkit.transport.staging import Staging, Tickets, recorded
 
-_HEADER = struct.Struct("!QII")  # bytes, CRC-32, whether there is one
+_HEADER = struct.Struct("!QII")  # bytes, CRC-32, the flags below
+CHECKED, ON_GPU = 1, 2
+"""Flags of a message: it has a CRC-32; its sender has it in GPU memory."""
 
 
 class WireChannel:
@@ -60,12 +62,27 @@ class WireChannel:
         """Receive one message; its CRC-32, if it came with one. Runs in the receiving thread."""
         raise TransportError(f"{self.name} does not receive")
 
+    def announce(self, what: Buffer, crc32: int | None, flags: int = 0) -> None:
+        """Tell the other side of a message that comes."""
+        checked = CHECKED if crc32 is not None else 0
+        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, flags | checked))
+
+    def announced(self, into: Buffer) -> tuple[int | None, int]:
+        """The CRC-32, if any, and the flags of the message that comes. Raises TransportError for one of
+        another size.
+        """
+        size, crc, flags = _HEADER.unpack(exactly(self._into, _HEADER.size))
+        if size != into.size_bytes:
+            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
+        return (crc if flags & CHECKED else None), flags
+
     def send(self, data: bytes | memoryview) -> None:
         """All of it, or PeerLost."""
-        try:
-            self._out.sendall(data)
-        except OSError as error:
-            raise PeerLost(f"the connection broke: {error.strerror}") from None
+        _send(self._out, data)
+
+    def answer(self, data: bytes) -> None:
+        """Tell a sender something, on the line that it sends on. All of it, or PeerLost."""
+        _send(self._into, data)
 
     def abandon(self) -> None:
         for wire in (self._out, self._into):
@@ -80,6 +97,13 @@ class WireChannel:
         self._receivers.close()
         self._out.close()
         self._into.close()
+
+
+def _send(wire: socket.socket, data: bytes | memoryview) -> None:
+    try:
+        wire.sendall(data)
+    except OSError as error:
+        raise PeerLost(f"the connection broke: {error.strerror}") from None
 
 
 class _Worker:
@@ -124,15 +148,14 @@ class TcpChannel(WireChannel):
     name = "tcp"
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
-        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, crc32 is not None))
+        self.announce(what, crc32)
         self.push_bytes(what, staging)
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        size, crc, checked = _HEADER.unpack(exactly(self._into, _HEADER.size))
-        check_size(size, into)
+        crc, _ = self.announced(into)
         self.pull_bytes(into, staging)
-        return crc if checked else None
+        return crc
 
     def push_bytes(self, what: Buffer, staging: Staging | None) -> None:
         """The contents, through the socket."""
@@ -162,7 +185,6 @@ class TcpChannel(WireChannel):
 
 _OFFER = struct.Struct("!64sQ")  # the allocation's IPC handle, offset into it
 _NO_HANDLE = bytes(64)
-_CHECKED, _ON_GPU = 1, 2
 
 
 class PeerChannel(TcpChannel):
@@ -182,8 +204,7 @@ class PeerChannel(TcpChannel):
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
         from gdrkit.native.cuda import IPC_LAZY_PEER_ACCESS, IpcHandle, cuda
 
-        flags = (_CHECKED if crc32 is not None else 0) | (_ON_GPU if staging else 0)
-        self.send(_HEADER.pack(what.size_bytes, crc32 or 0, flags))
+        self.announce(what, crc32, ON_GPU if staging else 0)
         if staging is None:
             self.push_bytes(what, None)
             return None
@@ -199,19 +220,14 @@ class PeerChannel(TcpChannel):
         return None
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        size, crc, flags = _HEADER.unpack(exactly(self._into, _HEADER.size))
-        check_size(size, into)
-        if flags & _ON_GPU:
-            handle, offset = _ipc_handle(into) if staging else (_NO_HANDLE, 0)
-            try:
-                self._into.sendall(_OFFER.pack(handle, offset))
-            except OSError as error:
-                raise PeerLost(f"the connection broke: {error.strerror}") from None
+        crc, flags = self.announced(into)
+        if flags & ON_GPU:
+            self.answer(_OFFER.pack(*(_ipc_handle(into) if staging else (_NO_HANDLE, 0))))
             if staging:
                 exactly(self._into, 1)
-                return crc if flags & _CHECKED else None
+                return crc
         self.pull_bytes(into, staging)
-        return crc if flags & _CHECKED else None
+        return crc
 
     def close(self) -> None:
         super().close()
@@ -222,12 +238,6 @@ class PeerChannel(TcpChannel):
                 cuda().call("cuIpcCloseMemHandle", pointer)
 
 
-def check_size(sent: int, into: Buffer) -> None:
-    """Raises TransportError where another size was sent than is expected."""
-    if sent != into.size_bytes:
-        raise TransportError(f"{sent} bytes were sent where {into.size_bytes} were expected")
-
-
 def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:
     """The IPC handle of the allocation that a buffer lies in, and the buffer's offset in it. Raises
     CudaError.
@@ -236,8 +246,7 @@ def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:
 
     from gdrkit.native.cuda import IpcHandle, cuda
 
-    base, size = ctypes.c_uint64(), ctypes.c_size_t()
     driver, handle = cuda(), IpcHandle()
-    driver.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), buffer.address)
-    driver.call("cuIpcGetMemHandle", ctypes.byref(handle), base.value)
-    return bytes(handle), buffer.address - base.value
+    base, _ = driver.allocation(buffer.address)
+    driver.call("cuIpcGetMemHandle", ctypes.byref(handle), base)
+    return bytes(handle), buffer.address - base
