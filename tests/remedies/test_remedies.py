@@ -136,3 +136,13 @@ def test_a_missing_in_a_promise_is_kept_as_it_was_given():
     with pytest.raises(Lacks) as caught:
         driver_flavour(node.after("x", [driver_flavour.becomes(unsure)]))
     assert caught.value.missing == unsure
+
+
+@pytest.mark.parametrize(
+    ("name", "there"), [("mixed-signers", False), ("ofed-rebuilt", True)], ids=["enforced", "not-enforced"]
+)
+def test_new_modules_are_promised_only_where_no_signature_decides(name, there):
+    """Who signs the open modules is not known, so under Secure Boot no way ends with them."""
+    first = [chain[0].remedy.name for chain in plan(*judged(name), "nccl")]
+    assert ("open-kernel-modules" in first) is there
+    assert first  # another way is left

@@ -20,7 +20,8 @@ from gdrkit.facts.driver import (
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.trust import standing
+from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.trust import State, standing
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
 
@@ -28,6 +29,8 @@ TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
 
 def _load(node: Node) -> Iterable[Change]:
+    if _signatures_decide(node) and standing(node, driver_path(node)).state is not State.VERIFIED:
+        raise Lacks(Missing("a driver that the kernel takes", Why.UNDECIDED, "gdr modprobe nvidia"))
     yield is_loaded.becomes(True, DRIVER)
     yield driver_flavour.becomes(disk_driver_flavour(node))
     yield driver_version.becomes(disk_driver_version(node))
@@ -41,6 +44,17 @@ def _open_modules(node: Node) -> Iterable[Change]:
     yield disk_driver_flavour.becomes("open")
     for path in _files(node):
         yield standing.becomes(Missing(f"signer of /{path}", Why.STALE, f"modinfo -F signer /{path}"), path)
+    if _signatures_decide(node):
+        ask = "modinfo -F signer nvidia"
+        yield is_loaded.becomes(Missing("whether nvidia loads", Why.STALE, ask), DRIVER)
+
+
+def _signatures_decide(node: Node) -> bool:
+    """Whether the kernel may refuse the new modules for what signed them."""
+    try:
+        return signatures_enforced(node)
+    except Lacks:
+        return False
 
 
 def _files(node: Node) -> Iterable[str]:
