@@ -30,8 +30,11 @@ class Process:
         return self.name.rpartition(":")[0]
 
     def all(self, kind: type[R]) -> dict[R, Entry]:
-        """Everything of one kind that it said."""
-        return self.records.get(kind, {})  # type: ignore[return-value]
+        """Everything of one kind that it said, in the log's order, whichever process read it first."""
+        found: dict[R, Entry] = self.records.get(kind, {})  # type: ignore[assignment]
+        if len(found) < 2:
+            return found
+        return dict(sorted(found.items(), key=lambda item: item[1].place))
 
     def add(self, found: said.Record, entry: Entry) -> None:
         known = self.records[type(found)].get(found)
