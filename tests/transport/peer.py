@@ -15,7 +15,8 @@ PRELUDE = """
 import os, sys, time
 from gdrkit.transport import *
 port, key, paths = int(sys.argv[1]), bytes.fromhex(sys.argv[2]), tuple(sys.argv[3].split(","))
-c = connect("127.0.0.1", port, key=key, paths=paths, timeout=20)
+gpu = int(sys.argv[4]) if sys.argv[4] else None
+c = connect("127.0.0.1", port, key=key, paths=paths, gpu=gpu, timeout=20)
 """
 
 
@@ -34,10 +35,10 @@ class Peer:
 
 
 @contextlib.contextmanager
-def peer(program: str, *paths: str) -> Iterator[Peer]:
-    """A process that connects as `c` and runs `program`; ended with the block."""
+def peer(program: str, *paths: str, gpus: tuple[int | None, int | None] = (None, None)) -> Iterator[Peer]:
+    """A process that connects as `c` and runs `program`; ended with the block. `gpus`: ours, and its."""
     key = generate_key()
-    with listen("127.0.0.1", key=key, paths=paths) as door:
+    with listen("127.0.0.1", key=key, paths=paths, gpu=gpus[0]) as door:
         arguments = [
             sys.executable,
             "-c",
@@ -45,6 +46,7 @@ def peer(program: str, *paths: str) -> Iterator[Peer]:
             str(door.address[1]),
             key.hex(),
             ",".join(paths),
+            "" if gpus[1] is None else str(gpus[1]),
         ]
         process = subprocess.Popen(arguments, stdin=subprocess.PIPE)
         try:

@@ -7,23 +7,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.transport.errors import PathUnavailable
-from gdrkit.transport.ring import _HEADER, SLOTS, Ring, _Header, chunks, reached
+from gdrkit.transport.ring import _HEADER, RING_BYTES, UNIT_BYTES, Ring, _Header, reached, units
 
-SLOT = 1 << 20
-
-
-@given(st.integers(0, 1 << 30), st.sampled_from([64 << 10, SLOT, 8 * SLOT]))
-def test_chunks_cover_a_message_without_gap_or_overlap(size, slot):
-    end = 0
-    for offset, length in chunks(size, slot):
-        assert offset == end and 0 < length <= slot
-        end = offset + length
-    assert end == size
+MIB = 1 << 20
 
 
-def test_a_short_message_is_cut_so_that_both_copies_overlap():
-    assert len(chunks(1 << 20, 2 << 20)) == 2
-    assert len(chunks(4096, 2 << 20)) == 1
+@pytest.fixture(scope="module")
+def small():
+    ring = Ring.create(ring_bytes=MIB)
+    yield ring
+    ring.close()
+
+
+@given(st.integers(0, 40 * MIB), st.integers(0, 1 << 40), st.integers(1, 64))
+def test_chunks_cover_a_message_without_gap_or_overlap(small, size, position, step):
+    covered, end = 0, position
+    first = small.address + _HEADER
+    for reaches, place, offset, length in small.pieces(position, size, step * UNIT_BYTES):
+        assert offset == covered and 0 < length <= step * UNIT_BYTES
+        assert place == first + end % small.units * UNIT_BYTES
+        assert place + length <= small.address + small.size_bytes
+        covered, end = offset + length, reaches
+    assert covered == size
+    assert end == position + units(size)
+
+
+@given(st.integers(0, 1 << 34), st.booleans())
+def test_at_least_four_chunks_lie_in_a_ring_so_that_neither_side_waits_for_the_other_forever(
+    small, size, busy
+):
+    step = small.step(size, busy=busy)
+    assert step % UNIT_BYTES == 0
+    assert UNIT_BYTES <= step <= small.units * UNIT_BYTES // 4
+
+
+def test_a_message_is_cut_so_that_both_copies_overlap_and_larger_once_they_do():
+    with_room = Ring.create(ring_bytes=RING_BYTES // 2)
+    try:
+        steps = [with_room.step(MIB, busy=busy) for busy in (False, True)]
+        assert steps == [MIB // 2, MIB]
+        large = [with_room.step(16 * MIB, busy=busy) for busy in (False, True)]
+        assert large[0] < large[1] <= 4 * MIB
+        assert with_room.step(4096, busy=False) == UNIT_BYTES
+    finally:
+        with_room.close()
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**30))
@@ -32,7 +59,7 @@ def test_a_counter_is_compared_as_the_gpu_does_it_also_past_its_end(wanted, ahea
     assert not reached((wanted - ahead - 1) % 2**32, wanted)
 
 
-def test_the_header_fits_before_the_first_slot():
+def test_the_header_fits_before_the_ring():
     import ctypes
 
     assert ctypes.sizeof(_Header) <= _HEADER
@@ -40,24 +67,17 @@ def test_the_header_fits_before_the_first_slot():
 
 @pytest.fixture
 def ring():
-    ring = Ring.create(slot_bytes=64 << 10)
+    ring = Ring.create(ring_bytes=MIB)
     yield ring
     ring.close()
 
 
 def test_both_sides_see_one_memory(ring):
     other = Ring.open(ring.path)
-    ring.header.produced[0] = 7
-    assert other.header.produced[0] == 7
-    assert other.slot_bytes == ring.slot_bytes
+    ring.produced[0] = 7
+    assert other.produced[0] == 7
+    assert other.units == ring.units == MIB // UNIT_BYTES
     other.close()
-
-
-def test_slots_lie_side_by_side_and_are_used_again(ring):
-    places = [ring.slot(position) for position in range(SLOTS)]
-    assert places == sorted(set(places))
-    assert places[-1] + ring.slot_bytes == ring.address + ring.size_bytes
-    assert ring.slot(SLOTS) == ring.slot(0)
 
 
 def test_the_file_is_ours_alone_and_its_name_goes(ring):
@@ -74,10 +94,19 @@ def test_only_a_ring_is_opened_as_one(path):
         Ring.open(path)
 
 
-def test_a_file_of_that_name_that_is_no_ring_is_refused():
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\xff" * 64, id="another file"),
+        pytest.param(b"2gnirrdg" + (1 << 20).to_bytes(8, "little"), id="cut short"),
+        pytest.param(b"2gnirrdg" + bytes(8) + bytes(8192), id="without room"),
+        pytest.param(b"2gnirrdg" + (600_001).to_bytes(8, "little") + bytes(700_000), id="no whole units"),
+    ],
+)
+def test_a_file_of_that_name_that_is_no_ring_is_refused(content):
     path = f"/dev/shm/gdrkit-test-{os.getpid()}"
     with open(path, "wb") as file:
-        file.write(b"\xff" * 64)
+        file.write(content)
     try:
         with pytest.raises(PathUnavailable, match="not a ring"):
             Ring.open(path)

@@ -12,7 +12,7 @@ from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.operation import Channel
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
-from gdrkit.transport.ring import SLOT_BYTES, Ring
+from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.shared import SharedChannel
 from gdrkit.transport.wires import PeerChannel, TcpChannel
 
@@ -63,7 +63,7 @@ class Prepared:
         if self.path == "shared":
             for index in range(LINES):
                 share = 1 if index < 2 else _SERVICE_SHARE
-                self.rings.append(Ring.create(slot_bytes=SLOT_BYTES // share))
+                self.rings.append(Ring.create(ring_bytes=RING_BYTES // share))
 
     def open_rings(self, names: Sequence[str]) -> None:
         """The connector opens it. Raises PathUnavailable."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import socket
 import threading
 import time
@@ -87,6 +88,7 @@ class Connection:
         `stream` later finds the message there.
         """
         into = buffer(thing, writable=True)
+        _refuse_graph(into, stream)
         with self._lock:
             self._check(receiving=True)
             return Transfer(self, self._channels[MESSAGES].receive(into, stream), into, received=True)
@@ -149,7 +151,9 @@ class Connection:
 
     def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int = 0) -> Transfer:
         """Begin to read from the other side's region into memory. As `write`."""
-        return self._ask(buffer(thing, writable=True), of, offset, False, stream, None)
+        into = buffer(thing, writable=True)
+        _refuse_graph(into, stream)
+        return self._ask(into, of, offset, False, stream, None)
 
     def _ask(
         self, what: Buffer, region: protocol.Region, offset: int, write: bool, stream: int, crc: int | None
@@ -350,4 +354,17 @@ def _settled(thing: Any, stream: int) -> Buffer:
     """The memory, after what a GPU writes there in place: no copy waits for that on the stream."""
     if isinstance(thing, Mapped):
         thing.settle(stream)
-    return buffer(thing)
+    what = buffer(thing)
+    _refuse_graph(what, stream)
+    return what
+
+
+def _refuse_graph(what: Buffer, stream: int) -> None:
+    """Raise TransportError for a stream that records a CUDA graph: what is queued there does not run."""
+    if stream and what.device is not None:
+        from gdrkit.native.cuda import cuda
+
+        status = ctypes.c_int()
+        cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
+        if status.value:
+            raise TransportError("the stream records a CUDA graph: a message cannot be part of one")

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import ctypes
+import time
 from concurrent.futures import Future
 from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
 
 SPIN_SECONDS = 0.002
+_sched_yield = ctypes.CDLL(None).sched_yield
 _SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
 
 
 def pause(waited: float, spin_seconds: float = SPIN_SECONDS) -> float:
-    """How many seconds to sleep before the next look at what was waited for so long.
+    """How many seconds to sleep before the next look at what was waited for so long; 0 is not at all.
 
     Short messages are over before a sleep would be. What takes longer is noticed within a hundredth of its
     time, or a millisecond; to look more often takes the processor from whoever moves the bytes, which in a
     software device is the kernel.
     """
     return 0.0 if waited < spin_seconds else min(_LONGEST, max(_SHORTEST, _SHARE * waited))
+
+
+def rest(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
+    """Sleep as long as `pause` says. Where it says not at all, let other threads have their turn.
+
+    time.sleep(0) would last 50 us and more: the timer slack of every thread (prctl(2), PR_SET_TIMERSLACK).
+    """
+    if seconds := pause(waited, spin_seconds):
+        time.sleep(seconds)
+    else:
+        _sched_yield()  # through ctypes, which gives up the interpreter's lock meanwhile
 
 
 class Operation(Protocol):

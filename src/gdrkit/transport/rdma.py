@@ -37,7 +37,7 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly
-from gdrkit.transport.operation import SPIN_SECONDS, Operation, pause
+from gdrkit.transport.operation import SPIN_SECONDS, Operation, rest
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging
 from gdrkit.transport.wires import WireChannel
@@ -319,7 +319,7 @@ class RdmaChannel(WireChannel):
         while not condition():
             if self._gone.is_set():
                 raise PeerLost("the other process is gone")
-            time.sleep(pause(time.monotonic() - begun))
+            rest(time.monotonic() - begun)
 
     def abandon(self) -> None:
         self._gone.set()

@@ -1,8 +1,9 @@
-"""One direction between two processes of a node: slots of shared memory, and counters that GPUs wait on.
+"""One direction between two processes of a node: a ring of shared memory, and counters that GPUs wait on.
 
-A message is cut into chunks; each takes the next slot. One counter tells how many chunks were put in,
-the other how many were taken out. Both only grow (modulo 2**32), so a GPU's copy engine can wait for
-them by itself (cuStreamWaitValue32 compares cyclically): no CPU stands between the two copies.
+A message takes the next bytes of the ring, whole units of 4 KiB. One counter tells how many units were
+put in, the other how many were taken out; each side cuts a message into chunks as it likes. Both only
+grow (modulo 2**32), so a GPU's copy engine can wait for them by itself (cuStreamWaitValue32 compares
+cyclically): no CPU stands between the two copies.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import math
 import mmap
 import os
 import secrets
-from functools import lru_cache
+from collections.abc import Iterator
 
 from gdrkit.transport.errors import PathUnavailable, TransportError
 
-SLOTS = 6
-SLOT_BYTES = 8 << 20
+RING_BYTES = 64 << 20
+UNIT_BYTES = 4096
 SMALLEST_CHUNK = 512 << 10
+_SMALLEST_RING = 512 << 10
+_CHUNKS = 4  # at least so many lie in a ring: one being filled, one being emptied, and some to spare
 _OVERHEAD_BYTES = 200_000
-"""What a copy engine moves in the 3.5 us that one more copy costs it at 55 GB/s: measured on an H200."""
+"""What a copy engine moves in the 3.5 us that one more chunk costs it at 55 GB/s: measured on an H200."""
 DESCRIPTORS = 64  # messages that may be announced and not yet taken
 _HEADER = 8192
-_MAGIC = int.from_bytes(b"gdrring1", "little")
+_MAGIC = int.from_bytes(b"gdrring2", "little")
 _MEMBARRIER = {"aarch64": 283}
 _GLOBAL, _WRAP, _POISON = 1, 1 << 32, 1 << 29
 
@@ -39,7 +42,7 @@ class _Header(ctypes.Structure):
 
     _fields_ = (
         ("magic", ctypes.c_uint64),
-        ("slot_bytes", ctypes.c_uint64),
+        ("ring_bytes", ctypes.c_uint64),
         ("pad", ctypes.c_char * 240),
         ("produced", ctypes.c_uint32 * 32),
         ("consumed", ctypes.c_uint32 * 32),
@@ -52,19 +55,20 @@ class _Header(ctypes.Structure):
 class Ring:
     """The shared memory of one direction. `path` is its file, until both have opened it."""
 
-    def __init__(self, descriptor: int, path: str, slot_bytes: int) -> None:
-        self.path, self.slot_bytes = path, slot_bytes
-        self.size_bytes = _file_bytes(slot_bytes)
+    def __init__(self, descriptor: int, path: str, ring_bytes: int) -> None:
+        self.path, self.units = path, ring_bytes // UNIT_BYTES
+        self.size_bytes = _HEADER + ring_bytes
         self._map = mmap.mmap(descriptor, self.size_bytes)
         self._base = (ctypes.c_char * self.size_bytes).from_buffer(self._map)
         self.address = ctypes.addressof(self._base)
         self.header = _Header.from_buffer(self._map)
+        self.produced, self.consumed = self.header.produced, self.header.consumed
         self._pinned = 0
         self._device_offset = 0
 
     @classmethod
-    def create(cls, folder: str = "/dev/shm", slot_bytes: int = SLOT_BYTES) -> Ring:
-        """A new ring, readable by this user alone, with smaller slots where the file system has less room.
+    def create(cls, folder: str = "/dev/shm", ring_bytes: int = RING_BYTES) -> Ring:
+        """A new ring, readable by this user alone, and smaller where the file system has less room.
 
         Raises PathUnavailable where there is no room at all (a container's /dev/shm is often 64 MiB).
         """
@@ -73,17 +77,17 @@ class Ring:
             while True:
                 try:
                     # Reserved, not merely sized: a full file system is an error here, and SIGBUS later.
-                    os.posix_fallocate(descriptor, 0, _file_bytes(slot_bytes))
+                    os.posix_fallocate(descriptor, 0, _HEADER + ring_bytes)
                     break
                 except OSError as error:
-                    slot_bytes //= 2
-                    if slot_bytes < 64 << 10:
+                    ring_bytes //= 2
+                    if ring_bytes < _SMALLEST_RING:
                         os.unlink(path)
                         raise PathUnavailable(f"{folder}: {error.strerror}") from None
-            ring = cls(descriptor, path, slot_bytes)
+            ring = cls(descriptor, path, ring_bytes)
         finally:
             os.close(descriptor)
-        ring.header.slot_bytes = slot_bytes
+        ring.header.ring_bytes = ring_bytes
         ring.header.magic = _MAGIC
         return ring
 
@@ -95,11 +99,11 @@ class Ring:
         descriptor = open_file(path)
         try:
             start = os.pread(descriptor, 16, 0)
-            slot_bytes = int.from_bytes(start[8:], "little")
-            size = _file_bytes(slot_bytes)
-            if int.from_bytes(start[:8], "little") != _MAGIC or os.fstat(descriptor).st_size < size:
+            ring_bytes = int.from_bytes(start[8:], "little")
+            right = int.from_bytes(start[:8], "little") == _MAGIC and ring_bytes >= _SMALLEST_RING
+            if not right or ring_bytes % UNIT_BYTES or os.fstat(descriptor).st_size < _HEADER + ring_bytes:
                 raise PathUnavailable(f"{path} is not a ring")
-            return cls(descriptor, path, slot_bytes)
+            return cls(descriptor, path, ring_bytes)
         finally:
             os.close(descriptor)
 
@@ -107,9 +111,31 @@ class Ring:
         """Take its name away; both mappings stay."""
         remove(self.path)
 
-    def slot(self, position: int) -> int:
-        """Where chunk number `position` lies in this process."""
-        return self.address + _HEADER + position % SLOTS * self.slot_bytes
+    def step(self, size_bytes: int, *, busy: bool) -> int:
+        """Bytes of a chunk for a message of that size.
+
+        The second copy begins when the first chunk is there, so large chunks cost time; each chunk costs a
+        copy engine a pause, so many do, too. Their sum is least at chunks of sqrt(message x what the pause
+        would move). Where messages before this one are still under way the first cost is paid, and chunks
+        are twice as large.
+        """
+        most = self.units // _CHUNKS * UNIT_BYTES
+        wanted = max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)) << busy
+        count = -(-size_bytes // min(most, wanted)) or 1
+        return min(most, max(1, -(-size_bytes // (count * UNIT_BYTES))) * UNIT_BYTES)
+
+    def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
+        """A message's chunks: the unit that each ends before, its address here, its offset, its bytes.
+
+        `step` is a whole number of units; a chunk is shorter where the ring's end comes first.
+        """
+        offset, memory = 0, self.address + _HEADER
+        while offset < size_bytes:
+            place = position % self.units
+            size = min(step, size_bytes - offset, (self.units - place) * UNIT_BYTES)
+            position += -(-size // UNIT_BYTES)
+            yield position, memory + place * UNIT_BYTES, offset, size
+            offset += size
 
     def pin(self) -> None:
         """Let CUDA's copy engines reach it, with the current context. Raises CudaError."""
@@ -134,7 +160,7 @@ class Ring:
 
         To be repeated while streams run: their own writes undo it.
         """
-        self.header.produced[0] = self.header.consumed[0] = (position + _POISON) % _WRAP
+        self.produced[0] = self.consumed[0] = (position + _POISON) % _WRAP
 
     def close(self) -> None:
         """Unpin and unmap. Nothing may be using it."""
@@ -146,7 +172,7 @@ class Ring:
             self._pinned = 0
         if self.address:
             self.address = 0
-            del self.header, self._base
+            del self.produced, self.consumed, self.header, self._base
             try:
                 self._map.close()
             except (
@@ -184,28 +210,14 @@ def remove(path: str) -> None:
         return
 
 
-def _file_bytes(slot_bytes: int) -> int:
-    """How large a ring's file is: its header, and then the slots."""
-    return _HEADER + SLOTS * slot_bytes
+def units(size_bytes: int) -> int:
+    """How many units of a ring a message takes."""
+    return -(-size_bytes // UNIT_BYTES)
 
 
 def reached(counter: int, wanted: int) -> bool:
     """Whether a counter is at `wanted` or beyond, as the GPU compares them: (int)(counter - wanted) >= 0."""
     return (counter - wanted) % _WRAP < _WRAP // 2
-
-
-@lru_cache(maxsize=64)
-def chunks(size_bytes: int, slot_bytes: int) -> tuple[tuple[int, int], ...]:
-    """(offset, bytes) of a message's chunks: the same on both sides, whatever moves them.
-
-    The second copy begins when the first chunk is there, so large chunks cost time; each chunk costs a
-    copy engine a pause, so many do, too. Their sum is least at chunks of sqrt(message x what the pause
-    would move).
-    """
-    step = min(slot_bytes, max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)))
-    count = -(-size_bytes // step)
-    step = -(-size_bytes // max(1, count) // 4096) * 4096
-    return tuple((offset, min(step, size_bytes - offset)) for offset in range(0, size_bytes, step or 1))
 
 
 class Barrier:

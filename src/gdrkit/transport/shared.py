@@ -1,8 +1,8 @@
 """Within a node: each GPU copies to or from pinned memory that both processes map. The path `shared`.
 
-The sender's stream waits for a free slot and copies a chunk into it, which is then counted; the
+The sender's stream waits for room in a ring and copies a chunk into it, which is then counted; the
 receiver's waits for the count, copies it out, and counts in turn. All of a message is queued at once,
-and the CPU has no part in it. Host memory takes the same slots, moved by a thread.
+and the CPU has no part in it. Host memory takes the same ring, moved by a thread.
 
 Counting in the stream that copies would stop its copy engine for 3 us each time (measured on an H200),
 so that is done by another stream, except for short messages.
@@ -18,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.operation import Operation, Threaded, pause
-from gdrkit.transport.ring import DESCRIPTORS, SLOTS, Barrier, Ring, chunks, reached
+from gdrkit.transport.operation import Operation, Threaded, rest
+from gdrkit.transport.ring import DESCRIPTORS, Barrier, Ring, reached, units
 
 _WRAP = 1 << 32
-_GROUP = 3  # chunks for which a sender waits at a time: each wait stops the copy engine for 2.5 us
-_SHORT = 2  # chunks: below that, fewer calls save more than the pauses cost
+_SHORT = 2  # chunks: up to that, fewer calls save more than the pauses cost
 _DRAIN_SECONDS = 10.0  # far more than a ring's contents take to copy
 _LOOK_EVERY = 256  # polls between looks at whether the GPU has failed
 
@@ -67,7 +66,7 @@ class _Half:
 
     def __init__(self, ring: Ring, *, sending: bool) -> None:
         self._ring, self._sending = ring, sending
-        self._position = 0
+        self._position = 0  # in the ring's units, of what is queued
         self._messages = 0
         self._mover: int | None = None  # a device; None is the thread
         self._last: Operation | None = None
@@ -85,27 +84,24 @@ class _Half:
         if self._mover != what.device and (last := self._last) is not None:
             self._until(lambda: last.done())
         self._mover = what.device
-        number = self._messages
+        ring, number = self._ring, self._messages
         self._messages = (number + 1) % _WRAP
-        if self._sending:
-            self._until(lambda: reached(self._ring.header.taken[0], number - DESCRIPTORS + 1))
-        plan = self._plan(what)
+        if self._sending and not reached(ring.header.taken[0], number - DESCRIPTORS + 1):
+            self._until(lambda: reached(ring.header.taken[0], number - DESCRIPTORS + 1))
+        begin, self._position = self._position, self._position + units(what.size_bytes)
+        idle = (ring.produced if self._sending else ring.consumed)[0] == begin % _WRAP
+        step = ring.step(what.size_bytes, busy=not idle)
         if what.device is None:
-            operation: Operation = Threaded(self._thread.submit(self._move_on_host, number, what, plan))
+            moved = self._thread.submit(self._move_on_host, number, what, begin, step)
+            operation: Operation = Threaded(moved)
         else:
-            operation = self._move_on_gpu(number, what, plan, stream)
+            gpu = self._on(what.device)
+            gpu.move(what, begin, step, stream, sending=self._sending, idle=idle)
+            operation = _OnGpu(self, number, what.size_bytes, self._position, gpu)
         if self._sending:  # after the copies have begun: the receiver asks for it when they are there
             self._announce(number, what.size_bytes, crc32)
         self._last = operation
         return operation
-
-    def _plan(self, what: Buffer) -> list[tuple[int, int, int]]:
-        """(position, offset, bytes) of each chunk."""
-        plan = []
-        for offset, size in chunks(what.size_bytes, self._ring.slot_bytes):
-            plan.append((self._position, offset, size))
-            self._position = (self._position + 1) % _WRAP
-        return plan
 
     def _announce(self, number: int, size_bytes: int, crc32: int | None) -> None:
         header = self._ring.header
@@ -135,43 +131,38 @@ class _Half:
         while not condition():
             if self._gone.is_set():
                 raise PeerLost("the other process is gone")
-            time.sleep(pause(time.monotonic() - begun))
+            rest(time.monotonic() - begun)
 
-    def _move_on_host(self, number: int, what: Buffer, plan: list[tuple[int, int, int]]) -> int | None:
-        header, ring, crc = self._ring.header, self._ring, None
+    def _move_on_host(self, number: int, what: Buffer, begin: int, step: int) -> int | None:
+        ring, crc = self._ring, None
         if not self._sending:
             self._until(lambda: self.announced(number, what.size_bytes)[0])
             crc = self.announced(number, what.size_bytes)[1]
-        produced, consumed = header.produced, header.consumed
-        for position, offset, size in plan:
-            slot = ring.slot(position)
+        produced, consumed = ring.produced, ring.consumed
+        for end, place, offset, size in ring.pieces(begin, what.size_bytes, step):
             if self._sending:
-                self._until(lambda: reached(consumed[0], position - SLOTS + 1))  # noqa: B023
-                ctypes.memmove(slot, what.address + offset, size)
+                self._until(lambda: reached(consumed[0], end - ring.units))  # noqa: B023
+                ctypes.memmove(place, what.address + offset, size)
                 self._barrier()
-                produced[0] = (position + 1) % _WRAP
+                produced[0] = end % _WRAP
             else:
-                self._until(lambda: reached(produced[0], position + 1))  # noqa: B023
+                self._until(lambda: reached(produced[0], end))  # noqa: B023
                 self._barrier()
-                ctypes.memmove(what.address + offset, slot, size)
+                ctypes.memmove(what.address + offset, place, size)
                 self._barrier()
-                consumed[0] = (position + 1) % _WRAP
+                consumed[0] = end % _WRAP
         if self._gone.is_set():
             raise PeerLost("the other process is gone")
         if not self._sending:
             self.take(number)
         return crc
 
-    def _move_on_gpu(
-        self, number: int, what: Buffer, plan: list[tuple[int, int, int]], stream: int
-    ) -> Operation:
+    def _on(self, device: int) -> _Streams:
+        """The streams of a device that was prepared, with its context current."""
         from gdrkit.native.cuda import cuda
 
-        assert what.device is not None
-        gpu = self._gpus[what.device]
-        cuda().use(what.device)
-        gpu.move(what, plan, stream, sending=self._sending)
-        return _OnGpu(self, number, what.size_bytes, self._position, gpu)
+        cuda().use(device)
+        return self._gpus[device]
 
     def prepare(self, device: int) -> None:
         """Pin the ring and make the streams, once for each device."""
@@ -192,8 +183,7 @@ class _Half:
 
     def reached(self, position: int) -> bool:
         """Whether our side is through with all chunks before that position."""
-        header = self._ring.header
-        return reached((header.produced if self._sending else header.consumed)[0], position)
+        return reached((self._ring.produced if self._sending else self._ring.consumed)[0], position)
 
     def abandon(self) -> None:
         self._gone.set()
@@ -220,68 +210,84 @@ class _Half:
 
 
 class _Streams:
-    """One device's part in a direction: two streams that copy, one that counts, one event that joins
-    them.
+    """One device's part in a direction. Copies go through the program's own stream, which keeps their order
+    with no event between streams; a second one takes turns where a receiver has to wait, a third counts.
     """
 
     def __init__(self, ring: Ring) -> None:
         from gdrkit.native.cuda import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, cuda
 
         self._driver = driver = cuda()
-        self._ring, self._header = ring, ring.header
-        self._copying = [driver.number("cuStreamCreate", STREAM_NON_BLOCKING) for _ in range(2)]
+        self._ring = ring
+        self._second = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
         self._counting = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
         # A wait takes an event as it stands at that call (CUDA driver API, cuStreamWaitEvent): one will do.
         self._event = driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
+        self._ends: dict[int, int] = {}
+        """The program's streams, each with the event after our last work there."""
+        self._latest: int | None = None
         self._record, self._join = driver.function("cuEventRecord"), driver.function("cuStreamWaitEvent")
         self._wait = driver.function("cuStreamWaitValue32_v2")
         self._write = driver.function("cuStreamWriteValue32_v2")
         self._copy = driver.function("cuMemcpyAsync")
-        self._produced = ring.on_device(ring.header.produced)
-        self._consumed = ring.on_device(ring.header.consumed)
+        self._produced = ring.on_device(ring.produced)
+        self._consumed = ring.on_device(ring.consumed)
 
-    def move(self, what: Buffer, plan: list[tuple[int, int, int]], stream: int, *, sending: bool) -> None:
-        """Queue a message: after what the program has queued on its stream, before what it will queue."""
-        counter = self._header.produced if sending else self._header.consumed
-        short = len(plan) <= _SHORT and (not plan or counter[0] == plan[0][0])
-        streams = self._copying[:1] if short else self._copying
-        self._call(self._record, self._event, stream)
-        for copying in streams:
-            self._call(self._join, copying, self._event, 0)
-        (self._send if sending else self._receive)(what, plan, short)
-        last = self._copying[0] if short else self._counting
-        self._call(self._record, self._event, last)
-        self._call(self._join, stream, self._event, 0)
+    def move(self, what: Buffer, begin: int, step: int, stream: int, *, sending: bool, idle: bool) -> None:
+        """Queue a message: after what the program has queued on its stream, before what it will queue.
 
-    def _send(self, what: Buffer, plan: list[tuple[int, int, int]], short: bool) -> None:
-        """Copies into the slots, on one stream: side by side they would only share the link."""
-        queue = self._copying[0]
-        for index, (position, offset, size) in enumerate(plan):
-            if index % _GROUP == 0:
-                wanted = position + min(_GROUP, len(plan) - index) - SLOTS
-                if not reached(self._header.consumed[0], wanted):
-                    self._call(self._wait, queue, self._consumed, wanted % _WRAP, 0)
-            self._call(self._copy, self._ring.slot(position), what.address + offset, size, queue)
-            self._count(short, queue, self._produced, position)
+        It takes the ring's units from `begin`, in chunks of `step` bytes. `idle` tells that nothing of an
+        earlier message is left to be counted.
+        """
+        short = idle and what.size_bytes <= _SHORT * step
+        if not idle and self._latest is not None and self._latest != stream:
+            self._call(self._join, stream, self._ends[self._latest], 0)  # messages keep their order
+        self._latest = stream
+        (self._send if sending else self._receive)(what, begin, step, stream, short)
+        if stream not in self._ends:
+            from gdrkit.native.cuda import EVENT_DISABLE_TIMING
 
-    def _receive(self, what: Buffer, plan: list[tuple[int, int, int]], short: bool) -> None:
-        """Copies out of the slots, on two streams in turn: one waits while the other copies."""
-        for index, (position, offset, size) in enumerate(plan):
-            queue = self._copying[0 if short else index % 2]
-            if not reached(self._header.produced[0], position + 1):
-                self._call(self._wait, queue, self._produced, (position + 1) % _WRAP, 0)
-            self._call(self._copy, what.address + offset, self._ring.slot(position), size, queue)
-            if not short or index == len(plan) - 1:
-                self._count(short, queue, self._consumed, position)
+            self._ends[stream] = self._driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
+        self._call(self._record, self._ends[stream], stream)
 
-    def _count(self, short: bool, queue: int, counter: int, position: int) -> None:
+    def _send(self, what: Buffer, begin: int, step: int, stream: int, short: bool) -> None:
+        """Copies into the ring, on one stream: side by side they would only share the link."""
+        ring, allowed, last = self._ring, begin, begin + units(what.size_bytes)
+        for end, place, offset, size in ring.pieces(begin, what.size_bytes, step):
+            if end > allowed and not reached(ring.consumed[0], end - ring.units):
+                # Each wait stops the copy engine for 2.5 us: one for half of the ring.
+                allowed = min(last, max(end, end + ring.units // 2 - units(step)))
+                self._call(self._wait, stream, self._consumed, (allowed - ring.units) % _WRAP, 0)
+            self._call(self._copy, place, what.address + offset, size, stream)
+            self._count(short, stream, self._produced, end)
+
+    def _receive(self, what: Buffer, begin: int, step: int, stream: int, short: bool) -> None:
+        """Copies out of the ring, on two streams in turn: one waits while the other copies."""
+        ring, queue, other = self._ring, stream, stream if short else self._second
+        if not short:
+            self._follow(self._second, stream)
+        for end, place, offset, size in ring.pieces(begin, what.size_bytes, step):
+            if not reached(ring.produced[0], end):
+                self._call(self._wait, queue, self._produced, end % _WRAP, 0)
+            self._call(self._copy, what.address + offset, place, size, queue)
+            if not short or offset + size == what.size_bytes:
+                self._count(short, queue, self._consumed, end)
+            queue, other = other, queue
+        if not short:
+            self._follow(stream, self._second)
+
+    def _count(self, short: bool, queue: int, counter: int, end: int) -> None:
         """Tell that a chunk is through: short messages on the stream that copied it, no earlier count being
         outstanding."""
         if not short:
-            self._call(self._record, self._event, queue)
-            self._call(self._join, self._counting, self._event, 0)
+            self._follow(self._counting, queue)
             queue = self._counting
-        self._call(self._write, queue, counter, (position + 1) % _WRAP, 0)
+        self._call(self._write, queue, counter, end % _WRAP, 0)
+
+    def _follow(self, stream: int, other: int) -> None:
+        """Let what will be queued on a stream wait for what is queued on another."""
+        self._call(self._record, self._event, other)
+        self._call(self._join, stream, self._event, 0)
 
     def _call(self, function: Callable[..., int], *arguments: int) -> None:
         if result := function(*arguments):
@@ -289,7 +295,10 @@ class _Streams:
 
     def idle(self) -> bool:
         """Whether nothing queued here is left. Raises CudaError if any of it failed."""
-        return all(self._driver.stream_done(stream) for stream in (*self._copying, self._counting))
+        driver = self._driver
+        return all(driver.stream_done(stream) for stream in (self._second, self._counting)) and all(
+            driver.event_done(event) for event in self._ends.values()
+        )
 
     def look(self) -> None:
         """Raise CudaError if anything queued here has failed."""
@@ -297,10 +306,12 @@ class _Streams:
 
     def close(self) -> None:
         """Wait for all that is queued, then free it."""
-        for stream in (*self._copying, self._counting):
+        for event in (*self._ends.values(), self._event):
+            self._driver.call("cuEventSynchronize", event)
+            self._driver.call("cuEventDestroy_v2", event)
+        for stream in (self._second, self._counting):
             self._driver.call("cuStreamSynchronize", stream)
             self._driver.call("cuStreamDestroy_v2", stream)
-        self._driver.call("cuEventDestroy_v2", self._event)
 
 
 class _OnGpu:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import SPIN_SECONDS, Operation, pause
+from gdrkit.transport.operation import SPIN_SECONDS, Operation, rest
 
 if TYPE_CHECKING:
     from gdrkit.transport.connection import Connection
@@ -67,7 +67,7 @@ class Transfer:
                 )
             elif timeout is not None and now - begun > timeout:
                 self._connection.break_(TimedOut(f"not done after {timeout} s"))
-            time.sleep(pause(now - begun, self._operation.spin_seconds))
+            rest(now - begun, self._operation.spin_seconds)
         return self.size_bytes
 
 
