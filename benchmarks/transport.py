@@ -4,7 +4,7 @@ one run.
     python -m benchmarks.transport             all that this machine has; --json FILE keeps the numbers
 
 Ours is what `gdr bench pair` measures: one message as half of a ping-pong, so that it contains the
-filling of the pipeline, and streaming as messages one after another with an acknowledgement; every
+filling of the pipeline, and streaming as messages one after another with one acknowledgement; every
 path's bytes are checked. The bound is the slower of the two copies between GPU and pinned memory in the
 same run. NCCL runs through PyTorch in the same manner, with NCCL_P2P_DISABLE=1 for the staged path.
 Needs two NVIDIA GPUs; NCCL's part PyTorch.
@@ -28,13 +28,12 @@ from gdrkit.measure.job import End, measure
 from gdrkit.native.cuda import cuda
 
 SIZES = (64 << 10, 1 << 20, 16 << 20, 256 << 20)
-STREAMED = 8
 PATHS = ("shared", "peer", "tcp")
 Rows = dict[str, dict[str, float]]
 
 
 def repeats(size: int) -> int:
-    return 200 if size <= 1 << 20 else 30 if size <= 16 << 20 else 10
+    return 200 if size <= 1 << 20 else 100 if size <= 16 << 20 else 50
 
 
 def timed(work: Callable[[], object], count: int) -> float:
@@ -77,15 +76,18 @@ def nccl_rank(rank: int, port: int, device: int, report: str) -> None:
                 (dist.send if step else dist.recv)(tensor, 1 - rank)
                 torch.cuda.synchronize()
 
-        def stream(tensor: object = tensor, ack: object = ack) -> None:
-            for _ in range(STREAMED):
+        def stream(count: int, tensor: object = tensor, ack: object = ack) -> None:
+            for _ in range(count):
                 (dist.send if rank == 0 else dist.recv)(tensor, 1 - rank)
             torch.cuda.synchronize()
             (dist.recv if rank == 0 else dist.send)(ack, 1 - rank)
             torch.cuda.synchronize()
 
         one = timed(ping_pong, repeats(size)) / 2
-        many = timed(stream, max(3, repeats(size) // STREAMED)) / STREAMED
+        stream(8)
+        begun = time.perf_counter()
+        stream(repeats(size))
+        many = (time.perf_counter() - begun) / repeats(size)
         found[str(size)] = {
             "one_us": one * 1e6,
             "one_gb_per_s": size / one / 1e9,

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from gdrkit.transport import Connection, generate_key, listen
+from tests.transport import driver_model
 
 PRELUDE = """
 import os, sys, time
@@ -35,18 +36,27 @@ class Peer:
 
 
 @contextlib.contextmanager
-def peer(program: str, *paths: str, gpus: tuple[int | None, int | None] = (None, None)) -> Iterator[Peer]:
-    """A process that connects as `c` and runs `program`; ended with the block. `gpus`: ours, and its."""
+def peer(
+    program: str,
+    *paths: str,
+    gpus: tuple[int | None, int | None] = (None, None),
+    model: int | None = None,
+) -> Iterator[Peer]:
+    """A process that connects as `c` and runs `program`; ended with the block.
+
+    `gpus`: ours, and its. `model`: a seed for it to run on `driver_model` instead of libcuda.
+    """
     key = generate_key()
     with listen("127.0.0.1", key=key, paths=paths, gpu=gpus[0]) as door:
         arguments = [
             sys.executable,
             "-c",
-            PRELUDE + program,
+            ("" if model is None else driver_model.PRELUDE) + PRELUDE + program,
             str(door.address[1]),
             key.hex(),
             ",".join(paths),
             "" if gpus[1] is None else str(gpus[1]),
+            str(model),
         ]
         process = subprocess.Popen(arguments, stdin=subprocess.PIPE)
         try:

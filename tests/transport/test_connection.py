@@ -8,6 +8,7 @@ import time
 import pytest
 
 from gdrkit.transport import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
+from tests.transport.mix import IMPORT_MIX, mix
 from tests.transport.peer import peer
 
 BOTH = pytest.mark.parametrize("path", ["tcp", "shared"])
@@ -47,6 +48,16 @@ sys.stdin.read()
         for transfer in transfers:
             transfer.wait(20)
         assert back == out
+
+
+@BOTH
+@pytest.mark.parametrize("seed", [1, 2])
+def test_messages_drawn_at_random_both_ways_arrive_whole(path, seed):
+    program = f"{IMPORT_MIX}\nmix(c, None, 1, {seed})\nc.recv(bytearray(1)).wait(30)"
+    with peer(program, path) as other:
+        mix(other.connection, None, 0, seed)
+        other.connection.send(b"x").wait(30)
+        assert other.finish() == 0
 
 
 @BOTH

@@ -63,12 +63,13 @@ def test_memory_that_nobody_closed_goes_with_its_last_reference() -> None:
     view = memoryview(memory)
     del memory
     gc.collect()
-    assert cuda().number("cuMemHostGetDevicePointer_v2", address, 0)
-    view.release()
-    del view
-    gc.collect()
-    with pytest.raises(CudaError):
-        cuda().number("cuMemHostGetDevicePointer_v2", address, 0)
+    with cuda().on(0):
+        assert cuda().number("cuMemHostGetDevicePointer_v2", address, 0)
+        view.release()
+        del view
+        gc.collect()
+        with pytest.raises(CudaError, match="INVALID_VALUE"):
+            cuda().number("cuMemHostGetDevicePointer_v2", address, 0)
 
 
 @needs_gpu

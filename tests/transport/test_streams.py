@@ -1,12 +1,16 @@
 """Messages among a program's CUDA streams: they run in their place, on whichever stream they are given."""
 
 import ctypes
+import time
+from functools import partial
 
 import pytest
 
 from gdrkit.native.cuda import LIBRARY, STREAM_NON_BLOCKING, CudaError, NoCuda, cuda
-from gdrkit.transport import TransportError
+from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
+from tests.transport import driver_model
+from tests.transport.mix import IMPORT_MIX, mix
 from tests.transport.peer import peer
 
 SIZE = 8 << 20
@@ -27,6 +31,7 @@ while True:
     c.send(there).wait(20)
     driver.call("cuMemFree_v2", there.address)
 c.send(b"x").wait(20)
+sys.stdin.read()
 """
 
 
@@ -37,11 +42,33 @@ def _gpus() -> int:
         return 0
 
 
-GPUS = (0, max(0, _gpus() - 1))
-pytestmark = pytest.mark.skipif(not _gpus(), reason="needs an NVIDIA GPU")
-# One GPU cannot be its own peer.
-PATHS = ["shared", "tcp"] + (["peer"] if _gpus() > 1 else [])
-on_each_path = pytest.mark.parametrize("path", PATHS)
+REAL_GPUS = _gpus()
+
+
+@pytest.fixture(scope="module", params=["gpu", "model"], autouse=True)
+def driver(request):
+    """Real GPUs, then a model of their streams: that a test says nothing of speed, but is run everywhere."""
+    if request.param == "gpu":
+        if not REAL_GPUS:
+            pytest.skip("needs an NVIDIA GPU")
+        yield "gpu"
+    else:
+        driver_model.install(0)
+        yield "model"
+        driver_model.uninstall()
+
+
+@pytest.fixture(params=["shared", "tcp", "peer"])
+def beside(request, driver):
+    """`peer` with a path, and a GPU on each side."""
+    if request.param == "peer" and (driver == "model" or REAL_GPUS < 2):
+        pytest.skip("needs an NVIDIA GPU, and a second one: a GPU is not its own peer")
+    return partial(_peer, request.param, driver)
+
+
+def _peer(path, driver, program):
+    gpus = (0, 1 if driver == "model" else REAL_GPUS - 1)
+    return peer(program, path, gpus=gpus, model=1 if driver == "model" else None)
 
 
 def filled(size: int, byte: int) -> Buffer:
@@ -58,10 +85,9 @@ def contents(what: Buffer) -> bytes:
     return room.raw
 
 
-@on_each_path
 @pytest.mark.parametrize("size", [1, 4097, 1 << 20, (64 << 20) + 12345, 200 << 20])
-def test_gpu_memory_of_every_size_comes_back_whole(path, size):
-    with peer(ECHO, path, gpus=GPUS) as other:
+def test_gpu_memory_of_every_size_comes_back_whole(beside, size):
+    with beside(ECHO) as other:
         one, two = filled(size, 0x5A), filled(size, 0)
         other.connection.send(size.to_bytes(8, "little")).wait(20)
         other.connection.send(one, integrity=True).wait(20)
@@ -71,9 +97,8 @@ def test_gpu_memory_of_every_size_comes_back_whole(path, size):
         other.connection.recv(bytearray(1)).wait(20)
 
 
-@on_each_path
 @pytest.mark.parametrize("size", [4096, 1 << 20, SIZE])
-def test_messages_on_several_streams_arrive_in_the_order_in_which_they_were_sent(path, size):
+def test_messages_on_several_streams_arrive_in_the_order_in_which_they_were_sent(beside, size):
     program = f"""
 from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
 from gdrkit.transport.buffers import Buffer
@@ -88,7 +113,7 @@ for transfer in waiting:
     transfer.wait(20)
 c.recv(bytearray(1)).wait(20)
 """
-    with peer(program, path, gpus=GPUS) as other:
+    with beside(program) as other:
         driver = cuda()
         driver.use(0)
         streams = [driver.number("cuStreamCreate", STREAM_NON_BLOCKING) for _ in range(5)] + [0]
@@ -103,10 +128,114 @@ c.recv(bytearray(1)).wait(20)
         other.connection.send(b"x").wait(20)
 
 
-@on_each_path
+@pytest.mark.parametrize("seed", [1, 2])
+def test_messages_of_all_kinds_and_streams_mixed_arrive_whole(beside, seed):
+    program = f"{IMPORT_MIX}\nmix(c, gpu, 1, {seed})\nc.recv(bytearray(1)).wait(30)"
+    with beside(program) as other:
+        mix(other.connection, 0, 0, seed)
+        other.connection.send(b"x").wait(30)
+        assert other.finish() == 0
+
+
+def test_a_message_in_no_stream_s_order_arrives_though_nobody_waits_for_it(beside):
+    with beside(ECHO) as other:
+        size = 300 << 20
+        one, two = filled(size, 0x33), filled(size, 0)
+        other.connection.send(size.to_bytes(8, "little")).wait(20)
+        other.connection.send(one, stream=None).wait(20)
+        arriving = other.connection.recv(two, stream=None)
+        last, deadline = bytearray(1), time.monotonic() + 20
+        room = ctypes.addressof(ctypes.c_char.from_buffer(last))
+        while last[0] != 0x33 and time.monotonic() < deadline:
+            time.sleep(0.01)
+            cuda().call("cuMemcpy", room, two.address + size - 1, 1)
+        assert last[0] == 0x33
+        other.connection.send(bytes(8)).wait(20)
+        assert arriving.wait(20) == size
+        assert contents(two) == b"\x33" * size
+        other.connection.recv(bytearray(1)).wait(20)
+
+
+def test_a_program_may_wait_for_its_messages_in_any_order(beside):
+    """More of them than may be announced at a time (64), the last one first."""
+    program = """
+from gdrkit.transport.buffers import Buffer
+from gdrkit.native.cuda import cuda
+cuda().use(gpu)
+what = Buffer(cuda().number("cuMemAlloc_v2", 4096), 4096, gpu, None)
+for _ in range(200):
+    c.send(what, stream=None).wait(20)
+c.send(b"x").wait(20)
+sys.stdin.read()
+"""
+    with beside(program) as other:
+        into = filled(4096, 0)
+        for _ in range(4):
+            arriving = [other.connection.recv(into, stream=None) for _ in range(50)]
+            for transfer in reversed(arriving):
+                transfer.wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+
+
+@pytest.mark.parametrize("stream", [0, None])
+def test_the_death_of_the_other_process_lets_go_of_all_that_waits_for_it(beside, stream):
+    with beside("sys.stdin.read()") as other:
+        one, two = filled(200 << 20, 1), filled(SIZE, 2)
+        waiting = [other.connection.send(one, stream=stream) for _ in range(2)]
+        waiting += [other.connection.recv(two, stream=stream) for _ in range(3)]
+        other.kill()
+        for transfer in waiting:
+            with pytest.raises(PeerLost):
+                transfer.wait(20)
+        other.connection.close()
+        cuda().call("cuStreamSynchronize", 0)
+
+
+def test_a_program_stays_on_the_gpu_that_it_had_chosen(beside):
+    """PyTorch and others take the thread's current context for the device that their program wants."""
+    with beside(ECHO) as other:
+        driver = cuda()
+        one = filled(SIZE, 1)
+        if driver.device_count() < 2:
+            pytest.skip("needs an NVIDIA GPU, and a second one")
+        driver.use(1)
+        chosen = driver.number("cuCtxGetCurrent")
+        other.connection.send(SIZE.to_bytes(8, "little")).wait(20)
+        for stream in (0, None):
+            other.connection.send(one, stream=stream, integrity=True).wait(20)
+            assert driver.number("cuCtxGetCurrent") == chosen
+            other.connection.recv(one, stream=stream).wait(20)
+            assert driver.number("cuCtxGetCurrent") == chosen
+            other.connection.send((0 if stream is None else SIZE).to_bytes(8, "little")).wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+    assert driver.number("cuCtxGetCurrent") == chosen
+
+
 @pytest.mark.parametrize("size", [4096, SIZE])
-def test_work_queued_behind_a_message_finds_it_with_no_wait_on_the_host(path, size):
-    with peer(ECHO, path, gpus=GPUS) as other:
+def test_a_message_comes_after_what_its_stream_was_given_before(beside, size):
+    with beside(ECHO) as other:
+        driver = cuda()
+        one, into, old = filled(size, 9), filled(size, 0), filled(size, 5)
+        word = driver.number("cuMemHostAlloc", 4096, 3)
+        ctypes.memset(word, 0, 4096)
+        stream = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
+        other.connection.send(size.to_bytes(8, "little")).wait(20)
+        driver.call("cuStreamWaitValue32_v2", stream, word, 1, 0)
+        driver.call("cuMemcpyAsync", into.address, old.address, size, stream)
+        arriving = other.connection.recv(into, stream=stream)
+        other.connection.send(one, stream=None).wait(20)
+        time.sleep(0.1)
+        assert contents(into) == bytes(size)  # it may come by now, and must not be here
+        ctypes.c_uint32.from_address(word).value = 1
+        arriving.wait(20)
+        assert contents(into) == b"\x09" * size
+        other.connection.send(bytes(8)).wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+
+
+@pytest.mark.parametrize("size", [4096, SIZE])
+def test_work_queued_behind_a_message_finds_it_with_no_wait_on_the_host(beside, size):
+    with beside(ECHO) as other:
         driver = cuda()
         one, two, copied = filled(size, 7), filled(size, 0), filled(size, 0)
         stream = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
@@ -122,8 +251,10 @@ def test_work_queued_behind_a_message_finds_it_with_no_wait_on_the_host(path, si
         other.connection.recv(bytearray(1)).wait(20)
 
 
-def test_a_stream_that_records_a_graph_is_refused_and_the_connection_goes_on():
-    with peer(ECHO, "shared", gpus=GPUS) as other:
+def test_a_stream_that_records_a_graph_is_refused_and_the_connection_goes_on(beside, driver):
+    if driver == "model":
+        pytest.skip("needs an NVIDIA GPU")
+    with beside(ECHO) as other:
         driver = cuda()
         one = filled(4096, 7)
         stream = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)

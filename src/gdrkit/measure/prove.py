@@ -137,7 +137,7 @@ def _ready(connection: Connection) -> None:
 
 def _send(connection: Connection, what: Buffer, count: int) -> None:
     for _ in range(count):
-        connection.send(what).wait(WAIT_SECONDS)
+        connection.send(what, stream=None).wait(WAIT_SECONDS)
     _ready(connection)
 
 

@@ -27,7 +27,7 @@ def follow(connection: Connection, memory: Memory, size_bytes: int, rounds: tupl
         clear(what)
         connection.send(b"\0").wait(WAIT_SECONDS)
         for _ in range(count):
-            connection.recv(what).wait(WAIT_SECONDS)
+            connection.recv(what, stream=None).wait(WAIT_SECONDS)
         connection.send(b"\0").wait(WAIT_SECONDS)
     connection.recv(bytearray(1)).wait(WAIT_SECONDS)
     connection.send(what.crc32().to_bytes(CRC_BYTES, "little")).wait(WAIT_SECONDS)

@@ -8,6 +8,8 @@ import.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -46,6 +48,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetByPCIBusId": (_OUT, ctypes.c_char_p),
     "cuDevicePrimaryCtxRetain": (_OUT, ctypes.c_int),
     "cuDevicePrimaryCtxRelease_v2": (ctypes.c_int,),
+    "cuCtxGetCurrent": (_OUT,),
     "cuCtxSetCurrent": (_NUMBER,),
     "cuMemAlloc_v2": (_OUT, _SIZE),
     "cuMemFree_v2": (_NUMBER,),
@@ -161,6 +164,17 @@ class Cuda:
         if device not in self._contexts:
             self._contexts[device] = self.number("cuDevicePrimaryCtxRetain", device)
         self.call("cuCtxSetCurrent", self._contexts[device])
+
+    @contextmanager
+    def on(self, device: int) -> Iterator[None]:
+        """`use` for a block. Afterwards the thread is on the device that its program had chosen."""
+        before = self.number("cuCtxGetCurrent")
+        self.use(device)
+        try:
+            yield
+        finally:
+            if before != self._contexts.get(device):
+                self.call("cuCtxSetCurrent", before)
 
     def release(self) -> None:
         """Give back every primary context that was retained here."""

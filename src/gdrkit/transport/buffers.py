@@ -39,11 +39,11 @@ class Buffer(NamedTuple):
         from gdrkit.native.cuda import cuda
 
         driver, crc = cuda(), 0
-        driver.use(self.device)
         room = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
         for offset in range(0, self.size_bytes, _CHECK_BYTES):
             size = min(_CHECK_BYTES, self.size_bytes - offset)
-            driver.call("cuMemcpy", ctypes.addressof(room), self.address + offset, size)
+            with driver.on(self.device):
+                driver.call("cuMemcpy", ctypes.addressof(room), self.address + offset, size)
             crc = zlib.crc32(memoryview(room)[:size], crc)
         return crc
 

@@ -39,12 +39,11 @@ class Mapped:
             "version": 3,
         }
 
-    def settle(self, stream: int) -> None:
+    def settle(self, stream: int | None) -> None:
         """Wait here until what is queued on a stream is done: no copy waits for a GPU's own writes."""
         if self.gpu is not None and stream:
-            driver = cuda()
-            driver.use(self.gpu)
-            driver.call("cuStreamSynchronize", stream)
+            with cuda().on(self.gpu):
+                cuda().call("cuStreamSynchronize", stream)
 
 
 class HostMapped(Mapped):
@@ -82,19 +81,18 @@ def host_mapped(size_bytes: int, gpu: int) -> HostMapped:
     """
     if size_bytes <= 0:
         raise TransportError(f"{size_bytes} bytes are no memory")
-    driver = cuda()
-    driver.use(gpu)
-    address = driver.number("cuMemHostAlloc", size_bytes, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
+    with cuda().on(gpu):
+        address = cuda().number("cuMemHostAlloc", size_bytes, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
+        device_address = cuda().number("cuMemHostGetDevicePointer_v2", address, 0)
     # An array of ctypes' is the one object of an address that has the buffer protocol before Python 3.12.
     kind: Any = type("HostMapped", (HostMapped, ctypes.c_uint8 * size_bytes), {})
     made: HostMapped = kind.from_address(address)
     made.address, made.size_bytes, made.gpu = address, size_bytes, gpu
     made._free = weakref.finalize(made, _free, address, gpu)
-    made.device_address = driver.number("cuMemHostGetDevicePointer_v2", address, 0)
+    made.device_address = device_address
     return made
 
 
 def _free(address: int, gpu: int) -> None:
-    driver = cuda()
-    driver.use(gpu)
-    driver.call("cuMemFreeHost", address)
+    with cuda().on(gpu):
+        cuda().call("cuMemFreeHost", address)

@@ -55,10 +55,10 @@ class Channel(Protocol):
 
     name: str
 
-    def transmit(self, what: Buffer, stream: int, crc32: int | None) -> Operation:
-        """Begin to send it."""
+    def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
+        """Begin to send it, in its place on a stream (a CUstream as an int), or at once."""
 
-    def receive(self, into: Buffer, stream: int) -> Operation:
+    def receive(self, into: Buffer, stream: int | None) -> Operation:
         """Begin to receive a message of exactly its size."""
 
     def abandon(self) -> None:

@@ -168,7 +168,7 @@ class RdmaChannel(WireChannel):
         return crc
 
     def access(
-        self, what: Buffer, stream: int, region: protocol.Region, offset: int, *, write: bool
+        self, what: Buffer, stream: int | None, region: protocol.Region, offset: int, *, write: bool
     ) -> Operation:
         """Write to, or read from, memory that the other side has exposed. Raises TransportError beyond
         its end.

@@ -28,7 +28,9 @@ DESCRIPTORS = 64  # messages that may be announced and not yet taken
 _HEADER = 8192
 _MAGIC = int.from_bytes(b"gdrring2", "little")
 _MEMBARRIER = {"aarch64": 283}
-_GLOBAL, _WRAP, _POISON = 1, 1 << 32, 1 << 29
+WRAP = 1 << 32
+"""Where counters start again."""
+_GLOBAL, _POISON = 1, 1 << 29
 
 
 class _Descriptor(ctypes.Structure):
@@ -63,7 +65,7 @@ class Ring:
         self.address = ctypes.addressof(self._base)
         self.header = _Header.from_buffer(self._map)
         self.produced, self.consumed = self.header.produced, self.header.consumed
-        self._pinned = 0
+        self._pinned_by: int | None = None
         self._device_offset = 0
 
     @classmethod
@@ -111,6 +113,11 @@ class Ring:
         """Take its name away; both mappings stay."""
         remove(self.path)
 
+    @property
+    def largest_step(self) -> int:
+        """Bytes of the largest chunk."""
+        return self.units // _CHUNKS * UNIT_BYTES
+
     def step(self, size_bytes: int, *, busy: bool) -> int:
         """Bytes of a chunk for a message of that size.
 
@@ -119,7 +126,7 @@ class Ring:
         would move). Where messages before this one are still under way the first cost is paid, and chunks
         are twice as large.
         """
-        most = self.units // _CHUNKS * UNIT_BYTES
+        most = self.largest_step
         wanted = max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)) << busy
         count = -(-size_bytes // min(most, wanted)) or 1
         return min(most, max(1, -(-size_bytes // (count * UNIT_BYTES))) * UNIT_BYTES)
@@ -137,18 +144,18 @@ class Ring:
             yield position, memory + place * UNIT_BYTES, offset, size
             offset += size
 
-    def pin(self) -> None:
-        """Let CUDA's copy engines reach it, with the current context. Raises CudaError."""
-        if self._pinned:
+    def pin(self, device: int) -> None:
+        """Let CUDA's copy engines reach it, through that device or another. Raises CudaError."""
+        if self._pinned_by is not None:
             return
         from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
 
-        driver = cuda()
-        driver.call(
-            "cuMemHostRegister_v2", self.address, self.size_bytes, REGISTER_PORTABLE | REGISTER_DEVICE_MAP
-        )
-        self._pinned = self.address
-        self._device_offset = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0) - self.address
+        driver, flags = cuda(), REGISTER_PORTABLE | REGISTER_DEVICE_MAP
+        with driver.on(device):
+            driver.call("cuMemHostRegister_v2", self.address, self.size_bytes, flags)
+            self._pinned_by = device
+            place = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0)
+        self._device_offset = place - self.address
 
     def on_device(self, counter: ctypes.Array[ctypes.c_uint32]) -> int:
         """A counter's address as the GPU knows it."""
@@ -160,16 +167,17 @@ class Ring:
 
         To be repeated while streams run: their own writes undo it.
         """
-        self.produced[0] = self.consumed[0] = (position + _POISON) % _WRAP
+        self.produced[0] = self.consumed[0] = (position + _POISON) % WRAP
 
     def close(self) -> None:
         """Unpin and unmap. Nothing may be using it."""
         self.unlink()
-        if self._pinned:
+        if self._pinned_by is not None:
             from gdrkit.native.cuda import cuda
 
-            cuda().call("cuMemHostUnregister", self._pinned)
-            self._pinned = 0
+            with cuda().on(self._pinned_by):
+                cuda().call("cuMemHostUnregister", self.address)
+            self._pinned_by = None
         if self.address:
             self.address = 0
             del self.produced, self.consumed, self.header, self._base
@@ -217,7 +225,7 @@ def units(size_bytes: int) -> int:
 
 def reached(counter: int, wanted: int) -> bool:
     """Whether a counter is at `wanted` or beyond, as the GPU compares them: (int)(counter - wanted) >= 0."""
-    return (counter - wanted) % _WRAP < _WRAP // 2
+    return (counter - wanted) % WRAP < WRAP // 2
 
 
 class Barrier:

@@ -26,10 +26,10 @@ class Tickets:
         """Make the counter, if there is none. To be called while no stream waits for a thread."""
         from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
 
-        driver = cuda()
-        driver.use(device)
         if not self._address:
-            self._address = driver.number("cuMemHostAlloc", 4096, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
+            with cuda().on(device):
+                flags = REGISTER_DEVICE_MAP | REGISTER_PORTABLE
+                self._address = cuda().number("cuMemHostAlloc", 4096, flags)
             ctypes.memset(self._address, 0, 4096)
 
     def issue(self, device: int, stream: int) -> Callable[[], None]:
@@ -37,11 +37,11 @@ class Tickets:
         from gdrkit.native.cuda import WAIT_GEQ, cuda
 
         driver = cuda()
-        driver.use(device)
         self._issued = ticket = (self._issued + 1) % (1 << 32)
         counter = ctypes.c_uint32.from_address(self._address)
-        place = driver.number("cuMemHostGetDevicePointer_v2", self._address, 0)
-        driver.call("cuStreamWaitValue32_v2", stream, place, ticket, WAIT_GEQ)
+        with driver.on(device):
+            place = driver.number("cuMemHostGetDevicePointer_v2", self._address, 0)
+            driver.call("cuStreamWaitValue32_v2", stream, place, ticket, WAIT_GEQ)
 
         def redeem() -> None:
             counter.value = ticket
@@ -64,16 +64,23 @@ class Staging:
         from gdrkit.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
 
         self._driver, self._device = cuda(), device
-        self._driver.use(device)
-        self._address = self._driver.number("cuMemHostAlloc", HALVES * CHUNK_BYTES, REGISTER_PORTABLE)
-        self._stream = self._driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
-        self._events = [self._driver.number("cuEventCreate", 2) for _ in range(HALVES)]
+        with self._driver.on(device):
+            self._address = self._driver.number("cuMemHostAlloc", HALVES * CHUNK_BYTES, REGISTER_PORTABLE)
+            self._stream = self._driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
+            self._events = [self._driver.number("cuEventCreate", 2) for _ in range(HALVES)]
 
-    def after(self, event: int) -> None:
-        """Begin only when an event recorded elsewhere has passed, and forget that event."""
+    def begin(self, event: int | None) -> None:
+        """To be called first in the thread that is to copy. It copies only when an event recorded elsewhere
+        has passed, and forgets that event.
+        """
         self._driver.use(self._device)
-        self._driver.call("cuStreamWaitEvent", self._stream, event, 0)
-        self._driver.call("cuEventDestroy_v2", event)
+        if event is not None:
+            self._driver.call("cuStreamWaitEvent", self._stream, event, 0)
+            self._driver.call("cuEventDestroy_v2", event)
+
+    def settle(self) -> None:
+        """Wait until all that was to come before has passed, the event among it."""
+        self._driver.call("cuStreamSynchronize", self._stream)
 
     def out_of(self, what: Buffer) -> Iterator[memoryview]:
         """The contents of GPU memory, piece by piece; each is valid until the next but one is asked for."""
@@ -124,20 +131,20 @@ class Staging:
 
     def close(self) -> None:
         """Free all of it."""
-        self._driver.use(self._device)
-        self._driver.call("cuStreamSynchronize", self._stream)
-        self._driver.call("cuStreamDestroy_v2", self._stream)
-        for event in self._events:
-            self._driver.call("cuEventDestroy_v2", event)
-        self._driver.call("cuMemFreeHost", self._address)
+        with self._driver.on(self._device):
+            self._driver.call("cuStreamSynchronize", self._stream)
+            self._driver.call("cuStreamDestroy_v2", self._stream)
+            for event in self._events:
+                self._driver.call("cuEventDestroy_v2", event)
+            self._driver.call("cuMemFreeHost", self._address)
 
 
 def recorded(device: int, stream: int) -> int:
-    """An event that passes when all that is queued on a stream now is done. Staging.after takes it."""
+    """An event that passes when all that is queued on a stream now is done. Staging.begin takes it."""
     from gdrkit.native.cuda import EVENT_DISABLE_TIMING, cuda
 
     driver = cuda()
-    driver.use(device)
-    event = driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
-    driver.call("cuEventRecord", event, stream)
+    with driver.on(device):
+        event = driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
+        driver.call("cuEventRecord", event, stream)
     return event

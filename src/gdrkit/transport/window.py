@@ -43,12 +43,11 @@ class Window(Mapped, mmap.mmap):
         """All is done by `__new__`."""
 
     def _pin(self, gpu: int) -> None:
-        driver = cuda()
-        driver.use(gpu)
-        flags = REGISTER_DEVICE_MAP | REGISTER_PORTABLE
-        driver.call("cuMemHostRegister_v2", self.address, self.size_bytes, flags)
-        self._unpin = weakref.finalize(self, _unpin, self.address, gpu)
-        self.device_address = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0)
+        driver, flags = cuda(), REGISTER_DEVICE_MAP | REGISTER_PORTABLE
+        with driver.on(gpu):
+            driver.call("cuMemHostRegister_v2", self.address, self.size_bytes, flags)
+            self._unpin = weakref.finalize(self, _unpin, self.address, gpu)
+            self.device_address = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0)
 
     def close(self) -> None:
         """Unregister and unmap. No kernel and no transfer may use it any more; BufferError where an array or
@@ -132,6 +131,5 @@ def _join(
 
 
 def _unpin(address: int, gpu: int) -> None:
-    driver = cuda()
-    driver.use(gpu)
-    driver.call("cuMemHostUnregister", address)
+    with cuda().on(gpu):
+        cuda().call("cuMemHostUnregister", address)

@@ -35,15 +35,15 @@ class WireChannel:
             wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._senders, self._receivers = _Worker("send"), _Worker("receive")
 
-    def transmit(self, what: Buffer, stream: int, crc32: int | None) -> Operation:
+    def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         self._prepare(what.device)
         return self._senders.submit(what, stream, lambda staging: self.push(what, staging, crc32))
 
-    def receive(self, into: Buffer, stream: int) -> Operation:
+    def receive(self, into: Buffer, stream: int | None) -> Operation:
         self._prepare(into.device)
         return self._receivers.submit(into, stream, lambda staging: self.pull(into, staging))
 
-    def run(self, what: Buffer, stream: int, work: Callable[[Staging | None], None]) -> Operation:
+    def run(self, what: Buffer, stream: int | None, work: Callable[[Staging | None], None]) -> Operation:
         """Do other work with memory in the sending thread, in its place among a stream's."""
         self._prepare(what.device)
         return self._senders.submit(what, stream, work)
@@ -119,19 +119,22 @@ class _Worker:
             self._tickets.prepare(device)
             self._staging[device] = Staging(device)
 
-    def submit(self, what: Buffer, stream: int, work: Callable[[Staging | None], int | None]) -> Operation:
+    def submit(
+        self, what: Buffer, stream: int | None, work: Callable[[Staging | None], int | None]
+    ) -> Operation:
         if what.device is None:
             return Threaded(self._thread.submit(work, None))
         staging = self._staging[what.device]
-        ready = recorded(what.device, stream)
-        redeem = self._tickets.issue(what.device, stream)
+        ready = None if stream is None else recorded(what.device, stream)
+        redeem = None if stream is None else self._tickets.issue(what.device, stream)
 
         def run() -> int | None:
             try:
-                staging.after(ready)
+                staging.begin(ready)
                 return work(staging)
             finally:
-                redeem()
+                if redeem:
+                    redeem()
 
         return Threaded(self._thread.submit(run))
 
@@ -222,6 +225,8 @@ class PeerChannel(TcpChannel):
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc, flags = self.announced(into)
         if flags & ON_GPU:
+            if staging:  # what the program does with this memory before ends before it is written
+                staging.settle()
             self.answer(_OFFER.pack(*(_ipc_handle(into) if staging else (_NO_HANDLE, 0))))
             if staging:
                 exactly(self._into, 1)

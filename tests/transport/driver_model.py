@@ -1,0 +1,217 @@
+"""CUDA's streams as queues in host memory, to try their order where there is no GPU.
+
+Each stream is a thread, held up at random, as a GPU's queues are by others. It keeps to what the driver
+promises (CUDA driver API, stream management): work on one stream is done in order; an event passes when
+what its stream was given before is done; a wait takes the event as it stands at that call; a stream waits
+for a word, (int)(word - value) >= 0, and writes one after all it did before. Calls that need a context
+fail without one. "GPU memory" is the process's own.
+
+It says nothing of how fast anything is, nor of what a GPU does beyond that: the same tests run on GPUs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gdrkit.native import cuda as native
+from gdrkit.native.cuda import NOT_READY, Cuda, CudaError
+
+DEVICES = 2
+PRELUDE = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from tests.transport.driver_model import install
+install(int(sys.argv[5]))
+"""
+_INVALID_VALUE, _INVALID_CONTEXT, _INVALID_HANDLE = 1, 201, 400
+_WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtx", "cuDriver")
+
+
+def install(seed: int) -> None:
+    """Let `gdrkit.native.cuda.cuda()` be the model from now on."""
+    native.cuda.cache_clear()
+    native.Cuda = lambda: Model(seed)  # type: ignore[misc, assignment]
+
+
+def uninstall() -> None:
+    native.cuda.cache_clear()
+    native.Cuda = Cuda  # type: ignore[misc]
+
+
+class _Stream:
+    def __init__(self, seed: str) -> None:
+        self._draw, self._work = random.Random(seed), queue.SimpleQueue[Callable[[], None]]()
+        self._given = self._done = 0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, work: Callable[[], None]) -> None:
+        self._given += 1
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            if self._draw.random() < 0.2:
+                time.sleep(self._draw.random() * 2e-3)
+            work()
+            self._done += 1
+
+    def is_idle(self) -> bool:
+        return self._done == self._given
+
+
+class _Event:
+    def __init__(self) -> None:
+        self.passed = threading.Event()
+        self.passed.set()
+
+
+class Model(Cuda):
+    """libcuda, as far as gdrkit.transport uses it on the paths shared and tcp."""
+
+    def __init__(self, seed: int) -> None:
+        self._bound, self._contexts = {}, {}
+        self._seed = seed
+        self._thread = threading.local()
+        self._memory: dict[int, Any] = {}
+        self._registered: set[int] = set()
+        self._handles: dict[int, Any] = {0: _Stream(f"{seed} 0")}
+        self._latest, self._lock = 1000, threading.Lock()
+
+    def function(self, name: str) -> Any:
+        if name not in self._bound:
+            body: Callable[..., int | None] = getattr(self, f"_{name}")
+
+            def function(*arguments: Any) -> int:
+                if not name.startswith(_WITHOUT_CONTEXT) and not getattr(self._thread, "context", 0):
+                    return _INVALID_CONTEXT
+                try:
+                    return body(*arguments) or 0
+                except KeyError:
+                    return _INVALID_HANDLE
+
+            function.__name__ = name
+            self._bound[name] = function
+        return self._bound[name]
+
+    def error(self, name: str, result: int) -> CudaError:
+        return CudaError(name, result, "the model")
+
+    def _new(self, out: Any, thing: Any) -> None:
+        with self._lock:
+            self._latest += 1
+            handle = self._latest
+            self._handles[handle] = thing
+        out._obj.value = handle
+
+    def _allocate(self, out: Any, size: int) -> None:
+        room = ctypes.create_string_buffer(size)
+        out._obj.value = ctypes.addressof(room)
+        self._memory[out._obj.value] = room
+
+    def _cuDeviceGetCount(self, out: Any) -> None:
+        out._obj.value = DEVICES
+
+    def _cuDeviceGetPCIBusId(self, text: Any, size: int, device: int) -> None:
+        text.value = f"0000:{device:02x}:00.0".encode()
+
+    def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> None:
+        out._obj.value = 1 + device
+
+    def _cuCtxSetCurrent(self, context: int) -> None:
+        self._thread.context = context
+
+    def _cuCtxGetCurrent(self, out: Any) -> None:
+        out._obj.value = getattr(self._thread, "context", 0)
+
+    def _cuMemAlloc_v2(self, out: Any, size: int) -> None:
+        self._allocate(out, size)
+
+    def _cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:
+        self._allocate(out, size)
+
+    def _cuMemFree_v2(self, address: int) -> None:
+        del self._memory[address]
+
+    _cuMemFreeHost = _cuMemFree_v2
+
+    def _cuMemHostRegister_v2(self, address: int, size: int, flags: int) -> int | None:
+        if address in self._registered:
+            return _INVALID_VALUE
+        self._registered.add(address)
+        return None
+
+    def _cuMemHostUnregister(self, address: int) -> None:
+        self._registered.remove(address)
+
+    def _cuMemHostGetDevicePointer_v2(self, out: Any, address: int, flags: int) -> None:
+        out._obj.value = address
+
+    def _cuMemcpyAsync(self, to: int, of: int, size: int, stream: int) -> None:
+        self._handles[stream].put(lambda: ctypes.memmove(to, of, size))
+
+    def _cuMemcpy(self, to: int, of: int, size: int) -> None:
+        self._cuStreamSynchronize(0)
+        ctypes.memmove(to, of, size)
+
+    def _cuMemsetD8_v2(self, to: int, value: int, size: int) -> None:
+        self._handles[0].put(lambda: ctypes.memset(to, value, size))
+
+    def _cuStreamCreate(self, out: Any, flags: int) -> None:
+        self._new(out, _Stream(f"{self._seed} {self._latest}"))
+
+    def _cuStreamDestroy_v2(self, stream: int) -> None:
+        del self._handles[stream]
+
+    def _cuStreamSynchronize(self, stream: int) -> None:
+        while not self._handles[stream].is_idle():
+            time.sleep(1e-4)
+
+    def _cuStreamQuery(self, stream: int) -> int:
+        return 0 if self._handles[stream].is_idle() else NOT_READY
+
+    def _cuStreamIsCapturing(self, stream: int, out: Any) -> None:
+        out._obj.value = 0
+
+    def _cuEventCreate(self, out: Any, flags: int) -> None:
+        self._new(out, _Event())
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        passed = self._handles[event].passed = threading.Event()
+        self._handles[stream].put(passed.set)
+
+    def _cuEventQuery(self, event: int) -> int:
+        return 0 if self._handles[event].passed.is_set() else NOT_READY
+
+    def _cuEventSynchronize(self, event: int) -> None:
+        self._handles[event].passed.wait()
+
+    def _cuEventDestroy_v2(self, event: int) -> None:
+        del self._handles[event]
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        self._handles[stream].put(self._handles[event].passed.wait)
+
+    def _cuStreamWaitValue32_v2(self, stream: int, address: int, value: int, flags: int) -> None:
+        word = ctypes.c_uint32.from_address(address)
+
+        def wait() -> None:
+            while (word.value - value) % (1 << 32) >= 1 << 31:
+                time.sleep(1e-5)
+
+        self._handles[stream].put(wait)
+
+    def _cuStreamWriteValue32_v2(self, stream: int, address: int, value: int, flags: int) -> None:
+        word = ctypes.c_uint32.from_address(address)
+
+        def write() -> None:
+            word.value = value
+
+        self._handles[stream].put(write)
