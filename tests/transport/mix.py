@@ -55,20 +55,25 @@ def _memory(device: int | None) -> Buffer:
 
 
 def _fill(what: Buffer, index: int) -> None:
-    if what.device is None:
-        ctypes.memset(what.address, index, what.size_bytes)
-    elif what.size_bytes:
-        cuda().call("cuMemsetD8_v2", what.address, index, what.size_bytes)
-        cuda().call("cuStreamSynchronize", 0)
+    pattern = ctypes.create_string_buffer(bytes([index]) * what.size_bytes, what.size_bytes + 1)
+    _copy(what.address, ctypes.addressof(pattern), what)
 
 
 def _check(transfer: Transfer, memory: Buffer, what: Buffer, index: int, sent: bool) -> Buffer:
     assert transfer.wait(30) == what.size_bytes
-    if not sent and what.size_bytes:
-        room = ctypes.create_string_buffer(what.size_bytes)
-        if what.device is None:
-            ctypes.memmove(room, what.address, what.size_bytes)
-        else:
-            cuda().call("cuMemcpy", ctypes.addressof(room), what.address, what.size_bytes)
-        assert room.raw == bytes([index]) * what.size_bytes, index
+    if not sent:
+        room = ctypes.create_string_buffer(what.size_bytes + 1)
+        _copy(ctypes.addressof(room), what.address, what)
+        assert room.raw[:-1] == bytes([index]) * what.size_bytes, index
     return memory
+
+
+def _copy(to: int, of: int, what: Buffer) -> None:
+    """On a stream of its own: the default stream may wait for a message."""
+    if what.device is None:
+        ctypes.memmove(to, of, what.size_bytes)
+    elif what.size_bytes:
+        stream = cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
+        cuda().call("cuMemcpyAsync", to, of, what.size_bytes, stream)
+        cuda().call("cuStreamSynchronize", stream)
+        cuda().call("cuStreamDestroy_v2", stream)

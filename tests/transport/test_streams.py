@@ -76,6 +76,7 @@ def filled(size: int, byte: int) -> Buffer:
     driver.use(0)
     found = Buffer(driver.number("cuMemAlloc_v2", size), size, 0, None)
     driver.call("cuMemsetD8_v2", found.address, byte, size)
+    driver.call("cuStreamSynchronize", 0)
     return found
 
 

@@ -36,15 +36,22 @@ class Buffer(NamedTuple):
         """The CRC-32 of its contents; GPU memory is copied to the host for it, so this is slow."""
         if self.device is None:
             return zlib.crc32(memory(self.address, self.size_bytes)) if self.size_bytes else 0
-        from gdrkit.native.cuda import cuda
+        from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
 
         driver, crc = cuda(), 0
         room = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
-        for offset in range(0, self.size_bytes, _CHECK_BYTES):
-            size = min(_CHECK_BYTES, self.size_bytes - offset)
-            with driver.on(self.device):
-                driver.call("cuMemcpy", ctypes.addressof(room), self.address + offset, size)
-            crc = zlib.crc32(memoryview(room)[:size], crc)
+        with driver.on(self.device):
+            # A stream of its own: on the default stream other messages may be waited for.
+            stream = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
+            try:
+                for offset in range(0, self.size_bytes, _CHECK_BYTES):
+                    size = min(_CHECK_BYTES, self.size_bytes - offset)
+                    to = ctypes.addressof(room)
+                    driver.call("cuMemcpyAsync", to, self.address + offset, size, stream)
+                    driver.call("cuStreamSynchronize", stream)
+                    crc = zlib.crc32(memoryview(room)[:size], crc)
+            finally:
+                driver.call("cuStreamDestroy_v2", stream)
         return crc
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from gdrkit.native.cuda import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, CudaError, cuda
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.ends import Ends
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, reached, units
 
 _SHORT = 2  # chunks: up to that, fewer calls save more than the pauses cost
@@ -31,9 +32,8 @@ class Engine:
         self._streams: list[int] = []
         self._counting = self.stream()
         # A wait takes an event as it stands at that call (CUDA driver API, cuStreamWaitEvent): one will do.
-        self._event = self.event()
-        self._ends: dict[int, int] = {}
-        """The streams that carried messages, each with the event after our last work there."""
+        self._event = self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
+        self._ends = Ends()
         self._record = self.driver.function("cuEventRecord")
         self._join = self.driver.function("cuStreamWaitEvent")
         self._wait = self.driver.function("cuStreamWaitValue32_v2")
@@ -47,9 +47,6 @@ class Engine:
         made = self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
         self._streams.append(made)
         return made
-
-    def event(self) -> int:
-        return self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
 
     def call(self, function: Callable[..., int], *arguments: int) -> None:
         if result := function(*arguments):
@@ -75,12 +72,6 @@ class Engine:
             self.follow(self._counting, stream)
         self.call(self._write, stream if there else self._counting, counter, value % WRAP, 0)
 
-    def end(self, stream: int) -> None:
-        """Keep in mind what is queued on a stream of the program's."""
-        if stream not in self._ends:
-            self._ends[stream] = self.event()
-        self.call(self._record, self._ends[stream], stream)
-
     def move(self, what: Buffer, begin: int, step: int, stream: int | None, *, idle: bool) -> None:
         """Queue a message: after what the program has queued on its stream, before what it will queue;
         None is no stream of the program's.
@@ -98,9 +89,8 @@ class Engine:
 
     def idle(self) -> bool:
         """Whether nothing queued here is left. Raises CudaError if any of it failed."""
-        return all(self.driver.stream_done(stream) for stream in self._streams) and all(
-            self.driver.event_done(event) for event in self._ends.values()
-        )
+        ours = all(self.driver.stream_done(stream) for stream in self._streams)
+        return ours and self._ends.all_passed()
 
     def look(self) -> None:
         """Raise CudaError if anything queued here has failed."""
@@ -109,12 +99,11 @@ class Engine:
 
     def close(self) -> None:
         """Wait for all that is queued, then free it."""
-        for event in (*self._ends.values(), self._event):
-            self.driver.call("cuEventSynchronize", event)
-            self.driver.call("cuEventDestroy_v2", event)
+        self._ends.close()
         for stream in self._streams:
             self.driver.call("cuStreamSynchronize", stream)
             self.driver.call("cuStreamDestroy_v2", stream)
+        self.driver.call("cuEventDestroy_v2", self._event)
 
 
 class Filling(Engine):
@@ -130,7 +119,7 @@ class Filling(Engine):
         queue = self._own if stream is None else stream
         short = idle and what.size_bytes <= _SHORT * step
         if not idle and self._latest is not None and self._latest != queue:
-            self.call(self._join, queue, self._ends[self._latest], 0)  # messages keep their order
+            self._ends.follow(queue, self._latest)  # messages keep their order
         for reaches, place, offset, size in ring.pieces(begin, what.size_bytes, step):
             if reaches > allowed and not reached(ring.consumed[0], reaches - ring.units):
                 # Each wait stops the copy engine for 2.5 us: one for half of the ring.
@@ -139,7 +128,7 @@ class Filling(Engine):
             self.copy(place, what.address + offset, size, queue)
             self.count(queue, self._produced, reaches, there=short)
         self._latest = queue
-        self.end(queue)
+        self._ends.mark(queue)
 
 
 class _Arrival(NamedTuple):
@@ -189,7 +178,7 @@ class Emptying(Engine):
                 self.follow(self._second, queue)
                 self._queue(what, begin, step, (queue, self._second), short=False)
                 self.follow(queue, self._second)
-            self.end(queue)
+            self._ends.mark(queue)
 
     def _queue(self, what: Buffer, begin: int, step: int, streams: tuple[int, int], *, short: bool) -> None:
         """Queue a message with waits for its data, on two streams in turn: one waits while the other

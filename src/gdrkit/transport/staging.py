@@ -8,6 +8,7 @@ import ctypes
 from collections.abc import Callable, Iterator
 
 from gdrkit.transport.buffers import Buffer, memory
+from gdrkit.transport.ends import Ends
 
 CHUNK_BYTES = 4 << 20
 HALVES = 2
@@ -21,6 +22,8 @@ class Tickets:
     def __init__(self) -> None:
         self._address = 0
         self._issued = 0
+        self._device = 0  # that made it
+        self._ends: dict[int, Ends] = {}
 
     def prepare(self, device: int) -> None:
         """Make the counter, if there is none. To be called while no stream waits for a thread."""
@@ -29,7 +32,7 @@ class Tickets:
         if not self._address:
             with cuda().on(device):
                 flags = REGISTER_DEVICE_MAP | REGISTER_PORTABLE
-                self._address = cuda().number("cuMemHostAlloc", 4096, flags)
+                self._address, self._device = cuda().number("cuMemHostAlloc", 4096, flags), device
             ctypes.memset(self._address, 0, 4096)
 
     def issue(self, device: int, stream: int) -> Callable[[], None]:
@@ -42,6 +45,7 @@ class Tickets:
         with driver.on(device):
             place = driver.number("cuMemHostGetDevicePointer_v2", self._address, 0)
             driver.call("cuStreamWaitValue32_v2", stream, place, ticket, WAIT_GEQ)
+            self._ends.setdefault(device, Ends()).mark(stream)
 
         def redeem() -> None:
             counter.value = ticket
@@ -49,11 +53,15 @@ class Tickets:
         return redeem
 
     def close(self) -> None:
-        """Free the counter. No stream waits for it."""
+        """Free the counter, when the last stream has seen it. All tickets are redeemed."""
         if self._address:
             from gdrkit.native.cuda import cuda
 
-            cuda().call("cuMemFreeHost", self._address)
+            for device, ends in self._ends.items():
+                with cuda().on(device):
+                    ends.close()
+            with cuda().on(self._device):
+                cuda().call("cuMemFreeHost", self._address)
             self._address = 0
 
 
