@@ -149,6 +149,16 @@ def test_the_death_of_the_other_process_is_noticed_at_once(path):
         assert time.monotonic() - begun < 5
 
 
+def test_a_send_that_waits_for_messages_to_be_taken_learns_that_nobody_will():
+    with peer("sys.stdin.read()", "shared") as other:
+        killing = threading.Timer(0.5, other.kill)
+        killing.start()
+        with pytest.raises(PeerLost):
+            for _ in range(100):
+                other.connection.send(b"x")
+        killing.join()
+
+
 @BOTH
 def test_a_process_that_does_nothing_is_a_timeout(path):
     with peer("sys.stdin.read()", path) as other:

@@ -1,6 +1,7 @@
 """Messages among a program's CUDA streams: they run in their place, on whichever stream they are given."""
 
 import ctypes
+import threading
 import time
 from functools import partial
 
@@ -210,6 +211,16 @@ def test_a_program_stays_on_the_gpu_that_it_had_chosen(beside):
             other.connection.send((0 if stream is None else SIZE).to_bytes(8, "little")).wait(20)
         other.connection.recv(bytearray(1)).wait(20)
     assert driver.number("cuCtxGetCurrent") == chosen
+
+
+def test_a_change_of_the_kind_of_memory_does_not_wait_for_a_process_that_is_gone(beside):
+    with beside("sys.stdin.read()") as other:
+        killing = threading.Timer(0.5, other.kill)
+        killing.start()
+        with pytest.raises(PeerLost):
+            other.connection.recv(filled(SIZE, 0))
+            other.connection.recv(bytearray(1)).wait(20)
+        killing.join()
 
 
 @pytest.mark.parametrize("size", [4096, SIZE])

@@ -56,6 +56,7 @@ class Connection:
         self._broken: TransportError | None = None
         self._peer_closed_at: float | None = None
         self._lock, self._sending = threading.RLock(), threading.Lock()
+        self._breaking = threading.RLock()
         self._exposed: list[tuple[Buffer, protocol.Region]] = []
         self._offers: list[protocol.Region] = []
         self._windows: list[protocol.Window] = []
@@ -68,7 +69,8 @@ class Connection:
         self._reader.start()
 
     def send(self, thing: Any, *, stream: int | None = 0, integrity: bool = False) -> Transfer:
-        """Begin to send memory; see `buffer` for what counts as memory. Returns at once.
+        """Begin to send memory; see `buffer` for what counts as memory. Returns at once; but on `shared` it
+        waits where 64 messages are under way already, or those under way are of the other kind of memory.
 
         GPU memory is sent after what is queued on `stream` now (a CUstream as an int; 0 is the default
         stream), and what is queued there later waits until the memory may be overwritten. With None it
@@ -235,12 +237,13 @@ class Connection:
 
     def break_(self, error: TransportError) -> None:
         """Make the connection unusable, and end all waiting, here and on the GPU."""
-        with self._lock:
+        with self._breaking:  # not _lock: a `send` that waits for the other side to take messages holds that
             if self._broken is None:
                 self._broken = error
                 for channel in self._channels:
                     channel.abandon()
                 self._hang_up()
+        with self._lock:
             self._offered.notify_all()
 
     def _hang_up(self) -> None:

@@ -1,4 +1,4 @@
-"""One direction of a ring, moved by a GPU's copy engines, with no copy or wait of the CPU's.
+"""One direction of a ring, moved by a GPU's copy engines: no byte goes through the CPU.
 
 Counting in the stream that copies would stop its copy engine for 4 us each time (measured on H200s), so
 that is done by another stream, except for short messages.
@@ -147,8 +147,9 @@ class Emptying(Engine):
     program wants the message in its stream's order. Where it does not, who waits for the message queues
     each copy when its data is there; if nobody does, the GPU is left to wait in this case, too.
 
-    Nothing is ever queued that waits for what is queued here later: streams share hardware queues
-    (CUDA_DEVICE_MAX_CONNECTIONS, 8 by default), where the earlier would hold up the later for ever.
+    Nothing is ever queued that waits for what is queued here later: streams may share a hardware queue
+    (CUDA_DEVICE_MAX_CONNECTIONS), where one that waits holds up what stands behind it. A version that let
+    the program's stream wait for copies yet to come did come to a halt on H200s.
     """
 
     def __init__(self, ring: Ring, device: int) -> None:
