@@ -80,6 +80,7 @@ def fill(what: Buffer) -> bytes:
         driver = cuda()
         driver.use(what.device)
         driver.call("cuMemcpy", what.address, source, len(contents))
+        driver.call("cuStreamSynchronize", 0)  # its last bytes may be under way (CUDA, API synchronization)
     return pattern[:_MARK_BYTES]
 
 
