@@ -47,7 +47,7 @@ def uninstall() -> None:
 
 class _Stream:
     def __init__(self, seed: str) -> None:
-        self._draw, self._work = random.Random(seed), queue.SimpleQueue[Callable[[], None]]()
+        self._draw, self._work = random.Random(seed), queue.SimpleQueue[Callable[[], None] | None]()
         self._given = self._done = 0
         threading.Thread(target=self._run, daemon=True).start()
 
@@ -55,9 +55,12 @@ class _Stream:
         self._given += 1
         self._work.put(work)
 
+    def end(self) -> None:
+        """What was given is still done."""
+        self._work.put(None)
+
     def _run(self) -> None:
-        while True:
-            work = self._work.get()
+        while work := self._work.get():
             if self._draw.random() < 0.2:
                 time.sleep(self._draw.random() * 2e-3)
             work()
@@ -168,7 +171,7 @@ class Model(Cuda):
         self._new(out, _Stream(f"{self._seed} {self._latest}"))
 
     def _cuStreamDestroy_v2(self, stream: int) -> None:
-        del self._handles[stream]
+        self._handles.pop(stream).end()
 
     def _cuStreamSynchronize(self, stream: int) -> None:
         while not self._handles[stream].is_idle():

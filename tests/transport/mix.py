@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import random
 from collections import deque
+from functools import lru_cache
 from pathlib import Path
 
 from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
@@ -18,6 +19,7 @@ from tests.transport.mix import mix
 LARGEST = 24 << 20
 SIZES = (0, 1, 4096, 100_000, 1 << 20, 3_000_001, LARGEST - 5, LARGEST)
 UNDER_WAY = 6
+_PERIOD = 1_000_003  # a prime: no chunk is a multiple of it
 
 
 def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: int = 200) -> None:
@@ -54,9 +56,19 @@ def _memory(device: int | None) -> Buffer:
     return Buffer(cuda().number("cuMemAlloc_v2", LARGEST), LARGEST, device, None)
 
 
+def pattern(size: int, seed: int) -> bytes:
+    """Bytes that show where they belong: what stands in another place, or in another message, differs."""
+    return (_block(seed) * (size // _PERIOD + 1))[:size]
+
+
+@lru_cache(maxsize=16)
+def _block(seed: int) -> bytes:
+    return random.Random(seed).randbytes(_PERIOD)
+
+
 def _fill(what: Buffer, index: int) -> None:
-    pattern = ctypes.create_string_buffer(bytes([index]) * what.size_bytes, what.size_bytes + 1)
-    _copy(what.address, ctypes.addressof(pattern), what)
+    content = ctypes.create_string_buffer(pattern(what.size_bytes, index), what.size_bytes + 1)
+    _copy(what.address, ctypes.addressof(content), what)
 
 
 def _check(transfer: Transfer, memory: Buffer, what: Buffer, index: int, sent: bool) -> Buffer:
@@ -64,7 +76,7 @@ def _check(transfer: Transfer, memory: Buffer, what: Buffer, index: int, sent: b
     if not sent:
         room = ctypes.create_string_buffer(what.size_bytes + 1)
         _copy(ctypes.addressof(room), what.address, what)
-        assert room.raw[:-1] == bytes([index]) * what.size_bytes, index
+        assert room.raw[:-1] == pattern(what.size_bytes, index), index
     return memory
 
 

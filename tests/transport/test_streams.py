@@ -11,11 +11,12 @@ from gdrkit.native.cuda import LIBRARY, STREAM_NON_BLOCKING, CudaError, NoCuda, 
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
 from tests.transport import driver_model
-from tests.transport.mix import IMPORT_MIX, mix
+from tests.transport.mix import IMPORT_MIX, mix, pattern
 from tests.transport.peer import peer
 
 SIZE = 8 << 20
 ECHO = """
+SLEEP = 0
 import ctypes
 from gdrkit.native.cuda import cuda
 from gdrkit.transport.buffers import Buffer
@@ -25,6 +26,7 @@ while True:
     told = bytearray(8)
     c.recv(told).wait(20)
     size = int.from_bytes(told, "little")
+    time.sleep(SLEEP)
     if not size:
         break
     there = Buffer(driver.number("cuMemAlloc_v2", size), size, gpu, None)
@@ -72,11 +74,12 @@ def _peer(path, driver, program):
     return peer(program, path, gpus=gpus, model=1 if driver == "model" else None)
 
 
-def filled(size: int, byte: int) -> Buffer:
+def filled(size: int, seed: int) -> Buffer:
     driver = cuda()
     driver.use(0)
     found = Buffer(driver.number("cuMemAlloc_v2", size), size, 0, None)
-    driver.call("cuMemsetD8_v2", found.address, byte, size)
+    source = ctypes.create_string_buffer(pattern(size, seed), size + 1)
+    driver.call("cuMemcpy", found.address, ctypes.addressof(source), size)
     driver.call("cuStreamSynchronize", 0)
     return found
 
@@ -94,14 +97,16 @@ def test_gpu_memory_of_every_size_comes_back_whole(beside, size):
         other.connection.send(size.to_bytes(8, "little")).wait(20)
         other.connection.send(one, integrity=True).wait(20)
         other.connection.recv(two).wait(20)
-        assert contents(two) == b"\x5a" * size
+        assert contents(two) == pattern(size, 0x5A)
         other.connection.send(bytes(8)).wait(20)
         other.connection.recv(bytearray(1)).wait(20)
 
 
 @pytest.mark.parametrize("size", [4096, 1 << 20, SIZE])
 def test_messages_on_several_streams_arrive_in_the_order_in_which_they_were_sent(beside, size):
-    program = f"""
+    program = f"""{IMPORT_MIX}
+import ctypes
+from tests.transport.mix import pattern
 from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
 from gdrkit.transport.buffers import Buffer
 driver = cuda()
@@ -109,7 +114,9 @@ driver.use(gpu)
 streams = [driver.number("cuStreamCreate", STREAM_NON_BLOCKING) for _ in range(3)] + [0]
 there = [Buffer(driver.number("cuMemAlloc_v2", {size}), {size}, gpu, None) for _ in range(24)]
 for index, memory in enumerate(there):
-    driver.call("cuMemsetD8_v2", memory.address, index, {size})
+    source = ctypes.create_string_buffer(pattern({size}, index), {size} + 1)
+    driver.call("cuMemcpy", memory.address, ctypes.addressof(source), {size})
+driver.call("cuStreamSynchronize", 0)
 waiting = [c.send(memory, stream=streams[index % 4]) for index, memory in enumerate(there)]
 for transfer in waiting:
     transfer.wait(20)
@@ -126,7 +133,7 @@ c.recv(bytearray(1)).wait(20)
         for transfer in transfers:
             transfer.wait(20)
         for index, memory in enumerate(here):
-            assert contents(memory) == bytes([index]) * size
+            assert contents(memory) == pattern(size, index)
         other.connection.send(b"x").wait(20)
 
 
@@ -146,15 +153,13 @@ def test_a_message_in_no_stream_s_order_arrives_though_nobody_waits_for_it(besid
         other.connection.send(size.to_bytes(8, "little")).wait(20)
         other.connection.send(one, stream=None).wait(20)
         arriving = other.connection.recv(two, stream=None)
-        last, deadline = bytearray(1), time.monotonic() + 20
-        room = ctypes.addressof(ctypes.c_char.from_buffer(last))
-        while last[0] != 0x33 and time.monotonic() < deadline:
+        end, deadline = two.part(size - 64, 64), time.monotonic() + 20
+        while contents(end) != pattern(size, 0x33)[-64:] and time.monotonic() < deadline:
             time.sleep(0.01)
-            cuda().call("cuMemcpy", room, two.address + size - 1, 1)
-        assert last[0] == 0x33
+        assert contents(end) == pattern(size, 0x33)[-64:]
         other.connection.send(bytes(8)).wait(20)
         assert arriving.wait(20) == size
-        assert contents(two) == b"\x33" * size
+        assert contents(two) == pattern(size, 0x33)
         other.connection.recv(bytearray(1)).wait(20)
 
 
@@ -213,6 +218,19 @@ def test_a_program_stays_on_the_gpu_that_it_had_chosen(beside):
     assert driver.number("cuCtxGetCurrent") == chosen
 
 
+def test_a_sender_does_not_write_over_what_the_receiver_has_yet_to_take(beside):
+    with beside(ECHO.replace("SLEEP = 0", "SLEEP = 0.3")) as other:
+        size = 150 << 20
+        one, two = filled(size, 1), filled(size, 0)
+        for stream in (0, None):
+            other.connection.send(size.to_bytes(8, "little")).wait(20)
+            other.connection.send(one, stream=stream).wait(20)
+            other.connection.recv(two, stream=stream).wait(20)
+            assert contents(two) == pattern(size, 1)
+        other.connection.send(bytes(8)).wait(20)
+        other.connection.recv(bytearray(1)).wait(20)
+
+
 def test_a_change_of_the_kind_of_memory_does_not_wait_for_a_process_that_is_gone(beside):
     with beside("sys.stdin.read()") as other:
         killing = threading.Timer(0.5, other.kill)
@@ -237,10 +255,10 @@ def test_a_message_comes_after_what_its_stream_was_given_before(beside, size):
         arriving = other.connection.recv(into, stream=stream)
         other.connection.send(one, stream=None).wait(20)
         time.sleep(0.1)
-        assert contents(into) == bytes(size)  # it may come by now, and must not be here
+        assert contents(into) == pattern(size, 0)  # it may come by now, and must not be here
         ctypes.c_uint32.from_address(word).value = 1
         arriving.wait(20)
-        assert contents(into) == b"\x09" * size
+        assert contents(into) == pattern(size, 9)
         other.connection.send(bytes(8)).wait(20)
         other.connection.recv(bytearray(1)).wait(20)
 
@@ -256,7 +274,7 @@ def test_work_queued_behind_a_message_finds_it_with_no_wait_on_the_host(beside, 
         arrived = other.connection.recv(two, stream=stream)
         driver.call("cuMemcpyAsync", copied.address, two.address, size, stream)
         driver.call("cuStreamSynchronize", stream)
-        assert contents(copied) == b"\x07" * size
+        assert contents(copied) == pattern(size, 7)
         sent.wait(20)
         arrived.wait(20)
         other.connection.send(bytes(8)).wait(20)

@@ -1,0 +1,115 @@
+"""What GPUs are told to wait for, against the slowest other side that may be: on `driver_model`, no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gdrkit.native.cuda import cuda
+from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.engines import Emptying, Engine, Filling
+from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
+from tests.transport import driver_model
+
+MIB = 1 << 20
+slowly = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Noted(Engine):
+    """Writes down what is queued instead of queueing it: ("wait", value) and ("copy", bytes)."""
+
+    def __init__(self, ring: Ring, device: int) -> None:
+        super().__init__(ring, device)
+        self.queued: list[tuple[str, int]] = []
+
+    def wait(self, stream: int, counter: int, value: int) -> None:
+        self.queued.append(("wait", value))
+
+    def copy(self, to: int, of: int, size_bytes: int, stream: int) -> None:
+        self.queued.append(("copy", size_bytes))
+
+    def count(self, stream: int, counter: int, value: int, *, there: bool = False) -> None:
+        return
+
+
+class NotedFilling(Noted, Filling):
+    pass
+
+
+class NotedEmptying(Noted, Emptying):
+    pass
+
+
+@pytest.fixture(scope="module")
+def ring() -> Iterator[Ring]:
+    driver_model.install(0)
+    cuda().use(0)
+    ring = Ring.create(ring_bytes=4 * MIB)
+    ring.pin(0)
+    yield ring
+    ring.close()
+    driver_model.uninstall()
+
+
+@given(st.integers(0, 40 * MIB), st.integers(0, 1 << 40), st.data())
+@slowly
+def test_a_sender_writes_no_unit_before_it_was_taken_and_asks_for_no_more_than_can_be(
+    ring, size, begin, data
+):
+    taken = begin - data.draw(st.integers(0, ring.units))
+    ring.consumed[0] = taken % WRAP
+    engine = NotedFilling(ring, 0)
+    step = ring.step(size, busy=data.draw(st.booleans()))
+    engine.move(Buffer(1 << 40, size, 0, None), begin, step, 0, idle=False)
+    written, left = begin, size
+    for what, value in engine.queued:
+        if what == "wait":
+            # A receiver that waits for a whole chunk of its own may leave so much of what is there.
+            assert value <= written - (ring.largest_step // UNIT_BYTES - 1)
+            taken = max(taken, value)
+        else:
+            written, left = written + units(value), left - value
+            assert taken >= written - ring.units
+    assert left == 0
+    engine.close()
+
+
+@given(st.integers(0, 40 * MIB), st.integers(0, 1 << 40), st.data())
+@slowly
+def test_a_receiver_reads_no_unit_before_it_was_written(ring, size, begin, data):
+    written = begin + data.draw(st.integers(0, min(ring.units, units(size))))
+    ring.produced[0] = written % WRAP
+    engine = NotedEmptying(ring, 0)
+    engine.move(Buffer(1 << 40, size, 0, None), begin, ring.step(size, busy=False), 0, idle=False)
+    read, left = begin, size
+    for what, value in engine.queued:
+        if what == "wait":
+            written = max(written, value)
+        else:
+            read, left = read + units(value), left - value
+            assert read <= written
+    assert left == 0
+    engine.close()
+
+
+@given(st.integers(3 * MIB, 40 * MIB), st.integers(0, 1 << 40), st.data())
+@slowly
+def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, data):
+    ring.produced[0] = ring.consumed[0] = begin % WRAP
+    engine = NotedEmptying(ring, 0)
+    engine._keep = lambda: None  # nobody but the one who waits
+    engine.move(Buffer(1 << 40, size, 0, None), begin, ring.step(size, busy=False), None, idle=True)
+    end, written = begin + units(size), begin
+    while written < end:
+        written = min(end, written + data.draw(st.integers(1, ring.units)))
+        ring.produced[0] = written % WRAP
+        while (read := begin + sum(units(value) for _, value in engine.queued)) < written:
+            engine.attend()
+            assert begin + sum(units(value) for _, value in engine.queued) <= written
+            ring.consumed[0] = read % WRAP
+    assert {what for what, _ in engine.queued} == {"copy"}
+    assert sum(value for _, value in engine.queued) == size
+    engine.close()
