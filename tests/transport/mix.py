@@ -72,7 +72,7 @@ def _fill(what: Buffer, index: int) -> None:
 
 
 def _check(transfer: Transfer, memory: Buffer, what: Buffer, index: int, sent: bool) -> Buffer:
-    assert transfer.wait(30) == what.size_bytes
+    assert transfer.wait(60) == what.size_bytes
     if not sent:
         room = ctypes.create_string_buffer(what.size_bytes + 1)
         _copy(ctypes.addressof(room), what.address, what)
