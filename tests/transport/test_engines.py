@@ -74,6 +74,7 @@ def test_a_sender_writes_no_unit_before_it_was_taken_and_asks_for_no_more_than_c
             written, left = written + units(value), left - value
             assert taken >= written - ring.units
     assert left == 0
+    engine.abandon()
     engine.close()
 
 
@@ -92,6 +93,7 @@ def test_a_receiver_reads_no_unit_before_it_was_written(ring, size, begin, data)
             read, left = read + units(value), left - value
             assert read <= written
     assert left == 0
+    engine.abandon()
     engine.close()
 
 
@@ -112,4 +114,5 @@ def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, 
             ring.consumed[0] = read % WRAP
     assert {what for what, _ in engine.queued} == {"copy"}
     assert sum(value for _, value in engine.queued) == size
+    engine.abandon()
     engine.close()

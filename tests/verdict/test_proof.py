@@ -168,20 +168,17 @@ def test_a_counter_that_wraps_too_soon_or_goes_backwards_tells_nothing():
     assert signal["nvlink-out"].words.count("went backwards") == 2
 
 
+def with_nvlink(window: Window, moved: int) -> Window:
+    """The same window, in which NVLink carried so many bytes each way."""
+    others = (it for it in window.readings if not it.counter.startswith("nvlink"))
+    nvlink = (Reading(name, 0, moved) for name in ("nvlink-out", "nvlink-in"))
+    return Window(window.bytes_moved, window.seconds, (*others, *nvlink))
+
+
 def test_another_jobs_traffic_makes_a_counter_worthless_not_wrong():
     """NVLink carries another job: by chance just our bytes in our time, and as much when we do nothing."""
     staged = msgspec.structs.replace(real("shared"), search=None)
-    windows = tuple(
-        Window(
-            window.bytes_moved,
-            window.seconds,
-            (
-                *(it for it in window.readings if not it.counter.startswith("nvlink")),
-                *(Reading(name, 0, window.bytes_moved or GIB) for name in ("nvlink-out", "nvlink-in")),
-            ),
-        )
-        for window in staged.windows
-    )
+    windows = tuple(with_nvlink(window, window.bytes_moved or GIB) for window in staged.windows)
     proof = judge(msgspec.structs.replace(staged, windows=windows))
     assert not proof.proven
     assert all("moves by itself" in it.words for it in proof.signals if it.name.startswith("nvlink"))
@@ -194,20 +191,7 @@ def test_another_jobs_traffic_makes_a_counter_worthless_not_wrong():
 def test_traffic_that_does_not_grow_with_ours_is_not_ours():
     """A burst of one GiB in each window: N of the first round, half of the second's."""
     staged = msgspec.structs.replace(real("shared"), search=None)
-    windows = tuple(
-        Window(
-            window.bytes_moved,
-            window.seconds,
-            (
-                *(it for it in window.readings if not it.counter.startswith("nvlink")),
-                *(
-                    Reading(name, 0, GIB if window.bytes_moved else 0)
-                    for name in ("nvlink-out", "nvlink-in")
-                ),
-            ),
-        )
-        for window in staged.windows
-    )
+    windows = tuple(with_nvlink(window, GIB if window.bytes_moved else 0) for window in staged.windows)
     proof = judge(msgspec.structs.replace(staged, windows=windows))
     assert not proof.proven
     assert any("does not follow the bytes moved" in it.words for it in proof.signals)

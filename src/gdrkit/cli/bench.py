@@ -40,12 +40,7 @@ def parser() -> Parser:
     )
     add = parser.add_argument
     add("kind", choices=("pair", "loopback", "host"), help="which two ends")
-    add("--host", metavar="[USER@]NODE", help="the other end is there (ssh, Python 3.9 or newer)")
-    add("--address", help="this machine's address for the other node; else the one it sees")
-    add("--gpu", type=int, default=0, metavar="N", help="this end's GPU, as CUDA counts (0)")
-    add("--peer-gpu", type=int, metavar="N", help="the other end's; else the next one")
-    add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
-    add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
+    add_ends(parser)
     add("--paths", metavar="A,B", type=path_names, help="of verbs, peer, shared, tcp; else all that can be")
     add("--sizes", metavar="A,B", type=sizes_of, default=sizes_of(SIZES), help=f"({SIZES})")
     add(
@@ -59,6 +54,17 @@ def parser() -> Parser:
     add("-q", "--quiet", action="store_true", help="no progress")
     parser.output()
     return parser
+
+
+def add_ends(parser: Parser) -> None:
+    """The options that name the two ends; `ends` reads them."""
+    add = parser.add_argument
+    add("--host", metavar="[USER@]NODE", help="the other end is there (ssh, Python 3.9 or newer)")
+    add("--address", help="this machine's address for the other node; else the one it sees")
+    add("--gpu", type=int, default=0, metavar="N", help="this end's GPU, as CUDA counts (0)")
+    add("--peer-gpu", type=int, metavar="N", help="the other end's; else the next one")
+    add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
+    add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
 
 
 def main(arguments: list[str]) -> int:

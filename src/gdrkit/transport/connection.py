@@ -90,8 +90,7 @@ class Connection:
         `stream` later finds the message there. With None nothing may touch the memory before `wait`, and
         a large message is there some 2 % sooner on the path `shared`.
         """
-        into = buffer(thing, writable=True)
-        _refuse_graph(into, stream)
+        into = _writable(thing, stream)
         with self._lock:
             self._check(receiving=True)
             return Transfer(self, self._channels[MESSAGES].receive(into, stream), into, received=True)
@@ -160,8 +159,7 @@ class Connection:
 
     def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int | None = 0) -> Transfer:
         """Begin to read from the other side's region into memory. As `write`."""
-        into = buffer(thing, writable=True)
-        _refuse_graph(into, stream)
+        into = _writable(thing, stream)
         return self._ask(into, of, offset, False, stream, None)
 
     def _ask(
@@ -360,6 +358,13 @@ def _settled(thing: Any, stream: int | None) -> Buffer:
     what = buffer(thing)
     _refuse_graph(what, stream)
     return what
+
+
+def _writable(thing: Any, stream: int | None) -> Buffer:
+    """The memory that something is to come into."""
+    into = buffer(thing, writable=True)
+    _refuse_graph(into, stream)
+    return into
 
 
 def _refuse_graph(what: Buffer, stream: int | None) -> None:

@@ -98,7 +98,7 @@ class Engine:
             self.driver.event_done(self._event)
 
     def close(self) -> None:
-        """Wait for all that is queued, then free it."""
+        """Wait for all that is queued, then free it. To be called after `abandon`."""
         self._ends.close()
         for stream in self._streams:
             self.driver.call("cuStreamSynchronize", stream)
@@ -271,10 +271,6 @@ class Emptying(Engine):
             self._pending.set()
         if self._keeper:
             self._keeper.join()
-
-    def close(self) -> None:
-        self.abandon()
-        super().close()
 
 
 def _rest(arrival: _Arrival, position: int) -> Buffer:

@@ -140,7 +140,7 @@ class Ring:
         while offset < size_bytes:
             place = position % self.units
             size = min(step, size_bytes - offset, (self.units - place) * UNIT_BYTES)
-            position += -(-size // UNIT_BYTES)
+            position += units(size)
             yield position, memory + place * UNIT_BYTES, offset, size
             offset += size
 

@@ -89,7 +89,7 @@ class _Half:
         if self._sending and not reached(ring.header.taken[0], number - DESCRIPTORS + 1):
             self._until(lambda: reached(ring.header.taken[0], number - DESCRIPTORS + 1))
         begin, self._position = self._position, self._position + units(what.size_bytes)
-        idle = (ring.produced if self._sending else ring.consumed)[0] == begin % WRAP
+        idle = self._through == begin % WRAP
         step = ring.step(what.size_bytes, busy=not idle)
         if what.device is None:
             moved = self._thread.submit(self._move_on_host, number, what, begin, step)
@@ -174,6 +174,12 @@ class _Half:
                 self._gpus[device] = (Filling if self._sending else Emptying)(self._ring, device)
 
     @property
+    def _through(self) -> int:
+        """The unit before which our side is through, modulo WRAP."""
+        count: int = (self._ring.produced if self._sending else self._ring.consumed)[0]
+        return count
+
+    @property
     def sending(self) -> bool:
         return self._sending
 
@@ -183,7 +189,7 @@ class _Half:
 
     def reached(self, position: int) -> bool:
         """Whether our side is through with all chunks before that position."""
-        return reached((self._ring.produced if self._sending else self._ring.consumed)[0], position)
+        return reached(self._through, position)
 
     def abandon(self) -> None:
         self._gone.set()
