@@ -1,0 +1,279 @@
+"""What keeps one message through host memory below a copy's own rate, on two GPUs.
+
+    python -m benchmarks.staging [--gpus 0,1] [--json FILE]
+
+One process, pinned memory for all of the message, and no protocol: what a transport has to do beside
+that can only make it slower. Work is queued while its stream is held and timed from its release on, so
+Python's own time counts nowhere but where a chunk is queued because the one before it has arrived.
+`batch` needs cuMemcpyBatchAsync (driver 570 or later); it tells nothing of its parts, so no second copy
+could follow them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from gdrkit.native.cuda import LIBRARY, REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
+
+SIZE_BYTES = 256 << 20
+CHUNKS_MIB = (1, 2, 4, 6, 8, 12, 16)
+_REPEATS = 9
+_GO, _ARRIVED, _TAKEN = (
+    0,
+    256,
+    512,
+)  # bytes of the page of words: what streams wait for, each in a cache line of its own
+_SETTLE_SECONDS = 0.002
+_IN_STREAM_ORDER = 1  # CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+Cuts = list[tuple[int, int]]
+"""Where each chunk begins, and its bytes."""
+
+
+class _Attributes(ctypes.Structure):
+    """CUmemcpyAttributes of cuda.h: two CUmemLocation between the order and the flags."""
+
+    _fields_ = (("order", ctypes.c_int), ("locations", ctypes.c_int * 4), ("flags", ctypes.c_uint))
+
+
+class Machine:
+    """The memory of a message on both GPUs and between them, and streams."""
+
+    def __init__(self, out: int, into: int) -> None:
+        self.driver, self.out, self.into = cuda(), out, into
+        self.words = self._host(4096)
+        self.host = self._host(SIZE_BYTES)
+        self.memory, self.streams = dict[int, int](), dict[int, list[int]]()
+        for device in (out, into):
+            self.driver.use(device)
+            self.memory[device] = self.driver.number("cuMemAlloc_v2", SIZE_BYTES)
+            self.streams[device] = [
+                self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING) for _ in range(3)
+            ]
+        self.events = {device: self._event(device) for device in (out, into)}
+
+    def _host(self, size: int) -> int:
+        self.driver.use(self.out)
+        place = self.driver.number("cuMemHostAlloc", size, REGISTER_PORTABLE)
+        ctypes.memset(place, 0, size)
+        return place
+
+    def _event(self, device: int) -> int:
+        self.driver.use(device)
+        return self.driver.number("cuEventCreate", 2)
+
+    def word(self, offset: int) -> ctypes.c_uint32:
+        return ctypes.c_uint32.from_address(self.words + offset)
+
+    def wait(self, stream: int, offset: int, value: int) -> None:
+        self.driver.call("cuStreamWaitValue32_v2", stream, self.words + offset, value, 0)
+
+    def copy(self, device: int, offset: int, size: int, stream: int) -> None:
+        """One chunk: out of the GPU that sends, into the other."""
+        gpu, host = self.memory[device] + offset, self.host + offset
+        to, of = (host, gpu) if device == self.out else (gpu, host)
+        self.driver.call("cuMemcpyAsync", to, of, size, stream)
+
+    def count(self, device: int, stream: int, offset: int, value: int) -> None:
+        """Set a word when a stream has come so far, through another one: its copies go on meanwhile."""
+        counting = self.streams[device][2]
+        self.driver.call("cuEventRecord", self.events[device], stream)
+        self.driver.call("cuStreamWaitEvent", counting, self.events[device], 0)
+        self.driver.call("cuStreamWriteValue32_v2", counting, self.words + offset, value, 0)
+
+    def seconds(self, queue: Callable[[], object], follow: Callable[[], object] = lambda: None) -> float:
+        """From the release of what `queue` queues to the end of all streams, the median of some runs.
+
+        `follow` runs after the release.
+        """
+        samples = []
+        for _ in range(_REPEATS):
+            self._settle()
+            for offset in (_GO, _ARRIVED, _TAKEN):
+                self.word(offset).value = 0
+            for device, streams in self.streams.items():
+                self.driver.use(device)
+                for stream in streams[:2]:
+                    self.wait(stream, _GO, 1)
+            queue()
+            time.sleep(_SETTLE_SECONDS)
+            begun = time.perf_counter()
+            self.word(_GO).value = 1
+            follow()
+            self._settle()
+            samples.append(time.perf_counter() - begun)
+        return statistics.median(samples)
+
+    def _settle(self) -> None:
+        for device in (self.out, self.into):
+            self.driver.use(device)
+            for stream in self.streams[device]:
+                self.driver.call("cuStreamSynchronize", stream)
+
+
+def whole(machine: Machine, device: int) -> float:
+    def queue() -> None:
+        machine.driver.use(device)
+        machine.copy(device, 0, SIZE_BYTES, machine.streams[device][0])
+
+    return machine.seconds(queue)
+
+
+def chunked(machine: Machine, device: int, cuts: Cuts, streams: int) -> float:
+    """All chunks of one direction, on so many streams in turn."""
+
+    def queue() -> None:
+        machine.driver.use(device)
+        for number, (offset, size) in enumerate(cuts):
+            machine.copy(device, offset, size, machine.streams[device][number % streams])
+
+    return machine.seconds(queue)
+
+
+def batch(machine: Machine, device: int, cuts: Cuts) -> float | None:
+    """All chunks of one direction in one call, or None where the driver has no such call."""
+    function = getattr(ctypes.CDLL(LIBRARY), "cuMemcpyBatchAsync_v2", None)
+    if function is None:
+        return None
+    function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] + [ctypes.c_void_p] * 2
+    function.argtypes += [ctypes.c_size_t, ctypes.c_uint64]
+    count = len(cuts)
+    gpu = (ctypes.c_uint64 * count)(*(machine.memory[device] + offset for offset, _ in cuts))
+    host = (ctypes.c_uint64 * count)(*(machine.host + offset for offset, _ in cuts))
+    sizes = (ctypes.c_size_t * count)(*(size for _, size in cuts))
+    attributes, first = _Attributes(order=_IN_STREAM_ORDER), ctypes.c_size_t(0)
+    to, of = (host, gpu) if device == machine.out else (gpu, host)
+
+    def queue() -> None:
+        machine.driver.use(device)
+        stream = machine.streams[device][0]
+        result = function(to, of, sizes, count, ctypes.byref(attributes), ctypes.byref(first), 1, stream)
+        if result:
+            raise machine.driver.error("cuMemcpyBatchAsync_v2", result)
+
+    return machine.seconds(queue)
+
+
+def chain(machine: Machine, cuts: Cuts, *, waits: str, ring: int = 0) -> float:
+    """Both directions: each chunk goes in when it is out. `waits` says who sees that: gpu or host.
+
+    With a ring of so many chunks the receiver counts, too, and the sender's GPU waits for half of it.
+    """
+    out, into, driver = machine.out, machine.into, machine.driver
+    arrived = machine.word(_ARRIVED)
+
+    def send() -> None:
+        driver.use(out)
+        copying = machine.streams[out][0]
+        for number, (offset, size) in enumerate(cuts):
+            if ring and number >= ring and number % (ring // 2) == 0:
+                machine.wait(copying, _TAKEN, number - ring // 2)
+            machine.copy(out, offset, size, copying)
+            machine.count(out, copying, _ARRIVED, number + 1)
+
+    def receive(number: int, stream: int) -> None:
+        machine.copy(into, *cuts[number], stream)
+        if ring:
+            machine.count(into, stream, _TAKEN, number + 1)
+
+    def both() -> None:
+        send()
+        driver.use(into)
+        for number in range(len(cuts)):
+            stream = machine.streams[into][number % 2]
+            machine.wait(stream, _ARRIVED, number + 1)
+            receive(number, stream)
+
+    def follow() -> None:
+        driver.use(into)
+        for number in range(len(cuts)):
+            while arrived.value <= number:
+                pass
+            receive(number, machine.streams[into][0])
+
+    return machine.seconds(both) if waits == "gpu" else machine.seconds(send, follow)
+
+
+def even(chunk: int) -> Cuts:
+    count = -(-SIZE_BYTES // chunk)
+    step = -(-SIZE_BYTES // count // 4096) * 4096
+    return list(_cut(step for _ in range(count + 1)))
+
+
+def varied(first: int, last: int) -> Cuts:
+    """Chunks that grow or shrink evenly from the first to the last."""
+    count = 2 * SIZE_BYTES // (first + last)
+    return list(_cut(first + (last - first) * number // count for number in range(2 * count)))
+
+
+def _cut(steps: Iterator[int]) -> Iterator[tuple[int, int]]:
+    offset = 0
+    for step in steps:
+        size = min(max(step // 4096 * 4096, 512 << 10), SIZE_BYTES - offset)
+        if size <= 0:
+            return
+        yield offset, size
+        offset += size
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--gpus", default="0,1", help="the one that sends and the one that receives")
+    options.add_argument("--json", type=Path, help="write the numbers to this file")
+    asked = options.parse_args()
+    out, into = (int(number) for number in asked.gpus.split(","))
+    machine, kept = Machine(out, into), dict[str, float]()
+    bound = 0.0
+
+    def show(name: str, seconds: float | None, base: float = 0.0, pauses: int = 0) -> None:
+        if seconds is None:
+            print(f"{name:<44} this driver has no such call")
+            return
+        kept[name] = seconds
+        rate = f"{SIZE_BYTES / seconds / 1e9:6.1f} GB/s"
+        share = f"{bound / seconds:7.1%}" if bound else " " * 7
+        pause = f"{(seconds - base) / pauses * 1e6:7.2f} us a chunk" if pauses else ""
+        print(f"{name:<44}{seconds * 1e3:8.3f} ms {rate} {share} {pause}", flush=True)
+
+    ways = {"out": out, "in": into}
+    alone = {way: whole(machine, device) for way, device in ways.items()}
+    for way, seconds in alone.items():
+        show(f"{way}, one copy", seconds)
+    bound = max(alone.values())
+    for way, device in ways.items():
+        for mebibytes in (1, 4, 8):
+            cuts = even(mebibytes << 20)
+            for streams in (1, 2):
+                seconds = chunked(machine, device, cuts, streams)
+                show(f"{way}, {mebibytes} MiB, {streams} stream(s)", seconds, alone[way], len(cuts) - 1)
+            show(
+                f"{way}, {mebibytes} MiB, one batch", batch(machine, device, cuts), alone[way], len(cuts) - 1
+            )
+    for waits in ("gpu", "host"):
+        for mebibytes in CHUNKS_MIB:
+            show(
+                f"out and in, {mebibytes} MiB, the {waits} waits",
+                chain(machine, even(mebibytes << 20), waits=waits),
+            )
+        for mebibytes in (4, 6, 8):
+            cuts = even(mebibytes << 20)
+            seconds = chain(machine, cuts, waits=waits, ring=64 // mebibytes // 2 * 2)
+            show(f"out and in, {mebibytes} MiB, ring of 64 MiB, the {waits} waits", seconds)
+            seconds = chain(machine, cuts, waits=waits, ring=1 << 20)
+            show(f"out and in, {mebibytes} MiB, counted, the {waits} waits", seconds)
+        for first, last in ((8, 2), (12, 2), (2, 8), (4, 8), (8, 4)):
+            cuts = varied(first << 20, last << 20)
+            show(f"out and in, {first} to {last} MiB, the {waits} waits", chain(machine, cuts, waits=waits))
+    if asked.json:
+        asked.json.write_text(json.dumps(kept, indent=1))
+
+
+if __name__ == "__main__":
+    main()
