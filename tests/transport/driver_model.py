@@ -6,12 +6,18 @@ what its stream was given before is done; a wait takes the event as it stands at
 for a word, (int)(word - value) >= 0, and writes one after all it did before. Calls that need a context
 fail without one. "GPU memory" is the process's own.
 
+With CUDA_DEVICE_MAX_CONNECTIONS=1 all copies take one queue, and waits for a word and writes of one another,
+in the order in which they are given: what waits holds up what stands behind it, whatever its stream. Copies
+of less than 32 KiB stand among the writes. H200s do that (driver 580.159.04), and with more connections
+wherever two streams share one; but small copies to the host are with the copies there.
+
 It says nothing of how fast anything is, nor of what a GPU does beyond that: the same tests run on GPUs.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import queue
 import random
 import threading
@@ -87,6 +93,8 @@ class Model(Cuda):
         self._registered: set[int] = set()
         self._handles: dict[int, Any] = {0: _Stream(f"{seed} 0")}
         self._latest, self._lock = 1000, threading.Lock()
+        one = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
+        self._queues = [_Stream(f"{seed} {name}") for name in ("copies", "else")] if one else []
 
     def function(self, name: str) -> Any:
         if name not in self._bound:
@@ -157,15 +165,38 @@ class Model(Cuda):
     def _cuMemHostGetDevicePointer_v2(self, out: Any, address: int, flags: int) -> None:
         out._obj.value = address
 
+    def _put(self, stream: int, work: Callable[[], object], *, copies: bool = False) -> None:
+        """In the stream's order, and in its hardware queue's where that is modelled."""
+        if not self._queues:
+            self._handles[stream].put(work)
+            return
+        its_turn, done = threading.Event(), threading.Event()
+
+        def in_queue() -> None:
+            its_turn.wait()
+            work()
+            done.set()
+
+        def in_stream() -> None:
+            its_turn.set()
+            done.wait()
+
+        self._queues[0 if copies else 1].put(in_queue)
+        self._handles[stream].put(in_stream)
+
     def _cuMemcpyAsync(self, to: int, of: int, size: int, stream: int) -> None:
-        self._handles[stream].put(lambda: ctypes.memmove(to, of, size))
+        self._put(stream, lambda: ctypes.memmove(to, of, size), copies=size >= 32 << 10)
+
+    def _cuMemcpy2DAsync_v2(self, what: Any, stream: int) -> None:
+        to, of, size = what.destination.device, what.source.device, what.width * what.rows
+        self._put(stream, lambda: ctypes.memmove(to, of, size), copies=True)
 
     def _cuMemcpy(self, to: int, of: int, size: int) -> None:
         self._cuStreamSynchronize(0)
         ctypes.memmove(to, of, size)
 
     def _cuMemsetD8_v2(self, to: int, value: int, size: int) -> None:
-        self._handles[0].put(lambda: ctypes.memset(to, value, size))
+        self._put(0, lambda: ctypes.memset(to, value, size))
 
     def _cuStreamCreate(self, out: Any, flags: int) -> None:
         self._new(out, _Stream(f"{self._seed} {self._latest}"))
@@ -209,7 +240,7 @@ class Model(Cuda):
             while (word.value - value) % (1 << 32) >= 1 << 31:
                 time.sleep(1e-5)
 
-        self._handles[stream].put(wait)
+        self._put(stream, wait)
 
     def _cuStreamWriteValue32_v2(self, stream: int, address: int, value: int, flags: int) -> None:
         word = ctypes.c_uint32.from_address(address)
@@ -217,4 +248,4 @@ class Model(Cuda):
         def write() -> None:
             word.value = value
 
-        self._handles[stream].put(write)
+        self._put(stream, write)

@@ -1,23 +1,33 @@
-"""The same messages drawn by two processes: all kinds of memory, on any stream or none."""
+"""The same messages drawn by two processes: all kinds of memory, on any stream or none.
+
+    python -m tests.transport.mix mix|exchange PATH SEED GPU GPU [MODEL]
+
+does both parts; MODEL is a seed for `driver_model` in libcuda's place.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import random
+import sys
 from collections import deque
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
-from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
+from gdrkit.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
 from gdrkit.transport import Connection, Transfer
 from gdrkit.transport.buffers import Buffer
+from tests.transport import driver_model
+from tests.transport.peer import peer
 
 IMPORT_MIX = f"""
 sys.path.insert(0, {str(Path(__file__).parents[2])!r})
-from tests.transport.mix import mix
+from tests.transport.mix import exchange, mix
 """
 LARGEST = 24 << 20
-SIZES = (0, 1, 4096, 100_000, 1 << 20, 3_000_001, LARGEST - 5, LARGEST)
+ONE_QUEUE = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
+SIZES = (0, 2 if ONE_QUEUE else 1, 4096, 100_000, 1 << 20, 3_000_001, LARGEST - 5, LARGEST)
 UNDER_WAY = 6
 _PERIOD = 1_000_003  # a prime: no chunk is a multiple of it
 
@@ -32,6 +42,8 @@ def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: in
     waiting: deque[tuple[Transfer, Buffer, Buffer, int, bool]] = deque()
     # Made before: to allocate GPU memory may wait for streams, and those for the other side.
     free = [_memory(device) for device in {gpu, None} for _ in range(UNDER_WAY + 1)]
+    if gpu is not None:
+        _room(), _stream()
     for index in range(count):
         size, sends = draw.choice(SIZES), draw.randrange(2) == side
         stream = streams[[draw.randrange(6) for _ in range(2)][side] % len(streams)]
@@ -47,6 +59,19 @@ def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: in
         waiting.append((move(what, stream=stream), memory, what, index, sends))
     for under_way in waiting:
         _check(*under_way)
+
+
+def exchange(connection: Connection, gpu: int | None, side: int, seed: int) -> None:
+    """Both sides receive first, and then send, with no place in a stream: neither waits for the other."""
+    if gpu is not None:
+        cuda().use(gpu)
+    out, into = _memory(gpu), _memory(gpu)
+    for index, size in enumerate(SIZES * 3):
+        coming = connection.recv(into.part(0, size), stream=None)
+        _fill(out.part(0, size), 2 * index + side + seed)
+        going = connection.send(out.part(0, size), stream=None)
+        _check(coming, into, into.part(0, size), 2 * index + (1 - side) + seed, False)
+        assert going.wait(60) == size
 
 
 def _memory(device: int | None) -> Buffer:
@@ -67,25 +92,56 @@ def _block(seed: int) -> bytes:
 
 
 def _fill(what: Buffer, index: int) -> None:
-    content = ctypes.create_string_buffer(pattern(what.size_bytes, index), what.size_bytes + 1)
-    _copy(what.address, ctypes.addressof(content), what)
+    content = pattern(what.size_bytes, index)
+    if what.device is None:
+        ctypes.memmove(what.address, content, what.size_bytes)
+    else:
+        ctypes.memmove(_room(), content, what.size_bytes)
+        _copy(what.address, _room(), what.size_bytes)
 
 
 def _check(transfer: Transfer, memory: Buffer, what: Buffer, index: int, sent: bool) -> Buffer:
     assert transfer.wait(60) == what.size_bytes
     if not sent:
-        room = ctypes.create_string_buffer(what.size_bytes + 1)
-        _copy(ctypes.addressof(room), what.address, what)
-        assert room.raw[:-1] == pattern(what.size_bytes, index), index
+        place = what.address
+        if what.device is not None:
+            place = _room()
+            _copy(place, what.address, what.size_bytes)
+        assert ctypes.string_at(place, what.size_bytes) == pattern(what.size_bytes, index), index
     return memory
 
 
-def _copy(to: int, of: int, what: Buffer) -> None:
-    """On a stream of its own: the default stream may wait for a message."""
-    if what.device is None:
-        ctypes.memmove(to, of, what.size_bytes)
-    elif what.size_bytes:
-        stream = cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
-        cuda().call("cuMemcpyAsync", to, of, what.size_bytes, stream)
-        cuda().call("cuStreamSynchronize", stream)
-        cuda().call("cuStreamDestroy_v2", stream)
+@cache
+def _room() -> int:
+    """Pinned. A copy between a GPU and other memory holds the driver's lock, as long as it waits for its
+    turn: no thread could queue what it waits for (seen on H200s).
+    """
+    return cuda().number("cuMemHostAlloc", LARGEST, REGISTER_PORTABLE)
+
+
+@cache
+def _stream() -> int:
+    """One of our own: the default stream may wait for a message."""
+    return cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
+
+
+def _copy(to: int, of: int, size_bytes: int) -> None:
+    if size_bytes:
+        cuda().call("cuMemcpyAsync", to, of, size_bytes, _stream())
+        cuda().call("cuStreamSynchronize", _stream())
+
+
+def main() -> None:
+    what, path, *numbers = sys.argv[1:]
+    seed, here, there, *model = (int(number) for number in numbers)
+    if model:
+        driver_model.install(model[0])
+    program = f"{IMPORT_MIX}\n{what}(c, gpu, 1, {seed})\nc.recv(bytearray(1)).wait(30)"
+    with peer(program, path, gpus=(here, there), model=model[0] + 1 if model else None) as other:
+        {"mix": mix, "exchange": exchange}[what](other.connection, here, 0, seed)
+        other.connection.send(b"x").wait(30)
+        assert other.finish() == 0
+
+
+if __name__ == "__main__":
+    main()

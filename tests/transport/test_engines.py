@@ -106,12 +106,39 @@ def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, 
     engine.move(Buffer(1 << 40, size, 0, None), begin, ring.step(size, busy=False), None, idle=True)
     end, written = begin + units(size), begin
     while written < end:
-        written = min(end, written + data.draw(st.integers(1, ring.units)))
+        written = min(end, written + data.draw(st.integers(ring.units // 64, ring.units)))
         ring.produced[0] = written % WRAP
         while (read := begin + sum(units(value) for _, value in engine.queued)) < written:
             engine.attend()
             assert begin + sum(units(value) for _, value in engine.queued) <= written
             ring.consumed[0] = read % WRAP
+    assert {what for what, _ in engine.queued} == {"copy"}
+    assert sum(value for _, value in engine.queued) == size
+    engine.abandon()
+    engine.close()
+
+
+@given(st.integers(3 * MIB, 40 * MIB), st.integers(0, 1 << 40), st.data())
+@slowly
+def test_who_waits_has_written_where_there_is_room_and_nowhere_else(ring, size, begin, data):
+    taken = begin - data.draw(st.integers(0, ring.units))
+    ring.produced[0], ring.consumed[0] = begin % WRAP, taken % WRAP
+    engine = NotedFilling(ring, 0)
+    engine._keep = lambda: None  # nobody but the one who waits
+    step = ring.step(size, busy=data.draw(st.booleans()))
+    engine.move(Buffer(1 << 40, size, 0, None), begin, step, None, idle=False)
+
+    def written() -> int:
+        return begin + sum(units(value) for _, value in engine.queued)
+
+    while True:
+        assert written() <= taken + ring.units
+        if written() == begin + units(size):
+            break
+        assert taken + ring.units - written() < ring.largest_step // UNIT_BYTES
+        taken = data.draw(st.integers(taken + 1, written()))
+        ring.consumed[0] = taken % WRAP
+        engine.attend()
     assert {what for what, _ in engine.queued} == {"copy"}
     assert sum(value for _, value in engine.queued) == size
     engine.abandon()

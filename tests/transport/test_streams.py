@@ -1,9 +1,14 @@
 """Messages among a program's CUDA streams: they run in their place, on whichever stream they are given."""
 
 import ctypes
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +16,7 @@ from gdrkit.native.cuda import LIBRARY, STREAM_NON_BLOCKING, CudaError, NoCuda, 
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
 from tests.transport import driver_model
-from tests.transport.mix import IMPORT_MIX, mix, pattern
+from tests.transport.mix import IMPORT_MIX, pattern
 from tests.transport.peer import peer
 
 SIZE = 8 << 20
@@ -62,11 +67,16 @@ def driver(request):
 
 
 @pytest.fixture(params=["shared", "tcp", "peer"])
-def beside(request, driver):
-    """`peer` with a path, and a GPU on each side."""
+def path(request, driver):
     if request.param == "peer" and (driver == "model" or REAL_GPUS < 2):
         pytest.skip("needs an NVIDIA GPU, and a second one: a GPU is not its own peer")
-    return partial(_peer, request.param, driver)
+    return request.param
+
+
+@pytest.fixture
+def beside(path, driver):
+    """`peer` with a path, and a GPU on each side."""
+    return partial(_peer, path, driver)
 
 
 def _peer(path, driver, program):
@@ -138,12 +148,35 @@ c.recv(bytearray(1)).wait(60)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_messages_of_all_kinds_and_streams_mixed_arrive_whole(beside, seed):
-    program = f"{IMPORT_MIX}\nmix(c, gpu, 1, {seed})\nc.recv(bytearray(1)).wait(30)"
-    with beside(program) as other:
-        mix(other.connection, 0, 0, seed)
-        other.connection.send(b"x").wait(30)
-        assert other.finish() == 0
+@pytest.mark.parametrize("connections", [1, 8])
+def test_messages_of_all_kinds_and_streams_mixed_arrive_whole(path, driver, connections, seed):
+    """Also where all streams share one hardware queue, in which a copy that waits holds up all others."""
+    both_sides("mix", path, driver, connections, seed)
+
+
+@pytest.mark.parametrize("connections", [1, 8])
+def test_both_sides_may_receive_first_with_no_place_in_a_stream(path, driver, connections):
+    both_sides("exchange", path, driver, connections, 1)
+
+
+def both_sides(what, path, driver, connections, seed):
+    """`tests.transport.mix` in processes that begin with so many hardware queues."""
+    gpus = ["0", "1"] if driver == "model" else ["0", str(REAL_GPUS - 1)]
+    command = [sys.executable, "-m", "tests.transport.mix", what, path, str(seed), *gpus]
+    running = subprocess.Popen(
+        command + [str(seed)] * (driver == "model"),
+        env={**os.environ, "CUDA_DEVICE_MAX_CONNECTIONS": str(connections)},
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        words = running.communicate(timeout=60)[1]
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, signal.SIGKILL)  # the process that it has started, too
+        words = running.communicate()[1]
+    assert running.returncode == 0, words[-2000:]
 
 
 def test_a_message_in_no_stream_s_order_arrives_though_nobody_waits_for_it(beside):

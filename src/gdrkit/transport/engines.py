@@ -6,6 +6,7 @@ that is done by another stream, except for short messages.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
@@ -15,22 +16,52 @@ from typing import NamedTuple
 from gdrkit.native.cuda import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, CudaError, cuda
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.ends import Ends
+from gdrkit.transport.operation import pause
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, reached, units
 
 _SHORT = 2  # chunks: up to that, fewer calls save more than the pauses cost
 _AHEAD = 2  # copies that a waiting thread queues: the one that runs, and the one after it
 _UNATTENDED_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: so long the engine has something to do
+_QUEUES = 8
+"""Hardware queues that streams share, where CUDA_DEVICE_MAX_CONNECTIONS does not say another number (CUDA C
+Programming Guide, "CUDA environment variables").
+"""
+
+
+class _Message(NamedTuple):
+    """A message that takes the ring's units from `begin` to `end`, in chunks of `step` bytes. What is short
+    is counted by the stream that copies.
+    """
+
+    what: Buffer
+    begin: int
+    end: int
+    step: int
+    short: bool
+
+    def rest(self, position: int) -> Buffer:
+        """What of it comes from that unit of the ring on."""
+        offset = (position - self.begin) * UNIT_BYTES
+        return self.what.part(offset, self.what.size_bytes - offset)
 
 
 class Engine:
-    """What both directions have in common: a stream that counts, and an end for each stream of the
-    program's.
+    """What both directions have in common.
+
+    A message in its place in a program's stream is queued at once, all of it, with waits for the other
+    side. One that has no place in any stream is queued piece by piece, each when nothing is left to wait
+    for: by whoever waits for the message, or else by a thread. A copy that waits in its stream holds up
+    all copies that share its hardware queue, on whatever stream they are (seen on H200s); so no stream is
+    made to wait that need not.
+
+    Nothing is ever queued that waits for what is queued here later, for the same reason. A version that let
+    the program's stream wait for copies yet to come did come to a halt on H200s.
     """
 
     def __init__(self, ring: Ring, device: int) -> None:
         self.driver, self.ring, self.device = cuda(), ring, device
         self._streams: list[int] = []
-        self._counting = self.stream()
+        self._own, self._counting = self.stream(), self.stream()
         # A wait takes an event as it stands at that call (CUDA driver API, cuStreamWaitEvent): one will do.
         self._event = self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
         self._ends = Ends()
@@ -41,6 +72,13 @@ class Engine:
         self._copy = self.driver.function("cuMemcpyAsync")
         self._produced = ring.on_device(ring.produced)
         self._consumed = ring.on_device(ring.consumed)
+        self._messages: deque[_Message] = deque()  # that have no place in a stream, and are not all queued
+        self._position = 0  # in the first of them: as far as copies are queued
+        self._changed = threading.Condition(threading.Lock())  # there is a message, or it is over
+        self._attended = 0.0  # when somebody last looked whether more can be queued
+        self._closed = False
+        self._keeper: threading.Thread | None = None
+        self._failed: CudaError | None = None
 
     def stream(self) -> int:
         """A stream of our own."""
@@ -79,13 +117,88 @@ class Engine:
         It takes the ring's units from `begin`, in chunks of `step` bytes. `idle` tells that nothing of an
         earlier message is left to be counted.
         """
+        short = idle and what.size_bytes <= _SHORT * step
+        message = _Message(what, begin, begin + units(what.size_bytes), step, short)
+        with self._changed:
+            if stream is not None:
+                self._queue_all()
+            self._move(message, stream, idle)
+
+    def _move(self, message: _Message, stream: int | None, idle: bool) -> None:
         raise NotImplementedError
 
+    def _queue(self, message: _Message, position: int) -> None:
+        """Queue what is left of a message with no place in a stream, with waits for the other side."""
+        raise NotImplementedError
+
+    def _can_advance(self) -> bool:
+        """Whether the other side is far enough for more to be queued. There is a message."""
+        raise NotImplementedError
+
+    def _advance(self) -> None:
+        """Queue what can be queued without a wait for the other side. The context is current."""
+        raise NotImplementedError
+
+    def _expect(self, message: _Message) -> None:
+        """Queue a message piece by piece: now what can be, the rest when somebody attends to it."""
+        if not self._messages:
+            self._position = message.begin
+        self._messages.append(message)
+        self._advance()
+        if self._messages:
+            self._attended = time.monotonic()
+            self._changed.notify()
+            if self._keeper is None:
+                self._keeper = threading.Thread(target=self._keep, name="gdrkit-keeper", daemon=True)
+                self._keeper.start()
+
+    def _next(self) -> None:
+        self._messages.popleft()
+        if self._messages:
+            self._position = self._messages[0].begin
+
+    def _queue_all(self) -> None:
+        while self._messages:
+            self._queue(self._messages[0], self._position)
+            self._next()
+
     def attend(self) -> None:
-        """To be called again and again by whoever waits for a message."""
+        """Queue what can be by now. To be called again and again by whoever waits for a message."""
+        if self._messages:
+            with self._changed:
+                self._attended = time.monotonic()
+                if self._messages and self._can_advance():
+                    with self.driver.on(self.device):
+                        self._advance()
+
+    def _keep(self) -> None:
+        """Attend to messages for which nobody waits."""
+        self.driver.use(self.device)
+        with self._changed:
+            begun = time.monotonic()
+            while not self._closed:
+                if not self._messages:
+                    self._changed.wait()
+                    begun = time.monotonic()
+                    continue
+                self._changed.wait(max(_UNATTENDED_SECONDS, pause(time.monotonic() - begun)))
+                unattended = time.monotonic() - self._attended > _UNATTENDED_SECONDS
+                if unattended and self._messages and self._can_advance():
+                    try:
+                        self._advance()
+                    except CudaError as error:
+                        self._failed = error
+                        return
+                    begun = time.monotonic()
 
     def abandon(self) -> None:
         """Queue nothing more."""
+        with self._changed:
+            self._closed = True
+            self._messages.clear()
+            self._changed.notify()
+        if self._keeper:
+            self._keeper.join()
 
     def idle(self) -> bool:
         """Whether nothing queued here is left. Raises CudaError if any of it failed."""
@@ -94,6 +207,8 @@ class Engine:
 
     def look(self) -> None:
         """Raise CudaError if anything queued here has failed."""
+        if self._failed:
+            raise self._failed
         with self.driver.on(self.device):
             self.driver.event_done(self._event)
 
@@ -111,169 +226,129 @@ class Filling(Engine):
 
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
-        self._own = self.stream()
         self._latest: int | None = None
 
-    def move(self, what: Buffer, begin: int, step: int, stream: int | None, *, idle: bool) -> None:
-        ring, allowed, last = self.ring, begin, begin + units(what.size_bytes)
+    def _move(self, message: _Message, stream: int | None, idle: bool) -> None:
         queue = self._own if stream is None else stream
-        short = idle and what.size_bytes <= _SHORT * step
-        if not idle and self._latest is not None and self._latest != queue:
-            self._ends.follow(queue, self._latest)  # messages keep their order
-        for reaches, place, offset, size in ring.pieces(begin, what.size_bytes, step):
-            if reaches > allowed and not reached(ring.consumed[0], reaches - ring.units):
-                # Each wait stops the copy engine for 2.5 us: one for half of the ring.
-                allowed = min(last, max(reaches, reaches + ring.units // 2 - units(step)))
-                self.wait(queue, self._consumed, allowed - ring.units)
-            self.copy(place, what.address + offset, size, queue)
-            self.count(queue, self._produced, reaches, there=short)
+        if not idle and self._latest is not None and self._latest != queue:  # messages keep their order
+            if self._latest == self._own:
+                self.follow(queue, self._own)
+            else:
+                self._ends.follow(queue, self._latest)
         self._latest = queue
-        self._ends.mark(queue)
+        if stream is None:
+            self._expect(message)
+        else:
+            self._queue_on(message, message.begin, stream)
+            self._ends.mark(stream)
 
+    def _queue(self, message: _Message, position: int) -> None:
+        self._queue_on(message, position, self._own)
 
-class _Arrival(NamedTuple):
-    """A message of which copies are yet to be queued: what comes between `begin` and `end` in the ring."""
+    def _queue_on(self, message: _Message, position: int, queue: int) -> None:
+        ring, allowed = self.ring, position
+        rest = message.rest(position)
+        for reaches, place, offset, size in ring.pieces(position, rest.size_bytes, message.step):
+            if reaches > allowed and not self._has_room(reaches):
+                # Each wait stops the copy engine for 2.5 us: one for half of the ring.
+                most = reaches + ring.units // 2 - units(message.step)
+                allowed = min(message.end, max(reaches, most))
+                self.wait(queue, self._consumed, allowed - ring.units)
+            self.copy(place, rest.address + offset, size, queue)
+            self.count(queue, self._produced, reaches, there=message.short)
 
-    what: Buffer
-    begin: int
-    end: int
-    step: int
+    def _has_room(self, reaches: int) -> bool:
+        return reached(self.ring.consumed[0], reaches - self.ring.units)
+
+    def _can_advance(self) -> bool:
+        return self._has_room(self._position + 1)
+
+    def _advance(self) -> None:
+        while self._messages:
+            message = self._messages[0]
+            rest = message.rest(self._position)
+            pieces = self.ring.pieces(self._position, rest.size_bytes, message.step)
+            for reaches, place, offset, size in pieces:
+                if not self._has_room(reaches):
+                    return
+                self.copy(place, rest.address + offset, size, self._own)
+                self.count(self._own, self._produced, reaches, there=message.short)
+                self._position = reaches
+            self._next()
 
 
 class Emptying(Engine):
     """A receiver's.
 
-    A stream that waits for data delays each copy by 2 us (measured on H200s). It has to wait where the
-    program wants the message in its stream's order. Where it does not, who waits for the message queues
-    each copy when its data is there; if nobody does, the GPU is left to wait in this case, too.
-
-    Nothing is ever queued that waits for what is queued here later: streams may share a hardware queue
-    (CUDA_DEVICE_MAX_CONNECTIONS), where one that waits holds up what stands behind it. A version that let
-    the program's stream wait for copies yet to come did come to a halt on H200s.
+    A stream that waits for data delays each copy by 2 us (measured on H200s): a message with no place in a
+    stream is there sooner. Only a short one, which such a wait brings sooner than a thread could, is
+    queued at once in any case, unless a program has fewer hardware queues than usual.
     """
 
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
-        self._own, self._second = self.stream(), self.stream()
-        self._arrivals: deque[_Arrival] = deque()
-        self._position = 0  # in the first arrival: as far as copies are queued
+        self._second = self.stream()
         self._flying: deque[int] = deque()  # where the copies end that were queued and are not over
-        self._attended = 0.0  # when somebody last looked for data
-        self._lock = threading.Lock()
-        self._closed, self._pending = False, threading.Event()
-        self._keeper: threading.Thread | None = None
-        self._failed: CudaError | None = None
+        asked = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS", "")
+        self._may_wait = not asked.isdigit() or int(asked) >= _QUEUES
 
-    def move(self, what: Buffer, begin: int, step: int, stream: int | None, *, idle: bool) -> None:
-        short = idle and what.size_bytes <= _SHORT * step
-        with self._lock:
-            if stream is None and not short:
-                self._expect(_Arrival(what, begin, begin + units(what.size_bytes), step))
-                return
-            self._queue_all()
-            queue = self._own if stream is None else stream
-            if short:
-                self._queue(what, begin, step, (queue, queue), short=True)
-                self.follow(self._counting, queue)  # counts to come, on whatever stream, come after this one
-            else:
-                self.follow(self._second, queue)
-                self._queue(what, begin, step, (queue, self._second), short=False)
-                self.follow(queue, self._second)
-            self._ends.mark(queue)
+    def _move(self, message: _Message, stream: int | None, idle: bool) -> None:
+        if stream is None and not (message.short and self._may_wait):
+            self._expect(message)
+            return
+        self._queue_all()
+        queue = self._own if stream is None else stream
+        if message.short:
+            self._queue_on(message, message.begin, (queue, queue))
+            self.follow(self._counting, queue)  # counts to come, on whatever stream, come after this one
+        else:
+            self.follow(self._second, queue)
+            self._queue_on(message, message.begin, (queue, self._second))
+            self.follow(queue, self._second)
+        self._ends.mark(queue)
 
-    def _queue(self, what: Buffer, begin: int, step: int, streams: tuple[int, int], *, short: bool) -> None:
-        """Queue a message with waits for its data, on two streams in turn: one waits while the other
-        copies.
-        """
+    def _queue(self, message: _Message, position: int) -> None:
+        self._queue_on(message._replace(short=False), position, (self._own, self._second))
+
+    def _queue_on(self, message: _Message, position: int, streams: tuple[int, int]) -> None:
+        """Queue the rest of a message on two streams in turn: one waits while the other copies."""
         queue, other = streams
-        for reaches, place, offset, size in self.ring.pieces(begin, what.size_bytes, step):
+        rest = message.rest(position)
+        for reaches, place, offset, size in self.ring.pieces(position, rest.size_bytes, message.step):
             if not reached(self.ring.produced[0], reaches):
                 self.wait(queue, self._produced, reaches)
-            self.copy(what.address + offset, place, size, queue)
-            if not short or offset + size == what.size_bytes:
-                self.count(queue, self._consumed, reaches, there=short)
+            self.copy(rest.address + offset, place, size, queue)
+            if not message.short or reaches == message.end:
+                self.count(queue, self._consumed, reaches, there=message.short)
             queue, other = other, queue
 
-    def _expect(self, arrival: _Arrival) -> None:
-        if not self._arrivals:
-            self._position = arrival.begin
-        self._arrivals.append(arrival)
-        self._attended = time.monotonic()
-        self._pending.set()
-        if self._keeper is None:
-            self._keeper = threading.Thread(target=self._keep, name="gdrkit-arrivals", daemon=True)
-            self._keeper.start()
+    @property
+    def _there(self) -> int:
+        """Units of the ring that the sender has filled, and that are not queued."""
+        ahead: int = (self.ring.produced[0] - self._position) % WRAP
+        return ahead if ahead < WRAP // 2 else 0
 
-    def attend(self) -> None:
-        """Queue the copies of what has come, two at most: what comes meanwhile goes in one copy."""
-        with self._lock:
-            self._attended = time.monotonic()
-            while self._flying and reached(self.ring.consumed[0], self._flying[0]):
-                self._flying.popleft()
-            while self._arrivals and len(self._flying) < _AHEAD:
-                arrival = self._arrivals[0]
-                there = (self.ring.produced[0] - self._position) % WRAP
-                if arrival.end > self._position and not 0 < there < WRAP // 2:
-                    return
-                with self.driver.on(self.device):
-                    self._flying.append(self._take(arrival, there))
+    def _can_advance(self) -> bool:
+        """Two copies at most are under way: what comes meanwhile goes in one copy."""
+        while self._flying and reached(self.ring.consumed[0], self._flying[0]):
+            self._flying.popleft()
+        empty = self._messages[0].end == self._position
+        return len(self._flying) < _AHEAD and (self._there > 0 or empty)
 
-    def _take(self, arrival: _Arrival, there: int) -> int:
+    def _advance(self) -> None:
+        while self._messages and self._can_advance():
+            self._flying.append(self._take(self._messages[0], self._there))
+
+    def _take(self, message: _Message, there: int) -> int:
         """Queue one copy of units that are there, as large as can be; where it ends."""
-        rest, ring = _rest(arrival, self._position), self.ring
+        rest, ring = message.rest(self._position), self.ring
         size = min(rest.size_bytes, there * UNIT_BYTES, ring.largest_step)
         for reaches, place, _, piece in ring.pieces(self._position, size, ring.largest_step):
             self.copy(rest.address, place, piece, self._own)
             self.count(self._own, self._consumed, reaches)
             self._position = reaches
             break  # the ring's end may come before the size's
-        if self._position == arrival.end:
+        if self._position == message.end:
             self._next()
+            return message.end
         return self._position
-
-    def _queue_all(self) -> None:
-        """Queue all that is left of what is expected, with waits for its data."""
-        while self._arrivals:
-            arrival = self._arrivals[0]
-            rest = _rest(arrival, self._position)
-            self._queue(rest, self._position, arrival.step, (self._own, self._second), short=False)
-            self._next()
-
-    def _next(self) -> None:
-        self._arrivals.popleft()
-        if self._arrivals:
-            self._position = self._arrivals[0].begin
-
-    def _keep(self) -> None:
-        """See to it that messages arrive for which nobody waits."""
-        self.driver.use(self.device)
-        while self._pending.wait() and not self._closed:
-            time.sleep(_UNATTENDED_SECONDS)
-            with self._lock:
-                if not self._arrivals:
-                    self._pending.clear()
-                elif time.monotonic() - self._attended > _UNATTENDED_SECONDS:
-                    try:
-                        self._queue_all()
-                    except CudaError as error:
-                        self._failed = error
-                        return
-
-    def look(self) -> None:
-        if self._failed:
-            raise self._failed
-        super().look()
-
-    def abandon(self) -> None:
-        with self._lock:
-            self._closed = True
-            self._arrivals.clear()
-            self._pending.set()
-        if self._keeper:
-            self._keeper.join()
-
-
-def _rest(arrival: _Arrival, position: int) -> Buffer:
-    """What of a message comes from that unit of the ring on."""
-    offset = (position - arrival.begin) * UNIT_BYTES
-    return arrival.what.part(offset, arrival.what.size_bytes - offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
@@ -12,6 +12,7 @@ from gdrkit.transport.buffers import Buffer
 SPIN_SECONDS = 0.002
 _sched_yield = ctypes.CDLL(None).sched_yield
 _SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
+_LONGEST_UNSEEN = 0.01  # until what went wrong elsewhere, or a timeout, is noticed
 
 
 def pause(waited: float, spin_seconds: float = SPIN_SECONDS) -> float:
@@ -38,8 +39,8 @@ def rest(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
 class Operation(Protocol):
     """One message on its way in or out."""
 
-    spin_seconds: float
-    """How long to look without a pause."""
+    def rest(self, waited: float) -> None:
+        """Pass some time between two looks, `waited` seconds after the first."""
 
     def done(self) -> bool:
         """Whether the buffer may be used again. Raises what went wrong."""
@@ -71,10 +72,13 @@ class Channel(Protocol):
 class Threaded:
     """An operation that a thread carries out; its result is the announced CRC-32, or None."""
 
-    spin_seconds = SPIN_SECONDS
-
     def __init__(self, future: Future[int | None]) -> None:
         self._future = future
+
+    def rest(self, waited: float) -> None:
+        # No looking again and again: that would take the interpreter's lock from the thread. But no long
+        # sleep either, from which a processor of a virtual machine takes 100 us to wake.
+        wait((self._future,), min(_LONGEST_UNSEEN, max(_SHORTEST, _SHARE * waited)))
 
     def done(self) -> bool:
         if not self._future.done():

@@ -37,7 +37,7 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly
-from gdrkit.transport.operation import SPIN_SECONDS, Operation, rest
+from gdrkit.transport.operation import Operation, rest
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging
 from gdrkit.transport.wires import WireChannel
@@ -329,11 +329,12 @@ class RdmaChannel(WireChannel):
 class _Posted:
     """A request that the device works on by itself."""
 
-    spin_seconds = SPIN_SECONDS
-
     def __init__(self, channel: RdmaChannel, request: int, use: _Use) -> None:
         self._channel, self._request, self._use = channel, request, use
         self._done = False
+
+    def rest(self, waited: float) -> None:
+        rest(waited)
 
     def done(self) -> bool:
         if not self._done and self._channel.sent(self._request):

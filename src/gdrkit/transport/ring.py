@@ -134,15 +134,18 @@ class Ring:
     def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
         """A message's chunks: the unit that each ends before, its address here, its offset, its bytes.
 
-        `step` is a whole number of units; a chunk is shorter where the ring's end comes first.
+        `step`, a whole number of units, is the most that a chunk has. What lies before the ring's end is
+        divided evenly: a small rest would cost a pause as a whole chunk does.
         """
         offset, memory = 0, self.address + _HEADER
         while offset < size_bytes:
             place = position % self.units
-            size = min(step, size_bytes - offset, (self.units - place) * UNIT_BYTES)
-            position += units(size)
-            yield position, memory + place * UNIT_BYTES, offset, size
-            offset += size
+            lap = min(size_bytes - offset, (self.units - place) * UNIT_BYTES)
+            even = units(-(-lap // -(-lap // step))) * UNIT_BYTES
+            for start in range(0, lap, even):
+                at, size = place + start // UNIT_BYTES, min(even, lap - start)
+                yield position + units(start + size), memory + at * UNIT_BYTES, offset + start, size
+            position, offset = position + units(lap), offset + lap
 
     def pin(self, device: int) -> None:
         """Let CUDA's copy engines reach it, through that device or another. Raises CudaError."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gdrkit.transport.engines import Engine
 
 _DRAIN_SECONDS = 10.0  # far more than a ring's contents take to copy
+_SPIN_SECONDS = 0.02  # 1 GB at PCIe's speed; the copies need no processor that looking could take from them
 _LOOK_EVERY = 256  # polls between looks at whether the GPU has failed
 
 
@@ -219,15 +220,14 @@ class _OnGpu:
     driver.
     """
 
-    spin_seconds = (
-        0.02  # 1 GB at PCIe's speed; the copies need no processor that looking could take from them
-    )
-
     def __init__(self, half: _Half, number: int, size_bytes: int, end: int, gpu: Engine) -> None:
         self._half, self._number, self._size, self._end, self._gpu = half, number, size_bytes, end, gpu
         self._crc: int | None = None
         self._polls = 0
         self._finished = False
+
+    def rest(self, waited: float) -> None:
+        rest(waited, _SPIN_SECONDS)
 
     def done(self) -> bool:
         if self._finished:

@@ -5,10 +5,12 @@ the thread.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator
 
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.ends import Ends
+from gdrkit.transport.operation import rest
 
 CHUNK_BYTES = 4 << 20
 HALVES = 2
@@ -78,16 +80,21 @@ class Staging:
             self._events = [self._driver.number("cuEventCreate", 2) for _ in range(HALVES)]
 
     def begin(self, event: int | None) -> None:
-        """To be called first in the thread that is to copy. It copies only when an event recorded elsewhere
-        has passed, and forgets that event.
+        """To be called first in the thread that is to copy: returns when an event recorded elsewhere has
+        passed, and forgets that event.
+
+        No copy is queued here before its turn. One that waits in a stream holds up all copies that share
+        its hardware queue (CUDA_DEVICE_MAX_CONNECTIONS; seen on H200s), among them those it waits for.
         """
         self._driver.use(self._device)
         if event is not None:
-            self._driver.call("cuStreamWaitEvent", self._stream, event, 0)
+            begun = time.monotonic()
+            while not self._driver.event_done(event):
+                rest(time.monotonic() - begun)
             self._driver.call("cuEventDestroy_v2", event)
 
     def settle(self) -> None:
-        """Wait until all that is queued here is done; of `begin`, until its event has passed."""
+        """Wait until all that is queued here is done."""
         self._driver.call("cuStreamSynchronize", self._stream)
 
     def out_of(self, what: Buffer) -> Iterator[memoryview]:
@@ -105,7 +112,7 @@ class Staging:
             if index < len(pieces):
                 offset, size = pieces[index]
                 half = self._address + index % HALVES * CHUNK_BYTES
-                self._driver.call("cuMemcpyAsync", half, what.address + offset, size, self._stream)
+                self._driver.copy(half, what.address + offset, size, self._stream)
                 self._driver.call("cuEventRecord", self._events[index % HALVES], self._stream)
             if index:
                 self._wait(index - 1)
@@ -123,13 +130,13 @@ class Staging:
             if index >= HALVES:
                 self._wait(index)
             fill(half, size)
-            self._driver.call("cuMemcpyAsync", what.address + offset, half, size, self._stream)
+            self._driver.copy(what.address + offset, half, size, self._stream)
             self._driver.call("cuEventRecord", self._events[index % HALVES], self._stream)
         self.settle()
 
     def copy(self, destination: int, source: int, size_bytes: int) -> None:
         """Copy between any two addresses that CUDA knows; returns when it is done."""
-        self._driver.call("cuMemcpyAsync", destination, source, size_bytes, self._stream)
+        self._driver.copy(destination, source, size_bytes, self._stream)
         self.settle()
 
     def _wait(self, index: int) -> None:

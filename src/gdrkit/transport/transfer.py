@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import SPIN_SECONDS, Operation, rest
+from gdrkit.transport.operation import Operation, rest
 
 if TYPE_CHECKING:
     from gdrkit.transport.connection import Connection
@@ -67,14 +67,12 @@ class Transfer:
                 )
             elif timeout is not None and now - begun > timeout:
                 self._connection.break_(TimedOut(f"not done after {timeout} s"))
-            rest(now - begun, self._operation.spin_seconds)
+            self._operation.rest(now - begun)
         return self.size_bytes
 
 
 class OneSided:
     """A read or write that the other side has yet to grant: then `begin` starts our half of it."""
-
-    spin_seconds = SPIN_SECONDS
 
     def __init__(self, begin: Callable[[], Operation], *, needs_done: bool) -> None:
         self._begin, self._needs_done = begin, needs_done
@@ -95,6 +93,9 @@ class OneSided:
             self.open = False
             if message.why:
                 self._error = TransportError(f"the other side: {message.why}")
+
+    def rest(self, waited: float) -> None:
+        rest(waited)
 
     def done(self) -> bool:
         if self._error:

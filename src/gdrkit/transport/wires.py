@@ -225,8 +225,6 @@ class PeerChannel(TcpChannel):
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
         crc, flags = self.announced(into)
         if flags & ON_GPU:
-            if staging:  # what the program does with this memory before ends before it is written
-                staging.settle()
             self.answer(_OFFER.pack(*(_ipc_handle(into) if staging else (_NO_HANDLE, 0))))
             if staging:
                 exactly(self._into, 1)

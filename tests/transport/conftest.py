@@ -1,0 +1,32 @@
+"""Tests on real GPUs have a process each.
+
+Streams share hardware queues, in which a copy that waits holds up those behind it: streams that earlier
+tests have made would decide which of a test's streams are in one queue.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+ALONE = "GDRKIT_TEST_ALONE"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if pyfuncitem.funcargs.get("driver") != "gpu" or ALONE in os.environ:
+        return None
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", pyfuncitem.nodeid],
+        env={**os.environ, ALONE: "1"},
+        cwd=pyfuncitem.config.rootpath,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-1000:]
+    if "1 skipped" in done.stdout:
+        pytest.skip("needs an NVIDIA GPU, and a second one")
+    return True
