@@ -39,10 +39,10 @@ class _Message(NamedTuple):
     step: int
     short: bool
 
-    def rest(self, position: int) -> Buffer:
-        """What of it comes from that unit of the ring on."""
+    def rest(self, position: int) -> tuple[int, int]:
+        """Address and bytes of what of it comes from that unit of the ring on."""
         offset = (position - self.begin) * UNIT_BYTES
-        return self.what.part(offset, self.what.size_bytes - offset)
+        return self.what.address + offset, self.what.size_bytes - offset
 
 
 class Engine:
@@ -136,7 +136,9 @@ class Engine:
         raise NotImplementedError
 
     def _advance(self) -> None:
-        """Queue what can be queued without a wait for the other side. The context is current."""
+        """Queue what can be queued without a wait for the other side: there is some. The context is
+        current.
+        """
         raise NotImplementedError
 
     def _expect(self, message: _Message) -> None:
@@ -144,7 +146,8 @@ class Engine:
         if not self._messages:
             self._position = message.begin
         self._messages.append(message)
-        self._advance()
+        if self._can_advance():
+            self._advance()
         if self._messages:
             self._attended = time.monotonic()
             self._changed.notify()
@@ -247,14 +250,14 @@ class Filling(Engine):
 
     def _queue_on(self, message: _Message, position: int, queue: int) -> None:
         ring, allowed = self.ring, position
-        rest = message.rest(position)
-        for reaches, place, offset, size in ring.pieces(position, rest.size_bytes, message.step):
+        address, left = message.rest(position)
+        for reaches, place, offset, size in ring.pieces(position, left, message.step):
             if reaches > allowed and not self._has_room(reaches):
                 # Each wait stops the copy engine for 2.5 us: one for half of the ring.
                 most = reaches + ring.units // 2 - units(message.step)
                 allowed = min(message.end, max(reaches, most))
                 self.wait(queue, self._consumed, allowed - ring.units)
-            self.copy(place, rest.address + offset, size, queue)
+            self.copy(place, address + offset, size, queue)
             self.count(queue, self._produced, reaches, there=message.short)
 
     def _has_room(self, reaches: int) -> bool:
@@ -266,12 +269,11 @@ class Filling(Engine):
     def _advance(self) -> None:
         while self._messages:
             message = self._messages[0]
-            rest = message.rest(self._position)
-            pieces = self.ring.pieces(self._position, rest.size_bytes, message.step)
-            for reaches, place, offset, size in pieces:
+            address, left = message.rest(self._position)
+            for reaches, place, offset, size in self.ring.pieces(self._position, left, message.step):
                 if not self._has_room(reaches):
                     return
-                self.copy(place, rest.address + offset, size, self._own)
+                self.copy(place, address + offset, size, self._own)
                 self.count(self._own, self._produced, reaches, there=message.short)
                 self._position = reaches
             self._next()
@@ -313,11 +315,11 @@ class Emptying(Engine):
     def _queue_on(self, message: _Message, position: int, streams: tuple[int, int]) -> None:
         """Queue the rest of a message on two streams in turn: one waits while the other copies."""
         queue, other = streams
-        rest = message.rest(position)
-        for reaches, place, offset, size in self.ring.pieces(position, rest.size_bytes, message.step):
+        address, left = message.rest(position)
+        for reaches, place, offset, size in self.ring.pieces(position, left, message.step):
             if not reached(self.ring.produced[0], reaches):
                 self.wait(queue, self._produced, reaches)
-            self.copy(rest.address + offset, place, size, queue)
+            self.copy(address + offset, place, size, queue)
             if not message.short or reaches == message.end:
                 self.count(queue, self._consumed, reaches, there=message.short)
             queue, other = other, queue
@@ -336,19 +338,20 @@ class Emptying(Engine):
         return len(self._flying) < _AHEAD and (self._there > 0 or empty)
 
     def _advance(self) -> None:
+        self._take()
         while self._messages and self._can_advance():
-            self._flying.append(self._take(self._messages[0], self._there))
+            self._take()
 
-    def _take(self, message: _Message, there: int) -> int:
-        """Queue one copy of units that are there, as large as can be; where it ends."""
-        rest, ring = message.rest(self._position), self.ring
-        size = min(rest.size_bytes, there * UNIT_BYTES, ring.largest_step)
-        for reaches, place, _, piece in ring.pieces(self._position, size, ring.largest_step):
-            self.copy(rest.address, place, piece, self._own)
-            self.count(self._own, self._consumed, reaches)
-            self._position = reaches
-            break  # the ring's end may come before the size's
-        if self._position == message.end:
+    def _take(self) -> None:
+        """Queue one copy of units that are there, as large as can be."""
+        message, position, ring = self._messages[0], self._position, self.ring
+        address, left = message.rest(position)
+        size = min(left, self._there * UNIT_BYTES, ring.largest_step, ring.left(position))
+        if size:
+            position += units(size)
+            self.copy(address, ring.address_of(self._position), size, self._own)
+            self.count(self._own, self._consumed, position)
+            self._flying.append(position)
+            self._position = position
+        if position == message.end:
             self._next()
-            return message.end
-        return self._position

@@ -30,10 +30,10 @@ def rest(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
 
     time.sleep(0) would last 50 us and more: the timer slack of every thread (prctl(2), PR_SET_TIMERSLACK).
     """
-    if seconds := pause(waited, spin_seconds):
-        time.sleep(seconds)
-    else:
+    if waited < spin_seconds:
         _sched_yield()  # through ctypes, which gives up the interpreter's lock meanwhile
+    else:
+        time.sleep(pause(waited, spin_seconds))
 
 
 class Operation(Protocol):

@@ -14,6 +14,7 @@ import mmap
 import os
 import secrets
 from collections.abc import Iterator
+from functools import lru_cache
 
 from gdrkit.transport.errors import PathUnavailable, TransportError
 
@@ -59,6 +60,7 @@ class Ring:
 
     def __init__(self, descriptor: int, path: str, ring_bytes: int) -> None:
         self.path, self.units = path, ring_bytes // UNIT_BYTES
+        self.largest_step = self.units // _CHUNKS * UNIT_BYTES  # bytes of the largest chunk
         self.size_bytes = _HEADER + ring_bytes
         self._map = mmap.mmap(descriptor, self.size_bytes)
         self._base = (ctypes.c_char * self.size_bytes).from_buffer(self._map)
@@ -113,10 +115,13 @@ class Ring:
         """Take its name away; both mappings stay."""
         remove(self.path)
 
-    @property
-    def largest_step(self) -> int:
-        """Bytes of the largest chunk."""
-        return self.units // _CHUNKS * UNIT_BYTES
+    def address_of(self, position: int) -> int:
+        """Where that unit lies."""
+        return self.address + _HEADER + position % self.units * UNIT_BYTES
+
+    def left(self, position: int) -> int:
+        """Bytes from that unit to the ring's end."""
+        return (self.units - position % self.units) * UNIT_BYTES
 
     def step(self, size_bytes: int, *, busy: bool) -> int:
         """Bytes of a chunk for a message of that size.
@@ -126,10 +131,7 @@ class Ring:
         would move). Where messages before this one are still under way the first cost is paid, and chunks
         are twice as large.
         """
-        most = self.largest_step
-        wanted = max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)) << busy
-        count = -(-size_bytes // min(most, wanted)) or 1
-        return min(most, max(1, -(-size_bytes // (count * UNIT_BYTES))) * UNIT_BYTES)
+        return _step(size_bytes, self.largest_step, busy)
 
     def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
         """A message's chunks: the unit that each ends before, its address here, its offset, its bytes.
@@ -137,14 +139,13 @@ class Ring:
         `step`, a whole number of units, is the most that a chunk has. What lies before the ring's end is
         divided evenly: a small rest would cost a pause as a whole chunk does.
         """
-        offset, memory = 0, self.address + _HEADER
+        offset = 0
         while offset < size_bytes:
-            place = position % self.units
-            lap = min(size_bytes - offset, (self.units - place) * UNIT_BYTES)
+            here, lap = self.address_of(position), min(size_bytes - offset, self.left(position))
             even = units(-(-lap // -(-lap // step))) * UNIT_BYTES
             for start in range(0, lap, even):
-                at, size = place + start // UNIT_BYTES, min(even, lap - start)
-                yield position + units(start + size), memory + at * UNIT_BYTES, offset + start, size
+                size = min(even, lap - start)
+                yield position + units(start + size), here + start, offset + start, size
             position, offset = position + units(lap), offset + lap
 
     def pin(self, device: int) -> None:
@@ -190,6 +191,13 @@ class Ring:
                 BufferError
             ):  # an error that somebody keeps has frames that refer to it: it goes with them
                 return
+
+
+@lru_cache(maxsize=64)
+def _step(size_bytes: int, most: int, busy: bool) -> int:
+    wanted = max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)) << busy
+    count = -(-size_bytes // min(most, wanted)) or 1
+    return min(most, max(1, -(-size_bytes // (count * UNIT_BYTES))) * UNIT_BYTES)
 
 
 def new_file(folder: str) -> tuple[int, str]:

@@ -223,6 +223,7 @@ class _OnGpu:
     def __init__(self, half: _Half, number: int, size_bytes: int, end: int, gpu: Engine) -> None:
         self._half, self._number, self._size, self._end, self._gpu = half, number, size_bytes, end, gpu
         self._crc: int | None = None
+        self._announced = half.sending  # by ourselves, or the other side
         self._polls = 0
         self._finished = False
 
@@ -238,11 +239,9 @@ class _OnGpu:
         if self._polls % _LOOK_EVERY == 0:
             self._gpu.look()
         self._gpu.attend()
-        if not self._half.sending:
-            arrived, self._crc = self._half.announced(self._number, self._size)
-            if not arrived:
-                return False
-        if not self._half.reached(self._end):
+        if not self._announced:
+            self._announced, self._crc = self._half.announced(self._number, self._size)
+        if not (self._announced and self._half.reached(self._end)):
             return False
         self._finished = True
         if not self._half.sending:
