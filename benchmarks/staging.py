@@ -5,8 +5,8 @@
 One process, pinned memory for all of the message, and no protocol: what a transport has to do beside
 that can only make it slower. Work is queued while its stream is held and timed from its release on, so
 Python's own time counts nowhere but where a chunk is queued because the one before it has arrived.
-`batch` needs cuMemcpyBatchAsync (driver 570 or later); it tells nothing of its parts, so no second copy
-could follow them.
+`batch` needs cuMemcpyBatchAsync as CUDA 13 has it (driver 580 or later); it tells nothing of its parts, so
+no second copy could follow them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,18 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
-from gdrkit.native.cuda import LIBRARY, REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
+from gdrkit.native.cuda import EVENT_DISABLE_TIMING, LIBRARY, REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
 
 SIZE_BYTES = 256 << 20
 CHUNKS_MIB = (1, 2, 4, 6, 8, 12, 16)
 _REPEATS = 9
-_GO, _ARRIVED, _TAKEN = (
-    0,
-    256,
-    512,
-)  # bytes of the page of words: what streams wait for, each in a cache line of its own
+_GO, _ARRIVED, _TAKEN = 0, 256, 512
+"""Offsets of the words that streams wait for, each in a cache line of its own."""
 _SETTLE_SECONDS = 0.002
 _IN_STREAM_ORDER = 1  # CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+_T = TypeVar("_T")
 Cuts = list[tuple[int, int]]
 """Where each chunk begins, and its bytes."""
 
@@ -48,14 +47,14 @@ class Machine:
         self.driver, self.out, self.into = cuda(), out, into
         self.words = self._host(4096)
         self.host = self._host(SIZE_BYTES)
-        self.memory, self.streams = dict[int, int](), dict[int, list[int]]()
+        self.memory, self.streams, self.events = dict[int, int](), dict[int, list[int]](), dict[int, int]()
         for device in (out, into):
             self.driver.use(device)
             self.memory[device] = self.driver.number("cuMemAlloc_v2", SIZE_BYTES)
             self.streams[device] = [
                 self.driver.number("cuStreamCreate", STREAM_NON_BLOCKING) for _ in range(3)
             ]
-        self.events = {device: self._event(device) for device in (out, into)}
+            self.events[device] = self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
 
     def _host(self, size: int) -> int:
         self.driver.use(self.out)
@@ -63,20 +62,19 @@ class Machine:
         ctypes.memset(place, 0, size)
         return place
 
-    def _event(self, device: int) -> int:
-        self.driver.use(device)
-        return self.driver.number("cuEventCreate", 2)
-
     def word(self, offset: int) -> ctypes.c_uint32:
         return ctypes.c_uint32.from_address(self.words + offset)
 
     def wait(self, stream: int, offset: int, value: int) -> None:
         self.driver.call("cuStreamWaitValue32_v2", stream, self.words + offset, value, 0)
 
+    def sides(self, device: int, gpu: _T, host: _T) -> tuple[_T, _T]:
+        """Destination and source: out of the GPU that sends, into the other."""
+        return (host, gpu) if device == self.out else (gpu, host)
+
     def copy(self, device: int, offset: int, size: int, stream: int) -> None:
-        """One chunk: out of the GPU that sends, into the other."""
-        gpu, host = self.memory[device] + offset, self.host + offset
-        to, of = (host, gpu) if device == self.out else (gpu, host)
+        """One chunk."""
+        to, of = self.sides(device, self.memory[device] + offset, self.host + offset)
         self.driver.call("cuMemcpyAsync", to, of, size, stream)
 
     def count(self, device: int, stream: int, offset: int, value: int) -> None:
@@ -147,7 +145,7 @@ def batch(machine: Machine, device: int, cuts: Cuts) -> float | None:
     host = (ctypes.c_uint64 * count)(*(machine.host + offset for offset, _ in cuts))
     sizes = (ctypes.c_size_t * count)(*(size for _, size in cuts))
     attributes, first = _Attributes(order=_IN_STREAM_ORDER), ctypes.c_size_t(0)
-    to, of = (host, gpu) if device == machine.out else (gpu, host)
+    to, of = machine.sides(device, gpu, host)
 
     def queue() -> None:
         machine.driver.use(device)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -45,7 +46,7 @@ class _Message(NamedTuple):
         return self.what.address + offset, self.what.size_bytes - offset
 
 
-class Engine:
+class Engine(ABC):
     """What both directions have in common.
 
     A message in its place in a program's stream is queued at once, all of it, with waits for the other
@@ -124,22 +125,23 @@ class Engine:
                 self._queue_all()
             self._move(message, stream, idle)
 
+    @abstractmethod
     def _move(self, message: _Message, stream: int | None, idle: bool) -> None:
-        raise NotImplementedError
+        """Queue a message; on a stream, nothing without a place in one is left before it."""
 
+    @abstractmethod
     def _queue(self, message: _Message, position: int) -> None:
         """Queue what is left of a message with no place in a stream, with waits for the other side."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _can_advance(self) -> bool:
         """Whether the other side is far enough for more to be queued. There is a message."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _advance(self) -> None:
         """Queue what can be queued without a wait for the other side: there is some. The context is
         current.
         """
-        raise NotImplementedError
 
     def _expect(self, message: _Message) -> None:
         """Queue a message piece by piece: now what can be, the rest when somebody attends to it."""
@@ -298,7 +300,6 @@ class Emptying(Engine):
         if stream is None and not (message.short and self._may_wait):
             self._expect(message)
             return
-        self._queue_all()
         queue = self._own if stream is None else stream
         if message.short:
             self._queue_on(message, message.begin, (queue, queue))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.errors import PeerLost
 
 SPIN_SECONDS = 0.002
 _sched_yield = ctypes.CDLL(None).sched_yield
 _SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
-_LONGEST_UNSEEN = 0.01  # until what went wrong elsewhere, or a timeout, is noticed
 
 
 def pause(waited: float, spin_seconds: float = SPIN_SECONDS) -> float:
@@ -30,10 +31,19 @@ def rest(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
 
     time.sleep(0) would last 50 us and more: the timer slack of every thread (prctl(2), PR_SET_TIMERSLACK).
     """
-    if waited < spin_seconds:
-        _sched_yield()  # through ctypes, which gives up the interpreter's lock meanwhile
+    if seconds := pause(waited, spin_seconds):
+        time.sleep(seconds)
     else:
-        time.sleep(pause(waited, spin_seconds))
+        _sched_yield()  # through ctypes, which gives up the interpreter's lock meanwhile
+
+
+def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: False) -> None:
+    """Wait for a condition. Raises PeerLost if `gone` is true meanwhile."""
+    begun = time.monotonic()
+    while not condition():
+        if gone():
+            raise PeerLost("the other process is gone")
+        rest(time.monotonic() - begun)
 
 
 class Operation(Protocol):
@@ -78,7 +88,7 @@ class Threaded:
     def rest(self, waited: float) -> None:
         # No looking again and again: that would take the interpreter's lock from the thread. But no long
         # sleep either, from which a processor of a virtual machine takes 100 us to wake.
-        wait((self._future,), min(_LONGEST_UNSEEN, max(_SHORTEST, _SHARE * waited)))
+        wait((self._future,), pause(waited, 0.0))
 
     def done(self) -> bool:
         if not self._future.done():

@@ -15,7 +15,6 @@ import os
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable
 
 from gdrkit.native.verbs import (
@@ -37,7 +36,7 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly
-from gdrkit.transport.operation import Operation, rest
+from gdrkit.transport.operation import Operation, rest, until
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging
 from gdrkit.transport.wires import WireChannel
@@ -315,11 +314,7 @@ class RdmaChannel(WireChannel):
         raise TransportError(f"the device reports: {completion.words}")
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        begun = time.monotonic()
-        while not condition():
-            if self._gone.is_set():
-                raise PeerLost("the other process is gone")
-            rest(time.monotonic() - begun)
+        until(condition, self._gone.is_set)
 
     def abandon(self) -> None:
         self._gone.set()

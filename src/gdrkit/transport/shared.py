@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.operation import Operation, Threaded, rest
+from gdrkit.transport.operation import Operation, Threaded, rest, until
 from gdrkit.transport.ring import DESCRIPTORS, WRAP, Barrier, Ring, reached, units
 
 if TYPE_CHECKING:
@@ -134,11 +134,7 @@ class _Half:
             self._ring.header.taken[0] = self._taken
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        begun = time.monotonic()
-        while not condition():
-            if self._gone.is_set():
-                raise PeerLost("the other process is gone")
-            rest(time.monotonic() - begun)
+        until(condition, self._gone.is_set)
 
     def _move_on_host(self, number: int, what: Buffer, begin: int, step: int) -> int | None:
         ring, crc = self._ring, None

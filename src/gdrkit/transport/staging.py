@@ -5,12 +5,11 @@ the thread.
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Callable, Iterator
 
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.ends import Ends
-from gdrkit.transport.operation import rest
+from gdrkit.transport.operation import until
 
 CHUNK_BYTES = 4 << 20
 HALVES = 2
@@ -88,9 +87,7 @@ class Staging:
         """
         self._driver.use(self._device)
         if event is not None:
-            begun = time.monotonic()
-            while not self._driver.event_done(event):
-                rest(time.monotonic() - begun)
+            until(lambda: self._driver.event_done(event))
             self._driver.call("cuEventDestroy_v2", event)
 
     def settle(self) -> None:
