@@ -5,6 +5,8 @@
 One process, pinned memory for all of the message, and no protocol: what a transport has to do beside
 that can only make it slower. Work is queued while its stream is held and timed from its release on, so
 Python's own time counts nowhere but where a chunk is queued because the one before it has arrived.
+For sixteen sizes of a copy it shows, too, how much later than from a word that the copying stream writes
+its end is known from a word that another stream writes, and from an event.
 `batch` needs cuMemcpyBatchAsync as CUDA 13 has it (driver 580 or later); it tells nothing of its parts, so
 no second copy could follow them.
 """
@@ -24,6 +26,8 @@ from gdrkit.native.cuda import EVENT_DISABLE_TIMING, LIBRARY, REGISTER_PORTABLE,
 
 SIZE_BYTES = 256 << 20
 CHUNKS_MIB = (1, 2, 4, 6, 8, 12, 16)
+NOTICED_BYTES = tuple((1 << 20) + step * (96 << 10) for step in range(16))  # 1.8 us from one to the next
+_NOTICED = 30
 _REPEATS = 9
 _GO, _ARRIVED, _TAKEN = 0, 256, 512
 """Offsets of the words that streams wait for, each in a cache line of its own."""
@@ -91,7 +95,7 @@ class Machine:
         """
         samples = []
         for _ in range(_REPEATS):
-            self._settle()
+            self.settle()
             for offset in (_GO, _ARRIVED, _TAKEN):
                 self.word(offset).value = 0
             for device, streams in self.streams.items():
@@ -103,11 +107,12 @@ class Machine:
             begun = time.perf_counter()
             self.word(_GO).value = 1
             follow()
-            self._settle()
+            self.settle()
             samples.append(time.perf_counter() - begun)
         return statistics.median(samples)
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Wait for all that is queued."""
         for device in (self.out, self.into):
             self.driver.use(device)
             for stream in self.streams[device]:
@@ -197,6 +202,33 @@ def chain(machine: Machine, cuts: Cuts, *, waits: str, ring: int = 0) -> float:
     return machine.seconds(both) if waits == "gpu" else machine.seconds(send, follow)
 
 
+def noticed(machine: Machine, device: int, size: int, way: str) -> float:
+    """Seconds from the call of one copy until this processor knows that it is over, the median of some: by a
+    word that the copying stream writes (`there`) or another one (`another stream`), or by `an event`.
+    """
+    driver, word, samples = machine.driver, machine.word(_ARRIVED), []
+    query, copying = driver.function("cuEventQuery"), machine.streams[device][0]
+    driver.use(device)
+    for number in range(1, _NOTICED + 1):
+        begun = time.perf_counter()
+        machine.copy(device, 0, size, copying)
+        if way == "an event":
+            driver.call("cuEventRecord", machine.events[device], copying)
+            while query(machine.events[device]):
+                pass
+        else:
+            if way == "there":
+                driver.call("cuStreamWriteValue32_v2", copying, machine.words + _ARRIVED, number, 0)
+            else:
+                machine.count(device, copying, _ARRIVED, number)
+            while word.value != number:
+                pass
+        samples.append(time.perf_counter() - begun)
+        machine.settle()
+    word.value = 0
+    return statistics.median(samples)
+
+
 def even(chunk: int) -> Cuts:
     count = -(-SIZE_BYTES // chunk)
     step = -(-SIZE_BYTES // count // 4096) * 4096
@@ -253,6 +285,20 @@ def main() -> None:
                 show(f"{way}, {mebibytes} MiB, {streams} stream(s)", seconds, alone[way], len(cuts) - 1)
             show(
                 f"{way}, {mebibytes} MiB, one batch", batch(machine, device, cuts), alone[way], len(cuts) - 1
+            )
+    for way, device in ways.items():
+        there = [noticed(machine, device, size, "there") for size in NOTICED_BYTES]
+        for other in ("another stream", "an event"):
+            later = [
+                (noticed(machine, device, size, other) - base) * 1e6
+                for size, base in zip(NOTICED_BYTES, there, strict=True)
+            ]
+            kept[f"{way}, us later by {other}"] = statistics.mean(later)
+            print(
+                f"{way}, later by {other} than on its own".ljust(44),
+                " ".join(f"{delay:.1f}" for delay in later),
+                "us",
+                flush=True,
             )
     for waits in ("gpu", "host"):
         for mebibytes in CHUNKS_MIB:

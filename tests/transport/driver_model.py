@@ -95,6 +95,7 @@ class Model(Cuda):
         self._latest, self._lock = 1000, threading.Lock()
         one = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
         self._queues = [_Stream(f"{seed} {name}") for name in ("copies", "else")] if one else []
+        self._get_current = self.function("cuCtxGetCurrent")
 
     def function(self, name: str) -> Any:
         if name not in self._bound:

@@ -53,6 +53,30 @@ def test_a_message_is_cut_so_that_both_copies_overlap_and_larger_once_they_do():
         with_room.close()
 
 
+def test_what_goes_round_the_ring_is_cut_into_chunks_of_which_the_ring_holds_a_whole_number():
+    ring = Ring.create(ring_bytes=RING_BYTES // 2)
+    try:
+        size = 8 * RING_BYTES // 2
+        chunks = -(-(RING_BYTES // 2) // ring.step(size, busy=False))
+        for position in range(0, ring.units, 97):
+            lengths = [length for *_, length in ring.pieces(position, size, ring.step(size, busy=False))]
+            assert max(lengths) <= -(-ring.units // chunks) * UNIT_BYTES
+            assert len(lengths) <= 8 * chunks + 1  # one more where it begins in the middle
+    finally:
+        ring.close()
+
+
+@given(st.integers(0, 2**32 - 1), st.data())
+def test_what_the_sender_s_processor_noticed_counts_while_it_is_ahead_of_the_gpu(small, produced, data):
+    small.produced[0] = produced
+    ahead = data.draw(st.integers(0, small.units))
+    small.notice(produced + ahead)
+    assert small.filled == (produced + ahead) % 2**32
+    for stale in (data.draw(st.integers(1, 2**31)), -data.draw(st.integers(small.units + 1, 2**31))):
+        small.notice(produced - stale)
+        assert small.filled == produced
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**30))
 def test_a_counter_is_compared_as_the_gpu_does_it_also_past_its_end(wanted, ahead):
     assert reached((wanted + ahead) % 2**32, wanted)

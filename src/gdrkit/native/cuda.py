@@ -143,6 +143,9 @@ class Cuda:
         self._bound: dict[str, Any] = {}
         self._contexts: dict[int, int] = {}
         self.call("cuInit", 0)
+        # It only reads a variable of this thread: to give up the interpreter's lock for that takes longer.
+        self._get_current = ctypes.PyDLL(LIBRARY).cuCtxGetCurrent
+        self._get_current.argtypes = _SIGNATURES["cuCtxGetCurrent"]
 
     def function(self, name: str) -> Any:
         """The function of that name, with its argument types set; CudaError 500 where libcuda lacks it."""
@@ -200,7 +203,14 @@ class Cuda:
 
     def on(self, device: int) -> _On:
         """`use` for a block. Afterwards the thread is on the device that its program had chosen."""
-        return _On(self, device)
+        return _On(self, self._contexts.get(device) or self.context(device))
+
+    def current(self) -> int:
+        """The context that is current in this thread; 0 is none."""
+        out = ctypes.c_uint64()
+        if result := self._get_current(ctypes.byref(out)):
+            raise self.error("cuCtxGetCurrent", result)
+        return out.value
 
     def copy(self, to: int, of: int, size_bytes: int, stream: int) -> None:
         """A copy that takes its turn among copies, however small it is.
@@ -260,20 +270,18 @@ class Cuda:
 class _On:
     """A class, and no generator: it stands in the way of every message, and takes a third of the time."""
 
-    __slots__ = ("_before", "_device", "_driver", "_elsewhere")
+    __slots__ = ("_before", "_context", "_driver")
 
-    def __init__(self, driver: Cuda, device: int) -> None:
-        self._driver, self._device = driver, device
+    def __init__(self, driver: Cuda, context: int) -> None:
+        self._driver, self._context = driver, context
 
     def __enter__(self) -> None:
-        driver = self._driver
-        self._before = driver.number("cuCtxGetCurrent")
-        self._elsewhere = self._before != driver.context(self._device)
-        if self._elsewhere:
-            driver.use(self._device)
+        self._before = self._driver.current()
+        if self._before != self._context:
+            self._driver.call("cuCtxSetCurrent", self._context)
 
     def __exit__(self, *error: object) -> None:
-        if self._elsewhere:
+        if self._before != self._context:
             self._driver.call("cuCtxSetCurrent", self._before)
 
 

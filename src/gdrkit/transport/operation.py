@@ -6,6 +6,7 @@ import ctypes
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
@@ -49,6 +50,10 @@ def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: Fals
 class Operation(Protocol):
     """One message on its way in or out."""
 
+    def attending(self) -> AbstractContextManager[None]:
+        """What a thread is in while it does nothing but wait for this message."""
+        return nullcontext()
+
     def rest(self, waited: float) -> None:
         """Pass some time between two looks, `waited` seconds after the first."""
 
@@ -79,7 +84,7 @@ class Channel(Protocol):
         """Give everything back. Nothing is under way."""
 
 
-class Threaded:
+class Threaded(Operation):
     """An operation that a thread carries out; its result is the announced CRC-32, or None."""
 
     def __init__(self, future: Future[int | None]) -> None:

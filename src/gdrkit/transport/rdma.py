@@ -321,7 +321,7 @@ class RdmaChannel(WireChannel):
         super().abandon()
 
 
-class _Posted:
+class _Posted(Operation):
     """A request that the device works on by itself."""
 
     def __init__(self, channel: RdmaChannel, request: int, use: _Use) -> None:

@@ -27,7 +27,7 @@ _OVERHEAD_BYTES = 200_000
 """What a copy engine moves in the 3.5 us that one more chunk costs it at 55 GB/s: measured on an H200."""
 DESCRIPTORS = 64  # messages that may be announced and not yet taken
 _HEADER = 8192
-_MAGIC = int.from_bytes(b"gdrring2", "little")
+_MAGIC = int.from_bytes(b"gdrring3", "little")
 _MEMBARRIER = {"aarch64": 283}
 WRAP = 1 << 32
 """Where counters start again."""
@@ -51,6 +51,7 @@ class _Header(ctypes.Structure):
         ("consumed", ctypes.c_uint32 * 32),
         ("announced", ctypes.c_uint32 * 32),
         ("taken", ctypes.c_uint32 * 32),
+        ("noticed", ctypes.c_uint32 * 32),
         ("descriptors", _Descriptor * DESCRIPTORS),
     )
 
@@ -67,6 +68,7 @@ class Ring:
         self.address = ctypes.addressof(self._base)
         self.header = _Header.from_buffer(self._map)
         self.produced, self.consumed = self.header.produced, self.header.consumed
+        self._noticed = self.header.noticed
         self._pinned_by: int | None = None
         self._device_offset = 0
 
@@ -115,13 +117,27 @@ class Ring:
         """Take its name away; both mappings stay."""
         remove(self.path)
 
-    def address_of(self, position: int) -> int:
-        """Where that unit lies."""
-        return self.address + _HEADER + position % self.units * UNIT_BYTES
+    @property
+    def filled(self) -> int:
+        """The unit before which all is put in, modulo WRAP, as far as a processor can know by now: what
+        GPUs count in `produced`, or what the sender's processor has noticed before.
+        """
+        produced: int = self.produced[0]
+        ahead = (self._noticed[0] - produced) % WRAP
+        return (produced + ahead) % WRAP if ahead <= self.units else produced
 
-    def left(self, position: int) -> int:
-        """Bytes from that unit to the ring's end."""
-        return (self.units - position % self.units) * UNIT_BYTES
+    def counters(self) -> tuple[int, int, int]:
+        """All that changes when bytes have moved."""
+        return self.produced[0], self.consumed[0], self._noticed[0]
+
+    def notice(self, position: int) -> None:
+        """Tell the other side that all before that unit is put in."""
+        self._noticed[0] = position % WRAP
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Where that unit lies, and the bytes from there to the ring's end."""
+        unit = position % self.units
+        return self.address + _HEADER + unit * UNIT_BYTES, (self.units - unit) * UNIT_BYTES
 
     def step(self, size_bytes: int, *, busy: bool) -> int:
         """Bytes of a chunk for a message of that size.
@@ -129,24 +145,29 @@ class Ring:
         The second copy begins when the first chunk is there, so large chunks cost time; each chunk costs a
         copy engine a pause, so many do, too. Their sum is least at chunks of sqrt(message x what the pause
         would move). Where messages before this one are still under way the first cost is paid, and chunks
-        are twice as large.
+        are twice as large. What goes round the ring is cut so that the ring holds a whole number of chunks:
+        none is larger than the others.
         """
-        return _step(size_bytes, self.largest_step, busy)
+        return _step(size_bytes, self.units, self.largest_step, busy)
 
-    def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
-        """A message's chunks: the unit that each ends before, its address here, its offset, its bytes.
+    def piece(self, position: int, size_bytes: int, step: int) -> tuple[int, int, int]:
+        """The first chunk of what is left of a message: the unit it ends before, its address, its bytes.
 
         `step`, a whole number of units, is the most that a chunk has. What lies before the ring's end is
         divided evenly: a small rest would cost a pause as a whole chunk does.
         """
+        place, most = self.place(position)
+        lap = min(size_bytes, most)
+        took = units(-(-lap // -(-lap // step)))
+        return position + took, place, min(took * UNIT_BYTES, lap)
+
+    def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
+        """A message's chunks as `piece` has them, each with its offset before its bytes."""
         offset = 0
         while offset < size_bytes:
-            here, lap = self.address_of(position), min(size_bytes - offset, self.left(position))
-            even = units(-(-lap // -(-lap // step))) * UNIT_BYTES
-            for start in range(0, lap, even):
-                size = min(even, lap - start)
-                yield position + units(start + size), here + start, offset + start, size
-            position, offset = position + units(lap), offset + lap
+            position, place, size = self.piece(position, size_bytes - offset, step)
+            yield position, place, offset, size
+            offset += size
 
     def pin(self, device: int) -> None:
         """Let CUDA's copy engines reach it, through that device or another. Raises CudaError."""
@@ -184,7 +205,7 @@ class Ring:
             self._pinned_by = None
         if self.address:
             self.address = 0
-            del self.produced, self.consumed, self.header, self._base
+            del self.produced, self.consumed, self._noticed, self.header, self._base
             try:
                 self._map.close()
             except (
@@ -194,10 +215,11 @@ class Ring:
 
 
 @lru_cache(maxsize=64)
-def _step(size_bytes: int, most: int, busy: bool) -> int:
-    wanted = max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)) << busy
-    count = -(-size_bytes // min(most, wanted)) or 1
-    return min(most, max(1, -(-size_bytes // (count * UNIT_BYTES))) * UNIT_BYTES)
+def _step(size_bytes: int, ring_units: int, most: int, busy: bool) -> int:
+    wanted = min(most, max(SMALLEST_CHUNK, math.isqrt(size_bytes * _OVERHEAD_BYTES)) << busy)
+    divided = min(size_bytes, ring_units * UNIT_BYTES)
+    count = -(-divided // wanted) or 1
+    return min(most, max(1, -(-divided // (count * UNIT_BYTES))) * UNIT_BYTES)
 
 
 def new_file(folder: str) -> tuple[int, str]:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from gdrkit.transport.buffers import Buffer
@@ -20,11 +21,16 @@ from gdrkit.transport.operation import Operation, Threaded, rest, until
 from gdrkit.transport.ring import DESCRIPTORS, WRAP, Barrier, Ring, reached, units
 
 if TYPE_CHECKING:
-    from gdrkit.transport.engines import Engine
+    from gdrkit.transport.engine import Engine
 
 _DRAIN_SECONDS = 10.0  # far more than a ring's contents take to copy
-_SPIN_SECONDS = 0.02  # 1 GB at PCIe's speed; the copies need no processor that looking could take from them
+_SPIN_SECONDS = 0.02  # while nothing moves; the copies need no processor that looking could take from them
 _LOOK_EVERY = 256  # polls between looks at whether the GPU has failed
+_GLANCES = 40
+"""Looks at the counters alone before the processor is offered to others and all else is looked at, which
+takes as long as some of them: a change would be seen so much later.
+"""
+_RENEW_UNITS = WRAP // 4  # what was noticed so long ago would come to seem ahead: counters start again
 
 
 class SharedChannel:
@@ -34,20 +40,23 @@ class SharedChannel:
 
     def __init__(self, out: Ring, into: Ring) -> None:
         self._out, self._into = _Half(out, sending=True), _Half(into, sending=False)
+        self._devices: set[int] = set()  # that can copy
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        self._prepare(what.device)
+        if what.device is not None and what.device not in self._devices:
+            self._prepare(what.device)
         return self._out.begin(what, stream, crc32)
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
-        self._prepare(into.device)
+        if into.device is not None and into.device not in self._devices:
+            self._prepare(into.device)
         return self._into.begin(into, stream, None)
 
-    def _prepare(self, device: int | None) -> None:
+    def _prepare(self, device: int) -> None:
         # Both directions at once: to pin memory may wait for a stream that waits for the other direction.
-        if device is not None:
-            self._out.prepare(device)
-            self._into.prepare(device)
+        self._out.prepare(device)
+        self._into.prepare(device)
+        self._devices.add(device)
 
     def abandon(self) -> None:
         self._out.abandon()
@@ -65,31 +74,35 @@ class _Half:
     """
 
     def __init__(self, ring: Ring, *, sending: bool) -> None:
-        self._ring, self._sending = ring, sending
+        self.ring, self.sending = ring, sending
+        self.gone = False
         self._position = 0  # in the ring's units, of what is queued
         self._messages = 0
         self._taken, self._taken_early, self._taking = 0, set[int](), threading.Lock()
+        self._seen_taken = 0  # by the receiver, when we looked last
+        self._renewed = 0  # where we were when we last noticed what is filled for that alone
         self._mover: int | None = None  # a device; None is the thread
         self._last: Operation | None = None
         self._gpus: dict[int, Engine] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-shared")
-        self._gone = threading.Event()
         self._barrier = Barrier()
 
     def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
         """Queue a message. A sender waits here while the receiver has not taken the 64th message before
         it.
         """
-        if self._gone.is_set():
+        if self.gone:
             raise PeerLost("the connection is broken")
         if self._mover != what.device and (last := self._last) is not None:
             self._until(lambda: last.done())
         self._mover = what.device
-        ring, number = self._ring, self._messages
+        ring, number = self.ring, self._messages
         self._messages = (number + 1) % WRAP
-        if self._sending and not reached(ring.header.taken[0], number - DESCRIPTORS + 1):
+        if self.sending and (number - self._seen_taken) % WRAP >= DESCRIPTORS:
             self._until(lambda: reached(ring.header.taken[0], number - DESCRIPTORS + 1))
-        begin, self._position = self._position, self._position + units(what.size_bytes)
+            self._seen_taken = ring.header.taken[0]
+        begin = self._position
+        end = self._position = begin + units(what.size_bytes)
         idle = self._through == begin % WRAP
         step = ring.step(what.size_bytes, busy=not idle)
         if what.device is None:
@@ -98,29 +111,32 @@ class _Half:
         else:
             gpu = self._gpus[what.device]
             with gpu.driver.on(what.device):
-                gpu.move(what, begin, step, stream, idle=idle)
-            operation = _OnGpu(self, number, what.size_bytes, self._position, gpu)
-        if self._sending:  # after the copies have begun: the receiver asks for it when they are there
+                gpu.move(what, begin, end, step, stream, idle=idle)
+            operation = _OnGpu(self, number, what.size_bytes, end, gpu)
+        if self.sending:  # after the copies have begun: the receiver asks for it when they are there
             self._announce(number, what.size_bytes, crc32)
         self._last = operation
         return operation
 
     def _announce(self, number: int, size_bytes: int, crc32: int | None) -> None:
-        header = self._ring.header
+        header = self.ring.header
         row = header.descriptors[number % DESCRIPTORS]
         row.size_bytes, row.crc32, row.checked = size_bytes, crc32 or 0, crc32 is not None
         self._barrier()
         header.announced[0] = (number + 1) % WRAP
+        if self._position - self._renewed >= _RENEW_UNITS:
+            self._renewed = self._position
+            self.ring.notice(self.ring.filled)
 
     def announced(self, number: int, size_bytes: int) -> tuple[bool, int | None]:
         """Whether the message of that number was announced, and its CRC-32. Raises where its size is
         another.
         """
-        header = self._ring.header
+        header = self.ring.header
         if not reached(header.announced[0], number + 1):
             return False, None
         row = header.descriptors[number % DESCRIPTORS]
-        if row.size_bytes != size_bytes and not self._gone.is_set():
+        if row.size_bytes != size_bytes and not self.gone:
             raise TransportError(f"{row.size_bytes} bytes were sent where {size_bytes} were expected")
         return True, row.crc32 if row.checked else None
 
@@ -131,19 +147,19 @@ class _Half:
             while self._taken in self._taken_early:
                 self._taken_early.remove(self._taken)
                 self._taken = (self._taken + 1) % WRAP
-            self._ring.header.taken[0] = self._taken
+            self.ring.header.taken[0] = self._taken
 
     def _until(self, condition: Callable[[], bool]) -> None:
-        until(condition, self._gone.is_set)
+        until(condition, lambda: self.gone)
 
     def _move_on_host(self, number: int, what: Buffer, begin: int, step: int) -> int | None:
-        ring, crc = self._ring, None
-        if not self._sending:
+        ring, crc = self.ring, None
+        if not self.sending:
             self._until(lambda: self.announced(number, what.size_bytes)[0])
             crc = self.announced(number, what.size_bytes)[1]
         produced, consumed = ring.produced, ring.consumed
         for end, place, offset, size in ring.pieces(begin, what.size_bytes, step):
-            if self._sending:
+            if self.sending:
                 self._until(lambda: reached(consumed[0], end - ring.units))  # noqa: B023
                 ctypes.memmove(place, what.address + offset, size)
                 self._barrier()
@@ -154,9 +170,9 @@ class _Half:
                 ctypes.memmove(what.address + offset, place, size)
                 self._barrier()
                 consumed[0] = end % WRAP
-        if self._gone.is_set():
+        if self.gone:
             raise PeerLost("the other process is gone")
-        if not self._sending:
+        if not self.sending:
             self.take(number)
         return crc
 
@@ -164,39 +180,32 @@ class _Half:
         """Pin the ring and make the streams, once for each device."""
         if device not in self._gpus:
             from gdrkit.native.cuda import cuda
-            from gdrkit.transport.engines import Emptying, Filling
+            from gdrkit.transport.emptying import Emptying
+            from gdrkit.transport.filling import Filling
 
-            self._ring.pin(device)
+            self.ring.pin(device)
             with cuda().on(device):
-                self._gpus[device] = (Filling if self._sending else Emptying)(self._ring, device)
+                self._gpus[device] = (Filling if self.sending else Emptying)(self.ring, device)
 
     @property
     def _through(self) -> int:
         """The unit before which our side is through, modulo WRAP."""
-        count: int = (self._ring.produced if self._sending else self._ring.consumed)[0]
+        count: int = (self.ring.produced if self.sending else self.ring.consumed)[0]
         return count
-
-    @property
-    def sending(self) -> bool:
-        return self._sending
-
-    @property
-    def gone(self) -> bool:
-        return self._gone.is_set()
 
     def reached(self, position: int) -> bool:
         """Whether our side is through with all chunks before that position."""
         return reached(self._through, position)
 
     def abandon(self) -> None:
-        self._gone.set()
-        self._ring.poison(self._position)
+        self.gone = True
+        self.ring.poison(self._position)
 
     def close(self) -> None:
         """End our own thread and streams, then unmap. What they wait for is kept in reach until they
         have ended.
         """
-        self._gone.set()
+        self.gone = True
         self._thread.shutdown(wait=True)
         while self._gpus:
             device, gpu = self._gpus.popitem()
@@ -204,14 +213,14 @@ class _Half:
                 gpu.abandon()
                 deadline = time.monotonic() + _DRAIN_SECONDS
                 while not gpu.idle() and time.monotonic() < deadline:
-                    self._ring.poison(self._position)
+                    self.ring.poison(self._position)
                     time.sleep(0.001)
                 gpu.close()
         self._last = None
-        self._ring.close()
+        self.ring.close()
 
 
-class _OnGpu:
+class _OnGpu(Operation):
     """A message whose copies are queued. The counters tell when it is over, without a call into the
     driver.
     """
@@ -221,10 +230,22 @@ class _OnGpu:
         self._crc: int | None = None
         self._announced = half.sending  # by ourselves, or the other side
         self._polls = 0
+        self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they stand still
         self._finished = False
 
+    def attending(self) -> AbstractContextManager[None]:
+        return self._gpu.attending()
+
     def rest(self, waited: float) -> None:
-        rest(waited, _SPIN_SECONDS)
+        gpu, seen, counters = self._gpu, self._seen, self._half.ring.counters
+        for _ in range(_GLANCES):
+            gpu.notice()
+            if (now := counters()) != seen:
+                self._seen, self._quiet_since = now, waited
+                if gpu.messages:  # at once: the copy to come is all that anybody waits for
+                    gpu.attend()
+                return
+        rest(waited - self._quiet_since, _SPIN_SECONDS)
 
     def done(self) -> bool:
         if self._finished:
@@ -234,7 +255,8 @@ class _OnGpu:
         self._polls += 1
         if self._polls % _LOOK_EVERY == 0:
             self._gpu.look()
-        self._gpu.attend()
+        if self._gpu.messages:
+            self._gpu.attend()
         if not self._announced:
             self._announced, self._crc = self._half.announced(self._number, self._size)
         if not (self._announced and self._half.reached(self._end)):

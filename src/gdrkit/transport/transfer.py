@@ -34,11 +34,15 @@ class Transfer:
 
         Raises PeerLost, IntegrityFailed, RemoteRefused, or TransportError for a message of another size.
         """
-        if self._finished:
-            return True
-        try:
-            if not self._operation.done():
+        if not self._finished:
+            if not self._over():
                 return False
+            self._finish()
+        return True
+
+    def _over(self) -> bool:
+        try:
+            return self._operation.done()
         except RemoteRefused:
             raise
         except TransportError as error:
@@ -46,17 +50,26 @@ class Transfer:
             raise (
                 self._connection.broken or error
             ) from None  # the first that went wrong, not what came of it
+
+    def _finish(self) -> None:
         self._finished = True
         expected = self._operation.expected_crc32() if self._received else None
         if expected is not None and (found := self._memory.crc32()) != expected:
             raise IntegrityFailed(f"CRC-32 {found:08x} arrived where {expected:08x} was sent")
-        return True
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait until it is over; returns its bytes. Raises what `done` raises, and TimedOut after `timeout`
         seconds: the connection is broken then."""
+        if not self._finished:
+            if not self._over():
+                with self._operation.attending():
+                    self._wait(timeout)
+            self._finish()
+        return self.size_bytes
+
+    def _wait(self, timeout: float | None) -> None:
         begun = time.monotonic()
-        while not self.done():
+        while not self._over():
             now = time.monotonic()
             if broken := self._connection.broken:
                 raise broken
@@ -68,10 +81,9 @@ class Transfer:
             elif timeout is not None and now - begun > timeout:
                 self._connection.break_(TimedOut(f"not done after {timeout} s"))
             self._operation.rest(now - begun)
-        return self.size_bytes
 
 
-class OneSided:
+class OneSided(Operation):
     """A read or write that the other side has yet to grant: then `begin` starts our half of it."""
 
     def __init__(self, begin: Callable[[], Operation], *, needs_done: bool) -> None:
