@@ -71,7 +71,7 @@ def test_a_sender_writes_no_unit_before_it_was_taken_and_asks_for_no_more_than_c
     ring.consumed[0] = taken % WRAP
     engine = NotedFilling(ring, 0)
     step = ring.step(size, busy=data.draw(st.booleans()))
-    engine.move(Buffer(1 << 40, size, 0, None), begin, begin + units(size), step, 0, idle=False)
+    engine.move(Buffer(1 << 40, size, 0, None), begin, step, 0, idle=False)
     written, left = begin, size
     for what, value in engine.queued:
         if what == "wait":
@@ -95,7 +95,6 @@ def test_a_receiver_reads_no_unit_before_it_was_written(ring, size, begin, data)
     engine.move(
         Buffer(1 << 40, size, 0, None),
         begin,
-        begin + units(size),
         ring.step(size, busy=False),
         0,
         idle=False,
@@ -121,7 +120,6 @@ def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, 
     engine.move(
         Buffer(1 << 40, size, 0, None),
         begin,
-        begin + units(size),
         ring.step(size, busy=False),
         None,
         idle=True,
@@ -148,7 +146,7 @@ def test_who_waits_has_written_where_there_is_room_and_nowhere_else(ring, size, 
     engine = NotedFilling(ring, 0)
     engine._keep = lambda: None  # nobody but the one who waits
     step = ring.step(size, busy=data.draw(st.booleans()))
-    engine.move(Buffer(1 << 40, size, 0, None), begin, begin + units(size), step, None, idle=False)
+    engine.move(Buffer(1 << 40, size, 0, None), begin, step, None, idle=False)
 
     def written() -> int:
         return begin + engine.copied_units
@@ -188,7 +186,7 @@ def test_a_sender_who_waits_says_what_is_copied_when_it_is_and_the_gpu_counts_in
         engine.notice()
         return ring.filled
 
-    engine.move(buffer(memory)._replace(device=0), begin, end, MIB, None, idle=True)
+    engine.move(buffer(memory)._replace(device=0), begin, MIB, None, idle=True)
     assert filled() == begin  # nothing is copied
     gates[0] = 1
     assert soon(lambda: filled() == end)
@@ -204,7 +202,7 @@ def test_while_somebody_waits_the_engine_s_own_thread_leaves_the_message_to_them
     ring.produced[0], ring.consumed[0] = 0, WRAP - ring.units  # no room
     engine = NotedFilling(ring, 0)
     with engine.attending():
-        engine.move(Buffer(1 << 40, MIB, 0, None), 0, units(MIB), MIB, None, idle=False)
+        engine.move(Buffer(1 << 40, MIB, 0, None), 0, MIB, None, idle=False)
         ring.consumed[0] = 0
         time.sleep(0.1)
         assert engine.queued == []

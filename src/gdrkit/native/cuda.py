@@ -203,7 +203,7 @@ class Cuda:
 
     def on(self, device: int) -> _On:
         """`use` for a block. Afterwards the thread is on the device that its program had chosen."""
-        return _On(self, self._contexts.get(device) or self.context(device))
+        return _On(self, self.context(device))
 
     def current(self) -> int:
         """The context that is current in this thread; 0 is none."""

@@ -356,24 +356,23 @@ def _settled(thing: Any, stream: int | None) -> Buffer:
     if isinstance(thing, Mapped):
         thing.settle(stream)
     what = buffer(thing)
-    if stream and what.device is not None:
-        _refuse_graph(stream)
+    _refuse_graph(what, stream)
     return what
 
 
 def _writable(thing: Any, stream: int | None) -> Buffer:
     """The memory that something is to come into."""
     into = buffer(thing, writable=True)
-    if stream and into.device is not None:
-        _refuse_graph(stream)
+    _refuse_graph(into, stream)
     return into
 
 
-def _refuse_graph(stream: int) -> None:
+def _refuse_graph(what: Buffer, stream: int | None) -> None:
     """Raise TransportError for a stream that records a CUDA graph: what is queued there does not run."""
-    from gdrkit.native.cuda import cuda
+    if stream and what.device is not None:
+        from gdrkit.native.cuda import cuda
 
-    status = ctypes.c_int()
-    cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
-    if status.value:
-        raise TransportError("the stream records a CUDA graph: a message cannot be part of one")
+        status = ctypes.c_int()
+        cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
+        if status.value:
+            raise TransportError("the stream records a CUDA graph: a message cannot be part of one")

@@ -19,7 +19,7 @@ from gdrkit.native.cuda import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, CudaEr
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.ends import Ends
 from gdrkit.transport.operation import pause, until
-from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring
+from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
 
 _SHORT = 2  # chunks: up to that, fewer calls save more than the pauses cost
 _UNATTENDED_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: so long the engine has something to do
@@ -95,8 +95,7 @@ class Engine(ABC):
         self.call(self._wait, stream, counter, value % WRAP, 0)
 
     def copy(self, to: int, of: int, size_bytes: int, stream: int) -> None:
-        if result := self._copy(to, of, size_bytes, stream):
-            raise self.driver.error("cuMemcpyAsync", result)
+        self.call(self._copy, to, of, size_bytes, stream)
 
     def follow(self, stream: int, other: int) -> None:
         """Let what will be queued on a stream wait for what is queued on another."""
@@ -114,15 +113,15 @@ class Engine(ABC):
             self.follow(stream, self._counting)
         self.call(self._write, stream if there else self._counting, counter, reaches % WRAP, 0)
 
-    def move(self, what: Buffer, begin: int, end: int, step: int, stream: int | None, *, idle: bool) -> None:
+    def move(self, what: Buffer, begin: int, step: int, stream: int | None, *, idle: bool) -> None:
         """Queue a message: after what the program has queued on its stream, before what it will queue;
         None is no stream of the program's.
 
-        It takes the ring's units from `begin` to `end`, in chunks of `step` bytes. `idle` tells that nothing
-        of an earlier message is left to be counted.
+        It takes the ring's units from `begin`, in chunks of `step` bytes. `idle` tells that nothing of an
+        earlier message is left to be counted.
         """
         short = idle and what.size_bytes <= _SHORT * step
-        message = Message(what, begin, end, step, idle, short)
+        message = Message(what, begin, begin + units(what.size_bytes), step, idle, short)
         with self._lock:
             if stream is not None:
                 self._queue_all()
@@ -199,7 +198,7 @@ class Engine(ABC):
     def _keep(self) -> None:
         """Attend to messages for which nobody waits."""
         self.driver.use(self.device)
-        with self._changed:
+        with self._lock:
             begun = time.monotonic()
             while not self._closed:
                 if not self.messages or self._attending:
@@ -218,7 +217,7 @@ class Engine(ABC):
 
     def abandon(self) -> None:
         """Queue nothing more. Returns when nobody attends: who does has been told to stop."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             self.messages.clear()
             self._changed.notify()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from gdrkit.native.cuda import EVENT_DISABLE_TIMING, NOT_READY
+from gdrkit.native.cuda import EVENT_DISABLE_TIMING
 from gdrkit.transport.engine import Engine, Message
 from gdrkit.transport.ring import Ring, reached, units
 
@@ -19,7 +19,6 @@ class Filling(Engine):
         self._latest: int | None = None
         self._marks = [self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING) for _ in range(_MARKS)]
         self._spare = list(self._marks)
-        self._query = self.driver.function("cuEventQuery")
         self._marked: deque[tuple[int, int]] = deque()  # a mark after a copy, and the unit it reaches
 
     def _move(self, message: Message, stream: int | None, idle: bool) -> None:
@@ -82,10 +81,8 @@ class Filling(Engine):
             with self._lock:
                 while self._marked:
                     mark, reaches = self._marked[0]
-                    if result := self._query(mark):
-                        if result == NOT_READY:
-                            return
-                        raise self.driver.error("cuEventQuery", result)
+                    if not self.driver.event_done(mark):
+                        return
                     self.ring.notice(reaches)
                     self._spare.append(self._marked.popleft()[0])
 

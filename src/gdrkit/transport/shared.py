@@ -40,23 +40,20 @@ class SharedChannel:
 
     def __init__(self, out: Ring, into: Ring) -> None:
         self._out, self._into = _Half(out, sending=True), _Half(into, sending=False)
-        self._devices: set[int] = set()  # that can copy
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        if what.device is not None and what.device not in self._devices:
-            self._prepare(what.device)
+        self._prepare(what.device)
         return self._out.begin(what, stream, crc32)
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
-        if into.device is not None and into.device not in self._devices:
-            self._prepare(into.device)
+        self._prepare(into.device)
         return self._into.begin(into, stream, None)
 
-    def _prepare(self, device: int) -> None:
+    def _prepare(self, device: int | None) -> None:
         # Both directions at once: to pin memory may wait for a stream that waits for the other direction.
-        self._out.prepare(device)
-        self._into.prepare(device)
-        self._devices.add(device)
+        if device is not None:
+            self._out.prepare(device)
+            self._into.prepare(device)
 
     def abandon(self) -> None:
         self._out.abandon()
@@ -79,7 +76,6 @@ class _Half:
         self._position = 0  # in the ring's units, of what is queued
         self._messages = 0
         self._taken, self._taken_early, self._taking = 0, set[int](), threading.Lock()
-        self._seen_taken = 0  # by the receiver, when we looked last
         self._renewed = 0  # where we were when we last noticed what is filled for that alone
         self._mover: int | None = None  # a device; None is the thread
         self._last: Operation | None = None
@@ -98,11 +94,9 @@ class _Half:
         self._mover = what.device
         ring, number = self.ring, self._messages
         self._messages = (number + 1) % WRAP
-        if self.sending and (number - self._seen_taken) % WRAP >= DESCRIPTORS:
+        if self.sending and not reached(ring.header.taken[0], number - DESCRIPTORS + 1):
             self._until(lambda: reached(ring.header.taken[0], number - DESCRIPTORS + 1))
-            self._seen_taken = ring.header.taken[0]
-        begin = self._position
-        end = self._position = begin + units(what.size_bytes)
+        begin, self._position = self._position, self._position + units(what.size_bytes)
         idle = self._through == begin % WRAP
         step = ring.step(what.size_bytes, busy=not idle)
         if what.device is None:
@@ -111,8 +105,8 @@ class _Half:
         else:
             gpu = self._gpus[what.device]
             with gpu.driver.on(what.device):
-                gpu.move(what, begin, end, step, stream, idle=idle)
-            operation = _OnGpu(self, number, what.size_bytes, end, gpu)
+                gpu.move(what, begin, step, stream, idle=idle)
+            operation = _OnGpu(self, number, what.size_bytes, self._position, gpu)
         if self.sending:  # after the copies have begun: the receiver asks for it when they are there
             self._announce(number, what.size_bytes, crc32)
         self._last = operation
