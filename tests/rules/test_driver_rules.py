@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Why
 from gdrkit.facts.commands import OWNERS_DPKG
 from gdrkit.rules.driver_mismatch import driver_mismatch
@@ -38,7 +39,7 @@ def test_a_gpu_without_its_driver_blocks_both_direct_paths():
     found = failed(node(GPU_FILES), driver_not_loaded)
 
     assert "not loaded" in found.seen
-    assert driver_not_loaded.blocks("node") == DIRECT
+    assert paths_of(driver_not_loaded.takes("node")) == DIRECT
 
 
 def test_nouveau_is_named_as_the_one_in_the_way():
@@ -67,7 +68,7 @@ def test_without_a_list_of_modules_it_is_unknown():
 
 def test_closed_modules_block_dmabuf_alone():
     assert "proprietary" in failed(node(driver(open_modules=False)), driver_proprietary).seen
-    assert driver_proprietary.blocks("node") == ("dmabuf",)
+    assert paths_of(driver_proprietary.takes("node")) == ("dmabuf",)
 
 
 def test_open_modules_pass():
@@ -145,14 +146,14 @@ def linked(version: str, *parts: Files):
 def test_libraries_of_another_version_block_everything():
     found = failed(linked("570.172.08"), driver_mismatch)
 
-    assert (found.subject, found.blocks) == ("libcuda", None)
+    assert (found.subject, found.takes) == ("libcuda", None)
 
 
 def test_module_files_of_another_version_block_nothing_yet():
     files = installed({"updates/nvidia.ko": build_module("nvidia", modinfo={"version": "570.172.08"})})
     found = failed(linked("570.158.01", files), driver_mismatch)
 
-    assert (found.subject, found.blocks) == ("nvidia", ())
+    assert (found.subject, paths_of(found.takes)) == ("nvidia", ())
 
 
 @pytest.mark.parametrize("version", ["570.158.01"])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts import pci
 from gdrkit.rules.engine import judge
@@ -32,7 +33,7 @@ class TestIntegrated:
         found = failed(node, gpu_integrated)
         (gpu,) = pci.gpus(node)
 
-        assert (found.subject, found.blocks, found.permanent) == (
+        assert (found.subject, paths_of(found.takes), found.permanent) == (
             *("000f:01:00.0", ("dmabuf", "peermem"), True),
         )
         assert node.trail(judge, gpu_integrated, gpu).confidence is Confidence.CERTAIN
@@ -54,7 +55,7 @@ class TestConsumer:
     def test_a_geforce_stops_both_direct_paths_for_ever(self, part):
         found = failed(one(part), gpu_consumer)
 
-        assert (found.blocks, found.permanent) == (("dmabuf", "peermem"), True)
+        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), True)
 
     def test_a_professional_board_of_the_same_chip_is_none(self):
         passed(one("l40s"), gpu_consumer)
@@ -71,7 +72,7 @@ class TestBeforeTuring:
     def test_a_volta_cannot_use_dmabuf(self):
         found = failed(one("v100-sxm"), gpu_before_turing)
 
-        assert (found.blocks, found.permanent) == (("dmabuf",), True)
+        assert (paths_of(found.takes), found.permanent) == (("dmabuf",), True)
 
     def test_an_ampere_can(self):
         passed(one("a100-sxm-80"), gpu_before_turing)
@@ -79,9 +80,9 @@ class TestBeforeTuring:
     def test_its_compute_capability_tells_too(self):
         attributes = {18: 0, 75: 7, 76: 0, 116: 1, 124: 0}
 
-        assert failed(one("v100-sxm", commands=probe(GPU, attributes)), gpu_before_turing).blocks == (
-            "dmabuf",
-        )
+        assert paths_of(
+            failed(one("v100-sxm", commands=probe(GPU, attributes)), gpu_before_turing).takes
+        ) == ("dmabuf",)
 
 
 class TestUnsupported:
@@ -98,12 +99,12 @@ class TestUnsupported:
         node = machine(UNLISTED, commands=probe(GPU, ASKED | {116: 0}))
         found = failed(node, gpu_unsupported)
 
-        assert (found.blocks, found.permanent) == (("dmabuf", "peermem"), True)
+        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), True)
 
     def test_attribute_124_stops_dmabuf_and_a_remedy_may_help(self):
         found = failed(machine(commands=probe(GPU, ASKED | {124: 0})), gpu_unsupported)
 
-        assert (found.blocks, found.permanent) == (("dmabuf",), False)
+        assert (paths_of(found.takes), found.permanent) == (("dmabuf",), False)
 
     def test_a_gpu_in_no_table_is_unknown(self, unlisted):
         assert missing(machine(UNLISTED), gpu_unsupported).source == "cuda-attribute-116"

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Why
 from gdrkit.facts.libraries import other_libibverbs
 from gdrkit.facts.versions import numbers
-from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem
+from gdrkit.rules.consumer_versions import (
+    nccl_lacks_dmabuf,
+    nccl_misses_peermem,
+    ucx_lacks_dmabuf,
+    ucx_misses_peermem,
+)
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
-from gdrkit.rules.ucx_versions import ucx_lacks_dmabuf, ucx_misses_peermem
 from gdrkit.rules.verbs_library_old import verbs_library_old
 from gdrkit.topology.nccl_nic import probed_files
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
@@ -37,8 +42,8 @@ def test_nccl_before_2_23_4_misses_a_module_that_works():
     found = failed(with_nccl("2.22.3"), nccl_misses_peermem)
 
     assert "NCCL 2.22.3" in found.seen
-    assert nccl_misses_peermem.consumers == ("nccl",)
-    assert found.blocks is None
+    assert nccl_misses_peermem.takes(None) == NCCL.own("peermem")
+    assert found.takes is None
 
 
 def test_nccl_2_23_4_does_not():
@@ -96,7 +101,7 @@ def test_an_nccl_without_a_version_in_its_name_is_undecided():
 def test_one_old_copy_of_two_blocks_nothing():
     wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.18.1.dist-info/METADATA"
 
-    assert failed(with_nccl("2.27.3", {wheel: ""}), nccl_misses_peermem).blocks == ()
+    assert failed(with_nccl("2.27.3", {wheel: ""}), nccl_misses_peermem).takes == ()
 
 
 def test_a_log_names_the_version_of_its_job():
@@ -120,7 +125,7 @@ def test_an_unseen_folder_of_clients_leaves_it_open():
 def test_nccl_learned_dmabuf_with_2_13_4(version: str, able: bool):
     assert passes(with_nccl(version), nccl_lacks_dmabuf) is able
     if not able:
-        assert failed(with_nccl(version), nccl_lacks_dmabuf).blocks is None
+        assert failed(with_nccl(version), nccl_lacks_dmabuf).takes is None
 
 
 # -- ucx ---------------------------------------------------------------------------------------------------
@@ -137,7 +142,7 @@ def test_ucx_before_1_18_looks_below_memory_peers_alone(version: str, finds: boo
 
 
 def test_the_version_is_asked_for_only_where_it_matters():
-    unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers/nv_mem/version"})
+    unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
     assert missing(unseen, ucx_misses_peermem).source == "libucp"
     assert passes(node(RUNNING, PEERS, complete=False), ucx_misses_peermem)
@@ -163,7 +168,7 @@ def test_a_plugin_answers_for_itself(network: str):
     log = {"sos_commands/nccl/a": f"n1:1:2 [0] NCCL INFO Using network {network}\n"}
 
     assert network in failed(node(log), net_plugin_replaced).seen
-    assert net_plugin_replaced.blocks("node") == ()
+    assert net_plugin_replaced.takes("node") == ()
 
 
 def test_a_file_that_nccl_would_load():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
 from gdrkit.rules.rule import Failed, Passed
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine
@@ -100,5 +101,5 @@ class TestNarrow:
 
 @pytest.mark.parametrize("rule", [link_degraded, link_narrower_than_port])
 def test_both_slow_and_neither_stops(rule):
-    assert rule.slows == ("dmabuf", "peermem")
-    assert rule.blocks(None) == ()
+    assert paths_of(rule.slows) == ("dmabuf", "peermem")
+    assert paths_of(rule.takes(None)) == ()

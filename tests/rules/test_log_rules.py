@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.rules.proof_misread import proof_misread
 from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.retry_exceeded import retry_exceeded
@@ -80,7 +81,7 @@ def test_a_peer_that_did_not_answer():
     found = failed(node(log(A + COMPLETION.format(12, 129))), retry_exceeded, LOG)
 
     assert (found.seen, found.subject) == ("completion status 12, vendor error 129", f"{LOG}:1")
-    assert retry_exceeded.blocks(LOG) == ()
+    assert paths_of(retry_exceeded.takes(LOG)) == ()
 
 
 @pytest.mark.parametrize(("status", "vendor"), [(4, 81), (5, 249), (13, 135)])

@@ -208,7 +208,7 @@ def test_of_a_loaded_module_nothing_is_asked(rule: Rule) -> None:
 
 def test_a_blacklist_of_modprobes_stops_nobody_who_asks_by_name() -> None:
     outcome = ask(module_blacklisted, KernelTree().module("x").put("etc/modprobe.d/a.conf", "blacklist x\n"))
-    assert isinstance(outcome, Failed) and outcome.blocks == ()
+    assert isinstance(outcome, Failed) and outcome.takes == ()
     assert "line 1" in outcome.seen
 
 

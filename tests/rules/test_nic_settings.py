@@ -1,5 +1,6 @@
 """Small reads, and one NIC that shows up several times."""
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Why
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.shared_nic import shared_nic
@@ -24,7 +25,7 @@ class TestReadRequest:
         found = failed(machine(SERVER.replace("cx7-ib", "cx7-ib mrrs=512")), read_request_small)
 
         assert (found.seen, found.subject) == ("512 bytes", "mlx5_0")
-        assert (read_request_small.blocks(None), read_request_small.slows) == ((), ())
+        assert (paths_of(read_request_small.takes(None)), read_request_small.slows) == ((), ())
         assert read_request_small.direction == "send"
 
     def test_4096_bytes_are_all_there_is(self):

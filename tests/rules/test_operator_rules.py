@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Why
 from gdrkit.facts.kubernetes import Unreadable, manifests
 from gdrkit.rules.gpu_operator import (
@@ -75,7 +76,7 @@ def test_the_containers_file_is_a_stub():
     found = failed(machine, operator_stub)
 
     assert found.seen == f"{EINVAL.partition(': ERROR: ')[2]}; useHostMofed: true"
-    assert operator_stub.blocks("node") == ("peermem",)
+    assert paths_of(operator_stub.takes("node")) == ("peermem",)
 
 
 def test_without_the_file_a_silent_kernel_tells():
@@ -227,7 +228,7 @@ def test_the_last_key_counts_and_what_is_lost_is_named():
 
     assert found.seen == "spec.driver at lines 4 and 10: the last counts; lost: enabled"
     assert found.subject == f"{FOLDER}/recipe.yaml:4"
-    assert policy_duplicate_key.blocks(subject) == ()
+    assert paths_of(policy_duplicate_key.takes(subject)) == ()
 
 
 def test_the_same_key_in_two_documents_is_none():
@@ -319,7 +320,7 @@ machine:
 
 def test_a_machine_configuration_that_asks_for_it():
     assert failed(node({f"{FOLDER}/mc.yaml": CONFIG}), talos_no_peermem).subject == f"{FOLDER}/mc.yaml:6"
-    assert talos_no_peermem.blocks("node") == ("peermem",)
+    assert paths_of(talos_no_peermem.takes("node")) == ("peermem",)
 
 
 def test_taloss_own_complaint():

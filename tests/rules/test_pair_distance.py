@@ -2,6 +2,8 @@
 
 import pytest
 
+from gdrkit.consumers import paths_of
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair
 from gdrkit.rules.engine import judge, rulings
@@ -27,8 +29,8 @@ def test_nccl_goes_directly_only_where_no_traffic_crosses_the_cpu(device, stops)
 
 
 def test_only_nccl_has_that_rule():
-    assert pair_distant.consumers == ("nccl",)
-    assert pair_distant.blocks(None) == ("dmabuf", "peermem")
+    assert pair_distant.takes(None) == NCCL.own("dmabuf", "peermem")
+    assert paths_of(pair_distant.takes(None)) == ("dmabuf", "peermem")
 
 
 @pytest.mark.parametrize(
@@ -118,4 +120,4 @@ def test_a_path_that_nobody_saw_leaves_it_open():
 @pytest.mark.parametrize(("device", "crosses"), [("mlx5_4", True), ("mlx5_3", False), ("mlx5_0", False)])
 def test_only_another_numa_node_is_another_socket(device, crosses):
     assert isinstance(about(machine(TREE), pair_cross_socket, device), Failed if crosses else Passed)
-    assert pair_cross_socket.blocks(None) == ()
+    assert paths_of(pair_cross_socket.takes(None)) == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Why
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.lock_inversion import lock_inversion
@@ -49,7 +50,7 @@ def test_a_module_without_the_import_is_a_stub_and_blocks_peermem():
 
     assert found.subject == "nvidia-peermem.ko"
     assert "no import of ib_register_peer_memory_client" in found.seen
-    assert peermem_stub.blocks(NAME) == ("peermem",)
+    assert paths_of(peermem_stub.takes(NAME)) == ("peermem",)
 
 
 def test_depends_and_parameters_prove_nothing():
@@ -85,7 +86,7 @@ def test_on_arm_it_names_the_tree_that_the_build_overlooks():
 
 
 def test_a_stub_on_disk_beside_a_loaded_full_module_blocks_nothing_now():
-    assert failed(node(peermem(STUB), loaded(NAME)), peermem_stub, NAME).blocks == ()
+    assert failed(node(peermem(STUB), loaded(NAME)), peermem_stub, NAME).takes == ()
 
 
 def test_a_full_module_passes_and_none_is_none():
@@ -105,7 +106,7 @@ def test_an_unreadable_file_is_unknown_unless_it_is_loaded():
 
 def test_a_module_that_could_be_loaded_and_is_not():
     assert failed(node(peermem()), peermem_not_loaded, NAME).subject == "nvidia-peermem.ko"
-    assert peermem_not_loaded.blocks(NAME) == ("peermem",)
+    assert paths_of(peermem_not_loaded.takes(NAME)) == ("peermem",)
 
 
 def test_loaded_or_served_by_its_predecessor():
@@ -173,14 +174,14 @@ def test_the_predecessor_blocks_peermem_from_driver_580_on():
         node(loaded("nv_peer_mem"), driver("580.65.06")),
     )
 
-    assert failed(old, legacy_nv_peer_mem).blocks == ()
-    assert failed(new, legacy_nv_peer_mem).blocks is None
+    assert failed(old, legacy_nv_peer_mem).takes == ()
+    assert failed(new, legacy_nv_peer_mem).takes is None
 
 
 def test_its_file_alone_is_worth_a_word_and_no_more():
     files = installed({"extra/nv_peer_mem.ko": build_module("nv_peer_mem")})
 
-    assert failed(node(files), legacy_nv_peer_mem).blocks == ()
+    assert failed(node(files), legacy_nv_peer_mem).takes == ()
 
 
 def test_nvidia_peermem_is_not_its_predecessor():
@@ -193,7 +194,7 @@ def test_nvidia_peermem_is_not_its_predecessor():
 
 def test_loaded_by_hand_is_gone_at_the_next_boot():
     assert failed(node(peermem(), loaded(NAME)), peermem_not_persistent, NAME)
-    assert peermem_not_persistent.blocks(NAME) == ()
+    assert paths_of(peermem_not_persistent.takes(NAME)) == ()
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def with_dmabuf(verbs: dict[str, bytes]):
 
 def test_beside_dmabuf_it_is_not_needed():
     assert failed(with_dmabuf(NEW_VERBS), peermem_redundant, NAME)
-    assert peermem_redundant.blocks(NAME) == ()
+    assert paths_of(peermem_redundant.takes(NAME)) == ()
 
 
 def test_where_dmabuf_is_not_to_be_had_it_is_needed():

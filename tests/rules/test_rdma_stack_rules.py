@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Absent, Why
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
@@ -43,7 +44,7 @@ NAME = "nvidia_peermem"
 
 def test_a_stack_without_the_api_blocks_peermem():
     assert "nothing exports" in failed(node(peermem(provider={})), rdma_lacks_peer_api).seen
-    assert rdma_lacks_peer_api.blocks("node") == ("peermem",)
+    assert paths_of(rdma_lacks_peer_api.takes("node")) == ("peermem",)
 
 
 @pytest.mark.parametrize("owner", ["ib_core", "ib_uverbs"])
@@ -71,11 +72,11 @@ def test_other_crcs_mean_another_build():
     found = failed(node(peermem(provider=OTHER)), ofed_rebuilt_after_driver, NAME)
 
     assert "CRC of ib_register_peer_memory_client" in found.seen
-    assert found.blocks is None
+    assert found.takes is None
 
 
 def test_what_is_loaded_already_works_on():
-    assert failed(node(peermem(provider=OTHER), loaded(NAME)), ofed_rebuilt_after_driver, NAME).blocks == ()
+    assert failed(node(peermem(provider=OTHER), loaded(NAME)), ofed_rebuilt_after_driver, NAME).takes == ()
 
 
 def test_equal_crcs_and_stubs_and_no_api_are_no_mismatch():
@@ -128,7 +129,7 @@ def test_a_library_without_the_call_blocks_dmabuf():
     old = {LIBRARY: shared_object("libibverbs.so.1", VERBS)}
 
     assert DMABUF_CALL in failed(node(old), verbs_lacks_dmabuf).seen
-    assert verbs_lacks_dmabuf.blocks("node") == ("dmabuf",)
+    assert paths_of(verbs_lacks_dmabuf.takes("node")) == ("dmabuf",)
 
 
 def test_a_library_with_the_call_passes():
@@ -156,7 +157,7 @@ def limits(soft: str) -> dict[str, str]:
 def test_what_nobody_raised_is_too_little():
     assert failed(node(rdma_device(), limits("8388608")), memlock_limit).seen == "8192 KiB"
     assert failed(node(rdma_device(), limits("65536")), memlock_limit).seen == "64 KiB"
-    assert memlock_limit.blocks("node") == ()
+    assert paths_of(memlock_limit.takes("node")) == ()
 
 
 def test_without_rdma_nobody_locks_memory_for_it():
@@ -207,7 +208,7 @@ def test_a_core_that_does_not_offer_it():
 
 def test_a_driver_that_does_not_ask_for_it_although_the_core_offers_it():
     assert "mlx5_ib imports no" in judged(stack({"ib_register_device": 1}), kernel_lacks_dmabuf).seen
-    assert kernel_lacks_dmabuf.blocks(None) == ("dmabuf",)
+    assert paths_of(kernel_lacks_dmabuf.takes(None)) == ("dmabuf",)
 
 
 def test_symbols_decide_whatever_the_version_says():

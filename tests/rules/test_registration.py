@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer
@@ -34,7 +35,7 @@ class TestDmabufRefused:
         found = failed(machine(commands=tried(number)), dmabuf_mr_refused)
 
         assert str(number) in found.seen
-        assert dmabuf_mr_refused.blocks(None) == ("dmabuf",)
+        assert paths_of(dmabuf_mr_refused.takes(None)) == ("dmabuf",)
 
     def test_a_bad_file_descriptor_is_the_good_answer(self):
         passed(machine(commands=tried(9)), dmabuf_mr_refused)
@@ -146,13 +147,13 @@ class TestMemory:
         node = machine(commands=probe(GPU, ASKED, call("cuMemGetHandleForAddressRange", 801)))
         found = failed(node, memory_not_registrable)
 
-        assert (found.blocks, found.subject) == (("dmabuf",), GPU)
+        assert (paths_of(found.takes), found.subject) == (("dmabuf",), GPU)
         assert "801" in found.seen
 
     def test_a_pointer_that_says_no_stops_both(self):
         node = machine(commands=probe(GPU, ASKED, call("cuPointerGetAttribute", 0, "15", 0)))
 
-        assert failed(node, memory_not_registrable).blocks is None
+        assert failed(node, memory_not_registrable).takes is None
 
     def test_a_pcie_mapping_that_is_refused_beside_one_that_works_is_no_matter(self):
         """An H200 behind PCIe exports with flags 0, and answers 801 to flag 1."""
@@ -166,7 +167,7 @@ class TestMemory:
     def test_memory_of_cu_mem_create_alone_stops_nothing(self):
         found = failed(machine(commands=probe(GPU, ASKED | {110: 0})), memory_not_registrable)
 
-        assert found.blocks == ()
+        assert found.takes == ()
         assert memory_not_registrable.aside == "warning"
 
     def test_a_real_export_that_failed_outranks_the_attribute(self):
@@ -174,7 +175,7 @@ class TestMemory:
         tried = memory(call("cuMemGetHandleForAddressRange", 999, "device plain"))
         found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-        assert (found.blocks, "999" in found.seen) == (("dmabuf",), True)
+        assert (paths_of(found.takes), "999" in found.seen) == (("dmabuf",), True)
 
     def test_a_mapping_over_pcie_and_of_host_memory_may_fail(self):
         """Recorded on an H200: 801 and 1 beside a plain export that works."""
@@ -197,7 +198,7 @@ class TestMemory:
             machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable
         )
 
-        assert found.blocks == ("peermem",)
+        assert paths_of(found.takes) == ("peermem",)
         assert f"{status:#x}" in found.seen
 
     @pytest.mark.parametrize("status", [0, 0x1B, 0x63])
@@ -208,7 +209,7 @@ class TestMemory:
         tried = memory(call("cuMemGetHandleForAddressRange", 801, "device plain")) | resource_manager(0x56)
         found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-        assert set(found.blocks) == {"dmabuf", "peermem"}
+        assert set(paths_of(found.takes)) == {"dmabuf", "peermem"}
 
     def test_what_nobody_tried_is_not_a_question(self):
         not_applicable(machine(), memory_not_registrable)
@@ -222,7 +223,7 @@ class TestContainer:
         node = machine(files=CONTAINER, spec={"device_nodes": False})
 
         assert failed(node, rdma_device_not_in_container).seen == "no /dev/infiniband/uverbs0"
-        assert "socket" not in rdma_device_not_in_container.blocks(None)
+        assert "socket" not in paths_of(rdma_device_not_in_container.takes(None))
 
     def test_a_device_with_its_file_passes(self):
         passed(machine(files=CONTAINER), rdma_device_not_in_container)

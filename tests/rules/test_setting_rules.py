@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.consumers import paths_of
+from gdrkit.consumers.consumer import Path, Use
 from gdrkit.facts.environment import nccl_sources, sources
 from gdrkit.facts.nccl_log import logs
 from gdrkit.facts.rdma import Pair, RdmaDevice, rdma_devices
@@ -87,6 +89,11 @@ def pair_at(far: str, *, gpu: str = "0x2330", arch: str = "x86_64") -> MemoryHos
     return MemoryHost(files, links=links)
 
 
+def own(consumer: str, *paths: str) -> tuple[Use, ...]:
+    """A program's own side of these paths."""
+    return tuple(Use(consumer, Path(path)) for path in paths)
+
+
 # -- gdr-level-too-low -------------------------------------------------------------------------------------
 
 
@@ -115,13 +122,13 @@ def test_it_blocks_nccl_on_that_pair():
     found = failed(node(pair_at("SYS"), conf("NCCL_NET_GDR_LEVEL=PXB")), gdr_level_too_low, PAIR)
 
     assert found.seen == "NCCL_NET_GDR_LEVEL=PXB in etc/nccl.conf:1, pair at SYS"
-    assert (gdr_level_too_low.blocks(PAIR), gdr_level_too_low.consumers) == (DIRECT, ("nccl",))
+    assert gdr_level_too_low.takes(PAIR) == own("nccl", *DIRECT)
 
 
 def test_a_users_own_file_blocks_nobody_else():
     mine = {"home/alice/.nccl.conf": "NCCL_NET_GDR_LEVEL=LOC\n"}
 
-    assert failed(node(pair_at("PIX"), mine), gdr_level_too_low, PAIR).blocks == ()
+    assert failed(node(pair_at("PIX"), mine), gdr_level_too_low, PAIR).takes == ()
 
 
 def test_a_pasted_log_without_a_machine():
@@ -152,7 +159,7 @@ def test_an_unseen_file_of_the_node_is_unknown_unless_something_else_is_wrong():
 @pytest.mark.parametrize("value", ["ALL", "NODE", "sys", "-1", "SYS "])
 def test_a_value_that_nccl_does_not_understand(value: str):
     assert value in failed(node(conf(f"NCCL_NET_GDR_LEVEL={value}")), gdr_level_ignored, CONF).seen
-    assert gdr_level_ignored.blocks(CONF) == ()
+    assert paths_of(gdr_level_ignored.takes(CONF)) == ()
 
 
 @pytest.mark.parametrize("value", ["SYS", "5", "PXB", "2"])
@@ -226,7 +233,7 @@ def test_reading_turned_off_concerns_sending():
 def test_dmabuf_turned_off_for_nccl(line: str):
     found = failed(node(conf(line)), dmabuf_disabled_by_env, CONF)
 
-    assert (found.blocks, found.consumers) == (("dmabuf",), ("nccl",))
+    assert found.takes == own("nccl", "dmabuf")
 
 
 @pytest.mark.parametrize("line", ["NCCL_DMABUF_ENABLE=1", "NCCL_DEBUG=INFO", "OFI_NCCL_DISABLE_DMABUF=0"])
@@ -237,9 +244,9 @@ def test_dmabuf_left_on(line: str):
 def test_ucxs_switch_turns_both_paths_off_for_ucx():
     found = failed(node({UCX: "UCX_IB_GPU_DIRECT_RDMA=n\n"}), dmabuf_disabled_by_env, UCX)
 
-    assert (found.blocks, found.consumers) == (DIRECT, ("ucx",))
+    assert found.takes == own("ucx", *DIRECT)
     assert missing(node(complete=False), dmabuf_disabled_by_env, UCX)
-    assert dmabuf_disabled_by_env.blocks(UCX) == ()
+    assert paths_of(dmabuf_disabled_by_env.takes(UCX)) == ()
 
 
 # -- ib-disabled-by-env ------------------------------------------------------------------------------------
@@ -257,7 +264,7 @@ def test_ucxs_switch_turns_both_paths_off_for_ucx():
 def test_rdma_turned_off(line: str, who: str):
     found = failed(node(conf(line)), ib_disabled_by_env, CONF)
 
-    assert (found.blocks, found.consumers) == (DIRECT, (who,))
+    assert found.takes == own(who, *DIRECT)
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ class Kernel:
         outcome = judge(self.node, module_blacklisted, name)
         if isinstance(outcome, Unknown):
             self._open(module_blacklisted.code)
-        if not isinstance(outcome, Failed) or outcome.blocks == ():
+        if not isinstance(outcome, Failed) or outcome.takes == ():
             return None
         self.log.append(words.BLACKLISTED.say(module=self._name(name)))
         return Refusal(EPERM, "module-blacklisted")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from gdrkit.consumers import CONSUMERS
 from gdrkit.report.document import ModprobeSection, Report
 from gdrkit.rules import RULES
-from gdrkit.rules.rule import CONSUMERS, FALLBACKS, PATHS, Layer
+from gdrkit.rules.rule import FALLBACKS, PATHS, Layer
 from gdrkit.verdict.findings import Status
 from gdrkit.verdict.judgement import State
 
@@ -23,7 +24,7 @@ def schema() -> dict[str, Any]:
     types = document["$defs"]
     for section, field, values in (
         ("VerdictSection", "state", STATES),
-        ("VerdictSection", "consumer", list(CONSUMERS)),
+        ("VerdictSection", "consumer", [consumer.name for consumer in CONSUMERS]),
         ("VerdictSection", "first_broken_layer", [*LAYERS, None]),
         ("VerdictSection", "best_fallback", [*FALLBACKS, None]),
         ("ConsumerSection", "state", STATES),

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from gdrkit.rules.acs_redirect import acs_redirect
 from gdrkit.rules.bar1 import bar1_exhausted, bar1_small
+from gdrkit.rules.consumer_versions import (
+    nccl_lacks_dmabuf,
+    nccl_misses_peermem,
+    ucx_lacks_dmabuf,
+    ucx_misses_peermem,
+)
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dependency_failed import dependency_failed
 from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
@@ -55,7 +61,6 @@ from gdrkit.rules.module_symbols import (
     module_symbol_missing,
     module_symbol_namespace,
 )
-from gdrkit.rules.nccl_versions import nccl_lacks_dmabuf, nccl_misses_peermem
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -82,7 +87,6 @@ from gdrkit.rules.rule import Rule
 from gdrkit.rules.shared_nic import shared_nic
 from gdrkit.rules.talos_no_peermem import talos_no_peermem
 from gdrkit.rules.topology_refused import topology_refused
-from gdrkit.rules.ucx_versions import ucx_lacks_dmabuf, ucx_misses_peermem
 from gdrkit.rules.verbs_lacks_dmabuf import verbs_lacks_dmabuf
 from gdrkit.rules.verbs_library_old import verbs_library_old
 from gdrkit.rules.wsl import wsl

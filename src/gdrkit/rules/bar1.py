@@ -10,7 +10,7 @@ from gdrkit.facts.nvidia_smi import said, smi_gpu_memory
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 MIB = 1 << 20
 
@@ -67,7 +67,7 @@ def bar1_small(node: Node, gpu: Gpu) -> Outcome:
     "bar1-exhausted",
     Layer.FIRMWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="Registering GPU memory fails until something lets go of the window.",
 )
 def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:

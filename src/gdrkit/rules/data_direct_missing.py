@@ -6,7 +6,7 @@ from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import Device, device_at, devices, gpus
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
 from gdrkit.node import Node, fact, seek
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 MELLANOX, CONNECTX_8, DATA_DIRECT = "15b3", "1023", "2100"
 """pci.ids, CX8 Family; Linux drivers/infiniband/hw/mlx5/data_direct.c, mlx5_data_direct_pci_table."""
@@ -22,7 +22,7 @@ def data_direct_functions(node: Node) -> tuple[Device, ...]:
     "data-direct-missing",
     Layer.RDMA,
     per=nics,
-    slows=("dmabuf",),
+    slows=(DMABUF,),
     cost="Traffic to the GPU goes through the CPU's fabric instead of the switch that both share.",
     references=("https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/",),
 )

@@ -9,14 +9,14 @@ from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import BEFORE_THE_KERNEL, KERNEL_CHECKS
 from gdrkit.rules.module_admission import modules_are_disabled
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, Unknown, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Unknown, rule
 
 
 @rule(
     "dependency-failed",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded before what it depends on",
 )
 def dependency_failed(node: Node, module: str) -> Outcome:
@@ -43,7 +43,7 @@ def dependency_failed(node: Node, module: str) -> Outcome:
             continue
         for check in (*BEFORE_THE_KERNEL, *KERNEL_CHECKS):
             outcome = judge(node, check, name)
-            if isinstance(outcome, Failed) and check is not modules_are_disabled and outcome.blocks is None:
+            if isinstance(outcome, Failed) and check is not modules_are_disabled and outcome.takes is None:
                 return Failed(
                     seen=f"{name}: {check.code}: {outcome.seen}",
                     expected=f"{name} can be loaded",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.ucx import UCX
 from gdrkit.facts.environment import UCX_CONF, integer, nccl_sources, sources
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import place, reach, settings_of
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
@@ -14,8 +16,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     "gdr-read-off",
     Layer.APPLICATION,
     per=nccl_sources,
-    blocks=DIRECT,
-    consumers=("nccl",),
+    takes=NCCL.own("dmabuf", "peermem"),
     direction="send",
     cost="What this node sends passes through host memory; what it receives does not.",
     references=(f"{GUIDE}#nccl-net-gdr-read",),
@@ -42,7 +43,7 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
     if integer(setting.value) != 0:
         return Passed(f"NCCL_NET_GDR_READ={setting.value}")
     return Failed(
-        seen="NCCL_NET_GDR_READ=0", expected="unset, or 1", subject=place(setting), blocks=reach(found)
+        seen="NCCL_NET_GDR_READ=0", expected="unset, or 1", subject=place(setting), takes=reach(found)
     )
 
 
@@ -54,8 +55,7 @@ OFF_FOR_UCX = ("n", "no", "off", "0", "false")
     "dmabuf-disabled-by-env",
     Layer.APPLICATION,
     per=sources,
-    blocks=lambda source: () if source == UCX_CONF else ("dmabuf",),  # nobody's duty to have UCX
-    consumers=("nccl", "ucx"),
+    takes=lambda source: () if source == UCX_CONF else (*NCCL.own("dmabuf"), *UCX.own("dmabuf")),
     cost="The direct path that NCCL or UCX would prefer is turned off.",
     references=(f"{GUIDE}#nccl-dmabuf-enable",),
 )
@@ -82,8 +82,7 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
             seen=f"UCX_IB_GPU_DIRECT_RDMA={ucx.value}",
             expected="unset",
             subject=place(ucx),
-            blocks=reach(found, DIRECT),
-            consumers=("ucx",),
+            takes=reach(found, UCX.own("dmabuf", "peermem")),
         )
     for setting, off in ((enable, 0), (ofi, 1)):
         if setting and integer(setting.value) == off:
@@ -91,8 +90,7 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
                 seen=f"{setting.name}={setting.value}",
                 expected="unset",
                 subject=place(setting),
-                blocks=reach(found, ("dmabuf",)),
-                consumers=("nccl",),
+                takes=reach(found, NCCL.own("dmabuf")),
             )
     return Passed("dma-buf is not turned off") if found.settings else NotApplicable(f"{source} sets nothing")
 
@@ -101,8 +99,9 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     "ib-disabled-by-env",
     Layer.APPLICATION,
     per=sources,
-    blocks=lambda source: () if source == UCX_CONF else DIRECT,
-    consumers=("nccl", "ucx"),
+    takes=lambda source: (
+        () if source == UCX_CONF else (*NCCL.own("dmabuf", "peermem"), *UCX.own("dmabuf", "peermem"))
+    ),
     cost="NCCL or UCX talks TCP: no RDMA, and no direct path.",
     references=(f"{GUIDE}#nccl-ib-disable",),
 )
@@ -124,11 +123,11 @@ def ib_disabled_by_env(node: Node, source: str) -> Outcome:
     found = settings_of(node, source)
     disable, net, tls = (found.get(name) for name in ("NCCL_IB_DISABLE", "NCCL_NET", "UCX_TLS"))
     if disable and integer(disable.value) not in (None, 0):
-        wrong, who = disable, "nccl"
+        wrong, who = disable, NCCL
     elif net and net.value.lower() == "socket":
-        wrong, who = net, "nccl"
+        wrong, who = net, NCCL
     elif tls and not _has_infiniband(tls.value):
-        wrong, who = tls, "ucx"
+        wrong, who = tls, UCX
     else:
         return (
             Passed("RDMA is not turned off") if found.settings else NotApplicable(f"{source} sets nothing")
@@ -137,8 +136,7 @@ def ib_disabled_by_env(node: Node, source: str) -> Outcome:
         seen=f"{wrong.name}={wrong.value}",
         expected="unset",
         subject=place(wrong),
-        blocks=reach(found, DIRECT),
-        consumers=(who,),
+        takes=reach(found, who.own("dmabuf", "peermem")),
     )
 
 

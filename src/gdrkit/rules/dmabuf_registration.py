@@ -9,7 +9,7 @@ from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
 from gdrkit.node import Node, known
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 ASK = "gdr probe verbs --json"
 REFUSALS = {EOPNOTSUPP: "EOPNOTSUPP", EPROTONOSUPPORT: "EPROTONOSUPPORT", EINVAL: "EINVAL"}
@@ -20,7 +20,7 @@ NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-ope
     "dmabuf-mr-refused",
     Layer.RDMA,
     per=nics,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     cost="The NIC cannot use dma-buf; nvidia-peermem may still work.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )
@@ -68,7 +68,7 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     "dmabuf-no-p2p-importer",
     Layer.RDMA,
     per=the_node,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     cost="The NIC's driver cannot take a dma-buf that lies in device memory.",
 )
 def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:

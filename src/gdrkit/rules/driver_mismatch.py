@@ -6,14 +6,14 @@ from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
 @rule(
     "driver-mismatch",
     Layer.DRIVER,
     per=the_node,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="CUDA refuses to start until the module and the libraries are of one version.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )
@@ -55,7 +55,7 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
             expected="one version",
             subject="nvidia",
             cost="Its next module may be refused; the next boot changes versions.",
-            blocks=(),
+            takes=(),
         )
     return Passed(f"all {loaded}" if libraries or on_disk else f"{loaded} is loaded")
 

@@ -7,14 +7,23 @@ from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import (
+    REGISTRATION,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
 
 
 @rule(
     "driver-not-loaded",
     Layer.DRIVER,
     per=the_node,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="No program can use the GPU at all.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from gdrkit.evidence import Absent
 from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
 @rule(
     "driver-proprietary",
     Layer.DRIVER,
     per=the_node,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=(
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",

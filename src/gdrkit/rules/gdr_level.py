@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import (
     LEVELS,
@@ -21,7 +22,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.topology.nccl_rules import NEWEST, nccl_rules
 
 NAME = "NCCL_NET_GDR_LEVEL"
@@ -39,8 +40,7 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     "gdr-level-too-low",
     Layer.APPLICATION,
     per=pairs_or_node,
-    blocks=DIRECT,
-    consumers=("nccl",),
+    takes=NCCL.own("dmabuf", "peermem"),
     cost="NCCL copies through host memory for this pair, although the path is there.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -73,7 +73,7 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
             + (f", pair at {kind}" if level != "LOC" else ""),
             expected=f"{kind} or farther" if level != "LOC" else "unset",
             subject=_name(subject),
-            blocks=reach(found),
+            takes=reach(found),
         )
 
     failed = first_wrong(node, NAME, wrong) or (_refused_in_log(node) if subject == "node" else None)
@@ -126,7 +126,6 @@ def _name(subject: Pair | str) -> str:
     Layer.APPLICATION,
     per=nccl_sources,
     aside="warning",
-    consumers=("nccl",),
     cost="The default level is in force, not the one that was meant.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -160,8 +159,7 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     "gdr-level-pxb-on-c2c",
     Layer.APPLICATION,
     per=pairs,
-    blocks=DIRECT,
-    consumers=("nccl",),
+    takes=NCCL.own("dmabuf", "peermem"),
     cost="NCCL copies through host memory on a machine whose GPUs reach the NIC through the CPU's own link.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-c2c",),
 )
@@ -197,7 +195,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
             seen=f"{NAME}={setting.value} in {place(setting)}",
             expected="unset, or P2C",
             subject=_name(pair),
-            blocks=reach(found),
+            takes=reach(found),
         )
 
     return first_wrong(node, NAME, wrong) or Passed(f"no {NAME} below P2C")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import integer, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import place, reach, settings_of
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 EINVAL = 22
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
@@ -18,8 +19,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     "gid-index-wrong",
     Layer.APPLICATION,
     per=nccl_sources,
-    blocks=DIRECT,
-    consumers=("nccl",),
+    takes=NCCL.own("dmabuf", "peermem"),
     cost="Connections over this port fail or go out with a GID that nobody routes.",
     references=(f"{GUIDE}#nccl-ib-gid-index",),
 )
@@ -54,7 +54,7 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
         seen=f"NCCL_IB_GID_INDEX={index}, empty on {empty}",
         expected="a slot in use, or -1",
         subject=place(setting),
-        blocks=reach(found),
+        takes=reach(found),
     )
 
 

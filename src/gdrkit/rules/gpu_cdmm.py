@@ -8,7 +8,7 @@ from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 PARAMETER = "CoherentGPUMemoryMode"
 
@@ -17,7 +17,7 @@ PARAMETER = "CoherentGPUMemoryMode"
     "gpu-cdmm",
     Layer.HARDWARE,
     per=gpus,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="nvidia-peermem cannot register GPU memory; dma-buf can.",
     references=("https://docs.nvidia.com/datacenter/tesla/",),
 )

@@ -6,14 +6,14 @@ from gdrkit.facts.gpu import is_before_turing, is_consumer, is_integrated
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.gpu_support import refused
-from gdrkit.rules.rule import DIRECT, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, REGISTRATION, Layer, Outcome, Passed, rule
 
 
 @rule(
     "gpu-integrated",
     Layer.HARDWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     permanent=True,
     cost="No NIC can read or write what cudaMalloc gives; data passes through host memory.",
     references=("https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",),
@@ -50,7 +50,7 @@ def gpu_integrated(node: Node, gpu: Gpu) -> Outcome:
     "gpu-consumer",
     Layer.HARDWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     permanent=True,
     cost="Registering GPU memory fails with EFAULT; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
@@ -85,7 +85,7 @@ def gpu_consumer(node: Node, gpu: Gpu) -> Outcome:
     "gpu-before-turing",
     Layer.HARDWARE,
     per=gpus,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     permanent=True,
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules#compatible-gpus",),

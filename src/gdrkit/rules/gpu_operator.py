@@ -10,7 +10,7 @@ from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peermem_container import Event, Kind, events, last_attempt
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
@@ -52,7 +52,7 @@ def at(said: tuple[Event, ...], kind: Kind) -> Event:
     "operator-stub",
     Layer.APPLICATION,
     per=the_node,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="The container restarts for ever, and the peermem path stays closed.",
     references=(REFERENCE,),
 )
@@ -127,7 +127,7 @@ def _why(node: Node) -> str:
     "operator-ofed-changed",
     Layer.APPLICATION,
     per=the_node,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="The container restarts for ever until the driver is rebuilt against this OFED.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
 )
@@ -176,7 +176,7 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     "operator-module-missing",
     Layer.APPLICATION,
     per=the_node,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="The container restarts for ever; the module is not where it looks.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
 )
@@ -209,7 +209,7 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     "operator-waits-for-ofed",
     Layer.APPLICATION,
     per=the_node,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="The container waits and nvidia-peermem is never loaded.",
     references=(REFERENCE,),
 )

@@ -6,14 +6,14 @@ from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.gpu_support import only_cuda_knows, refused
-from gdrkit.rules.rule import DIRECT, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import REGISTRATION, Layer, Outcome, Passed, rule
 
 
 @rule(
     "gpu-vgpu",
     Layer.HARDWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="The guest's data passes through host memory unless its profile allows GPUDirect RDMA.",
     references=("https://docs.nvidia.com/ai-enterprise/",),
 )
@@ -44,7 +44,7 @@ def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
     "gpu-confidential",
     Layer.HARDWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="Data passes through encrypted bounce buffers in host memory.",
     references=("https://docs.nvidia.com/confidential-computing/",),
 )
@@ -73,7 +73,7 @@ def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
     "gpu-mig",
     Layer.HARDWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="Whether a MIG instance can be reached depends on the driver; NCCL treats instances apart.",
     references=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
 )

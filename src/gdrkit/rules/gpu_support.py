@@ -6,7 +6,9 @@ from gdrkit.evidence import Lacks, Missing
 from gdrkit.facts.gpu import Support, capability
 from gdrkit.facts.pci import Gpu
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Passed
+from gdrkit.rules.rule import ADDRESS, DIRECT, DMABUF, Failed, Passed
+
+_REGISTERED = {"dmabuf": DMABUF, "peermem": ADDRESS}
 
 
 def refused(node: Node, gpu: Gpu, code: str, expected: str) -> Failed | None:
@@ -16,8 +18,9 @@ def refused(node: Node, gpu: Gpu, code: str, expected: str) -> Failed | None:
     if not blocks:
         return None
     support = dict(supports)[blocks[0]]
+    takes = tuple(_REGISTERED[path] for path in blocks)
     return Failed(
-        seen=support.why, expected=expected, subject=gpu.address, blocks=blocks, permanent=support.permanent
+        seen=support.why, expected=expected, subject=gpu.address, takes=takes, permanent=support.permanent
     )
 
 

@@ -7,14 +7,14 @@ from gdrkit.facts.gpu import capability
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.gpu_support import lacking, refused
-from gdrkit.rules.rule import DIRECT, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import DIRECT, REGISTRATION, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "gpu-unsupported",
     Layer.HARDWARE,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="Registering GPU memory fails; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )

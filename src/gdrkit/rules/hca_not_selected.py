@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import Environment, Setting, selects
 from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach
-from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 
 NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -16,8 +17,7 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
     "hca-not-selected",
     Layer.APPLICATION,
     per=rdma_devices,
-    blocks=DIRECT,
-    consumers=("nccl",),
+    takes=NCCL.own("dmabuf", "peermem"),
     cost="GPUs beside this NIC use one that is farther away, or the traffic shares fewer NICs.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
 )
@@ -45,7 +45,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
             seen=f"NCCL_IB_HCA={setting.value} in {place(setting)}",
             expected=f"a list with {device.name}",
             subject=device.name,
-            blocks=reach(found),
+            takes=reach(found),
         )
 
     return first_wrong(node, "NCCL_IB_HCA", wrong) or Passed("selected, or nearest to no GPU")

@@ -6,14 +6,14 @@ from gdrkit.evidence import Confidence, Missing, Why
 from gdrkit.facts.module_init import Init, init
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "init-failed",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def init_failed(node: Node, module: str) -> Outcome:

@@ -9,7 +9,7 @@ from gdrkit.facts.pci import gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
 from gdrkit.node import Node, otherwise
 from gdrkit.rules.data_direct_missing import data_direct_functions
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
 """open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c and nv-dmabuf.c, since 570.86.15."""
@@ -19,7 +19,7 @@ FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
     "iommu-translating",
     Layer.PCIE,
     per=nics,
-    slows=DIRECT,
+    slows=REGISTRATION,
     cost="Every access of the NIC to GPU memory is translated, and goes through the root complex.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/#supported-systems",),
 )
@@ -56,7 +56,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     "iommu-groups-differ",
     Layer.PCIE,
     per=hardware_pairs,
-    slows=("dmabuf",),
+    slows=(DMABUF,),
     cost="A PCIe mapping of GPU memory is refused; traffic goes through the CPU's fabric.",
     references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
 )

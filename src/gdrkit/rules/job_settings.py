@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gdrkit.consumers.consumer import Need
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import Environment, Setting, environment, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER
@@ -24,9 +25,9 @@ def settings_of(node: Node, source: str) -> Environment:
         raise
 
 
-def reach(found: Environment, blocks: tuple[str, ...] | None = None) -> tuple[str, ...] | None:
-    """The paths that a setting stops on this node: none, if it is one user's own."""
-    return () if found.scope == "user" else blocks
+def reach(found: Environment, takes: tuple[Need, ...] | None = None) -> tuple[Need, ...] | None:
+    """What a setting takes away on this node: nothing, if it is one user's own."""
+    return () if found.scope == "user" else takes
 
 
 def place(setting: Setting) -> str:

@@ -6,14 +6,14 @@ from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import dmabuf_exporter, takes_dmabuf, verbs_module
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
 
 
 @rule(
     "kernel-lacks-dmabuf",
     Layer.KERNEL,
     per=rdma_devices,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     cost="ibv_reg_dmabuf_mr fails with EOPNOTSUPP on this device; only nvidia-peermem gives a direct path.",
     references=("https://docs.kernel.org/driver-api/dma-buf.html",),
 )

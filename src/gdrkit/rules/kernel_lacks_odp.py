@@ -5,14 +5,14 @@ from __future__ import annotations
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import ODP_OPTION, on_demand_paging
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "kernel-lacks-odp",
     Layer.KERNEL,
     per=rdma_devices,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     cost="mlx5 answers EOPNOTSUPP to every ibv_reg_dmabuf_mr; only nvidia-peermem gives a direct path.",
     references=("https://docs.kernel.org/infiniband/index.html",),
 )

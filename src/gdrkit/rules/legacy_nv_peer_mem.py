@@ -8,7 +8,7 @@ from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule, the_node
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, rule, the_node
 
 FIRST_WITH_TABLE_2 = (580,)
 """From 580.65.06 NVIDIA_P2P_PAGE_TABLE_VERSION is 0x00020000; a module compiled before rejects what it gets:
@@ -19,7 +19,7 @@ open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
     "legacy-nv-peer-mem",
     Layer.DRIVER,
     per=the_node,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     aside="warning",
     cost="nvidia-peermem cannot register beside it, and it does not work with recent drivers.",
     references=("https://github.com/Mellanox/nv_peer_memory",),
@@ -50,7 +50,7 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
             seen=f"{LEGACY} is loaded, driver {version or 'unknown'}",
             expected="nvidia_peermem, or neither",
             subject=LEGACY,
-            blocks=None if fails else (),
+            takes=None if fails else (),
         )
     path = _installed(node)
     if not path:
@@ -59,7 +59,7 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
         seen=f"{path} is installed, not loaded",
         expected="no such module",
         subject=LEGACY,
-        blocks=(),
+        takes=(),
         cost="If its service starts before nvidia-peermem, the latter is refused.",
     )
 

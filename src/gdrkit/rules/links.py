@@ -9,7 +9,7 @@ from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 def ends(node: Node) -> Iterator[Gpu | RdmaDevice]:
@@ -22,7 +22,7 @@ def ends(node: Node) -> Iterator[Gpu | RdmaDevice]:
     "link-degraded",
     Layer.PCIE,
     per=ends,
-    slows=DIRECT,
+    slows=REGISTRATION,
     cost="Nothing goes faster than the narrowest link on the way.",
     references=("https://docs.kernel.org/PCI/sysfs-pci.html",),
 )
@@ -70,7 +70,7 @@ def _failed(segment: Segment, seen: str, expected: str) -> Failed:
     "link-narrower-than-port",
     Layer.PCIE,
     per=nics,
-    slows=DIRECT,
+    slows=REGISTRATION,
     cost="The port's rate cannot be reached through this device alone.",
 )
 def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:

@@ -8,7 +8,17 @@ from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.probe import Call, cuda_calls, memory_calls
 from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
 from gdrkit.node import Node, known
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import (
+    ADDRESS,
+    DMABUF,
+    REGISTRATION,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+)
 
 IS_GPU_DIRECT_RDMA_CAPABLE = "15"  # cuda.h, CUpointer_attribute
 WITH_CUDA_VMM_SUPPORTED = 110  # cuda.h, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
@@ -18,7 +28,7 @@ WITH_CUDA_VMM_SUPPORTED = 110  # cuda.h, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WIT
     "memory-not-registrable",
     Layer.RDMA,
     per=gpus,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     aside="warning",
     cost="This kind of memory is copied through host memory, or the program fails.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
@@ -59,7 +69,7 @@ def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
             seen=f"cuMemGetHandleForAddressRange: CUDA error {exports[0]}",
             expected="a dma-buf",
             subject=gpu.address,
-            blocks=("dmabuf",) if refused is None else DIRECT,
+            takes=(DMABUF,) if refused is None else REGISTRATION,
         )
     return _of_virtual_memory(node, gpu, tried=bool(exports))
 
@@ -82,7 +92,7 @@ def _of_kernel(node: Node, gpu: Gpu) -> Failed | None:
         seen=f"{CLASS} {answer.kind}: {answer.word}",
         expected="OK (0x0)",
         subject=gpu.address,
-        blocks=("peermem",),
+        takes=(ADDRESS,),
     )
 
 
@@ -97,6 +107,6 @@ def _of_virtual_memory(node: Node, gpu: Gpu, tried: bool) -> Outcome:
             seen="CUDA attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0",
             expected="1, for memory of cuMemCreate",
             subject=gpu.address,
-            blocks=(),
+            takes=(),
         )
     return Passed("a piece of memory became a dma-buf" if tried else "memory of cuMemCreate can be used")

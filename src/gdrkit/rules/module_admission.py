@@ -7,14 +7,14 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_state import boot_blacklist, kernel_name
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 
 
 @rule(
     "modules-disabled",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="no module can be loaded or unloaded until the next boot",
     references=("https://docs.kernel.org/admin-guide/sysctl/kernel.html#modules-disabled",),
 )
@@ -44,7 +44,7 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
     "module-blacklisted",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     aside="warning",
     cost="the module is not loaded at boot",
     references=("man:modprobe.d(5)", "https://docs.kernel.org/admin-guide/kernel-parameters.html"),
@@ -84,5 +84,5 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
         seen=f"blacklist {entry.name} in /{entry.file}, line {entry.line}",
         expected="no such line, for a module that is to be loaded at boot",
         subject=module,
-        blocks=(),
+        takes=(),
     )

@@ -6,7 +6,7 @@ from gdrkit.facts.module_state import Misfit, fit, flaw
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 
 _MISFITS = {
     Misfit.STRUCT_SIZE: "struct module of {found} bytes",
@@ -22,7 +22,7 @@ _MISFITS = {
     "module-corrupt",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def module_corrupt(node: Node, module: str) -> Outcome:
@@ -54,7 +54,7 @@ def module_corrupt(node: Node, module: str) -> Outcome:
     "module-wrong-kernel",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def module_wrong_kernel(node: Node, module: str) -> Outcome:

@@ -8,14 +8,14 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 
 
 @rule(
     "install-override",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="modprobe runs a command and does not load the module",
     references=("man:modprobe.d(5)",),
 )
@@ -60,7 +60,7 @@ def install_override(node: Node, module: str) -> Outcome:
     "module-bad-parameter",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded with these options",
     references=("man:modprobe.d(5)",),
 )

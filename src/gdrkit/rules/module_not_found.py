@@ -8,14 +8,14 @@ from gdrkit.facts.modules import builtin, module_path, modules_dir
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "module-not-found",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="whatever needs the module goes without it",
     references=("man:modprobe(8)", "man:depmod(8)"),
 )

@@ -12,7 +12,7 @@ from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enf
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 _UNTRUSTED = (State.UNSIGNED, State.UNKNOWN_KEY, State.UNSUPPORTED)
 _BROKEN = (State.BROKEN, State.ATTRIBUTES, State.MALFORMED)
@@ -36,7 +36,7 @@ def _standing(node: Node, module: str) -> Standing:
     "module-signature-broken",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded, with Secure Boot or without",
     references=(_SIGNING,),
 )
@@ -73,7 +73,7 @@ def module_signature_broken(node: Node, module: str) -> Outcome:
     "module-key-revoked",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded, with Secure Boot or without",
     references=(_SIGNING,),
 )
@@ -104,7 +104,7 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
     "module-unsigned",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded while signatures are enforced",
     references=(_SIGNING,),
 )
@@ -137,7 +137,7 @@ def module_unsigned(node: Node, module: str) -> Outcome:
     "module-unknown-key",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded while signatures are enforced",
     references=(_SIGNING,),
 )
@@ -182,7 +182,7 @@ def _not_enforced(node: Node, module: str) -> NotApplicable | None:
     "lockdown-blocks-module",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="no module without a trusted signature can be loaded while the kernel is locked down",
     references=("man:kernel_lockdown(7)",),
 )

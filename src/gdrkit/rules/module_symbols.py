@@ -6,7 +6,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.linkage import Fault, Links, duplicate_export, links
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 
 
 def _judged(node: Node, module: str, expected: str, *faults: Fault) -> Outcome:
@@ -42,7 +42,7 @@ _SEEN = {
     "module-symbol-missing",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def module_symbol_missing(node: Node, module: str) -> Outcome:
@@ -70,7 +70,7 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
     "module-symbol-gpl-only",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
@@ -99,7 +99,7 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     "module-crc-mismatch",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def module_crc_mismatch(node: Node, module: str) -> Outcome:
@@ -125,7 +125,7 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
     "module-symbol-namespace",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded",
 )
 def module_symbol_namespace(node: Node, module: str) -> Outcome:
@@ -151,7 +151,7 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
     "module-symbol-duplicate",
     Layer.KERNEL,
     per=peermem_module,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="the module cannot be loaded beside the other",
 )
 def module_symbol_duplicate(node: Node, module: str) -> Outcome:

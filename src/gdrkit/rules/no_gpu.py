@@ -7,14 +7,14 @@ from gdrkit.facts.gpu import is_tegra
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node, otherwise
-from gdrkit.rules.rule import PATHS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
 @rule(
     "no-gpu",
     Layer.HARDWARE,
     per=the_node,
-    blocks=PATHS,
+    takes=(GPU,),
     permanent=True,
     cost="There is no GPU memory here to reach.",
 )

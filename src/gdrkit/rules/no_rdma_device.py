@@ -7,7 +7,7 @@ from gdrkit.facts.pci import Device, devices
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
 
 ON_THE_WIRE = ("dmabuf", "peermem", "host-mapped", "staged")
 """Paths that need an RDMA device; sockets do not."""
@@ -33,7 +33,7 @@ MELLANOX = "15b3"  # pci.ids
     "no-rdma-device",
     Layer.HARDWARE,
     per=the_node,
-    blocks=ON_THE_WIRE,
+    takes=(WIRE,),
     permanent=True,
     cost="All traffic goes through sockets.",
     references=("https://docs.kernel.org/infiniband/",),

@@ -7,14 +7,14 @@ from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, pe
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "ofed-rebuilt-after-driver",
     Layer.RDMA,
     per=peermem,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="nvidia-peermem cannot load until the NVIDIA driver is rebuilt against this RDMA stack.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868",),
 )
@@ -50,7 +50,7 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
             seen=f"CRC of {differing[0]} in {peermem_path(node)} differs from {peer_api_exporter(node)}'s",
             expected="equal CRCs",
             subject=module,
-            blocks=() if loaded else None,
+            takes=() if loaded else None,
             cost="The loaded module works on; after the next boot it cannot load." if loaded else "",
         )
     if any(symbol in linkage.unseen for symbol in PEER_API) and not _runs(node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.environment import allows, gdr_level
 from gdrkit.facts.gpu import is_coherent
@@ -12,7 +13,7 @@ from gdrkit.facts.nccl_conf import PATH, nccl_conf
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, hardware_pairs
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
 from gdrkit.topology.nccl_rules import nccl_rules
 
 FAR = "NODE or SYS"
@@ -29,8 +30,7 @@ TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
     "pair-distant",
     Layer.PCIE,
     per=hardware_pairs,
-    blocks=DIRECT,
-    consumers=("nccl",),
+    takes=NCCL.own("dmabuf", "peermem"),
     cost="NCCL copies this GPU's data through host memory, and does not say so unless asked.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -111,7 +111,7 @@ def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
     "pair-cross-socket",
     Layer.PCIE,
     per=hardware_pairs,
-    slows=DIRECT,
+    slows=REGISTRATION,
     cost="Traffic crosses the link between the sockets, which is slow for devices.",
 )
 def pair_cross_socket(node: Node, pair: Pair) -> Outcome:

@@ -8,14 +8,14 @@ from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "peermem-not-loaded",
     Layer.DRIVER,
     per=peermem,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )

@@ -7,7 +7,7 @@ from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 
@@ -16,7 +16,7 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
     "peermem-registration-refused",
     Layer.DRIVER,
     per=peermem,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="nvidia-peermem cannot load.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )

@@ -8,14 +8,14 @@ from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "peermem-stub",
     Layer.DRIVER,
     per=peermem,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
 )
@@ -64,7 +64,7 @@ def peermem_stub(node: Node, module: str) -> Outcome:
         seen=failed.seen,
         expected=failed.expected,
         subject=failed.subject,
-        blocks=(),
+        takes=(),
         cost="The module that runs now is another build; it will be gone after the next boot.",
     )
 

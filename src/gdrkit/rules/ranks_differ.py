@@ -13,7 +13,6 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     Layer.APPLICATION,
     per=the_node,
     aside="warning",
-    consumers=("nccl",),
     cost="One side goes direct and the other does not: slow, uneven, and at some sizes only.",
     references=("https://github.com/NVIDIA/nccl-tests/issues/350",),
 )
@@ -82,7 +81,6 @@ def _logs(node: Node) -> list[NcclLog]:
     Layer.APPLICATION,
     per=the_node,
     aside="warning",
-    consumers=("nccl",),
     cost="NCCL refuses to start, or ranks decide differently about the direct path.",
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
 )

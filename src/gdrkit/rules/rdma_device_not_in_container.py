@@ -6,15 +6,14 @@ from gdrkit.evidence import Absent, Confidence, Lacks
 from gdrkit.facts.rdma import RdmaDevice, character_device, rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
-from gdrkit.rules.no_rdma_device import ON_THE_WIRE
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
 @rule(
     "rdma-device-not-in-container",
     Layer.RDMA,
     per=rdma_devices,
-    blocks=ON_THE_WIRE,
+    takes=(WIRE,),
     cost="Programs in this container see the device in sysfs and cannot open it; they use sockets.",
     references=("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",),
 )

@@ -8,14 +8,14 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.packages import ofed
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import node_with_gpu
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 
 
 @rule(
     "rdma-lacks-peer-api",
     Layer.RDMA,
     per=node_with_gpu,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="No build of nvidia-peermem can work here; dma-buf is not affected.",
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from gdrkit.facts.rdma import RdmaDevice, ports, rdma_devices
 from gdrkit.node import Node
-from gdrkit.rules.no_rdma_device import ON_THE_WIRE
-from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.rule import REGISTRATION, WIRE, Failed, Layer, Outcome, Passed, rule
 
 
 @rule(
     "port-down",
     Layer.HARDWARE,
     per=rdma_devices,
-    blocks=ON_THE_WIRE,
+    takes=(WIRE,),
     cost="Nothing goes through this device.",
 )
 def port_down(node: Node, device: RdmaDevice) -> Outcome:
@@ -50,7 +49,7 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
     "rdma-device-software",
     Layer.HARDWARE,
     per=rdma_devices,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     permanent=True,
     cost="The CPU copies every byte that this device sends.",
     references=("https://man7.org/linux/man-pages/man8/rdma-link.8.html",),

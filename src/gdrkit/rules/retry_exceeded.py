@@ -16,7 +16,6 @@ RETRY_EXCEEDED = 12
     Layer.APPLICATION,
     per=logs,
     aside="warning",
-    consumers=("nccl",),
     cost="The job ends. The direct path is not the cause.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from gdrkit.consumers.consumer import Capability, Need
 from gdrkit.evidence import Missing
 from gdrkit.node import Fact, Node
 
@@ -20,7 +21,8 @@ S = TypeVar("S", bound=Hashable)
 DIRECT = ("dmabuf", "peermem")
 FALLBACKS = ("host-mapped", "staged", "socket")
 PATHS = (*DIRECT, *FALLBACKS)
-CONSUMERS = ("nccl", "ucx", "verbs")
+GPU, WIRE, DMABUF, ADDRESS = Capability.GPU, Capability.WIRE, Capability.DMABUF, Capability.ADDRESS
+REGISTRATION = (DMABUF, ADDRESS)
 
 
 class Layer(enum.IntEnum):
@@ -34,14 +36,13 @@ class Layer(enum.IntEnum):
 
 
 class Failed(Struct, frozen=True, kw_only=True):
-    """The problem is there. `blocks`, `consumers` and `permanent` narrow what the rule declares."""
+    """The problem is there. `takes` and `permanent` narrow what the rule declares."""
 
     seen: str
     expected: str
     subject: str  # the module, device, GPU or file it is about
     cost: str = ""  # what it costs here; the rule's own words where empty
-    blocks: tuple[str, ...] | None = None
-    consumers: tuple[str, ...] | None = None
+    takes: tuple[Need, ...] | None = None
     permanent: bool | None = None
 
 
@@ -74,10 +75,9 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     layer: Layer
     check: Fact[[Any], Outcome]
     per: Callable[[Node], Iterable[Any]]
-    blocks: Callable[[Any], tuple[str, ...]]  # paths that it stops, given the subject
-    slows: tuple[str, ...] = ()  # paths that it slows
+    takes: Callable[[Any], tuple[Need, ...]]  # what is gone, given the subject
+    slows: tuple[Need, ...] = ()  # what is there, and slow
     aside: str = "note"  # the status of a finding that stops and slows nothing: note or warning
-    consumers: tuple[str, ...] = CONSUMERS
     direction: str = "both"  # both, send (the NIC reads GPU memory), receive
     permanent: bool = False  # no remedy can exist
     cost: str = ""  # what it costs to leave it so, one sentence
@@ -93,10 +93,9 @@ def rule(
     layer: Layer,
     *,
     per: Callable[[Node], Iterable[S]],
-    blocks: tuple[str, ...] | Callable[[S], tuple[str, ...]] = (),
-    slows: tuple[str, ...] = (),
+    takes: tuple[Need, ...] | Callable[[S], tuple[Need, ...]] = (),
+    slows: tuple[Need, ...] = (),
     aside: str = "note",
-    consumers: tuple[str, ...] = CONSUMERS,
     direction: str = "both",
     permanent: bool = False,
     cost: str = "",
@@ -113,10 +112,9 @@ def rule(
             layer=layer,
             check=Fact(check),
             per=per,
-            blocks=blocks if callable(blocks) else lambda subject: blocks,
+            takes=takes if callable(takes) else lambda subject: takes,
             slows=slows,
             aside=aside,
-            consumers=consumers,
             direction=direction,
             permanent=permanent,
             cost=cost,

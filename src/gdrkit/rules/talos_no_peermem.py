@@ -10,14 +10,14 @@ from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
 @rule(
     "talos-no-peermem",
     Layer.APPLICATION,
     per=the_node,
-    blocks=("peermem",),
+    takes=(ADDRESS,),
     cost="The machine reports a failed module at every boot; the peermem path cannot be had.",
     references=("https://github.com/siderolabs/talos/issues/12021",),
 )

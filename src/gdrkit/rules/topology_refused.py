@@ -11,7 +11,7 @@ from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.versions import numbers
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 FIRST_WITH_CHECK = (580, 65, 6)
 """First tag in which rm_p2p_dma_map_pages and nv-dmabuf.c ask nv_grdma_pci_topology_supported()."""
@@ -35,7 +35,7 @@ SAID = (
     "topology-refused",
     Layer.DRIVER,
     per=pairs,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     cost="Registration of GPU memory fails for this pair; data passes through host memory.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import DMABUF_CALL, libibverbs, verbs_has_dmabuf
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule, the_node
 
 
 @rule(
     "verbs-lacks-dmabuf",
     Layer.RDMA,
     per=the_node,
-    blocks=("dmabuf",),
+    takes=(DMABUF,),
     cost="Programs on this node cannot register a dma-buf, whatever the kernel can.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )

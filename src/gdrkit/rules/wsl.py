@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
-from gdrkit.rules.rule import DIRECT, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule, the_node
 
 
 @rule(
     "wsl",
     Layer.HARDWARE,
     per=the_node,
-    blocks=DIRECT,
+    takes=REGISTRATION,
     permanent=True,
     cost="Windows owns GPU and NIC; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/wsl-user-guide/",),

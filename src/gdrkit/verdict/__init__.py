@@ -6,13 +6,14 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.consumers import CONSUMERS
 from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules import RULES
 from gdrkit.rules.engine import Ruling, rulings
-from gdrkit.rules.rule import CONSUMERS, Rule
+from gdrkit.rules.rule import Rule
 from gdrkit.verdict.findings import Finding, findings
 from gdrkit.verdict.matrix import Matrix, matrix
 from gdrkit.verdict.node_state import ConsumerState, consumer_state
@@ -35,7 +36,7 @@ def judge_node(node: Node, rules: Iterable[Rule] = RULES) -> Verdict:
     """Ask every rule, fill the matrix, and sum it up for each consumer."""
     answers = rulings(node, rules)
     table = matrix(node, answers)
-    states = tuple(consumer_state(node, table, consumer) for consumer in CONSUMERS)
+    states = tuple(consumer_state(node, table, consumer.name) for consumer in CONSUMERS)
     return Verdict(
         rulings=answers,
         matrix=table,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.consumers import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts.modules import canonical
 from gdrkit.facts.transcript import Line
@@ -29,6 +30,7 @@ from gdrkit.verdict.explanation import (
     OpenLine,
     Proof,
 )
+from gdrkit.verdict.judgement import speaks_of
 from gdrkit.verdict.said import Event, events, named_beside
 
 NEEDS_ALL = frozenset(
@@ -142,7 +144,7 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
             seen=plain(outcome.seen),
             confidence=trail.confidence,
             proofs=found or proofs_of(node.trail(subjects_of, ruling.rule).sources, outcome, host),
-            blocks=ruling.rule.blocks(ruling.subject) if outcome.blocks is None else outcome.blocks,
+            blocks=paths_of(speaks_of(ruling)),
         )
 
 
@@ -159,7 +161,7 @@ def _blocks(code: str, subject: str) -> tuple[str, ...]:
     if rule is None:
         return ()
     try:
-        return rule.blocks(subject)
+        return paths_of(rule.takes(subject))
     except AttributeError:  # its subjects are GPUs or NICs, and the line names none
         return ("dmabuf", "peermem")
 

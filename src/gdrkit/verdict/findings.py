@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.consumers import CONSUMERS
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of, trail_of
-from gdrkit.rules.rule import CONSUMERS, DIRECT, Failed, NotApplicable, Passed, Unknown
+from gdrkit.rules.rule import DIRECT, Failed, NotApplicable, Passed, Unknown
 from gdrkit.verdict.judgement import State, stops
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
@@ -76,7 +77,7 @@ def status_of(ruling: Ruling, table: Matrix, states: tuple[ConsumerState, ...]) 
         case Unknown():
             return Status.UNKNOWN
         case Failed():
-            stopped = [c for c in CONSUMERS if any(stops(ruling, path, c) for path in DIRECT)]
+            stopped = [c.name for c in CONSUMERS if any(stops(ruling, path, c.name) for path in DIRECT)]
             if stopped:
                 return _status_of_blocker(ruling, stopped, table, states)
             return Status.WARNING if ruling.rule.slows else Status(ruling.rule.aside)
@@ -93,7 +94,9 @@ def _status_of_blocker(
     ]
     if not suffering:
         return Status.NOTE
-    return Status.FAILED if "nccl" in suffering or len(suffering) == len(states) else Status.WARNING
+    return (
+        Status.FAILED if CONSUMERS[0].name in suffering or len(suffering) == len(states) else Status.WARNING
+    )
 
 
 def _touched(ruling: Ruling, table: Matrix, state: ConsumerState) -> list[Pair | None]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit.consumers import cells_of
+from gdrkit.consumers.consumer import Need
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of
@@ -93,22 +95,19 @@ def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, 
     )
 
 
-def speaks_of(ruling: Ruling) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The paths and the consumers that a ruling has a say in: all that `judge_path` needs it for."""
+def speaks_of(ruling: Ruling) -> tuple[Need, ...]:
+    """What a ruling takes away, or would: it has a say in the cells that need any of it."""
     rule, outcome = ruling.rule, ruling.outcome
     if isinstance(outcome, NotApplicable):
-        return (), ()
-    blocks, consumers = rule.blocks(ruling.subject), rule.consumers
-    if isinstance(outcome, Failed):
-        blocks = blocks if outcome.blocks is None else outcome.blocks
-        consumers = consumers if outcome.consumers is None else outcome.consumers
-    return blocks, consumers
+        return ()
+    if isinstance(outcome, Failed) and outcome.takes is not None:
+        return outcome.takes
+    return rule.takes(ruling.subject)
 
 
 def stops(ruling: Ruling, path: str, consumer: str) -> bool:
     """Whether a ruling is about this path at all: its failure would block it."""
-    paths, consumers = speaks_of(ruling)
-    return path in paths and consumer in consumers
+    return (path, consumer) in cells_of(speaks_of(ruling))
 
 
 def is_permanent(ruling: Ruling) -> bool:

@@ -6,23 +6,17 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gdrkit.consumers import CELLS, cells_of
 from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, RdmaDevice, pairs
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of, rulings
-from gdrkit.rules.rule import CONSUMERS, PATHS, Passed, Rule
+from gdrkit.rules.rule import Passed, Rule
 from gdrkit.verdict.judgement import Judgement, judge_path, speaks_of
 from gdrkit.verdict.usage import seen_in_use
 
-COMBINATIONS = tuple(
-    (path, consumer)
-    for path in PATHS
-    for consumer in CONSUMERS
-    if not (path == "host-mapped" and consumer != "verbs") and not (path == "socket" and consumer == "verbs")
-)
-"""Paths that a consumer has at all. NCCL and UCX copy; only programs of their own share pinned host memory.
-Verbs programs have no socket path: that would not be verbs."""
+COMBINATIONS = tuple((path.value, consumer.name) for path, consumer in CELLS)
 
 Cell = tuple[str, str]  # path, consumer
 Matrix = dict[Pair | None, tuple[Judgement, ...]]
@@ -72,16 +66,15 @@ def _said(node: Node, answers: tuple[Ruling, ...]) -> dict[object, dict[Cell, li
     said: dict[object, dict[Cell, list[int]]] = {}
     alike: dict[tuple[object, ...], int] = {}
     for number, ruling in enumerate(answers):
-        paths, consumers = speaks_of(ruling)
-        if not paths:
+        takes = speaks_of(ruling)
+        if not takes:
             continue
         if isinstance(ruling.outcome, Passed):
             kind = (ruling.outcome.lacking, confidence_of(node, ruling), ruling.rule.direction)
-            number = alike.setdefault((*kind, paths, consumers), number)
+            number = alike.setdefault((*kind, takes), number)
         group = said.setdefault(about(ruling.subject), {})
-        for path in paths:
-            for consumer in consumers:
-                group.setdefault((path, consumer), []).append(number)
+        for cell in cells_of(takes):
+            group.setdefault(cell, []).append(number)
     return said
 
 

@@ -90,6 +90,8 @@ def _best_direct(table: Matrix, here: list[Pair | None], consumer: str) -> tuple
     for pair in here:
         for path in DIRECT:
             both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
+            if not both:
+                continue  # a path that this program does not have
             choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
     return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state))
 

@@ -1,0 +1,132 @@
+"""What a program needs of a machine to put GPU memory on the wire: one table per program. PURE.
+
+A path serves a program where nothing took away a capability that the program needs for it. Rules name what
+they take; they name a program only where they are about that program: then they take its own `Use`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.libraries import Copy
+from gdrkit.facts.versions import numbers
+from gdrkit.node import Node
+
+
+class Path(enum.StrEnum):
+    """How bytes get from GPU memory to the wire, best first."""
+
+    DMABUF = "dmabuf"
+    PEERMEM = "peermem"
+    HOST_MAPPED = "host-mapped"
+    STAGED = "staged"
+    SOCKET = "socket"
+
+
+class Capability(enum.StrEnum):
+    """What a machine offers; a rule takes it away."""
+
+    GPU = "there is a GPU"
+    WIRE = "an RDMA port in the program's reach is up"
+    DMABUF = "GPU memory can be registered as a dma-buf"
+    ADDRESS = "GPU memory can be registered by its address"
+
+
+class Use(Struct, frozen=True):
+    """One program's own side of one path: its version, its switches, its policy."""
+
+    consumer: str
+    path: Path
+
+
+Need = Capability | Use
+REGISTRATION = (Capability.DMABUF, Capability.ADDRESS)
+
+NEEDS: Mapping[Path, frozenset[Capability]] = {
+    Path.DMABUF: frozenset((Capability.GPU, Capability.WIRE, Capability.DMABUF)),
+    Path.PEERMEM: frozenset((Capability.GPU, Capability.WIRE, Capability.ADDRESS)),
+    Path.HOST_MAPPED: frozenset((Capability.GPU, Capability.WIRE)),
+    Path.STAGED: frozenset((Capability.GPU, Capability.WIRE)),
+    Path.SOCKET: frozenset((Capability.GPU,)),
+}
+"""What a path is made of, for whoever takes it."""
+
+
+class Looks(Struct, frozen=True):
+    """What a program looks at before it takes a path: from a version on, one of these files is enough."""
+
+    since: tuple[int, ...]
+    files: tuple[str, ...]
+    source: str
+
+
+class Switch(Struct, frozen=True):
+    """A variable, the values that close paths, and which."""
+
+    name: str
+    closes: tuple[Path, ...]
+    off: Callable[[str], bool]
+    direction: str = "both"
+    source: str = ""
+
+
+class PathUse(Struct, frozen=True, kw_only=True):
+    """How a program takes one path."""
+
+    path: Path
+    since: tuple[int, ...] = ()  # the first version that has it
+    looks: tuple[Looks, ...] = ()  # newest first; () where it simply tries
+    also: frozenset[Capability] = frozenset()  # what it needs beyond what the path is made of
+
+
+class Fallback(enum.StrEnum):
+    """What a program does where direct is impossible."""
+
+    STAGES = "it copies through host memory, and says so only if asked"
+    FAILS = "the call fails, and the program decides"
+    STOPS = "it ends with an error"
+
+
+class Consumer(Struct, frozen=True, kw_only=True, eq=False):
+    """A program that wants GPU memory on the wire."""
+
+    name: str
+    title: str
+    uses: tuple[PathUse, ...]
+    copies: Callable[[Node], tuple[Copy, ...]] = lambda node: ()  # those that are seen, in logs and on disk
+    assumed: str = ""  # the newest that was read: what an image that nobody sees would bring
+    switches: tuple[Switch, ...] = ()
+    fallback: Fallback = Fallback.STAGES
+    proof: str = ""  # how its use of a path is seen
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(use.path for use in self.uses)
+
+    def use(self, path: str) -> PathUse:
+        return next(use for use in self.uses if use.path == path)
+
+    def own(self, *paths: str) -> tuple[Use, ...]:
+        """The program's own side of paths, for a rule that is about the program."""
+        return tuple(Use(self.name, Path(path)) for path in paths)
+
+    def needs(self, path: Path) -> frozenset[Need]:
+        return NEEDS[path] | self.use(path).also | {Use(self.name, path)}
+
+    def looked_at(self, path: str, version: str) -> tuple[str, ...]:
+        """The files of which this version wants one; () where it wants none."""
+        for row in self.use(path).looks:
+            if numbers(version) >= row.since:
+                return row.files
+        return ()
+
+
+def seen(node: Node, consumer: Consumer) -> tuple[Copy, ...]:
+    try:
+        return consumer.copies(node)
+    except Lacks:
+        return ()

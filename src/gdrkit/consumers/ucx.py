@@ -1,0 +1,50 @@
+"""UCX. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+from gdrkit.facts.libraries import Copy, ucx_version
+from gdrkit.facts.peer_memory import MEMORY_PEERS
+from gdrkit.node import Node
+
+_MD = "openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver()"
+DIRECT = (Path.DMABUF, Path.PEERMEM)
+_OFF = ("n", "no", "off", "0", "false")  # src/ucs/config/parser.c, ucs_config_sscanf_bool()
+
+
+def copies(node: Node) -> tuple[Copy, ...]:
+    return (Copy(ucx_version(node), ""),)
+
+
+def _without_infiniband(transports: str) -> bool:
+    """Whether a list of transports leaves none for InfiniBand. `^` turns the list round."""
+    words = transports.strip().lstrip("^").lower().split(",")
+    if transports.strip().startswith("^"):
+        return "ib" in words or "all" in words
+    named = any(word in ("all", "ib") or word.startswith(("rc", "dc", "ud")) for word in words)
+    return not (named or not transports.strip())
+
+
+UCX = Consumer(
+    name="ucx",
+    title="UCX",
+    copies=copies,
+    assumed="1.14 or newer",
+    uses=(
+        PathUse(path=Path.DMABUF, since=(1, 14)),  # uct_ib_md_check_dmabuf(), first at v1.14.0
+        PathUse(
+            path=Path.PEERMEM,
+            looks=(
+                Looks((1, 18), (f"{MEMORY_PEERS}/nv_mem/version", "sys/module/nvidia_peermem/version"), _MD),
+                Looks((0,), (f"{MEMORY_PEERS}/nv_mem/version",), _MD),
+            ),
+        ),
+        PathUse(path=Path.STAGED),
+        PathUse(path=Path.SOCKET),
+    ),
+    switches=(
+        Switch("UCX_IB_GPU_DIRECT_RDMA", DIRECT, lambda v: v.lower() in _OFF, source=_MD),
+        Switch("UCX_TLS", DIRECT, _without_infiniband, source="src/ucp/core/ucp_context.c, aliases"),
+    ),
+    proof="UCX_PROTO_INFO=y: zero-copy ... from cuda",
+)

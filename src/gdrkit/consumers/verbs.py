@@ -1,0 +1,18 @@
+"""Programs that register memory themselves with libibverbs, as perftest does. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.consumers.consumer import Consumer, Fallback, Path, PathUse
+
+VERBS = Consumer(
+    name="verbs",
+    title="libibverbs",
+    uses=(
+        PathUse(path=Path.DMABUF),
+        PathUse(path=Path.PEERMEM),
+        PathUse(path=Path.HOST_MAPPED),
+        PathUse(path=Path.STAGED),
+    ),
+    fallback=Fallback.FAILS,
+    proof="a registration that succeeds",
+)
