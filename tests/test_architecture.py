@@ -8,8 +8,8 @@ import pytest
 SOURCE = Path(__file__).parent.parent / "src" / "gdrkit"
 ROOMS = (
     "evidence", "node", "formats", "facts", "messages", "topology", "estimate", "nccl", "consumers",
-    "rules", "loader", "verdict", "platforms", "remedies", "config", "report", "diagnosis", "collect", "probe", "host",
-    "native", "apply", "transport", "measure", "fleet", "cli",
+    "rules", "loader", "verdict", "platforms", "remedies", "config", "report", "diagnosis", "collect",
+    "probe", "host", "native", "apply", "transport", "measure", "fleet", "cli",
 )  # fmt: skip
 PURE = ROOMS[: ROOMS.index("diagnosis") + 1]
 MACHINE = {"os", "subprocess", "socket", "ctypes", "time", "pathlib", "shutil", "tempfile", "signal", "mmap"}
