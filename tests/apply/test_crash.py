@@ -27,6 +27,7 @@ from gdrkit.apply.place import Place
 from gdrkit.apply.running import Runner, begin, unfinished
 from gdrkit.apply.secrets import Secrets
 from gdrkit.apply.undoing import Undoer
+from gdrkit.cli.witness import witness
 from gdrkit.platforms.choices import Choices
 from tests.apply.scratch import STEPS, machine, needs_depmod, snapshot
 
@@ -53,13 +54,13 @@ def silent(line: str) -> None:
 
 def start(root: Path, *, own_key: bool) -> None:
     choices = Choices() if own_key else Choices(key="/etc/keys/own.key", certificate="/etc/keys/own.der")
-    begin(Place(str(root)), STEPS, choices, "nccl", "0").close()
+    begin(Place(str(root)), STEPS, choices, "nccl", "0", witness).close()
 
 
 def go(root: Path) -> None:
     journal = unfinished(Place(str(root)))
     assert journal is not None
-    assert Runner(journal, Secrets(), silent, lambda *_: True).go().word == "finished"
+    assert Runner(journal, Secrets(), silent, lambda *_: True, witness).go().word == "finished"
     journal.close()
 
 

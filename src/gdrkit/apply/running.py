@@ -27,7 +27,6 @@ from gdrkit.apply.journal import (
 )
 from gdrkit.apply.place import Place
 from gdrkit.apply.secrets import Secrets
-from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Host
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
@@ -40,6 +39,8 @@ from gdrkit.remedies.remedy import Remedy
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 Confirm = Callable[[int, Remedy, Procedure], bool]
+Witness = Callable[[Host, str], Witnessed]
+"""The verdict on a host for a consumer: judging is not this package's business."""
 
 
 class Outcome(Struct, frozen=True):
@@ -72,17 +73,6 @@ def host_of(place: Place) -> Host:
     return open_host(None if place.is_machine else place.root)
 
 
-def witnessed(place: Place, consumer: str) -> Witnessed:
-    """The verdict now, in a form that can be compared later."""
-    report = diagnose(host_of(place), consumer)
-    loading = report.modprobe
-    return Witnessed(
-        states={name: section.state for name, section in report.consumers.items()},
-        findings=tuple(sorted(f"{f.status} {f.code} {f.subject}" for f in report.findings)),
-        peermem="unknown" if loading is None else loading.reason,
-    )
-
-
 def unfinished(place: Place) -> Journal | None:
     """The run that a crash, a failure or a reboot left open; None if there is none. The caller closes it."""
     for run in reversed(runs(place)):
@@ -105,7 +95,9 @@ def last_standing(place: Place) -> Journal | None:
     return None
 
 
-def begin(place: Place, steps: tuple[str, ...], choices: Choices, consumer: str, version: str) -> Journal:
+def begin(
+    place: Place, steps: tuple[str, ...], choices: Choices, consumer: str, version: str, witness: Witness
+) -> Journal:
     """A new run. Raises ApplyError where another one is open."""
     if (other := unfinished(place)) is not None:
         other.close()
@@ -113,7 +105,7 @@ def begin(place: Place, steps: tuple[str, ...], choices: Choices, consumer: str,
             f"the run {other.run} is not finished", "gdr fix --resume goes on, gdr fix --undo takes it back"
         )
     now = time.gmtime()
-    before = witnessed(place, consumer)
+    before = witness(host_of(place), consumer)
     journal = new_run(place, time.strftime("%Y%m%d-%H%M%S", now))
     journal.open()
     journal.append(
@@ -140,10 +132,12 @@ def remedy_named(name: str) -> Remedy:
 class Runner:
     """Carries out a run, from wherever it stands."""
 
-    def __init__(self, journal: Journal, secrets: Secrets, say: Say, confirm: Confirm) -> None:
+    def __init__(
+        self, journal: Journal, secrets: Secrets, say: Say, confirm: Confirm, witness: Witness
+    ) -> None:
         self.journal, self.place = journal, journal.place
         self.doer = Doer(journal, secrets, say)
-        self.say, self.confirm = say, confirm
+        self.say, self.confirm, self.witness = say, confirm, witness
 
     def go(self) -> Outcome:
         """Take every step that is left. Raises ApplyError at one that fails; to resume tries it again."""
@@ -162,7 +156,7 @@ class Runner:
             if remedy.needs_reboot and self._reboot_is_due(remedy):
                 self.journal.append(RebootWanted(step=number, boot_id=self._boot_id()))
                 return Outcome("reboot", self.journal.run, told.before)
-        after = witnessed(self.place, told.consumer)
+        after = self.witness(host_of(self.place), told.consumer)
         self.journal.append(Finished(after=after))
         return Outcome("finished", self.journal.run, told.before, after)
 

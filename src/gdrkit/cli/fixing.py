@@ -85,6 +85,7 @@ def _refused(options: argparse.Namespace, plan: Plan) -> int:
 def _apply(options: argparse.Namespace, place: Place, plan: Plan) -> int:
     from gdrkit import __version__
     from gdrkit.apply.running import begin
+    from gdrkit.cli.witness import witness
     from gdrkit.platforms.choices import Choices
 
     report = plan()
@@ -107,7 +108,7 @@ def _apply(options: argparse.Namespace, place: Place, plan: Plan) -> int:
     )
     secrets = _secrets(options)
     _check_key(place, choices.key, choices.certificate, secrets)
-    journal = begin(place, steps, choices, options.consumer, __version__)
+    journal = begin(place, steps, choices, options.consumer, __version__, witness)
     return _go(options, journal, secrets)
 
 
@@ -141,9 +142,10 @@ def _go(options: argparse.Namespace, journal: Journal, secrets: Secrets) -> int:
     from gdrkit.apply.journal import Intent
     from gdrkit.apply.running import Runner
     from gdrkit.apply.undoing import Undoer
+    from gdrkit.cli.witness import witness
 
     try:
-        outcome = Runner(journal, secrets, _say, _confirm(options)).go()
+        outcome = Runner(journal, secrets, _say, _confirm(options), witness).go()
     except ApplyError as error:
         if not error.hint:
             error.hint = "gdr fix --resume tries it again, gdr fix --undo takes back what was done"
@@ -233,8 +235,9 @@ def _compare(before: Witnessed, after: Witnessed) -> None:
 
 def _undo(options: argparse.Namespace, place: Place) -> int:
     from gdrkit.apply.journal import Journal, runs
-    from gdrkit.apply.running import last_standing, witnessed
+    from gdrkit.apply.running import host_of, last_standing
     from gdrkit.apply.undoing import Undoer
+    from gdrkit.cli.witness import witness
 
     journal: Journal | None
     if options.undo == "last":
@@ -250,7 +253,7 @@ def _undo(options: argparse.Namespace, place: Place) -> int:
     kept = Undoer(journal, _secrets(options), _say, force=options.force).take_back()
     begun = journal.begin
     journal.close()
-    after = witnessed(place, begun.consumer)
+    after = witness(host_of(place), begun.consumer)
     same = (after.states, after.findings, after.peermem) == (
         begun.before.states,
         begun.before.findings,

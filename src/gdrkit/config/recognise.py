@@ -7,8 +7,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.facts.kubernetes import Manifest, objects
-from gdrkit.facts.pasted_manifests import blocks
-from gdrkit.facts.transcript import Line
+from gdrkit.facts.manifest_excerpts import excerpts
 from gdrkit.formats.yaml_text import Document, documents
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
 
@@ -57,13 +56,11 @@ def _is_yaml(text: str) -> bool:
 
 def _excerpts(text: str) -> Recognised:
     """Manifests within an article or a README. What cannot be read there may be no manifest at all."""
-    lines = tuple(
-        Line(number, line, "shown") for number, line in enumerate(text.split("\n"), 1) if line.strip()
-    )
+    lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     stream = [""] * (text.count("\n") + 2)
-    for first, excerpt in blocks(lines).items():
-        for line in excerpt:
-            stream[line.number - 1] = line.text
+    for first, excerpt in excerpts(lines).items():
+        for number, line in excerpt:
+            stream[number - 1] = line
         if first > 1:
             stream[first - 2] = "---"  # prose stood there, or the end of a block of code
     parts: list[Part] = []

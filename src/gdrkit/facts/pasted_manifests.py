@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from gdrkit.facts.manifest_excerpts import Numbered, excerpts
 from gdrkit.facts.transcript import Line
-
-_START = re.compile(r"(?:apiVersion|kind): *[\w./-]+ *$|machine: *$")
 
 
 @functools.lru_cache(maxsize=8)
@@ -16,37 +14,13 @@ def manifests(lines: tuple[Line, ...]) -> Mapping[int, str]:
     """Each manifest that stands in a block of code, by its first line, with its lines at their numbers.
 
     Manifests quoted as advice are none."""
-    return {number: _padded(own) for number, own in blocks(lines).items()}
+    shown = ((line.number, line.text if line.kind in ("shown", "machine") else None) for line in lines)
+    return {number: _padded(own) for number, own in excerpts(shown).items()}
 
 
-def blocks(lines: tuple[Line, ...]) -> Mapping[int, list[Line]]:
-    """The lines of each manifest, by the number of its first."""
-    found: dict[int, list[Line]] = {}
-    current: list[Line] = []
-    for line in lines:
-        if line.kind not in ("shown", "machine"):
-            current = []
-        elif current and line.number - current[-1].number <= _GAP and _is_yaml(line.text):
-            current.append(line)
-        elif _START.match(line.text):
-            current = [line]
-            found[line.number] = current
-        else:
-            current = []
-    return found
-
-
-_GAP = 3
-"""Blank lines within one manifest, at most: more, and it is another block of code."""
-
-
-def _is_yaml(text: str) -> bool:
-    return bool(re.match(r"\s*(?:[\w./\"'-]+:(?: |$)|- |#|---$|[}\]{\[])|\s+\S", text))
-
-
-def _padded(lines: list[Line]) -> str:
+def _padded(lines: Iterable[Numbered]) -> str:
     text, last = [], 0
-    for line in lines:
-        text.append("\n" * (line.number - last - 1) + line.text + "\n")
-        last = line.number
+    for number, line in lines:
+        text.append("\n" * (number - last - 1) + line + "\n")
+        last = number
     return "".join(text)

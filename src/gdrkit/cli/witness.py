@@ -1,0 +1,17 @@
+"""The verdict on a host, in the form that a journal of `gdr fix` keeps and compares later."""
+
+from __future__ import annotations
+
+from gdrkit.apply.journal import Witnessed
+from gdrkit.diagnosis import diagnose
+from gdrkit.evidence import Host
+
+
+def witness(host: Host, consumer: str) -> Witnessed:
+    """What doctor says now: states by consumer, findings, and what keeps nvidia-peermem from loading."""
+    report = diagnose(host, consumer)
+    return Witnessed(
+        states={name: section.state for name, section in report.consumers.items()},
+        findings=tuple(sorted(f"{f.status} {f.code} {f.subject}" for f in report.findings)),
+        peermem="unknown" if report.modprobe is None else report.modprobe.reason,
+    )
