@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.host import job_logs, job_workers
-from gdrkit.host.target import TargetError
+from gdrkit.host.errors import TargetError
 from gdrkit.nccl.analyse import analyse
 from gdrkit.report.nccl_job import document
 from tests.nccl.samples import SAMPLES

@@ -100,7 +100,7 @@ def _topology(target: str | None) -> Machine | None:
     from gdrkit.estimate.from_topology import machine
     from gdrkit.evidence import FormatError
     from gdrkit.host.bug_report import START
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
     from gdrkit.topology.from_file import kind_of, read
 
     if target is None or not os.path.isfile(target):

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 def _content(file: str) -> bytes:
     """The bytes of a file or of standard input. Raises TargetError where there are none to be had."""
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
 
     if file != "-":
         try:

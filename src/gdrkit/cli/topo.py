@@ -122,7 +122,7 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, Saved]:
 def _saved_content(target: str) -> bytes | None:
     """The content of a file that holds a topology; None for all else, which open_host tells apart."""
     from gdrkit.host.bug_report import START
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
     from gdrkit.topology.from_file import kind_of
 
     if target == "-":
@@ -147,7 +147,7 @@ def _saved_content(target: str) -> bytes | None:
 
 def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
     """Say of a text that is neither a topology nor anything of a node what would be. Raises TargetError."""
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
 
     text = b"\0" not in head and head[:64].isascii() and bool(head.strip())
     if text and start not in head and head.lstrip()[:1] != b"[":  # an rdma_topo dump is JSON
@@ -160,7 +160,7 @@ def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
 
 def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
     from gdrkit.evidence import FormatError
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
     from gdrkit.topology.from_file import read
 
     try:
@@ -176,7 +176,7 @@ def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
 def _write_xml(saved: Saved, file_name: str) -> int:
     """Write a file for NCCL_TOPO_FILE. Never over a file that is something else: it may be evidence."""
     from gdrkit.formats.nccl_xml import written
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
     from gdrkit.topology.from_file import Kind, kind_of
     from gdrkit.topology.nccl_writer import system
 
@@ -201,7 +201,7 @@ def _write_xml(saved: Saved, file_name: str) -> int:
 
 def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
     from gdrkit.evidence import FormatError
-    from gdrkit.host.target import TargetError
+    from gdrkit.host.errors import TargetError
     from gdrkit.report.topo_document import build
     from gdrkit.topology.nccl_rules import NEWEST
 

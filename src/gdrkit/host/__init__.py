@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from gdrkit.host.errors import TargetError
 from gdrkit.host.live import LiveHost
-from gdrkit.host.target import TargetError, open_host
+from gdrkit.host.target import open_host
 
 __all__ = ["LiveHost", "TargetError", "open_host"]

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.host.bundle import BundleHost
+from gdrkit.host.errors import TargetError
 from gdrkit.host.lacks import absent, denied, not_collected
 from gdrkit.host.manifest import CommandNote
 from gdrkit.host.shelf import Shelf
 from gdrkit.host.stream import BLOCK_BYTES, Stream
 from gdrkit.host.sysfs import DEVICES
-from gdrkit.host.target import TargetError
 
 START = b"Start of NVIDIA bug report log file"
 END = b"End of NVIDIA bug report log file"

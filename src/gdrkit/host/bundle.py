@@ -10,11 +10,11 @@ from typing import Protocol
 
 from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
 from gdrkit.host.error_text import complaint, without_complaints
+from gdrkit.host.errors import TargetError
 from gdrkit.host.foreign import SOS_MANIFEST, ForeignRecord, parse_sos
 from gdrkit.host.lacks import GO_ON, absent, cut, of_command, unreadable
 from gdrkit.host.live import READ_LIMIT_BYTES
 from gdrkit.host.manifest import GDR_MANIFEST, BundleRecord, CommandNote, Record, parse
-from gdrkit.host.target import TargetError
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import FormatError
 from gdrkit.formats.compressed import compression
-from gdrkit.host.target import TargetError
+from gdrkit.host.errors import TargetError
 from gdrkit.nccl.tally import Tally
 from gdrkit.nccl.wrapping import Unwrapper
 

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.host.bundle import BundleHost
+from gdrkit.host.errors import TargetError
 from gdrkit.host.foreign import ForeignRecord
 from gdrkit.host.shelf import Link, Plain, Shelf
 from gdrkit.host.stream import Stream, read_all
 from gdrkit.host.sysfs import ADDRESS, put_device, put_iommu_group, put_number
-from gdrkit.host.target import TargetError
 
 DUMP_LIMIT_BYTES = 64 << 20
 """A node has a few hundred PCI functions of about 2 kB each."""

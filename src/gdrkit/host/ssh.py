@@ -10,7 +10,7 @@ import sys
 from typing import IO
 
 from gdrkit.host.bundle import BundleHost
-from gdrkit.host.target import TargetError
+from gdrkit.host.errors import TargetError
 
 CONNECT_TIMEOUT_S = 10
 """What OpenSSH may take to reach a machine; a rack switch that drops packets answers never."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import IO, Any, Protocol
 
-from gdrkit.host.target import TargetError
+from gdrkit.host.errors import TargetError
 
 RATIO_LIMIT = 250
 """How many times larger than its packed form a file may be. Sosreports reach 13 with xz (18 MB of 1.4 MB),

@@ -17,9 +17,9 @@ from gdrkit.host.archive import (
     members,
 )
 from gdrkit.host.bundle import EVIDENCE_NAMES, BundleHost, recognise
+from gdrkit.host.errors import TargetError
 from gdrkit.host.shelf import Link, Plain, Shelf, Unread
 from gdrkit.host.stream import Ended, PlainStream, Stream
-from gdrkit.host.target import TargetError
 
 ROOT_NAMES = EVIDENCE_NAMES.union(
     ("bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp"),

@@ -7,18 +7,11 @@ from errno import EACCES, EPERM
 from stat import S_ISDIR, S_ISREG
 
 from gdrkit.evidence import Host
+from gdrkit.host.errors import TargetError
 from gdrkit.host.live import LiveHost
 
 PEEK_BYTES = 1 << 16
 """How far into a file its kind must show: a forum post may stand before a bug report's first line."""
-
-
-class TargetError(ValueError):
-    """Why a target cannot be read, in one line; `hint` says what to do instead, and may be empty."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 def open_host(target: str | None, *, probe: bool = False) -> Host:

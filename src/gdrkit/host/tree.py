@@ -10,10 +10,10 @@ import os
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 from gdrkit.host.bundle import EVIDENCE_NAMES, FILE, FOLDER, LINK, OTHER, BundleHost, recognise
+from gdrkit.host.errors import TargetError
 from gdrkit.host.foreign import CompleteRecord
 from gdrkit.host.lacks import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 from gdrkit.host.live import map_open, read_open
-from gdrkit.host.target import TargetError
 
 SMALL_BYTES = 1 << 16
 """Files up to this size are read, not mapped: for them a mapping costs more than the copy."""
