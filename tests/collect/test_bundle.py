@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 
-from gdrkit.collect import VERSION
+from gdrkit.collect.version import VERSION
 from gdrkit.formats import elf, module_signature
 from tests.collect import machine
 from tests.collect.machine import BRIDGES, GPU, MODULES, NIC, PORT, SWITCH

@@ -15,7 +15,7 @@ import pytest
 
 import gdrkit
 from gdrkit import collect
-from gdrkit.collect import main, pyz
+from gdrkit.collect import main, pyz, version
 
 HERE = Path(collect.__file__).parent
 SOURCES = [*HERE.glob("*.py"), *(HERE.parent / "probe").glob("*_probe.py")]
@@ -34,7 +34,7 @@ def test_the_grammar_is_that_of_python_3_8(path):
 
 
 def test_the_version_is_that_of_gdrkit():
-    assert gdrkit.__version__ == collect.VERSION
+    assert gdrkit.__version__ == version.VERSION
 
 
 def test_the_same_sources_give_the_same_file():

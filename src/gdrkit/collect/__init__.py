@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import List, Optional
 
-VERSION = "0.1.0"  # of the collector; a test compares it with gdrkit.__version__
-SCHEMA = "gdrkit.bundle/1"
-
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Run `gdr collect` with these arguments (the process's own if None); returns the exit code."""

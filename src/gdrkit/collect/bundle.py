@@ -15,10 +15,10 @@ import tarfile
 import time
 from typing import IO, Any, Dict, List, Optional, Set
 
-from . import SCHEMA, VERSION
 from .anonymize import Anonymizer
 from .redact import without_secrets
 from .unpack import CannotUnpack, unpack
+from .version import SCHEMA, VERSION
 
 _TABLE = re.compile(r"(?:^|/)lib/modules/[^/]+/modules\.|^proc/(?:modules|kallsyms)$|/Module\.symvers$")
 """Tables of modules and symbols, made by depmod, the kernel and modpost. They hold no secrets, and names in

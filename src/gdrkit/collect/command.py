@@ -9,9 +9,9 @@ import sys
 import tempfile
 from typing import IO, Any, Dict, List, NoReturn, Optional, Tuple
 
-from . import VERSION
 from .collector import Collection, Options, Summary
 from .progress import Progress
+from .version import VERSION
 
 USAGE, SOFTWARE, CANNOT_CREATE = 64, 70, 73  # sysexits.h, EX_USAGE, EX_SOFTWARE, EX_CANTCREAT
 INTERRUPTED = 130
