@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.errors import PeerLost
+from gdrkit.transport.errors import PeerLost, TransportError
 
 SPIN_SECONDS = 0.002
 _sched_yield = ctypes.CDLL(None).sched_yield
@@ -82,6 +82,21 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Give everything back. Nothing is under way."""
+
+
+class Breakable(Protocol):
+    """What a transfer asks of the connection that it is part of."""
+
+    @property
+    def broken(self) -> TransportError | None:
+        """Why this connection cannot be used any more, or None."""
+
+    @property
+    def peer_closed_at(self) -> float | None:
+        """When (time.monotonic) the other side closed in good order, or None."""
+
+    def break_(self, error: TransportError) -> None:
+        """Make the connection unusable, and end all waiting, here and on the GPU."""
 
 
 class Threaded(Operation):

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import Operation, rest
-
-if TYPE_CHECKING:
-    from gdrkit.transport.connection import Connection
+from gdrkit.transport.operation import Breakable, Operation, rest
 
 GRACE_SECONDS = 5.0
 """How long what the other side sent before it closed in good order may take to arrive."""
@@ -22,7 +18,7 @@ class Transfer:
     """One message, read or write that is under way."""
 
     def __init__(
-        self, connection: Connection, operation: Operation, memory: Buffer, *, received: bool
+        self, connection: Breakable, operation: Operation, memory: Buffer, *, received: bool
     ) -> None:
         self.size_bytes = memory.size_bytes
         self._connection, self._operation = connection, operation
