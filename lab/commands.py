@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import os
+from pathlib import Path
 from typing import Any
 
 from lab import golden
@@ -130,9 +132,23 @@ def report(found: list[Comparison], *, verbose: bool = False) -> int:
 
 
 def random(options: argparse.Namespace) -> int:
-    from lab.random_cases import judge_random
+    """Boot, predict, compare; 0 if prediction and kernel agree."""
+    from lab.predictor import predict
+    from lab.random_cases import batches, bootable, keep
 
-    return judge_random(options)
+    seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3), "big")
+    print(f"seed {seed}")
+    judge, found = kernel(options.kernel), list[Comparison]()
+    profiles = (options.profile,) if options.profile else bootable(judge)
+    for chosen, cases in batches(seed, options.count, profiles):
+        session = boot(judge, profile(chosen), cases, seed=seed)
+        recorded, contents = golden.of_session(session)
+        say(f"{chosen}: {len(cases)} cases in {session.transcript.seconds:.1f} s")
+        if options.keep:
+            keep(Path(options.keep), recorded, contents)
+        found += judged(recorded, contents, predict)
+    print(f"seed {seed}")
+    return report(found)
 
 
 def rdma(options: argparse.Namespace) -> int:

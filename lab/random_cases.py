@@ -5,8 +5,6 @@ Many cases share a boot. The seed is printed; the same seed makes the same cases
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -16,13 +14,10 @@ import msgspec
 from msgspec import Struct
 
 from lab import golden
-from lab.cache import say
 from lab.case import UPDATES, Case, Place
-from lab.compare import Comparison
-from lab.compare import compare as judged
-from lab.kernels import Kernel, kernel
+from lab.kernels import Kernel
 from lab.profiles import profile
-from lab.session import boot, starts
+from lab.session import starts
 from lab.sources import source
 from lab.variants import DEFAULT_KEY, Variant
 
@@ -236,26 +231,6 @@ def _before(modules: list[str], places: list[Place], dice: _Dice) -> tuple[tuple
         ending = ".ko" + (f".{gone.variant.compression}" if gone.variant.compression else "")
         steps.append(("/bin/busybox", "rm", f"/usr/lib/modules/KERNEL/{gone.at}/{gone.file}{ending}"))
     return tuple(steps)
-
-
-def judge_random(options: argparse.Namespace) -> int:
-    """Boot, predict, compare; 0 if prediction and kernel agree."""
-    from lab.commands import report
-    from lab.predictor import predict
-
-    seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(3), "big")
-    print(f"seed {seed}")
-    judge, found = kernel(options.kernel), list[Comparison]()
-    profiles = (options.profile,) if options.profile else bootable(judge)
-    for chosen, cases in batches(seed, options.count, profiles):
-        session = boot(judge, profile(chosen), cases, seed=seed)
-        recorded, contents = golden.of_session(session)
-        say(f"{chosen}: {len(cases)} cases in {session.transcript.seconds:.1f} s")
-        if options.keep:
-            keep(Path(options.keep), recorded, contents)
-        found += judged(recorded, contents, predict)
-    print(f"seed {seed}")
-    return report(found)
 
 
 def bootable(judge: Kernel) -> tuple[str, ...]:
