@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence import FormatError, Lacks
-from gdrkit.facts.nccl_log import FOLDER, Leg, LogSetting, logs, nccl_log, parse
+from gdrkit.facts.nccl_log import FOLDER, logs, nccl_log, parse
+from gdrkit.facts.nccl_log_types import Leg, LogSetting
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

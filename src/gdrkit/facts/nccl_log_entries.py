@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.facts import nccl_records as records
 from gdrkit.facts.nccl_lines import frame, given, record
-from gdrkit.facts.nccl_log import (
+from gdrkit.facts.nccl_log_types import (
     DeviceLine,
     Failure,
     Leg,

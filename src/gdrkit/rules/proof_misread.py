@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Lacks
-from gdrkit.facts.nccl_log import NcclLog, logs, nccl_log
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.facts.perftest_log import FOLDER as PERFTEST
 from gdrkit.facts.perftest_log import perftest_run, runs
 from gdrkit.node import Node

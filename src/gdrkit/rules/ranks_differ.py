@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Lacks
-from gdrkit.facts.nccl_log import COMPARED, NcclLog, logs, nccl_log
+from gdrkit.facts.nccl_log import COMPARED, logs, nccl_log
+from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 

@@ -11,7 +11,8 @@ from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.nccl_log import NcclLog, logs, nccl_log
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.facts.pasted_gpus import gpu_word
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced

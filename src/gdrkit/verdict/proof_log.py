@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import FormatError
 from gdrkit.facts import nccl_log, perftest_log
-from gdrkit.facts.nccl_log import NcclLog
+from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.facts.perftest_log import PerftestRun
 
 
