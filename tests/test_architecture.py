@@ -1,11 +1,14 @@
 """The tree is the pipeline: a room imports what stands above it; pure ones touch no machine."""
 
 import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parent.parent / "src" / "gdrkit"
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "gdrkit"
 ROOMS = (
     "evidence", "node", "formats", "facts", "messages", "topology", "estimate", "nccl", "consumers",
     "rules", "loader", "verdict", "platforms", "remedies", "config", "report", "diagnosis", "collect",
@@ -80,3 +83,72 @@ def test_modules_and_functions_keep_to_their_size(path):
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef):
             assert (node.end_lineno or 0) - node.lineno < 50, node.name
+
+
+def modules(*roots: Path) -> dict[str, Path]:
+    """Each module below these packages, by the name that others import it by."""
+    return {
+        ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for root in roots
+        for path in root.rglob("*.py")
+    }
+
+
+def imported(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    """The modules of ours that a file names in an import, wherever in it that stands: within a function and
+    for the type checker alone as well. The packages around a module, which Python runs first, are not named.
+    """
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            source = ".".join([*above, *filter(None, [node.module])])
+            for alias in node.names:
+                module = f"{source}.{alias.name}"
+                if module in known or source in known:
+                    yield module if module in known else source
+
+
+def circle(roots: tuple[Path, ...]) -> list[str]:
+    """Modules each of which imports the next, the last one the first again; [] where there is no circle."""
+    known = modules(*roots)
+    graph = {name: sorted(set(imported(name, path, known)) - {name}) for name, path in known.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(reversed(error.args[1]))
+    return []
+
+
+@pytest.mark.parametrize("roots", [(SOURCE,), (ROOT / "lab",)], ids=["gdrkit", "lab"])
+def test_no_file_imports_itself_through_others(roots):
+    found = circle(roots)
+    assert not found, "a circle of imports: " + " -> ".join(found)
+
+
+LINKS = {
+    "absolute": "from chain.{} import thing",
+    "as a module": "from chain import {} as other",
+    "relative": "from .{} import thing",
+    "relative module": "from . import {} as other",
+    "dotted": "import chain.{}",
+    "lazy": "def later():\n    from chain.{} import thing",
+    "for types alone": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from chain.{} import thing",
+}
+
+
+@pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
+def test_a_circle_is_found_by_whatever_import_it_is_closed_and_is_named(tmp_path, link):
+    package = tmp_path / "chain"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "top.py").write_text("from chain.middle import thing")
+    (package / "middle.py").write_text("from chain.bottom import thing")
+    (package / "bottom.py").write_text("thing = 1")
+    assert circle((package,)) == []
+
+    (package / "bottom.py").write_text(link.format("top"))
+    names = [name.removeprefix("chain.") for name in circle((package,))]
+    assert " ".join(names * 2).count("top middle bottom") and len(names) == 4
