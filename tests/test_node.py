@@ -1,5 +1,10 @@
 """A node answers each question once, and knows what the answer stands on."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from gdrkit.evidence import Absent, Command, Confidence, FormatError, Lacks, Missing, Source, Why
@@ -218,3 +223,69 @@ def test_a_command_is_cited_by_its_line():
     here = Node(MemoryHost(commands={("uname", "-r"): b"6.1.0\n"}))
     assert release(here) == "6.1.0"
     assert here.trail(release).sources == (Source("uname -r"),)
+
+
+KEYWORDS = {
+    "asked": 'number(here, name="b")',
+    "promised": 'number.becomes(10, name="b")',
+    "trailed": 'here.trail(number, name="b")',
+    "trusted": 'here.confidence(number, name="b")',
+}
+"""Each would be of the subject "b", and is of no subject at all if the keyword falls silently away."""
+
+
+@pytest.mark.parametrize("call", KEYWORDS.values(), ids=KEYWORDS)
+def test_a_subject_given_by_its_name_is_refused_when_it_runs(call):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'name'"):
+        eval(call, {"here": node(), "number": number})
+
+
+def test_a_fact_whose_subject_has_a_default_is_refused_when_it_is_made():
+    """Asked with the default or without a subject, it would be two questions, and a remedy sets one."""
+    with pytest.raises(TypeError, match="port: an argument with a default"):
+
+        @fact
+        def port(node: Node, number: int = 1) -> int:
+            return number
+
+
+SNIPPET = """
+from gdrkit.node import Fact, Node, fact, witness
+
+@fact
+def number(node: Node, name: str) -> int: return 1
+
+@witness(number)
+def log(node: Node) -> str: return ""
+
+def right(here: Node) -> tuple[int, str]:
+    here.after("step", [number.becomes(1, "b"), log.becomes("")])
+    here.trail(number, "b"), here.trail(log), here.confidence(number, "b")
+    return number(here, "b"), log(here)
+
+def wrong(here: Node) -> None:
+"""
+WRONG = (
+    *KEYWORDS.values(),
+    "number(here)",
+    "number(here, 2)",
+    'number.becomes("one", "b")',
+    'log(here, "b")',
+)
+
+
+def test_the_type_checker_refuses_names_too_and_subjects_that_are_missing_or_of_another_type(tmp_path):
+    pytest.importorskip("mypy", reason="run: uv sync --all-groups --all-extras")
+    (tmp_path / "snippet.py").write_text(SNIPPET + "".join(f"    {call}\n" for call in WRONG))
+    source = Path(__file__).parent.parent / "src"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", f"--cache-dir={os.devnull}"]
+    found = subprocess.run(
+        [*command, "snippet.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(source)},
+        capture_output=True,
+        text=True,
+    )
+    first = SNIPPET.count("\n") + 1
+    lines = {int(line.split(":")[1]) for line in found.stdout.splitlines() if ": error: " in line}
+    assert lines == {*range(first, first + len(WRONG))}, found.stdout + found.stderr

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Command, Confidence, FormatError, Host, Lacks, Missing, Source, Why
 
-P = ParamSpec("P")
+Subject = TypeVarTuple("Subject")
 T = TypeVar("T")
-Key = tuple["Fact[Any, Any]", tuple[Hashable, ...]]
+AnyFact: TypeAlias = "Fact[*tuple[Any, ...], Any]"
+Key: TypeAlias = "tuple[AnyFact, tuple[Hashable, ...]]"
 
 
 class Change(Struct, frozen=True):
@@ -26,33 +27,37 @@ class Change(Struct, frozen=True):
     answer: object
 
 
-class Fact(Generic[P, T]):
-    """A question that a node can answer. Call it with the node and the subject."""
+class Fact(Generic[*Subject, T]):
+    """A question that a node can answer. Call it with the node and the subject.
 
-    def __init__(
-        self, read: Callable[Concatenate[Node, P], T], saw: tuple[Fact[Any, Any], ...] = ()
-    ) -> None:
+    A subject is given by position and in full: an answer is remembered under the subject as it was given, so
+    there must be but one way to give it.
+    """
+
+    def __init__(self, read: Callable[[Node, *Subject], T], saw: tuple[AnyFact, ...] = ()) -> None:
+        if getattr(read, "__defaults__", None):
+            raise TypeError(f"{read.__name__}: an argument with a default would be two questions")
         self.read, self.saw = read, saw
         self.__doc__, self.__name__, self.__module__ = read.__doc__, read.__name__, read.__module__
 
-    def __call__(self, node: Node, *args: P.args, **_: P.kwargs) -> T:
-        answer: T = node.answer(self, args)
+    def __call__(self, node: Node, /, *subject: *Subject) -> T:
+        answer: T = node.answer(self, subject)
         return answer
 
-    def becomes(self, answer: T | Missing, *args: P.args, **_: P.kwargs) -> Change:
+    def becomes(self, answer: T | Missing, /, *subject: *Subject) -> Change:
         """What a remedy promises of this fact; a Missing where it makes the answer uncertain."""
-        return Change((self, args), answer)
+        return Change((self, subject), answer)
 
     def __repr__(self) -> str:
         return f"<fact {self.__name__}>"
 
 
-def fact(read: Callable[Concatenate[Node, P], T]) -> Fact[P, T]:
+def fact(read: Callable[[Node, *Subject], T]) -> Fact[*Subject, T]:
     """Make a memoised question of a function."""
     return Fact(read)
 
 
-def witness(*saw: Fact[Any, Any]) -> Callable[[Callable[Concatenate[Node, P], T]], Fact[P, T]]:
+def witness(*saw: AnyFact) -> Callable[[Callable[[Node, *Subject], T]], Fact[*Subject, T]]:
     """A fact that saw others in action, once. Change one of them, and it has nothing to say."""
     return lambda read: Fact(read, saw)
 
@@ -91,7 +96,7 @@ class Node:
     def __init__(self, host: Host) -> None:
         self.host = host
         self._answers: dict[Key, _Answer] = {}
-        self._changed: frozenset[Fact[Any, Any]] = frozenset()
+        self._changed: frozenset[AnyFact] = frozenset()
         self._open: list[_Answer] = [_Answer()]
         self._evidence: dict[tuple[str, str | Command], Any] = {}  # what the host said, its refusals too
         self._above: dict[Key, list[Key]] = {}  # what stands on an answer, of the first `_indexed` answers
@@ -99,7 +104,7 @@ class Node:
 
     # -- questions ---------------------------------------------------------------------------------
 
-    def answer(self, fact: Fact[Any, Any], args: tuple[Hashable, ...]) -> Any:
+    def answer(self, fact: AnyFact, args: tuple[Hashable, ...]) -> Any:
         """The answer to a question, from memory if it was asked before. Raises Lacks if there is none."""
         key = fact, args
         answer = self._answers.get(key)
@@ -111,7 +116,7 @@ class Node:
             raise answer.lacks.with_traceback(None)
         return answer.value
 
-    def _ask(self, fact: Fact[Any, Any], args: tuple[Hashable, ...]) -> _Answer:
+    def _ask(self, fact: AnyFact, args: tuple[Hashable, ...]) -> _Answer:
         answer = _Answer()
         if not self._changed.isdisjoint(fact.saw):
             answer.lacks = Lacks(Missing(fact.__name__, Why.STALE, "take the step, then look again"))
@@ -128,11 +133,11 @@ class Node:
             self._open.pop()
         return answer
 
-    def trail(self, fact: Fact[P, Any], *args: P.args, **_: P.kwargs) -> Trail:
+    def trail(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Trail:
         """What the answer to a question stands on. The question must have been asked."""
         sources: dict[Source, None] = {}
         facts: dict[Key, None] = {}
-        stack: list[Key] = [(fact, args)]
+        stack: list[Key] = [(fact, subject)]
         while stack:
             key = stack.pop()
             if key in facts:
@@ -143,9 +148,9 @@ class Node:
             stack.extend(reversed(answer.facts))
         return Trail(tuple(sources), frozenset(facts))
 
-    def confidence(self, fact: Fact[P, Any], *args: P.args, **_: P.kwargs) -> Confidence:
+    def confidence(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Confidence:
         """That of the weakest thing an answer stands on: its trail's, without laying out the trail."""
-        return self._weakest((fact, args))
+        return self._weakest((fact, subject))
 
     def _weakest(self, key: Key) -> Confidence:
         answer = self._answers[key]

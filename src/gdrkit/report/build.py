@@ -10,7 +10,7 @@ from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import Pair, distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
-from gdrkit.node import Fact, Node
+from gdrkit.node import Fact, Node, Subject
 from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.plan import Chain
 from gdrkit.report.document import (
@@ -282,8 +282,8 @@ def _probes(node: Node) -> list[ProbeSection]:
     ]
 
 
-def _or(question: Fact[..., str], node: Node, *arguments: object) -> str:
+def _or(question: Fact[*Subject, str], node: Node, *subject: *Subject) -> str:
     try:
-        return question(node, *arguments)
+        return question(node, *subject)
     except Lacks:
         return ""

@@ -73,7 +73,7 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
 
     code: str
     layer: Layer
-    check: Fact[[Any], Outcome]
+    check: Fact[Any, Outcome]
     per: Callable[[Node], Iterable[Any]]
     takes: Callable[[Any], tuple[Need, ...]]  # what is gone, given the subject
     slows: tuple[Need, ...] = ()  # what is there, and slow
