@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("no deadline", deadline=None)  # how long an example takes says nothing about it
+settings.load_profile("no deadline")
 
 MAY_SKIP_IN_CI = (
     r"not a bundle|this node has no modules\.dep",  # says nothing about the machine
@@ -34,3 +41,20 @@ def pytest_runtest_makereport(
             report.outcome = "failed"
             report.longrepr = f"{reason} (with CI=true nothing may be skipped)"
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The lab's tests first: they take longest, and one worker gets them all while others have work."""
+    items.sort(key=lambda item: item.get_closest_marker("lab") is None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
+    """One test of the lab at a time, its fixtures included: they fetch and build into one cache, and two
+    guests make each other miss their time-outs.
+    """
+    if item.get_closest_marker("lab") is None:
+        return (yield)
+    with Path(tempfile.gettempdir(), f"gdrkit-lab-tests-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)

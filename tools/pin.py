@@ -14,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PINNED = ROOT / "requirements-dev.txt"
 COMPILE = [
-    "uv", "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--all-extras",
+    os.environ.get("UV", "uv"),  # set by `uv run`, which may not be on the path itself
+    "pip", "compile", "pyproject.toml", "--universal", "--generate-hashes", "--all-extras",
     "--group", "dev", "--python-version", "3.11",
     "--no-emit-index-url", "--no-emit-find-links", "--no-header", "--quiet",
     "--output-file", PINNED.name,

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 from gdrkit.transport import Connection, generate_key, listen
@@ -19,6 +20,20 @@ port, key, paths = int(sys.argv[1]), bytes.fromhex(sys.argv[2]), tuple(sys.argv[
 gpu = int(sys.argv[4]) if sys.argv[4] else None
 c = connect("127.0.0.1", port, key=key, paths=paths, gpu=gpu, timeout=20)
 """
+
+
+def names() -> set[str]:
+    """Names that our files have in shared memory, those of other tests that run now among them."""
+    return {name for name in os.listdir("/dev/shm") if name.startswith("gdrkit-")}
+
+
+def left_behind(before: set[str]) -> set[str]:
+    """The names that are new and stay. One that another process's test made meanwhile goes again."""
+    new, until = names() - before, time.monotonic() + 60
+    while new and time.monotonic() < until:
+        time.sleep(0.01)
+        new &= names()
+    return new
 
 
 class Peer:

@@ -9,7 +9,7 @@ import pytest
 
 from gdrkit.transport import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
 from tests.transport.mix import IMPORT_MIX, mix
-from tests.transport.peer import peer
+from tests.transport.peer import left_behind, names, peer
 
 BOTH = pytest.mark.parametrize("path", ["tcp", "shared"])
 SIZES = [0, 1, 4095, 4096, (256 << 10) + 1, 1 << 20, (9 << 20) + 13]
@@ -139,14 +139,12 @@ def test_a_message_of_another_size_is_an_error_on_the_side_that_expected_it(path
 
 
 @BOTH
-def test_the_death_of_the_other_process_is_noticed_at_once(path):
+def test_the_death_of_the_other_process_is_noticed_before_any_deadline(path):
     with peer("sys.stdin.read()", path) as other:
         waiting = other.connection.recv(bytearray(1 << 20))
         threading.Timer(0.3, other.kill).start()
-        begun = time.monotonic()
-        with pytest.raises(PeerLost):
+        with pytest.raises(PeerLost):  # TimedOut, if it were the deadline that ended the wait
             waiting.wait(30)
-        assert time.monotonic() - begun < 5
 
 
 def test_a_send_that_waits_for_messages_to_be_taken_learns_that_nobody_will():
@@ -196,15 +194,15 @@ sys.stdin.read()
 
 @BOTH
 def test_a_closed_connection_leaves_nothing_behind(path):
-    def held() -> tuple[int, int, set[str]]:
+    def held() -> tuple[int, int]:
         gc.collect()
-        rings = {name for name in os.listdir("/dev/shm") if name.startswith("gdrkit-")}
-        return len(os.listdir("/proc/self/fd")), threading.active_count(), rings
+        return len(os.listdir("/proc/self/fd")), threading.active_count()
 
     with peer("c.close()", path):
         pass
-    before = held()
+    before, rings = held(), names()
     for _ in range(5):
         with peer("c.send(b'x').wait(20); c.close()", path) as other:
             other.connection.recv(bytearray(1)).wait(20)
     assert held() == before
+    assert not left_behind(rings)
