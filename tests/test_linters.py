@@ -209,3 +209,23 @@ def _prose(text: str) -> set[int]:
         if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
             found.add(token.start[0])
     return found
+
+
+CLOCKS = r"\b(perf_counter|process_time|monotonic|thread_time|time\.time|timeit)\b|\bdeadline=[^N]"
+WAITING = {
+    "tests/formats/fuzz.py",  # a program of its own: `python -m tests.formats.fuzz`
+    # The rest ask a clock when to give up waiting, and judge what they waited for.
+    "tests/transport/peer.py",
+    "tests/transport/test_engine.py",
+    "tests/transport/test_host_mapped.py",
+    "tests/transport/test_streams.py",
+}
+
+
+def test_no_test_judges_speed():
+    """A clock says as much of the machine and of what else it does. tests/work.py counts work instead, and
+    benchmarks/ measures.
+    """
+    tests = [path for path in PYTHON if path.parts[0] == "tests" and path != HERE]
+    assert matches(CLOCKS, [path for path in tests if str(path) not in WAITING]) == []
+    assert {str(path) for path in tests if matches(CLOCKS, [path])} >= WAITING

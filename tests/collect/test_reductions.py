@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -199,11 +198,12 @@ def test_no_text_stops_the_rest(data):
 
 
 @pytest.mark.parametrize(
-    "text", [b"key" + b"a" * 300_000, b"key a." * 50_000, b"key 0:" * 50_000, b"key" + b"a.b" * 99_999]
+    "text",
+    [b"key" + b"a" * 300_000, b"key a." * 50_000, b"key 0:" * 50_000, b"key" + b"a.b" * 99_999],
+    ids=["one word", "words", "pairs", "dots"],
 )
-def test_no_text_takes_long(text):
-    started = time.monotonic()
-
-    Anonymizer([("host", "zgx-3285")]).content(without_secrets(text))
-
-    assert time.monotonic() - started < 2  # a quadratic search would take minutes
+def test_no_text_holds_a_search_up(text):
+    """What begins like a secret or an address again and again and is none. How the search grows with such
+    a text, `benchmarks.searches` measures.
+    """
+    assert Anonymizer([("host", "zgx-3285")]).content(without_secrets(text)) == text
