@@ -50,7 +50,10 @@ def node(name: str, family: str = "") -> Node:
 
 def procedures(name: str, family: str, choices: Choices) -> list[Procedure]:
     where = node(name, family)
-    return [procedure(where, remedy.name, remedy.becomes, choices) for remedy in REMEDIES]
+    return [
+        procedure(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
+        for remedy in REMEDIES
+    ]
 
 
 def commands(how: Procedure) -> list[tuple[str, ...]]:

@@ -14,14 +14,14 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.host.target import open_host
 from gdrkit.loader import modprobe
 from gdrkit.node import Fact, Node
-from gdrkit.remedies import REMEDIES
+from gdrkit.remedies import BY_NAME, REMEDIES
 from gdrkit.remedies.plan import STEPS_AT_MOST, plan, what_then
 from gdrkit.rules import RULES
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.judgement import State
 from tests.evidence_nodes import build, names
 
-CODES = {rule.code for rule in RULES}
 each_remedy = pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
 each_node = pytest.mark.parametrize("name", names())
 
@@ -43,9 +43,14 @@ def witnesses() -> list[Fact]:
     return list(found.values())
 
 
+def test_every_name_of_a_step_has_a_step_and_the_other_way_round():
+    assert [remedy.name for remedy in REMEDIES] == list(RemedyName)
+    assert list(BY_NAME) == list(RemedyName)
+
+
 @each_remedy
-def test_a_remedy_cures_codes_that_exist_and_says_risk_and_undo(remedy):
-    assert remedy.cures and set(remedy.cures) <= CODES
+def test_a_remedy_is_named_by_some_rule_and_says_risk_and_undo(remedy):
+    assert any(remedy.name in rule.remedies for rule in RULES)
     assert remedy.risk and remedy.undo and remedy.becomes
 
 

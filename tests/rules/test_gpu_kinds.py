@@ -33,8 +33,8 @@ class TestIntegrated:
         found = failed(node, gpu_integrated)
         (gpu,) = pci.gpus(node)
 
-        assert (found.subject, paths_of(found.takes), found.permanent) == (
-            *("000f:01:00.0", ("dmabuf", "peermem"), True),
+        assert (found.subject, paths_of(found.takes), paths_of(found.permanent)) == (
+            *("000f:01:00.0", ("dmabuf", "peermem"), ("dmabuf", "peermem")),
         )
         assert node.trail(judge, gpu_integrated, gpu).confidence is Confidence.CERTAIN
         assert "10de:2e12" in [source.locator for source in node.trail(judge, gpu_integrated, gpu).sources]
@@ -55,7 +55,7 @@ class TestConsumer:
     def test_a_geforce_stops_both_direct_paths_for_ever(self, part):
         found = failed(one(part), gpu_consumer)
 
-        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), True)
+        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf", "peermem"),) * 2
 
     def test_a_professional_board_of_the_same_chip_is_none(self):
         passed(one("l40s"), gpu_consumer)
@@ -72,7 +72,7 @@ class TestBeforeTuring:
     def test_a_volta_cannot_use_dmabuf(self):
         found = failed(one("v100-sxm"), gpu_before_turing)
 
-        assert (paths_of(found.takes), found.permanent) == (("dmabuf",), True)
+        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf",), ("dmabuf",))
 
     def test_an_ampere_can(self):
         passed(one("a100-sxm-80"), gpu_before_turing)
@@ -99,12 +99,12 @@ class TestUnsupported:
         node = machine(UNLISTED, commands=probe(GPU, ASKED | {116: 0}))
         found = failed(node, gpu_unsupported)
 
-        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), True)
+        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf", "peermem"),) * 2
 
     def test_attribute_124_stops_dmabuf_and_a_remedy_may_help(self):
         found = failed(machine(commands=probe(GPU, ASKED | {124: 0})), gpu_unsupported)
 
-        assert (paths_of(found.takes), found.permanent) == (("dmabuf",), False)
+        assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf",), ())
 
     def test_a_gpu_in_no_table_is_unknown(self, unlisted):
         assert missing(machine(UNLISTED), gpu_unsupported).source == "cuda-attribute-116"

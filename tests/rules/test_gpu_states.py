@@ -24,7 +24,7 @@ class TestVgpu:
     def test_a_refused_share_is_for_the_hypervisors_side_to_mend(self):
         found = failed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, REFUSED)), gpu_vgpu)
 
-        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), False)
+        assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), frozenset())
 
     def test_a_share_whose_profile_allows_it_passes(self):
         passed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, ASKED)), gpu_vgpu)
@@ -44,7 +44,7 @@ class TestConfidential:
     def test_a_refusal_under_protection_is_not_for_ever(self):
         node = machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON | probe(GPU, REFUSED))
 
-        assert failed(node, gpu_confidential).permanent is False
+        assert failed(node, gpu_confidential).permanent == frozenset()
 
     def test_off_or_on_bare_metal_it_is_no_matter(self):
         off = {("nvidia-smi", "conf-compute", "-f"): "CC status: OFF\n"}
@@ -61,7 +61,7 @@ class TestMig:
     def test_a_refusal_on_a_split_gpu_is_not_for_ever(self):
         found = failed(machine(files=BARE_METAL | SPLIT, commands=probe(GPU, REFUSED)), gpu_mig)
 
-        assert (found.subject, found.permanent) == (GPU, False)
+        assert (found.subject, found.permanent) == (GPU, frozenset())
 
     def test_a_gpu_that_could_be_split_and_is_not_passes(self):
         passed(machine(files=BARE_METAL | NOT_SPLIT), gpu_mig)

@@ -10,7 +10,7 @@ from gdrkit.node import Node
 from gdrkit.rules.dependency_failed import dependency_failed
 from gdrkit.rules.engine import judge
 from gdrkit.rules.init_failed import init_failed
-from gdrkit.rules.load_order import KERNEL_CHECKS
+from gdrkit.rules.load_order import OF_ANY_MODULE
 from gdrkit.rules.mixed_signers import mixed_signers
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
@@ -198,9 +198,7 @@ def test_it_is_unknown_where_nobody_looked(rule: Rule, tree: KernelTree) -> None
     assert isinstance(outcome, Unknown), outcome
 
 
-@pytest.mark.parametrize(
-    "rule", [*KERNEL_CHECKS, install_override, module_not_found], ids=lambda rule: rule.code
-)
+@pytest.mark.parametrize("rule", OF_ANY_MODULE, ids=lambda rule: rule.code)
 def test_of_a_loaded_module_nothing_is_asked(rule: Rule) -> None:
     tree = KernelTree().module("x", content=b"", loaded="OE")
     assert isinstance(ask(rule, tree), NotApplicable)
@@ -270,13 +268,6 @@ def test_nobody_asks_for_peermem_where_somebody_looked_and_there_is_no_gpu(per) 
 
 
 def test_every_rule_of_loading_has_a_page() -> None:
-    for rule in (
-        *KERNEL_CHECKS,
-        module_not_found,
-        install_override,
-        dependency_failed,
-        init_failed,
-        mixed_signers,
-    ):
+    for rule in (*OF_ANY_MODULE, dependency_failed, init_failed, mixed_signers):
         for heading in ("What is seen.", "Why it happens.", "What it costs.", "How to fix.", "Source:"):
             assert heading in rule.page, rule.code

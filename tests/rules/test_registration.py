@@ -168,7 +168,7 @@ class TestMemory:
         found = failed(machine(commands=probe(GPU, ASKED | {110: 0})), memory_not_registrable)
 
         assert found.takes == ()
-        assert memory_not_registrable.aside == "warning"
+        assert memory_not_registrable.default_status == "warning"
 
     def test_a_real_export_that_failed_outranks_the_attribute(self):
         """Attribute 124 is 1, and the memory probe got no dma-buf."""

@@ -33,7 +33,7 @@ from gdrkit.node import Node
 from gdrkit.platforms.action import Procedure
 from gdrkit.platforms.choices import Choices
 from gdrkit.platforms.procedures import procedure
-from gdrkit.remedies import REMEDIES
+from gdrkit.remedies import BY_NAME
 from gdrkit.remedies.plan import predicted
 from gdrkit.remedies.remedy import Remedy
 
@@ -123,10 +123,9 @@ def begin(
 
 def remedy_named(name: str) -> Remedy:
     """The step of that name. Raises ApplyError, which names those that there are."""
-    for remedy in REMEDIES:
-        if remedy.name == name:
-            return remedy
-    raise ApplyError(f"there is no step {name}", f"there are {', '.join(r.name for r in REMEDIES)}")
+    if name not in BY_NAME:
+        raise ApplyError(f"there is no step {name}", f"there are {', '.join(BY_NAME)}")
+    return BY_NAME[name]
 
 
 class Runner:
@@ -165,7 +164,8 @@ class Runner:
         how = self.journal.procedure_of(number)
         if how is None:
             node = Node(host_of(self.place))
-            how = procedure(node, remedy.name, remedy.becomes, self.journal.begin.choices)
+            choices, replaces = self.journal.begin.choices, remedy.replaces_driver
+            how = procedure(node, remedy.name, remedy.becomes, choices, replaces_driver=replaces)
             if not self.confirm(number, remedy, how):
                 return False
             self.journal.append(StepBegun(step=number, procedure=how))

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from gdrkit.config.output import Line, Output, Refused, annotated
-from gdrkit.config.request import Request, ask, choose, codes_of, failed, permanent, state_of, verdict
+from gdrkit.config.request import (
+    Request,
+    ask,
+    asked_for,
+    blockers_of,
+    choose,
+    failed,
+    permanent,
+    state_of,
+    verdict,
+)
 from gdrkit.evidence import Lacks
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.pci_registers import acs
@@ -12,10 +22,11 @@ from gdrkit.node import Node
 from gdrkit.platforms import texts
 from gdrkit.platforms.fabric import REDIRECTS, set_acs
 from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.judgement import State
 
-LOADS_IT = frozenset(("peermem-not-loaded", "peermem-not-persistent"))
-"""What loading the module cures."""
+LOADS_IT = frozenset((RemedyName.LOAD_PEERMEM, RemedyName.PERSIST_PEERMEM))
+"""What the file itself does."""
 
 
 # -- modules-load.d ----------------------------------------------------------------------------------
@@ -36,7 +47,8 @@ def modules_load(request: Request) -> Output | Refused:
     if never_peermem(request, "peermem"):
         return impossible("modules-load", request)
     if request.node is not None:
-        codes = [code for code in codes_of(request.node, "peermem") if code not in LOADS_IT]
+        blockers = blockers_of(request.node, "peermem")
+        codes = [rule.code for rule in blockers if LOADS_IT.isdisjoint(rule.remedies)]
         if codes:
             notes = (f"it cannot load here yet: {', '.join(codes)}; see gdr doctor and gdr fix",)
     assumed = () if choice is not None else ("the peermem path is wanted; dma-buf needs no such file",)
@@ -100,10 +112,9 @@ REASONS = {
 """Parameters that GPUDirect RDMA knows. Source: open-gpu-kernel-modules kernel-open/nvidia/nv-reg.h,
 kernel-open/nvidia-peermem/nvidia-peermem.c."""
 
-_BY_CODE = {
-    "bar1-small": ("nvidia", "NVreg_EnableResizableBar", "1"),
-    "bar1-exhausted": ("nvidia", "NVreg_EnableResizableBar", "1"),
-    "topology-refused": ("nvidia", "NVreg_GrdmaPciTopoCheckOverride", "1"),
+_BY_REMEDY = {
+    RemedyName.ENLARGE_BAR1: ("nvidia", "NVreg_EnableResizableBar", "1"),
+    RemedyName.OVERRIDE_TOPOLOGY_CHECK: ("nvidia", "NVreg_GrdmaPciTopoCheckOverride", "1"),
 }
 
 
@@ -111,8 +122,8 @@ def parameters(request: Request) -> tuple[tuple[str, str, str], ...]:
     """The parameters that were wished, and those that a finding on the node asks for."""
     found = dict.fromkeys(request.parameters)
     if request.node is not None:
-        for code, parameter in _BY_CODE.items():
-            if failed(request.node, code):
+        for remedy, parameter in _BY_REMEDY.items():
+            if asked_for(request.node, remedy):
                 found[parameter] = None
     return tuple(found)
 

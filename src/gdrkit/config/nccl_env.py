@@ -20,8 +20,6 @@ from gdrkit.platforms import texts
 FORMS = ("shell", "conf", "kubernetes", "slurm")
 CHOOSES_GID = (2, 21)
 """NCCL picks the GID by itself from 2.21 on: src/transport/net_ib, ncclIbGetGidIndex()."""
-SEEN_LATE = frozenset(("dmabuf-mr-refused", "dmabuf-no-p2p-importer", "topology-refused"))
-"""What stops dma-buf when memory is registered: NCCL has chosen it by then, and does not go back."""
 NEAR = ("PIX", "PXB")
 """Distances that NCCL allows by default: src/graph/paths.cc, PATH_PXB (P2C where CPU and GPU are joined)."""
 
@@ -51,9 +49,10 @@ def _dmabuf(request: Request) -> Setting:
     name = "NCCL_DMABUF_ENABLE"
     if ask(request, driver_flavour) == "proprietary":
         return Setting(name, "", "the proprietary driver offers no dma-buf, so NCCL takes peermem by itself")
-    codes = of.codes_of(request.node, "dmabuf") if request.node is not None else ()
-    if not request.path and not SEEN_LATE & set(codes):
-        why = f"NCCL sees by itself that dma-buf is not to be had: {', '.join(codes)}"
+    blockers = of.blockers_of(request.node, "dmabuf") if request.node is not None else ()
+    if not request.path and not any(rule.at_registration for rule in blockers):
+        codes = ", ".join(rule.code for rule in blockers)
+        why = f"NCCL sees by itself that dma-buf is not to be had: {codes}"
         return Setting(name, "", why)
     return Setting(name, "0", "NCCL takes dma-buf where it can, and does not fall back if that fails")
 

@@ -12,7 +12,8 @@ from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, distance, nics, ports
 from gdrkit.node import Node, fact
-from gdrkit.rules.rule import Failed
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Bearer, Failed, Rule
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.judgement import BEST_FIRST, Judgement, State, is_permanent
 from gdrkit.verdict.node_state import nearest_pairs
@@ -75,14 +76,24 @@ def state_of(node: Node, path: str) -> State:
     return max((j.state for j in of_path(node, path)), key=BEST_FIRST.index, default=State.UNKNOWN)
 
 
+def blockers_of(node: Node, path: str) -> tuple[Rule, ...]:
+    """What blocks a path."""
+    return tuple(dict.fromkeys(ruling.rule for j in of_path(node, path) for ruling in j.blocked_by))
+
+
 def codes_of(node: Node, path: str) -> tuple[str, ...]:
     """What blocks a path, by code."""
-    return tuple(dict.fromkeys(code for judgement in of_path(node, path) for code in judgement.codes))
+    return tuple(rule.code for rule in blockers_of(node, path))
 
 
 def permanent(node: Node, path: str) -> str:
     """What nothing mends on a path, by code, as words."""
-    found = [r.rule.code for j in of_path(node, path) for r in j.blocked_by if is_permanent(r)]
+    found = [
+        ruling.rule.code
+        for j in of_path(node, path)
+        for ruling in j.blocked_by
+        if is_permanent(ruling, path, j.consumer)
+    ]
     return ", ".join(dict.fromkeys(found))
 
 
@@ -95,22 +106,22 @@ def failed(node: Node, code: str) -> tuple[object, ...]:
     )
 
 
+def asked_for(node: Node, remedy: RemedyName) -> bool:
+    """Whether a rule that names a step found its problem."""
+    rulings = verdict(node).rulings
+    return any(remedy in ruling.rule.remedies and isinstance(ruling.outcome, Failed) for ruling in rulings)
+
+
 UNSEEN = "open kernel modules, a GPU of Turing or newer, an RDMA stack with dma-buf (gdr doctor tells)"
 
 
-OF_THE_DRIVER = frozenset(("driver-proprietary", "driver-not-loaded", "driver-mismatch", "driver-modified"))
-OF_THE_IMAGE = frozenset(("verbs-lacks-dmabuf", "verbs-library-old"))
-"""What an operator mends by bringing its own driver, and what a pod's image settles, not its host."""
-
-
 def choose_declared(request: Request) -> Choice:
-    """The same where an operator or an extension brings the driver: what is installed now does not count."""
+    """The same where an operator or an extension brings the driver: only what the host settles counts."""
     if request.path or request.node is None:
         return choose(request)
-    if state_of(request.node, "dmabuf") is State.BLOCKED:
-        codes = set(codes_of(request.node, "dmabuf"))
-        if not codes - OF_THE_DRIVER - OF_THE_IMAGE:
-            return Choice("dmabuf")
+    of_the_host = [r for r in blockers_of(request.node, "dmabuf") if r.settled_by is Bearer.HOST]
+    if state_of(request.node, "dmabuf") is State.BLOCKED and not of_the_host:
+        return Choice("dmabuf")
     return choose(request)
 
 

@@ -17,7 +17,7 @@ CELLS: tuple[tuple[Path, Consumer], ...] = tuple(
 
 
 @functools.cache
-def cells_of(takes: tuple[Need, ...]) -> frozenset[tuple[str, str]]:
+def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, str]]:
     """The cells that stand still without these."""
     gone = set(takes)
     return frozenset(
@@ -25,7 +25,7 @@ def cells_of(takes: tuple[Need, ...]) -> frozenset[tuple[str, str]]:
     )
 
 
-def paths_of(takes: tuple[Need, ...]) -> tuple[str, ...]:
+def paths_of(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:
     """The paths that somebody loses without these, best first."""
     cells = cells_of(takes)
     return tuple(path.value for path in Path if any(cell[0] == path for cell in cells))

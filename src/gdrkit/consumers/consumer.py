@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from typing import Literal
 
 from msgspec import Struct
 
@@ -25,6 +26,10 @@ class Path(enum.StrEnum):
     HOST_MAPPED = "host-mapped"
     STAGED = "staged"
     SOCKET = "socket"
+
+
+Direction = Literal["both", "send", "receive"]
+"""Whose way is meant: send is the NIC that reads GPU memory, receive the one that writes it."""
 
 
 class Capability(enum.StrEnum):
@@ -70,7 +75,7 @@ class Switch(Struct, frozen=True):
     name: str
     closes: tuple[Path, ...]
     off: Callable[[str], bool]
-    direction: str = "both"
+    direction: Direction = "both"
     source: str = ""
 
 

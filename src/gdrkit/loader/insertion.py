@@ -32,11 +32,12 @@ from gdrkit.loader.taints import Taints
 from gdrkit.node import Node
 from gdrkit.rules import words
 from gdrkit.rules.engine import judge
-from gdrkit.rules.load_order import SIGNATURE_CHECKS
+from gdrkit.rules.load_order import checks_at
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.rule import Failed, Rule, Unknown
+from gdrkit.rules.stage import Stage
 
 
 class Kernel:
@@ -129,7 +130,7 @@ class Kernel:
 
     def _signature(self, name: str) -> Refusal | None:
         """module_sig_check()."""
-        failed = next((check for check in SIGNATURE_CHECKS if self._fails(check, name)), None)
+        failed = next((check for check in checks_at(Stage.SIGNATURE) if self._fails(check, name)), None)
         try:
             if not module_signatures_supported(self.node):
                 return None

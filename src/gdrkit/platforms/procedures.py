@@ -14,6 +14,7 @@ from gdrkit.platforms.debian import DEBIAN
 from gdrkit.platforms.platform import Platform, family
 from gdrkit.platforms.rhel import RHEL
 from gdrkit.platforms.suse import SUSE
+from gdrkit.rules.remedy_names import RemedyName
 
 __all__ = ["PLATFORMS", "PROCEDURES", "procedure"]
 
@@ -21,46 +22,45 @@ PLATFORMS = (DEBIAN, RHEL, SUSE)
 How = Callable[[Node, Platform, Choices], Iterator[Action]]
 
 PROCEDURES: Mapping[str, How] = {
-    "load-driver": software.load_driver,
-    "reboot": software.reboot,
-    "use-dmabuf": loading.stop_loading,
-    "open-kernel-modules": software.open_modules,
-    "upgrade-rdma-core": software.upgrade_verbs,
-    "upgrade-nccl": software.upgrade_nccl,
-    "sign-module": loading.sign,
-    "allow-module": loading.allow,
-    "install-ofed": software.install_ofed,
-    "rebuild-driver": software.rebuild_driver,
-    "remove-nv-peer-mem": loading.remove_legacy,
-    "load-peermem": loading.load,
-    "persist-peermem": software.persistent,
-    "override-topology-check": software.allow_topology,
-    "clear-acs-redirect": fabric.clear_redirect,
-    "iommu-passthrough": fabric.passthrough,
-    "enlarge-bar1": fabric.enlarge_bar,
-    "raise-memlock": software.memlock,
-    "raise-read-request": fabric.read_request,
-    "clean-nccl-settings": software.clean_settings,
+    RemedyName.LOAD_DRIVER: software.load_driver,
+    RemedyName.REBOOT: software.reboot,
+    RemedyName.USE_DMABUF: loading.stop_loading,
+    RemedyName.OPEN_KERNEL_MODULES: software.open_modules,
+    RemedyName.UPGRADE_RDMA_CORE: software.upgrade_verbs,
+    RemedyName.UPGRADE_NCCL: software.upgrade_nccl,
+    RemedyName.SIGN_MODULE: loading.sign,
+    RemedyName.ALLOW_MODULE: loading.allow,
+    RemedyName.INSTALL_OFED: software.install_ofed,
+    RemedyName.REBUILD_DRIVER: software.rebuild_driver,
+    RemedyName.REMOVE_NV_PEER_MEM: loading.remove_legacy,
+    RemedyName.LOAD_PEERMEM: loading.load,
+    RemedyName.PERSIST_PEERMEM: software.persistent,
+    RemedyName.OVERRIDE_TOPOLOGY_CHECK: software.allow_topology,
+    RemedyName.CLEAR_ACS_REDIRECT: fabric.clear_redirect,
+    RemedyName.IOMMU_PASSTHROUGH: fabric.passthrough,
+    RemedyName.ENLARGE_BAR1: fabric.enlarge_bar,
+    RemedyName.RAISE_MEMLOCK: software.memlock,
+    RemedyName.RAISE_READ_REQUEST: fabric.read_request,
+    RemedyName.CLEAN_NCCL_SETTINGS: software.clean_settings,
 }
 """A remedy's name, and how it is carried out."""
 
 
-OF_THE_DRIVER = frozenset(
-    ("load-driver", "open-kernel-modules", "sign-module", "rebuild-driver", "install-ofed")
-)
 _OPERATOR = (
     "the GPU Operator's container brings the driver, and builds it anew at each start: change its "
     "ClusterPolicy; gdr config gpu-operator writes the patch"
 )
 
 
-def procedure(node: Node, remedy: str, becomes: str, choices: Choices) -> Procedure:
+def procedure(
+    node: Node, remedy: str, becomes: str, choices: Choices, *, replaces_driver: bool = False
+) -> Procedure:
     """The exact commands and files of a step on this node. Where the distribution is not known, or the
     evidence is not enough, it says what must become true, and invents no command."""
     platform = family(node, PLATFORMS)
     if platform is None:
         return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_must(becomes)),))
-    if remedy in OF_THE_DRIVER and has_driver_container(node):
+    if replaces_driver and has_driver_container(node):
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=_OPERATOR),))
     try:
         actions = tuple(PROCEDURES[remedy](node, platform, choices))

@@ -1,6 +1,8 @@
-"""Every step that gdrkit knows, in the order in which they are tried for one code. PURE."""
+"""Every step that gdrkit knows, in the order of their names. PURE."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from gdrkit.remedies.driver import (
     allow_topology,
@@ -44,3 +46,4 @@ REMEDIES: tuple[Remedy, ...] = (
     large_requests,
     clean_settings,
 )
+BY_NAME: Mapping[str, Remedy] = {remedy.name: remedy for remedy in REMEDIES}

@@ -24,6 +24,7 @@ from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import State, standing
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
 
 TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
@@ -84,18 +85,17 @@ def _allow_topology(node: Node) -> Iterable[Change]:
 
 
 load_driver = Remedy(
-    name="load-driver",
+    name=RemedyName.LOAD_DRIVER,
     title="load the NVIDIA driver",
-    cures=("driver-not-loaded",),
     effect=_load,
     becomes="nvidia is loaded",
     risk="none beyond that of a driver; nouveau must be kept out where it holds the GPU",
     undo="modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia",
+    replaces_driver=True,
 )
 use_dmabuf = Remedy(
-    name="use-dmabuf",
+    name=RemedyName.USE_DMABUF,
     title="use dma-buf, and stop loading nvidia-peermem",
-    cures=("peermem-stub", "peermem-redundant"),
     effect=_dmabuf_alone,
     becomes="nothing asks for nvidia-peermem at boot; dma-buf serves where the node can",
     risk="programs that know only peermem, such as NCCL before 2.13, lose the direct path",
@@ -103,9 +103,8 @@ use_dmabuf = Remedy(
     paths=("dmabuf",),
 )
 open_modules = Remedy(
-    name="open-kernel-modules",
+    name=RemedyName.OPEN_KERNEL_MODULES,
     title="install the open kernel modules of the same driver branch",
-    cures=("driver-proprietary",),
     effect=_open_modules,
     becomes="the open kernel modules drive the GPU; who signed them is open",
     risk="GPUs before Turing are not driven by them; CUDA programs must stop meanwhile; where signatures "
@@ -113,11 +112,11 @@ open_modules = Remedy(
     undo="install the proprietary modules again and reboot",
     needs_reboot=True,
     paths=("dmabuf",),
+    replaces_driver=True,
 )
 reboot = Remedy(
-    name="reboot",
+    name=RemedyName.REBOOT,
     title="reboot into the driver that is installed",
-    cures=("driver-mismatch",),
     effect=_reboot,
     becomes="the loaded driver is the installed one",
     risk="everything on the machine stops",
@@ -125,9 +124,8 @@ reboot = Remedy(
     needs_reboot=True,
 )
 remove_legacy = Remedy(
-    name="remove-nv-peer-mem",
+    name=RemedyName.REMOVE_NV_PEER_MEM,
     title="remove nv_peer_mem and its service",
-    cures=("legacy-nv-peer-mem", "peermem-registration-refused"),
     effect=_without_legacy,
     becomes="nothing holds the name that nvidia-peermem registers under",
     risk="GPUDirect RDMA is gone until nvidia-peermem is loaded",
@@ -135,9 +133,8 @@ remove_legacy = Remedy(
     paths=("peermem",),
 )
 allow_topology = Remedy(
-    name="override-topology-check",
+    name=RemedyName.OVERRIDE_TOPOLOGY_CHECK,
     title="set NVreg_GrdmaPciTopoCheckOverride=1",
-    cures=("topology-refused",),
     effect=_allow_topology,
     becomes="the driver maps GPU memory for this NIC whatever lies between",
     risk="NVIDIA distrusts this chipset: data may be corrupted; better move the NIC under the GPU's switch",

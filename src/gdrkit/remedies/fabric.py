@@ -13,6 +13,7 @@ from gdrkit.facts.rdma import nic_address, nics
 from gdrkit.node import Change, Node
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules.read_request_small import WANTED_BYTES
+from gdrkit.rules.remedy_names import RemedyName
 
 REDIRECTS = 0x04 | 0x08 | 0x10
 """P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding in the ACS Control Register.
@@ -48,18 +49,16 @@ def _large_requests(node: Node) -> Iterable[Change]:
 
 
 disable_redirect = Remedy(
-    name="clear-acs-redirect",
+    name=RemedyName.CLEAR_ACS_REDIRECT,
     title="clear ACS redirection on the bridges between GPU and NIC, and on no others",
-    cures=("acs-redirect",),
     effect=_direct,
     becomes="the switch turns peer traffic round by itself",
     risk="devices below these bridges are no longer kept apart: not on a host that gives them to guests",
     undo="setpci the former value, or reboot; it does not outlast a boot by itself",
 )
 passthrough = Remedy(
-    name="iommu-passthrough",
+    name=RemedyName.IOMMU_PASSTHROUGH,
     title="start the kernel with iommu=pt",
-    cures=("iommu-translating",),
     effect=_passthrough,
     becomes="the IOMMU leaves the addresses of devices as they are",
     risk="a faulty or hostile device can reach all memory",
@@ -67,9 +66,8 @@ passthrough = Remedy(
     needs_reboot=True,
 )
 enlarge_bar = Remedy(
-    name="enlarge-bar1",
+    name=RemedyName.ENLARGE_BAR1,
     title="switch on Above 4G Decoding and Resizable BAR in the firmware",
-    cures=("bar1-small", "bar1-exhausted"),
     effect=_large_bar,
     becomes="BAR1 covers the GPU's memory",
     risk="an old operating system or card may not start with it",
@@ -77,9 +75,8 @@ enlarge_bar = Remedy(
     needs_reboot=True,
 )
 large_requests = Remedy(
-    name="raise-read-request",
+    name=RemedyName.RAISE_READ_REQUEST,
     title="let the NICs ask for 4096 bytes at a time",
-    cures=("read-request-small",),
     effect=_large_requests,
     becomes="MaxReadReq of each NIC is 4096 bytes until the next boot",
     risk="other devices below the same port may wait longer; measure before and after",

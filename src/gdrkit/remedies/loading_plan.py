@@ -16,6 +16,7 @@ from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.modules import load_peermem
 from gdrkit.remedies.plan import STEPS_AT_MOST, predicted
 from gdrkit.remedies.remedy import Remedy
+from gdrkit.rules import BY_CODE
 
 
 def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
@@ -45,8 +46,9 @@ def _cures(
 ) -> Iterator[tuple[Remedy, tuple[Change, ...]]]:
     """Steps that cure what stops the loading, or what a step before made uncertain."""
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
+    names = {name for code in stops if code in BY_CODE for name in BY_CODE[code].remedies}
     for remedy in REMEDIES:
-        if "peermem" in remedy.paths and remedy not in taken and set(stops) & set(remedy.cures):
+        if "peermem" in remedy.paths and remedy not in taken and remedy.name in names:
             try:
                 yield remedy, tuple(remedy.effect(node))
             except Lacks:

@@ -21,6 +21,7 @@ from gdrkit.platforms.in_the_way import in_the_way
 from gdrkit.platforms.texts import MODULES_LOAD
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import file_name
+from gdrkit.rules.remedy_names import RemedyName
 
 _LISTS = ("blacklist", "install", "options")
 CLIENT = "nv_mem"
@@ -124,47 +125,40 @@ def _name(node: Node) -> str:
 
 
 sign_module = Remedy(
-    name="sign-module",
+    name=RemedyName.SIGN_MODULE,
     title="sign the NVIDIA modules with a key of your own, and enrol it",
-    cures=(
-        "module-unsigned", "module-unknown-key", "lockdown-blocks-module", "mixed-signers",
-        "dependency-failed",
-    ),
     effect=_sign,
     becomes="every NVIDIA module is signed by a machine owner key that the kernel trusts",
     risk="a private key that signs kernel modules lies on this machine; keep it readable for root alone",
     undo="mokutil --delete the key and reinstall the driver's modules",
     needs_reboot=True,
     paths=("peermem",),
-)  # fmt: skip
+    replaces_driver=True,
+)
 install_ofed = Remedy(
-    name="install-ofed",
+    name=RemedyName.INSTALL_OFED,
     title="install DOCA-OFED, which brings the peer-memory API",
-    cures=("peermem-stub", "rdma-lacks-peer-api", "module-symbol-missing"),
     effect=_install_ofed,
     becomes=f"the RDMA core exports {PEER_API[0]}",
     risk="the RDMA stack is replaced: links go down, and modules built for the old one stop loading",
     undo="uninstall DOCA-OFED and reboot",
     needs_reboot=True,
     paths=("peermem",),
+    replaces_driver=True,
 )
 rebuild_driver = Remedy(
-    name="rebuild-driver",
+    name=RemedyName.REBUILD_DRIVER,
     title="rebuild the NVIDIA driver, after OFED and against it",
-    cures=(
-        "peermem-stub", "module-crc-mismatch", "ofed-rebuilt-after-driver", "module-wrong-kernel",
-        "module-symbol-missing",
-    ),
     effect=_rebuild,
     becomes="nvidia-peermem is linked to the peer-memory API of this RDMA stack; who signed it is open",
     risk="CUDA programs must stop while the driver is replaced; a failed build leaves no driver",
     undo="reinstall the packaged modules of this kernel",
     paths=("peermem",),
-)  # fmt: skip
+    replaces_driver=True,
+)
 allow_module = Remedy(
-    name="allow-module",
+    name=RemedyName.ALLOW_MODULE,
     title="take the lines out of modprobe.d that keep nvidia-peermem out",
-    cures=("module-blacklisted", "install-override", "module-bad-parameter"),
     effect=_allow,
     becomes="modprobe loads nvidia-peermem as its file says",
     risk="somebody may have had a reason; the lines are named in the finding",
@@ -172,9 +166,8 @@ allow_module = Remedy(
     paths=("peermem",),
 )
 load_peermem = Remedy(
-    name="load-peermem",
+    name=RemedyName.LOAD_PEERMEM,
     title="load nvidia-peermem now, and at each boot",
-    cures=("peermem-not-loaded",),
     effect=_load,
     becomes="nvidia-peermem is loaded, and stands in /etc/modules-load.d",
     risk="OFED cannot be restarted while it is loaded",
@@ -182,9 +175,8 @@ load_peermem = Remedy(
     paths=("peermem",),
 )
 persist_peermem = Remedy(
-    name="persist-peermem",
+    name=RemedyName.PERSIST_PEERMEM,
     title="load nvidia-peermem at each boot",
-    cures=("peermem-not-persistent",),
     effect=_persist,
     becomes="nvidia-peermem stands in /etc/modules-load.d",
     risk="OFED cannot be restarted while it is loaded",

@@ -16,7 +16,7 @@ from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
 from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Change, Node
-from gdrkit.remedies import REMEDIES
+from gdrkit.remedies import BY_NAME
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules import LOAD_ORDER, RULES
 from gdrkit.rules.engine import Ruling
@@ -100,8 +100,8 @@ def _choices(
 ) -> Iterator[tuple[Remedy, tuple[Change, ...]]]:
     """The steps that would cure one of these, on this path, and are to be had here."""
     for ruling in rulings:
-        for remedy in REMEDIES:
-            if ruling.rule.code in remedy.cures and path in remedy.paths and remedy not in taken:
+        for remedy in (BY_NAME[name] for name in ruling.rule.remedies):
+            if path in remedy.paths and remedy not in taken:
                 try:
                     yield remedy, tuple(remedy.effect(node))
                 except Lacks:

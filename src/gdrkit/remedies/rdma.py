@@ -18,6 +18,7 @@ from gdrkit.facts.libraries import (
 from gdrkit.node import Change, Node
 from gdrkit.platforms.settings import turns_off
 from gdrkit.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
 
 
 def _newer_verbs(node: Node) -> Iterable[Change]:
@@ -42,9 +43,8 @@ def _clean_settings(node: Node) -> Iterable[Change]:
 
 
 upgrade_nccl = Remedy(
-    name="upgrade-nccl",
+    name=RemedyName.UPGRADE_NCCL,
     title="use NCCL 2.23.4 or newer in the image or environment that the job loads",
-    cures=("nccl-misses-peermem", "nccl-lacks-dmabuf"),
     effect=_newer_nccl,
     becomes="NCCL notices nvidia-peermem and knows dma-buf",
     risk="all ranks of a job need the same NCCL",
@@ -52,9 +52,8 @@ upgrade_nccl = Remedy(
     needs_root=False,
 )
 upgrade_verbs = Remedy(
-    name="upgrade-rdma-core",
+    name=RemedyName.UPGRADE_RDMA_CORE,
     title="install rdma-core 34 or newer, in the image that the job runs in, too",
-    cures=("verbs-lacks-dmabuf", "verbs-library-old"),
     effect=_newer_verbs,
     becomes="libibverbs offers ibv_reg_dmabuf_mr",
     risk="programs that were linked to a vendor's libibverbs may want that one",
@@ -62,18 +61,16 @@ upgrade_verbs = Remedy(
     paths=("dmabuf",),
 )
 raise_memlock = Remedy(
-    name="raise-memlock",
+    name=RemedyName.RAISE_MEMLOCK,
     title="let processes lock memory without limit",
-    cures=("memlock-limit",),
     effect=_unlimited,
     becomes="RLIMIT_MEMLOCK is unlimited for users and for what starts jobs",
     risk="a process can lock all memory of the machine",
     undo="take the lines out of /etc/security/limits.d and the units",
 )
 clean_settings = Remedy(
-    name="clean-nccl-settings",
+    name=RemedyName.CLEAN_NCCL_SETTINGS,
     title="take what turns the direct path off out of /etc/nccl.conf",
-    cures=("dmabuf-disabled-by-env", "ib-disabled-by-env", "gdr-read-off"),
     effect=_clean_settings,
     becomes="/etc/nccl.conf turns no direct path off",
     risk="somebody may have set it on purpose; the lines are named in the finding",

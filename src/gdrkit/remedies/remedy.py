@@ -1,4 +1,4 @@
-"""What a step is: what it cures, what it makes true, and what it makes uncertain. PURE."""
+"""What a step is: what it makes true, and what it makes uncertain. PURE."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from gdrkit.node import Change, Node
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DIRECT
 
 
 class Remedy(Struct, frozen=True, kw_only=True, eq=False):
-    """A step that somebody could take. It sets conclusions, never bytes."""
+    """A step that somebody could take. It sets conclusions, never bytes. What it cures, the rules say."""
 
-    name: str
+    name: RemedyName
     title: str  # what somebody would say of it: "sign the module with a key of your own"
-    cures: tuple[str, ...]  # codes
     effect: Callable[[Node], Iterable[Change]]  # raises Lacks where the step is not to be had
     becomes: str  # what is true afterwards, in one sentence
     risk: str
@@ -23,3 +23,4 @@ class Remedy(Struct, frozen=True, kw_only=True, eq=False):
     needs_root: bool = True
     needs_reboot: bool = False
     paths: tuple[str, ...] = DIRECT  # the paths that it serves
+    replaces_driver: bool = False  # where an operator's container brings the driver, that one has to change

@@ -11,7 +11,6 @@ from gdrkit.facts.rdma import Pair, distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
 from gdrkit.node import Fact, Node, Subject
-from gdrkit.remedies import REMEDIES
 from gdrkit.remedies.plan import Chain
 from gdrkit.report.document import (
     Ceiling,
@@ -32,9 +31,9 @@ from gdrkit.report.document import (
     VerdictSection,
 )
 from gdrkit.report.summary import summary
-from gdrkit.rules.rule import Failed, NotApplicable, Passed, Unknown
+from gdrkit.rules.rule import Failed, NotApplicable, Passed, Status, Unknown
 from gdrkit.verdict import Verdict
-from gdrkit.verdict.findings import SILENT, Finding, Status
+from gdrkit.verdict.findings import SILENT, Finding
 from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
 
@@ -193,9 +192,7 @@ def finding_section(finding: Finding) -> FindingSection:
         cost=cost if finding.status in (Status.FAILED, Status.WARNING) else "",
         confidence=finding.confidence.name.lower(),
         evidence=[EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding)],
-        remedies=[remedy.name for remedy in REMEDIES if rule.code in remedy.cures]
-        if isinstance(outcome, Failed)
-        else [],
+        remedies=[*rule.remedies] if isinstance(outcome, Failed) else [],
         references=list(rule.references),
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.rules.signs import fill
+from gdrkit.rules.tell import fill
 from gdrkit.verdict.explanation import (
     Contradiction,
     Established,
@@ -149,8 +149,8 @@ def _open(line: OpenLine) -> OpenSection:
         causes=[
             CauseSection(
                 code=cause.code,
-                ask=fill(cause.sign.command, line.subject) if cause.sign else "",
-                shows=fill(cause.sign.shows, line.subject) if cause.sign else "",
+                ask=fill(cause.tell.command, line.subject) if cause.tell else "",
+                shows=fill(cause.tell.shows, line.subject) if cause.tell else "",
             )
             for cause in line.causes
         ],

@@ -13,7 +13,7 @@ from gdrkit.report.explanation import (
     QuestionSection,
 )
 from gdrkit.report.terminal import Row, render
-from gdrkit.rules import RULES
+from gdrkit.rules import BY_CODE
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
@@ -23,7 +23,6 @@ HELPFUL = (
     "Helpful are: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv, a log"
     " of NCCL with NCCL_DEBUG=INFO, a run of perftest."
 )
-PERMANENT = {rule.code for rule in RULES if rule.permanent}
 
 
 def text(
@@ -84,7 +83,7 @@ def _established(machine: MachineSection, verbose: bool) -> Iterator[Row]:
         yield 2, "bad" if found.blocks else "", _headline(found)
         for proof in found.proofs[: None if verbose else 2]:
             yield from _quote(proof)
-    if any(found.code in PERMANENT for found in machine.established):
+    if any(BY_CODE[found.code].permanent for found in machine.established):
         more = ": whatever is open below, no answer to it changes that" if machine.open else ""
         yield 2, "", f"No fix exists for this hardware{more}."
 

@@ -22,7 +22,7 @@ from gdrkit.platforms.action import (
 )
 from gdrkit.platforms.choices import Choices
 from gdrkit.platforms.procedures import procedure
-from gdrkit.remedies import REMEDIES
+from gdrkit.remedies import BY_NAME, REMEDIES
 from gdrkit.remedies.loading_plan import loading_plan
 from gdrkit.remedies.plan import plan
 from gdrkit.remedies.remedy import Remedy
@@ -68,8 +68,7 @@ def fix_report(node: Node, wish: Wish) -> FixReport:
 
 
 def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
-    by_name = {remedy.name: remedy for remedy in REMEDIES}
-    return tuple(by_name[name] for name in names)
+    return tuple(BY_NAME[name] for name in names)
 
 
 def _way(
@@ -95,14 +94,14 @@ def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> list[
 
 
 def _step(node: Node, report: Report, wish: Wish, remedy: Remedy, then: ThenSection | None) -> StepSection:
-    how = procedure(node, remedy.name, remedy.becomes, wish.choices)
+    how = procedure(node, remedy.name, remedy.becomes, wish.choices, replaces_driver=remedy.replaces_driver)
     return StepSection(
         remedy=remedy.name,
         title=remedy.title,
         because=[
             f"{finding.code}: {finding.subject}"
             for finding in report.findings
-            if finding.code in remedy.cures and finding.status in (*_TOLD, "note")
+            if remedy.name in finding.remedies and finding.status in (*_TOLD, "note")
         ],
         effect=remedy.becomes,
         risk=remedy.risk,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.remedies import REMEDIES
+from gdrkit.remedies import BY_NAME
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import Rule
 
@@ -32,7 +32,8 @@ def page(code: str) -> str:
         lines += [body, ""]
     if rule.cost and "cost" not in body.lower():
         lines += [f"Cost: {rule.cost}", ""]
-    if cures := [remedy for remedy in REMEDIES if code in remedy.cures]:
+    if rule.remedies:
+        cures = (BY_NAME[name] for name in rule.remedies)
         lines += ["## Remedies", ""]
         lines += [f"- `{remedy.name}`: {remedy.title}. {remedy.becomes}" for remedy in cures] + [""]
     if rule.references:

@@ -7,8 +7,7 @@ from typing import Any
 from gdrkit.consumers import CONSUMERS
 from gdrkit.report.document import ModprobeSection, Report
 from gdrkit.rules import RULES
-from gdrkit.rules.rule import FALLBACKS, PATHS, Layer
-from gdrkit.verdict.findings import Status
+from gdrkit.rules.rule import FALLBACKS, PATHS, Layer, Status
 from gdrkit.verdict.judgement import State
 
 _HEAD = {"$schema": "https://json-schema.org/draft/2020-12/schema"}

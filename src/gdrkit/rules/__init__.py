@@ -1,6 +1,8 @@
-"""Every rule, from the ground up; the loader's, in the kernel's order. PURE."""
+"""Every rule, from the ground up. PURE."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from gdrkit.rules.acs_redirect import acs_redirect
 from gdrkit.rules.bar1 import bar1_exhausted, bar1_small
@@ -37,30 +39,12 @@ from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
-from gdrkit.rules.load_order import BEFORE_THE_KERNEL, KERNEL_CHECKS
+from gdrkit.rules.load_order import OF_ANY_MODULE, in_load_order
 from gdrkit.rules.lock_inversion import lock_inversion
 from gdrkit.rules.manifest_invalid import manifest_invalid
 from gdrkit.rules.memlock_limit import memlock_limit
 from gdrkit.rules.memory_not_registrable import memory_not_registrable
 from gdrkit.rules.mixed_signers import mixed_signers
-from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
-from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
-from gdrkit.rules.module_configuration import install_override, module_bad_parameter
-from gdrkit.rules.module_not_found import module_not_found
-from gdrkit.rules.module_signature import (
-    lockdown_blocks_module,
-    module_key_revoked,
-    module_signature_broken,
-    module_unknown_key,
-    module_unsigned,
-)
-from gdrkit.rules.module_symbols import (
-    module_crc_mismatch,
-    module_symbol_duplicate,
-    module_symbol_gpl_only,
-    module_symbol_missing,
-    module_symbol_namespace,
-)
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
@@ -111,23 +95,7 @@ FIRMWARE: tuple[Rule, ...] = (
     bar1_exhausted,
 )
 KERNEL: tuple[Rule, ...] = (
-    module_not_found,
-    install_override,
-    modules_are_disabled,
-    module_signature_broken,
-    module_key_revoked,
-    module_unsigned,
-    module_unknown_key,
-    lockdown_blocks_module,
-    module_corrupt,
-    module_blacklisted,
-    module_wrong_kernel,
-    module_symbol_missing,
-    module_symbol_gpl_only,
-    module_crc_mismatch,
-    module_symbol_namespace,
-    module_symbol_duplicate,
-    module_bad_parameter,
+    *OF_ANY_MODULE,
     dependency_failed,
     init_failed,
     mixed_signers,
@@ -208,8 +176,6 @@ RULES: tuple[Rule, ...] = (
     *HARDWARE, *FIRMWARE, *KERNEL, *DRIVER, *RDMA, *PCIE, *LIBRARY, *APPLICATION,
 )  # fmt: skip
 
-LOAD_ORDER: tuple[Rule, ...] = (
-    *BEFORE_THE_KERNEL, dependency_failed, *KERNEL_CHECKS, peermem_stub, peermem_registration_refused,
-    init_failed, peermem_not_loaded,
-)  # fmt: skip
-"""What stands between a module's name and its init, as somebody who loads it runs into it."""
+BY_CODE: Mapping[str, Rule] = {rule.code: rule for rule in RULES}
+LOAD_ORDER: tuple[Rule, ...] = in_load_order(RULES)
+"""What stands between a module's name and its use, as somebody who loads it runs into it."""

@@ -7,7 +7,9 @@ from gdrkit.facts.pci_registers import acs, ats_enabled
 from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_address
 from gdrkit.node import Node, seek
 from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import Tell
 
 
 @rule(
@@ -15,6 +17,8 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcom
     Layer.PCIE,
     per=hardware_pairs,
     slows=REGISTRATION,
+    told_by=(Tell("sudo lspci -vvv | grep -i acsctl", "ReqRedir+ on a bridge above GPU or NIC"),),
+    remedies=(RemedyName.CLEAR_ACS_REDIRECT,),
     cost="Traffic that could turn round in the switch goes up to the CPU and down again, at a fraction of "
     "the speed; with an IOMMU it may fail or hang.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),

@@ -10,7 +10,9 @@ from gdrkit.facts.nvidia_smi import said, smi_gpu_memory
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
 from gdrkit.node import Node
-from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
+from gdrkit.rules.tell import DMESG, NVIDIA_SMI, Tell
 
 MIB = 1 << 20
 
@@ -28,7 +30,8 @@ NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
     "bar1-small",
     Layer.FIRMWARE,
     per=gpus,
-    aside="warning",
+    default_status=Status.WARNING,
+    remedies=(RemedyName.ENLARGE_BAR1,),
     cost="No more than about 220 MiB of GPU memory can be registered at a time.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
@@ -68,6 +71,13 @@ def bar1_small(node: Node, gpu: Gpu) -> Outcome:
     Layer.FIRMWARE,
     per=gpus,
     takes=REGISTRATION,
+    told_by=(
+        Tell(
+            NVIDIA_SMI, "`BAR1 Memory Usage: Free` of 36 MiB or less, or little against what is registered"
+        ),
+        Tell(DMESG, "`no space for BAR1 mappings`"),
+    ),
+    remedies=(RemedyName.ENLARGE_BAR1,),
     cost="Registering GPU memory fails until something lets go of the window.",
 )
 def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:

@@ -11,7 +11,11 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import MEMORY_PEERS, MemoryPeer, memory_peers
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node, otherwise
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import Tell
+
+NCCL_VERSION = "NCCL_DEBUG=VERSION, set for the job"
 
 
 def too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
@@ -77,6 +81,8 @@ def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
     Layer.LIBRARY,
     per=the_node,
     takes=NCCL.own("peermem"),
+    told_by=(Tell(NCCL_VERSION, "a version before 2.23.4, while nvidia_peermem is loaded"),),
+    remedies=(RemedyName.UPGRADE_NCCL,),
     cost="NCCL copies through host memory although nvidia-peermem works: 180 became 10 GB/s in one report.",
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
 )
@@ -105,6 +111,8 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
     Layer.LIBRARY,
     per=the_node,
     takes=NCCL.own("dmabuf"),
+    told_by=(Tell(NCCL_VERSION, "a version before 2.13.4"),),
+    remedies=(RemedyName.UPGRADE_NCCL,),
     cost="NCCL needs nvidia-peermem, or copies through host memory.",
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
 )

@@ -6,10 +6,13 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.modules import dependencies, is_loaded
 from gdrkit.node import Node
 from gdrkit.rules.engine import judge
-from gdrkit.rules.load_order import BEFORE_THE_KERNEL, KERNEL_CHECKS
+from gdrkit.rules.load_order import OF_ANY_MODULE
 from gdrkit.rules.module_admission import modules_are_disabled
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Unknown, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, Tell
 
 
 @rule(
@@ -17,6 +20,9 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Unknown, 
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.DEPENDENCIES, 1),
+    told_by=(Tell(DMESG, "a complaint of another module that it needs: nvidia, ib_core"),),
+    remedies=(RemedyName.SIGN_MODULE,),
     cost="the module cannot be loaded before what it depends on",
 )
 def dependency_failed(node: Node, module: str) -> Outcome:
@@ -41,7 +47,7 @@ def dependency_failed(node: Node, module: str) -> Outcome:
     for name in dependencies(node, module):
         if is_loaded(node, name):
             continue
-        for check in (*BEFORE_THE_KERNEL, *KERNEL_CHECKS):
+        for check in OF_ANY_MODULE:
             outcome = judge(node, check, name)
             if isinstance(outcome, Failed) and check is not modules_are_disabled and outcome.takes is None:
                 return Failed(

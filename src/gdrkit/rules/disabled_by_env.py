@@ -7,7 +7,9 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.facts.environment import UCX_CONF, integer, nccl_sources, sources
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import place, reach, settings_of
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import Tell
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 
@@ -18,6 +20,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     per=nccl_sources,
     takes=NCCL.own("dmabuf", "peermem"),
     direction="send",
+    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="What this node sends passes through host memory; what it receives does not.",
     references=(f"{GUIDE}#nccl-net-gdr-read",),
 )
@@ -56,6 +59,8 @@ OFF_FOR_UCX = ("n", "no", "off", "0", "false")
     Layer.APPLICATION,
     per=sources,
     takes=lambda source: () if source == UCX_CONF else (*NCCL.own("dmabuf"), *UCX.own("dmabuf")),
+    told_by=(Tell("env | grep NCCL, in the job", "NCCL_DMABUF_ENABLE=0"),),
+    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="The direct path that NCCL or UCX would prefer is turned off.",
     references=(f"{GUIDE}#nccl-dmabuf-enable",),
 )
@@ -102,6 +107,7 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     takes=lambda source: (
         () if source == UCX_CONF else (*NCCL.own("dmabuf", "peermem"), *UCX.own("dmabuf", "peermem"))
     ),
+    remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="NCCL or UCX talks TCP: no RDMA, and no direct path.",
     references=(f"{GUIDE}#nccl-ib-disable",),
 )

@@ -10,6 +10,7 @@ from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
 from gdrkit.node import Node, known
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import VERBS_PROBE, Tell
 
 ASK = "gdr probe verbs --json"
 REFUSALS = {EOPNOTSUPP: "EOPNOTSUPP", EPROTONOSUPPORT: "EPROTONOSUPPORT", EINVAL: "EINVAL"}
@@ -21,6 +22,8 @@ NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-ope
     Layer.RDMA,
     per=nics,
     takes=(DMABUF,),
+    at_registration=True,
+    told_by=(Tell(VERBS_PROBE, "EINVAL, EOPNOTSUPP or EPROTONOSUPPORT for one device, not for others"),),
     cost="The NIC cannot use dma-buf; nvidia-peermem may still work.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )
@@ -69,6 +72,7 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     Layer.RDMA,
     per=the_node,
     takes=(DMABUF,),
+    at_registration=True,
     cost="The NIC's driver cannot take a dma-buf that lies in device memory.",
 )
 def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:

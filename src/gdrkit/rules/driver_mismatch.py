@@ -6,7 +6,19 @@ from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
 from gdrkit.node import Node
-from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import (
+    REGISTRATION,
+    Bearer,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    rule,
+    the_node,
+)
+from gdrkit.rules.tell import DRIVER_VERSION, Tell
 
 
 @rule(
@@ -14,6 +26,9 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcom
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
+    told_by=(Tell(DRIVER_VERSION, "another version than the libraries have"),),
+    remedies=(RemedyName.REBOOT,),
+    settled_by=Bearer.DRIVER,
     cost="CUDA refuses to start until the module and the libraries are of one version.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )

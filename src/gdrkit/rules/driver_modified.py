@@ -6,7 +6,7 @@ from gdrkit.evidence import Absent, Confidence, Lacks
 from gdrkit.facts.driver import driver_build, driver_parameters, driver_path
 from gdrkit.facts.packages import owner
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Bearer, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
 """Registry keys of public forks that add peer access to consumer GPUs; no release of NVIDIA's has them
@@ -17,7 +17,8 @@ FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
     "driver-modified",
     Layer.DRIVER,
     per=the_node,
-    aside="warning",
+    default_status=Status.WARNING,
+    settled_by=Bearer.DRIVER,
     cost="What is known of NVIDIA's releases may not hold for it; vendors do not support it.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )

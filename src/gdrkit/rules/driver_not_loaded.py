@@ -7,8 +7,10 @@ from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     REGISTRATION,
+    Bearer,
     Failed,
     Layer,
     NotApplicable,
@@ -17,6 +19,7 @@ from gdrkit.rules.rule import (
     rule,
     the_node,
 )
+from gdrkit.rules.tell import DRIVER_VERSION, Tell
 
 
 @rule(
@@ -24,6 +27,9 @@ from gdrkit.rules.rule import (
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
+    told_by=(Tell(DRIVER_VERSION, "`No such file or directory`"),),
+    remedies=(RemedyName.LOAD_DRIVER,),
+    settled_by=Bearer.DRIVER,
     cost="No program can use the GPU at all.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from gdrkit.evidence import Absent
 from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
 from gdrkit.node import Node
-from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import DMABUF, Bearer, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import DRIVER_VERSION, Tell
 
 
 @rule(
@@ -13,6 +15,9 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Pas
     Layer.DRIVER,
     per=the_node,
     takes=(DMABUF,),
+    told_by=(Tell(DRIVER_VERSION, "no `Open Kernel Module`"),),
+    remedies=(RemedyName.OPEN_KERNEL_MODULES,),
+    settled_by=Bearer.DRIVER,
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=(
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",

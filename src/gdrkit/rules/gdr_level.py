@@ -22,7 +22,8 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
+from gdrkit.rules.tell import Tell
 from gdrkit.topology.nccl_rules import NEWEST, nccl_rules
 
 NAME = "NCCL_NET_GDR_LEVEL"
@@ -41,6 +42,7 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     Layer.APPLICATION,
     per=pairs_or_node,
     takes=NCCL.own("dmabuf", "peermem"),
+    told_by=(Tell("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),),
     cost="NCCL copies through host memory for this pair, although the path is there.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -125,7 +127,7 @@ def _name(subject: Pair | str) -> str:
     "gdr-level-ignored",
     Layer.APPLICATION,
     per=nccl_sources,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="The default level is in force, not the one that was meant.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )

@@ -10,6 +10,7 @@ from gdrkit.facts.rdma import gids, ports, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import place, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import Tell
 
 EINVAL = 22
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
@@ -20,6 +21,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     Layer.APPLICATION,
     per=nccl_sources,
     takes=NCCL.own("dmabuf", "peermem"),
+    told_by=(Tell("show_gids", "no RoCE v2 entry at NCCL_IB_GID_INDEX"),),
     cost="Connections over this port fail or go out with a GID that nobody routes.",
     references=(f"{GUIDE}#nccl-ib-gid-index",),
 )

@@ -7,6 +7,7 @@ from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.gpu_support import refused
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Layer, Outcome, Passed, rule
+from gdrkit.rules.tell import NVIDIA_SMI, Tell
 
 
 @rule(
@@ -14,7 +15,8 @@ from gdrkit.rules.rule import DMABUF, REGISTRATION, Layer, Outcome, Passed, rule
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
-    permanent=True,
+    permanent=REGISTRATION,
+    told_by=(Tell(NVIDIA_SMI, "`Product Name: NVIDIA GB10`, or a frame buffer of N/A"),),
     cost="No NIC can read or write what cudaMalloc gives; data passes through host memory.",
     references=("https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",),
 )
@@ -51,7 +53,8 @@ def gpu_integrated(node: Node, gpu: Gpu) -> Outcome:
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
-    permanent=True,
+    permanent=REGISTRATION,
+    told_by=(Tell(NVIDIA_SMI, "`Product Name` with GeForce or TITAN"),),
     cost="Registering GPU memory fails with EFAULT; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
@@ -86,7 +89,8 @@ def gpu_consumer(node: Node, gpu: Gpu) -> Outcome:
     Layer.HARDWARE,
     per=gpus,
     takes=(DMABUF,),
-    permanent=True,
+    permanent=(DMABUF,),
+    told_by=(Tell(NVIDIA_SMI, "`Product Architecture`: Volta, Pascal or older"),),
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules#compatible-gpus",),
 )

@@ -11,10 +11,12 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peermem_container import Event, Kind, events, last_attempt
 from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import DMESG, Tell
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
 OFED_READY = "run/mellanox/drivers/.driver-ready"
+PODS = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1"
 REFERENCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
 
 
@@ -53,6 +55,10 @@ def at(said: tuple[Event, ...], kind: Kind) -> Event:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    told_by=(
+        Tell(DMESG, "nothing of nvidia_peermem; its container: `Invalid argument`"),
+        Tell(PODS, "`Invalid argument`"),
+    ),
     cost="The container restarts for ever, and the peermem path stays closed.",
     references=(REFERENCE,),
 )
@@ -128,6 +134,7 @@ def _why(node: Node) -> str:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    told_by=(Tell(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
     cost="The container restarts for ever until the driver is rebuilt against this OFED.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
 )
@@ -177,6 +184,7 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    told_by=(Tell(PODS, "`Module nvidia-peermem not found in directory`"),),
     cost="The container restarts for ever; the module is not where it looks.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
 )
@@ -210,6 +218,10 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
+    told_by=(
+        Tell(PODS, "`waiting for mellanox ofed ...`, and nothing after it"),
+        Tell("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),
+    ),
     cost="The container waits and nvidia-peermem is never loaded.",
     references=(REFERENCE,),
 )

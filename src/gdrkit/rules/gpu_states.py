@@ -7,6 +7,7 @@ from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.gpu_support import only_cuda_knows, refused
 from gdrkit.rules.rule import REGISTRATION, Layer, Outcome, Passed, rule
+from gdrkit.rules.tell import NVIDIA_SMI, Tell
 
 
 @rule(
@@ -14,6 +15,7 @@ from gdrkit.rules.rule import REGISTRATION, Layer, Outcome, Passed, rule
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
+    told_by=(Tell(NVIDIA_SMI, "`Virtualization Mode: VGPU`"),),
     cost="The guest's data passes through host memory unless its profile allows GPUDirect RDMA.",
     references=("https://docs.nvidia.com/ai-enterprise/",),
 )
@@ -45,6 +47,7 @@ def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
+    told_by=(Tell(NVIDIA_SMI, "`Conf Compute Protected Memory Usage` above 0"),),
     cost="Data passes through encrypted bounce buffers in host memory.",
     references=("https://docs.nvidia.com/confidential-computing/",),
 )
@@ -74,6 +77,7 @@ def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
+    told_by=(Tell(NVIDIA_SMI, "`MIG Mode: Current: Enabled`"),),
     cost="Whether a MIG instance can be reached depends on the driver; NCCL treats instances apart.",
     references=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
 )

@@ -14,13 +14,15 @@ _REGISTERED = {"dmabuf": DMABUF, "peermem": ADDRESS}
 def refused(node: Node, gpu: Gpu, code: str, expected: str) -> Failed | None:
     """The failure of the rule that bears this code, if the GPU's memory is refused for its reason."""
     supports = _supports(node, gpu, code)
-    blocks = tuple(path for path, support in supports if support.state == "no")
-    if not blocks:
+    refusals = {_REGISTERED[path]: support for path, support in supports if support.state == "no"}
+    if not refusals:
         return None
-    support = dict(supports)[blocks[0]]
-    takes = tuple(_REGISTERED[path] for path in blocks)
     return Failed(
-        seen=support.why, expected=expected, subject=gpu.address, takes=takes, permanent=support.permanent
+        seen=next(iter(refusals.values())).why,
+        expected=expected,
+        subject=gpu.address,
+        takes=tuple(refusals),
+        permanent=frozenset(need for need, support in refusals.items() if support.permanent),
     )
 
 

@@ -8,6 +8,7 @@ from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.node import Node
 from gdrkit.rules.gpu_support import lacking, refused
 from gdrkit.rules.rule import DIRECT, REGISTRATION, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import CUDA_PROBE, Tell
 
 
 @rule(
@@ -15,6 +16,7 @@ from gdrkit.rules.rule import DIRECT, REGISTRATION, Layer, NotApplicable, Outcom
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
+    told_by=(Tell(CUDA_PROBE, "attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0"),),
     cost="Registering GPU memory fails; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )

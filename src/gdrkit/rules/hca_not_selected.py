@@ -9,6 +9,7 @@ from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.tell import Tell
 
 NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -18,6 +19,7 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
     Layer.APPLICATION,
     per=rdma_devices,
     takes=NCCL.own("dmabuf", "peermem"),
+    told_by=(Tell("env | grep NCCL, in the job", "NCCL_IB_HCA without the device"),),
     cost="GPUs beside this NIC use one that is farther away, or the traffic shares fewer NICs.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
 )

@@ -7,6 +7,8 @@ from gdrkit.facts.module_init import Init, init
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import ADDRESS, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, Tell
 
 
 @rule(
@@ -14,6 +16,8 @@ from gdrkit.rules.rule import ADDRESS, Layer, NotApplicable, Outcome, Passed, ru
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.INIT, 3),
+    told_by=(Tell(DMESG, "a complaint of {module} itself, in words of its own"),),
     cost="the module cannot be loaded",
 )
 def init_failed(node: Node, module: str) -> Outcome:

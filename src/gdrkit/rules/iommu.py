@@ -9,7 +9,9 @@ from gdrkit.facts.pci import gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
 from gdrkit.node import Node, otherwise
 from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import Tell
 
 FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
 """open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c and nv-dmabuf.c, since 570.86.15."""
@@ -20,6 +22,8 @@ FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
     Layer.PCIE,
     per=nics,
     slows=REGISTRATION,
+    told_by=(Tell("cat /sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ"),),
+    remedies=(RemedyName.IOMMU_PASSTHROUGH,),
     cost="Every access of the NIC to GPU memory is translated, and goes through the root complex.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/#supported-systems",),
 )
@@ -57,6 +61,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     Layer.PCIE,
     per=hardware_pairs,
     slows=(DMABUF,),
+    told_by=(Tell("rdma_topo check", "GPU and the NIC's DMA function in two groups"),),
     cost="A PCIe mapping of GPU memory is refused; traffic goes through the CPU's fabric.",
     references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
 )

@@ -7,6 +7,7 @@ from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import dmabuf_exporter, takes_dmabuf, verbs_module
 from gdrkit.node import Node
 from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.tell import VERBS_PROBE, Tell
 
 
 @rule(
@@ -14,6 +15,7 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
     Layer.KERNEL,
     per=rdma_devices,
     takes=(DMABUF,),
+    told_by=(Tell(VERBS_PROBE, "EOPNOTSUPP (95), with a libibverbs that has ibv_reg_dmabuf_mr"),),
     cost="ibv_reg_dmabuf_mr fails with EOPNOTSUPP on this device; only nvidia-peermem gives a direct path.",
     references=("https://docs.kernel.org/driver-api/dma-buf.html",),
 )

@@ -1,10 +1,8 @@
-"""The kernel's and modprobe's own order of checks, for one module. PURE.
-
-Source: kmod libkmod-module.c, kmod_module_probe_insert_module(); Linux kernel/module/main.c, load_module().
-An empty or unreadable file stands aside: kmod stumbles over it before the kernel is asked.
-"""
+"""The rules about loading a module, sorted as somebody who loads it runs into them. PURE."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
@@ -24,28 +22,39 @@ from gdrkit.rules.module_symbols import (
     module_symbol_missing,
     module_symbol_namespace,
 )
+from gdrkit.rules.rule import Rule
+from gdrkit.rules.stage import Stage
 
-BEFORE_THE_KERNEL = (module_not_found, install_override)
-SIGNATURE_CHECKS = (
-    module_signature_broken,
-    module_key_revoked,
-    module_unsigned,
-    module_unknown_key,
+
+def in_load_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Those that have a place in the order of loading, in that order."""
+    placed = [(rule.loading, rule) for rule in rules if rule.loading is not None]
+    return tuple(rule for _, rule in sorted(placed, key=lambda pair: pair[0]))
+
+
+OF_ANY_MODULE: tuple[Rule, ...] = in_load_order((
+    install_override,
     lockdown_blocks_module,
-)
-SYMBOL_CHECKS = (
-    module_symbol_missing,
-    module_symbol_gpl_only,
-    module_crc_mismatch,
-    module_symbol_namespace,
-)
-KERNEL_CHECKS = (
-    modules_are_disabled,
-    *SIGNATURE_CHECKS,
-    module_corrupt,
-    module_blacklisted,
-    module_wrong_kernel,
-    *SYMBOL_CHECKS,
-    module_symbol_duplicate,
     module_bad_parameter,
-)
+    module_blacklisted,
+    module_corrupt,
+    module_crc_mismatch,
+    module_key_revoked,
+    module_not_found,
+    module_signature_broken,
+    module_symbol_duplicate,
+    module_symbol_gpl_only,
+    module_symbol_missing,
+    module_symbol_namespace,
+    module_unknown_key,
+    module_unsigned,
+    module_wrong_kernel,
+    modules_are_disabled,
+))  # fmt: skip
+"""What can be asked of any module by itself. A list of its own, for one of `RULES`, the one about a module's
+dependencies, asks it of other modules."""
+
+
+def checks_at(stage: Stage) -> tuple[Rule, ...]:
+    """The checks of one step, for a module by itself."""
+    return tuple(rule for rule in OF_ANY_MODULE if rule.loading is not None and rule.loading.stage is stage)

@@ -9,7 +9,7 @@ from gdrkit.facts.packages import ofed
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 PARAMETER = "peerdirect_support"
 FIRST_PEERDIRECT = (5, 1)
@@ -20,7 +20,7 @@ FIRST_PEERDIRECT = (5, 1)
     "lock-inversion",
     Layer.DRIVER,
     per=peermem,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="Processes can hang for good when GPU memory is freed while it is registered.",
     references=("https://docs.nvidia.com/networking/display/mlnxofedv51258060/",),
 )

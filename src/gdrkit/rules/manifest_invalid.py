@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.kubernetes import Manifest, boolean, manifests
 from gdrkit.formats.yaml_values import YamlMapping, YamlSequence, at
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 CRDS = "https://github.com/NVIDIA/gpu-operator/tree/main/config/crd/bases"
 REQUIRED = {
@@ -26,7 +26,8 @@ MODULE_TYPES = ("", "auto", "open", "proprietary")
     "manifest-invalid",
     Layer.APPLICATION,
     per=manifests,
-    aside="warning",
+    default_status=Status.WARNING,
+    whole_machine=True,
     cost="The API server refuses it, or drops the part that was meant.",
     references=(CRDS, "https://coreos.github.io/butane/specs/"),
 )

@@ -17,8 +17,10 @@ from gdrkit.rules.rule import (
     NotApplicable,
     Outcome,
     Passed,
+    Status,
     rule,
 )
+from gdrkit.rules.tell import CUDA_PROBE, Tell
 
 IS_GPU_DIRECT_RDMA_CAPABLE = "15"  # cuda.h, CUpointer_attribute
 WITH_CUDA_VMM_SUPPORTED = 110  # cuda.h, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
@@ -29,7 +31,8 @@ WITH_CUDA_VMM_SUPPORTED = 110  # cuda.h, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WIT
     Layer.RDMA,
     per=gpus,
     takes=REGISTRATION,
-    aside="warning",
+    default_status=Status.WARNING,
+    told_by=(Tell(CUDA_PROBE, "plain cudaMalloc memory goes through: then it is the kind of memory"),),
     cost="This kind of memory is copied through host memory, or the program fails.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )

@@ -9,14 +9,17 @@ from gdrkit.evidence import Absent
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.trust import signer_name
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 
 @rule(
     "mixed-signers",
     Layer.KERNEL,
     per=the_node,
-    aside="warning",
+    default_status=Status.WARNING,
+    whole_machine=True,
+    remedies=(RemedyName.SIGN_MODULE,),
     cost="with Secure Boot, only some of the driver's modules load",
 )
 def mixed_signers(node: Node, _: str) -> Outcome:

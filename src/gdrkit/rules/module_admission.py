@@ -7,7 +7,10 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_state import boot_blacklist, kernel_name
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
-from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Status, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, Tell
 
 
 @rule(
@@ -15,6 +18,8 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.PERMISSION, 1),
+    told_by=(Tell("cat /proc/sys/kernel/modules_disabled", "1"),),
     cost="no module can be loaded or unloaded until the next boot",
     references=("https://docs.kernel.org/admin-guide/sysctl/kernel.html#modules-disabled",),
 )
@@ -45,7 +50,10 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    aside="warning",
+    default_status=Status.WARNING,
+    loading=At(Stage.BLACKLIST, 1),
+    told_by=(Tell(DMESG, "`Module {module} is blacklisted`"),),
+    remedies=(RemedyName.ALLOW_MODULE,),
     cost="the module is not loaded at boot",
     references=("man:modprobe.d(5)", "https://docs.kernel.org/admin-guide/kernel-parameters.html"),
 )

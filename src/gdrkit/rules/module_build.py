@@ -6,7 +6,10 @@ from gdrkit.facts.module_state import Misfit, fit, flaw
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, MODINFO, Tell
 
 _MISFITS = {
     Misfit.STRUCT_SIZE: "struct module of {found} bytes",
@@ -23,6 +26,8 @@ _MISFITS = {
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.FILE, 1),
+    told_by=(Tell(DMESG, "`Invalid ELF ...`, or `No module found in object`"), Tell(MODINFO, "an error")),
     cost="the module cannot be loaded",
 )
 def module_corrupt(node: Node, module: str) -> Outcome:
@@ -55,6 +60,10 @@ def module_corrupt(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.BUILD, 1),
+    logged=True,
+    told_by=(Tell(DMESG, "`version magic ... should be ...`, or `symbol module_layout`"),),
+    remedies=(RemedyName.REBUILD_DRIVER,),
     cost="the module cannot be loaded",
 )
 def module_wrong_kernel(node: Node, module: str) -> Outcome:

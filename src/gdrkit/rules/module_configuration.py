@@ -8,7 +8,10 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, Tell
 
 
 @rule(
@@ -16,6 +19,9 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.MODPROBE, 2),
+    told_by=(Tell("modprobe --show-depends {module}", "a line that begins with `install`"),),
+    remedies=(RemedyName.ALLOW_MODULE,),
     cost="modprobe runs a command and does not load the module",
     references=("man:modprobe.d(5)",),
 )
@@ -61,6 +67,13 @@ def install_override(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.PARAMETERS, 1),
+    logged=True,
+    told_by=(
+        Tell(DMESG, "`invalid for parameter`, or `invalid ... param value`"),
+        Tell("modprobe -c | grep {module}", "`options {module} ...` with a value that it does not take"),
+    ),
+    remedies=(RemedyName.ALLOW_MODULE,),
     cost="the module cannot be loaded with these options",
     references=("man:modprobe.d(5)",),
 )

@@ -9,6 +9,8 @@ from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import Tell
 
 
 @rule(
@@ -16,6 +18,8 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.MODPROBE, 1),
+    told_by=(Tell("modinfo -n {file}", "`Module {file} not found`"),),
     cost="whatever needs the module goes without it",
     references=("man:modprobe(8)", "man:depmod(8)"),
 )

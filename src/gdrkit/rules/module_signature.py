@@ -12,7 +12,10 @@ from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enf
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, MODINFO, Tell
 
 _UNTRUSTED = (State.UNSIGNED, State.UNKNOWN_KEY, State.UNSUPPORTED)
 _BROKEN = (State.BROKEN, State.ATTRIBUTES, State.MALFORMED)
@@ -37,6 +40,8 @@ def _standing(node: Node, module: str) -> Standing:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SIGNATURE, 1),
+    told_by=(Tell(DMESG, "nothing about keys: a signature that is wrong is refused in silence"),),
     cost="the module cannot be loaded, with Secure Boot or without",
     references=(_SIGNING,),
 )
@@ -74,6 +79,8 @@ def module_signature_broken(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SIGNATURE, 2),
+    told_by=(Tell("mokutil --list-enrolled --mokx", "the signer's certificate"),),
     cost="the module cannot be loaded, with Secure Boot or without",
     references=(_SIGNING,),
 )
@@ -105,6 +112,10 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SIGNATURE, 3),
+    logged=True,
+    told_by=(Tell(MODINFO, "no `signer:`"), Tell(DMESG, "`Loading of unsigned module is rejected`")),
+    remedies=(RemedyName.SIGN_MODULE,),
     cost="the module cannot be loaded while signatures are enforced",
     references=(_SIGNING,),
 )
@@ -138,6 +149,13 @@ def module_unsigned(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SIGNATURE, 4),
+    logged=True,
+    told_by=(
+        Tell(DMESG, "`Loading of module with unavailable key is rejected`"),
+        Tell(MODINFO, "a `signer:` that `mokutil --list-enrolled` and .builtin_trusted_keys do not hold"),
+    ),
+    remedies=(RemedyName.SIGN_MODULE,),
     cost="the module cannot be loaded while signatures are enforced",
     references=(_SIGNING,),
 )
@@ -183,6 +201,10 @@ def _not_enforced(node: Node, module: str) -> NotApplicable | None:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SIGNATURE, 5),
+    logged=True,
+    told_by=(Tell(DMESG, "`Lockdown: modprobe: unsigned module loading is restricted`"),),
+    remedies=(RemedyName.SIGN_MODULE,),
     cost="no module without a trusted signature can be loaded while the kernel is locked down",
     references=("man:kernel_lockdown(7)",),
 )

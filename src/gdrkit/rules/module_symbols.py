@@ -6,7 +6,10 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.linkage import Fault, Links, duplicate_export, links
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, Tell
 
 
 def _judged(node: Node, module: str, expected: str, *faults: Fault) -> Outcome:
@@ -43,6 +46,13 @@ _SEEN = {
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SYMBOLS, 1),
+    logged=True,
+    told_by=(
+        Tell(DMESG, "`{module}: Unknown symbol ... (err -2)`"),
+        Tell("grep -w ib_register_peer_memory_client /proc/kallsyms", "nothing"),
+    ),
+    remedies=(RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="the module cannot be loaded",
 )
 def module_symbol_missing(node: Node, module: str) -> Outcome:
@@ -71,6 +81,12 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SYMBOLS, 2),
+    logged=True,
+    told_by=(
+        Tell(DMESG, "`{module}: module license '...' taints kernel`, then `Unknown symbol ... (err -2)`"),
+        Tell("grep -w ib_register_peer_memory_client /proc/kallsyms", "the symbol: somebody exports it"),
+    ),
     cost="the module cannot be loaded",
 )
 def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
@@ -100,6 +116,10 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SYMBOLS, 3),
+    logged=True,
+    told_by=(Tell(DMESG, "`{module}: disagrees about version of symbol ...`"),),
+    remedies=(RemedyName.REBUILD_DRIVER,),
     cost="the module cannot be loaded",
 )
 def module_crc_mismatch(node: Node, module: str) -> Outcome:
@@ -126,6 +146,9 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.SYMBOLS, 4),
+    logged=True,
+    told_by=(Tell(DMESG, "`{module}: module uses symbol (...) from namespace ...`"),),
     cost="the module cannot be loaded",
 )
 def module_symbol_namespace(node: Node, module: str) -> Outcome:
@@ -152,6 +175,9 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
+    loading=At(Stage.EXPORTS, 1),
+    logged=True,
+    told_by=(Tell(DMESG, "`{module}: exports duplicate symbol ...`"),),
     cost="the module cannot be loaded beside the other",
 )
 def module_symbol_duplicate(node: Node, module: str) -> Outcome:

@@ -15,7 +15,8 @@ from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed
     Layer.HARDWARE,
     per=the_node,
     takes=(GPU,),
-    permanent=True,
+    permanent=(GPU,),
+    whole_machine=True,
     cost="There is no GPU memory here to reach.",
 )
 def no_gpu(node: Node, subject: str) -> Outcome:

@@ -8,8 +8,8 @@ from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import DEVINFO, Tell
 
-ON_THE_WIRE = ("dmabuf", "peermem", "host-mapped", "staged")
 """Paths that need an RDMA device; sockets do not."""
 
 RDMA_MODULE = {  # PCI driver -> the module that makes RDMA devices of its functions
@@ -34,7 +34,9 @@ MELLANOX = "15b3"  # pci.ids
     Layer.HARDWARE,
     per=the_node,
     takes=(WIRE,),
-    permanent=True,
+    permanent=(WIRE,),
+    whole_machine=True,
+    told_by=(Tell(DEVINFO, "`No IB devices found`, on the host"),),
     cost="All traffic goes through sockets.",
     references=("https://docs.kernel.org/infiniband/",),
 )
@@ -63,13 +65,13 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
             seen=f"a NIC at {dormant.address} (driver {dormant.driver or 'none'}), but no RDMA device",
             expected=f"one made by {module}",
             subject=dormant.address,
-            permanent=False,
+            permanent=frozenset(),
         )
     return Failed(
         seen="no RDMA device",
         expected="at least one in /sys/class/infiniband",
         subject="node",
-        permanent=_is_host(node),
+        permanent=frozenset((WIRE,)) if _is_host(node) else frozenset(),
     )
 
 

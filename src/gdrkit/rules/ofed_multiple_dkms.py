@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gdrkit.facts.symvers import ofed_build_trees, rebuild_would_find
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 
 @rule(
     "ofed-multiple-dkms",
     Layer.RDMA,
     per=the_node,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="The next build of the NVIDIA driver makes nvidia-peermem a stub.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
 )

@@ -7,6 +7,7 @@ from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, pe
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
@@ -15,6 +16,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.RDMA,
     per=peermem,
     takes=(ADDRESS,),
+    remedies=(RemedyName.REBUILD_DRIVER,),
     cost="nvidia-peermem cannot load until the NVIDIA driver is rebuilt against this RDMA stack.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868",),
 )

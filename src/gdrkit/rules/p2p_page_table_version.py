@@ -8,7 +8,7 @@ from gdrkit.facts.driver_log import heard
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 FIRST_WITH_TABLE_2 = (580,)
 """NVIDIA_P2P_PAGE_TABLE_VERSION went from 0x00010002 to 0x00020000 with 580.65.06: nv-p2p.h."""
@@ -23,7 +23,7 @@ SAID = r"incompatible page table version (0x[0-9a-f]+)"
     "p2p-page-table-version",
     Layer.DRIVER,
     per=the_node,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="A module that was compiled before, such as gdrdrv, fails; peermem and dma-buf do not.",
     references=("https://github.com/NVIDIA/gdrcopy/releases/tag/v2.5",),
 )

@@ -14,6 +14,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, hardware_pairs
 from gdrkit.node import Node
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.tell import Tell
 from gdrkit.topology.nccl_rules import nccl_rules
 
 FAR = "NODE or SYS"
@@ -31,6 +32,7 @@ TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
     Layer.PCIE,
     per=hardware_pairs,
     takes=NCCL.own("dmabuf", "peermem"),
+    told_by=(Tell("nvidia-smi topo -m", "PHB or NODE between GPU and NIC"),),
     cost="NCCL copies this GPU's data through host memory, and does not say so unless asked.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -112,6 +114,7 @@ def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
     Layer.PCIE,
     per=hardware_pairs,
     slows=REGISTRATION,
+    told_by=(Tell("nvidia-smi topo -m", "SYS between GPU and NIC"),),
     cost="Traffic crosses the link between the sockets, which is slow for devices.",
 )
 def pair_cross_socket(node: Node, pair: Pair) -> Outcome:

@@ -8,7 +8,10 @@ from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import LSMOD, Tell
 
 
 @rule(
@@ -16,6 +19,9 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.DRIVER,
     per=peermem,
     takes=(ADDRESS,),
+    loading=At(Stage.LOADED, 1),
+    told_by=(Tell(LSMOD, "nothing"),),
+    remedies=(RemedyName.LOAD_PEERMEM,),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )

@@ -8,6 +8,7 @@ from gdrkit.facts.modprobe_config import autoload, configuration
 from gdrkit.facts.modules import is_loaded
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
@@ -17,6 +18,8 @@ UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
     "peermem-not-persistent",
     Layer.DRIVER,
     per=peermem,
+    whole_machine=True,
+    remedies=(RemedyName.PERSIST_PEERMEM,),
     cost="After the next boot the peermem path is gone, and jobs get slower without an error.",
     references=("https://www.freedesktop.org/software/systemd/man/latest/modules-load.d.html",),
 )

@@ -10,6 +10,7 @@ from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.verbs_kernel import dmabuf_exporter
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
@@ -17,6 +18,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     "peermem-redundant",
     Layer.DRIVER,
     per=peermem,
+    remedies=(RemedyName.USE_DMABUF,),
     cost="A failed unit at each boot, or a module that nothing uses.",
     references=(
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",

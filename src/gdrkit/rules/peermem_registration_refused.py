@@ -7,7 +7,10 @@ from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, LSMOD, Tell
 
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 
@@ -17,6 +20,11 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
     Layer.DRIVER,
     per=peermem,
     takes=(ADDRESS,),
+    loading=At(Stage.INIT, 2),
+    module=PEERMEM,
+    logged=True,
+    told_by=(Tell(DMESG, "`error while registering ... client`"), Tell(LSMOD, "nv_peer_mem")),
+    remedies=(RemedyName.REMOVE_NV_PEER_MEM,),
     cost="nvidia-peermem cannot load.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )

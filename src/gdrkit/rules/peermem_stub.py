@@ -8,7 +8,10 @@ from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.stage import At, Stage
+from gdrkit.rules.tell import DMESG, MODINFO, Tell
 
 
 @rule(
@@ -16,6 +19,13 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.DRIVER,
     per=peermem,
     takes=(ADDRESS,),
+    loading=At(Stage.INIT, 1),
+    module=PEERMEM,
+    told_by=(
+        Tell(MODINFO, "an empty `depends:`"),
+        Tell(DMESG, "nothing of {module} but taint, if it reaches back far enough"),
+    ),
+    remedies=(RemedyName.USE_DMABUF, RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
 )

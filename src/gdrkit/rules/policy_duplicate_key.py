@@ -10,7 +10,7 @@ from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.kubernetes import Unreadable, manifests, unreadable
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, duplicates
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Status, rule
 
 
 class Repeated(Struct, frozen=True, order=True):
@@ -49,7 +49,7 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
     "policy-duplicate-key",
     Layer.APPLICATION,
     per=repeated,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="Everything below the earlier key is dropped without a word, or the whole file is refused.",
     references=("https://yaml.org/spec/1.2.2/#3213-node-comparison",),
 )

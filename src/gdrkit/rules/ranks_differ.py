@@ -6,14 +6,14 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.nccl_log import COMPARED, logs, nccl_log
 from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 
 @rule(
     "env-differs-between-ranks",
     Layer.APPLICATION,
     per=the_node,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="One side goes direct and the other does not: slow, uneven, and at some sizes only.",
     references=("https://github.com/NVIDIA/nccl-tests/issues/350",),
 )
@@ -81,7 +81,7 @@ def _logs(node: Node) -> list[NcclLog]:
     "versions-differ-between-ranks",
     Layer.APPLICATION,
     per=the_node,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="NCCL refuses to start, or ranks decide differently about the direct path.",
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
 )

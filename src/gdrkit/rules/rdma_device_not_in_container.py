@@ -7,6 +7,7 @@ from gdrkit.facts.rdma import RdmaDevice, character_device, rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import DEVINFO, Tell
 
 
 @rule(
@@ -14,6 +15,7 @@ from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passe
     Layer.RDMA,
     per=rdma_devices,
     takes=(WIRE,),
+    told_by=(Tell(DEVINFO, "devices on the host, none in the container"),),
     cost="Programs in this container see the device in sysfs and cannot open it; they use sockets.",
     references=("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",),
 )

@@ -8,6 +8,7 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.packages import ofed
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import node_with_gpu
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 
 
@@ -16,6 +17,7 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     Layer.RDMA,
     per=node_with_gpu,
     takes=(ADDRESS,),
+    remedies=(RemedyName.INSTALL_OFED,),
     cost="No build of nvidia-peermem can work here; dma-buf is not affected.",
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )

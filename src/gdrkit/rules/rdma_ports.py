@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.rdma import RdmaDevice, ports, rdma_devices
 from gdrkit.node import Node
 from gdrkit.rules.rule import REGISTRATION, WIRE, Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.tell import DEVINFO, Tell
 
 
 @rule(
@@ -12,6 +13,8 @@ from gdrkit.rules.rule import REGISTRATION, WIRE, Failed, Layer, Outcome, Passed
     Layer.HARDWARE,
     per=rdma_devices,
     takes=(WIRE,),
+    whole_machine=True,
+    told_by=(Tell(DEVINFO, "`PORT_DOWN`"),),
     cost="Nothing goes through this device.",
 )
 def port_down(node: Node, device: RdmaDevice) -> Outcome:
@@ -50,7 +53,7 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
     Layer.HARDWARE,
     per=rdma_devices,
     takes=REGISTRATION,
-    permanent=True,
+    permanent=REGISTRATION,
     cost="The CPU copies every byte that this device sends.",
     references=("https://man7.org/linux/man-pages/man8/rdma-link.8.html",),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.pci_registers import read_request_bytes
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
 from gdrkit.node import Node
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 
 WANTED_BYTES = 4096
@@ -17,6 +18,7 @@ WANTED_BYTES = 4096
     Layer.PCIE,
     per=nics,
     direction="send",
+    remedies=(RemedyName.RAISE_READ_REQUEST,),
     cost="Sending from GPU memory may be slower than receiving into it.",
 )
 def read_request_small(node: Node, device: RdmaDevice) -> Outcome:

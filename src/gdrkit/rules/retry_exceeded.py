@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import Lacks
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
 RETRY_EXCEEDED = 12
 """IBV_WC_RETRY_EXC_ERR: rdma-core libibverbs/verbs.h, enum ibv_wc_status."""
@@ -15,7 +15,7 @@ RETRY_EXCEEDED = 12
     "retry-exceeded",
     Layer.APPLICATION,
     per=logs,
-    aside="warning",
+    default_status=Status.WARNING,
     cost="The job ends. The direct path is not the cause.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )

@@ -1,7 +1,8 @@
 """What a rule is, what it may answer, and which cells of the matrix it speaks for. PURE.
 
-A code is declared once, by the decorator on the function that decides it. Ladder, schema, help and docs
-pages derive from here; a code's page is the function's docstring.
+A code is declared once, by the decorator on the function that decides it, with everything that is a property
+of the code. Ladder, schema, help, docs pages, plans and questions derive from here; a code's page is the
+function's docstring.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Capability, Need
+from gdrkit.consumers.consumer import Capability, Direction, Need
 from gdrkit.evidence import Missing
 from gdrkit.node import Fact, Node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.stage import At
+from gdrkit.rules.tell import Tell
 
 S = TypeVar("S", bound=Hashable)
 
@@ -35,6 +39,25 @@ class Layer(enum.IntEnum):
         return self.name.lower()
 
 
+class Status(enum.StrEnum):
+    """What a ruling means on a node. Derived there: the same stub may fail a node or not."""
+
+    FAILED = "failed"
+    WARNING = "warning"
+    NOTE = "note"
+    UNKNOWN = "unknown"
+    PASSED = "passed"
+    NOT_APPLICABLE = "not-applicable"
+
+
+class Bearer(enum.StrEnum):
+    """Who settles it, where not everything is the host's own."""
+
+    HOST = "host"
+    DRIVER = "driver"  # an operator that brings its own driver brings this, too
+    IMAGE = "image"  # the image that a pod starts from
+
+
 class Failed(Struct, frozen=True, kw_only=True):
     """The problem is there. `takes` and `permanent` narrow what the rule declares."""
 
@@ -43,7 +66,7 @@ class Failed(Struct, frozen=True, kw_only=True):
     subject: str  # the module, device, GPU or file it is about
     cost: str = ""  # what it costs here; the rule's own words where empty
     takes: tuple[Need, ...] | None = None
-    permanent: bool | None = None
+    permanent: frozenset[Need] | None = None
 
 
 class Passed(Struct, frozen=True):
@@ -76,10 +99,18 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     check: Fact[Any, Outcome]
     per: Callable[[Node], Iterable[Any]]
     takes: Callable[[Any], tuple[Need, ...]]  # what is gone, given the subject
+    permanent: frozenset[Need] = frozenset()  # what of it no remedy can bring back
     slows: tuple[Need, ...] = ()  # what is there, and slow
-    aside: str = "note"  # the status of a finding that stops and slows nothing: note or warning
-    direction: str = "both"  # both, send (the NIC reads GPU memory), receive
-    permanent: bool = False  # no remedy can exist
+    direction: Direction = "both"  # send: the NIC reads GPU memory
+    default_status: Status = Status.NOTE  # of a finding that stops and slows nothing
+    loading: At | None = None  # where it stops a module on its way
+    module: str = ""  # the only module that it can be about
+    logged: bool = False  # the kernel's log always has a line of it where it stops a module
+    at_registration: bool = False  # seen when memory is registered: a program has chosen its path by then
+    whole_machine: bool = False  # it says what is not there, or counts: no part of a machine tells it
+    told_by: tuple[Tell, ...] = ()  # the most telling first
+    remedies: tuple[RemedyName, ...] = ()  # the one to try first, first
+    settled_by: Bearer = Bearer.HOST
     cost: str = ""  # what it costs to leave it so, one sentence
     references: tuple[str, ...] = ()
 
@@ -94,10 +125,18 @@ def rule(
     *,
     per: Callable[[Node], Iterable[S]],
     takes: tuple[Need, ...] | Callable[[S], tuple[Need, ...]] = (),
+    permanent: tuple[Need, ...] = (),
     slows: tuple[Need, ...] = (),
-    aside: str = "note",
-    direction: str = "both",
-    permanent: bool = False,
+    direction: Direction = "both",
+    default_status: Status = Status.NOTE,
+    loading: At | None = None,
+    module: str = "",
+    logged: bool = False,
+    at_registration: bool = False,
+    whole_machine: bool = False,
+    told_by: tuple[Tell, ...] = (),
+    remedies: tuple[RemedyName, ...] = (),
+    settled_by: Bearer = Bearer.HOST,
     cost: str = "",
     references: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Node, S], Outcome]], Rule]:
@@ -113,10 +152,18 @@ def rule(
             check=Fact(check),
             per=per,
             takes=takes if callable(takes) else lambda subject: takes,
+            permanent=frozenset(permanent),
             slows=slows,
-            aside=aside,
             direction=direction,
-            permanent=permanent,
+            default_status=default_status,
+            loading=loading,
+            module=module,
+            logged=logged,
+            at_registration=at_registration,
+            whole_machine=whole_machine,
+            told_by=told_by,
+            remedies=remedies,
+            settled_by=settled_by,
             cost=cost,
             references=references,
         )

@@ -14,6 +14,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     "shared-nic",
     Layer.PCIE,
     per=the_node,
+    whole_machine=True,
     cost="Rates of these devices must not be added up.",
     references=("https://github.com/NVIDIA/dgx-spark-playbooks",),
 )

@@ -11,7 +11,9 @@ from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.versions import numbers
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
+from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
+from gdrkit.rules.tell import DMESG, Tell
 
 FIRST_WITH_CHECK = (580, 65, 6)
 """First tag in which rm_p2p_dma_map_pages and nv-dmabuf.c ask nv_grdma_pci_topology_supported()."""
@@ -36,6 +38,9 @@ SAID = (
     Layer.DRIVER,
     per=pairs,
     takes=REGISTRATION,
+    at_registration=True,
+    told_by=(Tell(DMESG, "`PCI topology not supported for dma-buf`, or error -524, on 580.65.06 or newer"),),
+    remedies=(RemedyName.OVERRIDE_TOPOLOGY_CHECK,),
     cost="Registration of GPU memory fails for this pair; data passes through host memory.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )

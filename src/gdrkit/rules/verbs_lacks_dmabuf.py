@@ -5,7 +5,9 @@ from __future__ import annotations
 from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import DMABUF_CALL, libibverbs, verbs_has_dmabuf
 from gdrkit.node import Node
-from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import DMABUF, Bearer, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import VERBS_PROBE, Tell
 
 
 @rule(
@@ -13,6 +15,9 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule, the_
     Layer.RDMA,
     per=the_node,
     takes=(DMABUF,),
+    told_by=(Tell(VERBS_PROBE, "no ibv_reg_dmabuf_mr in the libibverbs that is loaded"),),
+    remedies=(RemedyName.UPGRADE_RDMA_CORE,),
+    settled_by=Bearer.IMAGE,
     cost="Programs on this node cannot register a dma-buf, whatever the kernel can.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from gdrkit.facts.libraries import DMABUF_CALL, Library, has_dmabuf, other_libibverbs
 from gdrkit.node import Node
-from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Bearer, Failed, Layer, Outcome, Passed, Status, rule
 
 
 @rule(
     "verbs-library-old",
     Layer.LIBRARY,
     per=other_libibverbs,
-    aside="warning",
+    default_status=Status.WARNING,
+    remedies=(RemedyName.UPGRADE_RDMA_CORE,),
+    settled_by=Bearer.IMAGE,
     cost="A program that loads this copy has no dma-buf, whatever the system's own can.",
     references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
 )

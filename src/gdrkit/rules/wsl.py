@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule, the_node
+from gdrkit.rules.tell import Tell
 
 
 @rule(
@@ -12,7 +13,8 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
     Layer.HARDWARE,
     per=the_node,
     takes=REGISTRATION,
-    permanent=True,
+    permanent=REGISTRATION,
+    told_by=(Tell("uname -r", "`microsoft` in the kernel's release"),),
     cost="Windows owns GPU and NIC; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/wsl-user-guide/",),
 )

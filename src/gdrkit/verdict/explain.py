@@ -14,16 +14,14 @@ from gdrkit.evidence import Confidence
 from gdrkit.facts.modules import canonical
 from gdrkit.facts.transcript import Line
 from gdrkit.node import Node
-from gdrkit.rules import RULES
+from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.engine import rulings, subjects_of, trail_of
 from gdrkit.rules.rule import Failed, Layer
-from gdrkit.rules.signs import SIGNS, Sign
 from gdrkit.verdict.explain_causes import decides, left
-from gdrkit.verdict.explain_facts import contradictions, known, mentioned
+from gdrkit.verdict.explain_facts import cause_of, contradictions, known, mentioned
 from gdrkit.verdict.explain_place import TextHost, plain, proofs_of
 from gdrkit.verdict.explain_question import question
 from gdrkit.verdict.explanation import (
-    Cause,
     Established,
     Explanation,
     Machine,
@@ -32,19 +30,6 @@ from gdrkit.verdict.explanation import (
 )
 from gdrkit.verdict.judgement import speaks_of
 from gdrkit.verdict.said import Event, events, named_beside
-
-NEEDS_ALL = frozenset(
-    {
-        "no-gpu",
-        "no-rdma-device",
-        "peermem-not-persistent",
-        "shared-nic",
-        "port-down",
-        "mixed-signers",
-        "manifest-invalid",
-    }
-)
-"""Codes that say what is not there, or count: only all of a machine tells, and a paste is a part of one."""
 
 
 def explain(text: TextHost) -> Explanation:
@@ -131,7 +116,7 @@ def _only_cause(node: Node, event: Event, module: str) -> str:
 
 def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
     """What the rules find failed, as doctor would."""
-    for ruling in rulings(node, (rule for rule in RULES if rule.code not in NEEDS_ALL)):
+    for ruling in rulings(node, (rule for rule in RULES if not rule.whole_machine)):
         outcome = ruling.outcome
         if not isinstance(outcome, Failed):
             continue
@@ -148,20 +133,14 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
         )
 
 
-_BY_CODE = {rule.code: rule for rule in RULES}
-
-
 def _layer(code: str) -> Layer:
-    return _BY_CODE[code].layer if code in _BY_CODE else Layer.APPLICATION
+    return BY_CODE[code].layer
 
 
 def _blocks(code: str, subject: str) -> tuple[str, ...]:
     """The paths that a code stops. A rule that asks its subject is asked where it is a module's name."""
-    rule = _BY_CODE.get(code)
-    if rule is None:
-        return ()
     try:
-        return paths_of(rule.takes(subject))
+        return paths_of(BY_CODE[code].takes(subject))
     except AttributeError:  # its subjects are GPUs or NICs, and the line names none
         return ("dmabuf", "peermem")
 
@@ -183,7 +162,7 @@ def _open(node: Node, all_events: tuple[Event, ...], proven: tuple[Established, 
             proof=_proof(same[0].line),
             count=len(same),
             subject=module,
-            causes=tuple(Cause(code, _sign(code)) for code in open_codes),
+            causes=tuple(cause_of(code) for code in open_codes),
             excluded=excluded,
             note="it names no module, and no program beside it does" if unnamed else same[0].note,
         )
@@ -204,10 +183,6 @@ def _explained(event: Event, module: str, proven: tuple[Established, ...]) -> bo
 def _module_of(subject: str) -> str:
     """The module that a subject is, by its name or its file; any other subject as it is."""
     return canonical(subject.partition(".ko")[0])
-
-
-def _sign(code: str) -> Sign | None:
-    return next(iter(SIGNS.get(code, ())), None)
 
 
 def _first_line(found: Established) -> int:

@@ -10,24 +10,13 @@ from gdrkit.facts.modinfo_text import PrintedModule, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
-from gdrkit.rules import LOAD_ORDER
+from gdrkit.rules import BY_CODE
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import NotApplicable, Passed
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
 from gdrkit.rules.words import silent
 from gdrkit.verdict.explanation import Excluded
 from gdrkit.verdict.said import Event
-
-LOGGED = frozenset(
-    {
-        *("module-crc-mismatch", "module-symbol-namespace", "module-bad-parameter", "module-wrong-kernel"),
-        *("peermem-registration-refused", "module-symbol-missing", "module-symbol-gpl-only"),
-        *("module-symbol-duplicate", "module-unsigned", "module-unknown-key", "lockdown-blocks-module"),
-    }
-)
-"""Causes of which the kernel's log always has a line: rules/words.py has each."""
-
-_LOADING = {rule.code: rule for rule in LOAD_ORDER}
 
 
 def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[Excluded, ...]]:
@@ -81,7 +70,7 @@ def _by_modinfo(node: Node, code: str, module: str) -> str:
 
 def _by_silence(node: Node, event: Event, code: str, module: str) -> str:
     """A whole log that comes after the attempt, and says nothing of it."""
-    if code not in LOGGED or not event.of_loader:
+    if not BY_CODE[code].logged or not event.of_loader:
         return ""
     try:
         log = kernel_log.lines(node)
@@ -93,8 +82,8 @@ def _by_silence(node: Node, event: Event, code: str, module: str) -> str:
 
 
 def _by_rule(node: Node, code: str, module: str) -> str:
-    rule = _LOADING.get(code)
-    if rule is None:
+    rule = BY_CODE[code]
+    if rule.loading is None:
         return ""
     outcome = judge(node, rule, module)
     if not isinstance(outcome, Passed | NotApplicable):

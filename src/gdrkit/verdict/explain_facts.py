@@ -20,8 +20,8 @@ from gdrkit.facts.transcript import Line
 from gdrkit.facts.transcript_lines import is_advice
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Fact, Node
+from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Failed
-from gdrkit.rules.signs import SIGNS
 from gdrkit.verdict.explain_place import TextHost, proofs_of
 from gdrkit.verdict.explanation import Cause, Contradiction, Known, OpenLine, Proof
 from gdrkit.verdict.said import events
@@ -222,7 +222,12 @@ def _codes_of(words: str) -> tuple[str, ...]:
 def _suspect(line: Line, codes: tuple[str, ...], note: str) -> OpenLine:
     return OpenLine(
         proof=Proof(line.number, line.text),
-        causes=tuple(Cause(code, next(iter(SIGNS.get(code, ())), None)) for code in codes),
+        causes=tuple(cause_of(code) for code in codes),
         note=note,
         said_by_person=True,
     )
+
+
+def cause_of(code: str) -> Cause:
+    """A cause, with what would tell it first of all."""
+    return Cause(code, next(iter(BY_CODE[code].told_by), None))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.rules import RULES
-from gdrkit.rules.signs import SIGNS, Sign, fill
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.tell import Tell, fill
 from gdrkit.verdict.explanation import Answer, Machine, OpenLine, Question
 
 PERMANENT = 100
@@ -19,35 +19,32 @@ def question(machines: tuple[Machine, ...], typed: set[str]) -> Question | None:
     """The command that tells most causes apart, over all open lines; None where nothing is open."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
-        if any(found.code in _PERMANENT for found in machine.established):
+        if any(BY_CODE[found.code].permanent for found in machine.established):
             continue  # whatever else is open there, no answer to it changes what the machine can do
         for line in machine.open:
-            for code, sign in _signs(line):
-                key = fill(sign.command, line.subject), machine.name
-                scores[key] = scores.get(key, 0) + _weight(code, line, sign, typed)
+            for code, tell in _tells(line):
+                key = fill(tell.command, line.subject), machine.name
+                scores[key] = scores.get(key, 0) + _weight(code, line, tell, typed)
     if not scores:
         return None
-    command, name = max(scores, key=lambda key: scores[key])  # of equals the first, which is the best sign's
+    command, name = max(scores, key=lambda key: scores[key])  # of equals the first, which is the best tell's
     machine = next(machine for machine in machines if machine.name == name)
     return _asked(command, machine)
 
 
-def _signs(line: OpenLine) -> Iterator[tuple[str, Sign]]:
+def _tells(line: OpenLine) -> Iterator[tuple[str, Tell]]:
     """Each command that would show a cause of this line, once."""
     for code in line.codes:
-        for sign in SIGNS.get(code, ()):
-            yield code, sign
+        for tell in BY_CODE[code].told_by:
+            yield code, tell
 
 
-_PERMANENT = {rule.code for rule in RULES if rule.permanent}
-
-
-def _weight(code: str, line: OpenLine, sign: Sign, typed: set[str]) -> float:
-    if line.said_by_person and code in _PERMANENT and len(line.causes) == 1:
+def _weight(code: str, line: OpenLine, tell: Tell, typed: set[str]) -> float:
+    if line.said_by_person and BY_CODE[code].permanent and len(line.causes) == 1:
         return PERMANENT
     if len(line.causes) == 1:
         return 1 + HALF  # a suspect alone
-    program = sign.command.removeprefix("sudo ").split()[0]
+    program = tell.command.removeprefix("sudo ").split()[0]
     shown = any(command.removeprefix("sudo ").split()[:1] == [program] for command in typed if command)
     return HALF if shown else 1
 
@@ -56,11 +53,11 @@ def _asked(command: str, machine: Machine) -> Question:
     answers: dict[str, list[str]] = {}
     open_codes: list[str] = []
     for line in machine.open:
-        hits = [(c, sign) for c, sign in _signs(line) if fill(sign.command, line.subject) == command]
+        hits = [(c, tell) for c, tell in _tells(line) if fill(tell.command, line.subject) == command]
         if hits:
             open_codes += line.codes
-        for code, sign in hits:
-            shows = fill(sign.shows, line.subject)
+        for code, tell in hits:
+            shows = fill(tell.shows, line.subject)
             if code not in answers.setdefault(shows, []):
                 answers[shows].append(code)
     told = {code for codes in answers.values() for code in codes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence
-from gdrkit.rules.signs import Sign
+from gdrkit.rules.tell import Tell
 
 
 class Proof(Struct, frozen=True):
@@ -31,7 +31,7 @@ class Cause(Struct, frozen=True):
     """Something that may be behind a line."""
 
     code: str
-    sign: Sign | None  # what would show it
+    tell: Tell | None  # what would show it
 
 
 class Excluded(Struct, frozen=True):

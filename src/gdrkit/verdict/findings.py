@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -12,23 +11,12 @@ from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of, trail_of
-from gdrkit.rules.rule import DIRECT, Failed, NotApplicable, Passed, Unknown
+from gdrkit.rules.rule import DIRECT, Failed, NotApplicable, Passed, Status, Unknown
 from gdrkit.verdict.judgement import State, stops
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
 
 GOOD = (State.READY, State.ACTIVE)
-
-
-class Status(enum.StrEnum):
-    """What a ruling means on this node. Derived, never declared: the same stub may fail a node or not."""
-
-    FAILED = "failed"
-    WARNING = "warning"
-    NOTE = "note"
-    UNKNOWN = "unknown"
-    PASSED = "passed"
-    NOT_APPLICABLE = "not-applicable"
 
 
 SILENT = (Status.PASSED, Status.NOT_APPLICABLE)
@@ -80,7 +68,7 @@ def status_of(ruling: Ruling, table: Matrix, states: tuple[ConsumerState, ...]) 
             stopped = [c.name for c in CONSUMERS if any(stops(ruling, path, c.name) for path in DIRECT)]
             if stopped:
                 return _status_of_blocker(ruling, stopped, table, states)
-            return Status.WARNING if ruling.rule.slows else Status(ruling.rule.aside)
+            return Status.WARNING if ruling.rule.slows else ruling.rule.default_status
 
 
 def _status_of_blocker(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.consumers import cells_of
-from gdrkit.consumers.consumer import Need
+from gdrkit.consumers.consumer import Direction, Need
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of
@@ -37,7 +37,7 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
     path: str
     consumer: str
-    direction: str  # both, send, receive
+    direction: Direction
     state: State
     blocked_by: tuple[Ruling, ...]
     open: tuple[Ruling, ...]  # rules that could not be answered
@@ -53,7 +53,9 @@ class Judgement(Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(ruling.rule.code for ruling in self.blocked_by))
 
 
-def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, direction: str) -> Judgement:
+def judge_path(
+    node: Node, rulings: Iterable[Ruling], path: str, consumer: str, direction: Direction
+) -> Judgement:
     """Put what the rules say of one path together.
 
     A permanent blocker is impossible; a blocker is blocked; a needed Missing is unknown; else ready.
@@ -72,7 +74,7 @@ def judge_path(node: Node, rulings: Iterable[Ruling], path: str, consumer: str, 
             case _:
                 pass
     blockers.sort(key=lambda ruling: ruling.rule.layer)
-    permanent = [ruling for ruling in blockers if is_permanent(ruling)]
+    permanent = [ruling for ruling in blockers if is_permanent(ruling, path, consumer)]
     # What would make an inference certain is worth naming only where the inference carries the state.
     lacking = open_questions or ([] if blockers else passed)
     missing = tuple(dict.fromkeys(m for ruling in lacking for m in _missing(ruling)))
@@ -110,12 +112,13 @@ def stops(ruling: Ruling, path: str, consumer: str) -> bool:
     return (path, consumer) in cells_of(speaks_of(ruling))
 
 
-def is_permanent(ruling: Ruling) -> bool:
-    """Whether no remedy can exist for what it found."""
+def is_permanent(ruling: Ruling, path: str, consumer: str) -> bool:
+    """Whether no remedy can exist for what it found against this path."""
     outcome = ruling.outcome
     if not isinstance(outcome, Failed):
         return False
-    return ruling.rule.permanent if outcome.permanent is None else outcome.permanent
+    gone = ruling.rule.permanent if outcome.permanent is None else outcome.permanent
+    return (path, consumer) in cells_of(gone)
 
 
 def _missing(ruling: Ruling) -> tuple[Missing, ...]:

@@ -97,7 +97,8 @@ def _by_direction(node: Node, answers: list[Ruling], path: str, consumer: str) -
     """One judgement, or one for each direction where the directions differ."""
     if all(ruling.rule.direction == "both" for ruling in answers):
         return (judge_path(node, answers, path, consumer, "both"),)
-    send, receive = (judge_path(node, answers, path, consumer, way) for way in ("send", "receive"))
+    send = judge_path(node, answers, path, consumer, "send")
+    receive = judge_path(node, answers, path, consumer, "receive")
     if (send.state, send.codes, send.missing) == (receive.state, receive.codes, receive.missing):
         return (replace(send, direction="both"),)
     return send, receive

@@ -9,13 +9,11 @@ from msgspec import Struct
 
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.transcript import Line
-from gdrkit.rules import program_words, words
+from gdrkit.rules import BY_CODE, program_words, words
 
 BESIDE = 4
 """How many lines of the same machine may stand between a kernel's line that names no module and the line of
 the program that tried to load one: a prompt, a command, and two lines of the kernel's about taint."""
-
-ONLY_PEERMEM = ("peermem-stub", "peermem-registration-refused")
 
 ERRORS = (
     *words.CAUSES,
@@ -137,10 +135,10 @@ def _of_loader(line: Line, place: int, module: str, error: str) -> Event | None:
 
 
 def _for_module(codes: tuple[str, ...], module: str) -> tuple[str, ...]:
-    """Without causes that only nvidia-peermem has, where another module is named."""
-    if module in ("", PEERMEM):
+    """Without causes that only another module than the named one can have."""
+    if not module:
         return codes
-    return tuple(code for code in codes if code not in ONLY_PEERMEM)
+    return tuple(code for code in codes if BY_CODE[code].module in ("", module))
 
 
 def _ends(text: str, row: words.Words) -> bool:

@@ -1,0 +1,33 @@
+"""The names of the steps that somebody can take, in the order in which they are tried for one code. PURE.
+
+Rules name them; what a step does stands in remedies/, which imports the rules.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class RemedyName(enum.StrEnum):
+    """A step, as `gdr fix --steps` and the documents call it."""
+
+    LOAD_DRIVER = "load-driver"
+    REBOOT = "reboot"
+    USE_DMABUF = "use-dmabuf"
+    OPEN_KERNEL_MODULES = "open-kernel-modules"
+    UPGRADE_RDMA_CORE = "upgrade-rdma-core"
+    UPGRADE_NCCL = "upgrade-nccl"
+    SIGN_MODULE = "sign-module"
+    ALLOW_MODULE = "allow-module"
+    INSTALL_OFED = "install-ofed"
+    REBUILD_DRIVER = "rebuild-driver"
+    REMOVE_NV_PEER_MEM = "remove-nv-peer-mem"
+    LOAD_PEERMEM = "load-peermem"
+    PERSIST_PEERMEM = "persist-peermem"
+    OVERRIDE_TOPOLOGY_CHECK = "override-topology-check"
+    CLEAR_ACS_REDIRECT = "clear-acs-redirect"
+    IOMMU_PASSTHROUGH = "iommu-passthrough"
+    ENLARGE_BAR1 = "enlarge-bar1"
+    RAISE_MEMLOCK = "raise-memlock"
+    RAISE_READ_REQUEST = "raise-read-request"
+    CLEAN_NCCL_SETTINGS = "clean-nccl-settings"
