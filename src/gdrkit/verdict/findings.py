@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.consumers import CONSUMERS
+from gdrkit.consumers.consumer import Use
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of, trail_of
 from gdrkit.rules.rule import DIRECT, Failed, NotApplicable, Passed, Status, Unknown
-from gdrkit.verdict.judgement import State, stops
+from gdrkit.verdict.judgement import State, speaks_of, stops
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
 
@@ -36,13 +37,14 @@ def findings(
     node: Node, rulings: Iterable[Ruling], table: Matrix, states: Iterable[ConsumerState]
 ) -> tuple[Finding, ...]:
     """Every ruling with its status, the ground first and within a layer the worst first."""
-    states = tuple(states)
+    rulings, states = tuple(rulings), tuple(states)
+    heard = _with_a_say(rulings)
     nearest = {pair for state in states for pair in state.pairs}
     answers = []
     for ruling in rulings:
         if isinstance(ruling.subject, Pair) and ruling.subject not in nearest and ruling.decisive:
             continue  # a far NIC is no news: each GPU is judged at its nearest
-        status = status_of(ruling, table, states)
+        status = status_of(ruling, table, [state for state in states if state.consumer in heard])
         answers.append(
             Finding(
                 ruling=ruling,
@@ -55,8 +57,20 @@ def findings(
     return tuple(sorted(answers, key=lambda f: (f.ruling.rule.layer, order.index(f.status))))
 
 
-def status_of(ruling: Ruling, table: Matrix, states: tuple[ConsumerState, ...]) -> Status:
-    """A blocker fails the node only where no other direct path is ready in its place."""
+def _with_a_say(rulings: Iterable[Ruling]) -> frozenset[str]:
+    """The programs that can make a finding more than a note: the one that leads, and each with which a
+    rule about itself finds fault here.
+
+    What any other lacks, the one that leads lacks too, or it is a path that the program has nowhere. So what
+    is new to gdrkit changes no finding until a rule finds fault with it.
+    """
+    own = (need for ruling in rulings if isinstance(ruling.outcome, Failed) for need in speaks_of(ruling))
+    return frozenset((CONSUMERS[0].name, *(need.consumer for need in own if isinstance(need, Use))))
+
+
+def status_of(ruling: Ruling, table: Matrix, states: Iterable[ConsumerState]) -> Status:
+    """What a ruling means, for the programs with these states. A blocker fails the node only where no other
+    direct path is ready in its place."""
     match ruling.outcome:
         case Passed():
             return Status.PASSED
@@ -65,26 +79,22 @@ def status_of(ruling: Ruling, table: Matrix, states: tuple[ConsumerState, ...]) 
         case Unknown():
             return Status.UNKNOWN
         case Failed():
-            stopped = [c.name for c in CONSUMERS if any(stops(ruling, path, c.name) for path in DIRECT)]
+            stopped = [s for s in states if any(stops(ruling, path, s.consumer) for path in DIRECT)]
             if stopped:
-                return _status_of_blocker(ruling, stopped, table, states)
+                return _status_of_blocker(ruling, table, stopped)
             return Status.WARNING if ruling.rule.slows else ruling.rule.default_status
 
 
-def _status_of_blocker(
-    ruling: Ruling, stopped: list[str], table: Matrix, states: tuple[ConsumerState, ...]
-) -> Status:
+def _status_of_blocker(ruling: Ruling, table: Matrix, stopped: Iterable[ConsumerState]) -> Status:
+    """The program that leads decides whether it fails the node; another one alone makes it a warning."""
     suffering = [
         state.consumer
-        for state in states
-        if state.consumer in stopped
-        and not all(_served(table, pair, state.consumer) for pair in _touched(ruling, table, state))
+        for state in stopped
+        if not all(_served(table, pair, state.consumer) for pair in _touched(ruling, table, state))
     ]
     if not suffering:
         return Status.NOTE
-    return (
-        Status.FAILED if CONSUMERS[0].name in suffering or len(suffering) == len(states) else Status.WARNING
-    )
+    return Status.FAILED if CONSUMERS[0].name in suffering else Status.WARNING
 
 
 def _touched(ruling: Ruling, table: Matrix, state: ConsumerState) -> list[Pair | None]:

@@ -1,0 +1,65 @@
+"""What a finding means on a node depends on the programs that lose by it, and not on how many are known."""
+
+import pytest
+from msgspec.structs import replace
+
+from gdrkit.facts.libraries import Copy, nccl_copies, ucx_version
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from gdrkit.rules.rule import Status
+from gdrkit.verdict import Verdict, judge_node
+from gdrkit.verdict.findings import findings
+from tests.evidence_nodes import build
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory) -> Node:
+    """A machine on which dma-buf is ready, and nvidia-peermem is a stub."""
+    path = build("ubuntu-6.8-h100", tmp_path_factory.mktemp("stub"))
+    node = Node(open_host(str(path)))
+    judge_node(node)  # while its files are there
+    return node
+
+
+def status(verdict: Verdict, code: str) -> Status:
+    (found,) = {f.status for f in verdict.findings if f.ruling.rule.code == code}
+    return found
+
+
+def with_ucx(node: Node, version: str) -> Node:
+    return node.after("another UCX", [ucx_version.becomes(version)])
+
+
+def test_a_blocked_path_is_a_note_where_the_other_serves_every_program(stub: Node):
+    assert status(judge_node(stub), "peermem-stub") is Status.NOTE
+    assert status(judge_node(with_ucx(stub, "1.18.0")), "peermem-stub") is Status.NOTE
+
+
+def test_it_is_a_warning_where_another_program_at_fault_needs_it(stub: Node):
+    verdict = judge_node(with_ucx(stub, "1.13.1"))
+
+    assert status(verdict, "ucx-lacks-dmabuf") is Status.WARNING
+    assert status(verdict, "peermem-stub") is Status.WARNING
+
+
+def test_it_fails_the_node_where_the_program_that_leads_needs_it(stub: Node):
+    verdict = judge_node(stub.after("an old NCCL", [nccl_copies.becomes((Copy("2.12.12", "here"),))]))
+
+    assert status(verdict, "nccl-lacks-dmabuf") is Status.FAILED
+    assert status(verdict, "peermem-stub") is Status.FAILED
+
+
+def test_a_program_that_no_rule_finds_fault_with_changes_no_status(stub: Node):
+    """It has one direct path alone, which is blocked; what blocks it stays the note that it was."""
+    verdict = judge_node(stub)
+    table = {
+        pair: tuple(
+            j for j in here if j.consumer != "verbs" or j.path != "dmabuf"
+        )  # as if libibverbs had no dma-buf
+        for pair, here in verdict.matrix.items()
+    }
+    states = [replace(s, path="peermem") if s.consumer == "verbs" else s for s in verdict.states]
+
+    again = findings(stub, verdict.rulings, table, states)
+
+    assert [f.status for f in again] == [f.status for f in verdict.findings]
