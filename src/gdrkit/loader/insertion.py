@@ -29,6 +29,7 @@ from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC,
 from gdrkit.loader.prediction import Refusal
 from gdrkit.loader.refusals import CODES, REFUSED, on_flaw, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
+from gdrkit.messages.message import Message
 from gdrkit.node import Node
 from gdrkit.rules import words
 from gdrkit.rules.engine import judge
@@ -242,7 +243,7 @@ class Kernel:
                 self.log.append(words.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal
 
-    def _said(self, line: words.Words) -> bool:
+    def _said(self, line: Message) -> bool:
         """Whether a line that the kernel says once in a boot has been said; no, where its log is unseen."""
         return any(line.hear(text) is not None for text in (*self._before(), *self.log))
 

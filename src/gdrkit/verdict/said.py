@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.transcript import Line
+from gdrkit.messages.message import Message
 from gdrkit.rules import BY_CODE, program_words, words
 
 BESIDE = 4
@@ -83,21 +84,35 @@ def _event(line: Line, place: int) -> Event | None:
             row=said.row.name,
         )
     heard = words.hear(line.text)
-    if heard is None or not heard.codes:
+    if heard is None or not words.codes_of(heard):
         return None
+    row = heard.message
+    if row.name:  # a row of its own, whose line may stand anywhere
+        if line.cut and row.decides:
+            return None
+        return Event(
+            line=line,
+            place=place,
+            codes=row.causes,
+            module=row.module or heard.values.get("module", ""),
+            decides=row.decides,
+            of_loader=row.loads,
+            of_kernel=row.name == "old-unknown-symbol",
+            row=row.name,
+        )
     module = heard.values.get("module") or _module_in(heard.values.get("file", ""), line.text)
     error = heard.values.get("error")
     if error is not None:
         return _of_loader(line, place, module, error)
-    if line.cut or not _ends(line.text, heard.words):
+    if line.cut or not _ends(line.text, heard.message):
         return None
     return Event(
         line=line,
         place=place,
-        codes=_for_module(heard.codes, module),
+        codes=_for_module(words.codes_of(heard), module),
         module=module,
-        of_loader=heard.words.speaker == "modprobe",
-        of_kernel=heard.words.speaker == "kernel",
+        of_loader=heard.message.program == "modprobe",
+        of_kernel=heard.message.program == "kernel",
         needs_module=not module,
     )
 
@@ -141,7 +156,7 @@ def _for_module(codes: tuple[str, ...], module: str) -> tuple[str, ...]:
     return tuple(code for code in codes if BY_CODE[code].module in ("", module))
 
 
-def _ends(text: str, row: words.Words) -> bool:
+def _ends(text: str, row: Message) -> bool:
     """Whether nothing is said behind the kernel's words: else they stand in a sentence."""
     if row.template.endswith("}"):
         return True
