@@ -30,11 +30,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 TEXTS_OF = ("verdict", "nccl", "facts", "rules", "cli", "loader", "explain", "jobs", "messages")
 """Folders of tests whose string literals are pasted texts, logs and command outputs."""
-CATALOGUES = (
-    "src/gdrkit/rules/words.py",
-    "src/gdrkit/rules/program_rows.py",
-    "src/gdrkit/facts/nccl_lines.py",
-)
+CATALOGUE = "src/gdrkit/messages"
 """What programs print, as this code knows it."""
 CONSUMERS = ("nccl", "ucx", "verbs")
 MODULES = ("nvidia_peermem", "nvidia", "mlx5_ib")
@@ -61,7 +57,7 @@ def freeze_texts(folder: Path) -> int:
     texts = folder / "texts"
     texts.mkdir(parents=True, exist_ok=True)
     sources = [path for name in TEXTS_OF for path in (ROOT / "tests" / name).glob("*.py")]
-    for path in (*sources, *(ROOT / name for name in CATALOGUES if (ROOT / name).exists())):
+    for path in (*sources, *(ROOT / CATALOGUE).glob("*.py")):
         for text in _literals(ast.parse(path.read_text("utf-8"))):
             content = text.encode("utf-8", "replace")
             (texts / f"{hashlib.sha1(content).hexdigest()[:12]}.txt").write_bytes(content)

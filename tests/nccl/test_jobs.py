@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.nccl.errors import MEANINGS
-from gdrkit.rules import RULES, program_words
 from tests.nccl.samples import info, warn
 from tests.nccl.test_samples import analysed
 
@@ -126,23 +124,3 @@ def test_the_first_error_of_a_kind_is_the_proof_and_consequences_come_last():
     first, last = analysed(log).errors
 
     assert (first.number, first.count, first.place.line, last.number) == (12, 2, 4, 5)
-
-
-CODES = {rule.code for rule in RULES}
-SAID = {
-    ("ibv_reg_mr", 14): "Call to ibv_reg_mr failed with error Bad address",
-    ("ibv_reg_mr", 12): "Call to ibv_reg_mr failed with error Cannot allocate memory",
-    ("ibv_reg_dmabuf_mr", 95): "Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
-    ("ibv_reg_dmabuf_mr", 22): "Call to ibv_reg_dmabuf_mr failed with error Invalid argument",
-    ("ibv_modify_qp", 22): "Call to ibv_modify_qp failed with error Invalid argument",
-    ("completion", 4): "Got completion from peer 10.0.0.2<1> with status=4 opcode=0 len=0 vendor err 81",
-    ("completion", 12): "Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129",
-}
-
-
-def test_causes_of_errors_are_codes_and_those_that_explain_names():
-    assert {code for _, codes in MEANINGS.values() for code in codes} <= CODES
-    for key, line in SAID.items():
-        heard = program_words.hear(line)
-        assert heard is not None
-        assert set(MEANINGS[key][1]) <= set(heard.row.codes), line

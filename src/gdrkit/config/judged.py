@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from gdrkit.config.fault import Fault
 from gdrkit.facts.environment import gdr_level
 from gdrkit.facts.kubernetes import Manifest, boolean
-from gdrkit.facts.loaded_modules import canonical
+from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
 from gdrkit.rules.manifest_invalid import ROLE
 from gdrkit.rules.talos_no_peermem import asks_for_peermem

@@ -24,6 +24,7 @@ from gdrkit.facts.kernel_symbols import (
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, image, information, versions
 from gdrkit.facts.module_index import dependencies, module_path, symbol_owner
+from gdrkit.messages.errors import EINVAL, ENOENT
 from gdrkit.node import Node, fact
 
 _GPL_COMPATIBLE = (
@@ -49,7 +50,7 @@ class Fault(enum.StrEnum):
     @property
     def errno(self) -> int:
         """What resolve_symbol() returns: EINVAL, or ENOENT."""
-        return 22 if self in (Fault.VERSION, Fault.UNVERSIONED, Fault.NAMESPACE) else 2
+        return EINVAL if self in (Fault.VERSION, Fault.UNVERSIONED, Fault.NAMESPACE) else ENOENT
 
 
 class Problem(Struct, frozen=True):
@@ -133,7 +134,7 @@ class _Linker:
         except Lacks as lacks:
             self.unseen.append(lacks.missing)
             return
-        if problem is not None and not (optional and problem.fault.errno == 2):
+        if problem is not None and not (optional and problem.fault.errno == ENOENT):
             self.events.append(problem)
 
     def _problem(self, symbol: str) -> Problem | None:

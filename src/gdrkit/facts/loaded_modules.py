@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact
 
 PEERMEM = "nvidia_peermem"
@@ -31,11 +32,6 @@ class Running(Struct, frozen=True):
     taint: str
     reference_count: int | None
     parameters: Mapping[str, str]  # those that may be read
-
-
-def canonical(name: str) -> str:
-    """A module's name as the kernel spells it: dashes are underscores. Source: kmod, modname_normalize()."""
-    return name.replace("-", "_")
 
 
 @fact

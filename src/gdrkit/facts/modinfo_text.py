@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gdrkit.evidence import Command, FormatError, Lacks, Missing, Why
-from gdrkit.facts.loaded_modules import canonical
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact
 
 SIGNATURE = ("sig_id", "signer", "sig_key", "sig_hashalgo")

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import command_line
-from gdrkit.facts.loaded_modules import canonical
 from gdrkit.facts.module_index import modules_dir
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, otherwise
 
 # kmod, libkmod.c, default_config_paths: a file in an earlier folder hides its namesakes in later ones.

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from gdrkit.facts.module_files import information
 from gdrkit.facts.module_index import module_path
+from gdrkit.messages.errors import EINVAL, ENOSPC, ERANGE
 from gdrkit.node import Node, fact
 
-EINVAL, ENOSPC, ERANGE = 22, 28, 34
 _STRING_LIMIT = 1024  # params.c, param_set_charp()
 _SIGNED = {"short": 15, "int": 31, "long": 63}  # bits beside the sign; LP64
 _UNSIGNED = {"byte": 8, "ushort": 16, "uint": 32, "ulong": 64, "ullong": 64, "hexint": 32}

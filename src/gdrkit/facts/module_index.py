@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
 from gdrkit.facts.kernel import release
-from gdrkit.facts.loaded_modules import canonical
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, otherwise
 
 _DASHES = bytes.maketrans(b"-", b"_")

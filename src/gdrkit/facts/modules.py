@@ -14,15 +14,7 @@ from gdrkit.facts.kernel_symbols import (
     provider,
     usable_by,
 )
-from gdrkit.facts.loaded_modules import (
-    PEERMEM,
-    LoadedModule,
-    Running,
-    canonical,
-    is_loaded,
-    loaded,
-    running,
-)
+from gdrkit.facts.loaded_modules import PEERMEM, LoadedModule, Running, is_loaded, loaded, running
 from gdrkit.facts.module_files import (
     ModInfo,
     content,
@@ -47,7 +39,7 @@ from gdrkit.facts.module_index import (
 
 __all__ = [
     "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "Running", "aliases",
-    "all_paths", "builtin", "canonical", "content", "dependencies", "exporter", "exports", "image",
+    "all_paths", "builtin", "content", "dependencies", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",
     "running", "struct_module_bytes", "symbol_owner", "usable_by", "vermagic", "versions", "weak_imports",

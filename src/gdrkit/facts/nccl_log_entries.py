@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.facts import nccl_records as records
 from gdrkit.facts.nccl_lines import frame, given, record
 from gdrkit.facts.nccl_log_types import (
     DeviceLine,
@@ -13,6 +12,7 @@ from gdrkit.facts.nccl_log_types import (
     Refusal,
     Said,
 )
+from gdrkit.messages import nccl_records as records
 
 
 def entries(text: str) -> dict[str, list[object]]:

@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from gdrkit.facts import kubernetes
-from gdrkit.facts.loaded_modules import canonical
 from gdrkit.facts.pasted_gpus import listing, smi_text
 from gdrkit.facts.pasted_logs import handed_over, kernel_log, padded
 from gdrkit.facts.pasted_manifests import manifests
 from gdrkit.facts.transcript import Line
 from gdrkit.facts.transcript_blocks import EVIDENCE, Block, blocks
+from gdrkit.formats.module_name import canonical
 
 ONE_LINE_FILES = re.compile(
     r"sys/(?:module|kernel|class|bus|devices|firmware)/.*|proc/sys/kernel/\w+|proc/cmdline|proc/version"

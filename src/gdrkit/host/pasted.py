@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
-from gdrkit.facts.loaded_modules import canonical
 from gdrkit.facts.pasted_outputs import Answer, Outputs, outputs
 from gdrkit.facts.transcript import Line, read, speakers
+from gdrkit.formats.module_name import canonical
 from gdrkit.host.lacks import absent, denied, not_collected
 
 PATH = "pasted"

@@ -19,19 +19,19 @@ from gdrkit.facts.linkage import (
     links,
     links_without,
 )
-from gdrkit.facts.module_arguments import ENOSPC, reading
+from gdrkit.facts.module_arguments import reading
 from gdrkit.facts.module_init import Init, init
 from gdrkit.facts.module_state import Corruption, Misfit, fit, flaw, kernel_name
 from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import State, signature_fault, standing, untested_digest
-from gdrkit.loader.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, EPERM
 from gdrkit.loader.prediction import Refusal
 from gdrkit.loader.refusals import CODES, REFUSED, on_flaw, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
+from gdrkit.messages import kernel
+from gdrkit.messages.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, ENOSPC, EPERM
 from gdrkit.messages.message import Message
 from gdrkit.node import Node
-from gdrkit.rules import words
 from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import checks_at
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
@@ -145,13 +145,13 @@ class Kernel:
         if failed is None:
             return None
         if fault == "bad-reserved":
-            self.log.append(words.BAD_TRAILER.say())
+            self.log.append(kernel.BAD_TRAILER.say())
         if state is State.ATTRIBUTES:
-            self.log.append(words.ATTRIBUTES.say())
+            self.log.append(kernel.ATTRIBUTES.say())
         if state in REFUSED and signatures_enforced(self.node):
             self.log.append(REFUSED[state].say())
         elif state in REFUSED:
-            self.log.append(words.LOCKDOWN.say(process="modprobe"))
+            self.log.append(kernel.LOCKDOWN.say(process="modprobe"))
             return Refusal(EPERM, failed.code)
         return Refusal(EBADMSG if state is State.MALFORMED else EKEYREJECTED, failed.code)
 
@@ -162,7 +162,7 @@ class Kernel:
             return
         if digest:
             tried = f"pkcs1pad(rsa,{digest}) (pkcs1pad(rsa-generic,{digest}))"
-            line = words.NO_SELF_TEST.say(algorithm=tried)
+            line = kernel.NO_SELF_TEST.say(algorithm=tried)
             if line not in (*self._before(), *self.log):
                 self.log.append(line)
 
@@ -182,7 +182,7 @@ class Kernel:
             self._open(module_blacklisted.code)
         if not isinstance(outcome, Failed) or outcome.takes == ():
             return None
-        self.log.append(words.BLACKLISTED.say(module=self._name(name)))
+        self.log.append(kernel.BLACKLISTED.say(module=self._name(name)))
         return Refusal(EPERM, "module-blacklisted")
 
     def _build(self, name: str) -> Refusal | None:
@@ -193,18 +193,18 @@ class Kernel:
         except Lacks:
             return None
         module = self._name(name)
-        if found.misfit is Misfit.NO_LAYOUT or (found.unversioned and not self._said(words.UNVERSIONED)):
-            self.log.append(words.UNVERSIONED.say(module=module, symbol="module_layout"))
+        if found.misfit is Misfit.NO_LAYOUT or (found.unversioned and not self._said(kernel.UNVERSIONED)):
+            self.log.append(kernel.UNVERSIONED.say(module=module, symbol="module_layout"))
         for what in found.forced:
             self.taints.force(module, what)
         if not failed:
             return None
         if found.misfit is Misfit.STRUCT_SIZE:
-            self.log.append(words.STRUCT_SIZE.say(module=module))
+            self.log.append(kernel.STRUCT_SIZE.say(module=module))
         if found.misfit is Misfit.LAYOUT:
-            self.log.append(words.LAYOUT.say(module=module))
+            self.log.append(kernel.LAYOUT.say(module=module))
         if found.misfit is Misfit.VERMAGIC:
-            self.log.append(words.VERMAGIC.say(module=module, found=found.found, wanted=found.wanted))
+            self.log.append(kernel.VERMAGIC.say(module=module, found=found.found, wanted=found.wanted))
         return Refusal(ENOEXEC, "module-wrong-kernel")
 
     def _entry(self, name: str) -> Refusal | None:
@@ -238,14 +238,14 @@ class Kernel:
                 self.log.extend(on_problem(module, event))
                 refusal = Refusal(event.fault.errno, CODES[event.fault])
             elif isinstance(event, Inherited):
-                self.log.append(words.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
-            elif isinstance(event, Unversioned) and not self._said(words.UNVERSIONED):
-                self.log.append(words.UNVERSIONED.say(module=module, symbol=event.symbol))
+                self.log.append(kernel.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
+            elif isinstance(event, Unversioned) and not self._said(kernel.UNVERSIONED):
+                self.log.append(kernel.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal
 
     def _said(self, line: Message) -> bool:
         """Whether a line that the kernel says once in a boot has been said; no, where its log is unseen."""
-        return any(line.hear(text) is not None for text in (*self._before(), *self.log))
+        return any(line.match(text) is not None for text in (*self._before(), *self.log))
 
     def _before(self) -> tuple[str, ...]:
         try:
@@ -262,7 +262,7 @@ class Kernel:
             return None
         if found is None:
             return None
-        line = words.DUPLICATE.say(module=self._name(name), symbol=found.symbol, owner=found.owner)
+        line = kernel.DUPLICATE.say(module=self._name(name), symbol=found.symbol, owner=found.owner)
         self.log.append(line)
         return Refusal(ENOEXEC, "module-symbol-duplicate")
 
@@ -277,9 +277,9 @@ class Kernel:
         for complaint in found.complaints:
             name, value = complaint.argument.name, complaint.argument.shown
             if not complaint.errno:
-                self.log.append(words.UNKNOWN_PARAMETER.say(module=module, parameter=name))
+                self.log.append(kernel.UNKNOWN_PARAMETER.say(module=module, parameter=name))
             else:
-                line = words.LARGE_PARAMETER if complaint.errno == ENOSPC else words.INVALID_PARAMETER
+                line = kernel.LARGE_PARAMETER if complaint.errno == ENOSPC else kernel.INVALID_PARAMETER
                 self.log.append(line.say(module=module, value=value, parameter=name))
         return Refusal(found.bad[-1].errno, "module-bad-parameter") if found.bad else None
 

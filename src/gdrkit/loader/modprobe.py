@@ -13,20 +13,14 @@ from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
 from gdrkit.facts.modprobe_config import ModprobeConfig, configuration
-from gdrkit.facts.modules import (
-    builtin,
-    canonical,
-    dependencies,
-    is_loaded,
-    missing_dependency,
-    module_path,
-)
-from gdrkit.loader.errors import EEXIST, EINVAL, words_of
+from gdrkit.facts.modules import builtin, dependencies, is_loaded, missing_dependency, module_path
+from gdrkit.formats.module_name import canonical
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
 from gdrkit.loader.probing import Step, Target, probe_list, targets
+from gdrkit.messages import modprobe as modprobe_said
+from gdrkit.messages.errors import EEXIST, EINVAL, words_of
 from gdrkit.node import Node, fact
-from gdrkit.rules import words
 
 _NESTED_AT_MOST = 8  # install lines that call modprobe in turn; more is a loop
 
@@ -138,15 +132,15 @@ class Run:
         if not found:
             self.reason = self.reason or "module-not-found"
             folder = f"/lib/modules/{release(self.node)}"
-            self._complain(order, words.NOT_FOUND.say(module=name, directory=folder))
+            self._complain(order, modprobe_said.NOT_FOUND.say(module=name, directory=folder))
             return 1
         errno = 0
         for target in found:
             errno = self._probe(target, order)
             if errno == EEXIST:
-                self._complain(order, words.PRESENT.say(module=target.name))
+                self._complain(order, modprobe_said.PRESENT.say(module=target.name))
             elif errno:
-                self._complain(order, words.COULD_NOT.say(module=target.name, error=words_of(errno)))
+                self._complain(order, modprobe_said.COULD_NOT.say(module=target.name, error=words_of(errno)))
         return 1 if errno else 0
 
     def _complain(self, order: Order, line: str) -> None:
@@ -182,7 +176,7 @@ class Run:
         except Absent:
             return
         if path:
-            line = words.DEPENDENCY_GONE.say(
+            line = modprobe_said.DEPENDENCY_GONE.say(
                 place=dependency_place(self.node), pointer="0x0", path=f"/{path}"
             )
             self.stderr += (line, line)
@@ -194,7 +188,7 @@ class Run:
         try:
             module_path(self.node, name)
         except Absent:
-            self.stderr.append(words.NO_FILE.say(place=insertion_place(self.node), module=name))
+            self.stderr.append(modprobe_said.NO_FILE.say(place=insertion_place(self.node), module=name))
 
     def _in_kernel(self, name: str) -> bool:
         if name in self.kernel.came or name in self.present:
@@ -244,7 +238,7 @@ class Run:
         self.reason = self.reason or "install-override"
         line = command.replace("$CMDLINE_OPTS", options)
         self.stderr.append(
-            words.COMMAND_FAILED.say(
+            modprobe_said.COMMAND_FAILED.say(
                 place=command_place(self.node), command=line, module=name, status=status
             )
         )

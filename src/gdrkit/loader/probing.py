@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.modprobe_config import ModprobeConfig
-from gdrkit.facts.modules import aliases, builtin, canonical, dependencies, missing_dependency, module_path
+from gdrkit.facts.modules import aliases, builtin, dependencies, missing_dependency, module_path
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 
 

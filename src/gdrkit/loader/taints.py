@@ -10,8 +10,8 @@ from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.kernel import architecture, config_option, tainted, version
 from gdrkit.facts.linkage import gpl_compatible
 from gdrkit.facts.modules import information, loaded, module_path
+from gdrkit.messages import kernel
 from gdrkit.node import Node, first
-from gdrkit.rules import words
 
 PROPRIETARY, FORCED, STAGING, OUT_OF_TREE, UNSIGNED, LIVEPATCH, TEST = 0, 1, 10, 12, 13, 15, 18
 # Taints that switch lock debugging off, which is said of the first: LOCKDEP_NOW_UNRELIABLE in the kernel's
@@ -63,13 +63,13 @@ class Taints:
 
     def _set(self, bit: int) -> None:
         if bit in _END_LOCK_DEBUGGING and not any(self.has(other) for other in _END_LOCK_DEBUGGING):
-            self.log.append(words.NO_LOCK_DEBUGGING.say())
+            self.log.append(kernel.NO_LOCK_DEBUGGING.say())
         self.mask |= 1 << bit
 
     def force(self, module: str, what: str) -> None:
         """A check that the kernel skips, and is tainted for: try_to_force_load()."""
         if not self.has(FORCED):
-            self.log.append(words.FORCED.say(module=module, what=what))
+            self.log.append(kernel.FORCED.say(module=module, what=what))
         self._set(FORCED)
 
     def add(self, name: str, module: str, verified: bool | None) -> None:
@@ -80,23 +80,23 @@ class Taints:
         info = information(self.node, module_path(self.node, name))
         licensed_before = self.has(PROPRIETARY)
         if not info.intree:
-            self._once(OUT_OF_TREE, words.OUT_OF_TREE.say(module=module))
+            self._once(OUT_OF_TREE, kernel.OUT_OF_TREE.say(module=module))
         if not info.retpoline and self._retpolines_matter():
-            self.log += (words.SPECTRE.say(), words.NO_RETPOLINE.say(module=module))
+            self.log += (kernel.SPECTRE.say(), kernel.NO_RETPOLINE.say(module=module))
         if info.staging:
             self._set(STAGING)
-            self.log.append(words.STAGING.say(module=module))
+            self.log.append(kernel.STAGING.say(module=module))
         if info.livepatch:
-            self._once(LIVEPATCH, words.LIVEPATCH.say(module=module))
+            self._once(LIVEPATCH, kernel.LIVEPATCH.say(module=module))
         if not gpl_compatible(info.license):
-            line = words.LICENSE.say(module=module, license=info.license or "unspecified")
+            line = kernel.LICENSE.say(module=module, license=info.license or "unspecified")
             self._once(PROPRIETARY, line)
         if info.test:
-            self._once(TEST, words.TEST_MODULE.say(module=module))
+            self._once(TEST, kernel.TEST_MODULE.say(module=module))
         if verified is False:
-            self._once(UNSIGNED, words.UNVERIFIED.say(module=module))
+            self._once(UNSIGNED, kernel.UNVERIFIED.say(module=module))
         if self.has(PROPRIETARY) and not licensed_before and version(self.node) >= _LICENSE_TWICE:
-            self.log.append(words.LICENSE_TAINTS.say(module=module))
+            self.log.append(kernel.LICENSE_TAINTS.say(module=module))
 
     def _once(self, bit: int, line: str) -> None:
         if not self.has(bit):

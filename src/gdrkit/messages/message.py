@@ -1,125 +1,142 @@
-"""A line that a program prints and that means something to us: said by who predicts it, heard by all others. PURE.
+"""A line that a program prints and that means something to us: who predicts it says it, all others hear it.
 
-A template has holes: `{module}` takes a name, `{name:pattern}` what a regular expression allows, any other takes
-whatever stands there. What stands before a line does not matter; behind it the sentence must be over.
+A template is the line with holes: `{name:pattern}` takes what a regular expression allows, `{module}` and a
+few others a name, `{name}` whatever stands there; `{:pattern}` is one without a name. What stands before a
+line does not matter.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from msgspec import Struct
 
-from gdrkit.facts.loaded_modules import canonical
+from gdrkit.formats.module_name import canonical
+from gdrkit.messages import errors
 
-_HOLE = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
+_HOLE = re.compile(r"\{(\w*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 _NAMES = ("module", "symbol", "owner", "namespace")
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, eq=False):
     """One line with holes."""
 
-    program: str  # kernel, modprobe, insmod, systemd, talos, depmod, ...
+    program: str  # who prints it: kernel, modprobe, systemd, nvidia, nccl, ...
     template: str
-    causes: tuple[str, ...] = ()  # codes, most likely first; none for lines that tell of no failure
+    causes: tuple[str, ...] = ()  # codes, likeliest first; none where `{error}` tells, or nothing failed
+    source: str = ""
+    versions: str = ""  # of the program, where not all print it
     name: str = ""  # what code asks for it by, where somebody does
     module: str = ""  # the module that it is about, where its words imply one
-    decides: bool = True  # a single cause is proof
+    decides: bool = True  # a single cause is proof: it cannot be something passing, or no fault
     loads: bool = False  # a program that loads modules says it, and names the one it was asked for
-    open_end: bool = False  # more may stand behind it
-    source: str = ""
+    open_end: bool = False  # a sentence may go on behind it
+    sample: str = ""  # as somebody saw it, where the holes alone do not make one
+    make: Callable[[Match], Any] | None = None  # what such a line establishes, for who collects that
 
     def say(self, **values: object) -> str:
         """The line, its holes filled."""
-        return _HOLE.sub(lambda hole: str(values[hole[1]]), self.template)
+        return _HOLE.sub(lambda hole: str(values[hole[1]]) if hole[1] else "", self.template)
 
-    def hear(self, text: str) -> Mapping[str, str] | None:
-        """What stands in the holes, if the text holds this line; None if not. Modules have underscores."""
-        if _constant(self.template) not in text:
+    def match(self, text: str, number: int = 0) -> Match | None:
+        """What the text says of this line; None if it does not hold it."""
+        if _constant(self) not in text:
             return None
         found = _pattern(self).search(text)
         if found is None:
             return None
-        return {k: canonical(v) if k == "module" else v for k, v in found.groupdict().items()}
-
-    @property
-    def names_module(self) -> bool:
-        return "{module" in self.template
+        values = {name: value for name, value in found.groupdict().items() if value is not None}
+        if "module" in values:
+            values["module"] = canonical(values["module"])
+        return Match(self, values, text, found[0], number)
 
 
 class Match(Struct, frozen=True):
     """A message that was found."""
 
     message: Message
-    values: Mapping[str, str]
+    values: Mapping[str, str]  # what stands in the holes; modules have underscores
     text: str
+    words: str  # of the text, what the message takes
     number: int = 0  # line in its source
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Everything that can have caused it."""
+        error = self.values.get("error")
+        return self.message.causes if error is None else errors.causes(error)
 
 
 class Matcher:
-    """The rows of a catalogue, by a word that each of their lines has."""
+    """The rows of a catalogue, each under the rarest word that all its lines have."""
 
     def __init__(self, rows: Iterable[Message]) -> None:
-        self.by_word: dict[str, list[tuple[int, Message]]] = {}
-        self.others: list[tuple[int, Message]] = []  # of which no word stands between blanks
-        for order, row in enumerate(rows):
-            word = _word(row.template)
-            if word:
-                self.by_word.setdefault(word, []).append((order, row))
+        everything = tuple(rows)
+        words = [_words(row.template) for row in everything]
+        common = Counter(word for mine in words for word in mine)
+        self._order = {row: place for place, row in enumerate(everything)}
+        self._by_word: dict[str, list[Message]] = {}
+        self._others: list[tuple[str, Message]] = []  # without such a word, and what they have in its place
+        for row, mine in zip(everything, words, strict=True):
+            if mine:
+                word = min(mine, key=lambda word: (common[word], -len(word)))
+                self._by_word.setdefault(word, []).append(row)
             else:
-                self.others.append((order, row))
+                self._others.append((_constant(row), row))
+        self._known = frozenset(self._by_word)
 
     def match(self, text: str, number: int = 0) -> Match | None:
         """The first row that a line holds; None if it holds none."""
-        known = self.by_word
-        rows = [row for word in text.split() if word in known for row in known[word]]
-        for _, row in sorted((*rows, *self.others), key=_order) if rows or self.others else ():
-            values = row.hear(text)
-            if values is not None:
-                return Match(row, values, text, number)
+        rows = [row for constant, row in self._others if constant in text]
+        for word in self._known.intersection(text.split()):
+            rows += self._by_word[word]
+        if len(rows) > 1:
+            rows.sort(key=self._order.__getitem__)
+        for row in rows:
+            found = row.match(text, number)
+            if found is not None:
+                return found
         return None
 
 
-def _order(row: tuple[int, Message]) -> int:
-    return row[0]
+def _constants(template: str) -> list[str]:
+    return _HOLE.sub("\0", template).split("\0")
 
 
-def _word(template: str) -> str:
-    """The longest word between blanks that every such line has; "" if there is none."""
-    words = [
-        w for part in _HOLE.sub("\0", template).split("\0") for w in re.findall(r"(?<=\s)\S+(?=\s)", part)
-    ]
-    return max(words, key=len, default="")
+def _words(template: str) -> set[str]:
+    """The words between blanks that every such line has."""
+    return {word for part in _constants(template) for word in re.findall(r"(?<=\s)\S+(?=\s)", part)}
 
 
 @functools.cache
-def _constant(template: str) -> str:
-    return max(_HOLE.sub("\0", template).split("\0"), key=len)
+def _constant(row: Message) -> str:
+    return max(_constants(row.template), key=len)
 
 
 @functools.cache
 def _pattern(row: Message) -> re.Pattern[str]:
+    """Compiled when the first line has the row's word."""
+    template = row.template
     parts, at, seen = [], 0, set()
-    for hole in _HOLE.finditer(row.template):
-        parts.append(re.escape(row.template[at : hole.start()]))
-        name, given = hole[1], hole[2]
-        allowed = given or (r"[\w-]+" if name in _NAMES else ".*?")
-        parts.append(f"(?P={name})" if name in seen else f"(?P<{name}>{allowed})")
-        seen.add(name)
+    for hole in _HOLE.finditer(template):
+        name, allowed = hole[1], hole[2]
+        parts.append(re.escape(template[at : hole.start()]))
+        if name:
+            allowed = allowed or (r"[\w-]+" if name in _NAMES else ".*?")
+            allowed = f"(?P={name})" if name in seen else f"(?P<{name}>{allowed})"
+            seen.add(name)
+        parts.append(allowed)
         at = hole.end()
-    tail = row.template[at:]
-    parts.append(re.escape(tail))
-    last = row.template[-1]
-    end = (
-        ""
-        if row.open_end
-        else r"(?=$|\n)"
-        if not tail
-        else r"(?!\w)"
-        if last.isalnum() or last != " "
-        else ""
-    )
-    start = r"(?<![\w-])" if row.template[:1].isalnum() or row.template[0] == "{" else ""
-    return re.compile(start + "".join(parts) + end, re.MULTILINE)
+    parts.append(re.escape(template[at:]))
+    start = r"(?<![\w-])" if template[0].isalnum() or template.startswith("{module") else ""
+    return re.compile(start + "".join(parts) + _end(row, template[at:]), re.MULTILINE)
+
+
+def _end(row: Message, tail: str) -> str:
+    if row.open_end:
+        return ""
+    return r"(?!\w)" if tail else r"(?=$|\n)"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from gdrkit.facts import nccl_records as said
+from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.errors import BLOCKING, errors
 from gdrkit.nccl.findings import findings
 from gdrkit.nccl.gather import Gathered

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gdrkit.facts import nccl_records as said
 from gdrkit.facts.environment import gdr_level, integer
 from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.facts.versions import numbers
+from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.errors import BLOCKING
 from gdrkit.nccl.gather import Gathered, Process
 from gdrkit.nccl.job import OVER_NETWORK, Error, Found, JobPart, Place, Rank, Reason

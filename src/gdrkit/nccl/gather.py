@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gdrkit.facts import nccl_records as said
-from gdrkit.facts.nccl_lines import via
+from gdrkit.messages import nccl_records as said
+from gdrkit.messages.nccl import via
 from gdrkit.nccl.job import BOUNCED, DIRECT, PEER, SHARED, SOCKET, Place, Rank, Route
 from gdrkit.nccl.tally import Entry, Tally, Unit
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.facts import nccl_records as said
+from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.gather import Gathered
 from gdrkit.nccl.job import Counts, Misleading
 from gdrkit.nccl.tally import Entry

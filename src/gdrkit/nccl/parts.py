@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from gdrkit.facts import nccl_records as said
+from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.gather import Gathered
 from gdrkit.nccl.job import OVER_NETWORK, JobPart, Rank
 from gdrkit.nccl.tally import Unit

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.facts import nccl_records as said
 from gdrkit.facts.environment import gdr_level, integer, printed_type
 from gdrkit.facts.versions import numbers
+from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.gather import Gathered, Process
 from gdrkit.nccl.job import SOCKET, Place, Rank, Reason, Route
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gdrkit.evidence import FormatError
 from gdrkit.facts.nccl_lines import frame, given, record
-from gdrkit.facts.nccl_records import Failure, Leg, Record, Version
+from gdrkit.messages.nccl_records import Failure, Leg, Record, Version
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from errno import EBADF, EINVAL, EOPNOTSUPP, EPROTONOSUPPORT
-
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
+from gdrkit.messages.errors import EBADF, EINVAL, UNSUPPORTED, name_of
 from gdrkit.node import Node, known
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.tell import VERBS_PROBE, Tell
 
 ASK = "gdr probe verbs --json"
-REFUSALS = {EOPNOTSUPP: "EOPNOTSUPP", EPROTONOSUPPORT: "EPROTONOSUPPORT", EINVAL: "EINVAL"}
+REFUSALS = {number: name_of(number) for number in (*UNSUPPORTED, EINVAL)}
 NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-open/nvidia/nv-dmabuf.c
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from gdrkit.evidence import Confidence, Lacks
+from gdrkit.facts.kernel_said import load_lines
 from gdrkit.node import Node, Trail, fact
 from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
-from gdrkit.rules.words import heard
 
 
 class Ruling(Struct, frozen=True):
@@ -56,6 +56,22 @@ def judge(node: Node, rule: Rule, subject: object) -> Outcome:
         return rule.check(node, subject)
     except Lacks as lacks:
         return heard(node, rule.code, subject) or Unknown(lacks.missing)
+
+
+def heard(node: Node, code: str, subject: object) -> Failed | None:
+    """What the kernel's log says of this code and this module, in words of one meaning that name the module.
+
+    The last such line counts. None where there is none, or no log.
+    """
+    try:
+        lines = load_lines(node)
+    except Lacks:
+        return None
+    for line in reversed(lines):
+        if line.causes == (code,) and line.values.get("module") == subject:
+            node.cite("dmesg", f"line {line.number}", line.text)
+            return Failed(seen=line.text, expected="no such line in the kernel's log", subject=str(subject))
+    return None
 
 
 def confidence_of(node: Node, ruling: Ruling) -> Confidence:

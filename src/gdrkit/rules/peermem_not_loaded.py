@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver import peermem_linkage, peermem_path
-from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
+from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.driver_log import last_line
-from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver import PEER_API, peermem_linkage, peermem_path
-from gdrkit.facts.modules import PEERMEM, canonical, is_loaded
+from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.facts.perftest_log import perftest_run, runs
+from gdrkit.messages.errors import EFAULT
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
-
-EFAULT = 14
 
 
 @rule(

@@ -7,7 +7,8 @@ from gdrkit.facts.driver_log import heard
 from gdrkit.facts.kernel import distribution
 from gdrkit.facts.kubernetes import Manifest, manifests
 from gdrkit.facts.modprobe_config import autoload
-from gdrkit.facts.modules import PEERMEM, canonical
+from gdrkit.facts.modules import PEERMEM
+from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
 from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node

@@ -8,14 +8,12 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import verbs_calls
+from gdrkit.messages.errors import UNSUPPORTED
 from gdrkit.node import Node
 from gdrkit.topology.graph import NcclNet, Net, Topology
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, probed_files
 from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
-
-UNSUPPORTED = (95, 93)
-"""EOPNOTSUPP and EPROTONOSUPPORT, which NCCL takes for a no: net_ib.cc, ncclIbDmaBufSupport()."""
 
 
 def nic_evidence(node: Node, version: str) -> NicEvidence:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from gdrkit.consumers import paths_of
 from gdrkit.evidence import Confidence
-from gdrkit.facts.modules import canonical
 from gdrkit.facts.transcript import Line
+from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 from gdrkit.rules import BY_CODE, RULES
 from gdrkit.rules.engine import rulings, subjects_of, trail_of

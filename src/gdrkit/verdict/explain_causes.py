@@ -5,6 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
+from gdrkit.facts.kernel_said import silent
 from gdrkit.facts.linkage import gpl_compatible
 from gdrkit.facts.modinfo_text import PrintedModule, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
@@ -14,7 +15,6 @@ from gdrkit.rules import BY_CODE
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import NotApplicable, Passed
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
-from gdrkit.rules.words import silent
 from gdrkit.verdict.explanation import Excluded
 from gdrkit.verdict.said import Event
 

@@ -7,39 +7,16 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from gdrkit import messages
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.transcript import Line
+from gdrkit.messages import errors, kernel
 from gdrkit.messages.message import Message
-from gdrkit.rules import BY_CODE, program_words, words
+from gdrkit.rules import BY_CODE
 
 BESIDE = 4
 """How many lines of the same machine may stand between a kernel's line that names no module and the line of
 the program that tried to load one: a prompt, a command, and two lines of the kernel's about taint."""
-
-ERRORS = (
-    *words.CAUSES,
-    "Invalid parameters",
-    "Invalid module format",
-    "Unknown symbol in module",
-    "No such device",
-    "No such file or directory",
-    "Device or resource busy",
-    "Input/output error",
-    "Cannot allocate memory",
-    "Function not implemented",
-    "Operation not supported",
-    "Protocol not supported",
-    "Permission denied",
-    "No such device or address",
-    "File exists",
-    "Connection timed out",
-    "Bad address",
-    "Resource temporarily unavailable",
-    "Key has been revoked",
-    "Key has expired",
-    "Package not installed",
-)
-"""Errors in the words of the GNU C library, strerror(3): what a loader prints in English."""
 
 
 class Event(Struct, frozen=True, kw_only=True):
@@ -54,7 +31,7 @@ class Event(Struct, frozen=True, kw_only=True):
     of_kernel: bool = False  # the kernel's loader says it, whose lines are all known
     needs_module: bool = False  # it is about a module, and does not say which
     note: str = ""
-    row: str = ""  # of program_rows.py
+    row: str = ""  # its name in the catalogue, where code asks for it
 
 
 def events(lines: Iterable[Line]) -> tuple[Event, ...]:
@@ -69,51 +46,29 @@ def events(lines: Iterable[Line]) -> tuple[Event, ...]:
 
 
 def _event(line: Line, place: int) -> Event | None:
-    said = program_words.hear(line.text)
-    if said is not None:
-        if line.cut and said.row.decides:
-            return None
-        return Event(
-            line=line,
-            place=place,
-            codes=said.row.codes,
-            module=said.module,
-            decides=said.row.decides,
-            of_loader=said.row.of_loader,
-            of_kernel=said.row.name == "old-unknown-symbol",
-            row=said.row.name,
-        )
-    heard = words.hear(line.text)
-    if heard is None or not words.codes_of(heard):
+    heard = messages.match(line.text)
+    if heard is None or not heard.causes:
         return None
     row = heard.message
-    if row.name:  # a row of its own, whose line may stand anywhere
-        if line.cut and row.decides:
-            return None
-        return Event(
-            line=line,
-            place=place,
-            codes=row.causes,
-            module=row.module or heard.values.get("module", ""),
-            decides=row.decides,
-            of_loader=row.loads,
-            of_kernel=row.name == "old-unknown-symbol",
-            row=row.name,
-        )
-    module = heard.values.get("module") or _module_in(heard.values.get("file", ""), line.text)
+    of_kernel = row.program == kernel.PROGRAM
+    module = row.module or heard.values.get("module", "")
+    if not module and (of_kernel or row.loads):
+        module = _module_in(heard.values.get("file", ""), line.text)
     error = heard.values.get("error")
     if error is not None:
         return _of_loader(line, place, module, error)
-    if line.cut or not _ends(line.text, heard.message):
+    if (line.cut and row.decides) or not (row.open_end or _ends(line.text, row)):
         return None
     return Event(
         line=line,
         place=place,
-        codes=_for_module(words.codes_of(heard), module),
+        codes=_for_module(heard.causes, module),
         module=module,
-        of_loader=heard.message.program == "modprobe",
-        of_kernel=heard.message.program == "kernel",
-        needs_module=not module,
+        decides=row.decides,
+        of_loader=row.loads,
+        of_kernel=of_kernel,
+        needs_module=not module and (of_kernel or row.loads),
+        row=row.name,
     )
 
 
@@ -128,14 +83,14 @@ def _of_loader(line: Line, place: int, module: str, error: str) -> Event | None:
     """A loader's line, by its error. A cut one may go on in several ways; a sentence is none of them."""
     error = error.strip().strip("`'\"").rstrip(".")
     lower = error.lower()
-    whole = max((known for known in ERRORS if lower.startswith(known.lower())), key=len, default="")
+    whole = max((known for known in errors.spoken() if lower.startswith(known.lower())), key=len, default="")
     note = ""
     if whole and not re.match(r"\s*\w", error[len(whole) :]):
-        codes = words.causes(whole)
+        codes = errors.causes(whole)
     elif re.fullmatch(r"Unknown error \d+", error):
-        codes = words.causes(error)
-    elif error and (ways := [known for known in ERRORS if known.lower().startswith(lower)]):
-        codes = tuple(dict.fromkeys(code for way in ways for code in words.causes(way)))
+        codes = errors.causes(error)
+    elif error and (ways := errors.beginnings(error)):
+        codes = tuple(dict.fromkeys(code for way in ways for code in errors.causes(way)))
         note = "the line is cut: the error may go on in several ways"
     else:
         return None

@@ -1,0 +1,130 @@
+"""Lines of NVIDIA's kernel modules and libraries, and of modules that ask them for GPU memory."""
+
+from __future__ import annotations
+
+from gdrkit.messages.message import Message
+
+_OPEN = "open-gpu-kernel-modules"
+_NO_PEER_OBJECT = (
+    "gpu-integrated", "gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig",
+)  # fmt: skip
+"""Why nvidia_p2p_get_pages() answers EINVAL: the process has no NV50_THIRD_PARTY_P2P object."""
+
+ROWS = (
+    Message(
+        "nvidia",
+        "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf",
+        ("topology-refused",),
+        source=f"{_OPEN} kernel-open/nvidia/nv-dmabuf.c",
+        versions="580.65.06 and later",
+        open_end=True,
+    ),
+    Message(
+        "nvidia",
+        "topology not supported for mapping type FORCE_PCIE",
+        ("iommu-groups-differ",),
+        source=f"{_OPEN} kernel-open/nvidia/nv-pci.c; 570 and 575 print it without `dma-buf attach failed`",
+        open_end=True,
+        sample="NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
+    ),
+    Message(
+        "nvidia",
+        "importer unable to handle MMIO without struct page",
+        ("dmabuf-no-p2p-importer",),
+        source=f"{_OPEN} kernel-open/nvidia/nv-dmabuf.c",
+        open_end=True,
+        sample="NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page",
+    ),
+    Message(
+        "nvidia-peermem",
+        "nv_dma_map -- {level:(?:ERROR )?}error -524 while calling nvidia_p2p_dma_map_pages()",
+        ("topology-refused",),
+        source=f"{_OPEN} kernel-open/nvidia-peermem/nvidia-peermem.c",
+        versions="580.65.06 and later; before, it means something else",
+        name="map-enotsupp",
+        decides=False,
+        open_end=True,
+        sample="nvidia-peermem nv_dma_map:213 ERROR nv_dma_map -- error -524 while calling "
+        "nvidia_p2p_dma_map_pages()",
+    ),
+    Message(
+        "nv_peer_mem",
+        "error -22 while calling nvidia_p2p_get_pages() with NULL callback",
+        ("legacy-nv-peer-mem",),
+        source="nv_peer_memory nv_peer_mem.c; the driver refuses it since 525.105.17",
+        open_end=True,
+        sample="nv_mem_get_pages -- error -22 while calling nvidia_p2p_get_pages() with NULL callback",
+    ),
+    Message(
+        "nvidia",
+        "no space for BAR1 mappings",
+        ("bar1-exhausted",),
+        source=f"{_OPEN} src/nvidia/src/kernel/rmapi/p2p.c",
+        open_end=True,
+        sample="NVRM: no space for BAR1 mappings, length: 0x40000000",
+    ),
+    Message(
+        "gdrdrv",
+        r"incompatible page table version {version:0x0*20000\b}",
+        ("p2p-page-table-version",),
+        source="gdrcopy src/gdrdrv; nv-p2p.h from 580",
+        open_end=True,
+        sample="gdrdrv:__gdrdrv_pin_buffer:incompatible page table version 0x00020000",
+    ),
+    Message(
+        "nvidia",
+        "Failed to get a reference on dev_pagemap in CDMM",
+        ("gpu-cdmm",),
+        source=f"{_OPEN} kernel-open/nvidia/nv-dmabuf.c",
+        open_end=True,
+        sample="NVRM: Failed to get a reference on dev_pagemap in CDMM(driver) mode",
+    ),
+    Message(
+        "nvidia",
+        "RDMA is not supported for localized memory",
+        ("memory-not-registrable",),
+        source=f"{_OPEN} src/nvidia/src/kernel/rmapi/p2p.c",
+        open_end=True,
+        sample="NVRM: RDMA is not supported for localized memory over coherent mappings",
+    ),
+    Message(
+        "nvidia",
+        "NVRM: API mismatch: ",
+        ("driver-mismatch",),
+        source=f"{_OPEN} kernel-open/nvidia/nv.c",
+        open_end=True,
+        sample="NVRM: API mismatch: the client has the version 580.95.05, but",
+    ),
+    Message(
+        "nvidia-smi",
+        "Failed to initialize NVML: Driver/library version mismatch",
+        ("driver-mismatch",),
+        source="nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+        open_end=True,
+    ),
+    Message(
+        "nvidia-smi",
+        "couldn't communicate with the NVIDIA driver",
+        ("driver-not-loaded", "driver-mismatch"),
+        source="nvidia-smi(1)",
+        decides=False,
+        open_end=True,
+        sample="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
+    ),
+    Message(
+        "nvidia-fs",
+        "Error ret -22 invoking nvidia_p2p_get_pages",
+        _NO_PEER_OBJECT,
+        source="gds-nvidia-fs src/nvfs-mmap.c",
+        open_end=True,
+        sample="nvidia-fs:nvfs_pin_gpu_pages:1310 Error ret -22 invoking nvidia_p2p_get_pages",
+    ),
+    Message(
+        "gdrdrv",
+        "nvidia_p2p_get_pages({arguments}) failed [ret = -22]",
+        _NO_PEER_OBJECT,
+        source="gdrcopy src/gdrdrv",
+        open_end=True,
+        sample="gdrdrv:nvidia_p2p_get_pages(va=7f0000000000 len=65536) failed [ret = -22]",
+    ),
+)

@@ -1,0 +1,126 @@
+"""Lines of programs that load modules or look after them: modprobe and its like, and who starts them.
+
+An `{error}` is in the words of the C library or the program's own: errors.py has them, with their causes.
+Sources: kmod tools/modprobe.c, insmod.c and libkmod/libkmod-module.c; systemd src/shared/module-util.c.
+"""
+
+from __future__ import annotations
+
+from gdrkit.messages.message import Message
+
+_KMOD = "kmod tools/modprobe.c"
+_LIBKMOD = "kmod libkmod/libkmod-module.c"
+
+NOT_FOUND = Message(
+    "modprobe",
+    "modprobe: FATAL: Module {module} not found in directory {directory}",
+    ("module-not-found",),
+    source=f"{_KMOD}, insmod()",
+    loads=True,
+)
+COMMAND_FAILED = Message(
+    "modprobe",
+    "modprobe: ERROR: {place}Error running install command '{command}' for module {module}: "
+    "retcode {status}",
+    ("install-override",),
+    source=f"{_LIBKMOD}, command_do()",
+    loads=True,
+)
+DEPENDENCY_GONE = Message(
+    "modprobe",
+    "modprobe: ERROR: {place}ctx={pointer} path={path} error=No such file or directory",
+    ("dependency-failed",),
+    source=f"{_LIBKMOD}, kmod_module_new_from_path()",
+    loads=True,
+)
+NO_FILE = Message(
+    "modprobe",
+    "modprobe: ERROR: {place}could not find module by name='{module}'",
+    ("module-not-found",),
+    source=f"{_LIBKMOD}, kmod_module_insert_module()",
+    loads=True,
+)
+PRESENT = Message(
+    "modprobe",
+    "modprobe: ERROR: could not insert '{module}': Module already in kernel",
+    source=f"{_KMOD}, insmod_insert()",
+    loads=True,
+)
+COULD_NOT = Message(
+    "modprobe",
+    "modprobe: ERROR: could not insert '{module}': {error}",
+    source=f"{_KMOD}, insmod_insert()",
+    loads=True,
+)
+
+TOOLS = (
+    Message(
+        "insmod",
+        "insmod: ERROR: could not insert module {file}: {error}",
+        source="kmod tools/insmod.c",
+        loads=True,
+    ),
+    Message(
+        "systemd",
+        "Failed to insert module '{module}': {error}",
+        source="systemd src/shared/module-util.c, module_load_and_warn()",
+        loads=True,
+    ),
+    Message(
+        "talos",
+        "load {module} failed: {error}",
+        source="talos internal/app/machined/pkg/controllers/runtime/kernel_module_spec.go",
+        loads=True,
+    ),
+)
+
+LOADERS = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, NO_FILE, PRESENT, COULD_NOT, *TOOLS)
+"""Who calls the kernel: their lines may stand in its log as well, as systemd's do early in a boot."""
+
+ROWS = (
+    Message(
+        "depmod",
+        r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} needs unknown symbol {symbol}",
+        ("module-symbol-missing",),
+        source="kmod tools/depmod.c, depmod_load_module_dependencies()",
+        decides=False,  # what depmod saw when it ran, perhaps of another kernel
+        open_end=True,
+    ),
+    Message(
+        "depmod",
+        r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} disagrees about version of symbol",
+        ("module-crc-mismatch",),
+        source="kmod tools/depmod.c",
+        decides=False,  # what depmod saw when it ran, perhaps of another kernel
+        open_end=True,
+        sample="depmod: WARNING: /lib/modules/5.4.0/extra/nv_peer_mem.ko disagrees about version of symbol "
+        "nvidia_p2p_get_pages",
+    ),
+    Message(
+        "nvidia-installer",
+        "Unable to load the kernel module '{module}.ko'",
+        (
+            "module-unsigned",
+            "module-unknown-key",
+            "lockdown-blocks-module",
+            "module-wrong-kernel",
+            "module-symbol-missing",
+            "module-crc-mismatch",
+            "dependency-failed",
+            "init-failed",
+        ),
+        source="NVIDIA/nvidia-installer kernel.c, test_kernel_modules()",
+        loads=True,
+        open_end=True,
+        sample="ERROR: Unable to load the kernel module 'nvidia.ko'.  This happens most frequently when",
+    ),
+    Message(
+        "talos",
+        r'error loading module {quote:\\?"}{module:nvidia[-_]peermem}{unquote:\\?"}',
+        ("talos-no-peermem",),
+        source="talos internal/app/machined/pkg/controllers/runtime/kernel_module_spec.go",
+        open_end=True,
+        sample='error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument',
+    ),
+)
+"""Who looks after modules, or reports what a loader said."""

@@ -1,0 +1,358 @@
+"""Lines of NCCL and its plugins, from 2.4.2 to 2.30.7: what can cause them, and what they establish.
+
+A line of a form that is not listed says nothing. facts/nccl_lines.py asks those that make a record, of a
+line without its frame; explain asks all. Sources: NCCL at the tags from v2.4.2-1 to v2.30.7-1, whose files
+nccl_records.py names; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl
+src/nccl_ofi_net.cpp.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from gdrkit.messages import errors
+from gdrkit.messages import nccl_records as said
+from gdrkit.messages.message import Match, Message
+from gdrkit.messages.nccl_records import Hca, Leg, Variable, Via
+from gdrkit.messages.verbs import NO_DMABUF, causes_of
+
+_line = functools.partial(Message, "nccl", open_end=True, source="NCCL src/{graph,misc,plugin,transport}")
+
+_NET_IB = "NCCL src/transport/net_ib.cc"
+_NO_NET_GDR = (
+    "peermem-not-loaded", "nccl-misses-peermem", "nccl-lacks-dmabuf", "dmabuf-disabled-by-env",
+    "driver-proprietary", "gpu-integrated", "gpu-consumer", "gpu-unsupported", *NO_DMABUF,
+)  # fmt: skip
+"""Why NCCL's network says that it cannot: neither a file of nvidia-peermem's nor dma-buf, whose half on the
+GPU's side (CUDA attribute 124) counts as well. Source: NCCL src/graph/topo.cc and transport/net_ib."""
+
+# -- channel lines -------------------------------------------------------------------------------------
+
+_CHANNEL = (
+    # The beginning of a message: of what NCCL cut or two processes mixed nothing is taken.
+    r"{:(?:\A|(?<= NCCL INFO ))(?:Channel|Ring|CollNet|Coll)} {channel:\d{1,4}}{:(?:/\d{1,4})?}"
+    r" : {source:\d{1,7}}{:(?:\[(?P<source_gpu>-?[0-9a-f]{1,12})\])?}"
+    r"{:(?: -> (?P<target>\d{1,7})(?:\[(?P<target_gpu>-?[0-9a-f]{1,12})\])?)?}"
+    r"{:(?: \[(?P<direction>send|receive)\])?} via {via:.+$}"
+)
+# RCCL ends channel lines with `comm 0x... nRanks 16`.
+_END = r"(?: comm 0x[0-9a-f]+ nRanks \d+)?\s*$"
+_NET = (
+    r"(?P<kind>NET|COLLNET)/(?P<network>[A-Za-z][\w .+-]{0,40})/(?P<index>\d{1,4})"
+    rf"(?:\((?P<proxy>\d{{1,7}})\))?(?P<gdr>/GDRDMA)?(?P<pci>\(PCI\))?(?P<shared>/Shared)?{_END}"
+)
+_INSIDE = (
+    r"(?:P2P/(?P<p2p>(?:direct pointer|IPC|CUMEM|common device|indirect/\d+\[[0-9a-f]+\])(?:/read|/CE)*)"
+    rf"|(?P<shm>direct shared memory|SHM/[A-Za-z]+(?:/[A-Za-z]+)?)){_END}"
+)
+
+
+@functools.cache
+def _via_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(_NET), re.compile(_INSIDE)
+
+
+def via(text: str) -> Via | None:
+    """What stands behind `via` in a channel line; None if it is cut or of no known form."""
+    net, inside = _via_patterns()
+    if found := net.match(text):
+        return Via(
+            found["kind"].lower(), found["network"], int(found["index"]),
+            gdr=found["gdr"] is not None, pci=found["pci"] is not None,
+            proxy=int(found["proxy"]) if found["proxy"] else None, shared=found["shared"] is not None,
+        )  # fmt: skip
+    if found := inside.match(text):
+        return Via("p2p", how=found["p2p"]) if found["p2p"] else Via("shm", how=found["shm"])
+    return None
+
+
+def _leg(found: Match) -> Leg | None:
+    values = found.values
+    carried = via(values["via"])
+    if carried is None:
+        return None
+    direction, target = values.get("direction", ""), values.get("target")
+    own = values.get("target_gpu" if direction == "receive" else "source_gpu", "")
+    return Leg(
+        int(values["channel"]),
+        int(values["source"]),
+        int(target) if target else None,
+        direction,
+        carried,
+        own,
+    )
+
+
+# -- the other lines -----------------------------------------------------------------------------------
+
+
+def _hcas(found: Match) -> said.Hcas:
+    text = found.values["devices"]
+    fused = re.findall(r"\[(\d+)\] ?= ?\{([^{}]*)\}", text)  # 2.20 to 2.23
+    one = re.compile(r"\[(\d+)\] ?([\w.-]+):\d+/(\w+)")
+    if fused:
+        parts = [(int(index), one.findall(inner)) for index, inner in fused]
+        return said.Hcas(
+            tuple(Hca(i, "+".join(p[1] for p in inner), inner[0][2]) for i, inner in parts if inner)
+        )
+    return said.Hcas(tuple(Hca(int(i), name, link) for i, name, link in one.findall(text)))
+
+
+def _failure(found: Match) -> said.Failure:
+    values = found.values
+    text = values.get("text", found.words).strip()
+    number = int(values["number"]) if "number" in values else errors.number_in(text)
+    vendor = values.get("vendor")
+    return said.Failure(
+        values.get("call", "completion"), number, text, int(vendor) if vendor else None,
+        values.get("device", ""), f"{values['now']} to {values['next']}" if "now" in values else "",
+    )  # fmt: skip
+
+
+def _pair(found: Match) -> said.PairLine:
+    values = found.values
+    distance, level, read = (values.get(name) for name in ("distance", "limit", "read"))
+    return said.PairLine(
+        values["gpu"], values["hca"], values["state"] == "Enabled", int(distance) if distance else None,
+        int(level) if level else None, None if read is None else read == "1", values.get("mode", ""),
+    )  # fmt: skip
+
+
+def _communicator(found: Match) -> said.Communicator:
+    values = found.values
+    nvml = values.get("nvml")
+    return said.Communicator(
+        int(values["rank"]), int(values["ranks"]), int(values["cuda"]), int(nvml) if nvml else None,
+        values.get("bus", ""), values.get("identifier", ""),
+    )  # fmt: skip
+
+
+def _device(found: Match) -> said.NetDevice:
+    values = found.values
+    network, enabled = values.get("network", "IB"), values.get("state") == "Enabled"
+    return said.NetDevice(network, int(values["index"]), values["device"], enabled)
+
+
+def _device_of_hpcx(found: Match) -> said.NetDevice:
+    values = found.values
+    return said.NetDevice("IBext", int(values["index"]), values["device"].strip(), True, values["how"])
+
+
+def _remark(form: str) -> functools.partial[said.Remark]:
+    return functools.partial(_as_remark, form)
+
+
+def _as_remark(form: str, found: Match) -> said.Remark:
+    return said.Remark(form, found.words)
+
+
+_HCA = r"HCA {index:\d{1,4}} '{device:[^']+}"
+_PAIR = (
+    r" for GPU {gpu:[0-9a-f]+}{:(?:\[\d+\])?} / HCA {hca:[0-9a-f]+} "
+    r"(distance {distance:\d{1,4}} {compared:%s} {limit:\d{1,4}})"
+    r"{:(?:, read (?P<read>[01]))?(?: mode (?P<mode>\w+))?}"
+)
+_STATE = "{state:Enabled|Disabled}"
+_ERRNO = r"{text:.+?}{:(?: errno (?P<number>\d{1,4}))?\s*$}"
+
+
+def _completion(status: int, name: str) -> str:
+    return (
+        rf"Got completion {{peer:.*}}"
+        rf"{{status:(?:status=(?:{name}\()?{status}\b|with error {status}\b|{name})}}"
+    )
+
+
+ROWS = (
+    _line(
+        _CHANNEL, make=_leg, sample="h1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"
+    ),
+    _line(
+        r"{name:NCCL_\w+} set {:(?:(?:by|from) environment )?}to {value:\S+}",
+        make=lambda m: Variable(m.values["name"], m.values["value"].removesuffix(".").strip("\"'")),
+        sample="h1:1:2 [0] NCCL INFO NCCL_IB_HCA set by environment to mlx5_0",
+    ),
+    _line(
+        f"NET/IB : GPU Direct RDMA Disabled for {_HCA}",
+        _NO_NET_GDR,
+        source=f"{_NET_IB}; src/graph/topo.cc",
+        name="hca-disabled",
+        sample="NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
+        make=_device,
+    ),
+    _line(
+        f"NET/{{network:[^:]{{1,40}}?}} : GPU Direct RDMA {_STATE} for {_HCA}",
+        make=_device,
+        sample="NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+    ),
+    _line(
+        f"NET/IB : GPU Direct RDMA ({{how:nvidia-peermem|DMABUF}}) enabled for {_HCA}",
+        make=_device_of_hpcx,
+        sample="NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 0 'mlx5_0",
+    ),
+    _line(
+        rf"GPU Direct RDMA Disabled for GPU {{gpu:\d+}}[{{number:\d+}}] / {_HCA}' (no module",
+        make=_device,
+        sample="NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 'mlx5_0' "
+        "(no module or not supported by GPU)",
+    ),
+    _line(
+        "GPU Direct RDMA {state:Disabled}" + _PAIR % ">=?",
+        ("pair-distant", "pair-cross-socket", "gdr-level-too-low"),
+        source="NCCL src/graph/paths.cc",
+        sample="GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 7 > 4)",
+        make=_pair,
+    ),
+    _line(
+        f"GPU Direct RDMA {_STATE}" + _PAIR % "[<>]=?",
+        make=_pair,
+        sample="GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 1 mode Default",
+    ),
+    _line(
+        rf"GPU Direct RDMA {_STATE} for GPU/{{host:\d+}}-{{local:\d+}} (rank {{gpu:\d+}})"
+        r" - NET/{hca:\d+-\d+}",
+        make=_pair,
+        versions="2.29 and later",
+        sample="GPU Direct RDMA Disabled for GPU/0-1 (rank 0) - NET/0-3",
+    ),
+    _line(
+        "Mismatched NCCL version detected{:.*}",
+        ("versions-differ-between-ranks",),
+        source="NCCL src/init.cc",
+        sample="Mismatched NCCL version detected : rank 0 version 22304 rank 3 version 22005",
+        make=lambda m: said.MixedVersions(m.words),
+    ),
+    _line(
+        r"{library:R?N?CCL} version {text:\d+\.\d+\.\d+}",
+        make=lambda m: said.Version(m.values["text"], m.values["library"]),
+        sample="NCCL version 2.21.5+cuda12.4",
+    ),
+    _line(r"Using network {text:.+?}{:\s*$}", make=lambda m: said.Network(m.values["text"])),
+    _line(
+        r"NET/OFI NIC group {group:\d{1,4}} device #{number:\d+} {address:[0-9a-f:.]+}",
+        make=lambda m: said.OfiNic(int(m.values["group"]), m.values["address"]),
+    ),
+    _line("NET/OFI {what:.*}disabling GDR{:.*}", make=_remark("ofi-without-gdr")),
+    _line("NET/OFI {what:.*}", make=lambda m: said.Plugin(m.words)),
+    _line(
+        r"P2P plugin {:(?:v\d+ )?(?:IBext|UCX)\S*}",
+        make=lambda m: said.Plugin(m.words),
+        sample="P2P plugin v8 IBext_v8",
+    ),
+    _line(
+        r"NET/Plugin: Loaded net plugin {text:.+?} (v{number:\d+})",
+        make=lambda m: said.Plugin(m.values["text"]),
+    ),
+    _line(
+        r"Successfully loaded external {:(?:network )?}plugin {text:\S+}",
+        make=lambda m: said.Plugin(m.values["text"]),
+    ),
+    _line(  # a symbol ncclNetPlugin_v9 that is not found is of a plugin that may have another
+        r"NET/Plugin{: ?:(?=.*plugin) ?.*"
+        r"(?:No plugin found|Could not find|Using internal|Failed to find).*}",
+        make=_remark("no-plugin"),
+        sample="NET/Plugin : No plugin found (libnccl-net.so).",
+    ),
+    _line(
+        r"NET/IB : Using{: ?}{devices:.*?}{:(?:; OOB|$)}",
+        make=_hcas,
+        sample="NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.0.1<0>",
+    ),
+    _line(
+        "NET/IB : No device found",
+        ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected"),
+        source=f"{_NET_IB}, ncclIbInitDevices()",
+        sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
+        make=lambda m: said.NoDevice(),
+    ),
+    _line("Failed to open libibverbs.so{what:.*}", make=lambda m: said.NoVerbs(m.words)),
+    _line(
+        r"Made virtual device [{index:\d{1,4}}] name={name:\S+} speed={speed:\d{1,9}} ndevs={parts:\d{1,3}}",
+        make=lambda m: said.FusedDevice(
+            int(m.values["index"]), m.values["name"], int(m.values["speed"]), int(m.values["parts"])
+        ),
+    ),
+    _line(r"DMA-BUF is available on GPU device {number:\d+}", make=lambda m: said.DmabufGpu(m.words)),
+    _line(
+        r"Connected all rings, use ring PXN {pxn:\d} GDR {gdr:\d}",
+        make=lambda m: said.Rings(m.values["pxn"] != "0", m.values["gdr"] != "0"),
+    ),
+    _line(
+        r"comm {:(?:0x)?[0-9a-fx]+} rank {rank:\d{1,7}} nranks {ranks:\d{1,7}} cudaDev {cuda:-?\d{1,4}}"
+        r"{:(?: nvmlDev (?P<nvml>-?\d{1,4}))?(?: busId (?P<bus>[0-9a-f]{1,12}))?"
+        r"(?:.* commId (?P<identifier>0x[0-9a-f]+))?}",
+        make=_communicator,
+        sample="comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE",
+    ),
+    _line(
+        "Call to ibv_modify_qp failed with {answer:error Invalid argument|22 }",
+        causes_of("ibv_modify_qp", errors.EINVAL),
+        source="NCCL src/misc/ibvwrap.cc; Linux drivers/infiniband/core/verbs.c",
+        decides=False,
+        sample="NCCL WARN Call to ibv_modify_qp failed with error Invalid argument errno 22",
+    ),
+    _line(
+        "Call to {call:ibv_reg_mr|ibv_reg_dmabuf_mr}{:(?:_iova2)?} failed with error " + _ERRNO,
+        make=_failure,
+        sample="Call to ibv_reg_mr failed with error Operation not permitted",
+    ),
+    _line(
+        r"Call to {call:ibv_modify_qp} failed with {number:\d{1,4}} {text:[^,]*}"
+        r"{:(?:, on dev (?P<device>[^\s:,]+))?(?:.*curr state (?P<now>\w+), next state (?P<next>\w+))?}",
+        make=_failure,
+        sample="Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, "
+        "curr state INIT, next state RTR, local GID index 3",
+    ),
+    _line(
+        "Call to {call:ibv_modify_qp} failed with error " + _ERRNO,
+        make=_failure,
+        sample="Call to ibv_modify_qp failed with error Connection timed out errno 110",
+    ),
+    _line(
+        _completion(4, "IBV_WC_LOC_PROT_ERR"),
+        causes_of("completion", 4),
+        source=f"{_NET_IB}; ibv_poll_cq(3)",
+        sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=4 opcode=0 len=0 vendor err 81",
+    ),
+    _line(
+        _completion(12, "IBV_WC_RETRY_EXC_ERR"),
+        causes_of("completion", 12),
+        source=f"{_NET_IB}; ibv_poll_cq(3)",
+        sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=12 opcode=0 len=0 vendor err 129",
+    ),
+    _line(
+        r"Got completion {:.*?(?:with error |status=(?:\w+\()?)}{number:\d{1,4}}"
+        r"{:\)?.*?vendor[ _]err[ =]}{vendor:\d{1,6}}{:(?:.* hca (?P<device>[\w.-]+))?}",
+        make=_failure,
+        sample="NET/IB : Got completion from peer 10.0.0.2<1> with status=5 opcode=0 len=0 vendor err 244",
+    ),
+    _line(
+        r"NET/IB : {:(?:\S+:\d+ )?(?:Got async(?: error)? event|Got non-fatal async event"
+        r"|async fatal event)[^(]*}",
+        make=lambda m: said.AsyncEvent(m.words.strip()),
+        sample="NET/IB : mlx5_0:1 Got async event : port error",
+    ),
+    _line(
+        r"NET/IB : {device:\S+} GID table changed",
+        make=lambda m: said.AsyncEvent(m.words),
+        sample="NET/IB : mlx5_0:1 GID table changed",
+    ),
+    _line(
+        r"Data Direct DMA Interface is detected for device{device::? ?\S+}",
+        make=lambda m: said.DataDirect(True, m.words),
+        sample="NET/IB : Data Direct DMA Interface is detected for device: mlx5_0",
+    ),
+    _line(r"dlvsym failed on {function:mlx5dv_\w+}", make=lambda m: said.DataDirect(False, m.words)),
+    _line("Failed to open mlx5dv symbols", make=lambda m: said.DataDirect(False, m.words)),
+    _line("Failed to open libmlx5.so", make=lambda m: said.DataDirect(False, m.words)),
+    _line("HINT: {what:.*}", make=_remark("hint")),
+    _line(
+        r"message truncated : receiving {number:\d+} bytes instead of {size:\d+}", make=_remark("truncated")
+    ),
+    _line(
+        "Local mergedDev{what:.*}has a different number of devices{:.*}", make=_remark("merged-differently")
+    ),
+    _line(r"GPU {gpu:\d+} / HCA {hca:[0-9a-f]+} connected {what:.*}via C2C link", make=_remark("c2c")),
+)
+"""The first that a line holds takes it."""

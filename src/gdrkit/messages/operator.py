@@ -1,0 +1,34 @@
+"""Lines of the containers that NVIDIA's GPU Operator runs on a node."""
+
+from __future__ import annotations
+
+from gdrkit.messages.message import Message
+
+_CONTAINER = "gpu-driver-container ubuntu24.04/nvidia-driver, reload_nvidia_peermem()"
+
+ROWS = (
+    Message(
+        "gpu-operator",
+        "failed to load nvidia-peermem module",
+        ("operator-stub", "operator-ofed-changed", "module-unsigned", "module-unknown-key"),
+        source=_CONTAINER,
+        module="nvidia_peermem",
+        open_end=True,
+    ),
+    Message(
+        "gpu-operator",
+        "nvidia-peermem module is not loaded",
+        ("operator-stub", "operator-ofed-changed", "operator-module-missing", "operator-waits-for-ofed"),
+        source=_CONTAINER,
+        module="nvidia_peermem",
+        open_end=True,
+    ),
+    Message(
+        "gpu-operator",
+        "waiting for mellanox ofed and nvidia drivers to be installed",
+        ("operator-waits-for-ofed",),
+        source=f"{_CONTAINER}; said for a while by every node that starts",
+        decides=False,
+        open_end=True,
+    ),
+)

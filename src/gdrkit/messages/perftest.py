@@ -1,0 +1,77 @@
+"""Lines of perftest: ib_write_bw and its like."""
+
+from __future__ import annotations
+
+from gdrkit.messages.message import Message
+from gdrkit.messages.verbs import EFAULT_OF_ANY, NO_DMABUF, NO_GPU, causes_of
+
+_RESOURCES = "perftest src/perftest_resources.c"
+
+ROWS = (
+    Message(
+        "perftest",
+        r"Couldn't allocate MR with error=14{:\b}",
+        EFAULT_OF_ANY,
+        source=f"{_RESOURCES}, create_single_mr()",
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        r"Couldn't allocate MR with error=12{:\b}",
+        causes_of("ibv_reg_mr", 12),
+        source=_RESOURCES,
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        r"Couldn't allocate MR with error=22{:\b}",
+        causes_of("ibv_reg_dmabuf_mr", 22),
+        source="Linux drivers/infiniband/hw/mlx5/mr.c, reg_user_mr_dmabuf()",
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        r"Couldn't allocate MR with error={number:(?:95|93)\b}",
+        NO_DMABUF,
+        source="rdma-core libibverbs/verbs.c, ibv_reg_dmabuf_mr()",
+        open_end=True,
+        sample="Couldn't allocate MR with error=93",
+    ),
+    Message(
+        "perftest",
+        r"Couldn't allocate MR with error=524{:\b}",
+        ("topology-refused", "gpu-vgpu", "gpu-mig"),
+        source="open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.c, status map",
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        r"Couldn't allocate MR{:\s*$}",
+        (*EFAULT_OF_ANY, "memlock-limit"),
+        source=_RESOURCES,
+        versions="before 4.5",
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        "DMA-BUF is not supported on this GPU",
+        ("gpu-integrated", *NO_GPU, "gpu-before-turing", "driver-proprietary", "kernel-lacks-dmabuf"),
+        source="perftest src/cuda_memory.c: CUDA attribute 124",
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        "OFED stack does not support DMA-BUF",
+        NO_DMABUF,
+        source=_RESOURCES,
+        open_end=True,
+    ),
+    Message(
+        "perftest",
+        r"CUDA device integrated: 1{:\b}",
+        ("gpu-integrated",),
+        source="perftest src/cuda_memory.c; Jetsons are integrated, too",
+        decides=False,
+        open_end=True,
+    ),
+)

@@ -1,0 +1,135 @@
+"""Calls of libibverbs and completions that failed: what each number means, and any program's lines on it.
+
+Sources: rdma-core libibverbs/verbs.h, enum ibv_wc_status, and providers/mlx5/mlx5dv.h for vendor errors;
+ibv_reg_mr(3), ibv_modify_qp(3); NVIDIA/nccl issues 304, 426, 660, 707, 925, 2013 and nccl-tests issues 185,
+206.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.messages.errors import (
+    EFAULT,
+    EINVAL,
+    ENOMEM,
+    EOPNOTSUPP,
+    EPROTONOSUPPORT,
+    UNSUPPORTED,
+    strerror,
+)
+from gdrkit.messages.message import Message
+
+NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
+NO_DMABUF = ("verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused")
+EFAULT_OF_ANY = ("peermem-not-loaded", "gpu-integrated", *NO_GPU, "bar1-exhausted", "memory-not-registrable")
+"""Why ibv_reg_mr answers EFAULT to GPU memory. In the API since MOFED 5.1 the core pins the pages itself
+first, which fails, and keeps that error unless a peer claims them; nvidia-peermem turns each refusal of
+nvidia_p2p_get_pages into "not mine". Source: MLNX_OFED drivers/infiniband/core/umem.c;
+open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c."""
+_EFAULT_OF_A_JOB = (
+    "peermem-not-loaded", "gpu-integrated", "gpu-consumer", "gpu-unsupported", "memory-not-registrable",
+    "bar1-exhausted",
+)  # fmt: skip
+"""The same in the log of a job: without the kinds of GPU on which jobs of several nodes rarely run."""
+_REDIRECTED = ("acs-redirect", "iommu-translating")
+
+
+class Failing(Struct, frozen=True):
+    """What a number means of one call, or of a work completion."""
+
+    meaning: str
+    causes: tuple[str, ...] = ()  # likeliest first
+    follows: bool = False  # from another error, whose line has the reason
+
+
+_NO_REGISTRATION = Failing("kernel or driver registers no dma-buf", NO_DMABUF)
+
+FAILINGS: dict[tuple[str, int], Failing] = {
+    ("ibv_reg_mr", EFAULT): Failing("nothing claims GPU memory for plain registration", _EFAULT_OF_A_JOB),
+    ("ibv_reg_mr", ENOMEM): Failing("memory cannot be pinned", ("memlock-limit", "bar1-exhausted")),
+    ("ibv_reg_mr", EINVAL): Failing("the memory or its flags are refused", ("memory-not-registrable",)),
+    ("ibv_reg_dmabuf_mr", EOPNOTSUPP): _NO_REGISTRATION,
+    ("ibv_reg_dmabuf_mr", EPROTONOSUPPORT): _NO_REGISTRATION,
+    ("ibv_reg_dmabuf_mr", EINVAL): Failing(
+        "the dma-buf is refused", ("dmabuf-mr-refused", "memory-not-registrable")
+    ),
+    ("ibv_reg_dmabuf_mr", EFAULT): Failing(
+        "the dma-buf cannot be mapped for this device", ("dmabuf-mr-refused",)
+    ),
+    ("ibv_reg_dmabuf_mr", ENOMEM): Failing("memory cannot be mapped", ("bar1-exhausted", "memlock-limit")),
+    ("ibv_modify_qp", EINVAL): Failing("the GID index has no address in use", ("gid-index-wrong",)),
+    ("ibv_modify_qp", 110): Failing(
+        "the peer's address does not resolve from this NIC: rails without a route"
+    ),
+    ("ibv_modify_qp", 101): Failing("no route to the peer's address from this NIC"),
+    ("ibv_modify_qp", 19): Failing("the device or its network interface has gone", ("port-down",)),
+    ("completion", 4): Failing("the NIC may not reach the local GPU's memory", _REDIRECTED),
+    ("completion", 5): Failing(
+        "follows from another error: look for the first one of all ranks", follows=True
+    ),
+    ("completion", 9): Failing("the peer refused the request: its log has the reason", follows=True),
+    ("completion", 10): Failing("the peer's NIC may not reach its GPU's memory", _REDIRECTED),
+    ("completion", 11): Failing("the peer's NIC failed to reach its GPU's memory", _REDIRECTED),
+    ("completion", 12): Failing(
+        "the peer did not acknowledge: lost packets, a wrong GID, or it died", ("retry-exceeded",)
+    ),
+    ("completion", 13): Failing("the peer posted no buffer in time", follows=True),
+}
+"""By call and errno, or by status of a work completion."""
+
+
+def causes_of(call: str, number: int) -> tuple[str, ...]:
+    """What can make a call fail with this number."""
+    return FAILINGS[call, number].causes
+
+
+def _failed(call: str, *numbers: int) -> str:
+    """A sentence of any program that names a call, and not far behind it an error, in words or by number."""
+    words = "|".join(strerror(number) for number in numbers)
+    digits = "|".join(map(str, numbers))
+    return rf"{{:\w*}}{call}{{how:\w*(?:\(\))?\W.{{0,80}}?}}{{answer:{words}|err\w*[ =:]+(?:{digits})\b}}"
+
+
+ROWS = (
+    Message(
+        "verbs",
+        _failed("ibv_reg_mr", EFAULT),
+        EFAULT_OF_ANY,
+        source="ibv_reg_mr(3)",
+        open_end=True,
+        sample="h1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address",
+    ),
+    Message(
+        "verbs",
+        _failed("ibv_reg_mr", ENOMEM),
+        causes_of("ibv_reg_mr", ENOMEM),
+        source="ibv_reg_mr(3)",
+        open_end=True,
+        sample="Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
+    ),
+    Message(
+        "verbs",
+        _failed("ibv_reg_dmabuf_mr", *UNSUPPORTED),
+        NO_DMABUF,
+        source="rdma-core libibverbs/verbs.c; Linux drivers/infiniband/hw/mlx5/mr.c",
+        open_end=True,
+        sample="Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
+    ),
+    Message(
+        "verbs",
+        _failed("ibv_reg_dmabuf_mr", EINVAL),
+        causes_of("ibv_reg_dmabuf_mr", EINVAL),
+        source="Linux drivers/infiniband/hw/mlx5/mr.c",
+        open_end=True,
+        sample="ibv_reg_dmabuf_mr failed: Invalid argument",
+    ),
+    Message(
+        "ibv_devinfo",
+        "No IB devices found",
+        ("no-rdma-device", "rdma-device-not-in-container"),
+        source="rdma-core libibverbs/examples/devinfo.c",
+        decides=False,
+        open_end=True,
+    ),
+)

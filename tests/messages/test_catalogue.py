@@ -1,0 +1,207 @@
+"""One catalogue: each row hears its own line and no other's, whatever stands before it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit import messages
+from gdrkit.messages import CATALOGUE, errors, kernel
+from gdrkit.messages.message import Match, Matcher, Message
+from gdrkit.messages.verbs import FAILINGS
+from gdrkit.rules import BY_CODE, RULES
+from tests.messages.samples import FILLING, sample
+
+CODES = {rule.code for rule in RULES}
+IDS = [f"{row.program}: {row.template[:50]}" for row in CATALOGUE]
+BLAMING = [row for row in CATALOGUE if row.causes or "{error}" in row.template]
+
+BEFORE = (
+    "[   12.345678] ", "[   12.345678][ T1234] ", "<4>[   12.345678] ",
+    "kern  :warn  : [Thu Nov 20 17:55:01 2025] ", "[Thu Nov 20 17:55:01 2025] ", "dmesg: ",
+    "Nov 20 17:55:01 dgx-01 kernel: ", "2025-11-20T17:55:01+0100 dgx-01 systemd-modules-load[312]: ",
+    "2025-11-20T17:55:01.123456Z ", "INFO:root:", "2025-11-20 17:55:01,123 ERROR worker: ",
+    "[1,3]<stdout>:", "3: ", "[rank3]: ", "(Worker pid=7, ip=10.0.0.9) ", "E1120 17:55:01.1 1 main.go:42] ",
+    "nvidia-driver-daemonset-x7k2p nvidia-peermem-ctr ", "| ", "> ", "\t", "$ ", "ERROR: ",
+)  # fmt: skip
+"""What dmesg, journald, syslog, a container runtime, launchers, Python's logging, klog, people put there."""
+
+
+@pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
+def test_each_row_hears_its_own_line(row: Message):
+    found = messages.match(sample(row))
+
+    assert found is not None
+    assert found.message is row
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in CATALOGUE if not row.sample], ids=lambda row: row.template[:50]
+)
+def test_what_is_said_into_a_hole_is_heard_out_of_it(row: Message):
+    found = messages.match(sample(row))
+
+    assert found is not None
+    assert found.values == {name: FILLING[name] for name in re.findall(r"\{(\w+)[:}]", row.template)}
+
+
+def test_a_line_has_the_causes_of_one_row_alone():
+    """Two rows may have one line only where the first is the closer form of it."""
+    both = {
+        (row.template, other.template)
+        for row in BLAMING
+        for other in BLAMING
+        if other is not row and other.match(sample(row))
+    }
+
+    assert both == {
+        (kernel.LAYOUT.template, kernel.VERSION.template),
+        (
+            r'error loading module {quote:\\?"}{module:nvidia[-_]peermem}{unquote:\\?"}',
+            "load {module} failed: {error}",
+        ),
+    }
+
+
+@given(row=st.sampled_from(CATALOGUE), before=st.lists(st.sampled_from(BEFORE), max_size=3).map("".join))
+def test_whatever_stands_before_a_line_it_gives_the_same_answer(row: Message, before: str):
+    alone, found = messages.match(sample(row)), messages.match(before + sample(row))
+
+    assert alone is not None
+    assert found is not None
+    assert (found.message, found.values, found.causes) == (row, alone.values, alone.causes)
+
+
+@given(
+    row=st.sampled_from(CATALOGUE),
+    host=st.from_regex(r"[a-z0-9][a-z0-9.-]{0,30}", fullmatch=True),
+    seconds=st.floats(0, 1e6),
+)
+def test_no_hostname_and_no_time_hides_a_line(row: Message, host: str, seconds: float):
+    for before in (f"{host}: ", f"{host} kernel: [{seconds:12.6f}] ", f"[{seconds:.6f}] {host}[7]: "):
+        found = messages.match(before + sample(row))
+        assert found is not None
+        assert found.message is row
+
+
+@given(
+    st.lists(st.sampled_from([*map(sample, CATALOGUE), *BEFORE, "of", "module", " "]), max_size=4).map(
+        " ".join
+    )
+)
+def test_the_index_loses_no_line(text: str):
+    one_by_one = next((found for row in CATALOGUE if (found := row.match(text))), None)
+    found = messages.match(text)
+
+    assert (found and found.message) is (one_by_one and one_by_one.message)
+
+
+def test_the_order_of_rows_decides_and_not_that_of_words():
+    rows = (Message("a", "x some rare y{:.*}"), Message("b", "z other words q"))
+    found = Matcher(rows).match("z other words q x some rare y")
+
+    assert found is not None
+    assert found.message is rows[0]
+
+
+@given(st.text())
+def test_any_text_can_be_listened_to(text: str):
+    messages.match(text)
+    messages.match(f"modprobe: ERROR: could not insert 'x': {text}")
+
+
+@pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
+def test_a_row_has_a_source_and_causes_that_rules_declare(row: Message):
+    assert row.source
+    assert len(row.causes) == len(set(row.causes))
+    assert not set(row.causes) - CODES
+
+
+def test_names_by_which_code_asks_for_a_row_are_its_own():
+    names = [row.name for row in CATALOGUE if row.name]
+
+    assert len(names) == len(set(names))
+
+
+def test_whatever_a_line_leaves_open_something_tells():
+    """Only codes that one line can leave open beside others need one."""
+    several = {code for row in CATALOGUE if len(row.causes) > 1 or not row.decides for code in row.causes}
+    several |= {code for error in errors.ERRORS for code in errors.causes(error.words)}
+
+    assert not [code for code in several if not BY_CODE[code].told_by]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "nvidia-smi -q", "Couldn't allocate", "error=14", "Couldn't allocate MR with error=140"],
+)
+def test_other_lines_are_not_heard(text: str):
+    assert messages.match(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+        "NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'",
+        "NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'",
+        "GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 1",
+    ],
+)
+def test_lines_that_tell_of_no_failure_have_no_cause(text: str):
+    found = messages.match(text)
+
+    assert found is None or found.causes == ()
+
+
+def a_match(text: str) -> Match:
+    found = messages.match(text)
+    assert found is not None
+    return found
+
+
+def test_a_line_on_module_layout_is_of_another_kernel_not_of_another_crc():
+    assert a_match("x: disagrees about version of symbol module_layout").causes == ("module-wrong-kernel",)
+
+
+def test_dashes_and_underscores_are_one_name():
+    found = a_match("modprobe: ERROR: could not insert 'nvidia-peermem': Exec format error")
+
+    assert found.values["module"] == "nvidia_peermem"
+
+
+def test_a_loader_of_another_name_is_heard_with_its_module():
+    found = a_match("systemd-modules-load[300]: Failed to insert module 'nvidia_peermem': Invalid argument")
+
+    assert found.values["module"] == "nvidia_peermem"
+    assert found.causes == errors.causes("Invalid argument")
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        (("ibv_reg_mr", 14), "Call to ibv_reg_mr failed with error Bad address"),
+        (("ibv_reg_mr", 14), "ibv_reg_mr(addr=0x7f) failed, errno: 14"),
+        (("ibv_reg_mr", 12), "Call to ibv_reg_mr failed with error Cannot allocate memory"),
+        (("ibv_reg_mr", 12), "Couldn't allocate MR with error=12"),
+        (("ibv_reg_dmabuf_mr", 95), "Call to ibv_reg_dmabuf_mr failed with error Operation not supported"),
+        (("ibv_reg_dmabuf_mr", 93), "ibv_reg_dmabuf_mr: Protocol not supported"),
+        (("ibv_reg_dmabuf_mr", 22), "Call to ibv_reg_dmabuf_mr failed with error Invalid argument"),
+        (("ibv_modify_qp", 22), "Call to ibv_modify_qp failed with error Invalid argument"),
+        (
+            ("completion", 4),
+            "Got completion from peer 10.0.0.2<1> with status=4 opcode=0 len=0 vendor err 81",
+        ),
+        (("completion", 4), "Got completion from peer 10.0.0.2<1> with status=IBV_WC_LOC_PROT_ERR(4) len=0"),
+        (("completion", 12), "Got completion with error 12, opcode 0, len 0, vendor err 129"),
+    ],
+)
+def test_what_a_call_answers_means_the_same_in_a_line_and_by_its_number(key: tuple[str, int], line: str):
+    assert set(FAILINGS[key].causes) <= set(a_match(line).causes)
+
+
+def test_causes_of_failed_calls_are_declared():
+    assert {code for failing in FAILINGS.values() for code in failing.causes} <= CODES

@@ -1,0 +1,75 @@
+"""One table of errors: their words in each program's dialect, and what they mean of a module."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+import pytest
+
+from gdrkit.messages.errors import (
+    ANY_INIT,
+    ERRORS,
+    Error,
+    beginnings,
+    causes,
+    name_of,
+    number_in,
+    spoken,
+    strerror,
+    words_of,
+)  # fmt: skip
+from gdrkit.rules import RULES
+
+
+def test_invalid_argument_alone_leaves_many_causes_open():
+    assert {"peermem-stub", "module-crc-mismatch", "module-bad-parameter", "init-failed"} <= set(
+        causes("Invalid argument")
+    )
+
+
+def test_other_tools_say_the_same_in_other_words():
+    assert causes("Invalid parameters") == causes("Invalid argument") == causes("invalid argument")
+    assert causes("Unknown symbol in module") == causes(words_of(2))
+    assert causes("No such device") == ANY_INIT
+
+
+def test_an_error_without_a_name_is_its_number():
+    assert (name_of(95), name_of(517)) == ("EOPNOTSUPP", "517")
+
+
+def test_an_error_of_no_known_cause_is_what_an_init_returned():
+    assert causes("Unknown error 517") == causes("File exists") == ANY_INIT
+
+
+def test_modprobe_has_words_of_its_own_for_a_missing_symbol():
+    assert words_of(2) == "Unknown symbol in module, or unknown parameter (see dmesg)"
+    assert strerror(2) == "No such file or directory"
+    assert words_of(22) == strerror(22) == "Invalid argument"
+    assert words_of(517) == strerror(517) == "Unknown error 517"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="numbers and words are those of Linux")
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
+def test_numbers_names_and_words_are_those_of_the_c_library(error: Error):
+    assert getattr(errno, error.name) == error.number
+    assert os.strerror(error.number) == error.words
+
+
+def test_causes_are_declared_and_each_error_stands_once():
+    assert not {code for error in ERRORS for code in error.causes} - {rule.code for rule in RULES}
+    assert len({error.number for error in ERRORS}) == len({error.words for error in ERRORS}) == len(ERRORS)
+    assert len(set(spoken())) == len(spoken())
+
+
+def test_the_longest_words_in_a_text_are_meant():
+    assert number_in("ibv_open_device: No such device or address (6)") == 6
+    assert number_in("ibv_open_device: No such device") == 19
+    assert number_in("it went well") is None
+
+
+def test_a_cut_line_may_go_on_in_several_ways():
+    assert set(beginnings("no such")) == {
+        "No such device", "No such device or address", "No such file or directory",
+    }  # fmt: skip
