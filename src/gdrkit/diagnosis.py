@@ -6,7 +6,7 @@ from gdrkit.evidence import Host
 from gdrkit.node import Node
 from gdrkit.remedies.plan import plan, predicted, what_then
 from gdrkit.report.build import build
-from gdrkit.report.document import Report
+from gdrkit.report.document import Ceiling, Report
 from gdrkit.verdict import judge_node
 
 
@@ -21,4 +21,12 @@ def diagnose(host: Host, consumer: str = "nccl") -> Report:
         chains=what_then(node, verdict, consumer),
         plans=plan(node, verdict, consumer),
         prediction=predicted(node),
+        ceilings=_ceilings,
     )
+
+
+def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
+    """Only nodes that have pairs pay for the import."""
+    from gdrkit.report.ceilings import ceilings
+
+    return ceilings(node)

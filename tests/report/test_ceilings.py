@@ -5,7 +5,9 @@ import pytest
 from gdrkit.diagnosis import diagnose
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
+from gdrkit.report.build import build as report_of
 from gdrkit.report.ceilings import ceilings
+from gdrkit.verdict import judge_node
 from tests.evidence_nodes import build
 from tests.memory_host import MemoryHost
 
@@ -28,3 +30,10 @@ def test_both_ports_of_one_function_pair_share_their_link(tmp_path):
 
 def test_a_node_that_nobody_looked_at_has_none():
     assert ceilings(Node(MemoryHost())) == {}
+
+
+def test_a_report_has_only_the_ceilings_that_it_is_given(tmp_path):
+    node = Node(open_host(str(build("nic-x4", tmp_path))))
+    (pair,) = report_of(node, judge_node(node), "nccl", chains=(), plans=(), prediction=None).pairs
+
+    assert pair.ceiling is None

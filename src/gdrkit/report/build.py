@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from gdrkit.evidence import Lacks, Source
 from gdrkit.facts.kernel import hostname, release
@@ -37,6 +37,9 @@ from gdrkit.verdict.findings import SILENT, Finding
 from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
 
+Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
+"""What each pair can move at most, by GPU and RDMA device."""
+
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
 """Sources listed under one finding: the places first, so that 8 GPUs x 12 NICs stay under 60 KB. What is
@@ -50,10 +53,12 @@ def build(
     chains: Iterable[Chain],
     plans: Iterable[Chain],
     prediction: Prediction | None,
+    ceilings: Ceilings | None = None,
 ) -> Report:
-    """The document of a node. `consumer` is the one whose state comes first."""
+    """The document of a node. `consumer` is the one whose state comes first; without `ceilings`, pairs have
+    none."""
     table = _Judgements(verdict.assumes)
-    pairs = _pairs(node, verdict, table)
+    pairs = _pairs(node, verdict, table, ceilings)
     return Report(
         node=NodeSection(
             hostname=_or(hostname, node),
@@ -74,10 +79,12 @@ def build(
     )
 
 
-def _pairs(node: Node, verdict: Verdict, table: _Judgements) -> list[PairSection]:
-    """The pairs with the keys of their judgements, which this puts into the table."""
+def _pairs(node: Node, verdict: Verdict, table: _Judgements, ceilings: Ceilings | None) -> list[PairSection]:
+    """The pairs with the keys of their judgements, which this puts into the table. Ceilings are asked for
+    only where there is a pair."""
     sections = []
-    bounds = _ceilings(node) if any(pair is not None and pair.device for pair in verdict.matrix) else {}
+    any_pair = any(pair is not None and pair.device for pair in verdict.matrix)
+    bounds = ceilings(node) if ceilings is not None and any_pair else {}
     for pair, here in verdict.matrix.items():
         keys = table.keys(here)
         if pair is not None and pair.device:
@@ -87,13 +94,6 @@ def _pairs(node: Node, verdict: Verdict, table: _Judgements) -> list[PairSection
             section.ceiling = bounds.get((pair.gpu, pair.device))
             sections.append(section)
     return sections
-
-
-def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
-    """Only nodes that have pairs pay for the import."""
-    from gdrkit.report.ceilings import ceilings
-
-    return ceilings(node)
 
 
 def _verdict(verdict: Verdict, consumer: str) -> VerdictSection:
