@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import io
 import json
+import operator
+import tempfile
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -32,3 +39,70 @@ def test_what_is_written_keeps_to_its_schema(tmp_path, capsys, what, command, na
     told["module" if what == "modprobe" else "schema"] = 1
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(told, schema)
+
+
+COST = ("estimate", "--model", "llama-3-70b", "--tp", "16", "--kv-transfer")
+LEFT_OUT = object()
+
+
+@functools.cache
+def written(command, name):
+    """What a command writes of a node, and its schema."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
+        main([*command, str(build(name, Path(folder))), "--json"])
+    document = json.loads(out.getvalue())
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        main(["schema", document["schema"].split(".")[1].split("/")[0]])
+    return document, json.loads(out.getvalue())
+
+
+@pytest.mark.parametrize("command", [("topo",), ("estimate",), COST])
+@pytest.mark.parametrize(
+    "name", ["acs-redirect", "ubuntu-6.8-h100", "spark-two-cables", "no-gpu", "h200-vm"]
+)
+def test_what_the_fabric_commands_write_keeps_to_the_schema_of_its_type(command, name):
+    document, schema = written(command, name)
+
+    jsonschema.validate(document, schema)
+    assert schema["title"] == document["schema"]
+
+
+@pytest.mark.parametrize(
+    ("command", "where", "value"),
+    [
+        (("topo",), ("schema",), LEFT_OUT),
+        (("topo",), ("schema",), "gdrkit.topology/2"),
+        (("topo",), ("topology", "origin"), "hearsay"),
+        (("topo",), ("pairs", 0, "nvidia_smi"), ["PIXEL"]),
+        (("topo",), ("pairs", 0, "nccl"), ["NODE"]),
+        (("topo",), ("pairs", 0, "send", "direct"), LEFT_OUT),
+        (("topo",), ("pairs", 0, "send", "mode"), "Fast"),
+        (("topo",), ("pairs", 0, "obstacles"), [{"code": "gremlins", "address": "", "seen": ""}]),
+        (("estimate",), ("schema",), LEFT_OUT),
+        (("estimate",), ("schema",), "gdrkit.cost/1"),
+        (("estimate",), ("network", "path"), "fast"),
+        (("estimate",), ("network", "tightest"), LEFT_OUT),
+        (("estimate",), ("network", "rate", "high_gbit_per_s"), LEFT_OUT),
+        (("estimate",), ("pairs", 0, "meeting"), "near"),
+        (("estimate",), ("pairs", 0, "paths", 0, "limits", 0, "name"), "cable"),
+        (("estimate",), ("pairs", 0, "paths", 0, "limits", 0, "shared_with"), LEFT_OUT),
+        (("estimate",), ("measured",), [{"what": "a run"}]),
+        (COST, ("schema",), LEFT_OUT),
+        (COST, ("cost", "steps", 0, "phase"), "rest"),
+        (COST, ("cost", "steps", 0, "compute", "bound"), "luck"),
+        (COST, ("cost", "steps", 0, "paths", 0, "path", "name"), "fast"),
+        (COST, ("cost", "savings", 0, "high"), 1.5),
+        (COST, ("cost", "job", "dtype"), "fp7"),
+    ],
+)
+def test_a_schema_refuses_what_no_command_writes(command, where, value):
+    document, schema = written(command, "ubuntu-6.8-h100")
+    document = copy.deepcopy(document)
+    *way, last = where
+    there = functools.reduce(operator.getitem, way, document)
+    if value is LEFT_OUT:
+        del there[last]
+    else:
+        there[last] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, schema)

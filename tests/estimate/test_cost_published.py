@@ -61,6 +61,6 @@ def test_tokens_on_one_spark_lie_within_our_bounds(model, dtype, kv_dtype, token
 
 
 def test_a_path_without_a_lower_bound_costs_nothing_known():
-    from gdrkit.estimate.chain import Chain
+    from gdrkit.estimate.chain import chained
 
-    assert path_cost(Chain(path="direct", limits=(), unknown=("the port",))) is None
+    assert path_cost(chained("direct", (), ("the port",))) is None

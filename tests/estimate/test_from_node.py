@@ -25,7 +25,7 @@ def test_a_spark_is_one_card_with_two_links_and_two_ports(read):
     assert len(found.cards) == 1
     assert {function.wires[0].address for function in found.functions} == {"0000:01:00", "0002:01:00"}
     assert {function.port_key[1] for function in found.functions} == {"p0", "p1"}
-    assert 25.67 in node_total(found).interval
+    assert 25.67 in node_total(found).rate
 
 
 def test_an_idle_gpu_is_taken_at_the_speed_it_can_do(read):
@@ -55,7 +55,7 @@ def test_a_port_that_is_down_counts_for_nothing(read):
 
     assert {function.name: function.down for function in found.functions} == {"mlx5_0": "", "mlx5_1": "DOWN"}
     assert whole.unknown == ()
-    assert whole.interval.high_gb_per_s == pytest.approx(49.68, abs=0.01)
+    assert whole.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
     assert "down and not counted: mlx5_1" in whole.tightest.said
 
 
@@ -88,4 +88,4 @@ def test_a_virtual_machine_without_a_nic_has_gpus_and_no_routes(read):
 
     assert found.gpus
     assert found.routes == ()
-    assert node_total(found).interval is None
+    assert node_total(found).rate is None

@@ -26,7 +26,7 @@ def test_a_file_that_somebody_wrote_has_links_and_no_ports():
     assert route.meeting is Meeting.SWITCH
     assert [limit.name for limit in direct.limits] == ["gpu-link", "nic-link"]
     assert direct.unknown
-    assert direct.interval.low_gb_per_s == 0
+    assert direct.rate.low_gb_per_s == 0
 
 
 def test_what_nccl_wrote_names_speeds_and_no_link_layer():
@@ -74,7 +74,7 @@ def test_a_spark_s_file_shows_one_port_twice():
 
     assert found.gpus[0].attachment is Attachment.INTEGRATED
     assert list(found.on_port.values()) == [("rocep1s0f0", "roceP2p1s0f0")]
-    assert node_total(found).interval.high_gb_per_s == 25  # not twice that, nor both links
+    assert node_total(found).rate.high_gb_per_s == 25  # not twice that, nor both links
 
 
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "nic-x4", "acs-redirect", "gh200", "spark-two-cables"])

@@ -60,19 +60,19 @@ def spark(cables):
 
 def test_one_cable_of_a_spark_carries_200_gbit_and_both_its_links_are_needed_for_it():
     machine = spark({"p0"})
-    bounds = node_total(machine).interval
+    bounds = node_total(machine).rate
 
     assert bounds.high_gb_per_s * 8 == pytest.approx(196.07, abs=0.01)  # the port, at an MTU of 4096
     assert 189.85 / 8 in bounds  # the sum that NVIDIA's guide makes
     one = chain(machine, machine.routes[0], "host-mapped")
-    assert 12.0 in one.interval
-    assert one.interval.high_gb_per_s < bounds.low_gb_per_s
+    assert 12.0 in one.rate
+    assert one.rate.high_gb_per_s < bounds.low_gb_per_s
     assert one.tightest.name == "nic-link"
 
 
 def test_a_second_cable_of_a_spark_adds_no_link():
     """The forum's 25.67 GB/s over two cables is what two links of four lanes carry: no half of anything."""
-    one, two = (node_total(spark(cables)).interval for cables in ({"p0"}, {"p0", "p1"}))
+    one, two = (node_total(spark(cables)).rate for cables in ({"p0"}, {"p0", "p1"}))
 
     assert 25.67 in two
     assert two.low_gb_per_s == one.low_gb_per_s
@@ -94,8 +94,8 @@ def test_the_second_port_of_a_spark_known_to_be_down_changes_nothing():
     functions = tuple(replace(f, down="" if f.active else "DOWN") for f in one.functions)
     known = Machine(one.gpus, functions)
 
-    assert node_total(known).interval == node_total(one).interval
-    assert card_chain(functions).tightest.interval == card_chain(one.functions).tightest.interval
+    assert node_total(known).rate == node_total(one).rate
+    assert card_chain(functions).tightest.rate == card_chain(one.functions).tightest.rate
     assert card_chain(functions).unknown == ()
 
 
@@ -107,7 +107,7 @@ def test_a_link_above_ports_that_are_down_carries_nothing():
     )
 
     assert card_chain(functions).tightest.name == "nic-link"
-    assert card_chain(functions).interval.high_gb_per_s == pytest.approx(15.05, abs=0.01)
+    assert card_chain(functions).rate.high_gb_per_s == pytest.approx(15.05, abs=0.01)
 
 
 DOWN = Function(
@@ -120,8 +120,8 @@ def test_a_port_that_is_down_carries_nothing_on_any_path():
 
     for path in possible(route):
         found = chain(machine, route, path)
-        assert (found.interval.high_gb_per_s, found.tightest.name, found.unknown) == (0.0, "port", ())
-    assert node_total(machine).interval.high_gb_per_s == 0.0
+        assert (found.rate.high_gb_per_s, found.tightest.name, found.unknown) == (0.0, "port", ())
+    assert node_total(machine).rate.high_gb_per_s == 0.0
     assert node_total(machine).limits[0].subject == "0 cards"
 
 
@@ -130,7 +130,7 @@ def test_beside_a_port_that_is_down_an_unknown_one_stays_unknown():
     machine = Machine((GPU_GEN5,), (DOWN, unknown))
 
     assert node_total(machine).unknown == ("port of mlx5_2",)
-    assert node_total(machine).interval.high_gb_per_s == pytest.approx(57.6, abs=0.05)
+    assert node_total(machine).rate.high_gb_per_s == pytest.approx(57.6, abs=0.05)
     assert card_chain((DOWN, replace(unknown, card="b"))).unknown == ("port of mlx5_2",)
 
 
@@ -153,7 +153,7 @@ def test_25_gbe_on_gen3_x8_is_bound_by_its_port():
     found = chain(machine, route, "direct")
 
     assert found.tightest.name == "port"
-    assert found.interval.high_gb_per_s * 8 == pytest.approx(24.51, abs=0.01)
+    assert found.rate.high_gb_per_s * 8 == pytest.approx(24.51, abs=0.01)
 
 
 def test_a_400g_port_is_just_below_gen5_x16():
@@ -161,7 +161,7 @@ def test_a_400g_port_is_just_below_gen5_x16():
     found = chain(machine, route, "direct")
 
     assert found.tightest.name == "port"
-    assert found.interval.high_gb_per_s == pytest.approx(49.68, abs=0.01)
+    assert found.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
 
 
 def test_two_100g_ports_exceed_gen3_x16():
@@ -172,7 +172,7 @@ def test_two_100g_ports_exceed_gen3_x16():
     found = card_chain(functions)
 
     assert found.tightest.name == "nic-link"
-    assert found.interval.high_gb_per_s == pytest.approx(14.4, abs=0.01)
+    assert found.rate.high_gb_per_s == pytest.approx(14.4, abs=0.01)
 
 
 def test_a_gh200_is_bound_by_its_port_though_the_way_leads_through_its_cpu():
@@ -193,14 +193,14 @@ def test_staging_on_an_h200_is_bound_by_the_copy_that_was_measured():
 
     copy = {limit.name: limit for limit in found.limits}["host-copy"]
     for gb_per_s in (36.5, 55.2, 55.4):
-        assert gb_per_s in copy.interval
+        assert gb_per_s in copy.rate
 
 
 def test_an_a100_with_200g_is_bound_by_the_port_and_not_by_gen4_x16():
     machine, route = pair(GPU_GEN4, nic("mlx5_0", [wire("0000:0c:00", 16.0, 16)], infiniband(200, "HDR")))
 
     assert chain(machine, route, "direct").tightest.name == "port"
-    assert chain(machine, route, "direct").interval.high_gb_per_s == pytest.approx(24.84, abs=0.01)
+    assert chain(machine, route, "direct").rate.high_gb_per_s == pytest.approx(24.84, abs=0.01)
 
 
 def hgx():
@@ -231,8 +231,8 @@ def test_a_redirected_or_distant_pair_is_no_longer_sure_of_its_links():
     near = pair(GPU_GEN5, route.function)
     far, close = chain(machine, route, "direct"), chain(*near, "direct")
 
-    assert far.interval.high_gb_per_s == close.interval.high_gb_per_s
-    assert far.interval.low_gb_per_s < close.interval.low_gb_per_s
+    assert far.rate.high_gb_per_s == close.rate.high_gb_per_s
+    assert far.rate.low_gb_per_s < close.rate.low_gb_per_s
 
 
 def test_one_gpu_bounds_a_node_with_four_nics():
@@ -242,7 +242,7 @@ def test_one_gpu_bounds_a_node_with_four_nics():
     machine = Machine((GPU_GEN5,), nics)
 
     assert node_total(machine).tightest.name == "gpu-links"
-    assert node_total(machine).interval.high_gb_per_s == pytest.approx(57.6, abs=0.05)
+    assert node_total(machine).rate.high_gb_per_s == pytest.approx(57.6, abs=0.05)
 
 
 def test_an_unknown_link_leaves_a_bound_from_above_and_none_from_below():
@@ -251,8 +251,8 @@ def test_an_unknown_link_leaves_a_bound_from_above_and_none_from_below():
     found = chain(machine, route, "direct")
 
     assert found.unknown == ("PCIe link of mlx5_0",)
-    assert found.interval.low_gb_per_s == 0.0
-    assert found.interval.high_gb_per_s == pytest.approx(49.68, abs=0.01)
+    assert found.rate.low_gb_per_s == 0.0
+    assert found.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
 
 
 def test_a_pair_of_which_nothing_is_known_has_no_ceiling():
@@ -260,7 +260,7 @@ def test_a_pair_of_which_nothing_is_known_has_no_ceiling():
     machine = Machine((route.gpu,), (route.function,), (route,))
     found = chain(machine, route, "direct")
 
-    assert found.interval is None
+    assert found.rate is None
     assert found.tightest is None
     assert set(found.unknown) == {"PCIe link of 0000:1b:00.0", "PCIe link of mlx5_0", "port of mlx5_0"}
 
@@ -276,5 +276,5 @@ def test_sockets_over_ethernet_lose_tcp_headers_and_promise_little():
     found = chain(machine, route, "socket")
 
     assert found.tightest.name == "tcp"
-    assert found.interval.low_gb_per_s == 3.5
-    assert found.interval.high_gb_per_s < 12.5
+    assert found.rate.low_gb_per_s == 3.5
+    assert found.rate.high_gb_per_s < 12.5

@@ -1,8 +1,11 @@
 """A measurement as a table, as CSV, as a drawing: what stands in each."""
 
 import csv
+import functools
 import io
+import operator
 import xml.etree.ElementTree as ElementTree
+from typing import get_args
 
 import jsonschema
 import msgspec
@@ -10,7 +13,7 @@ import pytest
 
 from gdrkit.report.bench import (
     BenchDocument,
-    Limit,
+    Bound,
     PathRun,
     SizePoint,
     limit_of,
@@ -21,7 +24,8 @@ from gdrkit.report.bench import (
 from gdrkit.report.bench import (
     csv as written,
 )
-from gdrkit.report.schema import bench_schema_text
+from gdrkit.transport import PATHS
+from gdrkit.verdict.proof_evidence import PathName
 
 
 def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoint:
@@ -29,7 +33,7 @@ def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoin
     return SizePoint(size_bytes, 10, us, us * 1.5, gb_per_s, gb_per_s * 1.1, checked)
 
 
-BOUND = Limit("copy between GPU and pinned memory", ("shared", "tcp"), 54.9, 54.9, "measured in this run")
+BOUND = Bound("copy between GPU and pinned memory", ("shared", "tcp"), 54.9, 54.9, "measured in this run")
 DOCUMENT = BenchDocument(
     kind="pair",
     here="GPU 0",
@@ -43,10 +47,34 @@ DOCUMENT = BenchDocument(
 )
 
 
+SCHEMA = msgspec.json.schema(BenchDocument)
+
+
 def test_the_document_keeps_to_its_published_schema():
-    schema = msgspec.json.decode(bench_schema_text())
-    assert schema["title"] == "gdrkit.bench/1"
-    jsonschema.validate(msgspec.json.decode(msgspec.json.encode(DOCUMENT)), schema)
+    for document in (DOCUMENT, TOOLS):
+        jsonschema.validate(msgspec.json.decode(msgspec.json.encode(document)), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("schema",), "gdrkit.bench/2"),
+        (("kind",), "triple"),
+        (("runs", 0, "path"), "magic"),
+        (("runs", 0, "points", 0, "size_bytes"), "1M"),
+        (("limits", 0, "paths"), ["nccl"]),
+    ],
+)
+def test_the_schema_refuses_what_is_not_in_the_contract(where, value):
+    document = msgspec.to_builtins(DOCUMENT)
+    *way, last = where
+    functools.reduce(operator.getitem, way, document)[last] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(msgspec.json.decode(msgspec.json.encode(document)), SCHEMA)
+
+
+def test_the_contract_has_the_paths_of_the_transport():
+    assert get_args(PathName) == PATHS
 
 
 def test_the_table_has_each_path_beside_its_limit():

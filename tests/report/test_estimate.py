@@ -35,7 +35,7 @@ def test_what_shares_a_limit_is_listed():
     (first, *_) = document(spark({"p0", "p1"})).pairs
 
     assert first.paths[0].tightest.name == "nic-link"
-    assert first.paths[0].tightest.shared_with == ["rocep1s0f1"]
+    assert first.paths[0].tightest.shared_with == ("rocep1s0f1",)
 
 
 def test_what_is_not_known_leaves_the_low_bound_open():
@@ -43,7 +43,7 @@ def test_what_is_not_known_leaves_the_low_bound_open():
     direct = document(machine).pairs[0].paths[0]
 
     assert direct.rate.low_gb_per_s == 0
-    assert direct.unknown == ["port of mlx5_0"]
+    assert direct.unknown == ("port of mlx5_0",)
     assert "? not known: port of mlx5_0" in text(document(machine))
     assert "direct      at most 57.6 GB/s" in text(document(machine))
 

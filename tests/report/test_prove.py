@@ -1,9 +1,15 @@
-"""How a proof is told, and which exit code it has."""
+"""How a proof is told, its document, and which exit code it has."""
 
+import functools
+import operator
+
+import jsonschema
+import msgspec
 import pytest
 
 from gdrkit.report.prove import PathProof, ProveDocument, exit_code, told
 from gdrkit.verdict.proof import Proof, Signal
+from gdrkit.verdict.proof_evidence import Reading, Search, Trial, Window
 from gdrkit.verdict.proof_log import LogProof
 
 SIGNAL = Signal("nvlink-out", "moved", "nvlink-out: 1.00 N, 1.00 N")
@@ -69,3 +75,47 @@ def test_a_proven_path_tells_what_decided_and_an_open_one_all_that_was_read():
     assert SIGNAL.words not in peer and SIGNAL.words in tcp
     assert verbs.strip() == "verbs: not run: no RDMA device"
     assert told(document(DIRECT), every=True).count(SIGNAL.words) == 1
+
+
+TRIAL = Trial(
+    path="peer",
+    source="gpu",
+    destination="gpu",
+    windows=(Window(1 << 20, 0.5, (Reading("nvlink-out", 0, 1 << 20),)),),
+    search=Search(0, 1 << 30),
+)
+WHOLE = document(
+    PathProof("peer", msgspec.structs.replace(DIRECT.proof, way="nvlink"), TRIAL),
+    OPEN,
+    NOT_RUN,
+    logs=(LogProof(name="job.log", claim="staged", direct=False),),
+)
+
+
+def test_the_document_keeps_to_the_schema_of_its_type_and_survives_json():
+    written = msgspec.json.encode(WHOLE)
+    jsonschema.validate(msgspec.json.decode(written), msgspec.json.schema(ProveDocument))
+    assert msgspec.json.decode(written)["schema"] == "gdrkit.prove/1"
+    assert msgspec.json.decode(written, type=ProveDocument) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("schema",), "gdrkit.prove/2"),
+        (("kind",), "triple"),
+        (("runs", 0, "path"), "magic"),
+        (("runs", 0, "proof", "way"), "tunnel"),
+        (("runs", 0, "proof", "confidence"), "certain"),
+        (("runs", 0, "proof", "signals", 0, "did"), "jumped"),
+        (("runs", 0, "trial", "windows", 0, "readings", 0, "counter"), "odometer"),
+    ],
+)
+def test_the_schema_refuses_what_is_not_in_the_contract(where, value):
+    broken = msgspec.to_builtins(WHOLE)
+    *way, last = where
+    functools.reduce(operator.getitem, way, broken)[last] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(
+            msgspec.json.decode(msgspec.json.encode(broken)), msgspec.json.schema(ProveDocument)
+        )

@@ -13,7 +13,8 @@ from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 if TYPE_CHECKING:
     from gdrkit.measure.job import End
     from gdrkit.measure.sweep import Point
-    from gdrkit.report.bench import BenchDocument, Limit, PathRun
+    from gdrkit.report.bench import BenchDocument, Bound, PathRun
+    from gdrkit.verdict.proof_evidence import PathName
 
 SIZES = "64K,1M,16M,256M"
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
@@ -107,9 +108,9 @@ def _measured(asked: argparse.Namespace) -> BenchDocument:
     )
 
 
-def possible(end: End, remote: bool) -> tuple[str, ...]:
+def possible(end: End, remote: bool) -> tuple[PathName, ...]:
     """The paths that this end has what it needs for."""
-    paths = ("tcp",) if remote else ("shared", "tcp")
+    paths: tuple[PathName, ...] = ("tcp",) if remote else ("shared", "tcp")
     if end.gpu is not None and not remote:
         paths = ("peer", *paths)
     return ("verbs", *paths) if end.device else paths
@@ -140,7 +141,7 @@ def _next_gpu(gpu: int) -> int:
         return gpu
 
 
-def _run(path: str, here: End, there: End, asked: argparse.Namespace) -> PathRun:
+def _run(path: PathName, here: End, there: End, asked: argparse.Namespace) -> PathRun:
     from gdrkit.measure.job import measure
     from gdrkit.native.cuda import CudaError, NoCuda, cuda
     from gdrkit.report.bench import PathRun, SizePoint
@@ -168,7 +169,7 @@ def _tell(asked: argparse.Namespace, text: str) -> None:
         sys.stderr.write(f"\r{text}\033[K")
 
 
-def _limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Namespace) -> list[Limit]:
+def _limits(here: End, there: End, paths: tuple[PathName, ...], asked: argparse.Namespace) -> list[Bound]:
     """What bounds the paths: `verbs` what the links and the port carry, what is staged the copies between
     GPU and pinned memory, which are measured now.
     """
@@ -178,13 +179,15 @@ def _limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Names
     return limits + _copy_limits(here, there, paths, asked)
 
 
-def _copy_limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.Namespace) -> list[Limit]:
+def _copy_limits(
+    here: End, there: End, paths: tuple[PathName, ...], asked: argparse.Namespace
+) -> list[Bound]:
     staged = tuple(path for path in paths if path in ("shared", "tcp"))
     if here.gpu is None or not staged:
         return []
     from gdrkit.measure.copies import slower_copy
     from gdrkit.native.cuda import CudaError, NoCuda
-    from gdrkit.report.bench import Limit
+    from gdrkit.report.bench import Bound
 
     try:
         gpus = {here.gpu} if asked.host or there.gpu is None else {here.gpu, there.gpu}
@@ -192,7 +195,7 @@ def _copy_limits(here: End, there: End, paths: tuple[str, ...], asked: argparse.
     except (NoCuda, CudaError):
         return []
     source = "measured in this run, 256 MiB, the slower direction"
-    return [Limit("copy between GPU and pinned memory", staged, bound, bound, source)]
+    return [Bound("copy between GPU and pinned memory", staged, bound, bound, source)]
 
 
 def named(end: End, host: str | None) -> str:
@@ -214,14 +217,14 @@ def _exit_code(document: BenchDocument) -> int:
     return OK
 
 
-def path_names(text: str) -> tuple[str, ...]:
+def path_names(text: str) -> tuple[PathName, ...]:
     """An option's list of paths. Raises ArgumentTypeError."""
     from gdrkit.transport import PATHS
 
-    names = tuple(text.split(","))
-    if unknown := [name for name in names if name not in PATHS]:
+    names, known = text.split(","), {str(path): path for path in PATHS}
+    if unknown := [name for name in names if name not in known]:
         raise argparse.ArgumentTypeError(f"no such path: {unknown[0]} (of {', '.join(PATHS)})")
-    return names
+    return tuple(known[name] for name in names)
 
 
 def sizes_of(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gdrkit.measure.job import End
-    from gdrkit.report.bench import Limit, PathRun, SizePoint
+    from gdrkit.report.bench import Bound, PathRun, SizePoint
 
 Told = Callable[[str], None]
 
@@ -121,7 +121,7 @@ def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
     return PathRun("nccl", points, "" if points else "it printed none of these sizes", SENDRECV)
 
 
-def estimated(here: End) -> tuple[Limit, ...]:
+def estimated(here: End) -> tuple[Bound, ...]:
     """What bounds `verbs` at this end, as `gdr estimate` reckons it; none where evidence is missing."""
     from gdrkit.estimate.from_node import machine
     from gdrkit.estimate.paths import chain, network_chain, possible
@@ -129,7 +129,7 @@ def estimated(here: End) -> tuple[Limit, ...]:
     from gdrkit.host.live import LiveHost
     from gdrkit.native.cuda import CudaError, NoCuda, cuda
     from gdrkit.node import Node
-    from gdrkit.report.bench import Limit
+    from gdrkit.report.bench import Bound
 
     device = (here.device or "").partition(":")[0]
     try:
@@ -146,10 +146,10 @@ def estimated(here: End) -> tuple[Limit, ...]:
             if (route.gpu.address, route.function.name) == (gpu, device)
         ]
     return tuple(
-        Limit(
+        Bound(
             f"{limits.tightest.name} of {limits.tightest.subject}", ("verbs",),
-            limits.interval.low_gb_per_s, limits.interval.high_gb_per_s, "gdr estimate, this end",
+            limits.rate.low_gb_per_s, limits.rate.high_gb_per_s, "gdr estimate, this end",
         )
         for limits in chains
-        if limits.interval is not None and limits.tightest is not None
+        if limits.rate is not None and limits.tightest is not None
     )  # fmt: skip

@@ -13,7 +13,7 @@ from gdrkit.cli.exit import NO_INPUT
 if TYPE_CHECKING:
     from gdrkit.measure.job import End
     from gdrkit.report.prove import PathProof, ProveDocument
-    from gdrkit.verdict.proof_evidence import Trial
+    from gdrkit.verdict.proof_evidence import PathName, Trial
     from gdrkit.verdict.proof_log import LogProof
 
 _MOST_REPEATS = 1000
@@ -117,7 +117,7 @@ def _proven(asked: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocum
 
 
 def _run(
-    path: str,
+    path: PathName,
     here: End,
     there: End,
     asked: argparse.Namespace,

@@ -27,19 +27,47 @@ def parser() -> Parser:
 
 
 def main(arguments: list[str]) -> int:
-    options = parser().parse_args(arguments)
+    what: str = parser().parse_args(arguments).what
     from gdrkit.report import schema
 
-    texts = {
-        "report": schema.schema_text,
-        "explanation": schema.explanation_schema_text,
-        "nccl": schema.nccl_schema_text,
-        "topology": schema.topology_schema_text,
-        "estimate": schema.estimate_schema_text,
-        "cost": schema.cost_schema_text,
-        "bench": schema.bench_schema_text,
-        "fix": schema.fix_schema_text,
-        "modprobe": schema.modprobe_schema_text,
-    }
-    write(texts[options.what]())
+    match what:
+        case "report":
+            text = schema.schema_text()
+        case "nccl":
+            text = schema.nccl_schema_text()
+        case "fix":
+            text = schema.fix_schema_text()
+        case _:
+            text = schema.schema_of(_document(what), f"gdrkit.{what}/1")
+    write(text)
     return OK
+
+
+def _document(what: str) -> type:
+    """The type whose schema is asked for; it alone is imported. Raises KeyError."""
+    match what:
+        case "explanation":
+            from gdrkit.report.explanation import ExplanationDocument
+
+            return ExplanationDocument
+        case "topology":
+            from gdrkit.report.topo_document import TopoDocument
+
+            return TopoDocument
+        case "estimate":
+            from gdrkit.report.estimate import EstimateDocument
+
+            return EstimateDocument
+        case "cost":
+            from gdrkit.report.cost import CostDocument
+
+            return CostDocument
+        case "bench":
+            from gdrkit.report.bench import BenchDocument
+
+            return BenchDocument
+        case "modprobe":
+            from gdrkit.report.document import ModprobeSection
+
+            return ModprobeSection
+    raise KeyError(what)

@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
-from gdrkit.estimate.interval import Interval, least
+from gdrkit.estimate.interval import Interval, between, least
+
+PathName = Literal["direct", "host-mapped", "staged", "socket"]
+"""direct stands for dmabuf and peermem, which differ in how memory is registered and not in the way."""
+
+LimitName = Literal[
+    "gpu-link",
+    "gpu-c2c",
+    "gpu-links",
+    "gpus-together",
+    "switch-uplink",
+    "root-complex",
+    "nic-link",
+    "port",
+    "host-copy",
+    "tcp",
+    "network",
+]
 
 
 class Limit(Struct, frozen=True):
     """One thing on the way, and what it lets pass in one direction."""
 
-    name: str  # gpu-link, switch-uplink, root-complex, nic-link, port, ...
-    subject: str  # a PCI address, an RDMA device
-    interval: Interval
+    name: LimitName
+    subject: str  # a PCI address, an RDMA device, or what is counted together
     said: str  # what it is: "32 GT/s x4, MaxPayload 256"
-    shared_with: tuple[str, ...] = ()  # who else needs it
+    rate: Interval
+    shared_with: tuple[str, ...]  # who else needs it
 
 
-class Chain(Struct, frozen=True, kw_only=True):
-    """The limits of one path, in the order of the way, and what on that way nobody knows."""
+class Chain(Struct, frozen=True):
+    """The limits of one path, in the order of the way, and what on that way nobody knows.
 
-    path: str  # direct, host-mapped, staged, socket
+    `rate` is what passes, null where nothing is known. `tightest` has the lowest upper bound, and is the
+    first of equals.
+    """
+
+    path: PathName
+    rate: Interval | None
+    tightest: Limit | None
     limits: tuple[Limit, ...]
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[str, ...]  # then the rate's lower bound is 0
 
-    @property
-    def tightest(self) -> Limit | None:
-        """The limit with the lowest upper bound; the first of equals. None where nothing is known."""
-        return min(self.limits, key=lambda limit: limit.interval.high_gb_per_s, default=None)
 
-    @property
-    def interval(self) -> Interval | None:
-        """What passes. Where a limit is unknown, the others still bound it from above, and nothing does from
-        below."""
-        if not self.limits:
-            return None
-        bounds = least(limit.interval for limit in self.limits)
-        return Interval(0.0, bounds.high_gb_per_s) if self.unknown else bounds
+def chained(path: PathName, limits: tuple[Limit, ...], unknown: tuple[str, ...] = ()) -> Chain:
+    """The chain of these limits. Where one is unknown, the others still bound the rate from above, and
+    nothing does from below."""
+    if not limits:
+        return Chain(path, None, None, limits, unknown)
+    rate = least(limit.rate for limit in limits)
+    if unknown:
+        rate = between(0.0, rate.high_gb_per_s)
+    return Chain(path, rate, min(limits, key=lambda limit: limit.rate.high_gb_per_s), limits, unknown)

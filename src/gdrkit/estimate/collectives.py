@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 
 from gdrkit.estimate import paths
-from gdrkit.estimate.chain import Chain
+from gdrkit.estimate.chain import Chain, chained
 from gdrkit.estimate.interval import Interval
 from gdrkit.estimate.machine import Gpu, Machine, Meeting
-from gdrkit.estimate.reading import Reading, judged, plateau
+from gdrkit.estimate.reading import Reading, judged, plateau, reading
 from gdrkit.formats.nccl_tests import NcclTest
 
 NEAREST = (Meeting.SWITCH, Meeting.ROOT_COMPLEX, Meeting.UNKNOWN, Meeting.SOCKETS)
@@ -32,17 +32,17 @@ def compare(machine: Machine, run: NcclTest) -> Reading:
         average = f"{run.average_bus_gb_per_s:g} GB/s"
         notes += (f"The average over all sizes that the run prints, {average}, has no ceiling to compare.",)
     if gb_per_s is None:
-        return Reading(what=what, sentences=notes)
+        return reading(what, sentences=notes)
     if run.alone:
         alone = "Each process is rank 0: they ran alone, as nccl-tests built without MPI do (MPI=1)."
-        return Reading(what=what, gb_per_s=gb_per_s, sentences=(*notes, alone))
+        return reading(what, gb_per_s, sentences=(*notes, alone))
     if len(per_host) < 2:
         inside = "One node: this measures the way between its GPUs, and nothing of the network."
         cut = "The text does not show which nodes took part."
-        return Reading(what=what, gb_per_s=gb_per_s, sentences=(*notes, inside if per_host else cut))
+        return reading(what, gb_per_s, sentences=(*notes, inside if per_host else cut))
     used = [_gpu(machine, rank.device) for rank in run.ranks if rank.hostname == run.hosts[0]]
     chain = network(machine, tuple(gpu for gpu in used if gpu is not None))
-    bounds = chain.interval
+    bounds = chain.rate
     if bounds is None:
         return judged(what, gb_per_s, None, None, notes)
     ceiling, said = _ceiling(run, bounds, max(per_host.values()), gb_per_s)
@@ -61,7 +61,7 @@ def network(machine: Machine, gpus: tuple[Gpu, ...]) -> Chain:
         return whole
     one = paths.card_chain(cards[0])  # names link and port, which the total does not
     links = tuple(limit for limit in whole.limits if limit.name == "gpu-links")
-    return Chain(path="direct", limits=(*one.limits, *links), unknown=one.unknown)
+    return chained("direct", (*one.limits, *links), one.unknown)
 
 
 def _nearest(machine: Machine, gpu: Gpu) -> list[str]:

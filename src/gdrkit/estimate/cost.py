@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
 
 from gdrkit.estimate import cost_compute as compute
-from gdrkit.estimate.cost_compute import WEIGHT_BYTES, Compute
+from gdrkit.estimate.chain import PathName
+from gdrkit.estimate.cost_compute import WEIGHT_BYTES, Compute, Dtype
 from gdrkit.estimate.cost_gpus import GpuRates
 from gdrkit.estimate.cost_layout import CostError, Layout, checked, positive
 from gdrkit.estimate.cost_paths import PathCost, Span
@@ -23,6 +26,10 @@ DISPATCH_FP8_BYTES = 1 + 4 / 128
 """FP8, with one FP32 scale per 128 elements: DeepSeek-V3, arXiv 2412.19437, section 3.3.2."""
 
 
+Phase = Literal["decode", "prefill", "training", "kv-transfer"]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
 class Job(Struct, frozen=True, kw_only=True):
     """What runs."""
 
@@ -31,8 +38,8 @@ class Job(Struct, frozen=True, kw_only=True):
     batch: int = 1  # requests of one replica at a time
     prompt: int = 4096  # tokens
     output: int = 512  # tokens
-    dtype: str = "bf16"  # of weights
-    kv_dtype: str = "bf16"  # of the cache
+    dtype: Dtype = "bf16"  # of weights
+    kv_dtype: Dtype = "bf16"  # of the cache
     sequence_parallel: bool = False
     kv_transfer: bool = False
     training: bool = False
@@ -45,7 +52,7 @@ class OnPath(Struct, frozen=True):
     path: PathCost
     waited_for: Span  # what nothing can hide: the next operation needs it
     hideable: Span  # what other work could hide, if there is some
-    share: tuple[float, float] | None  # 0 to 1; None where computing time is unknown
+    share: tuple[Share, Share] | None  # null where computing time is unknown
 
     @property
     def communication(self) -> Span:
@@ -55,7 +62,7 @@ class OnPath(Struct, frozen=True):
 class Step(Struct, frozen=True):
     """One phase of the job. A `decode` step makes one token for every request."""
 
-    phase: str  # decode, prefill, training, kv-transfer
+    phase: Phase
     traffic: tuple[Traffic, ...]
     compute: Compute | None
     paths: tuple[OnPath, ...]
@@ -67,14 +74,14 @@ class Step(Struct, frozen=True):
 
 
 class Saving(Struct, frozen=True):
-    """What the direct path takes off a step beside another path. Shares of the other's step, 0 to 1; both
-    bounds may be 0."""
+    """What the direct path takes off a step beside another path. Shares of the other's step; both bounds may
+    be 0."""
 
-    phase: str
-    instead_of: str
-    low: float
-    middle: float
-    high: float
+    phase: Phase
+    instead_of: PathName
+    low: Share
+    middle: Share
+    high: Share
 
 
 class Cost(Struct, frozen=True):
@@ -151,7 +158,9 @@ def _training(job: Job, paths: tuple[PathCost, ...]) -> Step:
     return _step("training", _traffic(job, tokens, tokens, training=True), busy, paths)
 
 
-def _step(phase: str, rows: tuple[Traffic, ...], busy: Compute | None, paths: tuple[PathCost, ...]) -> Step:
+def _step(
+    phase: Phase, rows: tuple[Traffic, ...], busy: Compute | None, paths: tuple[PathCost, ...]
+) -> Step:
     """Every path. Prompts and batches can be split, and one half computed while the other is sent; in
     decoding that is done for experts alone (DeepSeek-V3, arXiv 2412.19437, section 3.4.2)."""
     found = []

@@ -5,6 +5,8 @@ launches and whatever the framework does beside are not in it."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from gdrkit.estimate.cost_gpus import COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, GpuRates
@@ -22,7 +24,9 @@ from gdrkit.estimate.models_size import (
     total_parameters,
 )
 
-WEIGHT_BYTES = {
+Dtype = Literal["fp32", "bf16", "fp16", "fp8", "int8", "int4", "mxfp4"]
+
+WEIGHT_BYTES: dict[Dtype, float] = {
     "fp32": 4.0,
     "bf16": 2.0,
     "fp16": 2.0,
@@ -37,16 +41,20 @@ TRAINING_FACTOR = 3
 """Forward and backward against forward alone: Kaplan et al., arXiv 2001.08361, section 2.1."""
 
 
+BoundBy = Literal["memory", "compute", "memory or compute"]
+"""The last where the efficiencies decide."""
+
+
 class Compute(Struct, frozen=True):
     """One step on the busiest GPU."""
 
     read_bytes: float
     flop: float
     time: Span
-    bound: str  # memory, compute, or "memory or compute" where the efficiencies decide
+    bound: BoundBy
 
 
-def held_bytes(model: Model, layout: Layout, dtype: str) -> float:
+def held_bytes(model: Model, layout: Layout, dtype: Dtype) -> float:
     """Weights on one GPU. Embeddings count once per stage that has them: an upper bound for the others."""
     routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
     rest = total_parameters(model) - routed
@@ -65,7 +73,7 @@ def decode(
     model: Model,
     layout: Layout,
     gpu: GpuRates,
-    dtype: str,
+    dtype: Dtype,
     batch: int,
     context: int,
     cache_element_bytes: float,
@@ -82,7 +90,7 @@ def decode(
     return _roofline(read, flop, gpu, dtype)
 
 
-def prefill(model: Model, layout: Layout, gpu: GpuRates, dtype: str, batch: int, prompt: int) -> Compute:
+def prefill(model: Model, layout: Layout, gpu: GpuRates, dtype: Dtype, batch: int, prompt: int) -> Compute:
     """All tokens of all prompts at once; logits for the last of each alone."""
     flop = _flop(model, layout, batch * prompt, batch)
     flop += batch * prefill_attention_flop(model, prompt) / layout.tensor
@@ -90,7 +98,9 @@ def prefill(model: Model, layout: Layout, gpu: GpuRates, dtype: str, batch: int,
     return _roofline(read, flop, gpu, dtype)
 
 
-def training(model: Model, layout: Layout, gpu: GpuRates, dtype: str, batch: int, sequence: int) -> Compute:
+def training(
+    model: Model, layout: Layout, gpu: GpuRates, dtype: Dtype, batch: int, sequence: int
+) -> Compute:
     """Forward and backward of one replica's batch, stages at work side by side (no bubble)."""
     flop = _flop(model, layout, batch * sequence, batch * sequence)
     flop += batch * prefill_attention_flop(model, sequence) / layout.tensor
@@ -108,7 +118,7 @@ def _flop(model: Model, layout: Layout, tokens: int, logits: int) -> float:
     return 2 * (dense + routed) / layout.tensor
 
 
-def _roofline(read: float, flop: float, gpu: GpuRates, dtype: str) -> Compute:
+def _roofline(read: float, flop: float, gpu: GpuRates, dtype: Dtype) -> Compute:
     peak = gpu.bf16_tflop_per_s  # 4-bit weights are widened before they are multiplied
     if dtype in ("fp8", "int8") and gpu.fp8_tflop_per_s is not None:
         peak = gpu.fp8_tflop_per_s
@@ -116,6 +126,7 @@ def _roofline(read: float, flop: float, gpu: GpuRates, dtype: str) -> Compute:
         peak = gpu.bf16_tflop_per_s / 2  # as TF32 does on every GPU of the table that has it
     reading = [read / (gpu.memory_gb_per_s * 1e9 * share) for share in reversed(MEMORY_EFFICIENCY)]
     multiplying = [flop / (peak * 1e12 * share) for share in reversed(COMPUTE_EFFICIENCY)]
+    bound: BoundBy
     if reading[0] >= multiplying[1]:
         bound = "memory"
     elif multiplying[0] >= reading[1]:

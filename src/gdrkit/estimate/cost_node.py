@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.estimate.chain import Chain, Limit
+from gdrkit.estimate.chain import Chain, Limit, PathName, chained
 from gdrkit.estimate.cost_paths import PathCost, path_cost
-from gdrkit.estimate.interval import Interval, total
+from gdrkit.estimate.interval import between, total
 from gdrkit.estimate.machine import Attachment, Machine, Route
 from gdrkit.estimate.paths import PATHS, card_chain, chain, node_total, possible
 
@@ -39,19 +39,19 @@ def node_paths(machine: Machine, gpus: int) -> tuple[tuple[PathCost, ...], tuple
     return tuple(found), tuple(missing)
 
 
-def _best(machine: Machine, address: str, path: str) -> Chain | None:
+def _best(machine: Machine, address: str, path: PathName) -> Chain | None:
     routes = [route for route in machine.routes if route.gpu.address == address and route.function.active]
     chains = [_through_card(machine, route, path) for route in routes]
-    known = [one for one in chains if one.interval is not None]
+    known = [one for one in chains if one.rate is not None]
     return max(known, key=_rank, default=None)
 
 
 def _rank(one: Chain) -> tuple[float, float]:
-    bounds = one.interval or Interval(0.0, 0.0)
+    bounds = one.rate or between(0.0, 0.0)
     return bounds.low_gb_per_s, bounds.high_gb_per_s
 
 
-def _through_card(machine: Machine, route: Route, path: str) -> Chain:
+def _through_card(machine: Machine, route: Route, path: PathName) -> Chain:
     """The pair's limits, but for the NIC's own: its card's, all functions and ports of it together."""
     pair = chain(machine, route, path)
     if path == "socket":  # TCP: what one port's connections reach
@@ -60,18 +60,18 @@ def _through_card(machine: Machine, route: Route, path: str) -> Chain:
     kept = tuple(limit for limit in pair.limits if limit.name not in ("nic-link", "port"))
     names = {f"PCIe link of {route.function.name}", f"port of {route.function.name}"}
     unknown = tuple(word for word in pair.unknown if word not in names) + card.unknown
-    return Chain(path=path, limits=kept + card.limits, unknown=unknown)
+    return chained(path, kept + card.limits, unknown)
 
 
-def _together(machine: Machine, path: str, chains: list[Chain]) -> Chain:
+def _together(machine: Machine, path: PathName, chains: list[Chain]) -> Chain:
     if len(chains) == 1:
         return chains[0]
-    bounds = [one.interval for one in chains if one.interval is not None]
+    bounds = [one.rate for one in chains if one.rate is not None]
     each = chains[0].tightest
     said = f"{len(chains)} GPUs, each {each.name if each else '?'}"
     limits = (
-        Limit("gpus-together", f"{len(chains)} GPUs", total(bounds), said),
+        Limit("gpus-together", f"{len(chains)} GPUs", said, total(bounds), ()),
         *node_total(machine).limits,
     )
     unknown = tuple(dict.fromkeys(word for one in chains for word in one.unknown))
-    return Chain(path=path, limits=limits, unknown=unknown)
+    return chained(path, limits, unknown)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.estimate.chain import Chain
+from gdrkit.estimate.chain import Chain, PathName
 from gdrkit.estimate.cost_layout import Group
 
 LAUNCH_US = (0.0, 6.6)
@@ -30,7 +30,7 @@ TREE_SHARE = 0.92
 LL_SHARE_SLOW = 0.088
 """What LL left of it on those two, from 8 KiB to 64 KiB: few channels, of which each is slow."""
 
-EXTRA_HOP_US = {
+EXTRA_HOP_US: dict[PathName, tuple[float, float]] = {
     "direct": (0.0, 0.0),
     "host-mapped": (0.0, 2.0),  # a GPU with its own memory reads over PCIe: LL's 1.0 at each end
     "staged": (2.0, 11.4),  # hwLatencies PCI, Ring: LL 1.0 to Simple 5.7, at each end
@@ -41,7 +41,7 @@ EXTRA_HOP_US = {
 class PathCost(Struct, frozen=True):
     """A path between this node's GPUs and the network, in one direction."""
 
-    name: str  # direct, host-mapped, staged, socket
+    name: PathName
     bandwidth_low_gb_per_s: float
     bandwidth_high_gb_per_s: float
     latency_low_us: float  # of a hop, beside what a hop on the direct path takes
@@ -72,7 +72,7 @@ class Span(Struct, frozen=True):
 def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) -> PathCost | None:
     """The cost of a path from its ceilings; None where nothing bounds it from below. `in_place`: the GPU's
     memory is the host's, and host-mapped buffers are as near as any."""
-    bounds = chain.interval
+    bounds = chain.rate
     if bounds is None or bounds.low_gb_per_s <= 0:
         return None
     low, high = EXTRA_HOP_US["direct" if in_place and chain.path == "host-mapped" else chain.path]
@@ -92,7 +92,9 @@ def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) ->
 
 def given_path(name: str, low_gb_per_s: float, high_gb_per_s: float, source: str) -> PathCost:
     """A path whose bandwidth somebody says. Raises KeyError for a name that is no path's."""
-    return PathCost(name, low_gb_per_s, high_gb_per_s, *EXTRA_HOP_US[name], source)
+    known = {str(path): path for path in EXTRA_HOP_US}
+    path = known[name]
+    return PathCost(path, low_gb_per_s, high_gb_per_s, *EXTRA_HOP_US[path], source)
 
 
 def ring_bytes(group: Group, payload: float, passes: int) -> float:

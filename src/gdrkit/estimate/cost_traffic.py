@@ -8,6 +8,7 @@ data, Rajbhandari et al., arXiv 1910.02054, section 7."""
 from __future__ import annotations
 
 import enum
+from typing import Literal
 
 from msgspec import Struct
 
@@ -28,11 +29,14 @@ class Kind(enum.StrEnum):
 ACTIVATION_BYTES = 2  # BF16 between ranks, whatever weights are kept in: vLLM, Megatron-LM
 
 
+Parallelism = Literal["tensor", "pipeline", "expert", "data", "kv-transfer"]
+
+
 class Traffic(Struct, frozen=True):
     """One collective, and how often a step makes it."""
 
     what: str  # "attention and feed-forward outputs"
-    parallelism: str  # tensor, pipeline, expert, data, kv-transfer
+    parallelism: Parallelism
     kind: Kind
     group: Group
     payload_bytes: float  # of one call, on one rank, before the collective's own factor
@@ -59,7 +63,13 @@ class Traffic(Struct, frozen=True):
 
 
 def _reduced(
-    what: str, parallelism: str, kind: Kind, group: Group, payload: float, calls: int, per_layer: float
+    what: str,
+    parallelism: Parallelism,
+    kind: Kind,
+    group: Group,
+    payload: float,
+    calls: int,
+    per_layer: float,
 ) -> Traffic:
     """A ring collective: (n-1)/n of the payload per pass, in n-1 messages."""
     passes = 2 if kind is Kind.ALL_REDUCE else 1

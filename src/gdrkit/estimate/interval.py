@@ -6,14 +6,18 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+BITS = 8
+
 
 class Interval(Struct, frozen=True):
-    """A rate of which the two bounds are known: nothing goes faster than `high`; tuned runs reach `low`.
+    """Bounds on a rate in one direction: nothing goes faster than high; tuned runs reach low.
 
     What nobody knows widens it."""
 
     low_gb_per_s: float
     high_gb_per_s: float
+    low_gbit_per_s: float
+    high_gbit_per_s: float
 
     @property
     def middle_gb_per_s(self) -> float:
@@ -25,16 +29,30 @@ class Interval(Struct, frozen=True):
 
     def scaled(self, low: float, high: float | None = None) -> Interval:
         """Each bound by its own factor."""
-        return Interval(self.low_gb_per_s * low, self.high_gb_per_s * (low if high is None else high))
+        return between(self.low_gb_per_s * low, self.high_gb_per_s * (low if high is None else high))
+
+    def rounded(self, digits: int) -> Interval:
+        """For people: each number by itself, so that none is rounded twice."""
+        return Interval(
+            round(self.low_gb_per_s, digits),
+            round(self.high_gb_per_s, digits),
+            round(self.low_gbit_per_s, digits),
+            round(self.high_gbit_per_s, digits),
+        )
+
+
+def between(low_gb_per_s: float, high_gb_per_s: float) -> Interval:
+    """The interval with these bounds."""
+    return Interval(low_gb_per_s, high_gb_per_s, low_gb_per_s * BITS, high_gb_per_s * BITS)
 
 
 def least(intervals: Iterable[Interval]) -> Interval:
     """What passes through all of them in turn. Raises ValueError for none."""
     found = tuple(intervals)
-    return Interval(min(i.low_gb_per_s for i in found), min(i.high_gb_per_s for i in found))
+    return between(min(i.low_gb_per_s for i in found), min(i.high_gb_per_s for i in found))
 
 
 def total(intervals: Iterable[Interval]) -> Interval:
     """What passes beside each other."""
     found = tuple(intervals)
-    return Interval(sum(i.low_gb_per_s for i in found), sum(i.high_gb_per_s for i in found))
+    return between(sum(i.low_gb_per_s for i in found), sum(i.high_gb_per_s for i in found))

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.estimate.interval import Interval, least
+from gdrkit.estimate.interval import Interval, between, least
 from gdrkit.facts.pci_path import ENCODING
 
 Direction = Literal["read", "write"]
@@ -65,7 +65,7 @@ def payload(link: PcieLink, direction: Direction) -> Interval:
         sizes = [min(size, link.read_request_bytes) for size in sizes]
     shares = [_share(link.gt_per_s, size, direction) for size in sizes]
     gb_per_s = link.raw_gbit_per_s / 8
-    return Interval(gb_per_s * min(shares) * TUNED_SHARE, gb_per_s * max(shares))
+    return between(gb_per_s * min(shares) * TUNED_SHARE, gb_per_s * max(shares))
 
 
 def both_ways(link: PcieLink) -> Interval:

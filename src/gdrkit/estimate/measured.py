@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from gdrkit.estimate import collectives, paths
 from gdrkit.estimate.chain import Chain
-from gdrkit.estimate.interval import Interval
+from gdrkit.estimate.interval import between
 from gdrkit.estimate.links import TUNED_SHARE, PcieLink
 from gdrkit.estimate.machine import Attachment, Function, Machine
-from gdrkit.estimate.reading import Reading, judged, plateau
+from gdrkit.estimate.reading import Reading, judged, plateau, reading
 from gdrkit.evidence import FormatError
 from gdrkit.formats.dmon import Traffic, parse_dmon
 from gdrkit.formats.nccl_tests import NcclTest, parse_nccl_tests
@@ -57,13 +57,13 @@ def _perftest(machine: Machine, run: Perftest) -> Reading:
     program = run.command.split(" ")[0] or run.test or "perftest"
     what = f"{program} on {run.device or 'a device that is not shown'}"
     if run.refused:
-        return Reading(what=what, sentences=("Memory could not be registered: nothing was measured.",))
+        return reading(what, sentences=("Memory could not be registered: nothing was measured.",))
     rates = {r.size_bytes: r.average_gb_per_s for r in run.rows if r.average_gb_per_s}
     gb_per_s, notes = plateau({size: rate for size, rate in rates.items() if rate is not None})
     if gb_per_s is None:
         latency = any(row.typical_us is not None or row.average_us is not None for row in run.rows)
         said = "A run of latencies: no ceiling here is about those." if latency else notes[0]
-        return Reading(what=what, sentences=(said,))
+        return reading(what, sentences=(said,))
     in_host = not run.uses_gpu or _is_integrated(machine, run)
     notes += _memory(machine, run)
     function = next((f for f in machine.functions if f.name == run.device), None)
@@ -71,7 +71,7 @@ def _perftest(machine: Machine, run: Perftest) -> Reading:
         missing = f"Of an RDMA device {run.device} nothing is known on this node." if run.device else ""
         return judged(what, gb_per_s, None, None, (*notes, *filter(None, (missing,))))
     chain = _with_mtu(machine, function, run, in_host=in_host)
-    bounds = chain.interval
+    bounds = chain.rate
     if bounds is not None and run.bidirectional:
         bounds = bounds.scaled(2.0)
         notes += ("Both directions at once: the ceiling is that of both.",)
@@ -111,11 +111,11 @@ def _with_mtu(machine: Machine, function: Function, run: Perftest, *, in_host: b
     if run.gpu_bus:
         routes = [route for route in routes if route.gpu.address[5:10] == run.gpu_bus] or routes
     chains = [paths.chain(machine, route, "direct") for route in routes]
-    known = [chain for chain in chains if chain.interval is not None]
+    known = [chain for chain in chains if chain.rate is not None]
     if not known:
         return paths.network_chain(machine, function)
     # where the text does not say which GPU it was: the one that can do most
-    return max(known, key=lambda chain: chain.interval.high_gb_per_s if chain.interval else 0.0)
+    return max(known, key=lambda chain: chain.rate.high_gb_per_s if chain.rate else 0.0)
 
 
 # -- nvidia-smi dmon -------------------------------------------------------------------------------
@@ -141,16 +141,14 @@ def _one_way(who: str, rates: list[float | None], link: PcieLink | None) -> Read
     what = f"{who} over PCIe, at most"
     known = [rate for rate in rates if rate is not None]
     if not known:
-        return Reading(what=what, sentences=("This GPU does not count its PCIe traffic.",))
+        return reading(what, sentences=("This GPU does not count its PCIe traffic.",))
     gb_per_s = max(known) / 1e3
     note = "Packets are counted with their headers, requests for reading too."
     if link is None:
-        return Reading(
-            what=what, gb_per_s=gb_per_s, sentences=(note, "How fast its link is, is not known here.")
-        )
+        return reading(what, gb_per_s, sentences=(note, "How fast its link is, is not known here."))
     raw = link.raw_gbit_per_s / 8
     share = gb_per_s / raw
     verdict = "the link is the limit" if share >= BUSY else "the link is not the limit"
     busy = f"The link, PCIe {link}, was busy to {share * 100:.0f} % of {raw:.2f} GB/s: {verdict}."
-    bounds = Interval(raw * BUSY, raw)
-    return Reading(what=what, gb_per_s=gb_per_s, ceiling=bounds, share=share, sentences=(note, busy))
+    bounds = between(raw * BUSY, raw)
+    return reading(what, gb_per_s, ceiling=bounds, share=share, sentences=(note, busy))

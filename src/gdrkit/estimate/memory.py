@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gdrkit.estimate.interval import Interval
+from gdrkit.estimate.interval import between
 
-C2C = Interval(300.0, 450.0)
+C2C = between(300.0, 450.0)
 """NVLink-C2C of a GH200, one direction. 900 GB/s in both: NVIDIA GH200 Grace Hopper Superchip datasheet.
 Copies from host to GPU reach 346, those back some 15 % less: github.com/NVIDIA/nvbandwidth/issues/23."""
 
-C2C_OTHER = Interval(150.0, 450.0)
+C2C_OTHER = between(150.0, 450.0)
 """The same where two GPUs share a Grace, as in GB200 and GB300: what one of them gets is not public."""
 
 STAGED_SHARE = 36.5 / 55.4

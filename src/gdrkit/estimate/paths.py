@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdrkit.estimate import memory, ports
-from gdrkit.estimate.chain import Chain, Limit
-from gdrkit.estimate.interval import Interval, least, total
+from gdrkit.estimate.chain import Chain, Limit, LimitName, PathName, chained
+from gdrkit.estimate.interval import Interval, between, least, total
 from gdrkit.estimate.links import PcieLink, both_ways
 from gdrkit.estimate.machine import (
     Attachment,
@@ -21,18 +21,17 @@ from gdrkit.estimate.machine import (
     own_wires,
 )
 
-PATHS = ("direct", "host-mapped", "staged", "socket")
-"""direct stands for dmabuf and peermem, which differ in how memory is registered and not in the way."""
+PATHS: tuple[PathName, ...] = ("direct", "host-mapped", "staged", "socket")
 
 
-def chain(machine: Machine, route: Route, path: str) -> Chain:
-    """The limits of one path of a pair. Raises KeyError for a path that is none."""
+def chain(machine: Machine, route: Route, path: PathName) -> Chain:
+    """The limits of one path of a pair."""
     return {"direct": _direct, "host-mapped": _host_mapped, "staged": _staged, "socket": _socket}[path](
         machine, route
     )
 
 
-def possible(route: Route) -> tuple[str, ...]:
+def possible(route: Route) -> tuple[PathName, ...]:
     """The paths that the hardware has: a GPU without memory of its own has none that a NIC could reach, and
     nothing that needs to be copied out of it."""
     if route.gpu.attachment is Attachment.INTEGRATED:
@@ -43,7 +42,7 @@ def possible(route: Route) -> tuple[str, ...]:
 def network_chain(machine: Machine, function: Function) -> Chain:
     """What one RDMA device moves between host memory and the wire."""
     limits, unknown = _nic_side(machine, function, function.wires)
-    return Chain(path="network", limits=limits, unknown=unknown)
+    return chained("direct", limits, unknown)
 
 
 def _direct(machine: Machine, route: Route) -> Chain:
@@ -53,14 +52,14 @@ def _direct(machine: Machine, route: Route) -> Chain:
     limits, unknown = gpu[0] + nic[0], gpu[1] + nic[1]
     if route.meeting is not Meeting.SWITCH and limits and route.gpu.attachment is Attachment.PCIE:
         limits += (_through_cpu(route, limits),)
-    return Chain(path="direct", limits=limits, unknown=unknown)
+    return chained("direct", limits, unknown)
 
 
 def _host_mapped(machine: Machine, route: Route) -> Chain:
     """The buffer lies in host memory, which the GPU uses in place."""
     gpu = _gpu_side(machine, route.gpu, route.gpu.wires)
     nic = _nic_side(machine, route.function, route.function.wires)
-    return Chain(path="host-mapped", limits=gpu[0] + nic[0], unknown=gpu[1] + nic[1])
+    return chained("host-mapped", gpu[0] + nic[0], gpu[1] + nic[1])
 
 
 def _staged(machine: Machine, route: Route) -> Chain:
@@ -68,12 +67,12 @@ def _staged(machine: Machine, route: Route) -> Chain:
     at once; what the copying program makes of it is the lower bound."""
     gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.wires)
     if gpu:
-        copy = least(limit.interval for limit in gpu)
+        copy = least(limit.rate for limit in gpu)
         low = memory.STAGED_SHARE if route.gpu.attachment is Attachment.PCIE else 1.0
         said = "copy between GPU and host memory, by the GPU's copy engines"
-        gpu += (Limit("host-copy", route.gpu.address, copy.scaled(low, 1.0), said),)
+        gpu += (Limit("host-copy", route.gpu.address, said, copy.scaled(low, 1.0), ()),)
     nic = _nic_side(machine, route.function, route.function.wires)
-    return Chain(path="staged", limits=gpu + nic[0], unknown=unknown + nic[1])
+    return chained("staged", gpu + nic[0], unknown + nic[1])
 
 
 def _socket(machine: Machine, route: Route) -> Chain:
@@ -81,14 +80,14 @@ def _socket(machine: Machine, route: Route) -> Chain:
     staged = _staged(machine, route)
     function = route.function
     if function.down:
-        return Chain(path="socket", limits=staged.limits, unknown=staged.unknown)
+        return chained("socket", staged.limits, staged.unknown)
     if function.port is None or function.port.link_layer != "Ethernet":
-        return Chain(path="socket", limits=staged.limits, unknown=(*staged.unknown, "IP over this port"))
+        return chained("socket", staged.limits, (*staged.unknown, "IP over this port"))
     high = ports.tcp_payload(function.port.rate_gbit_per_s, function.interface_mtu)
-    interval = Interval(min(memory.SOCKET_GB_PER_S, high), high)
-    tcp = Limit("tcp", function.name, interval, "TCP over this port, if processors keep up")
+    rate = between(min(memory.SOCKET_GB_PER_S, high), high)
+    tcp = Limit("tcp", function.name, "TCP over this port, if processors keep up", rate, ())
     kept = tuple(limit for limit in staged.limits if limit.name != "port")
-    return Chain(path="socket", limits=(*kept, tcp), unknown=staged.unknown)
+    return chained("socket", (*kept, tcp), staged.unknown)
 
 
 def _gpu_side(
@@ -96,9 +95,10 @@ def _gpu_side(
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     match gpu.attachment:
         case Attachment.C2C:
-            return (Limit("gpu-c2c", gpu.address, memory.C2C, "NVLink-C2C"),), ()
+            return (Limit("gpu-c2c", gpu.address, "NVLink-C2C", memory.C2C, ()),), ()
         case Attachment.C2C_SHARED:
-            return (Limit("gpu-c2c", gpu.address, memory.C2C_OTHER, "NVLink-C2C, shared by two GPUs"),), ()
+            said = "NVLink-C2C, shared by two GPUs"
+            return (Limit("gpu-c2c", gpu.address, said, memory.C2C_OTHER, ()),), ()
         case Attachment.INTEGRATED:
             return (), ()
         case Attachment.PCIE:
@@ -114,7 +114,7 @@ def _nic_side(
     if function.port is None:
         return limits, (*unknown, f"port of {function.name}")
     others = tuple(n for n in machine.on_port.get(function.port_key, ()) if n != function.name)
-    port = Limit("port", function.name, ports.payload(function.port), str(function.port), others)
+    port = Limit("port", function.name, str(function.port), ports.payload(function.port), others)
     return (*limits, port), unknown
 
 
@@ -122,11 +122,11 @@ def _dead(functions: tuple[Function, ...]) -> Limit:
     """The ports of these are known to be down."""
     names = ", ".join(function.name for function in functions)
     states = ", ".join(dict.fromkeys(function.down for function in functions))
-    return Limit("port", names, Interval(0.0, 0.0), f"{states}, carries nothing")
+    return Limit("port", names, f"{states}, carries nothing", between(0.0, 0.0), ())
 
 
 def _links(
-    machine: Machine, who: str, own: str, wires: tuple[Wire, ...]
+    machine: Machine, who: str, own: LimitName, wires: tuple[Wire, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     """A device's own link, then those of the switches above it."""
     if not wires:
@@ -137,9 +137,9 @@ def _links(
             unknown.append(f"PCIe link of {who if index == 0 else wire.address}")
             continue
         others = tuple(name for name in machine.users.get(wire.address, ()) if name != who)
-        name = own if index == 0 else "switch-uplink"
+        name: LimitName = own if index == 0 else "switch-uplink"
         subject = who if index == 0 else wire.address
-        limits.append(Limit(name, subject, both_ways(wire.link), said(wire.link), others))
+        limits.append(Limit(name, subject, said(wire.link), both_ways(wire.link), others))
     return tuple(limits), tuple(unknown)
 
 
@@ -151,15 +151,15 @@ def said(link: PcieLink) -> str:
 
 def _through_cpu(route: Route, limits: Iterable[Limit]) -> Limit:
     """Peer traffic that turns in a processor: its links bound it from above, what was seen from below."""
-    links = [limit.interval for limit in limits if limit.name != "port"]
+    links = [limit.rate for limit in limits if limit.name != "port"]
     words = {
         Meeting.ROOT_COMPLEX: "peer traffic through one root complex",
         Meeting.SOCKETS: "peer traffic between two sockets",
         Meeting.UNKNOWN: "peer traffic: nobody can tell whether a switch joins them",
     }
-    interval = least(links or [limit.interval for limit in limits]).scaled(memory.THROUGH_CPU_SHARE, 1.0)
+    rate = least(links or [limit.rate for limit in limits]).scaled(memory.THROUGH_CPU_SHARE, 1.0)
     return Limit(
-        "root-complex", f"{route.gpu.address} {route.function.name}", interval, words[route.meeting]
+        "root-complex", f"{route.gpu.address} {route.function.name}", words[route.meeting], rate, ()
     )
 
 
@@ -179,18 +179,19 @@ def card_chain(functions: tuple[Function, ...]) -> Chain:
     links = [wire.link for wire in wires.values() if wire.link is not None]
     if links and not unknown:
         words = said(links[0]) if len(links) == 1 else f"{len(links)} links, each {said(links[0])}"
-        limits.append(Limit("nic-link", names, total(both_ways(link) for link in links), words))
+        limits.append(Limit("nic-link", names, words, total(both_ways(link) for link in links), ()))
     if not wires:
         unknown.append(f"PCIe link of {names}")
     if busy:
         words = str(next(iter(busy.values())))
         words = words if len(busy) == 1 else f"{len(busy)} ports, the first {words}"
-        limits.append(Limit("port", names, total(ports.payload(port) for port in busy.values()), words))
+        together = total(ports.payload(port) for port in busy.values())
+        limits.append(Limit("port", names, words, together, ()))
     elif dead:
         limits.append(_dead(dead))
     else:
         unknown.append(f"port of {names}")
-    return Chain(path="direct", limits=tuple(limits), unknown=tuple(unknown))
+    return chained("direct", tuple(limits), tuple(unknown))
 
 
 def gpus_together(machine: Machine) -> Interval | None:
@@ -198,24 +199,24 @@ def gpus_together(machine: Machine) -> Interval | None:
     sides = [_gpu_side(machine, gpu, gpu.wires[:1]) for gpu in machine.gpus]
     if not sides or any(unknown or not limits for limits, unknown in sides):
         return None
-    return total(least(limit.interval for limit in limits) for limits, _ in sides)
+    return total(least(limit.rate for limit in limits) for limits, _ in sides)
 
 
 def node_total(machine: Machine) -> Chain:
     """What the node moves over its network in one direction: all cards together, or all GPUs, if less."""
     cards = [(card, card_chain(functions)) for card, functions in machine.cards.items()]
-    known = [found.interval for _, found in cards if found.interval is not None]
+    known = [found.rate for _, found in cards if found.rate is not None]
     limits = []
     if known:
         able = [interval for interval in known if interval.high_gb_per_s]
         words = "1 card" if len(able) == 1 else f"{len(able)} cards"
-        limits.append(Limit("network", words, total(known), _counted(machine)))
+        limits.append(Limit("network", words, _counted(machine), total(known), ()))
     gpus = gpus_together(machine)
     if gpus is not None and known:
         words = "1 GPU" if len(machine.gpus) == 1 else f"{len(machine.gpus)} GPUs"
-        limits.append(Limit("gpu-links", words, gpus, "the GPUs' own links together"))
+        limits.append(Limit("gpu-links", words, "the GPUs' own links together", gpus, ()))
     unknown = tuple(word for _, found in cards for word in found.unknown)
-    return Chain(path="direct", limits=tuple(limits), unknown=unknown)
+    return chained("direct", tuple(limits), unknown)
 
 
 def _counted(machine: Machine) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.estimate.interval import Interval
+from gdrkit.estimate.interval import Interval, between
 
 TRANSPORT_BYTES = 12 + 4
 """Base transport header and invariant CRC of every packet (InfiniBand Architecture Specification 1, 9.2 and
@@ -82,8 +82,8 @@ def payload(port: Port) -> Interval:
         versions = (port.ip_version,) if port.ip_version else (4, 6)
         shares = [_share(m, ETHERNET_BYTES + IP_AND_UDP_BYTES[v]) for m in mtus for v in versions]
     else:
-        return Interval(rate * OTHER_SHARE, rate)
-    return Interval(rate * min(shares) * TUNED_SHARE, rate * max(shares))
+        return between(rate * OTHER_SHARE, rate)
+    return between(rate * min(shares) * TUNED_SHARE, rate * max(shares))
 
 
 def tcp_payload(rate_gbit_per_s: float, interface_mtu: int | None) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from gdrkit.estimate.chain import Limit
-from gdrkit.estimate.interval import Interval
+from gdrkit.estimate.interval import BITS, Interval
 
 ROUNDING = 1.002
 """What a measurement may lie above a ceiling before it says that something was misread: both are rounded,
@@ -38,14 +38,36 @@ NAMES = {
 
 
 class Reading(Struct, frozen=True, kw_only=True):
-    """One run, and what it says. Shares are of the ceiling's upper bound."""
+    """One run, and what it says. The share is of the ceiling's upper bound."""
 
     what: str  # ib_write_bw on mlx5_0
-    gb_per_s: float | None = None  # the plateau; None where the run shows none
-    ceiling: Interval | None = None
-    tightest: Limit | None = None
-    share: float | None = None
-    sentences: tuple[str, ...] = ()
+    gb_per_s: float | None  # the plateau; null where the run shows none
+    gbit_per_s: float | None
+    ceiling: Interval | None
+    tightest: Limit | None
+    share: float | None
+    sentences: tuple[str, ...]
+
+
+def reading(
+    what: str,
+    gb_per_s: float | None = None,
+    *,
+    ceiling: Interval | None = None,
+    tightest: Limit | None = None,
+    share: float | None = None,
+    sentences: tuple[str, ...] = (),
+) -> Reading:
+    """A run of which all else is not known."""
+    return Reading(
+        what=what,
+        gb_per_s=gb_per_s,
+        gbit_per_s=None if gb_per_s is None else gb_per_s * BITS,
+        ceiling=ceiling,
+        tightest=tightest,
+        share=share,
+        sentences=sentences,
+    )
 
 
 def named(limit: Limit) -> str:
@@ -63,14 +85,14 @@ def judged(
     """What the share says. The ceiling's lower bound is what tuned runs reach at least."""
     if ceiling is not None and tightest is not None and ceiling.high_gb_per_s <= 0:
         down = f"On this node {named(tightest)} is down: what it could reach is not known here."
-        return Reading(what=what, gb_per_s=gb_per_s, sentences=(*sentences, down))
+        return reading(what, gb_per_s, sentences=(*sentences, down))
     if ceiling is None or tightest is None:
         told = (*sentences, "What this could reach is not known here.")
-        return Reading(what=what, gb_per_s=gb_per_s, sentences=told)
+        return reading(what, gb_per_s, sentences=told)
     share = gb_per_s / ceiling.high_gb_per_s
-    return Reading(
-        what=what,
-        gb_per_s=gb_per_s,
+    return reading(
+        what,
+        gb_per_s,
         ceiling=ceiling,
         tightest=tightest,
         share=share,

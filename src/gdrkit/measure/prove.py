@@ -14,7 +14,7 @@ from gdrkit.measure.prove_peer import CRC_BYTES, TOLD_BYTES, WAIT_SECONDS
 from gdrkit.measure.search import search
 from gdrkit.measure.sweep import Memory, fill
 from gdrkit.transport import Buffer, Connection
-from gdrkit.verdict.proof_evidence import Reading, Registration, Search, Trial, Window
+from gdrkit.verdict.proof_evidence import PathName, Reading, Registration, Search, Trial, Window
 from gdrkit.verdict.proof_table import THINGS
 
 IDLE_SECONDS = 0.3
@@ -24,7 +24,7 @@ _INTEGRATED = 18  # cuda.h, CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 
 def trial(
-    path: str,
+    path: PathName,
     here: End,
     there: End,
     size_bytes: int,
@@ -85,7 +85,7 @@ def _run(
     memory.give_back(what)
     return msgspec.structs.replace(
         base,
-        path=connection.path,
+        path=cast(PathName, connection.path),
         registered=cast(Registration, registered) if rdma else "",
         registered_there=cast(Registration, registered_there) if rdma else "",
         bytes_right=right,

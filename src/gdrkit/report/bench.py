@@ -10,6 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.verdict.proof_evidence import PathName
+
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's: told apart by people who see colours differently."""
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 860, 480, 64, 44, 190, 52
@@ -37,34 +39,33 @@ class SizePoint(Struct, frozen=True):
 class PathRun(Struct, frozen=True):
     """One path's points; or why it could not be had, in `unavailable`."""
 
-    path: str
+    path: PathName | Literal["nccl"]
     points: tuple[SizePoint, ...] = ()
     unavailable: str = ""
     tool: str = "gdrkit"
 
 
-class Limit(Struct, frozen=True):
-    """What bounds a path: where the number is from, and an interval in GB/s."""
+class Bound(Struct, frozen=True):
+    """What bounds some paths: where the number is from, and an interval in GB/s."""
 
     name: str
-    paths: tuple[str, ...]
+    paths: tuple[PathName, ...]
     low_gb_per_s: float
     high_gb_per_s: float
     source: str
 
 
-class BenchDocument(Struct, frozen=True, kw_only=True):
+class BenchDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.bench/1"):
     """What `gdr bench --json` writes."""
 
-    schema: Literal["gdrkit.bench/1"] = "gdrkit.bench/1"
-    kind: str
+    kind: Literal["pair", "loopback", "host"]
     here: str
     there: str
     runs: tuple[PathRun, ...]
-    limits: tuple[Limit, ...]
+    limits: tuple[Bound, ...]
 
 
-def limit_of(document: BenchDocument, path: str) -> Limit | None:
+def limit_of(document: BenchDocument, path: str) -> Bound | None:
     """The lowest limit of a path."""
     found = [limit for limit in document.limits if path in limit.paths]
     return min(found, key=lambda limit: limit.high_gb_per_s, default=None)
@@ -85,7 +86,7 @@ def told(document: BenchDocument) -> str:
     return "\n".join(lines)
 
 
-def _rows(run: PathRun, limit: Limit | None) -> Iterable[str]:
+def _rows(run: PathRun, limit: Bound | None) -> Iterable[str]:
     share = "  of limit" if limit else ""
     head = f"{'median us':>10}{'99 % us':>10}{'GB/s':>8}{'streaming':>11}{share}"
     if len(_name(run)) < 24:
@@ -236,7 +237,7 @@ def _label(level: float, taken: list[float], colour: str, text: str) -> str:
     return f'<text x="{_WIDTH - _RIGHT + 8}" y="{level + 4:.1f}" fill="{colour}">{_escaped(text)}</text>'
 
 
-def _interval(limit: Limit) -> str:
+def _interval(limit: Bound) -> str:
     if limit.low_gb_per_s == limit.high_gb_per_s:
         return f"{limit.high_gb_per_s:.1f} GB/s"
     return f"{limit.low_gb_per_s:.1f} to {limit.high_gb_per_s:.1f} GB/s"

@@ -23,7 +23,7 @@ def ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
 
 def _ceiling(machine: Machine, route: Route) -> Ceiling | None:
     limits = chain(machine, route, possible(route)[0])
-    interval, tightest = limits.interval, limits.tightest
+    interval, tightest = limits.rate, limits.tightest
     if interval is None or tightest is None:
         return None
     return Ceiling(

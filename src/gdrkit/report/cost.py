@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.estimate.cost import Cost, OnPath, Saving, Step
+from gdrkit.estimate.cost import Cost, OnPath, Phase, Saving, Step
 from gdrkit.estimate.cost_gpus import COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY
 
-SCHEMA = "gdrkit.cost/1"
-
-PHASES = {
+PHASES: dict[Phase, str] = {
     "decode": "a token",
     "prefill": "the prompt",
     "training": "a training step",
@@ -17,10 +15,9 @@ PHASES = {
 }
 
 
-class CostDocument(Struct, frozen=True):
-    """`gdr estimate --model ... --json`. Bytes, seconds, GB/s of 1e9 bytes, shares from 0 to 1."""
+class CostDocument(Struct, frozen=True, tag_field="schema", tag="gdrkit.cost/1"):
+    """What `gdr estimate --model ... --json` writes. Bytes, seconds, GB/s of 1e9 bytes."""
 
-    schema: str
     cost: Cost
     conclusion: str
     assumptions: tuple[str, ...]
@@ -28,7 +25,7 @@ class CostDocument(Struct, frozen=True):
 
 
 def document(cost: Cost, unknown: tuple[str, ...] = ()) -> CostDocument:
-    return CostDocument(SCHEMA, cost, conclusion(cost), assumptions(cost), unknown)
+    return CostDocument(cost, conclusion(cost), assumptions(cost), unknown)
 
 
 def conclusion(cost: Cost) -> str:

@@ -1,78 +1,49 @@
-"""A node's ceilings as a document: `gdr estimate --json`, schema gdrkit.estimate/1. PURE."""
+"""A node's ceilings as a document: `gdr estimate --json`, schema gdrkit.estimate/1. PURE.
+
+Made of the types that the ceilings are reckoned in, with numbers rounded at the very end."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.estimate import paths
 from gdrkit.estimate.chain import Chain, Limit
-from gdrkit.estimate.interval import Interval
-from gdrkit.estimate.machine import Machine, Route
+from gdrkit.estimate.machine import Machine, Meeting, Route
 from gdrkit.estimate.reading import Reading
 from gdrkit.estimate.remarks import remarks
 
-SCHEMA = "gdrkit.estimate/1"
-DIGITS = 3
+DIGITS, DIGITS_OF_SHARE = 3, 4
 
 
-class RateSection(Struct, kw_only=True):
-    """Nothing goes faster than high; tuned runs reach low. One direction."""
+class CardEstimate(Struct, frozen=True, kw_only=True):
+    """What all RDMA devices of one card move together."""
 
-    low_gb_per_s: float
-    high_gb_per_s: float
-    low_gbit_per_s: float
-    high_gbit_per_s: float
+    devices: tuple[str, ...]
+    ceiling: Chain
 
 
-class LimitSection(Struct, kw_only=True):
-    name: str  # gpu-link, gpu-c2c, switch-uplink, root-complex, nic-link, port, host-copy, tcp, ...
-    subject: str  # a PCI address, an RDMA device, or what is counted together
-    said: str
-    rate: RateSection
-    shared_with: list[str]  # who else needs it
+class PairEstimate(Struct, frozen=True, kw_only=True):
+    """The paths between a GPU and an RDMA device, only those that the hardware has."""
 
-
-class PathSection(Struct, kw_only=True):
-    path: str  # direct (dma-buf and peermem alike), host-mapped, staged, socket
-    rate: RateSection | None  # null: nothing of it is known
-    tightest: LimitSection | None
-    limits: list[LimitSection]  # in the order of the way
-    unknown: list[str]  # what on the way nobody could read; then low is 0
-
-
-class CardSection(Struct, kw_only=True):
-    devices: list[str]  # the RDMA devices of one card
-    ceiling: PathSection
-
-
-class EstimatePair(Struct, kw_only=True):
     gpu: str  # PCI address
     device: str  # RDMA device
-    meeting: str  # switch, root-complex, sockets, unknown
-    paths: list[PathSection]  # only those that the hardware has
+    meeting: Meeting
+    paths: tuple[Chain, ...]
 
 
-class ReadingSection(Struct, kw_only=True):
-    what: str
-    gb_per_s: float | None
-    gbit_per_s: float | None
-    ceiling: RateSection | None
-    tightest: LimitSection | None
-    share: float | None  # of the ceiling's upper bound
-    sentences: list[str]
+class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.estimate/1"):
+    """All that `gdr estimate` tells. `network` is all cards of the node together."""
 
-
-class EstimateDocument(Struct, kw_only=True):
-    schema: str = SCHEMA
     node: str  # host name
     source: str  # live, tree, bundle, ...
-    network: PathSection  # all cards of the node together
-    cards: list[CardSection]
-    pairs: list[EstimatePair]
-    remarks: list[str]
-    measured: list[ReadingSection]
+    network: Chain
+    cards: tuple[CardEstimate, ...]
+    pairs: tuple[PairEstimate, ...]
+    remarks: tuple[str, ...]
+    measured: tuple[Reading, ...]
 
 
 def document(
@@ -82,68 +53,55 @@ def document(
     return EstimateDocument(
         node=node,
         source=source,
-        network=_path(paths.node_total(machine)),
-        cards=[
-            CardSection(devices=[f.name for f in functions], ceiling=_path(paths.card_chain(functions)))
+        network=_chain(paths.node_total(machine)),
+        cards=tuple(
+            CardEstimate(
+                devices=tuple(function.name for function in functions),
+                ceiling=_chain(paths.card_chain(functions)),
+            )
             for functions in machine.cards.values()
-        ],
-        pairs=[_pair(machine, route) for route in machine.routes],
-        remarks=list(remarks(machine)),
-        measured=[_reading(reading) for reading in readings],
+        ),
+        pairs=tuple(_pair(machine, route) for route in machine.routes),
+        remarks=remarks(machine),
+        measured=tuple(_reading(reading) for reading in readings),
     )
 
 
-def _pair(machine: Machine, route: Route) -> EstimatePair:
-    return EstimatePair(
+def _pair(machine: Machine, route: Route) -> PairEstimate:
+    return PairEstimate(
         gpu=route.gpu.address,
         device=route.function.name,
-        meeting=route.meeting.value,
-        paths=[_path(paths.chain(machine, route, path)) for path in paths.possible(route)],
+        meeting=route.meeting,
+        paths=tuple(_chain(paths.chain(machine, route, path)) for path in paths.possible(route)),
     )
 
 
-def _path(chain: Chain) -> PathSection:
-    return PathSection(
-        path=chain.path,
-        rate=_rate(chain.interval),
-        tightest=_limit(chain.tightest) if chain.tightest else None,
-        limits=[_limit(limit) for limit in chain.limits],
-        unknown=list(chain.unknown),
+# -- rounding --------------------------------------------------------------------------------------
+
+
+def _chain(chain: Chain) -> Chain:
+    return replace(
+        chain,
+        rate=chain.rate and chain.rate.rounded(DIGITS),
+        tightest=chain.tightest and _limit(chain.tightest),
+        limits=tuple(map(_limit, chain.limits)),
     )
 
 
-def _limit(limit: Limit) -> LimitSection:
-    rate = _rate(limit.interval)
-    assert rate is not None  # only of no interval there is none
-    return LimitSection(
-        name=limit.name,
-        subject=limit.subject,
-        said=limit.said,
-        rate=rate,
-        shared_with=list(limit.shared_with),
+def _limit(limit: Limit) -> Limit:
+    return replace(limit, rate=limit.rate.rounded(DIGITS))
+
+
+def _reading(reading: Reading) -> Reading:
+    return replace(
+        reading,
+        gb_per_s=_rounded(reading.gb_per_s, DIGITS),
+        gbit_per_s=_rounded(reading.gbit_per_s, DIGITS),
+        ceiling=reading.ceiling and reading.ceiling.rounded(DIGITS),
+        tightest=reading.tightest and _limit(reading.tightest),
+        share=_rounded(reading.share, DIGITS_OF_SHARE),
     )
 
 
-def _rate(interval: Interval | None) -> RateSection | None:
-    if interval is None:
-        return None
-    low, high = interval.low_gb_per_s, interval.high_gb_per_s
-    return RateSection(
-        low_gb_per_s=round(low, DIGITS),
-        high_gb_per_s=round(high, DIGITS),
-        low_gbit_per_s=round(low * 8, DIGITS),
-        high_gbit_per_s=round(high * 8, DIGITS),
-    )
-
-
-def _reading(reading: Reading) -> ReadingSection:
-    rate = reading.gb_per_s
-    return ReadingSection(
-        what=reading.what,
-        gb_per_s=None if rate is None else round(rate, DIGITS),
-        gbit_per_s=None if rate is None else round(rate * 8, DIGITS),
-        ceiling=_rate(reading.ceiling),
-        tightest=_limit(reading.tightest) if reading.tightest else None,
-        share=None if reading.share is None else round(reading.share, 4),
-        sentences=list(reading.sentences),
-    )
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from gdrkit.report.estimate import (
-    CardSection,
-    EstimateDocument,
-    EstimatePair,
-    LimitSection,
-    PathSection,
-    RateSection,
-    ReadingSection,
-)
+from gdrkit.estimate.chain import Chain, Limit
+from gdrkit.estimate.interval import Interval
+from gdrkit.estimate.machine import Meeting
+from gdrkit.estimate.reading import Reading
+from gdrkit.report.estimate import CardEstimate, EstimateDocument, PairEstimate
 from gdrkit.report.terminal import Row, render
 
 STYLES = {"head": "bold", "quiet": "dim", "tightest": "bold", "conclusion": "bold"}
 
 MEETINGS = {
-    "switch": "behind one PCIe switch",
-    "root-complex": "through the processor",
-    "sockets": "between two processors",
-    "unknown": "nobody can tell how they are joined",
+    Meeting.SWITCH: "behind one PCIe switch",
+    Meeting.ROOT_COMPLEX: "through the processor",
+    Meeting.SOCKETS: "between two processors",
+    Meeting.UNKNOWN: "nobody can tell how they are joined",
 }
 PAIRS_SHOWN = 8
 """Of those that have the same ceilings; --json has all."""
@@ -63,7 +59,7 @@ def _rows(document: EstimateDocument) -> Iterator[Row]:
         yield from _measured(document.measured)
 
 
-def _cards(cards: list[CardSection]) -> Iterator[Row]:
+def _cards(cards: Iterable[CardEstimate]) -> Iterator[Row]:
     """Those that differ in nothing but their names, in one line."""
     groups: dict[str, list[str]] = {}
     for card in cards:
@@ -77,9 +73,9 @@ def _cards(cards: list[CardSection]) -> Iterator[Row]:
             yield 4, "", words
 
 
-def _alike(pairs: list[EstimatePair]) -> list[list[EstimatePair]]:
+def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
     """Pairs that differ in nothing but their names, the fastest first, those that carry nothing last."""
-    groups: dict[tuple[object, ...], list[EstimatePair]] = {}
+    groups: dict[tuple[object, ...], list[PairEstimate]] = {}
     for pair in pairs:
         looks = tuple(
             (path.path, tuple((limit.name, limit.said, _range(limit.rate)) for limit in path.limits))
@@ -87,7 +83,7 @@ def _alike(pairs: list[EstimatePair]) -> list[list[EstimatePair]]:
         )
         groups.setdefault((pair.meeting, looks), []).append(pair)
 
-    def order(group: list[EstimatePair]) -> tuple[bool, int, float]:
+    def order(group: list[PairEstimate]) -> tuple[bool, int, float]:
         rate = group[0].paths[0].rate
         dead = rate is not None and not rate.high_gb_per_s
         return dead, list(MEETINGS).index(group[0].meeting), -(rate.high_gb_per_s if rate else 0.0)
@@ -95,7 +91,7 @@ def _alike(pairs: list[EstimatePair]) -> list[list[EstimatePair]]:
     return sorted(groups.values(), key=order)
 
 
-def _pairs(pairs: list[EstimatePair]) -> Iterator[Row]:
+def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
     first = pairs[0]
     names = ", ".join(f"{pair.gpu} {pair.device}" for pair in pairs[:PAIRS_SHOWN])
     more = f" and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""
@@ -111,18 +107,18 @@ def _pairs(pairs: list[EstimatePair]) -> Iterator[Row]:
         yield from _unknown(path, 6)
 
 
-def _limit(limit: LimitSection, *, alone: bool) -> str:
+def _limit(limit: Limit, *, alone: bool) -> str:
     shared = f"; shared with {', '.join(limit.shared_with)}" if alone and limit.shared_with else ""
     rate = f"{limit.rate.low_gb_per_s:.1f} to {limit.rate.high_gb_per_s:.1f}"
     return f"{limit.name:<13} {rate:>15}   {limit.said}{shared}"
 
 
-def _unknown(path: PathSection, indent: int) -> Iterator[Row]:
+def _unknown(path: Chain, indent: int) -> Iterator[Row]:
     if path.unknown:
         yield indent, "quiet", f"? not known: {', '.join(path.unknown)}"
 
 
-def _bound(path: PathSection) -> str:
+def _bound(path: Chain) -> str:
     """What the upper bound is from, and the lower one where that is something else."""
     if path.tightest is None:
         return "nothing is known"
@@ -133,7 +129,7 @@ def _bound(path: PathSection) -> str:
     return f"{text}; at worst by {worst.name}"
 
 
-def _range(rate: RateSection | None) -> str:
+def _range(rate: Interval | None) -> str:
     if rate is None:
         return "unknown"
     if not rate.high_gb_per_s:
@@ -144,7 +140,7 @@ def _range(rate: RateSection | None) -> str:
     return f"{rate.low_gb_per_s:.1f} to {rate.high_gb_per_s:.1f} GB/s ({bits})"
 
 
-def _measured(readings: list[ReadingSection]) -> Iterator[Row]:
+def _measured(readings: Iterable[Reading]) -> Iterator[Row]:
     for index, reading in enumerate(readings):
         if index:
             yield 0, "", ""

@@ -8,25 +8,24 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.verdict.proof import Proof
-from gdrkit.verdict.proof_evidence import Trial
+from gdrkit.verdict.proof_evidence import PathName, Trial
 from gdrkit.verdict.proof_log import LogProof
 
 
 class PathProof(Struct, frozen=True):
     """One path: its verdict and what it was judged from; or why it could not be had."""
 
-    path: str
+    path: PathName
     proof: Proof | None = None
     trial: Trial | None = None
     unavailable: str = ""
     asked: bool = False  # for by name
 
 
-class ProveDocument(Struct, frozen=True, kw_only=True):
+class ProveDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.prove/1"):
     """What `gdr prove --json` writes. Bytes of a round are messages times their size."""
 
-    schema: Literal["gdrkit.prove/1"] = "gdrkit.prove/1"
-    kind: str
+    kind: Literal["pair", "loopback", "host", "log"]
     here: str
     there: str
     size_bytes: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gdrkit.consumers import CONSUMERS
-from gdrkit.report.document import ModprobeSection, Report
+from gdrkit.report.document import Report
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import FALLBACKS, PATHS, Layer, Status
 from gdrkit.verdict.judgement import State
@@ -49,66 +49,22 @@ def schema_text() -> str:
     return _text(schema())
 
 
-def explanation_schema_text() -> str:
-    """The schema of what `gdr explain --json` writes."""
+def schema_of(document: type, name: str) -> str:
+    """The schema of a document as its type has it, titled with its name."""
     import msgspec
 
-    from gdrkit.report.explanation import ExplanationDocument
-
-    return _text({**_HEAD, "title": "gdrkit.explanation/1", **msgspec.json.schema(ExplanationDocument)})
-
-
-def topology_schema_text() -> str:
-    """The schema of what `gdr topo --json` writes."""
-    import msgspec
-
-    from gdrkit.report.topo_document import TopoDocument
-
-    return _text({**_HEAD, "title": "gdrkit.topology/1", **msgspec.json.schema(TopoDocument)})
-
-
-def estimate_schema_text() -> str:
-    """The schema of what `gdr estimate --json` writes."""
-    from gdrkit.report.estimate import SCHEMA, EstimateDocument
-
-    return _named(SCHEMA, EstimateDocument)
-
-
-def cost_schema_text() -> str:
-    """The schema of what `gdr estimate --model --json` writes."""
-    from gdrkit.report.cost import SCHEMA, CostDocument
-
-    return _named(SCHEMA, CostDocument)
-
-
-def bench_schema_text() -> str:
-    """The schema of what `gdr bench --json` writes."""
-    from gdrkit.report.bench import BenchDocument
-
-    return _named("gdrkit.bench/1", BenchDocument)
+    return _text({**_HEAD, "title": name, **msgspec.json.schema(document)})
 
 
 def fix_schema_text() -> str:
     """The schema of what `gdr fix --json` writes."""
+    import msgspec
+
     from gdrkit.report.fix_document import FixReport
 
-    return _named("gdrkit.fix/1", FixReport)
-
-
-def modprobe_schema_text() -> str:
-    """The schema of what `gdr modprobe --json` writes: the section `modprobe` of the report, by itself."""
-    import msgspec
-
-    return _text({**_HEAD, "title": "gdrkit.modprobe/1", **msgspec.json.schema(ModprobeSection)})
-
-
-def _named(name: str, document: type) -> str:
-    """The schema of a document that says in its field `schema` which it is."""
-    import msgspec
-
-    made = msgspec.json.schema(document)
-    made["$defs"][document.__name__]["properties"]["schema"] = {"const": name}
-    return _text({**_HEAD, "title": name, **made})
+    made = msgspec.json.schema(FixReport)
+    made["$defs"]["FixReport"]["properties"]["schema"] = {"const": "gdrkit.fix/1"}
+    return _text({**_HEAD, "title": "gdrkit.fix/1", **made})
 
 
 def nccl_schema_text() -> str:

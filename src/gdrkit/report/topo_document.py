@@ -5,41 +5,27 @@ The text is made from the same document, so that neither says more."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from msgspec import Struct
 
 from gdrkit.topology.from_file import Saved
-from gdrkit.topology.graph import Gpu, Net, Origin, SmiPath, Topology
+from gdrkit.topology.graph import Gpu, NcclPath, Net, Origin, SmiPath, Topology
 from gdrkit.topology.nccl_settings import not_modelled
-from gdrkit.topology.nccl_view import NcclPair, NcclView, Way, view
+from gdrkit.topology.nccl_view import Direction, NcclPair, NcclView, view
 from gdrkit.topology.paths import Obstacle, obstacles, smi_paths, unknown_ports
 
 NCCL_OF = {
-    SmiPath.PIX: ("PIX",),
-    SmiPath.PXB: ("PIX", "PXB"),  # NCCL takes two levels of Broadcom switches for one: topo.cc
-    SmiPath.PHB: ("PHB",),
-    SmiPath.NODE: ("PHB",),
-    SmiPath.SYS: ("SYS",),
+    SmiPath.PIX: (NcclPath.PIX,),
+    SmiPath.PXB: (NcclPath.PIX, NcclPath.PXB),  # NCCL takes two levels of Broadcom switches for one: topo.cc
+    SmiPath.PHB: (NcclPath.PHB,),
+    SmiPath.NODE: (NcclPath.PHB,),
+    SmiPath.SYS: (NcclPath.SYS,),
 }
 """What NCCL may call a path of which nvidia-smi's word alone is known."""
 
 
-class Direction(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether NCCL would go directly, one way. `because` says why not."""
-
-    direct: bool
-    because: str = ""
-    mode: str = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
-    through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
-    source: str = ""  # where NCCL tests what does not hold
-    seen: str = ""  # what of it was seen
-    mechanism: str = ""  # dmabuf or peermem, where it is known which NCCL would register with
-
-    def __str__(self) -> str:
-        """One word for a table."""
-        if not self.direct:
-            return "no"
-        return "PXN" if self.through else "PCI" if self.mode == "PCI" else "yes"
+Sense = Literal["send", "receive"]
 
 
 class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -47,8 +33,8 @@ class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     gpu: str
     net: str
-    nvidia_smi: tuple[str, ...] = ()
-    nccl: tuple[str, ...] = ()
+    nvidia_smi: tuple[SmiPath, ...] = ()
+    nccl: tuple[NcclPath, ...] = ()
     gbyte_per_s: float | None = None  # what NCCL plans for this path
     send: Direction | None = None
     receive: Direction | None = None
@@ -61,7 +47,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
     gpu: str
     net: str
-    what: str  # send, receive
+    what: Sense
     before: str
     after: str
 
@@ -130,25 +116,13 @@ def _pair(topology: Topology, gpu: Gpu, net: Net, judged: NcclPair | None) -> Pa
     return PairSection(
         gpu=gpu.id,
         net=net.id,
-        nvidia_smi=tuple(path.value for path in near),
+        nvidia_smi=near,
         nccl=(judged.path,) if judged else named if topology.origin is Origin.NVIDIA_SMI_TOPO else (),
         gbyte_per_s=judged.gbyte_per_s if judged else None,
-        send=_direction(judged.send) if judged else None,
-        receive=_direction(judged.receive) if judged else None,
+        send=judged.send if judged else None,
+        receive=judged.receive if judged else None,
         obstacles=obstacles(topology, gpu, net),
         unknown_ports=unknown_ports(topology, gpu, net),
-    )
-
-
-def _direction(way: Way) -> Direction:
-    return Direction(
-        direct=not way.because,
-        because=way.because,
-        mode=way.mode,
-        through=way.through,
-        source=way.source,
-        seen=way.seen,
-        mechanism=way.mechanism,
     )
 
 
@@ -156,17 +130,17 @@ def _changes(before: NcclView, now: NcclView) -> Iterator[Change]:
     """What becomes of data, pair by pair, each way. Another reason for the same no is no change."""
     for (gpu, net), pair in now.pairs.items():
         old = before.pairs[gpu, net]
-        for what, one, other in (("send", old.send, pair.send), ("receive", old.receive, pair.receive)):
-            if (bool(one.because), one.mode, one.through) != (
-                bool(other.because),
-                other.mode,
-                other.through,
-            ):
-                yield Change(gpu=gpu, net=net, what=what, before=_told(one), after=_told(other))
+        yield from _change(gpu, net, "send", old.send, pair.send)
+        yield from _change(gpu, net, "receive", old.receive, pair.receive)
 
 
-def _told(way: Way) -> str:
-    if way.because:
+def _change(gpu: str, net: str, what: Sense, old: Direction, new: Direction) -> Iterator[Change]:
+    if (old.direct, old.mode, old.through) != (new.direct, new.mode, new.through):
+        yield Change(gpu=gpu, net=net, what=what, before=_told(old), after=_told(new))
+
+
+def _told(way: Direction) -> str:
+    if not way.direct:
         return f"not direct ({way.because})"
     return f"direct, through {way.through}" if way.through else "direct" + " (PCI)" * (way.mode == "PCI")
 

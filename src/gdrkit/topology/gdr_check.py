@@ -7,6 +7,7 @@ silent about everything but distance, and since 2.30.3 about that too.
 from __future__ import annotations
 
 import enum
+from typing import Literal
 
 from msgspec import Struct
 
@@ -15,6 +16,9 @@ from gdrkit.topology.nccl_graph import GPU, NVS, GraphNode, System
 from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_search import local_cpu
 from gdrkit.topology.nccl_settings import Settings
+
+Mode = Literal["", "Default", "PCI"]
+"""How NCCL goes directly; "" where it does not."""
 
 AMPERE = 80
 """Compute capability from which sends need no NVLink, since 2.19.1."""
@@ -41,7 +45,7 @@ class Check(Struct, frozen=True):
     compared: str
     level: str
     via: GraphNode | None
-    mode: str
+    mode: Mode
     may_read: bool
     near_enough: bool
 

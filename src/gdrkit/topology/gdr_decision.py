@@ -7,10 +7,11 @@ out by itself where the file says nothing. This module does both.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from msgspec import Struct, structs
 
-from gdrkit.topology.gdr_check import Check, Condition, check
+from gdrkit.topology.gdr_check import Check, Condition, Mode, check
 from gdrkit.topology.nccl_graph import DEV, GPU, GraphNode, System
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
 from gdrkit.topology.nccl_paths import Asked
@@ -23,6 +24,9 @@ _NIC = (
 )
 _GPU = "src/net.cc (src/plugin/net.cc from 2.26), ncclGpuGdrSupport()"
 _READ = "src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_NET_GDR_READ"
+
+
+Mechanism = Literal["", "dmabuf", "peermem"]
 
 
 class Reason(Struct, frozen=True):
@@ -50,8 +54,8 @@ class Decision(Struct, frozen=True):
 
     sends: bool
     direct: bool | None
-    mode: str
-    mechanism: str
+    mode: Mode
+    mechanism: Mechanism
     via: GraphNode | None
     reasons: tuple[Reason, ...]
 
@@ -115,7 +119,7 @@ def _sides(system: System, net: GraphNode, settings: Settings, known: Evidence) 
     )
 
 
-def _mechanism(sides: tuple[Side, Side]) -> str:
+def _mechanism(sides: tuple[Side, Side]) -> Mechanism:
     """dma-buf wins where both work, and nothing falls back: src/transport/net.cc, sendProxyConnect()."""
     by_dmabuf, by_peermem = sides
     if by_dmabuf.works:

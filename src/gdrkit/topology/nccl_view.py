@@ -12,9 +12,9 @@ from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
 from gdrkit.topology.completed import completed
 from gdrkit.topology.from_file import Saved
-from gdrkit.topology.gdr_check import Condition
-from gdrkit.topology.gdr_decision import Decision, Evidence, decide, settled
-from gdrkit.topology.graph import Net, Topology
+from gdrkit.topology.gdr_check import Condition, Mode
+from gdrkit.topology.gdr_decision import Decision, Evidence, Mechanism, decide, settled
+from gdrkit.topology.graph import NcclPath, Net, Topology
 from gdrkit.topology.nccl_evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
 from gdrkit.topology.nccl_merge import Fused, fuse
@@ -26,24 +26,31 @@ from gdrkit.topology.nccl_system import number, system_of
 from gdrkit.topology.nccl_writer import system as written
 
 
-class Way(Struct, frozen=True):
-    """One direction of a pair. `because` is empty where data goes directly."""
+class Direction(Struct, frozen=True, omit_defaults=True):
+    """Whether NCCL would go directly, one way. `because` says why not."""
 
+    direct: bool
     because: str = ""
-    mode: str = ""  # Default or PCI, where it goes directly
-    through: str = ""  # the GPU that sends in this one's place (PXN)
+    mode: Mode = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
+    through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
     source: str = ""  # where NCCL tests the condition that does not hold
     seen: str = ""  # what of it was seen
-    mechanism: str = ""  # dmabuf or peermem, where it goes directly and both sides are known
+    mechanism: Mechanism = ""  # where it goes directly, and both sides are known
+
+    def __str__(self) -> str:
+        """One word for a table."""
+        if not self.direct:
+            return "no"
+        return "PXN" if self.through else "PCI" if self.mode == "PCI" else "yes"
 
 
 class NcclPair(Struct, frozen=True):
     """One GPU and one net. The path is that of the machine, whatever NCCL then does."""
 
-    path: str
+    path: NcclPath
     gbyte_per_s: float
-    send: Way
-    receive: Way
+    send: Direction
+    receive: Direction
 
 
 class NcclView(Struct, frozen=True):
@@ -96,11 +103,11 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
             keys = (GPU, gpu.index), (NET, _dev(net))
             if all(key in bare for key in keys) and bare[keys[1]] in bare[keys[0]].paths:
                 physical = bare[keys[0]].paths[bare[keys[1]]]
-                kind = rules.named(physical.type)
+                kind = NcclPath(rules.named(physical.type))
                 sides = settled(known, rules, given, net.device) if known else None
                 decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, asked=asked)
                 decided = partial(decided, evidence=sides)
-                judge = partial(_way, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
+                judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
     return NcclView(pairs, ignored, assumed, fused, witness(version))
@@ -143,26 +150,26 @@ def _ends(system: System) -> dict[tuple[str, int | None], GraphNode]:
     return {(kind, node.dev): node for kind in (GPU, NET) for node in system.nodes[kind]}
 
 
-def _way(
+def _direction(
     topology: Topology,
     decided: Callable[..., Decision],
     ends: tuple[GraphNode, GraphNode],
     given: Settings,
     port: Net,
     sends: bool,
-) -> Way:
+) -> Direction:
     gpu, net = ends
     if port.address and (without := _left_out(given, port)):
-        return Way(without, source=_INIT)
+        return Direction(False, without, source=_INIT)
     if net not in gpu.paths or gpu not in net.paths:
-        return Way("NCCL does not connect them")
+        return Direction(False, "NCCL does not connect them")
     found = decided(sends)
     through = _name(topology, found.via) if sends and found.via is not None else ""
     reason = found.because
     if reason is None:
-        return Way("", found.mode, through, mechanism=found.mechanism)
+        return Direction(True, "", found.mode, through, mechanism=found.mechanism)
     because = WORDS.get(reason.condition) or reason.seen
-    return Way(because, "", through, reason.source, reason.seen)
+    return Direction(False, because, "", through, reason.source, reason.seen)
 
 
 def _left_out(given: Settings, port: Net) -> str:

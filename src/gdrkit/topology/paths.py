@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from gdrkit.topology.graph import Device, Gpu, Net, SmiPath, Topology
@@ -18,7 +20,7 @@ class Way(Struct, frozen=True):
 class Obstacle(Struct, frozen=True):
     """One thing that slows a way down, or that may. `code` is that of doctor's finding."""
 
-    code: str  # acs-redirect, iommu-translating, link-degraded, link-slow
+    code: Literal["acs-redirect", "iommu-translating", "link-degraded"]
     address: str
     seen: str
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from typing import NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from gdrkit.native.verbs import NoVerbs, VerbsError
 from gdrkit.transport import protocol
@@ -16,7 +16,8 @@ from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.shared import SharedChannel
 from gdrkit.transport.wires import PeerChannel, TcpChannel
 
-PATHS = ("verbs", "peer", "shared", "tcp")
+PathName = Literal["verbs", "peer", "shared", "tcp"]
+PATHS: tuple[PathName, ...] = ("verbs", "peer", "shared", "tcp")
 """Best first. `verbs` needs an RDMA device that both sides name, `peer` a GPU that both name."""
 LINES = 6
 """Three channels of two directions: each needs a socket, or a ring."""

@@ -19,19 +19,22 @@ from gdrkit.verdict.proof_table import (
     NEVER_ALONE,
     STILL_AT_MOST,
     THINGS,
+    Did,
+    SignalName,
     Way,
+    WayName,
     ways,
 )
 
 Confidence = Literal["high", "medium", "none"]
-_UNKNOWN = "unknown"
+_UNKNOWN: Literal["unknown"] = "unknown"
 
 
 class Signal(Struct, frozen=True):
-    """What a counter or the search did: moved, still, more, found, none, or unknown; and in words."""
+    """What a counter or the search did, and in words."""
 
-    name: str
-    did: str
+    name: SignalName
+    did: Did
     words: str
 
 
@@ -42,7 +45,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     """
 
     proven: bool
-    way: str
+    way: WayName | Literal[""]
     claim: str
     direct: bool | None
     confidence: Confidence
@@ -97,7 +100,7 @@ def _contradictory(excluded: dict[str, tuple[Signal, ...]]) -> str:
 
 
 def _proven(
-    way: Way, trial: Trial, signals: dict[str, Signal], excluded: dict[str, tuple[Signal, ...]]
+    way: Way, trial: Trial, signals: dict[SignalName, Signal], excluded: dict[str, tuple[Signal, ...]]
 ) -> Proof:
     fits = [name for name, does in way.expects.items() if signals[name].did == does]
     against = {signal.name for found in excluded.values() for signal in found}
@@ -139,7 +142,7 @@ def _limits(way: Way, trial: Trial) -> Iterable[str]:
         yield "a control run: says nothing of GPU memory"
 
 
-def _open(why: str, claims: tuple[str, ...], signals: dict[str, Signal]) -> Proof:
+def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) -> Proof:
     return Proof(
         proven=False,
         way="",
@@ -151,7 +154,7 @@ def _open(why: str, claims: tuple[str, ...], signals: dict[str, Signal]) -> Proo
     )
 
 
-def _against(way: Way, signals: dict[str, Signal]) -> Iterable[Signal]:
+def _against(way: Way, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
     for name, does in way.expects.items():
         signal = signals[name]
         if signal.did in (does, _UNKNOWN):
@@ -160,7 +163,7 @@ def _against(way: Way, signals: dict[str, Signal]) -> Iterable[Signal]:
             yield signal
 
 
-def _signals(trial: Trial, control: Trial | None) -> dict[str, Signal]:
+def _signals(trial: Trial, control: Trial | None) -> dict[SignalName, Signal]:
     """Every signal that some way expects something of; unknown where it was not read."""
     names = {name for way in ways(trial) for name in (*way.expects, *way.must)}
     found = {}
@@ -189,9 +192,9 @@ def _searched(search: Search | None) -> Signal:
     return Signal("search", "none", f"the known bytes are nowhere in the receiver's host memory ({size})")
 
 
-def _counted(name: str, trial: Trial) -> Signal:
+def _counted(name: SignalName, trial: Trial) -> Signal:
     """One counter over all windows: it has to do the same in each, whatever their size."""
-    done: list[tuple[str, str]] = []
+    done: list[tuple[Did, str]] = []
     idle = [(window, _reading(window, name)) for window in trial.windows if not window.bytes_moved]
     for window in trial.windows:
         if not window.bytes_moved:
@@ -209,8 +212,8 @@ def _counted(name: str, trial: Trial) -> Signal:
 
 
 def _moved(
-    name: str, window: Window, reading: Reading, idle: list[tuple[Window, Reading | None]]
-) -> tuple[str, str]:
+    name: SignalName, window: Window, reading: Reading, idle: list[tuple[Window, Reading | None]]
+) -> tuple[Did, str]:
     delta = _delta(reading)
     if delta is None:
         return _UNKNOWN, "went backwards"
@@ -243,5 +246,5 @@ def _delta(reading: Reading) -> int | None:
     return reading.after + reading.wraps_at - reading.before if reading.wraps_at else None
 
 
-def _reading(window: Window, name: str) -> Reading | None:
+def _reading(window: Window, name: SignalName) -> Reading | None:
     return next((reading for reading in window.readings if reading.counter == name), None)

@@ -22,6 +22,9 @@ Counter = Literal[
 ]
 """`-out` is the sending GPU's, `-in` the receiving one's. The first seven count bytes, the others things."""
 
+PathName = Literal["verbs", "peer", "shared", "tcp"]
+"""The paths of gdrkit.transport."""
+
 Registration = Literal["", "dmabuf", "peermem", "host", "staged"]
 """How an RDMA device holds the memory; "" where none has a part in it."""
 
@@ -60,7 +63,7 @@ class Search(Struct, frozen=True):
 class Trial(Struct, frozen=True, kw_only=True):
     """Transfers over one path, with everything that was read around them."""
 
-    path: str  # what the connection says
+    path: PathName  # what the connection says
     source: Literal["gpu", "host"]
     destination: Literal["gpu", "host"]
     one_gpu: bool = False

@@ -8,9 +8,11 @@ less than 0.01 N. What a NIC does is from the sources named beside it, and was n
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
-from gdrkit.verdict.proof_evidence import Registration, Trial
+from gdrkit.verdict.proof_evidence import Counter, Registration, Trial
 
 MOVED_AT_LEAST, MOVED_AT_MOST, STILL_AT_MOST = 0.9, 1.5, 0.1
 """Shares of N. PCIe's headers add to N (1.08 to 1.22 N was seen); the receiving GPU's read requests are
@@ -19,40 +21,49 @@ BURSTS = 2
 """What moves without us may do so at twice the rate that was seen beside: a counter tells something only
 where it says the same with that taken away."""
 
-NEVER_ALONE = ("pcie-out", "pcie-in", "nic")
+NEVER_ALONE: tuple[SignalName, ...] = ("pcie-out", "pcie-in", "nic")
 """Direct and bounced traffic move these alike, so that they moved excludes nothing. That they stood still
 excludes what would have moved them.
 """
 
-THINGS = ("peermem-references", "memory-peer-registrations", "dmabuf-attachments")
+THINGS: tuple[Counter, ...] = ("peermem-references", "memory-peer-registrations", "dmabuf-attachments")
 """Counters of things, not bytes: `more` is at least one more while the memory is registered."""
 
 
+SignalName = Counter | Literal["search"]
+Did = Literal["moved", "still", "more", "found", "none", "unknown"]
+"""What a signal did: `moved` by N, `still`, `more`; of the search, `found` or `none`; or nobody can tell."""
+
+Signals = dict[SignalName, Did]
+
+WayName = Literal[
+    "nvlink", "pcie", "bounced", "one-gpu", "staged", "tcp", "host", "nic-dmabuf", "nic-peermem",
+    "nic-staged", "nic-host",
+]  # fmt: skip
+
+
 class Way(Struct, frozen=True, kw_only=True):
-    """A way from one memory to the other: what each signal does then, and which of them have to be seen.
+    """A way from one memory to the other: what each signal does then, and which of them have to be seen."""
 
-    Expected values: `moved` by N, `still`, `more`; of the search, `found` or `none`.
-    """
-
-    name: str
+    name: WayName
     claim: str
     direct: bool | None  # None: the question does not arise
     registered: Registration = ""
-    expects: dict[str, str]
-    must: tuple[str, ...]
+    expects: Signals
+    must: tuple[SignalName, ...]
 
 
-_NO_NVLINK = {"nvlink-out": "still", "nvlink-in": "still"}
-_OVER_PCIE = {"pcie-out": "moved", "pcie-in": "moved"}
-_PCIE_STILL = {"pcie-out": "still", "pcie-in": "still"}
-_NO_TCP = {"loopback": "still"}
-_NO_NETWORK = {"network": "still"}
+_NO_NVLINK: Signals = {"nvlink-out": "still", "nvlink-in": "still"}
+_OVER_PCIE: Signals = {"pcie-out": "moved", "pcie-in": "moved"}
+_PCIE_STILL: Signals = {"pcie-out": "still", "pcie-in": "still"}
+_NO_TCP: Signals = {"loopback": "still"}
+_NO_NETWORK: Signals = {"network": "still"}
 
 NVLINK = Way(
     name="nvlink",
     claim="GPU to GPU over NVLink",
     direct=True,
-    expects={"nvlink-out": "moved", "nvlink-in": "moved", "search": "none"} | _PCIE_STILL | _NO_TCP,
+    expects={"nvlink-out": "moved", "nvlink-in": "moved", "search": "none", **_PCIE_STILL, **_NO_TCP},
     must=("nvlink-out", "nvlink-in"),
 )
 PCIE = Way(
@@ -173,7 +184,9 @@ def ways(trial: Trial) -> tuple[Way, ...]:
 
 def _apart(way: Way) -> Way:
     """The same between two nodes, where only this node's counters are read and nothing there is searched."""
-    left = {name: does for name, does in way.expects.items() if name in ("nic", *THINGS, "pcie-out")}
+    left: Signals = {
+        name: does for name, does in way.expects.items() if name in ("nic", *THINGS, "pcie-out")
+    }
     return Way(
         name=way.name,
         claim=way.claim,
