@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "gdrkit"
 ROOMS = (
-    "evidence", "node", "formats", "messages", "facts", "topology", "estimate", "nccl", "consumers",
+    "evidence", "node", "formats", "messages", "facts", "consumers", "topology", "estimate", "nccl",
     "rules", "loader", "verdict", "platforms", "remedies", "config", "report", "diagnosis", "collect",
     "probe", "host", "native", "apply", "transport", "measure", "fleet", "cli",
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Host
 from gdrkit.node import Node
 from gdrkit.remedies.plan import plan, predicted, what_then
@@ -10,10 +11,10 @@ from gdrkit.report.document import Ceiling, Report
 from gdrkit.verdict import judge_node
 
 
-def diagnose(host: Host, consumer: str = "nccl") -> Report:
+def diagnose(host: Host, consumer: str = NAMES[0]) -> Report:
     """The report of the node that a host gives evidence of; `consumer`'s verdict comes first."""
     node = Node(host)
-    verdict = judge_node(node)
+    verdict = judge_node(node, asked=consumer)
     return build(
         node,
         verdict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Why
 from gdrkit.facts.commands import OWNERS_DPKG
 from gdrkit.rules.driver_mismatch import driver_mismatch

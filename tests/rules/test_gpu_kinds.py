@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts import pci
 from gdrkit.rules.engine import judge

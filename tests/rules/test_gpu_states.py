@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.rules.gpu_cdmm import gpu_cdmm
 from gdrkit.rules.gpu_states import gpu_confidential, gpu_mig, gpu_vgpu
 from tests.facts.test_gpu import NOT_SPLIT, smi

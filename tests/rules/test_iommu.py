@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.rules.iommu import iommu_groups_differ, iommu_translating
 from tests.hardware import SERVER, machine
 from tests.rules.hardware import failed, missing, not_applicable, outcome, passed

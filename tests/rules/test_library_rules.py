@@ -17,7 +17,6 @@ from gdrkit.rules.consumer_versions import (
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.perftest_tests_other_path import perftest_tests_other_path
 from gdrkit.rules.verbs_library_old import verbs_library_old
-from gdrkit.topology.nccl_nic import probed_files
 from tests.evidence_builder.library import DMABUF, VERBS, shared_object
 from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
 
@@ -59,14 +58,6 @@ def test_a_client_of_the_other_name_helps_2_22_alone():
 
     assert passes(with_nccl("2.22.3", other), nccl_misses_peermem)
     assert failed(with_nccl("2.21.5", other), nccl_misses_peermem)
-
-
-@pytest.mark.parametrize(
-    ("version", "count"),
-    [("2.8.4", 1), ("2.9.6", 1), ("2.9.8", 2), ("2.21.5", 2), ("2.22.3", 2), ("2.30.7", 3)],
-)
-def test_files_by_version(version: str, count: int):
-    assert len(probed_files(version)) == count
 
 
 def test_a_module_that_is_not_loaded_is_missed_by_nobody():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.rules.links import link_degraded, link_narrower_than_port
 from gdrkit.rules.rule import Failed, Passed
 from tests.hardware import BARE_METAL, SERVER, SPARK, machine

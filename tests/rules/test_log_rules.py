@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.rules.proof_misread import proof_misread
 from gdrkit.rules.ranks_differ import env_differs_between_ranks, versions_differ_between_ranks
 from gdrkit.rules.retry_exceeded import retry_exceeded

@@ -1,6 +1,6 @@
 """Small reads, and one NIC that shows up several times."""
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Why
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.shared_nic import shared_nic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Why
 from gdrkit.facts.kubernetes import Unreadable, manifests
 from gdrkit.rules.gpu_operator import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gdrkit.consumers import paths_of
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair
 from gdrkit.rules.engine import judge, rulings

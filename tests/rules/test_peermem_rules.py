@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Why
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.lock_inversion import lock_inversion

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.node import Node
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Absent, Why
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.rules.data_direct_missing import data_direct_missing
 from gdrkit.rules.dmabuf_registration import dmabuf_mr_refused, dmabuf_no_p2p_importer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
 from gdrkit.consumers.consumer import Path, Use
+from gdrkit.consumers.table import paths_of
 from gdrkit.facts.environment import nccl_sources, sources
 from gdrkit.facts.nccl_log import logs
 from gdrkit.facts.rdma import Pair, RdmaDevice, rdma_devices

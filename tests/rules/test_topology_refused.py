@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.facts.rdma import Pair
 from gdrkit.rules.rule import DIRECT
 from gdrkit.rules.topology_refused import topology_refused

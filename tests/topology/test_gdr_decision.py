@@ -8,7 +8,7 @@ from gdrkit.topology.from_file import Saved
 from gdrkit.topology.from_node import topology
 from gdrkit.topology.gdr_check import Condition, check
 from gdrkit.topology.gdr_decision import Evidence, decide
-from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, probed_files, unused
+from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, unused
 from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from gdrkit.topology.nccl_view import view
@@ -191,15 +191,6 @@ def test_dmabuf_needs_the_gpus_driver_too(on_gpu, works):
     rules = nccl_rules("2.28.9")
     nics = NicEvidence(frozenset(), {"mlx5_0": True})
     assert dmabuf(rules, settings(rules, {}), "mlx5_0", nics, on_gpu).works is works
-
-
-def test_probed_files_by_version():
-    assert [len(probed_files(version)) for version in ("2.8.4", "2.21.5", "2.22.3", "2.30.7")] == [
-        1,
-        2,
-        2,
-        3,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sys
 
 from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import STYLES
+from gdrkit.consumers.names import NAMES
 
 
 def parser() -> Parser:
@@ -27,9 +28,7 @@ def parser() -> Parser:
     parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence and what passed")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
     parser.add_argument("--probe", action="store_true", help="ask the CUDA driver, in a child process")
-    parser.add_argument(
-        "--consumer", choices=("nccl", "ucx", "verbs"), default="nccl", help="whose verdict comes first"
-    )
+    parser.add_argument("--consumer", choices=NAMES, default=NAMES[0], help="whose verdict comes first")
     parser.add_argument("--require", choices=("direct",), help="what must be possible for exit code 0")
     parser.add_argument(
         "--exit-style", choices=tuple(STYLES), default="gdr", help="exit codes for another program"

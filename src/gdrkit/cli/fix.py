@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import OK
+from gdrkit.consumers.names import NAMES
 
 if TYPE_CHECKING:
     from gdrkit.report.fix_document import FixReport
@@ -43,9 +44,7 @@ def parser() -> Parser:
     parser.add_argument(
         "--way", type=int, default=1, metavar="N", help="which way to take, if there are more"
     )
-    parser.add_argument(
-        "--consumer", choices=("nccl", "ucx", "verbs"), default="nccl", help="whose verdict is mended"
-    )
+    parser.add_argument("--consumer", choices=NAMES, default=NAMES[0], help="whose verdict is mended")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask before each step")
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but what a person must do")
     parser.add_argument("--root", default="/", metavar="DIR", help="work on a tree that looks like /")

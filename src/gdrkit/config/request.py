@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
 from gdrkit.facts.pci import Gpu, gpus
@@ -61,13 +62,13 @@ def ask(request: Request, question: Callable[[Node], T]) -> T | None:
 
 
 def of_path(node: Node, path: str) -> tuple[Judgement, ...]:
-    """What NCCL can make of a path on each GPU at its nearest device."""
+    """What the program that leads can make of a path on each GPU at its nearest device."""
     found = verdict(node)
     return tuple(
         judgement
         for pair in nearest_pairs(node, found.matrix)
         for judgement in found.matrix[pair]
-        if judgement.path == path and judgement.consumer == "nccl"
+        if judgement.path == path and judgement.consumer == NAMES[0]
     )
 
 

@@ -12,7 +12,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import Copy
 from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
@@ -27,6 +26,8 @@ class Path(enum.StrEnum):
     STAGED = "staged"
     SOCKET = "socket"
 
+
+DIRECT = (Path.DMABUF, Path.PEERMEM)
 
 Direction = Literal["both", "send", "receive"]
 """Whose way is meant: send is the NIC that reads GPU memory, receive the one that writes it."""
@@ -69,14 +70,15 @@ class Looks(Struct, frozen=True):
     source: str
 
 
-class Switch(Struct, frozen=True):
+class Switch(Struct, frozen=True, kw_only=True):
     """A variable, the values that close paths, and which."""
 
     name: str
     closes: tuple[Path, ...]
     off: Callable[[str], bool]
+    network: bool = False  # off, it keeps the program from RDMA devices altogether
     direction: Direction = "both"
-    source: str = ""
+    source: str
 
 
 class PathUse(Struct, frozen=True, kw_only=True):
@@ -88,14 +90,6 @@ class PathUse(Struct, frozen=True, kw_only=True):
     also: frozenset[Capability] = frozenset()  # what it needs beyond what the path is made of
 
 
-class Fallback(enum.StrEnum):
-    """What a program does where direct is impossible."""
-
-    STAGES = "it copies through host memory, and says so only if asked"
-    FAILS = "the call fails, and the program decides"
-    STOPS = "it ends with an error"
-
-
 class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     """A program that wants GPU memory on the wire."""
 
@@ -104,13 +98,24 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     uses: tuple[PathUse, ...]
     copies: Callable[[Node], tuple[Copy, ...]] = lambda node: ()  # those that are seen, in logs and on disk
     assumed: str = ""  # the newest that was read: what an image that nobody sees would bring
+    version: Callable[[Node], str] | None = None  # on disk; the report says what it assumes of one not seen
     switches: tuple[Switch, ...] = ()
-    fallback: Fallback = Fallback.STAGES
-    proof: str = ""  # how its use of a path is seen
+    common: bool = False  # any job may bring it: what stops it alone is worth a warning, whoever asks
 
     @property
     def paths(self) -> tuple[Path, ...]:
         return tuple(use.path for use in self.uses)
+
+    @property
+    def direct(self) -> tuple[Path, ...]:
+        return tuple(path for path in DIRECT if path in self.paths)
+
+    @property
+    def modern(self) -> str:
+        """From which version on it misses nothing that a machine offers, in words."""
+        looks = (look.since for use in self.uses for look in use.looks)
+        first = max((*looks, *(use.since for use in self.uses)))
+        return f"{self.title} {'.'.join(map(str, first))} or newer"
 
     def use(self, path: str) -> PathUse:
         return next(use for use in self.uses if use.path == path)
@@ -127,11 +132,4 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         for row in self.use(path).looks:
             if numbers(version) >= row.since:
                 return row.files
-        return ()
-
-
-def seen(node: Node, consumer: Consumer) -> tuple[Copy, ...]:
-    try:
-        return consumer.copies(node)
-    except Lacks:
         return ()

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+from gdrkit.consumers.consumer import DIRECT, Consumer, Looks, Path, PathUse, Switch
 from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
-from gdrkit.facts.libraries import NEWEST_NCCL, Copy, nccl_copies, nccl_is_installed
+from gdrkit.facts.libraries import NEWEST_NCCL, Copy, nccl_copies, nccl_is_installed, nccl_version
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.facts.peer_memory import MEMORY_PEERS
 from gdrkit.node import Node
 
 _GDR = "NCCL src/transport/net_ib.cc, from 2.29.2 on src/transport/net_ib/gdr.cc: ncclIbGdrSupport()"
-DIRECT = (Path.DMABUF, Path.PEERMEM)
 
 
 def copies(node: Node) -> tuple[Copy, ...]:
@@ -37,6 +36,8 @@ NCCL = Consumer(
     title="NCCL",
     copies=copies,
     assumed=NEWEST_NCCL,
+    version=nccl_version,
+    common=True,
     uses=(
         PathUse(path=Path.DMABUF, since=(2, 13, 4)),  # src/init.cc, dmaBufSupported(): ncclNet_v6
         PathUse(
@@ -66,11 +67,38 @@ NCCL = Consumer(
         PathUse(path=Path.SOCKET),
     ),
     switches=(
-        Switch("NCCL_DMABUF_ENABLE", (Path.DMABUF,), lambda v: integer(v) == 0, source="src/init.cc"),
-        Switch("OFI_NCCL_DISABLE_DMABUF", (Path.DMABUF,), lambda v: integer(v) == 1, source="aws-ofi-nccl"),
-        Switch("NCCL_IB_DISABLE", DIRECT, lambda v: integer(v) not in (None, 0), source="net_ib/init.cc"),
-        Switch("NCCL_NET", DIRECT, lambda v: v.lower() == "socket", source="src/plugin/net.cc"),
-        Switch("NCCL_NET_GDR_READ", DIRECT, lambda v: integer(v) == 0, "send", "src/graph/paths.cc"),
+        Switch(
+            name="NCCL_DMABUF_ENABLE",
+            closes=(Path.DMABUF,),
+            off=lambda value: integer(value) == 0,
+            source="src/init.cc, NCCL_PARAM(DmaBufEnable)",
+        ),
+        Switch(
+            name="OFI_NCCL_DISABLE_DMABUF",
+            closes=(Path.DMABUF,),
+            off=lambda value: integer(value) == 1,
+            source="aws-ofi-nccl src/nccl_ofi_dmabuf.cpp",
+        ),
+        Switch(
+            name="NCCL_IB_DISABLE",
+            closes=DIRECT,
+            off=lambda value: integer(value) not in (None, 0),
+            network=True,
+            source="src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable)",
+        ),
+        Switch(
+            name="NCCL_NET",
+            closes=DIRECT,
+            off=lambda value: value.lower() == "socket",
+            network=True,
+            source="src/plugin/net.cc",
+        ),
+        Switch(
+            name="NCCL_NET_GDR_READ",
+            closes=DIRECT,
+            off=lambda value: integer(value) == 0,
+            direction="send",
+            source="src/graph/paths.cc, NCCL_PARAM(NetGdrRead)",
+        ),
     ),
-    proof="channel lines `via NET/IB/0/GDRDMA`",
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+from gdrkit.consumers.consumer import DIRECT, Consumer, Looks, Path, PathUse, Switch
 from gdrkit.facts.libraries import Copy, ucx_version
 from gdrkit.facts.peer_memory import MEMORY_PEERS
 from gdrkit.node import Node
 
 _MD = "openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver()"
-DIRECT = (Path.DMABUF, Path.PEERMEM)
 _OFF = ("n", "no", "off", "0", "false")  # src/ucs/config/parser.c, ucs_config_sscanf_bool()
 
 
@@ -30,6 +29,7 @@ UCX = Consumer(
     title="UCX",
     copies=copies,
     assumed="1.14 or newer",
+    common=True,
     uses=(
         PathUse(path=Path.DMABUF, since=(1, 14)),  # uct_ib_md_check_dmabuf(), first at v1.14.0
         PathUse(
@@ -43,8 +43,18 @@ UCX = Consumer(
         PathUse(path=Path.SOCKET),
     ),
     switches=(
-        Switch("UCX_IB_GPU_DIRECT_RDMA", DIRECT, lambda v: v.lower() in _OFF, source=_MD),
-        Switch("UCX_TLS", DIRECT, _without_infiniband, source="src/ucp/core/ucp_context.c, aliases"),
+        Switch(
+            name="UCX_IB_GPU_DIRECT_RDMA",
+            closes=DIRECT,
+            off=lambda value: value.lower() in _OFF,
+            source="src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA",
+        ),
+        Switch(
+            name="UCX_TLS",
+            closes=DIRECT,
+            off=_without_infiniband,
+            network=True,
+            source="src/ucp/core/ucp_context.c, the aliases of transports",
+        ),
     ),
-    proof="UCX_PROTO_INFO=y: zero-copy ... from cuda",
 )

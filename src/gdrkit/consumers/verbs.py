@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Fallback, Path, PathUse
+from gdrkit.consumers.consumer import Consumer, Path, PathUse
 
 VERBS = Consumer(
     name="verbs",
@@ -13,6 +13,5 @@ VERBS = Consumer(
         PathUse(path=Path.HOST_MAPPED),
         PathUse(path=Path.STAGED),
     ),
-    fallback=Fallback.FAILS,
-    proof="a registration that succeeds",
+    common=True,
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence import Lacks, Why
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
@@ -20,7 +21,7 @@ from gdrkit.remedies import BY_NAME
 from gdrkit.remedies.remedy import Remedy
 from gdrkit.rules import LOAD_ORDER, RULES
 from gdrkit.rules.engine import Ruling
-from gdrkit.rules.rule import DIRECT, Unknown
+from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
 from gdrkit.verdict.judgement import Judgement, State
 from gdrkit.verdict.matrix import Matrix, judge_pairs
@@ -48,7 +49,7 @@ def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     """For each direct path that does not work: each tempting step, and where it leads, to the bitter end."""
     pair = next(iter(verdict.of(consumer).pairs), None)
     chains = []
-    for path in DIRECT:
+    for path in consumer_of(consumer).direct:
         if (chain := tuple(_follow(node, verdict, pair, path, consumer))) and chain not in chains:
             chains.append(chain)
     return tuple(chains)
@@ -115,7 +116,7 @@ def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     """
     if verdict.of(consumer).state is not State.BLOCKED:
         return ()
-    ways = [way for path in DIRECT if (way := _search(node, verdict, consumer, path))]
+    ways = [way for path in consumer_of(consumer).direct if (way := _search(node, verdict, consumer, path))]
     return tuple(sorted(ways, key=len))
 
 

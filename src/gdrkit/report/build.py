@@ -32,7 +32,7 @@ from gdrkit.report.document import (
 )
 from gdrkit.report.summary import summary
 from gdrkit.rules.rule import Failed, NotApplicable, Passed, Status, Unknown
-from gdrkit.verdict import Verdict
+from gdrkit.verdict import Assumption, Verdict
 from gdrkit.verdict.findings import SILENT, Finding
 from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
@@ -123,7 +123,7 @@ def _layer(state: ConsumerState) -> str | None:
 class _Judgements:
     """Equal judgements are told once: 96 pairs share a handful."""
 
-    def __init__(self, assumes: tuple[str, ...]) -> None:
+    def __init__(self, assumes: tuple[Assumption, ...]) -> None:
         self.sections: dict[str, JudgementSection] = {}
         self._names: dict[tuple[object, ...], str] = {}
         self._assumes = assumes
@@ -132,7 +132,7 @@ class _Judgements:
         consumers: dict[tuple[object, ...], list[str]] = {}
         for j in judgements:
             missing = tuple(dict.fromkeys(m.source for m in j.missing))
-            assumes = tuple(a for a in self._assumes if not a.startswith("NCCL") or j.consumer == "nccl")
+            assumes = tuple(a.text for a in self._assumes if a.consumer in ("", j.consumer))
             key = (j.path, j.direction, j.state.value, j.codes, missing, assumes, j.confidence)
             consumers.setdefault(key, []).append(j.consumer)
         return [self._name(key, tuple(who)) for key, who in consumers.items()]

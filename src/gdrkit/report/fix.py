@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from gdrkit.consumers.names import NAMES
 from gdrkit.node import Node
 from gdrkit.platforms.action import (
     Action,
@@ -38,7 +39,7 @@ BLUE_SCREEN = "the next boot's blue screen: Enroll MOK, Continue, Yes, the passw
 class Wish(Struct, frozen=True, kw_only=True):
     """What is to be planned."""
 
-    consumer: str = "nccl"
+    consumer: str = NAMES[0]
     aim: str = "verdict"  # verdict; module: nvidia-peermem loads; steps: those that are named
     steps: tuple[str, ...] = ()
     choices: Choices = Choices()
@@ -46,7 +47,7 @@ class Wish(Struct, frozen=True, kw_only=True):
 
 def fix_report(node: Node, wish: Wish) -> FixReport:
     """The ways to what is wished, and what else could be mended. Raises KeyError for a step unknown."""
-    verdict = judge_node(node)
+    verdict = judge_node(node, asked=wish.consumer)
     report = build(node, verdict, wish.consumer, chains=(), plans=(), prediction=None)
     ways: list[WaySection] = []
     if wish.aim == "verdict":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gdrkit.consumers import CONSUMERS
+from gdrkit.consumers.names import NAMES
 from gdrkit.report.document import Report
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import FALLBACKS, PATHS, Layer, Status
@@ -23,7 +23,7 @@ def schema() -> dict[str, Any]:
     types = document["$defs"]
     for section, field, values in (
         ("VerdictSection", "state", STATES),
-        ("VerdictSection", "consumer", [consumer.name for consumer in CONSUMERS]),
+        ("VerdictSection", "consumer", list(NAMES)),
         ("VerdictSection", "first_broken_layer", [*LAYERS, None]),
         ("VerdictSection", "best_fallback", [*FALLBACKS, None]),
         ("ConsumerSection", "state", STATES),

@@ -26,7 +26,7 @@ def summary(state: ConsumerState) -> str:
             first = worst.blocked_by[0] if worst and worst.blocked_by else None
             outcome = first.outcome if first else None
             what = f"{first.rule.code}: {outcome.seen}" if first and isinstance(outcome, Failed) else ""
-            sentence = what or "GPU memory does not reach the network directly"
+            sentence = what or f"{state.consumer} has no direct path"
     return clip(sentence, WIDTH)
 
 

@@ -37,10 +37,11 @@ def _headline(report: Report) -> Iterator[Row]:
     yield 0, verdict.state, f"{verdict.state.upper()}  {verdict.summary}"
     yield 0, "dim", about
     yield 0, "", ""
+    width = max(6, *map(len, report.consumers))
     for name, consumer in report.consumers.items():
         way = f", direct over {consumer.path}" if consumer.state in ("ready", "active") else ""
         instead = "" if way else _instead(consumer.best_fallback)
-        yield 2, consumer.state.removeprefix("bold "), f"{name:<6} {consumer.state}{way}{instead}"
+        yield 2, consumer.state.removeprefix("bold "), f"{name:<{width}} {consumer.state}{way}{instead}"
 
 
 def _instead(fallback: str | None) -> str:

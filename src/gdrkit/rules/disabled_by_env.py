@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+from gdrkit.consumers.consumer import Consumer, Need, Switch
 from gdrkit.consumers.nccl import NCCL
-from gdrkit.consumers.ucx import UCX
-from gdrkit.facts.environment import UCX_CONF, integer, nccl_sources, sources
+from gdrkit.consumers.table import CONSUMERS
+from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import place, reach, settings_of
 from gdrkit.rules.remedy_names import RemedyName
@@ -12,14 +15,48 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 from gdrkit.rules.tell import Tell
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
+READ = next(switch for switch in NCCL.switches if switch.direction == "send")
+
+
+def switches(network: bool) -> Iterator[tuple[Consumer, Switch]]:
+    """Those that keep programs from RDMA devices altogether, or those that close direct paths alone."""
+    for consumer in CONSUMERS:
+        for switch in consumer.switches:
+            if switch.direction == "both" and switch.network == network:
+                yield consumer, switch
+
+
+def _closes(network: bool) -> Callable[[str], tuple[Need, ...]]:
+    """What a source may take away that nobody could read. UCX's own file is rarely there."""
+    takes = tuple(use for consumer, switch in switches(network) for use in consumer.own(*switch.closes))
+    return lambda source: () if source == UCX_CONF else tuple(dict.fromkeys(takes))
+
+
+def _judged(found: Environment, network: bool, well: str) -> Outcome:
+    """Whether a source turns one of these switches off; of each program the first is told."""
+    wrong: dict[str, Setting] = {}
+    takes: list[Need] = []
+    for consumer, switch in switches(network):
+        setting = found.get(switch.name)
+        if setting and switch.off(setting.value):
+            wrong.setdefault(consumer.name, setting)
+            takes.extend(consumer.own(*switch.closes))
+    if not wrong:
+        return Passed(well) if found.settings else NotApplicable(f"{found.source} sets nothing")
+    return Failed(
+        seen=", ".join(f"{setting.name}={setting.value}" for setting in wrong.values()),
+        expected="unset",
+        subject=place(next(iter(wrong.values()))),
+        takes=reach(found, tuple(dict.fromkeys(takes))),
+    )
 
 
 @rule(
     "gdr-read-off",
     Layer.APPLICATION,
     per=nccl_sources,
-    takes=NCCL.own("dmabuf", "peermem"),
-    direction="send",
+    takes=NCCL.own(*READ.closes),
+    direction=READ.direction,
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="What this node sends passes through host memory; what it receives does not.",
     references=(f"{GUIDE}#nccl-net-gdr-read",),
@@ -40,25 +77,19 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_PARAM(NetGdrRead).
     """
     found = settings_of(node, source)
-    setting = found.get("NCCL_NET_GDR_READ")
+    setting = found.get(READ.name)
     if setting is None:
         return NotApplicable(f"{source} does not set it")
-    if integer(setting.value) != 0:
-        return Passed(f"NCCL_NET_GDR_READ={setting.value}")
-    return Failed(
-        seen="NCCL_NET_GDR_READ=0", expected="unset, or 1", subject=place(setting), takes=reach(found)
-    )
-
-
-OFF_FOR_UCX = ("n", "no", "off", "0", "false")
-"""Values of a boolean that are no: UCX src/ucs/config/parser.c, ucs_config_sscanf_bool()."""
+    if not READ.off(setting.value):
+        return Passed(f"{READ.name}={setting.value}")
+    return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=place(setting), takes=reach(found))
 
 
 @rule(
     "dmabuf-disabled-by-env",
     Layer.APPLICATION,
     per=sources,
-    takes=lambda source: () if source == UCX_CONF else (*NCCL.own("dmabuf"), *UCX.own("dmabuf")),
+    takes=_closes(network=False),
     told_by=(Tell("env | grep NCCL, in the job", "NCCL_DMABUF_ENABLE=0"),),
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="The direct path that NCCL or UCX would prefer is turned off.",
@@ -79,34 +110,14 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
     src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA.
     """
-    found = settings_of(node, source)
-    enable, ofi = found.get("NCCL_DMABUF_ENABLE"), found.get("OFI_NCCL_DISABLE_DMABUF")
-    ucx = found.get("UCX_IB_GPU_DIRECT_RDMA")
-    if ucx and ucx.value.lower() in OFF_FOR_UCX:
-        return Failed(
-            seen=f"UCX_IB_GPU_DIRECT_RDMA={ucx.value}",
-            expected="unset",
-            subject=place(ucx),
-            takes=reach(found, UCX.own("dmabuf", "peermem")),
-        )
-    for setting, off in ((enable, 0), (ofi, 1)):
-        if setting and integer(setting.value) == off:
-            return Failed(
-                seen=f"{setting.name}={setting.value}",
-                expected="unset",
-                subject=place(setting),
-                takes=reach(found, NCCL.own("dmabuf")),
-            )
-    return Passed("dma-buf is not turned off") if found.settings else NotApplicable(f"{source} sets nothing")
+    return _judged(settings_of(node, source), False, "dma-buf is not turned off")
 
 
 @rule(
     "ib-disabled-by-env",
     Layer.APPLICATION,
     per=sources,
-    takes=lambda source: (
-        () if source == UCX_CONF else (*NCCL.own("dmabuf", "peermem"), *UCX.own("dmabuf", "peermem"))
-    ),
+    takes=_closes(network=True),
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="NCCL or UCX talks TCP: no RDMA, and no direct path.",
     references=(f"{GUIDE}#nccl-ib-disable",),
@@ -126,30 +137,4 @@ def ib_disabled_by_env(node: Node, source: str) -> Outcome:
     Source: NCCL src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable), and src/plugin/net.cc, NCCL_NET; UCX
     src/ucp/core/ucp_context.c, the aliases of transports.
     """
-    found = settings_of(node, source)
-    disable, net, tls = (found.get(name) for name in ("NCCL_IB_DISABLE", "NCCL_NET", "UCX_TLS"))
-    if disable and integer(disable.value) not in (None, 0):
-        wrong, who = disable, NCCL
-    elif net and net.value.lower() == "socket":
-        wrong, who = net, NCCL
-    elif tls and not _has_infiniband(tls.value):
-        wrong, who = tls, UCX
-    else:
-        return (
-            Passed("RDMA is not turned off") if found.settings else NotApplicable(f"{source} sets nothing")
-        )
-    return Failed(
-        seen=f"{wrong.name}={wrong.value}",
-        expected="unset",
-        subject=place(wrong),
-        takes=reach(found, who.own("dmabuf", "peermem")),
-    )
-
-
-def _has_infiniband(transports: str) -> bool:
-    """Whether a list of transports leaves one for InfiniBand. `^` turns the list round."""
-    words = transports.strip().lstrip("^").lower().split(",")
-    named = any(word in ("all", "ib") or word.startswith(("rc", "dc", "ud")) for word in words)
-    if transports.strip().startswith("^"):
-        return not ("ib" in words or "all" in words)
-    return named or not transports.strip()
+    return _judged(settings_of(node, source), True, "RDMA is not turned off")

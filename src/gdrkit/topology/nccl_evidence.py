@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from gdrkit.consumers.consumer import Path
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus
@@ -11,7 +13,7 @@ from gdrkit.facts.probe import verbs_calls
 from gdrkit.messages.errors import UNSUPPORTED
 from gdrkit.node import Node
 from gdrkit.topology.graph import NcclNet, Net, Topology
-from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, probed_files
+from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem
 from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
 
@@ -19,7 +21,7 @@ from gdrkit.topology.nccl_settings import Settings
 def nic_evidence(node: Node, version: str) -> NicEvidence:
     """The files of nvidia-peermem that this version looks for, and what verbs said of dma-buf, if asked."""
     try:
-        files = frozenset(name for name in probed_files(version) if node.exists(name))
+        files = frozenset(name for name in NCCL.looked_at(Path.PEERMEM, version) if node.exists(name))
     except Lacks:
         files = None
     try:

@@ -11,19 +11,12 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from gdrkit.consumers.consumer import Path
+from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import selects
-from gdrkit.facts.peer_memory import MEMORY_PEERS
 from gdrkit.facts.versions import numbers
 from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
-
-PROBED: tuple[tuple[tuple[int, ...], tuple[str, ...]], ...] = (
-    ((2, 23, 4), (f"{MEMORY_PEERS}/nv_mem", f"{MEMORY_PEERS}/nv_mem_nc", "sys/module/nvidia_peermem")),
-    ((2, 22), (f"{MEMORY_PEERS}/nv_mem", f"{MEMORY_PEERS}/nv_mem_nc")),
-    ((2, 9, 8), (f"{MEMORY_PEERS}/nv_mem", f"{MEMORY_PEERS}/nvidia-peermem")),
-    ((2,), (f"{MEMORY_PEERS}/nv_mem",)),
-)
-"""First version, and the folders whose file `version` it looks for; one is enough."""
 
 FIRST_PROBING_EACH = (2, 23, 4)
 """Before, the answer of the first device that is asked for dma-buf counts for all of the process."""
@@ -34,8 +27,9 @@ CUDA_WITH_DMABUF = (11, 7)
 class NicEvidence(Struct, frozen=True):
     """What the node says. None, or a device that is not named: nobody looked.
 
-    `files` are those of `probed_files()` that exist. `dmabuf` holds, in the order of the devices, whether
-    ibv_reg_dmabuf_mr() with a bad descriptor fails otherwise than with EOPNOTSUPP or EPROTONOSUPPORT."""
+    `files` are those that exist of what this version looks at. `dmabuf` holds, in the order of the devices,
+    whether ibv_reg_dmabuf_mr() with a bad descriptor fails otherwise than with EOPNOTSUPP or
+    EPROTONOSUPPORT."""
 
     files: frozenset[str] | None = None
     dmabuf: Mapping[str, bool] = {}
@@ -56,17 +50,9 @@ class Side(Struct, frozen=True):
     why: str
 
 
-def probed_files(version: str) -> tuple[str, ...]:
-    """The files of which NCCL of this version wants one, before it believes in nvidia-peermem."""
-    for first, folders in PROBED:
-        if numbers(version) >= first:
-            return tuple(f"{folder}/version" for folder in folders)
-    return ()
-
-
 def peermem(rules: NcclRules, evidence: NicEvidence) -> Side:
     """Whether NCCL believes in nvidia-peermem. A file is all it looks at, for all devices at once."""
-    wanted = probed_files(".".join(map(str, rules.version)))
+    wanted = NCCL.looked_at(Path.PEERMEM, ".".join(map(str, rules.version)))
     if evidence.files is None:
         return Side(None, f"nobody looked for {', '.join(wanted)}")
     found = [name for name in wanted if name in evidence.files]

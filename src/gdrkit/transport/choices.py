@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from gdrkit.rules.engine import Ruling
     from gdrkit.verdict.judgement import Judgement
 
-_CONSUMER_OF_SOCKETS = "nccl"  # a socket is no path of verbs programs, so gdrkit judges it for NCCL's
-
 
 class Reason(NamedTuple):
     """Why a path is usable or not: gdrkit's `code` for the question, its answer, and what that stands on."""
@@ -69,16 +67,20 @@ def paths(gpu: int | str, device: str, *, probe: bool = False) -> tuple[Choice, 
 
 def judged(node: Node, gpu: str, device: str) -> tuple[Choice, ...]:
     """As `paths`, of any node: `gpu` is a PCI address, or "" for one that is not there."""
+    from gdrkit.consumers.consumer import Path
+    from gdrkit.consumers.table import CONSUMERS
+    from gdrkit.consumers.verbs import VERBS
     from gdrkit.rules import RULES
     from gdrkit.rules.engine import rulings
-    from gdrkit.rules.rule import PATHS
     from gdrkit.verdict.matrix import concerns, judgements_at
 
     pair = _pair(node, gpu, device.partition(":")[0])
     answers = [
         ruling for ruling in rulings(node, RULES) if ruling.subject is None or concerns(ruling.subject, pair)
     ]
-    cells = [(path, "verbs") for path in PATHS if path != "socket"] + [("socket", _CONSUMER_OF_SOCKETS)]
+    # A socket is no path of verbs programs: it is judged for the first program that has it.
+    sockets = next(consumer.name for consumer in CONSUMERS if Path.SOCKET in consumer.paths)
+    cells = [*((path.value, VERBS.name) for path in VERBS.paths), (Path.SOCKET.value, sockets)]
     table = judgements_at(node, answers, [pair], cells)[pair]
     return tuple(
         _choice(node, answers, [judgement for judgement in table if judgement.path == path])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.consumers import paths_of
+from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts.transcript import Line
 from gdrkit.formats.module_name import canonical

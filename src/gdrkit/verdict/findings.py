@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.consumers import CONSUMERS
 from gdrkit.consumers.consumer import Use
+from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
@@ -65,7 +65,7 @@ def _with_a_say(rulings: Iterable[Ruling]) -> frozenset[str]:
     is new to gdrkit changes no finding until a rule finds fault with it.
     """
     own = (need for ruling in rulings if isinstance(ruling.outcome, Failed) for need in speaks_of(ruling))
-    return frozenset((CONSUMERS[0].name, *(need.consumer for need in own if isinstance(need, Use))))
+    return frozenset((NAMES[0], *(need.consumer for need in own if isinstance(need, Use))))
 
 
 def status_of(ruling: Ruling, table: Matrix, states: Iterable[ConsumerState]) -> Status:
@@ -94,7 +94,7 @@ def _status_of_blocker(ruling: Ruling, table: Matrix, stopped: Iterable[Consumer
     ]
     if not suffering:
         return Status.NOTE
-    return Status.FAILED if CONSUMERS[0].name in suffering else Status.WARNING
+    return Status.FAILED if NAMES[0] in suffering else Status.WARNING
 
 
 def _touched(ruling: Ruling, table: Matrix, state: ConsumerState) -> list[Pair | None]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.consumers import cells_of
 from gdrkit.consumers.consumer import Direction, Need
+from gdrkit.consumers.table import cells_of
 from gdrkit.evidence import Confidence, Missing
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of

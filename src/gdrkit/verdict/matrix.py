@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.consumers import CELLS, cells_of
+from gdrkit.consumers.table import CELLS, cells_of
 from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, RdmaDevice, pairs

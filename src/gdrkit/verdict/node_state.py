@@ -21,7 +21,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
 
     consumer: str
     state: State
-    path: str  # the direct path that the state is about
+    path: str  # the direct path that the state is about; "" for a program that has none
     first_broken_layer: Layer | None
     best_fallback: str | None
     confidence: Confidence
@@ -31,17 +31,20 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
 
 def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
     """The state of the node for one consumer. Fallbacks never raise it; the best one is named beside it."""
-    chosen = [_best_direct(table, here, consumer) for here in _by_gpu(node, table)]
-    worst = min(chosen, key=lambda choice: WORST_FIRST.index(choice[1].state))[1]
-    broken = worst.state in (State.BLOCKED, State.IMPOSSIBLE)
+    best = (_best_direct(table, here, consumer) for here in _by_gpu(node, table))
+    chosen = [choice for choice in best if choice is not None]
+    judgements = tuple(judgement for _, judgement in chosen)
+    worst = min(judgements, key=lambda j: WORST_FIRST.index(j.state), default=None)
+    state = worst.state if worst else State.IMPOSSIBLE
+    broken = state in (State.BLOCKED, State.IMPOSSIBLE)
     return ConsumerState(
         consumer=consumer,
-        state=worst.state,
-        path=worst.path,
-        first_broken_layer=worst.first_broken_layer if broken else None,
+        state=state,
+        path=worst.path if worst else "",
+        first_broken_layer=worst.first_broken_layer if worst and broken else None,
         best_fallback=_best_fallback(node, table, consumer),
-        confidence=min(j.confidence for _, j in chosen if j.state is worst.state),
-        judgements=tuple(judgement for _, judgement in chosen),
+        confidence=min((j.confidence for j in judgements if j.state is state), default=Confidence.CERTAIN),
+        judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
     )
 
@@ -84,8 +87,11 @@ def _is_down(node: Node, pair: Pair) -> bool:
         return False
 
 
-def _best_direct(table: Matrix, here: list[Pair | None], consumer: str) -> tuple[Pair | None, Judgement]:
-    """The best direct judgement among a GPU's pairs; of a path's two directions, the worse counts."""
+def _best_direct(
+    table: Matrix, here: list[Pair | None], consumer: str
+) -> tuple[Pair | None, Judgement] | None:
+    """The best direct judgement among a GPU's pairs; of a path's two directions, the worse counts. None for
+    a program that has no direct path."""
     choices = []
     for pair in here:
         for path in DIRECT:
@@ -93,7 +99,7 @@ def _best_direct(table: Matrix, here: list[Pair | None], consumer: str) -> tuple
             if not both:
                 continue  # a path that this program does not have
             choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
-    return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state))
+    return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state), default=None)
 
 
 def _best_fallback(node: Node, table: Matrix, consumer: str) -> str | None:

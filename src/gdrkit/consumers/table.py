@@ -1,0 +1,42 @@
+"""Every program that gdrkit judges paths for; the first one leads where nobody names one. PURE."""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+
+from gdrkit.consumers.consumer import Consumer, Need, Path
+from gdrkit.consumers.names import NAMES
+
+
+def _declared(name: str) -> Consumer:
+    """What the module of that name declares."""
+    consumer: Consumer = getattr(import_module(f"gdrkit.consumers.{name}"), name.upper())
+    return consumer
+
+
+CONSUMERS: tuple[Consumer, ...] = tuple(map(_declared, NAMES))
+CELLS: tuple[tuple[Path, Consumer], ...] = tuple(
+    (path, consumer) for path in Path for consumer in CONSUMERS if path in consumer.paths
+)
+"""Each path of each program, path by path."""
+
+
+@functools.cache
+def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, str]]:
+    """The cells that stand still without these."""
+    gone = set(takes)
+    return frozenset(
+        (path.value, consumer.name) for path, consumer in CELLS if not gone.isdisjoint(consumer.needs(path))
+    )
+
+
+def paths_of(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:
+    """The paths that somebody loses without these, best first."""
+    cells = cells_of(takes)
+    return tuple(path.value for path in Path if any(cell[0] == path for cell in cells))
+
+
+def consumer_of(name: str) -> Consumer:
+    """The program of that name."""
+    return CONSUMERS[NAMES.index(name)]

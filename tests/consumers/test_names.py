@@ -1,0 +1,104 @@
+"""Nothing outside the tables decides by a program's name: it asks the table, or for who leads."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+from gdrkit.consumers.names import NAMES
+
+SOURCE = Path(__file__).parent.parent.parent / "src" / "gdrkit"
+FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path.relative_to(SOURCE).parts[0] != "consumers"]
+
+COMMAND = "a command's name, not a program's"
+DOCUMENT = "a document's name"
+PROBE = "the probe that asks libibverbs"
+WAY = "a way that gdrkit itself or a tool moves bytes, as bench and prove name it"
+LINE = "how lines of NCCL's logs begin, or are told from others"
+PACKAGE = "a package's name"
+TOLD = "a fact about a log, told under its title"
+
+LABELS = {
+    ("cli/__init__.py", "nccl"): COMMAND,
+    ("cli/nccl.py", "nccl"): COMMAND,
+    ("cli/schema.py", "nccl"): DOCUMENT,
+    ("cli/probe.py", "verbs"): PROBE,
+    ("collect/sources.py", "verbs"): PROBE,
+    ("facts/commands.py", "verbs"): PROBE,
+    ("facts/probe.py", "verbs"): PROBE,
+    ("cli/bench.py", "verbs"): WAY,
+    ("cli/bench_tools.py", "nccl"): WAY,
+    ("cli/bench_tools.py", "verbs"): WAY,
+    ("measure/prove.py", "verbs"): WAY,
+    ("transport/agreement.py", "verbs"): WAY,
+    ("transport/rdma.py", "verbs"): WAY,
+    ("facts/nccl_lines.py", "nccl"): LINE,
+    ("facts/nccl_log_entries.py", "nccl"): LINE,
+    ("facts/pasted_logs.py", "nccl"): LINE,
+    ("facts/transcript_speakers.py", "nccl"): LINE,
+    ("nccl/tally.py", "nccl"): LINE,
+    ("facts/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
+    ("facts/libraries.py", "ucx"): PACKAGE,
+    ("verdict/explain_facts.py", "nccl"): TOLD,
+}
+"""Where a name stands as a label, and of what."""
+
+ABOUT_ONE = {
+    "rules": "rules about a program",
+    "topology/nccl_nic.py": "the model of NCCL",
+    "topology/nccl_evidence.py": "the model of NCCL",
+    "transport/choices.py": "gdrkit's own transport is a verbs program",
+}
+"""Who may name one program's table."""
+
+
+def spelled_out(tree: ast.AST) -> set[str]:
+    """The texts of a module in small letters, bytes too; pieces of f-strings, which are prose, aside."""
+    prose = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    texts = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in prose:
+            value = node.value.decode("latin-1") if isinstance(node.value, bytes) else node.value
+            if isinstance(value, str):
+                texts.add(value.strip().casefold())
+    return texts
+
+
+def labels() -> set[tuple[str, str]]:
+    """Each file with the names of programs in it."""
+    return {
+        (str(path.relative_to(SOURCE)), name)
+        for path in FILES
+        for name in spelled_out(ast.parse(path.read_text())) & set(NAMES)
+    }
+
+
+def test_a_programs_name_is_spelled_out_only_as_a_label():
+    assert labels() == set(LABELS)
+
+
+def test_only_who_is_about_one_program_imports_its_table():
+    for path in FILES:
+        place = path.relative_to(SOURCE)
+        imported = {
+            node.module
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module
+        }
+        if imported & {f"gdrkit.consumers.{name}" for name in NAMES}:
+            assert str(place) in ABOUT_ONE or place.parts[0] in ABOUT_ONE, place
+
+
+def test_the_names_cost_no_import():
+    """`gdr doctor --help` needs them."""
+    code = (
+        "import sys; from gdrkit.cli import doctor, fix; doctor.parser(); fix.parser();"
+        "print(*(name for name in sys.modules if name.startswith(('gdrkit.', 'msgspec'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+
+    assert "gdrkit.consumers.names" in imported
+    assert not {"msgspec", "gdrkit.consumers.table", "gdrkit.consumers.consumer", "gdrkit.node"} & imported

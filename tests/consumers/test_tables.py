@@ -1,0 +1,163 @@
+"""What the tables say of each program, at the versions that its sources document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, Path, Use
+from gdrkit.consumers.names import NAMES
+from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_of
+from gdrkit.consumers.ucx import UCX
+from gdrkit.consumers.verbs import VERBS
+from gdrkit.facts.versions import numbers
+from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
+from gdrkit.rules.rule import Failed
+from tests.rules.machines import failed, node, passes
+
+PEERS = "sys/kernel/mm/memory_peers"
+NV_MEM = f"{PEERS}/nv_mem/version"
+NV_MEM_NC = f"{PEERS}/nv_mem_nc/version"
+RENAMED = f"{PEERS}/nvidia-peermem/version"
+MODULE = "sys/module/nvidia_peermem/version"
+CONF = "etc/nccl.conf"
+
+
+def test_every_name_has_its_table_and_every_table_its_name():
+    assert tuple(consumer.name for consumer in CONSUMERS) == NAMES
+    assert tuple(map(consumer_of, NAMES)) == CONSUMERS
+    assert len(set(NAMES)) == len(NAMES)
+
+
+def test_a_table_names_each_path_once_best_first():
+    for consumer in CONSUMERS:
+        assert list(consumer.paths) == [path for path in Path if path in consumer.paths]
+        assert consumer.direct == tuple(path for path in DIRECT if path in consumer.paths)
+
+
+def test_looks_stand_newest_first_and_name_their_source():
+    for consumer in CONSUMERS:
+        for use in consumer.uses:
+            firsts = [row.since for row in use.looks]
+            assert firsts == sorted(firsts, reverse=True)
+            assert all(row.files and row.source for row in use.looks)
+
+
+def test_what_leads_where_nobody_names_a_program_may_come_with_any_job():
+    assert CONSUMERS[0] is NCCL
+    assert [consumer.name for consumer in CONSUMERS if consumer.common] == ["nccl", "ucx", "verbs"]
+
+
+# -- capabilities --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("capability", list(Capability))
+def test_who_loses_a_capability_loses_each_path_that_needs_it(capability: Capability):
+    cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in NEEDS[path]}
+
+    assert cells_of((capability,)) == cells
+    assert paths_of((capability,)) == tuple(path.value for path in Path if capability in NEEDS[path])
+
+
+def test_a_programs_own_side_is_nobody_elses():
+    assert cells_of((Use("ucx", Path.PEERMEM),)) == {("peermem", "ucx")}
+    assert cells_of(NCCL.own(*DIRECT)) == {("dmabuf", "nccl"), ("peermem", "nccl")}
+
+
+# -- versions ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "files"),
+    [
+        ("2.4.8", (NV_MEM,)),
+        ("2.8.4", (NV_MEM,)),
+        ("2.9.6", (NV_MEM,)),
+        ("2.9.8", (NV_MEM, RENAMED)),
+        ("2.21.5", (NV_MEM, RENAMED)),
+        ("2.22.3", (NV_MEM, NV_MEM_NC)),
+        ("2.23.4", (NV_MEM, NV_MEM_NC, MODULE)),
+        ("2.30.7", (NV_MEM, NV_MEM_NC, MODULE)),
+    ],
+)
+def test_what_nccl_looks_at_by_version(version: str, files: tuple[str, ...]):
+    """NCCL src/transport/net_ib.cc at each tag, ncclIbGdrSupport()."""
+    assert NCCL.looked_at(Path.PEERMEM, version) == files
+
+
+@pytest.mark.parametrize(
+    ("version", "files"),
+    [
+        ("1.5.0", (NV_MEM,)),
+        ("1.12.1", (NV_MEM,)),
+        ("1.17.0", (NV_MEM,)),
+        ("1.18.0", (NV_MEM, MODULE)),
+        ("1.22.0", (NV_MEM, MODULE)),
+    ],
+)
+def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
+    """openucx/ucx src/uct/ib/base/ib_md.c at each tag, uct_ib_check_gpudirect_driver()."""
+    assert UCX.looked_at(Path.PEERMEM, version) == files
+
+
+@pytest.mark.parametrize("path", list(VERBS.paths))
+def test_who_registers_memory_itself_looks_at_nothing(path: Path):
+    assert VERBS.looked_at(path, "53.0") == ()
+    assert VERBS.use(path).since == ()
+
+
+@pytest.mark.parametrize(
+    ("consumer", "last_without", "first"), [(NCCL, "2.12.12", "2.13.4"), (UCX, "1.13.1", "1.14.0")]
+)
+def test_dmabuf_came_with_a_version(consumer: Any, last_without: str, first: str):
+    since = consumer.use(Path.DMABUF).since
+
+    assert numbers(last_without) < since <= numbers(first)
+
+
+def test_an_unseen_nccl_is_taken_for_one_that_misses_nothing():
+    assert NCCL.modern == "NCCL 2.23.4 or newer"
+
+
+# -- switches ------------------------------------------------------------------------------------------
+
+VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "NCCL_DMABUF_ENABLE": (("0", "0x0", "00"), ("1", "2", "-1")),
+    "OFI_NCCL_DISABLE_DMABUF": (("1", "0x1"), ("0",)),
+    "NCCL_IB_DISABLE": (("1", "2"), ("0", "0x0", "")),
+    "NCCL_NET": (("Socket", "socket"), ("IB", "AWS Libfabric")),
+    "NCCL_NET_GDR_READ": (("0",), ("1", "-2")),
+    "UCX_IB_GPU_DIRECT_RDMA": (("n", "no", "off", "0", "false", "N"), ("y", "try", "1")),
+    "UCX_TLS": (("tcp", "^ib", "^all", "tcp,cuda_copy"), ("all", "rc,cuda", "^tcp", "ud_x,sm", "")),
+}
+"""By variable: values that are off, and values that are not."""
+RULES = (dmabuf_disabled_by_env, ib_disabled_by_env, gdr_read_off)
+SWITCHES = [(consumer, switch) for consumer in CONSUMERS for switch in consumer.switches]
+
+
+@pytest.mark.parametrize(("consumer", "switch"), SWITCHES, ids=lambda value: value.name)
+def test_a_switch_closes_its_paths_for_its_own_program(consumer: Any, switch: Any):
+    """Whichever rule is about it: one tells it, the others have nothing to say."""
+    off, on = VALUES[switch.name]
+    assert switch.source
+    for value in off:
+        machine = node({CONF: f"{switch.name}={value}\n"})
+        telling = [rule for rule in RULES if isinstance(rule.check(machine, CONF), Failed)]
+        assert len(telling) == 1, value
+        found = failed(machine, telling[0], CONF)
+        assert (found.takes or telling[0].takes(CONF)) == consumer.own(*switch.closes)
+        assert telling[0].direction == switch.direction
+    for value in on:
+        machine = node({CONF: f"{switch.name}={value}\n"})
+        assert not [rule for rule in RULES if isinstance(rule.check(machine, CONF), Failed)], value
+
+
+def test_two_programs_switches_in_one_file_are_both_told():
+    machine = node({CONF: "UCX_IB_GPU_DIRECT_RDMA=n\nNCCL_DMABUF_ENABLE=0\nOFI_NCCL_DISABLE_DMABUF=1\n"})
+    found = failed(machine, dmabuf_disabled_by_env, CONF)
+
+    assert found.seen == "NCCL_DMABUF_ENABLE=0, UCX_IB_GPU_DIRECT_RDMA=n"
+    assert found.takes == (*NCCL.own("dmabuf"), *UCX.own("dmabuf", "peermem"))
+    assert passes(machine, ib_disabled_by_env, CONF)
