@@ -1,14 +1,12 @@
 """What a finding means on a node depends on the programs that lose by it, and not on how many are known."""
 
 import pytest
-from msgspec.structs import replace
 
 from gdrkit.facts.libraries import Copy, nccl_copies, ucx_version
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
-from gdrkit.verdict.findings import findings
 from tests.evidence_nodes import build
 
 
@@ -47,19 +45,3 @@ def test_it_fails_the_node_where_the_program_that_leads_needs_it(stub: Node):
 
     assert status(verdict, "nccl-lacks-dmabuf") is Status.FAILED
     assert status(verdict, "peermem-stub") is Status.FAILED
-
-
-def test_a_program_that_no_rule_finds_fault_with_changes_no_status(stub: Node):
-    """It has one direct path alone, which is blocked; what blocks it stays the note that it was."""
-    verdict = judge_node(stub)
-    table = {
-        pair: tuple(
-            j for j in here if j.consumer != "verbs" or j.path != "dmabuf"
-        )  # as if libibverbs had no dma-buf
-        for pair, here in verdict.matrix.items()
-    }
-    states = [replace(s, path="peermem") if s.consumer == "verbs" else s for s in verdict.states]
-
-    again = findings(stub, verdict.rulings, table, states)
-
-    assert [f.status for f in again] == [f.status for f in verdict.findings]

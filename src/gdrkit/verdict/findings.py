@@ -6,14 +6,13 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Use
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
 from gdrkit.rules.engine import Ruling, confidence_of, trail_of
 from gdrkit.rules.rule import DIRECT, Failed, NotApplicable, Passed, Status, Unknown
-from gdrkit.verdict.judgement import State, speaks_of, stops
+from gdrkit.verdict.judgement import State, stops
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
 
@@ -37,14 +36,13 @@ def findings(
     node: Node, rulings: Iterable[Ruling], table: Matrix, states: Iterable[ConsumerState]
 ) -> tuple[Finding, ...]:
     """Every ruling with its status, the ground first and within a layer the worst first."""
-    rulings, states = tuple(rulings), tuple(states)
-    heard = _with_a_say(rulings)
+    states = tuple(states)
     nearest = {pair for state in states for pair in state.pairs}
     answers = []
     for ruling in rulings:
         if isinstance(ruling.subject, Pair) and ruling.subject not in nearest and ruling.decisive:
             continue  # a far NIC is no news: each GPU is judged at its nearest
-        status = status_of(ruling, table, [state for state in states if state.consumer in heard])
+        status = status_of(ruling, table, states)
         answers.append(
             Finding(
                 ruling=ruling,
@@ -55,17 +53,6 @@ def findings(
         )
     order = list(Status)
     return tuple(sorted(answers, key=lambda f: (f.ruling.rule.layer, order.index(f.status))))
-
-
-def _with_a_say(rulings: Iterable[Ruling]) -> frozenset[str]:
-    """The programs that can make a finding more than a note: the one that leads, and each with which a
-    rule about itself finds fault here.
-
-    What any other lacks, the one that leads lacks too, or it is a path that the program has nowhere. So what
-    is new to gdrkit changes no finding until a rule finds fault with it.
-    """
-    own = (need for ruling in rulings if isinstance(ruling.outcome, Failed) for need in speaks_of(ruling))
-    return frozenset((NAMES[0], *(need.consumer for need in own if isinstance(need, Use))))
 
 
 def status_of(ruling: Ruling, table: Matrix, states: Iterable[ConsumerState]) -> Status:

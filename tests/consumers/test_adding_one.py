@@ -1,0 +1,247 @@
+"""A program is added with one file and one line, and nothing changes for the others."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gdrkit.consumers.consumer import Consumer, Looks, PathUse
+from gdrkit.consumers.consumer import Path as Way
+from gdrkit.facts.libraries import Copy
+from gdrkit.rules.consumer_versions import overlooks, too_old
+from gdrkit.rules.rule import Failed, NotApplicable, Passed
+from tests.evidence_nodes import build
+from tests.rules.machines import loaded, node
+
+SOURCE = Path(__file__).parent.parent.parent / "src"
+NODES = (
+    "rhel-9-mofed",
+    "ubuntu-6.8-h100",
+    "zgx-3285",
+    "volta-proprietary",
+    "no-rdma-device",
+    "acs-redirect",
+)
+PEERMEM_ALONE = """
+from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+
+MADE_UP = Consumer(
+    name="made_up",
+    title="Made-up",
+    uses=(
+        PathUse(
+            path=Path.PEERMEM,
+            since=(2,),
+            looks=(Looks((1,), ("sys/module/nvidia_peermem/version",), "here"),),
+        ),
+        PathUse(path=Path.STAGED),
+    ),
+    switches=(
+        Switch(name="MADE_UP_GDR", closes=(Path.PEERMEM,), off=lambda value: value == "0", source="here"),
+    ),
+)
+"""
+NO_DIRECT_PATH = """
+from gdrkit.consumers.consumer import Consumer, Path, PathUse
+
+MADE_UP = Consumer(name="made_up", title="Made-up", uses=(PathUse(path=Path.STAGED),))
+"""
+RUN = """
+import contextlib, io, json, sys
+from gdrkit.cli import main
+said = []
+for arguments in json.loads(sys.stdin.read()):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        code = main(arguments)
+    said.append((code, output.getvalue()))
+print(json.dumps(said))
+"""
+
+
+class Trees(NamedTuple):
+    """Folders of sources: as it is, and with one program more."""
+
+    before: Path
+    after: Path
+
+
+def with_one_more(folder: Path, declaration: str) -> Trees:
+    """A copy of the sources in which a program is added."""
+    shutil.copytree(SOURCE, folder / "src")
+    consumers = folder / "src" / "gdrkit" / "consumers"
+    (consumers / "made_up.py").write_text(declaration)
+    names = consumers / "names.py"
+    line = 'NAMES = ("nccl", "ucx", "verbs")'
+    assert names.read_text().count(line) == 1
+    names.write_text(names.read_text().replace(line, 'NAMES = ("nccl", "ucx", "verbs", "made_up")'))
+    return Trees(SOURCE, folder / "src")
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {name: str(build(name, tmp_path_factory.mktemp(name))) for name in NODES}
+
+
+@pytest.fixture(scope="module")
+def peermem_alone(tmp_path_factory: pytest.TempPathFactory) -> Trees:
+    return with_one_more(tmp_path_factory.mktemp("one"), PEERMEM_ALONE)
+
+
+@pytest.fixture(scope="module")
+def no_direct_path(tmp_path_factory: pytest.TempPathFactory) -> Trees:
+    return with_one_more(tmp_path_factory.mktemp("none"), NO_DIRECT_PATH)
+
+
+@functools.cache
+def say(source: Path, *calls: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
+    """What `gdr` answers to each call, and its exit code, in a process of its own with these sources."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(calls), capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
+    )  # fmt: skip
+    return tuple((code, text) for code, text in json.loads(done.stdout))
+
+
+def without_made_up(text: str) -> dict[str, Any]:
+    """A report less what it says of the new program; judgements without their keys, by pair."""
+    report: dict[str, Any] = json.loads(text)
+    report["consumers"].pop("made_up", None)
+    told = {key: sorted(_each(judgement)) for key, judgement in report.pop("judgements").items()}
+    for pair in report["pairs"]:
+        pair["judgements"] = sorted(cell for key in pair["judgements"] for cell in told[key])
+    report["cells"] = sorted({cell for cells in told.values() for cell in cells})
+    return report
+
+
+def _each(judgement: dict[str, Any]) -> Iterator[str]:
+    for consumer in judgement.pop("consumers"):
+        if consumer != "made_up":
+            yield json.dumps({**judgement, "consumer": consumer}, sort_keys=True)
+
+
+def states(text: str) -> dict[str, Any]:
+    return {name: section["state"] for name, section in json.loads(text)["consumers"].items()}
+
+
+# -- nothing changes for the others --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("declared", ["peermem_alone", "no_direct_path"])
+def test_everything_else_stays_as_it_was(
+    declared: str, machines: dict[str, str], request: pytest.FixtureRequest
+):
+    trees: Trees = request.getfixturevalue(declared)
+    calls = [("doctor", "--json", path) for path in machines.values()]
+    before, after = say(trees.before, *calls), say(trees.after, *calls)
+
+    for name, (old_code, old), (new_code, new) in zip(machines, before, after, strict=True):
+        assert "made_up" in states(new), name
+        assert without_made_up(new) == without_made_up(old), name
+        assert new_code == old_code, name
+
+
+def test_what_it_mends_configures_and_explains_stays_too(
+    peermem_alone: Trees, machines: dict[str, str], tmp_path: Path
+):
+    pasted = tmp_path / "pasted.txt"
+    pasted.write_text("modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n")
+    calls = [
+        ("explain", str(pasted)),
+        ("fix", machines["zgx-3285"]),
+        ("fix", machines["acs-redirect"]),
+        ("config", "nccl-env", machines["acs-redirect"]),
+    ]
+
+    assert say(peermem_alone.before, *calls) == say(peermem_alone.after, *calls)
+
+
+# -- what is said of it --------------------------------------------------------------------------------
+
+
+def test_it_is_judged_by_the_capabilities_that_it_needs(peermem_alone: Trees, machines: dict[str, str]):
+    calls = [("doctor", "--json", path) for path in machines.values()]
+    for name, (_, text) in zip(machines, say(peermem_alone.after, *calls), strict=True):
+        report = json.loads(text)
+        cells = [cell for cell in report["judgements"].values() if cell["path"] == "peermem"]
+        mine, verbs = (
+            {
+                (cell["direction"], cell["state"], *cell["blocked_by"])
+                for cell in cells
+                if who in cell["consumers"]
+            }
+            for who in ("made_up", "verbs")
+        )
+        assert mine == verbs, name  # which has no test of its own either
+        assert report["consumers"]["made_up"]["path"] == "peermem", name
+
+
+def test_a_program_without_a_direct_path_is_told_so(no_direct_path: Trees, machines: dict[str, str]):
+    path = machines["rhel-9-mofed"]
+    (_, text), (code, asked), (_, line) = say(
+        no_direct_path.after, ("doctor", path), ("doctor", path, "--consumer", "made_up"),
+        ("doctor", path, "--consumer", "made_up", "--line"),
+    )  # fmt: skip
+
+    assert "made_up impossible; falls back to staged" in text
+    assert code == 0
+    assert asked.startswith("IMPOSSIBLE  made_up has no direct path")
+    assert line == "impossible made_up has no direct path\n"
+
+
+def test_its_switch_closes_its_path_alone(peermem_alone: Trees, tmp_path: Path):
+    """Whoever asks about it is warned; the others get a note, and their exit code."""
+    path = build("rhel-9-mofed", tmp_path)
+    system = path / "etc" / "environment"
+    ask = ("doctor", "--json", str(path))
+    ((old_code, old),) = say(peermem_alone.after, ask)
+    system.write_text("MADE_UP_GDR=0\n")
+    (new_code, new), (asked_code, asked) = say(peermem_alone.after, ask, (*ask, "--consumer", "made_up"))
+
+    assert (states(old)["made_up"], states(new)["made_up"]) == ("ready", "blocked")
+    assert {**states(new), "made_up": "ready"} == states(old)
+    assert (old_code, new_code, asked_code) == (0, 0, 2)
+    assert _statuses(new)["dmabuf-disabled-by-env"] == "note"
+    assert _statuses(asked)["dmabuf-disabled-by-env"] == "warning"
+
+
+def _statuses(text: str) -> dict[str, str]:
+    return {finding["code"]: finding["status"] for finding in json.loads(text)["findings"]}
+
+
+# -- its versions, as a rule about it asks -------------------------------------------------------------
+
+
+def made_up(version: str) -> Consumer:
+    return Consumer(
+        name="made_up", title="Made-up", copies=lambda node: (Copy(version, "opt/made-up"),),
+        uses=(
+            PathUse(
+                path=Way.PEERMEM, since=(2,),
+                looks=(
+                    Looks((3,), ("sys/module/nvidia_peermem/version",), "here"),
+                    Looks((0,), ("sys/kernel/mm/memory_peers/nv_mem/version",), "here"),
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "kind"), [("1.9", Failed), ("2.0", Passed), ("10.1", Passed)])
+def test_a_rule_asks_whether_its_version_has_a_path(version: str, kind: type):
+    assert isinstance(too_old(node(), made_up(version), "peermem"), kind)
+
+
+@pytest.mark.parametrize(("version", "kind"), [("2.9", Failed), ("3.0", Passed)])
+def test_a_rule_asks_whether_its_version_notices_the_module(version: str, kind: type):
+    assert isinstance(overlooks(node(loaded("nvidia_peermem")), made_up(version)), kind)
+    assert isinstance(overlooks(node(), made_up(version)), NotApplicable)

@@ -1,0 +1,59 @@
+"""A rule takes a capability from whoever needs it, or a path from the program that it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from gdrkit.consumers.consumer import Capability, Need, Use
+from gdrkit.consumers.table import consumer_of
+from gdrkit.host.target import open_host
+from gdrkit.node import Node
+from gdrkit.rules import RULES
+from gdrkit.rules.engine import rulings
+from gdrkit.rules.rule import Rule
+from gdrkit.verdict.judgement import speaks_of
+from tests.evidence_nodes import build
+
+
+@pytest.fixture(scope="module")
+def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Rule, frozenset[Need]]:
+    """What each rule declares of its subjects on a few nodes, and what it found there."""
+    needs: dict[Rule, frozenset[Need]] = {}
+    for name in ("a100-nccl-2.20", "rhel-9-mofed", "gh200"):
+        node = Node(open_host(str(build(name, tmp_path_factory.mktemp(name)))))
+        for ruling in rulings(node, RULES):
+            declared = () if ruling.subject is None else ruling.rule.takes(ruling.subject)
+            seen = needs.get(ruling.rule, frozenset())
+            needs[ruling.rule] = seen | {*declared, *speaks_of(ruling)}
+    return needs
+
+
+def test_no_rule_takes_a_capability_and_a_programs_own_path(taken: Mapping[Rule, frozenset[Need]]):
+    for rule, needs in taken.items():
+        assert len({isinstance(need, Use) for need in needs}) <= 1, rule.code
+
+
+def test_a_rule_that_takes_a_programs_path_tells_of_that_program(taken: Mapping[Rule, frozenset[Need]]):
+    told = 0
+    for rule, needs in taken.items():
+        for need in needs:
+            if isinstance(need, Use):
+                told += 1
+                assert consumer_of(need.consumer).title in rule.page, rule.code
+    assert told > 10
+
+
+@pytest.mark.parametrize("name", ["nccl", "ucx"])
+def test_a_rule_named_for_a_program_takes_from_nobody_else(name: str, taken: Mapping[Rule, frozenset[Need]]):
+    named = [needs for rule, needs in taken.items() if rule.code.startswith(f"{name}-")]
+    assert named
+    for need in frozenset().union(*named):
+        assert isinstance(need, Use) and need.consumer == name
+
+
+def test_what_the_nodes_libibverbs_lacks_every_program_lacks(taken: Mapping[Rule, frozenset[Need]]):
+    """A rule named for the library that all of them call, not for programs of one's own."""
+    (needs,) = (needs for rule, needs in taken.items() if rule.code == "verbs-lacks-dmabuf")
+    assert needs <= {Capability.DMABUF}
