@@ -18,12 +18,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from gdrkit.consumers.nccl_releases import FROM_SOURCE, release
 from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.gdr_check import check
 from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import FROM_SOURCE, nccl_rules
 from gdrkit.topology.nccl_search import local_gpu, local_nets
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import system_of
@@ -78,7 +78,7 @@ def ask(program: Path, one: Case) -> list[str]:
 
 def predict(one: Case, version: str) -> list[str]:
     """The same from gdrkit's model."""
-    rules = nccl_rules(version)
+    rules = release(version)
     given = settings(rules, one.environment)
     try:
         system = system_of(nccl_xml.parse(one.xml.encode()), rules)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.gdr_check import Check, check
 from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
 from gdrkit.topology.nccl_paths import settle
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import system_of
 
@@ -62,7 +62,7 @@ class _Model:
 
     def __init__(self, job: Job, rank: int, version: str) -> None:
         environment = job.environment | (ALONE if job.mode == "alone" else {})
-        self.rules = nccl_rules(version)
+        self.rules = release(version)
         self.settings: Settings = settings(self.rules, environment)
         self.system: System = system_of(nccl_xml.parse(job.xml.encode()), self.rules)
         self.first = rank // 2 * 2 if job.mode == "two" else 0  # the dump names the ranks of the first host

@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import structs
 from tests.evidence_nodes import build, names
 
+from gdrkit.consumers.nccl_releases import FROM_SOURCE
 from gdrkit.evidence import FormatError, Lacks
 from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
@@ -23,7 +24,6 @@ from gdrkit.node import Node
 from gdrkit.topology import from_file, from_node
 from gdrkit.topology.completed import completed
 from gdrkit.topology.graph import Topology
-from gdrkit.topology.nccl_rules import FROM_SOURCE
 from gdrkit.topology.nccl_writer import system
 from lab.nccl.from_source import ask, predict
 from lab.nccl.generate import Case

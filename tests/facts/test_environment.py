@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import (
-    LEVELS,
     NCCL_CONF,
     SHELL,
     SYSTEM,
     UCX_CONF,
-    allows,
     environment,
-    gdr_level,
     integer,
     parse_conf,
-    path_type,
-    printed_type,
     selects,
     sources,
 )
@@ -38,7 +31,7 @@ def test_the_first_of_two_lines_counts_as_nothing_is_overwritten():
 def test_blanks_count_as_nccl_takes_none_away():
     (setting,) = parse_conf("NCCL_NET_GDR_LEVEL=SYS \n", NCCL_CONF)
 
-    assert gdr_level(setting.value) is None
+    assert setting.value == "SYS "
 
 
 def test_a_file_that_is_not_there_sets_nothing_and_one_that_nobody_saw_is_unknown():
@@ -69,62 +62,6 @@ def test_users_files_and_logs_are_read_where_they_are_seen():
     assert [found.settings[0].value for found in by_source.values() if found.settings] == [
         "tcp", "INFO", "/root", "0", "1",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("value", "version", "level"),
-    [
-        ("SYS", "", "SYS"),
-        ("5", "", "SYS"),
-        ("4", "2.18.1", "SYS"),
-        ("3", "", "PHB"),
-        ("0", "", "LOC"),
-        ("99", "", "SYS"),
-        ("2x", "", "PXB"),
-        ("ALL", "", None),
-        ("NODE", "", None),
-        ("sys", "", None),
-        ("-1", "", None),
-        ("", "", None),
-        ("P2C", "2.26.2", None),
-        ("P2C", "2.27.5", "P2C"),
-        ("C2C", "2.25.1", None),
-        ("PXN", "2.11.4", None),
-        ("PXN", "", "PXN"),
-    ],
-)
-def test_levels_as_nccl_reads_them(value: str, version: str, level: str | None):
-    assert gdr_level(value, version) == level
-
-
-@given(st.text(), st.text())
-def test_any_value_is_a_level_or_ignored(value: str, version: str):
-    assert gdr_level(value, version) in (*LEVELS, None)
-
-
-def test_node_of_nvidia_smi_is_phb_of_nccl():
-    assert allows("PHB", path_type("NODE"))
-    assert not allows("PXB", path_type("NODE"))
-    assert allows("PIX", path_type("PIX"))
-    assert not allows("LOC", path_type("PIX"))
-
-
-@pytest.mark.parametrize(
-    ("number", "version", "word"),
-    [
-        (6, "2.16.5", "PHB"),
-        (7, "2.16.5", "SYS"),
-        (8, "2.27.3", "PHB"),
-        (7, "2.27.3", "P2C"),
-        (7, "2.27.5", "PXN"),
-        (8, "2.28.9", "PHB"),
-        (3, "2.7.8", "PXB"),
-        (7, "", ""),
-        (99, "2.28.9", ""),
-    ],
-)
-def test_numbers_of_a_log_mean_what_their_version_meant(number: int, version: str, word: str):
-    assert printed_type(number, version) == word
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,7 @@ import pytest
 from gdrkit.evidence import Absent, Confidence, Lacks, Why
 from gdrkit.facts.commands import PACKAGES_DPKG, UCX_INFO
 from gdrkit.facts.libraries import (
-    NEWEST_NCCL,
     Copy,
-    assumed_nccl,
     libcuda_version,
     libibverbs,
     memlock_limit_bytes,
@@ -131,15 +129,11 @@ def test_every_nccl_that_is_seen_and_the_oldest_of_them():
         Copy("2.21.5", "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info"),
     )
     assert nccl_version(node) == "2.21.5"
-    assert assumed_nccl(node) == ""
 
 
-def test_an_unseen_nccl_is_assumed_to_be_the_newest_known():
-    node = Node(MemoryHost(complete=True))
-
-    assert assumed_nccl(node) == NEWEST_NCCL
+def test_an_unseen_nccl_has_no_version():
     with pytest.raises(Lacks):
-        nccl_version(node)
+        nccl_version(Node(MemoryHost(complete=True)))
 
 
 UCX_PC = "prefix=/usr\nName: ucx\nVersion: 1.17.0\nLibs: -lucp\n"

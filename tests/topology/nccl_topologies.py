@@ -1,9 +1,9 @@
 """Small topologies for NCCL's model, of the tests' own making."""
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.nccl_graph import GPU, NET
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from gdrkit.topology.nccl_system import system_of
 
@@ -45,7 +45,7 @@ def system_xml(*cpus):
 
 def computed(root, version="2.28.9", environment=None):
     """The system, GPUs and NICs by their numbers, and what NCCL makes of the environment."""
-    rules = nccl_rules(version)
+    rules = release(version)
     given = settings(rules, environment or {})
     system = system_of(root, rules)
     compute_paths(system, given)

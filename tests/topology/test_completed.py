@@ -2,13 +2,13 @@
 
 import pytest
 
+from gdrkit.consumers.nccl_releases import NEWEST
 from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology import from_file, from_nccl_xml, from_node, nccl_writer
 from gdrkit.topology.completed import completed
 from gdrkit.topology.from_file import Saved
-from gdrkit.topology.nccl_rules import NEWEST
 from gdrkit.topology.nccl_view import view
 from tests.evidence_nodes import build
 from tests.topology.xml_files import DUMP, ONE_SWITCH

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology.from_file import Saved
@@ -9,7 +10,6 @@ from gdrkit.topology.from_node import topology
 from gdrkit.topology.gdr_check import Condition, check
 from gdrkit.topology.gdr_decision import Evidence, decide
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem, unused
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from gdrkit.topology.nccl_view import view
 from tests.evidence_nodes import build
@@ -170,16 +170,16 @@ def test_what_nobody_looked_at_is_not_no():
 
 def test_an_old_nccl_misses_peermem_by_its_file():
     loaded = NicEvidence(frozenset({"sys/module/nvidia_peermem/version"}))
-    assert peermem(nccl_rules("2.22.3"), loaded).works is False
-    assert peermem(nccl_rules("2.23.4"), loaded).works is True
-    assert peermem(nccl_rules("2.23.4"), NicEvidence()).works is None
+    assert peermem(release("2.22.3"), loaded).works is False
+    assert peermem(release("2.23.4"), loaded).works is True
+    assert peermem(release("2.23.4"), NicEvidence()).works is None
 
 
 def test_before_2_23_the_first_device_speaks_for_all():
     nics = NicEvidence(frozenset(), {"rxe0": False, "mlx5_0": True})
-    given = settings(nccl_rules("2.22.3"), {})
-    assert dmabuf(nccl_rules("2.22.3"), given, "mlx5_0", nics, BOTH).works is False
-    assert dmabuf(nccl_rules("2.23.4"), given, "mlx5_0", nics, BOTH).works is True
+    given = settings(release("2.22.3"), {})
+    assert dmabuf(release("2.22.3"), given, "mlx5_0", nics, BOTH).works is False
+    assert dmabuf(release("2.23.4"), given, "mlx5_0", nics, BOTH).works is True
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_before_2_23_the_first_device_speaks_for_all():
      (GpuEvidence(True, None), None), (BOTH, True)],
 )  # fmt: skip
 def test_dmabuf_needs_the_gpus_driver_too(on_gpu, works):
-    rules = nccl_rules("2.28.9")
+    rules = release("2.28.9")
     nics = NicEvidence(frozenset(), {"mlx5_0": True})
     assert dmabuf(rules, settings(rules, {}), "mlx5_0", nics, on_gpu).works is works
 
@@ -201,7 +201,7 @@ def test_dmabuf_needs_the_gpus_driver_too(on_gpu, works):
      ({"NCCL_IB_HCA": "mlx5_10:2"}, "NCCL_IB_HCA=mlx5_10:2")],
 )  # fmt: skip
 def test_which_ports_take_part(environment, left_out):
-    assert unused(settings(nccl_rules("2.28.9"), environment), "mlx5_10", 1) == left_out
+    assert unused(settings(release("2.28.9"), environment), "mlx5_10", 1) == left_out
 
 
 # -- settings without effect ----------------------------------------------------------------------------
@@ -220,14 +220,14 @@ def test_which_ports_take_part(environment, left_out):
     ],
 )
 def test_settings_that_change_nothing_are_named(version, name, value, why):
-    (ignored,) = settings(nccl_rules(version), {name: value}).ignored
+    (ignored,) = settings(release(version), {name: value}).ignored
     assert (ignored.name, ignored.value) == (name, value)
     assert why in ignored.why
 
 
 def test_settings_that_are_understood_are_not_named():
     environment = {"NCCL_NET_GDR_LEVEL": "PHB", "NCCL_NET_GDR_READ": "1", "NCCL_P2P_DISABLE": "0"}
-    given = settings(nccl_rules("2.28.9"), environment)
+    given = settings(release("2.28.9"), environment)
     assert given.ignored == ()
     assert (given.gdr_level, given.gdr_read, given.p2p_level) == ("PHB", 1, None)
 

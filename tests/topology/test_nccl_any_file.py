@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.xml_text import XmlNode
@@ -13,7 +14,6 @@ from gdrkit.topology.gdr_decision import decide
 from gdrkit.topology.nccl_graph import GPU, NET
 from gdrkit.topology.nccl_merge import fuse
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from gdrkit.topology.nccl_system import number, system_of
 
@@ -77,7 +77,7 @@ environments = st.dictionaries(
 
 @given(systems, versions, environments)
 def test_any_tree_is_computed_or_refused(root, version, environment):
-    rules = nccl_rules(version)
+    rules = release(version)
     given_settings = settings(rules, environment)
     with contextlib.suppress(FormatError):
         merged, _ = fuse(root, rules, given_settings)
@@ -92,9 +92,7 @@ def test_any_tree_is_computed_or_refused(root, version, environment):
 @given(st.binary(max_size=300), versions)
 def test_any_bytes_are_computed_or_refused(content, version):
     with contextlib.suppress(FormatError):
-        compute_paths(
-            system_of(nccl_xml.parse(content), nccl_rules(version)), settings(nccl_rules(version), {})
-        )
+        compute_paths(system_of(nccl_xml.parse(content), release(version)), settings(release(version), {}))
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.node import Node
 from gdrkit.topology.graph import Net, Origin, Topology
 from gdrkit.topology.nccl_evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.topology.nccl_nic import GpuEvidence
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from tests.memory_host import MemoryHost
 
@@ -43,7 +43,7 @@ def cuda(dmabuf):
 
 
 def gdr(host, version="2.27.5", environment=None):
-    rules = nccl_rules(version)
+    rules = release(version)
     graph = Topology(origin=Origin.SYSFS, nets=(Net(id="mlx5_0", device="mlx5_0"),))
     (net,) = with_nic_side(graph, Node(host), rules, settings(rules, environment or {})).nets
     return net.nccl.gdr if net.nccl else ""
@@ -56,7 +56,7 @@ def test_a_loaded_module_is_believed_by_versions_that_look_for_it():
 
 
 def test_files_that_nobody_looked_for_leave_the_question_open():
-    assert nic_evidence(Node(MemoryHost()), "2.27.5").files is None
+    assert nic_evidence(Node(MemoryHost()), release("2.27.5")).files is None
     assert gdr(MemoryHost()) == ""
 
 

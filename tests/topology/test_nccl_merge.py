@@ -3,11 +3,11 @@
 import pytest
 from msgspec import structs
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.from_file import read
 from gdrkit.topology.nccl_merge import Fused, fuse
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from gdrkit.topology.nccl_view import view
 from tests.topology.nccl_topologies import cpu, gpu, net, nic, switch, system_xml
@@ -21,7 +21,7 @@ TWO_PORTS = card(net(0, guid="0xe41d2d03000000aa"), net(1, guid="0xe41d2d0300000
 
 
 def fused(root, version="2.28.9", environment=None, layers=None):
-    rules = nccl_rules(version)
+    rules = release(version)
     return fuse(root, rules, settings(rules, environment or {}), layers=layers)
 
 

@@ -2,10 +2,9 @@
 
 import pytest
 
+from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, release
 from gdrkit.evidence import FormatError
-from gdrkit.facts.environment import path_types
 from gdrkit.topology.nccl_graph import GPU
-from gdrkit.topology.nccl_rules import NEWEST, OLDEST, nccl_rules
 from tests.topology.nccl_topologies import (
     FAR,
     NEAR,
@@ -176,10 +175,10 @@ def test_a_gpu_without_a_rank_takes_no_part():
 
 
 def test_path_types_have_the_numbers_of_their_version():
-    assert nccl_rules("2.27.3").order["P2C"] == 7
-    assert nccl_rules("2.27.5").order["P2C"] == 6
-    assert path_types(OLDEST).index("SYS") == 7
-    assert path_types(NEWEST).index("SYS") == 9
+    assert release("2.27.3").order["P2C"] == 7
+    assert release("2.27.5").order["P2C"] == 6
+    assert release(OLDEST).path_types.index("SYS") == 7
+    assert release(NEWEST).path_types.index("SYS") == 9
 
 
 def test_eight_gpus_and_eight_nics_take_few_steps_and_twice_the_machine_at_most_four_times_as_many():

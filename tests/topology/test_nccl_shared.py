@@ -3,11 +3,11 @@
 import pytest
 from lab.nccl.judge import Job, judge
 
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.topology.nccl_graph import GPU, NET
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import nccl_rules
 from gdrkit.topology.nccl_settings import settings
 from gdrkit.topology.nccl_system import system_of
 from tests.shared_data import shared_files
@@ -40,7 +40,7 @@ def test_tables_in_logs_are_ours(path):
 def test_published_topologies_are_computed_or_refused(path, version):
     try:
         root = nccl_xml.parse(path.read_bytes())
-        rules = nccl_rules(version)
+        rules = release(version)
         system = system_of(root, rules)
         compute_paths(system, settings(rules, {}))
     except FormatError:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gdrkit.consumers.nccl_releases import NEWEST, OLDEST
 from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
 from gdrkit.host.target import open_host
@@ -9,7 +10,6 @@ from gdrkit.node import Node
 from gdrkit.topology import from_file, from_node
 from gdrkit.topology.from_file import Saved
 from gdrkit.topology.graph import NcclPath
-from gdrkit.topology.nccl_rules import NEWEST, OLDEST
 from gdrkit.topology.nccl_view import view
 from tests.evidence_nodes import build
 from tests.shared_data import shared_files

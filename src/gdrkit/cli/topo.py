@@ -200,10 +200,10 @@ def _write_xml(saved: Saved, file_name: str) -> int:
 
 
 def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
+    from gdrkit.consumers.nccl_releases import NEWEST
     from gdrkit.evidence import FormatError
     from gdrkit.host.errors import TargetError
     from gdrkit.report.topo_document import build
-    from gdrkit.topology.nccl_rules import NEWEST
 
     try:
         document = build(source, saved, options.nccl or NEWEST, dict(options.env))
@@ -228,11 +228,9 @@ def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
 
 def _version(version: str) -> str:
     """The NCCL to judge by: one that was read, or a newer 2.x, of which it is said that nobody read it."""
-    from gdrkit.facts.versions import numbers
-    from gdrkit.topology.nccl_rules import NEWEST, OLDEST
+    from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, is_modelled
 
-    number = numbers(version)
-    if number < numbers(OLDEST) or number[0] != numbers(NEWEST)[0]:
+    if not is_modelled(version):
         known = f"{OLDEST} to {NEWEST} are, and newer 2.x is taken to behave as {NEWEST}"
         raise argparse.ArgumentTypeError(f"NCCL {version} is not known; {known}")
     return version

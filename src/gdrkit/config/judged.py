@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from urllib.parse import unquote
 
 from gdrkit.config.fault import Fault
-from gdrkit.facts.environment import gdr_level
+from gdrkit.consumers.nccl_levels import gdr_level
 from gdrkit.facts.kubernetes import Manifest, boolean
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at

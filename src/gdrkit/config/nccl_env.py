@@ -8,18 +8,16 @@ from gdrkit.config import request as of
 from gdrkit.config.output import Line, Output, Refused
 from gdrkit.config.request import Request, ask, choose
 from gdrkit.config.yaml_writer import Field, Items, lines
+from gdrkit.consumers.nccl_levels import path_type
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.driver import driver_flavour
-from gdrkit.facts.environment import path_type
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import Port, gids
-from gdrkit.facts.versions import numbers
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
 from gdrkit.platforms import texts
 
 FORMS = ("shell", "conf", "kubernetes", "slurm")
-CHOOSES_GID = (2, 21)
-"""NCCL picks the GID by itself from 2.21 on: src/transport/net_ib, ncclIbGetGidIndex()."""
 NEAR = ("PIX", "PXB")
 """Distances that NCCL allows by default: src/graph/paths.cc, PATH_PXB (P2C where CPU and GPU are joined)."""
 
@@ -98,7 +96,7 @@ def _gid_index(request: Request, ports: tuple[Port, ...]) -> tuple[Setting, ...]
     if not roce:
         return ()
     version = ask(request, nccl_version)
-    if version and numbers(version) >= CHOOSES_GID:
+    if version and release(version).chooses_gid:
         return (Setting(name, "", f"NCCL {version} finds the RoCE v2 address by itself (since 2.21)"),)
     slots = {ask(request, lambda node, port=port: _roce_v2(node, port)) for port in roce}  # type: ignore[misc]
     if len(slots) > 1 or None in slots:

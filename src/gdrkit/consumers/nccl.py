@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import DIRECT, Consumer, Looks, Path, PathUse, Switch
+from gdrkit.consumers.nccl_releases import NEWEST, changing, release, since
 from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
-from gdrkit.facts.libraries import NEWEST_NCCL, Copy, nccl_copies, nccl_is_installed, nccl_version
+from gdrkit.facts.libraries import Copy, nccl_copies, nccl_is_installed, nccl_version
 from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.facts.peer_memory import MEMORY_PEERS
+from gdrkit.facts.versions import numbers
 from gdrkit.node import Node
-
-_GDR = "NCCL src/transport/net_ib.cc, from 2.29.2 on src/transport/net_ib/gdr.cc: ncclIbGdrSupport()"
 
 
 def copies(node: Node) -> tuple[Copy, ...]:
@@ -35,32 +34,16 @@ NCCL = Consumer(
     name="nccl",
     title="NCCL",
     copies=copies,
-    assumed=NEWEST_NCCL,
+    assumed=NEWEST,
     version=nccl_version,
     common=True,
     uses=(
-        PathUse(path=Path.DMABUF, since=(2, 13, 4)),  # src/init.cc, dmaBufSupported(): ncclNet_v6
+        PathUse(path=Path.DMABUF, since=numbers(since("has_dmabuf"))),
         PathUse(
             path=Path.PEERMEM,
-            looks=(
-                Looks(
-                    (2, 23, 4),
-                    (
-                        f"{MEMORY_PEERS}/nv_mem/version",
-                        f"{MEMORY_PEERS}/nv_mem_nc/version",
-                        "sys/module/nvidia_peermem/version",
-                    ),
-                    _GDR,
-                ),
-                Looks(
-                    (2, 22), (f"{MEMORY_PEERS}/nv_mem/version", f"{MEMORY_PEERS}/nv_mem_nc/version"), _GDR
-                ),
-                Looks(
-                    (2, 9, 8),
-                    (f"{MEMORY_PEERS}/nv_mem/version", f"{MEMORY_PEERS}/nvidia-peermem/version"),
-                    _GDR,
-                ),
-                Looks((2,), (f"{MEMORY_PEERS}/nv_mem/version",), _GDR),
+            looks=tuple(
+                Looks(numbers(row.since), release(row.since).peermem_files, row.source)
+                for row in changing("peermem_files")
             ),
         ),
         PathUse(path=Path.STAGED),

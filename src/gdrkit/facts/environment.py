@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts import nccl_log
-from gdrkit.facts.versions import numbers
 from gdrkit.node import Node, fact
 
 NCCL_CONF = "etc/nccl.conf"
@@ -20,23 +19,6 @@ UCX_CONF = "etc/ucx/ucx.conf"
 SYSTEM = "etc/environment"
 SHELL = "proc/self/environ"
 NODE_FILES = (NCCL_CONF, UCX_CONF, SYSTEM)
-
-LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
-"""NCCL's path types, nearest first, as a setting spells them: src/graph/paths.cc, topoPathTypeStr."""
-
-LEVEL_SINCE = {"C2C": (2, 26), "P2C": (2, 27, 3), "PXN": (2, 12)}
-LEVEL_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""What a digit means: src/graph/paths.cc, levelsOldToNew. Larger numbers are clamped, so 5 is SYS too."""
-
-_PRINTED = (
-    ((2, 27, 5), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS")),
-    ((2, 27), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS", "NET", "DIS")),
-    ((2, 26), ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")),
-    ((2, 12), ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS")),
-    ((2, 8), ("LOC", "NVL", "NVB", "PIX", "PXB", "PHB", "SYS")),
-    ((2, 6), ("LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "NET")),
-)
-"""First version, and the path types behind the numbers that it prints: src/graph/topo.h at each tag."""
 
 
 class Setting(Struct, frozen=True):
@@ -155,42 +137,6 @@ def integer(value: str) -> int | None:
     digits = match[2]
     base = 16 if digits[:2] in ("0x", "0X") else 8 if digits.startswith("0") else 10
     return int(match[1] + digits, base)
-
-
-def gdr_level(value: str, version: str = "") -> str | None:
-    """The level that NCCL makes of NCCL_NET_GDR_LEVEL; None if it ignores the value and keeps its default.
-
-    Words are compared letter by letter; a value that starts with a digit is a number, read as strtol
-    with base 0 does: 0x2 is PXB, 010 is 8 and so SYS. Without a version, the newest NCCL is meant.
-    Source: src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
-    """
-    if value[:1].isascii() and value[:1].isdigit():
-        return LEVEL_NUMBERS[min(integer(value) or 0, 4)]
-    if value not in LEVELS:
-        return None
-    since = LEVEL_SINCE.get(value)
-    return None if since and version and numbers(version) < since else value
-
-
-def path_type(distance: str) -> str:
-    """NCCL's word for one of nvidia-smi's: NODE, other host bridges of the same socket, is PHB for NCCL."""
-    return "PHB" if distance == "NODE" else distance
-
-
-def allows(level: str, distance: str) -> bool:
-    """Whether a level covers a distance, both in NCCL's words."""
-    return LEVELS.index(distance) <= LEVELS.index(level)
-
-
-def printed_type(number: int, version: str) -> str:
-    """The path type behind a number in a log; "" if the version is not known, since numbers changed."""
-    words = path_types(version)
-    return words[number] if number < len(words) else ""
-
-
-def path_types(version: str) -> tuple[str, ...]:
-    """The path types of a version, nearest first, each at the number that it prints; () before 2.6."""
-    return next((words for first, words in _PRINTED if numbers(version) >= first), ())
 
 
 def selects(spec: str, device: str, port: int | None = None) -> bool:

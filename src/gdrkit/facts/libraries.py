@@ -41,9 +41,6 @@ FIRST_WITH_DMABUF = 34
 IBVERBS_1.12.
 """
 
-NEWEST_NCCL = "2.30.7"
-"""Newest NCCL whose source was read; assumed where no NCCL is seen, since containers bring their own."""
-
 
 class Library(Struct, frozen=True):
     """A shared library: its file with every link followed, and the version in the file's name."""
@@ -246,11 +243,6 @@ def nccl_version(node: Node) -> str:
             Missing("libnccl", Why.NOT_COLLECTED, "ldconfig -p | grep libnccl; pip list | grep nccl")
         )
     return min((copy.version for copy in copies), key=numbers)
-
-
-def assumed_nccl(node: Node) -> str:
-    """What verdicts about NCCL assume: "" if a version was seen, else that of the newest NCCL known."""
-    return "" if nccl_copies(node) else NEWEST_NCCL
 
 
 @fact

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from gdrkit.facts.environment import gdr_level, integer
+from gdrkit.consumers.nccl_levels import gdr_level
+from gdrkit.consumers.nccl_releases import release
+from gdrkit.facts.environment import integer
 from gdrkit.facts.nccl_log import COMPARED
-from gdrkit.facts.versions import numbers
 from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.errors import BLOCKING
 from gdrkit.nccl.gather import Gathered, Process
 from gdrkit.nccl.job import OVER_NETWORK, Error, Found, JobPart, Place, Rank, Reason
 
-PRINTS_LEVEL_SINCE = (2, 7, 3)
-"""First version that prints `NCCL_NET_GDR_LEVEL set by environment to`: src/graph/paths.cc."""
-COMPARES_P2C_SINCE = (2, 29, 2)
 LEVEL = "NCCL_NET_GDR_LEVEL"
 QUOTED = 4
 """Places that are named for one finding, at most."""
@@ -196,7 +194,7 @@ def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) 
 
 def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
     """PXB or PIX on a machine with NVLink-C2C, where it now forbids what it used to allow."""
-    if len(job.versions) != 1 or numbers(job.versions[0]) < COMPARES_P2C_SINCE:
+    if len(job.versions) != 1 or not release(job.versions[0]).compares_p2c:
         return
     coherent = any(route.forced_pcie for rank in job.ranks for route in rank.routes) or any(
         found.form == "c2c" for process in processes for found in process.all(said.Remark)
@@ -227,9 +225,7 @@ def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
             level = gdr_level(variable.value, version)
             if level is None:
                 seen, expected = f"{LEVEL}={variable.value!r}", "LOC, PIX, PXB, PHB or SYS"
-            elif (
-                printed and LEVEL not in printed and (not version or numbers(version) >= PRINTS_LEVEL_SINCE)
-            ):
+            elif printed and LEVEL not in printed and (not version or release(version).prints_level):
                 seen = f"{LEVEL}={variable.value} is given, and no rank prints that it took it"
                 expected = f"{LEVEL} set by environment to {level}"
             else:

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.facts.environment import gdr_level, integer, printed_type
-from gdrkit.facts.versions import numbers
+from gdrkit.consumers.nccl_levels import gdr_level, printed_type
+from gdrkit.consumers.nccl_releases import release
+from gdrkit.facts.environment import integer
 from gdrkit.messages import nccl_records as said
 from gdrkit.nccl.gather import Gathered, Process
 from gdrkit.nccl.job import SOCKET, Place, Rank, Reason, Route
 
-SEES_MODULE = (2, 23, 4)
-"""First NCCL that looks at /sys/module/nvidia_peermem: src/transport/net_ib.cc, ncclIbGdrSupport()."""
-DMABUF_SINCE = (2, 13, 4)
-SILENT_SINCE = (2, 30, 3)
-"""From here on release builds print no line for a pair: src/graph/paths.cc, TRACE instead of INFO."""
-READ_RULE_UNTIL = (2, 19, 1)
 LOCAL_ID = (1 << 56) - 1
 """The number of a device within its host, in an id that has the host above it: src/graph/topo.h,
 NCCL_TOPO_LOCAL_ID_MASK, since 2.21."""
@@ -134,9 +129,9 @@ class Why:
             return Reason(text, ("dmabuf-disabled-by-env", *NO_NIC_SIDE[:1]), set_at)
         causes: tuple[str, ...] = (*NO_NIC_SIDE, "gpu-integrated")
         text = f"NCCL finds neither nvidia-peermem nor dma-buf for {device.device}"
-        if not self.version or numbers(self.version) < SEES_MODULE:
+        if not release(self.version).sees_module:
             causes = ("nccl-misses-peermem", *causes)
-        if self.version and numbers(self.version) < DMABUF_SINCE:
+        if self.version and not release(self.version).has_dmabuf:
             causes = ("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded")
             text = f"NCCL {self.version} has no dma-buf and finds no nvidia-peermem for {device.device}"
         return Reason(text, causes, place)
@@ -151,14 +146,14 @@ class Why:
             None,
         )
         if route.direction == "send" and other is not None:
-            old = self.version and numbers(self.version) < READ_RULE_UNTIL
+            old = self.version and release(self.version).reads_need_nvlink
             which = "without NVLink" if old else "older than Ampere, or without NVLink up to NCCL 2.18"
             text = f"receiving is direct: NCCL lets NICs read the memory of no GPU {which}"
             return Reason(text, (), other.place)
         devices = process.all(said.NetDevice).items()
         enabled = [entry for device, entry in devices if device.index == route.index and device.enabled]
         if enabled:
-            silent = self.version and numbers(self.version) >= SILENT_SINCE
+            silent = release(self.version).silent_pairs
             rest = (
                 "the distance is not printed by this version" if silent else "no line refuses the distance"
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gdrkit.consumers.nccl_releases import since
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.kernel import release
@@ -148,8 +149,8 @@ def upgrade_nccl(node: Node, platform: Platform, choices: Choices) -> Iterator[A
     """Jobs mostly load the copy of their image or environment, which no machine's package reaches."""
     del node, choices
     yield AskPerson(
-        what="use NCCL 2.23.4 or newer in the image or environment that the job loads; where it loads the "
-        f"machine's own: {' '.join((*platform.upgrade, *platform.nccl))}"
+        what=f"use NCCL {since('sees_module')} or newer in the image or environment that the job loads; "
+        f"where it loads the machine's own: {' '.join((*platform.upgrade, *platform.nccl))}"
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from gdrkit.consumers.nccl_releases import NEWEST, since
 from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
-    NEWEST_NCCL,
     Copy,
     memlock_limit_bytes,
     nccl_copies,
@@ -30,7 +30,7 @@ def _unlimited(node: Node) -> Iterable[Change]:
 
 
 def _newer_nccl(node: Node) -> Iterable[Change]:
-    yield nccl_copies.becomes((Copy(NEWEST_NCCL, "the newer NCCL"),))
+    yield nccl_copies.becomes((Copy(NEWEST, "the newer NCCL"),))
 
 
 def _clean_settings(node: Node) -> Iterable[Change]:
@@ -44,7 +44,7 @@ def _clean_settings(node: Node) -> Iterable[Change]:
 
 upgrade_nccl = Remedy(
     name=RemedyName.UPGRADE_NCCL,
-    title="use NCCL 2.23.4 or newer in the image or environment that the job loads",
+    title=f"use NCCL {since('sees_module')} or newer in the image or environment that the job loads",
     effect=_newer_nccl,
     becomes="NCCL notices nvidia-peermem and knows dma-buf",
     risk="all ranks of a job need the same NCCL",

@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_levels import LEVELS, allows, gdr_level, path_type, printed_type
+from gdrkit.consumers.nccl_releases import NEWEST, release
 from gdrkit.evidence import Lacks
-from gdrkit.facts.environment import (
-    LEVELS,
-    Environment,
-    Setting,
-    allows,
-    gdr_level,
-    nccl_sources,
-    path_type,
-    printed_type,
-)
+from gdrkit.facts.environment import Environment, Setting, nccl_sources
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.facts.pci import gpus
@@ -24,7 +17,6 @@ from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 from gdrkit.rules.tell import Tell
-from gdrkit.topology.nccl_rules import NEWEST, nccl_rules
 
 NAME = "NCCL_NET_GDR_LEVEL"
 
@@ -94,7 +86,7 @@ def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
     far = path_type(distance(node, subject))
     if gpu is None or far != "PHB" or not is_coherent(node, gpu):
         return far
-    counts_as = nccl_rules(version or NEWEST).c2c_counts_as
+    counts_as = release(version or NEWEST).c2c_counts_as
     return {"P2C": "P2C", "P2C>C2C": "C2C"}.get(counts_as, far)
 
 
@@ -191,7 +183,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
         version = found.nccl_version
         if gdr_level(setting.value, version) not in ("PIX", "PXB"):
             return None
-        if nccl_rules(version or NEWEST).c2c_counts_as != "P2C":
+        if not release(version or NEWEST).compares_p2c:
             return None
         return Failed(
             seen=f"{NAME}={setting.value} in {place(setting)}",

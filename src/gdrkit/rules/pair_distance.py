@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_levels import allows, gdr_level
+from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
-from gdrkit.facts.environment import allows, gdr_level
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.nccl_conf import PATH, nccl_conf
@@ -15,7 +16,6 @@ from gdrkit.facts.rdma import Pair, distance, hardware_pairs
 from gdrkit.node import Node
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.tell import Tell
-from gdrkit.topology.nccl_rules import nccl_rules
 
 FAR = "NODE or SYS"
 NEAR = ("PIX", "PXB")
@@ -103,10 +103,10 @@ def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
     NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on the way is a level of its own, P2C, which
     is the default, and which an explicit PIX or PXB excludes. Source: NCCL src/graph/paths.cc at these tags.
     """
-    rules = nccl_rules(nccl_version(node))
+    rules = release(nccl_version(node))
     if not rules.gdr_c2c or settings.get("NCCL_NET_GDR_C2C") == "0":
         return False
-    return rules.c2c_counts_as != "P2C" or LEVEL not in settings or allows(_level(settings), "P2C")
+    return not rules.compares_p2c or LEVEL not in settings or allows(_level(settings), "P2C")
 
 
 @rule(

@@ -11,9 +11,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.evidence import FormatError
 from gdrkit.topology.nccl_graph import GPU, NVS, GraphNode, System
-from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_search import local_cpu
 from gdrkit.topology.nccl_settings import Settings
 
@@ -63,7 +63,7 @@ def check(system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings:
     refused = _refused(system, gpu, net, sends, settings)
     if refused is None and compared > level:
         refused = Condition.DISTANCE
-    ways = ("P2C",) if rules.c2c_counts_as == "P2C" else ("C2C",)
+    ways = ("P2C",) if rules.compares_p2c else ("C2C",)
     forced = rules.modes and over_c2c and rules.named(compared) not in ways
     return Check(
         refused_by=refused,
@@ -77,12 +77,12 @@ def check(system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings:
     )
 
 
-def default_level(rules: NcclRules, settings: Settings) -> str:
+def default_level(rules: Release, settings: Settings) -> str:
     """How far NCCL goes directly where NCCL_NET_GDR_LEVEL is not set."""
-    return "P2C" if rules.c2c_counts_as == "P2C" and settings.gdr_c2c else "PXB"
+    return "P2C" if rules.compares_p2c and settings.gdr_c2c else "PXB"
 
 
-def _compared(rules: NcclRules, settings: Settings, distance: int, over_c2c: bool) -> int:
+def _compared(rules: Release, settings: Settings, distance: int, over_c2c: bool) -> int:
     """What a distance counts as: until 2.28.9 a way over C2C is taken for a near one."""
     if not settings.gdr_c2c:
         return distance

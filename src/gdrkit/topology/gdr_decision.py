@@ -11,11 +11,11 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.topology.gdr_check import Check, Condition, Mode, check
 from gdrkit.topology.nccl_graph import DEV, GPU, GraphNode, System
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
 from gdrkit.topology.nccl_paths import Asked
-from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
 
 _CHECK = "src/graph/paths.cc, ncclTopoCheckGdr()"
@@ -67,7 +67,7 @@ class Decision(Struct, frozen=True):
         return next(iter(failing or unknown), None)
 
 
-def settled(known: Evidence, rules: NcclRules, settings: Settings, device: str) -> Evidence:
+def settled(known: Evidence, rules: Release, settings: Settings, device: str) -> Evidence:
     """The same, with the NIC's side taken from the evidence if that settles it for a device."""
     sides = dmabuf(rules, settings, device, known.nic, known.gpu), peermem(rules, known.nic)
     works = {side.works for side in sides}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from gdrkit.consumers.consumer import Path
-from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
 from gdrkit.facts.pci import gpus
@@ -14,14 +13,13 @@ from gdrkit.messages.errors import UNSUPPORTED
 from gdrkit.node import Node
 from gdrkit.topology.graph import NcclNet, Net, Topology
 from gdrkit.topology.nccl_nic import GpuEvidence, NicEvidence, dmabuf, peermem
-from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
 
 
-def nic_evidence(node: Node, version: str) -> NicEvidence:
-    """The files of nvidia-peermem that this version looks for, and what verbs said of dma-buf, if asked."""
+def nic_evidence(node: Node, rules: Release) -> NicEvidence:
+    """The files of nvidia-peermem that this release looks for, and what verbs said of dma-buf, if asked."""
     try:
-        files = frozenset(name for name in NCCL.looked_at(Path.PEERMEM, version) if node.exists(name))
+        files = frozenset(name for name in rules.peermem_files if node.exists(name))
     except Lacks:
         files = None
     try:
@@ -46,9 +44,9 @@ def gpu_evidence(node: Node) -> GpuEvidence:
     return GpuEvidence(is_set(GPU_DIRECT_RDMA_SUPPORTED), is_set(DMA_BUF_SUPPORTED))
 
 
-def with_nic_side(topology: Topology, node: Node, rules: NcclRules, given: Settings) -> Topology:
+def with_nic_side(topology: Topology, node: Node, rules: Release, given: Settings) -> Topology:
     """The graph with the NIC's side of each port, where files and probes settle it."""
-    nics, gpu = nic_evidence(node, ".".join(map(str, rules.version))), gpu_evidence(node)
+    nics, gpu = nic_evidence(node, rules), gpu_evidence(node)
 
     def judged(net: Net) -> Net:
         works = {dmabuf(rules, given, net.device, nics, gpu).works, peermem(rules, nics).works}

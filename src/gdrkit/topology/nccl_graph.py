@@ -5,7 +5,8 @@ Source: NCCL src/graph/topo.h, and topo.cc, ncclTopoConnectNodes() and ncclTopoR
 
 from __future__ import annotations
 
-from gdrkit.topology.nccl_rules import LOCAL_BANDWIDTH, NcclRules
+from gdrkit.consumers.nccl_releases import Release
+from gdrkit.topology.nccl_bandwidths import LOCAL_BANDWIDTH
 
 GPU, PCI, NVS, CPU, NIC, NET, DEV = "GPU", "PCI", "NVS", "CPU", "NIC", "NET", "DEV"
 
@@ -65,7 +66,7 @@ class GraphNode:
 class System:
     """The graph of the hosts that one file describes."""
 
-    def __init__(self, rules: NcclRules) -> None:
+    def __init__(self, rules: Release) -> None:
         self.rules = rules
         self.nodes: dict[str, list[GraphNode]] = {kind: [] for kind in (GPU, PCI, NVS, CPU, NIC, NET, DEV)}
         self.hosts: list[int] = []

@@ -16,17 +16,14 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Struct, structs
 
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.evidence import FormatError
 from gdrkit.formats.xml_text import XmlNode
-from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import MERGE_LEVELS, Settings
 from gdrkit.topology.nccl_system import number
 
 SOCKET_GUIDS = 0xFFFF
 """Above any GUID of a socket, which is the number of the device: src/transport/net_socket.cc."""
-
-RETRIES = (2, 26, 2)
-"""First release that goes on where fusing fails: src/graph/topo.cc, ncclTopoAutoMerge()."""
 
 
 class Fused(Struct, frozen=True):
@@ -39,7 +36,7 @@ class Fused(Struct, frozen=True):
 
 def fuse(
     root: XmlNode,
-    rules: NcclRules,
+    rules: Release,
     settings: Settings,
     left_out: Collection[str] = (),
     layers: Mapping[int, str] | None = None,
@@ -80,7 +77,7 @@ def _fuse(
 class _Alike:
     """Which ports of a card one version fuses."""
 
-    def __init__(self, rules: NcclRules, layers: Mapping[int, str]) -> None:
+    def __init__(self, rules: Release, layers: Mapping[int, str]) -> None:
         self.rules, self.layers = rules, layers
 
     def groups(self, nets: list[XmlNode]) -> list[list[XmlNode]]:
@@ -111,7 +108,7 @@ class _Alike:
             near = [other for other in others if (first, other) not in apart]
             group = [first, *near[: self.rules.merge_limit - 1]]
             if any(self._differ(ports[first], ports[other]) for other in group[1:]):
-                if self.rules.version < RETRIES:
+                if not self.rules.retries_merge:
                     raise FormatError("NCCL gives up: it fuses no InfiniBand port with an Ethernet one")
                 apart.update((first, other) for other in group[1:])
                 continue
@@ -129,7 +126,7 @@ def _is_socket(net: XmlNode) -> bool:
     return number(net.get("guid", "0")) <= SOCKET_GUIDS
 
 
-def _virtual(group: list[XmlNode], rules: NcclRules, dev: int) -> XmlNode:
+def _virtual(group: list[XmlNode], rules: Release, dev: int) -> XmlNode:
     """The NIC that stands for several: the first one's attributes, and what they sum up to."""
     first = group[0]
     names = [part.get("name") for part in group]

@@ -11,15 +11,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.consumers.consumer import Path
-from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.facts.environment import selects
 from gdrkit.facts.versions import numbers
-from gdrkit.topology.nccl_rules import NcclRules
 from gdrkit.topology.nccl_settings import Settings
 
-FIRST_PROBING_EACH = (2, 23, 4)
-"""Before, the answer of the first device that is asked for dma-buf counts for all of the process."""
 CUDA_WITH_DMABUF = (11, 7)
 """init.cc, dmaBufSupported(): the driver's version of CUDA; NCCL has to be built with it too."""
 
@@ -27,8 +23,8 @@ CUDA_WITH_DMABUF = (11, 7)
 class NicEvidence(Struct, frozen=True):
     """What the node says. None, or a device that is not named: nobody looked.
 
-    `files` are those that exist of what this version looks at. `dmabuf` holds, in the order of the devices,
-    whether ibv_reg_dmabuf_mr() with a bad descriptor fails otherwise than with EOPNOTSUPP or
+    `files` are those of `Release.peermem_files` that exist. `dmabuf` holds, in the order of the
+    devices, whether ibv_reg_dmabuf_mr() with a bad descriptor fails otherwise than with EOPNOTSUPP or
     EPROTONOSUPPORT."""
 
     files: frozenset[str] | None = None
@@ -50,16 +46,16 @@ class Side(Struct, frozen=True):
     why: str
 
 
-def peermem(rules: NcclRules, evidence: NicEvidence) -> Side:
+def peermem(rules: Release, evidence: NicEvidence) -> Side:
     """Whether NCCL believes in nvidia-peermem. A file is all it looks at, for all devices at once."""
-    wanted = NCCL.looked_at(Path.PEERMEM, ".".join(map(str, rules.version)))
+    wanted = rules.peermem_files
     if evidence.files is None:
         return Side(None, f"nobody looked for {', '.join(wanted)}")
     found = [name for name in wanted if name in evidence.files]
     return Side(bool(found), f"{found[0]} exists" if found else f"none of {', '.join(wanted)} exists")
 
 
-def dmabuf(rules: NcclRules, settings: Settings, device: str, nics: NicEvidence, gpu: GpuEvidence) -> Side:
+def dmabuf(rules: Release, settings: Settings, device: str, nics: NicEvidence, gpu: GpuEvidence) -> Side:
     """Whether NCCL would register dma-bufs of this GPU with this device."""
     if not settings.dmabuf:
         return Side(False, "NCCL_DMABUF_ENABLE=0")
@@ -68,7 +64,7 @@ def dmabuf(rules: NcclRules, settings: Settings, device: str, nics: NicEvidence,
     if gpu.dmabuf is False:
         return Side(False, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0")
     name = device
-    if rules.version < FIRST_PROBING_EACH and nics.dmabuf:
+    if not rules.probes_each_nic and nics.dmabuf:
         name = next(iter(nics.dmabuf))
     known = nics.dmabuf.get(name)
     asked = name if name == device else f"{name}, which is asked for all,"

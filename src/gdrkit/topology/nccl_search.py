@@ -6,9 +6,10 @@ ncclTopoGetLocalGpu(). Ties fall as they do there: by the order of links, then b
 
 from __future__ import annotations
 
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.evidence import FormatError
+from gdrkit.topology.nccl_bandwidths import LOCAL_BANDWIDTH
 from gdrkit.topology.nccl_graph import CPU, DEV, GPU, NET, PCI, GraphNode, Link, Path, System
-from gdrkit.topology.nccl_rules import LOCAL_BANDWIDTH, NcclRules
 from gdrkit.topology.nccl_settings import Settings
 
 
@@ -50,7 +51,7 @@ def _better_type(known: Path | None, path: Path, kind: int, bandwidth: float) ->
 
 
 def _is_barred(
-    rules: NcclRules, settings: Settings, base: GraphNode, node: GraphNode, link: Link, path: Path
+    rules: Release, settings: Settings, base: GraphNode, node: GraphNode, link: Link, path: Path
 ) -> bool:
     """Whether a way would lead through a GPU, which only NVLink to one neighbour may."""
     nvlink = rules.order["NVL"]
@@ -66,7 +67,7 @@ def _is_barred(
     return settings.nvb_disable or link.type != nvlink or link.to.kind != DEV or path.hops > longest
 
 
-def _type(rules: NcclRules, base: GraphNode, node: GraphNode, link: Link, path: Path) -> int:
+def _type(rules: Release, base: GraphNode, node: GraphNode, link: Link, path: Path) -> int:
     """The type of a path that goes on over a link: the farther of both."""
     order = rules.order
     kind = order["LOC"] if link.type == order["NET"] else link.type

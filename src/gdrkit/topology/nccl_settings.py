@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.facts.environment import LEVELS, gdr_level, integer
-from gdrkit.topology.nccl_rules import NcclRules
+from gdrkit.consumers import nccl_levels
+from gdrkit.consumers.nccl_releases import VARIABLE_SINCE, Release
+from gdrkit.facts.environment import integer
 
 
 class Ignored(Struct, frozen=True):
@@ -47,17 +48,6 @@ class Settings(Struct, frozen=True):
     ignored: tuple[Ignored, ...] = ()
 
 
-SINCE: Mapping[str, tuple[int, ...]] = {
-    "NCCL_NET_GDR_C2C": (2, 26, 2),
-    "NCCL_NET_GDR_MLOPART": (2, 30, 7),
-    "NCCL_PXN_C2C": (2, 27, 3),
-    "NCCL_NET_MERGE_LEVEL": (2, 24, 3),
-    "NCCL_NET_FORCE_MERGE": (2, 24, 3),
-    "NCCL_IB_MERGE_NICS": (2, 20, 3),
-    "NCCL_NETDEVS_POLICY": (2, 28, 3),
-}
-"""First release with a variable; the others of this module are older than 2.18."""
-
 MERGE_LEVELS = ("LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 """topo.cc, nicPathKvList: matched by their beginning; anything else counts as LOC."""
 
@@ -81,7 +71,7 @@ def not_modelled(environment: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def settings(rules: NcclRules, environment: Mapping[str, str]) -> Settings:
+def settings(rules: Release, environment: Mapping[str, str]) -> Settings:
     """What a version makes of an environment, and what it ignores. Never fails: NCCL does not either."""
     reader = _Reader(rules, environment)
     return Settings(
@@ -110,16 +100,14 @@ def settings(rules: NcclRules, environment: Mapping[str, str]) -> Settings:
 class _Reader:
     """Reads variables one by one and notes those without effect."""
 
-    def __init__(self, rules: NcclRules, environment: Mapping[str, str]) -> None:
+    def __init__(self, rules: Release, environment: Mapping[str, str]) -> None:
         self.rules = rules
-        self.version = ".".join(map(str, rules.version))
-        self.unknown = {
-            name: since for name, since in SINCE.items() if name in environment and rules.version < since
-        }
-        self.environment = {name: v for name, v in environment.items() if name not in self.unknown}
+        unknown = VARIABLE_SINCE.keys() - rules.variables
+        self.environment = {name: v for name, v in environment.items() if name not in unknown}
         self.ignored = [
-            Ignored(name, environment[name], f"unknown before {'.'.join(map(str, since))}")
-            for name, since in self.unknown.items()
+            Ignored(name, value, f"unknown before {VARIABLE_SINCE[name]}")
+            for name, value in environment.items()
+            if name in unknown
         ]
 
     def text(self, name: str) -> str:
@@ -137,9 +125,9 @@ class _Reader:
     def level(self, name: str) -> str | None:
         if name not in self.environment:
             return None
-        level = gdr_level(self.environment[name], self.version)
+        level = nccl_levels.level(self.environment[name], self.rules)
         if level is None:
-            known = " ".join(word for word in LEVELS if gdr_level(word, self.version))
+            known = " ".join(nccl_levels.levels(self.rules))
             self._ignore(name, f"not understood, the default stays; known are {known} and numbers")
         return level
 
@@ -155,7 +143,7 @@ class _Reader:
         value = self.environment.get("NCCL_NET_MERGE_LEVEL")
         if value is None:
             return "PORT" if self.rules.merges == "topology" else "LOC"
-        known = MERGE_LEVELS if self.rules.version >= (2, 27, 3) else tuple(set(MERGE_LEVELS) - {"P2C"})
+        known = (level for level in MERGE_LEVELS if level == "PORT" or level in self.rules.path_types)
         level = next((level for level in known if value.startswith(level)), None)
         if level is None:
             self._ignore("NCCL_NET_MERGE_LEVEL", "not understood, which counts as LOC: no NIC is merged")

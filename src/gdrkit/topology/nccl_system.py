@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 
+from gdrkit.consumers.nccl_releases import Release
 from gdrkit.evidence import FormatError
 from gdrkit.formats.xml_text import XmlNode
-from gdrkit.topology.nccl_graph import CPU, DEV, GPU, NET, NIC, NVS, PCI, GraphNode, Link, System
-from gdrkit.topology.nccl_rules import (
+from gdrkit.topology.nccl_bandwidths import (
     DEFAULT_SPEED,
     LOCAL_BANDWIDTH,
     SPEEDS,
     UNKNOWN_SPEED,
     UNKNOWN_WIDTH,
-    NcclRules,
+    between_cpus,
+    nvlink,
 )
+from gdrkit.topology.nccl_graph import CPU, DEV, GPU, NET, NIC, NVS, PCI, GraphNode, Link, System
 
 BRIDGE, NVSWITCH, NVLINK_CPU = "0x060400", "0x068000", "0x068001"
 _CLASSES = (
@@ -36,7 +38,7 @@ BROADCOM_GEN4, BROADCOM_GEN5 = 0x1000C0101000A000, 0x1000C03010000000
 topo.cc, getBcmGen(). The last twelve bits do not count."""
 
 
-def system_of(root: XmlNode, rules: NcclRules) -> System:
+def system_of(root: XmlNode, rules: Release) -> System:
     """The graph that NCCL makes of a `system` element. Raises FormatError where NCCL fails."""
     system = System(rules)
     for cpu in root.all("cpu"):
@@ -61,7 +63,7 @@ def system_of(root: XmlNode, rules: NcclRules) -> System:
 
 def _host(system: System, cpu: XmlNode) -> int:
     """Which host a NUMA node belongs to: ncclGetSystemId(). Before 2.21 there was one."""
-    if system.rules.version < (2, 21, 5):
+    if not system.rules.knows_hosts:
         return 0
     identity = number(cpu.get("host_hash") or "0", 16)
     if identity not in system.hosts:
@@ -113,7 +115,7 @@ def _add_cpu(system: System, element: XmlNode) -> None:
     vendor = attribute(element, "vendor") if arch.startswith("x86_64") else ""
     family, model = number(element.get("familyid")), number(element.get("modelid"))
     cpu.name, cpu.vendor = arch, vendor
-    cpu.between = system.rules.between_cpus(arch, vendor, family, model)
+    cpu.between = between_cpus(system.rules, arch, vendor, family, model)
     for child in element.children:
         if child.name == "pci":
             _add_pci(system, child, cpu)
@@ -227,7 +229,7 @@ def _add_c2c(system: System, element: XmlNode, device: GraphNode) -> None:
 
 
 def _add_nvlink(system: System, element: XmlNode, device: GraphNode, host: int, kind: str) -> None:
-    bandwidth = number(attribute(element, "count")) * system.rules.nvlink(device.sm)
+    bandwidth = number(attribute(element, "count")) * nvlink(system.rules, device.sm)
     class_ = attribute(element, "tclass")
     target = next((kind for start, kind in _CLASSES if class_.startswith(start)), PCI)
     if target == GPU:
@@ -244,7 +246,7 @@ def _add_nvlink(system: System, element: XmlNode, device: GraphNode, host: int, 
         system.join(device, other, "NVL", bandwidth)
 
 
-def local_cpu_of(node: GraphNode, rules: NcclRules, stack: tuple[GraphNode, ...] = ()) -> GraphNode | None:
+def local_cpu_of(node: GraphNode, rules: Release, stack: tuple[GraphNode, ...] = ()) -> GraphNode | None:
     """The NUMA node above a device in the PCI tree: findLocalCpu().
 
     Raises FormatError where a version runs in a circle: until 2.25.1 nothing keeps it from going back, until
@@ -253,11 +255,10 @@ def local_cpu_of(node: GraphNode, rules: NcclRules, stack: tuple[GraphNode, ...]
         return node
     if node in stack:
         raise FormatError("this version of NCCL crashes on C2C or NVLink to a CPU below a PCIe switch")
-    guarded, only_up = rules.version >= (2, 26, 2), rules.version >= (2, 22, 3)
     for link in node.links:
-        if link.type != rules.order["PIX"] or (only_up and link.to.kind not in (PCI, CPU)):
+        if link.type != rules.order["PIX"] or (rules.only_climbs and link.to.kind not in (PCI, CPU)):
             continue
-        if guarded and stack and link.to is stack[-1]:
+        if rules.never_turns_back and stack and link.to is stack[-1]:
             continue
         found = local_cpu_of(link.to, rules, (*stack, node))
         if found is not None:

@@ -7,6 +7,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from gdrkit.consumers.nccl_releases import Release, Witness, release, witness
 from gdrkit.evidence import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
@@ -20,7 +21,6 @@ from gdrkit.topology.nccl_graph import GPU, NET, GraphNode, System
 from gdrkit.topology.nccl_merge import Fused, fuse
 from gdrkit.topology.nccl_nic import unused
 from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_rules import NcclRules, Witness, nccl_rules, witness
 from gdrkit.topology.nccl_settings import Settings, settings
 from gdrkit.topology.nccl_system import number, system_of
 from gdrkit.topology.nccl_writer import system as written
@@ -76,7 +76,7 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
     """What NCCL of a version makes of a graph, from its own file, where the graph came from one.
 
     Raises FormatError where NCCL would stop."""
-    rules = nccl_rules(version)
+    rules = release(version)
     given = settings(rules, environment)
     topology, system = saved.topology, saved.system
     if saved.node is not None:
@@ -122,10 +122,10 @@ def _parts(
     return {(NET, number(numbers[part])): by_name[one.name] for one in fused for part in one.parts}
 
 
-def _known(node: Node | None, rules: NcclRules) -> Evidence | None:
+def _known(node: Node | None, rules: Release) -> Evidence | None:
     if node is None:
         return None
-    return Evidence(nic_evidence(node, ".".join(map(str, rules.version))), gpu_evidence(node))
+    return Evidence(nic_evidence(node, rules), gpu_evidence(node))
 
 
 def _hosts(system: XmlNode) -> int:

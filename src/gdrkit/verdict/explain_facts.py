@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
+from gdrkit.consumers import nccl_releases
 from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
@@ -18,16 +19,12 @@ from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.facts.transcript import Line
 from gdrkit.facts.transcript_lines import is_advice
-from gdrkit.facts.versions import numbers
 from gdrkit.node import Fact, Node
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Failed
 from gdrkit.verdict.explain_place import TextHost, proofs_of
 from gdrkit.verdict.explanation import Cause, Contradiction, Known, OpenLine, Proof
 from gdrkit.verdict.said import events
-
-LOOKS_FOR_MODULE = (2, 23, 4)
-"""First NCCL that looks at /sys/module/nvidia_peermem: src/transport/net_ib.cc, ncclIbGdrSupport()."""
 
 QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("kernel", lambda node: release(node)),
@@ -149,13 +146,14 @@ def _rule_of(version: str) -> str:
         "look at /sys/module/nvidia_peermem, only below /sys/kernel/mm/memory_peers, which newer kernels do"
         " not have: its Disabled then says nothing of the kernel"
     )
+    since = nccl_releases.since("sees_module")
     if not version:
         return (
-            f"NCCL before 2.23.4 does not {blind}. From 2.23.4 on it does look. The log does not show which"
-            " it is: NCCL_DEBUG=VERSION would"
+            f"NCCL before {since} does not {blind}. From {since} on it does look. The log does not show"
+            " which it is: NCCL_DEBUG=VERSION would"
         )
-    if numbers(version) < LOOKS_FOR_MODULE:
-        return f"NCCL {version} does not {blind}. 2.23.4 and newer do look"
+    if not nccl_releases.release(version).sees_module:
+        return f"NCCL {version} does not {blind}. {since} and newer do look"
     return (
         f"NCCL {version} does look at /sys/module/nvidia_peermem: the module was loaded later, or the job"
         " ran on another machine or where /sys does not show it"

@@ -1,0 +1,277 @@
+"""What NCCL does from which release on: one table, and the only place that compares NCCL's versions. PURE.
+
+Everything else asks `release(version)` for a capability. A new release of NCCL is one row at the end of
+ROWS: its number, where its source says so, how far it was held against NCCL itself, and what changed.
+
+Read from NCCL's source at the tags from v2.4.2-1 to v2.30.7-1; what the topology's model alone asks, at
+every release from OLDEST on.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from msgspec import Struct, structs
+
+from gdrkit.facts.peer_memory import MEMORY_PEERS
+from gdrkit.facts.versions import numbers
+
+NV_MEM = f"{MEMORY_PEERS}/nv_mem/version"
+NV_MEM_NC = f"{MEMORY_PEERS}/nv_mem_nc/version"
+NVIDIA_PEERMEM = f"{MEMORY_PEERS}/nvidia-peermem/version"
+MODULE = "sys/module/nvidia_peermem/version"
+
+
+class Witness(enum.StrEnum):
+    """What stands behind the model of a release."""
+
+    ON_GPUS = "held against NCCL itself, run on GPUs"
+    FROM_SOURCE = "held against NCCL's own graph code, built from source"
+    READ = "read from source, not run"
+    UNSEEN = "not read: it is taken to behave as the nearest version that was"
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """How one release of NCCL behaves. The defaults are the oldest's, and those of an unknown version."""
+
+    # GPUDirect RDMA, and what a log says of it
+    has_dmabuf: bool = False  # registers dma-bufs
+    peermem_files: tuple[str, ...] = ()  # one of them has to exist before it believes in nvidia-peermem
+    probes_each_nic: bool = False  # else the first device that is asked for dma-buf speaks for all
+    prints_level: bool = False  # `NCCL_NET_GDR_LEVEL set by environment to`
+    silent_pairs: bool = False  # release builds print no line for a pair that is too far apart
+    chooses_gid: bool = False  # NCCL_IB_GID_INDEX need not be set for RoCE
+    reads_need_nvlink: bool = True  # sends are direct with NVLink alone, also on Ampere and later
+    modes: bool = False  # a PCIe mapping is asked for where C2C exists and is not used
+    mlopart: bool = False  # partitions of a GPU are refused without NCCL_NET_GDR_MLOPART
+
+    # path types
+    path_types: tuple[str, ...] = ()  # nearest first, each at the number that it prints
+    order: Mapping[str, int] = {}  # the same turned round; made from it
+
+    # NVLink-C2C
+    c2c_link: str = ""  # the type of its link; "" where none is made
+    gdr_c2c: int | None = None  # the default of NCCL_NET_GDR_C2C; None where it is not known
+    c2c_counts_as: str = ""  # what a way over C2C is compared as: PHB>C2C, P2C>C2C, P2C
+    p2c: str = ""  # who gets the type P2C: "pair", "joined", "nearest"
+    joins_p2c: bool = False  # C2C and PHB make P2C where paths are put together
+    pxn_c2c: int | None = None  # the default of NCCL_PXN_C2C; None where it is not known
+
+    # PXN, by which a GPU sends through its neighbour's NIC
+    pxn_same_host: bool = False
+    pxn_spares: str = "PXB"  # the type that no helper replaces; "": as far as the helper may be
+    pxn_needs_gdr: bool = False
+
+    # the graph
+    knows_hosts: bool = False  # NUMA nodes of a topology file may be of several hosts
+    devices: bool = False  # a DEV node stands between a GPU and its links
+    peer_links: bool = False  # links between switches (pcilink)
+    joins_functions: bool = True  # NICs whose addresses differ in the function are one
+    flattens_gen5: bool = False  # Broadcom's Gen5 switches too
+    only_climbs: bool = False  # the search for a device's CPU passes PCI bridges alone
+    never_turns_back: bool = False  # the search for a device's CPU does not go back where it came from
+    p2p_by_vendor: bool = True  # GPUs of AMD and POWER machines reach one another at any distance
+    reroutes_far_pairs: bool = True  # a refused pair goes through the CPU however far it is
+    best_type_first: bool = False  # paths by type, then bandwidth, then hops
+    nearest_cpu_by_bandwidth: bool = False
+    nearest_nets_by_mask: bool = True
+    serves_any_gpu: bool = False  # a NIC's GPU need not be one of the nearest
+    spreads_by_local_index: bool = False  # GPUs of one NIC count from the first of them
+
+    # NICs that are fused
+    merges: str = ""  # who does it: "plugin", "topology"
+    merge_limit: int = 2
+    retries_merge: bool = False  # goes on where ports cannot be fused
+
+    # GB/s
+    hopper_nvlink: float = 20.0
+    blackwell_nvlink: float = 20.0
+    amd_link: float = 5000.0  # between NUMA nodes
+    sapphire_rapids_link: float = 10.0
+    emerald_rapids_link: float = 10.0
+
+    variables: frozenset[str] = frozenset()  # those of rows so far; older ones are in no row
+
+    @property
+    def sees_module(self) -> bool:
+        """Whether it finds nvidia-peermem without a folder below memory_peers."""
+        return MODULE in self.peermem_files
+
+    @property
+    def compares_p2c(self) -> bool:
+        """Whether C2C has a level of its own, so that PXB forbids it."""
+        return self.c2c_counts_as == "P2C"
+
+    def named(self, kind: int) -> str:
+        return self.path_types[kind]
+
+
+class Row(Struct, frozen=True):
+    """What changes with a release, and the source that says so."""
+
+    since: str
+    source: str
+    held: Witness
+    variables: tuple[str, ...]  # that it is the first to read
+    changes: Mapping[str, object]
+
+
+def row(
+    since: str,
+    source: str = "",
+    held: Witness = Witness.READ,
+    variables: tuple[str, ...] = (),
+    **changes: object,
+) -> Row:
+    return Row(since, source, held, variables, changes)
+
+
+BUILT = Witness.FROM_SOURCE
+GDR = "src/transport/net_ib.cc (src/transport/net_ib/gdr.cc from 2.29.2), ncclIbGdrSupport()"
+
+ROWS: tuple[Row, ...] = (
+    row("2", GDR, peermem_files=(NV_MEM,)),
+    row("2.6.4", "src/graph/topo.h", path_types=("LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "NET")),
+    row("2.7.3", "src/graph/paths.cc, ncclGetLevel()", prints_level=True),
+    row("2.8.3", "src/graph/topo.h", path_types=("LOC", "NVL", "NVB", "PIX", "PXB", "PHB", "SYS")),
+    row("2.9.8", GDR, peermem_files=(NV_MEM, NVIDIA_PEERMEM)),
+    row(
+        "2.12.7", "src/graph/topo.h",
+        path_types=("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS"),
+    ),
+    row("2.13.4", "src/init.cc, dmaBufSupported(): ncclNet_v6", has_dmabuf=True),
+    row("2.18.1", held=BUILT),
+    row("2.18.5", "src/graph/topo.cc, ncclTopoGetLocal()", nearest_nets_by_mask=False, serves_any_gpu=True),
+    row("2.18.6", held=BUILT),
+    row(
+        "2.19.1", "src/graph/paths.cc, ncclTopoCheckGdr(); topo.cc, ncclTopoAddC2c(); topo.h, AMD_BW",
+        reads_need_nvlink=False, c2c_link="NVL", serves_any_gpu=False, amd_link=16.0,
+    ),
+    row("2.19.4", held=BUILT),
+    row(
+        "2.20.3", "src/graph/topo.cc, getBcmGen(); net_ib.cc, ncclIbFindMatchingDev(); topo.h, NVLINK_BW",
+        variables=("NCCL_IB_MERGE_NICS",),
+        flattens_gen5=True, merges="plugin", hopper_nvlink=20.6, blackwell_nvlink=20.6,
+    ),
+    row("2.20.5", held=BUILT),
+    row(
+        "2.21.5", "src/graph/paths.cc, ncclTopoComputePaths(); topo.cc, ncclGetSystemId(); net_ib.cc,"
+        " ncclIbGetGidIndex()", BUILT,
+        reroutes_far_pairs=False, pxn_same_host=True, knows_hosts=True, chooses_gid=True,
+    ),
+    row(
+        "2.22.3", f"{GDR}; src/graph/topo.cc, ncclTopoAddPciLinks() and findLocalCpu()", BUILT,
+        peermem_files=(NV_MEM, NV_MEM_NC), peer_links=True, only_climbs=True,
+    ),
+    row(
+        "2.23.4", f"{GDR} and ncclIbDmaBufSupport(); src/graph/paths.cc, ncclTopoCheckP2p()", BUILT,
+        peermem_files=(NV_MEM, NV_MEM_NC, MODULE), probes_each_nic=True, p2p_by_vendor=False,
+    ),
+    row(
+        "2.24.3", "src/graph/topo.cc, ncclTopoAutoMerge() and ncclTopoAddNic()", BUILT,
+        variables=("NCCL_NET_MERGE_LEVEL", "NCCL_NET_FORCE_MERGE"),
+        merges="topology", merge_limit=4, joins_functions=False,
+    ),
+    row("2.25.1", "src/graph/topo.h, SM100_NVLINK_BW", BUILT, blackwell_nvlink=40.0),
+    row(
+        "2.26.2", "src/graph/topo.h; paths.cc, ncclTopoCheckGdr(); topo.cc, ncclTopoGetInterCpuBw(),"
+        " findLocalCpu() and ncclTopoAutoMerge()", BUILT,
+        variables=("NCCL_NET_GDR_C2C",),
+        path_types=("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS"),
+        c2c_link="C2C", gdr_c2c=0, c2c_counts_as="PHB>C2C", modes=True, never_turns_back=True,
+        retries_merge=True, sapphire_rapids_link=22.0, emerald_rapids_link=40.0,
+    ),
+    row("2.26.6", held=BUILT),
+    row(
+        "2.27.3", "src/include/graph.h; src/graph/paths.cc, ncclTopoCheckGdr() and ncclTopoComputePaths()",
+        BUILT, variables=("NCCL_PXN_C2C",),
+        path_types=("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "PXN", "P2C", "PHB", "SYS", "NET", "DIS"),
+        gdr_c2c=1, c2c_counts_as="P2C>C2C", p2c="pair", pxn_c2c=0,
+    ),
+    row(
+        "2.27.5", "src/include/graph.h; src/graph/paths.cc, ncclTopoSetPaths(); topo.h, SM100_NVLINK_BW",
+        BUILT,
+        path_types=("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"),
+        p2c="joined", joins_p2c=True, pxn_spares="", blackwell_nvlink=40.1,
+    ),
+    row("2.27.6", "src/graph/paths.cc, ncclTopoComputePaths()", pxn_spares="PXN"),
+    row("2.27.7", held=BUILT),
+    row("2.28.3", "src/graph/paths.cc, NCCL_PARAM(PxnC2c)", BUILT, ("NCCL_NETDEVS_POLICY",), pxn_c2c=1),
+    row("2.28.7", held=BUILT),
+    row("2.28.9", held=Witness.ON_GPUS),
+    row(
+        "2.29.2", "src/graph/paths.cc, ncclTopoCheckGdr() and ncclTopoComputePaths()", BUILT,
+        c2c_counts_as="P2C", p2c="nearest",
+    ),
+    row("2.29.7", held=BUILT),
+    row(
+        "2.30.3", "src/graph/topo.h, DEV; paths.cc, ncclTopoCheckGdr(): TRACE instead of INFO", BUILT,
+        devices=True, pxn_needs_gdr=True, silent_pairs=True,
+    ),
+    row("2.30.4", held=BUILT),
+    row(
+        "2.30.7", "src/graph/paths.cc, ncclTopoSetPaths() and ncclTopoCheckGdr(); topo.cc,"
+        " ncclTopoGetLocalNet()", BUILT, ("NCCL_NET_GDR_MLOPART",),
+        best_type_first=True, nearest_cpu_by_bandwidth=True, spreads_by_local_index=True, mlopart=True,
+    ),
+)  # fmt: skip
+"""Oldest first. A release that changes nothing has a row too, if NCCL itself was asked."""
+
+OLDEST, NEWEST = "2.18.1", ROWS[-1].since
+"""The releases whose graph code was read, and so the ones that the topology's model knows."""
+ON_GPUS = tuple(row.since for row in ROWS if row.held is Witness.ON_GPUS)
+"""Releases whose own library was run on GPUs and gave the same for every topology; docs/nccl-model.md."""
+FROM_SOURCE = tuple(row.since for row in ROWS if row.held in (Witness.ON_GPUS, BUILT))
+"""Releases whose graph code was built from its source and gave the same for every topology, without GPUs."""
+
+
+def releases(rows: Iterable[Row]) -> tuple[Release, ...]:
+    """The release before all rows, and the one that each row makes of the one before it."""
+    found = [Release()]
+    for one in rows:
+        before = found[-1]
+        after = structs.replace(before, variables=before.variables.union(one.variables), **one.changes)
+        order = {name: at for at, name in enumerate(after.path_types)}
+        found.append(structs.replace(after, order=order))
+    return tuple(found)
+
+
+_RELEASES = releases(ROWS)
+_NUMBERS = tuple(numbers(row.since) for row in ROWS)
+VARIABLE_SINCE: Mapping[str, str] = {name: row.since for row in ROWS for name in row.variables}
+"""First release with a variable."""
+
+
+@lru_cache(maxsize=64)
+def release(version: str) -> Release:
+    """How a version behaves: as the release before it, where there is none of that number."""
+    return _RELEASES[bisect_right(_NUMBERS, numbers(version))]
+
+
+def since(capability: str) -> str:
+    """The first release that has a capability."""
+    return next(
+        one.since for one, made in zip(ROWS, _RELEASES[1:], strict=True) if getattr(made, capability)
+    )
+
+
+def changing(capability: str) -> tuple[Row, ...]:
+    """The rows that say something of a field, newest first."""
+    return tuple(row for row in reversed(ROWS) if capability in row.changes)
+
+
+def witness(version: str) -> Witness:
+    """Who says that a version behaves as the model has it."""
+    number = numbers(version)
+    if not numbers(OLDEST) <= number <= numbers(NEWEST):
+        return Witness.UNSEEN
+    return next((row.held for row in ROWS if numbers(row.since) == number), Witness.READ)
+
+
+def is_modelled(version: str) -> bool:
+    """Whether the model speaks of a version: one that was read, or a newer one of the same major number."""
+    number = numbers(version)
+    return number >= numbers(OLDEST) and number[0] == numbers(NEWEST)[0]
