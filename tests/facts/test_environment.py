@@ -34,6 +34,48 @@ def test_blanks_count_as_nccl_takes_none_away():
     assert setting.value == "SYS "
 
 
+@pytest.mark.parametrize(
+    ("line", "settings"),
+    [
+        ("NCCL_IB_HCA=mlx5_0", {"NCCL_IB_HCA": "mlx5_0"}),
+        ("NCCL_IB_HCA==mlx5_0", {"NCCL_IB_HCA": "=mlx5_0"}),
+        ("NCCL_IB_HCA=", {"NCCL_IB_HCA": ""}),
+        ("NCCL_IB_HCA =mlx5_0", {"NCCL_IB_HCA ": "mlx5_0"}),
+        ("NCCL_IB_HCA= mlx5_0", {"NCCL_IB_HCA": " mlx5_0"}),
+        (" NCCL_IB_HCA=mlx5_0\t", {" NCCL_IB_HCA": "mlx5_0\t"}),
+        ("NCCL_IB_HCA=mlx5_0\r", {"NCCL_IB_HCA": "mlx5_0\r"}),
+        ('NCCL_IB_HCA="mlx5_0"', {"NCCL_IB_HCA": '"mlx5_0"'}),
+        ("export NCCL_IB_HCA=mlx5_0", {"export NCCL_IB_HCA": "mlx5_0"}),
+        ("nccl_ib_hca=mlx5_0", {"nccl_ib_hca": "mlx5_0"}),
+        ("NCCL_IB_HCA=mlx5_0 # the near one", {"NCCL_IB_HCA": "mlx5_0 # the near one"}),
+        ("# NCCL_IB_HCA=mlx5_0", {}),
+        ("#NCCL_IB_HCA=mlx5_0", {}),
+        (" # NCCL_IB_HCA=mlx5_0", {" # NCCL_IB_HCA": "mlx5_0"}),
+        ("NCCL_IB_HCA=mlx5_0,\\\nmlx5_1", {"NCCL_IB_HCA": "mlx5_0,\\"}),
+        ("NCCL_IB_HCA=mlx5_0\0NCCL_DEBUG=INFO", {"NCCL_IB_HCA": "mlx5_0"}),
+        ("=mlx5_0", {}),
+        ("NCCL_IB_HCA", {}),
+        ("", {}),
+    ],
+)
+def test_a_line_is_taken_as_it_stands_as_nccl_does(line: str, settings: dict[str, str]):
+    """src/misc/param.cc, setEnvFile()."""
+    assert {s.name: s.value for s in parse_conf(f"{line}\n", NCCL_CONF)} == settings
+
+
+@pytest.mark.parametrize("end", ["\v", "\f", "\x1c", "\x85", "\u2028", "\r"])
+def test_lines_end_with_a_line_feed_alone(end: str):
+    """getline(3) knows no other."""
+    (setting,) = parse_conf(f"NCCL_DEBUG=A{end}NCCL_NET=B\n", NCCL_CONF)
+    assert setting.value == f"A{end}NCCL_NET=B"
+    assert [s.line for s in parse_conf(f"x{end}\nNCCL_NET=B", NCCL_CONF)] == [2]
+
+
+def test_ucx_has_sections_and_lines_of_dos():
+    node = Node(MemoryHost({UCX_CONF: "[a=b]\r\nUCX_TLS=tcp\r\n"}))
+    assert [(s.name, s.value) for s in environment(node, UCX_CONF).settings] == [("UCX_TLS", "tcp")]
+
+
 def test_a_file_that_is_not_there_sets_nothing_and_one_that_nobody_saw_is_unknown():
     assert environment(Node(MemoryHost(complete=True)), NCCL_CONF).settings == ()
     with pytest.raises(Lacks):

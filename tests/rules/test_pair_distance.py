@@ -43,6 +43,12 @@ def test_only_nccl_has_that_rule():
         ("NCCL_NET_GDR_LEVEL=5", "mlx5_4", False),
         ("NCCL_NET_GDR_LEVEL=ALL", "mlx5_2", True),  # no such level: NCCL keeps its default
         ("# NCCL_NET_GDR_LEVEL=SYS", "mlx5_2", True),
+        ("NCCL_NET_GDR_LEVEL =SYS", "mlx5_2", True),  # another variable
+        ("NCCL_NET_GDR_LEVEL= SYS", "mlx5_2", True),  # another word
+        ('NCCL_NET_GDR_LEVEL="SYS"', "mlx5_2", True),
+        ("NCCL_NET_GDR_LEVEL=sys", "mlx5_2", True),
+        ("NCCL_NET_GDR_LEVEL=4 ", "mlx5_4", False),  # a number ends where it ends
+        ("NCCL_NET_GDR_LEVEL=SYS\nNCCL_NET_GDR_LEVEL=PXB", "mlx5_4", False),  # the first counts
     ],
 )
 def test_a_level_set_for_the_whole_machine_counts(setting, device, stops):
@@ -80,6 +86,8 @@ def test_settings_that_nobody_saw_are_taken_for_the_default_and_only_likely():
         ("2.27.3", "", False),
         ("2.28.9", "NCCL_NET_GDR_LEVEL=PXB", False),
         ("2.28.9", "NCCL_NET_GDR_C2C=0", True),
+        ("2.28.9", "NCCL_NET_GDR_C2C=0 ", True),
+        ("2.28.9", "NCCL_NET_GDR_C2C =0", False),
         ("2.29.2", "", False),
         ("2.29.2", "NCCL_NET_GDR_LEVEL=PXB", True),
         ("2.29.2", "NCCL_NET_GDR_LEVEL=PHB", False),

@@ -95,6 +95,9 @@ def environment(node: Node, source: str) -> Environment:
         text = re.sub(r"(?m)^[ \t]*(?:export[ \t]+)?", "", text)
         settings = parse_conf(text, source)
         return Environment(source, scope, tuple(_unquoted(setting) for setting in settings))
+    if source == UCX_CONF:  # an INI file: its sections are no settings, and its lines may end as in DOS
+        settings = parse_conf(text.replace("\r\n", "\n"), source)
+        return Environment(source, scope, tuple(s for s in settings if not s.name.startswith("[")))
     return Environment(source, scope, parse_conf(text, source))
 
 
@@ -103,14 +106,17 @@ def _unquoted(setting: Setting) -> Setting:
 
 
 def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
-    """`NAME=VALUE` lines; `#` starts a comment at the line's start only, and blanks count, as NCCL has it.
+    """`NAME=VALUE` lines as NCCL reads them: whatever stands before the first `=` is the name, and whatever
+    stands behind it the value. Blanks, quotes and a carriage return are part of them, a backslash at the end
+    joins no lines, and `#` starts a comment at the line's start only.
 
-    UCX's file is an INI file whose section lines have no `=` here, and whose names are compared the same.
+    Source: NCCL src/misc/param.cc, setEnvFile(), the same from 2.12.10 to 2.30.7, but that `#` became a
+    comment with 2.23.4: before, such a line set a variable that nobody reads.
     """
     found = []
-    for number, line in enumerate(text.splitlines(), 1):
-        name, equals, value = line.partition("=")
-        if equals and not line.startswith(("#", "[")):
+    for number, line in enumerate(text.split("\n"), 1):
+        name, equals, value = line.partition("\0")[0].partition("=")
+        if name and equals and not name.startswith("#"):
             found.append(Setting(name, value, source, number))
     return tuple(found)
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.facts.environment import NCCL_CONF, Environment, environment, integer
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
-from gdrkit.facts.nccl_conf import PATH, nccl_conf
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, hardware_pairs
 from gdrkit.node import Node
@@ -73,40 +71,42 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     level = _level(settings)
     needed = "SYS" if how_far in ("SYS", FAR) else "PHB"
     if allows(level, needed):
-        return Passed(f"{how_far}, and {PATH} allows {level}")
+        return Passed(f"{how_far}, and {NCCL_CONF} allows {level}")
     return Failed(seen=how_far, expected=f"{level} or nearer", subject=f"{pair.gpu} {pair.device}")
 
 
-def _settings(node: Node) -> Mapping[str, str]:
+def _settings(node: Node) -> Environment:
     """NCCL's settings for everybody on this machine; its defaults, which is likely, where nobody looked.
 
     Raises Lacks where a file tells NCCL another topology than the machine's."""
     try:
-        settings = nccl_conf(node)
-        told = node.exists(TOPOLOGY_FILE) or "NCCL_TOPO_FILE" in settings
+        settings = environment(node, NCCL_CONF)
+        told = node.exists(TOPOLOGY_FILE) or settings.get("NCCL_TOPO_FILE") is not None
     except Lacks:
-        node.cite(f"{PATH}, {TOPOLOGY_FILE}", text="not seen", confidence=Confidence.LIKELY)
-        return {}
+        node.cite(f"{NCCL_CONF}, {TOPOLOGY_FILE}", text="not seen", confidence=Confidence.LIKELY)
+        return Environment(NCCL_CONF, "node", ())
     if told:
         raise Lacks(Missing("topology file for NCCL", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
     return settings
 
 
-def _level(settings: Mapping[str, str]) -> str:
+def _level(settings: Environment) -> str:
     """How far NCCL goes directly. What it does not understand it ignores."""
-    return gdr_level(settings.get(LEVEL, "")) or "PXB"
+    given = settings.get(LEVEL)
+    return (gdr_level(given.value) if given else None) or "PXB"
 
 
-def _counts_c2c(node: Node, settings: Mapping[str, str]) -> bool:
+def _counts_c2c(node: Node, settings: Environment) -> bool:
     """Whether NCCL goes directly through the CPU that a GPU is coherent with.
 
     NCCL_NET_GDR_C2C is 1 by default since 2.27.3; from 2.29.2 on the way is a level of its own, P2C, which
     is the default, and which an explicit PIX or PXB excludes. Source: NCCL src/graph/paths.cc at these tags.
     """
     rules = release(nccl_version(node))
-    if not rules.gdr_c2c or settings.get("NCCL_NET_GDR_C2C") == "0":
+    given = settings.get("NCCL_NET_GDR_C2C")
+    if not rules.gdr_c2c or (given is not None and integer(given.value) == 0):
         return False
-    return not rules.compares_p2c or LEVEL not in settings or allows(_level(settings), "P2C")
+    return not rules.compares_p2c or settings.get(LEVEL) is None or allows(_level(settings), "P2C")
 
 
 @rule(

@@ -1,0 +1,327 @@
+"""What NCCL's releases do, at the tags around each change; and that nobody else compares their numbers."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nccl_levels import levels
+from gdrkit.consumers.nccl_releases import (
+    FROM_SOURCE,
+    MODULE,
+    NEWEST,
+    NV_MEM,
+    NV_MEM_NC,
+    NVIDIA_PEERMEM,
+    OLDEST,
+    ROWS,
+    VARIABLE_SINCE,
+    Release,
+    Witness,
+    is_modelled,
+    release,
+    releases,
+    row,
+    since,
+    witness,
+)
+from gdrkit.facts.versions import numbers
+
+SOURCE = Path(__file__).parents[2] / "src" / "gdrkit"
+TAGS = tuple(
+    f"2.{minor}.{patch}"
+    for minor, patches in (
+        (3, (7,)), (4, (2, 6, 7, 8)), (5, (6, 7)), (6, (4,)), (7, (3, 5, 6, 8)), (8, (3, 4)), (9, (6, 8, 9)),
+        (10, (3,)), (11, (4,)), (12, (7, 10, 12)), (13, (4,)), (14, (3,)), (15, (1, 5)), (16, (2, 5)),
+        (17, (1,)), (18, (1, 3, 5, 6)), (19, (1, 3, 4)), (20, (3, 5)), (21, (5,)), (22, (3,)), (23, (4,)),
+        (24, (3,)), (25, (1,)), (26, (2, 3, 5, 6)), (27, (3, 5, 6, 7)), (28, (3, 7, 9)), (29, (2, 3, 7)),
+        (30, (3, 4, 7)),
+    )
+    for patch in patches
+)  # fmt: skip
+"""github.com/NVIDIA/nccl, tags, without their v and -1."""
+
+OLD = "LOC NVL PIX PXB PHB SYS NET"
+NVB = "LOC NVL NVB PIX PXB PHB SYS"
+PXN = "LOC NVL NVB PIX PXB PXN PHB SYS NET DIS"
+C2C = "LOC NVL NVB C2C PIX PXB PXN PHB SYS NET DIS"
+P2C_BEHIND = "LOC NVL NVB C2C PIX PXB PXN P2C PHB SYS NET DIS"
+P2C = "LOC NVL NVB C2C PIX PXB P2C PXN PHB SYS NET DIS"
+
+CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
+    # net_ib.cc, net_ib/gdr.cc: ncclIbGdrSupport()
+    ("2.9.8", "peermem_files", (NV_MEM,), (NV_MEM, NVIDIA_PEERMEM), "v2.9.8 net_ib.cc"),
+    ("2.22.3", "peermem_files", (NV_MEM, NVIDIA_PEERMEM), (NV_MEM, NV_MEM_NC), "v2.22.3 net_ib.cc:614-616"),
+    ("2.23.4", "peermem_files", (NV_MEM, NV_MEM_NC), (NV_MEM, NV_MEM_NC, MODULE), "v2.23.4 net_ib.cc:694"),
+    ("2.23.4", "sees_module", False, True, "v2.23.4 net_ib.cc:694-696"),
+    ("2.23.4", "probes_each_nic", False, True, "v2.23.4 net_ib.cc, ncclIbDmaBufSupport()"),
+    ("2.13.4", "has_dmabuf", False, True, "v2.13.4 init.cc, dmaBufSupported()"),
+    ("2.7.3", "prints_level", False, True, "2.6.4 prints `set from environment`, under GRAPH"),
+    ("2.30.3", "silent_pairs", False, True, "v2.30.3 paths.cc: TRACE"),
+    ("2.21.5", "chooses_gid", False, True, "v2.21.5 net_ib.cc: NCCL_IB_GID_INDEX is -1"),
+    ("2.19.1", "reads_need_nvlink", True, False, "v2.19.1 paths.cc:365"),
+    ("2.26.2", "modes", False, True, "v2.26.2 paths.cc, ncclTopoCheckGdr()"),
+    ("2.30.7", "mlopart", False, True, "v2.30.7 paths.cc: NCCL_NET_GDR_MLOPART"),
+    # graph/topo.h, include/graph.h: PATH_*
+    ("2.6.4", "path_types", "", OLD, "v2.6.4 topo.h"),
+    ("2.8.3", "path_types", OLD, NVB, "v2.8.3 topo.h"),
+    ("2.12.7", "path_types", NVB, PXN, "v2.12.7 topo.h"),
+    ("2.26.2", "path_types", PXN, C2C, "v2.26.2 topo.h"),
+    ("2.27.3", "path_types", C2C, P2C_BEHIND, "v2.27.3 topo.h"),
+    ("2.27.5", "path_types", P2C_BEHIND, P2C, "v2.27.5 graph.h"),
+    # graph/paths.cc and topo.cc: NVLink-C2C
+    ("2.19.1", "c2c_link", "", "NVL", "v2.19.1 topo.cc, ncclTopoAddC2c()"),
+    ("2.26.2", "c2c_link", "NVL", "C2C", "v2.26.2 topo.cc, ncclTopoAddC2c()"),
+    ("2.26.2", "gdr_c2c", None, 0, "v2.26.2 paths.cc, NCCL_PARAM"),
+    ("2.27.3", "gdr_c2c", 0, 1, "v2.27.3 paths.cc, NCCL_PARAM"),
+    ("2.26.2", "c2c_counts_as", "", "PHB>C2C", "v2.26.2 paths.cc:433"),
+    ("2.27.3", "c2c_counts_as", "PHB>C2C", "P2C>C2C", "v2.27.3 paths.cc, ncclTopoCheckGdr()"),
+    ("2.29.2", "c2c_counts_as", "P2C>C2C", "P2C", "v2.29.2 paths.cc, ncclTopoCheckGdr()"),
+    ("2.29.2", "compares_p2c", False, True, "v2.29.2 paths.cc, ncclTopoCheckGdr()"),
+    ("2.27.3", "p2c", "", "pair", "v2.27.3 paths.cc, ncclTopoComputePaths()"),
+    ("2.27.5", "p2c", "pair", "joined", "v2.27.5 paths.cc, ncclTopoComputePaths()"),
+    ("2.29.2", "p2c", "joined", "nearest", "v2.30.7 paths.cc:793-810, since v2.29.2"),
+    ("2.27.5", "joins_p2c", False, True, "v2.27.5 paths.cc, ncclTopoSetPaths()"),
+    ("2.27.3", "pxn_c2c", None, 0, "v2.27.3 paths.cc:609"),
+    ("2.28.3", "pxn_c2c", 0, 1, "v2.28.3 paths.cc:620"),
+    # graph/paths.cc, ncclTopoComputePaths(): PXN and ways through the CPU
+    ("2.21.5", "pxn_same_host", False, True, "v2.21.5 paths.cc"),
+    ("2.27.5", "pxn_spares", "PXB", "", "v2.27.5 paths.cc"),
+    ("2.27.6", "pxn_spares", "", "PXN", "v2.27.6 paths.cc"),
+    ("2.30.3", "pxn_needs_gdr", False, True, "v2.30.3 paths.cc"),
+    ("2.21.5", "reroutes_far_pairs", True, False, "v2.21.5 paths.cc"),
+    ("2.23.4", "p2p_by_vendor", True, False, "v2.23.4 paths.cc, ncclTopoCheckP2p()"),
+    ("2.30.7", "best_type_first", False, True, "v2.30.7 paths.cc, ncclTopoSetPaths()"),
+    ("2.30.7", "nearest_cpu_by_bandwidth", False, True, "v2.30.7 paths.cc"),
+    # graph/topo.cc
+    ("2.21.5", "knows_hosts", False, True, "v2.21.5 topo.cc, ncclGetSystemId()"),
+    ("2.30.3", "devices", False, True, "v2.30.3 topo.h, DEV"),
+    ("2.22.3", "peer_links", False, True, "v2.22.3 topo.cc, ncclTopoAddPciLinks()"),
+    ("2.24.3", "joins_functions", True, False, "v2.23.4 topo.cc:433, gone in v2.24.3"),
+    ("2.20.3", "flattens_gen5", False, True, "v2.20.3 topo.cc, getBcmGen()"),
+    ("2.22.3", "only_climbs", False, True, "v2.22.3 topo.cc, findLocalCpu()"),
+    ("2.26.2", "never_turns_back", False, True, "v2.26.2 topo.cc:48, findLocalCpu(.., from)"),
+    ("2.18.5", "nearest_nets_by_mask", True, False, "v2.18.5 topo.cc, ncclTopoGetLocal()"),
+    ("2.18.5", "serves_any_gpu", False, True, "v2.18.5 topo.cc, ncclTopoGetLocalGpu()"),
+    ("2.19.1", "serves_any_gpu", True, False, "v2.19.1 topo.cc, ncclTopoGetLocalGpu()"),
+    ("2.30.7", "spreads_by_local_index", False, True, "v2.30.7 topo.cc, ncclTopoGetLocalNetType()"),
+    ("2.20.3", "merges", "", "plugin", "v2.20.3 net_ib.cc, ncclIbFindMatchingDev()"),
+    ("2.24.3", "merges", "plugin", "topology", "v2.24.3 topo.cc, ncclTopoAutoMerge()"),
+    ("2.24.3", "merge_limit", 2, 4, "v2.24.3 nccl_net.h, NCCL_NET_MAX_DEVS_PER_NIC"),
+    ("2.26.2", "retries_merge", False, True, "v2.26.2 topo.cc, ncclTopoAutoMerge()"),
+    # graph/topo.h: *_BW
+    ("2.20.3", "hopper_nvlink", 20.0, 20.6, "v2.20.3 topo.h:17"),
+    ("2.20.3", "blackwell_nvlink", 20.0, 20.6, "v2.20.3 topo.h:205: >= 90"),
+    ("2.25.1", "blackwell_nvlink", 20.6, 40.0, "v2.25.1 topo.h, SM100_NVLINK_BW"),
+    ("2.27.5", "blackwell_nvlink", 40.0, 40.1, "v2.27.5 topo.h, SM100_NVLINK_BW"),
+    ("2.19.1", "amd_link", 5000.0, 16.0, "v2.19.1 topo.h, AMD_BW"),
+    ("2.26.2", "sapphire_rapids_link", 10.0, 22.0, "v2.26.2 topo.cc, ncclTopoGetInterCpuBw()"),
+    ("2.26.2", "emerald_rapids_link", 10.0, 40.0, "v2.26.2 topo.cc, ncclTopoGetInterCpuBw()"),
+)
+"""First tag, capability, before, from then on, source."""
+
+
+@pytest.mark.parametrize(
+    ("tag", "capability", "before", "after", "source"), CHANGES, ids=[f"{c[0]}-{c[1]}" for c in CHANGES]
+)
+def test_a_capability_changes_at_its_tag_and_not_before(tag, capability, before, after, source):
+    if capability == "path_types":
+        before, after = tuple(before.split()), tuple(after.split())
+
+    assert getattr(release(TAGS[TAGS.index(tag) - 1]), capability) == before, source
+    assert getattr(release(tag), capability) == after, source
+
+
+def test_every_change_of_the_table_is_held_against_its_source():
+    changed = {(row.since, name) for row in ROWS[1:] for name in row.changes}
+
+    assert changed <= {(tag, capability) for tag, capability, *_ in CHANGES}
+    assert all(row.source for row in ROWS if row.changes or row.variables)
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        ("NCCL_IB_MERGE_NICS", "2.20.3"),
+        ("NCCL_NET_MERGE_LEVEL", "2.24.3"),
+        ("NCCL_NET_FORCE_MERGE", "2.24.3"),
+        ("NCCL_NET_GDR_C2C", "2.26.2"),
+        ("NCCL_PXN_C2C", "2.27.3"),
+        ("NCCL_NETDEVS_POLICY", "2.28.3"),
+        ("NCCL_NET_GDR_MLOPART", "2.30.7"),
+    ],
+)
+def test_a_variable_is_known_from_its_tag_on(name, tag):
+    assert VARIABLE_SINCE[name] == tag
+    assert name not in release(TAGS[TAGS.index(tag) - 1]).variables
+    assert name in release(tag).variables and name in release(NEWEST).variables
+
+
+def test_rows_are_releases_in_their_order_with_values_of_their_types():
+    assert [numbers(row.since) for row in ROWS] == sorted(numbers(row.since) for row in ROWS)
+    assert {row.since for row in ROWS[1:]} <= set(TAGS)
+    for made in releases(ROWS):
+        assert msgspec.convert(msgspec.structs.asdict(made), Release) == made
+        assert all(made.path_types[at] == name for name, at in made.order.items())
+
+
+def test_a_new_release_is_one_row():
+    """The row alone brings a capability, a variable, the newest number and what stands behind it."""
+    new = row("2.99.1", "src/x.cc", Witness.READ, ("NCCL_NEW",), amd_link=24.0)
+    before, after = releases((*ROWS, new))[-2:]
+
+    assert before == release(NEWEST)
+    assert (after.amd_link, after.variables - before.variables) == (24.0, {"NCCL_NEW"})
+    assert after == msgspec.structs.replace(before, amd_link=24.0, variables=after.variables)
+
+
+def test_a_field_that_does_not_exist_is_refused():
+    with pytest.raises(TypeError):
+        releases((row("2.99.1", "src/x.cc", has_dmabouf=True),))
+
+
+@pytest.mark.parametrize(
+    ("version", "same"),
+    [
+        ("2.23.4-1+cuda12.4", "2.23.4"),
+        ("2.28.8", "2.28.7"),
+        ("2.99.9", NEWEST),
+        ("2.26", "2.25.1"),
+        ("", "1.3.4"),
+        ("of somebody", ""),
+    ],
+)
+def test_a_number_between_two_releases_is_the_one_before(version, same):
+    assert release(version) is release(same) or release(version) == release(same)
+
+
+def test_an_unknown_version_has_no_capability_that_a_log_could_be_judged_by():
+    unknown = release("")
+
+    assert not (unknown.has_dmabuf or unknown.sees_module or unknown.silent_pairs or unknown.prints_level)
+    assert unknown.path_types == () and unknown.peermem_files == ()
+
+
+def test_levels_are_path_types_up_to_sys():
+    """src/graph/paths.cc, ncclGetLevel() compares up to PATH_SYS; words come from 2.6.4 on."""
+    assert levels(release("2.5.7")) == ()
+    assert levels(release("2.11.4")) == tuple(NVB.split())
+    assert levels(release("2.12.7")) == ("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS")
+    assert set(levels(release("2.27.3"))) - set(levels(release("2.26.6"))) == {"P2C"}
+    assert set(levels(release("2.26.2"))) - set(levels(release("2.25.1"))) == {"C2C"}
+
+
+def test_the_consumer_takes_its_versions_from_the_table():
+    assert NCCL.use("dmabuf").since == numbers(since("has_dmabuf"))
+    for tag in TAGS[1:]:
+        assert NCCL.looked_at("peermem", tag) == release(tag).peermem_files
+
+
+@pytest.mark.parametrize(
+    ("version", "who", "modelled"),
+    [
+        ("2.17.1", Witness.UNSEEN, False),
+        (OLDEST, Witness.FROM_SOURCE, True),
+        ("2.18.3", Witness.READ, True),
+        ("2.27.6", Witness.READ, True),
+        ("2.28.9", Witness.ON_GPUS, True),
+        (NEWEST, Witness.FROM_SOURCE, True),
+        ("2.99.1", Witness.UNSEEN, True),
+        ("3.0.1", Witness.UNSEEN, False),
+        ("", Witness.UNSEEN, False),
+    ],
+)
+def test_who_stands_behind_a_version(version, who, modelled):
+    assert (witness(version), is_modelled(version)) == (who, modelled)
+
+
+def test_what_was_run_was_also_built_from_source():
+    assert "2.28.9" in FROM_SOURCE
+    assert set(FROM_SOURCE) <= set(TAGS)
+
+
+# -- nobody else -------------------------------------------------------------------------------------------
+
+HOME = "consumers/nccl_releases.py"
+TUPLES = {
+    "rules/p2p_page_table_version.py": "a version of gdrdrv",
+    "native/cuda.py": "numbers of CUDA's attributes",
+    "transport/buffers.py": "numbers of DLPack's devices",
+}
+"""Modules with tuples of other numbers."""
+COMPARES = {
+    "consumers/consumer.py": "a version against its program's own table",
+    "rules/consumer_versions.py": "a copy of any program against that program's table",
+    "topology/nccl_nic.py": "CUDA's version",
+    "config/schema_check.py": "an operator's version",
+    "rules/gpu_cdmm.py": "the driver's version",
+    "rules/legacy_nv_peer_mem.py": "the driver's version",
+    "rules/lock_inversion.py": "the OFED's version",
+    "rules/p2p_page_table_version.py": "the driver's version, and gdrdrv's",
+    "rules/topology_refused.py": "the driver's version",
+    "verdict/explain_causes.py": "the driver's version",
+    "facts/libraries.py": "how many numbers a version has, and rdma-core's",
+}
+"""Modules that compare versions of something else."""
+
+
+def modules() -> dict[str, ast.Module]:
+    files = {path.relative_to(SOURCE).as_posix(): path for path in SOURCE.rglob("*.py")}
+    return {name: ast.parse(path.read_text()) for name, path in files.items() if name != HOME}
+
+
+def has_nccl_tuple(tree: ast.AST) -> bool:
+    """Whether a tuple of two or three numbers stands there that begins with 2, as NCCL's versions do."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple) and 2 <= len(node.elts) <= 3:
+            values = [part.value if isinstance(part, ast.Constant) else None for part in node.elts]
+            if values[0] == 2 and all(type(value) is int for value in values):
+                return True
+    return False
+
+
+def has_nccl_string(tree: ast.AST) -> bool:
+    """Whether a text is the number of a release of NCCL."""
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in TAGS
+        for node in ast.walk(tree)
+    )
+
+
+def compares_numbers(tree: ast.AST) -> bool:
+    """Whether what numbers() gives is compared."""
+    return any(
+        isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "numbers"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for part in ast.walk(node)
+    )
+
+
+def test_no_version_of_nccl_stands_anywhere_else():
+    assert {name for name, tree in modules().items() if has_nccl_tuple(tree)} == set(TUPLES)
+    assert {name for name, tree in modules().items() if has_nccl_string(tree)} == set()
+
+
+def test_nobody_else_compares_versions_but_of_other_things():
+    assert {name for name, tree in modules().items() if compares_numbers(tree)} == set(COMPARES)
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("x >= (2, 23, 4)", has_nccl_tuple),
+        ("X = {'P2C': (2, 27)}", has_nccl_tuple),
+        ("X = '2.23.4'", has_nccl_string),
+        ("numbers(version) < OLD", compares_numbers),
+        ("OLD <= numbers(version)", compares_numbers),
+    ],
+)
+def test_the_search_finds_what_it_is_for(code, found):
+    assert found(ast.parse(code))
+    assert not found(ast.parse(re.sub("2", "3", code).replace("numbers", "letters")))
