@@ -26,6 +26,7 @@ HEAVY = {
     "pathlib",
     "lzma",
     "typing_extensions",
+    "yaml",
 }
 ALONE = ("collect", "probe")
 """Rooms that also run by themselves on a node with an old Python, and import nothing else of ours."""

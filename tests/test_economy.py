@@ -20,6 +20,7 @@ from tests.evidence_nodes import build, names
 
 HEAVY = {
     "cryptography", "asn1crypto", "rich", "subprocess", "hashlib", "ctypes", "pathlib", "tempfile", "shutil",
+    "yaml",
 }  # fmt: skip
 RUN = """
 import json, sys
@@ -67,6 +68,11 @@ def test_cryptography_is_imported_where_a_certificate_is_at_hand(node):
     """The altered module's signer is enrolled, so that its signature can be computed, and does not hold."""
     imported = set(traces("doctor", node("signature-altered"), "--json")["modules"])
     assert {"cryptography", "hashlib"} <= imported
+
+
+def test_a_library_for_yaml_is_imported_where_a_manifest_is_at_hand(node):
+    assert "yaml" in traces("doctor", node("gpu-operator-stub"), "--json")["modules"]
+    assert "yaml" not in traces("doctor", node("signature-altered"), "--json")["modules"]
 
 
 def test_a_text_imports_what_lays_it_out_and_no_more(node):

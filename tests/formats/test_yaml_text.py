@@ -1,4 +1,4 @@
-"""What the reader of manifests keeps, what it refuses, and that it never disagrees with a YAML library."""
+"""What the reader of manifests keeps beside the library's own answer, and what it refuses."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gdrkit.evidence import FormatError
-from gdrkit.formats.yaml_text import DEEPEST, documents, scan
+from gdrkit.formats.yaml_text import DEEPEST, MOST_CHARACTERS, documents, scan
 from gdrkit.formats.yaml_values import Duplicate, Scalar, Value, YamlMapping, at, duplicates, text_at
+
+
+@pytest.fixture(params=["C", "Python"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """libyaml where PyYAML was built with it, and Python where it was not."""
+    if request.param == "Python":
+        monkeypatch.delattr(yaml, "CSafeLoader")
+
 
 POLICY = """\
 apiVersion: nvidia.com/v1
@@ -91,27 +99,82 @@ def test_one_unreadable_document_spoils_no_other():
         ("a: *x\n", "starts with '*'"),
         ("base: &b\n  a: 1\n", "starts with '&'"),
         ("<<: {a: 1}\n", "merge key"),
-        ("? a\n: b\n", "starts with '?'"),
-        ("a: b\n  c\n", "several lines"),
-        ("a: 'b\n  c'\n", "does not end"),
         ("\ta: 1\n", "tab"),
         ("a: b: c\n", "second key"),
+        ("a: !t b\n", "starts with '!'"),
+        ("a: `b`\n", "starts with '`'"),
+        ("{a}\n", "without a value"),
+        ("[a]: b\n", "after a flow collection"),
+        ("[a] b\n", "after a flow collection"),
+        ("a: [1 2, {b: c} d]\n", "no comma"),
+        ("a: 'b' c\n", "nothing above it"),
+        ("a: 1\nb\n", "neither a key"),
+        ("a: 'b\nc: d\n", "does not end"),
+        ("a: \x1b[1m\n", "YAML does not allow"),
+        ("a: \udc80\n", "YAML does not allow"),
         ("a: [1, 2\n", "does not end"),
         ("some prose, as in a forum post\n", "neither a mapping"),
         ("", "0 documents"),
-        ("a: |2\n    b\n", "indentation of its own"),
     ],
 )
-def test_what_lies_beyond_the_subset_is_refused_not_guessed(text: str, complaint: str):
+def test_what_is_refused_is_named(text: str, complaint: str, parser: None):
     with pytest.raises(FormatError, match=complaint.replace("*", r"\*").replace("?", r"\?")):
         scan(text)
 
 
-def test_nesting_is_bounded():
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("? a\n: b\n", {"a": "b"}),
+        ("a: b\n  c\n", {"a": "b c"}),
+        ("a: 'b\n  c'\n", {"a": "b c"}),
+        ("a: |2\n    b\n", {"a": "  b"}),
+        ("a: >\n  b\n\n  c\n", {"a": "b\nc"}),
+        ("a: [no, on, 0644, ~]\nb:\n", {"a": ["no", "on", "0644", "~"], "b": ""}),
+        ('{"a": "\\ud83d\\ude00 \\/"}', {"a": "\U0001f600 /"}),
+        ("\ufeffa: b\n", {"a": "b"}),
+    ],
+)
+def test_what_the_library_reads_stays_as_it_was_written(text: str, value: object, parser: None):
+    assert plain(scan(text)) == value
+
+
+def test_lines_are_those_of_an_editor(parser: None):
+    """U+0085 ends none, though it does for the library; and nothing stands where its key does."""
+    (document,) = documents("\n---\na: x\x85\nb:\n\n\nc:\n  - d\n  -\n")
+    value = document.value
+
+    assert isinstance(value, YamlMapping)
+    assert [(entry.key, entry.line, entry.value.line) for entry in value.entries] == [
+        ("a", 3, 3), ("b", 4, 4), ("c", 7, 8),
+    ]  # fmt: skip
+
+
+def test_an_alias_is_never_followed(parser: None):
+    bomb = "a: &a [x, x]\n" + "".join(f"b{n}: &b{n} [*a, *a]\n" for n in range(9))
+    with pytest.raises(FormatError, match="line 1: a scalar that starts with '&'"):
+        scan(bomb)
+
+
+def test_half_an_escape_is_a_fault_and_no_crash(parser: None):
+    for text in ('{"a": "\\ud8zz\\udc00"}', '{"a": "\\ud83d"}', '{"a": "\\UFFFFFFFF"}'):
+        with pytest.raises(FormatError, match="line 1: "):
+            scan(text)
+
+
+def test_size_is_bounded():
+    (found,) = documents("a: " + "x" * MOST_CHARACTERS)
+    assert found.value is None and "more than" in found.fault
+
+
+def test_nesting_is_bounded(parser: None):
+    """Also where the library's own compose() would end the process."""
     with pytest.raises(FormatError, match="nested deeper"):
         scan("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2))
     with pytest.raises(FormatError, match="nested deeper"):
         scan("- " * 5000 + "a")
+    with pytest.raises(FormatError, match="nested deeper"):
+        scan("[" * 300_000)
 
 
 _scalars = st.text(st.characters(codec="ascii", min_codepoint=32, max_codepoint=126), max_size=12)

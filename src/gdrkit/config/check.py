@@ -8,8 +8,9 @@ from itertools import islice
 
 from gdrkit.config.fault import Checked, Fault, Found
 from gdrkit.config.judged import judged, level
-from gdrkit.config.recognise import MOST_BYTES, Part, recognise
+from gdrkit.config.recognise import Part, recognise
 from gdrkit.config.schema_check import BY_KIND, chosen, faults
+from gdrkit.formats.yaml_text import MOST_CHARACTERS
 from gdrkit.formats.yaml_values import Value, duplicates
 from gdrkit.rules.policy_duplicate_key import keys_lost
 
@@ -25,8 +26,8 @@ ruamel.yaml are held to it by a test; for the others see kubernetes/kubernetes i
 
 def check(content: bytes, name: str, version: str = "") -> Checked:
     """What is wrong in a file, worst and first things first. Any bytes give an answer."""
-    if len(content) > MOST_BYTES:
-        return _unreadable(name, 1, f"{len(content)} bytes; no such file has more than {MOST_BYTES}")
+    if len(content) > MOST_CHARACTERS:
+        return _unreadable(name, 1, f"{len(content)} bytes; no such file has more than {MOST_CHARACTERS}")
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:

@@ -11,10 +11,6 @@ from gdrkit.facts.manifest_excerpts import excerpts
 from gdrkit.formats.yaml_text import Document, documents
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
 
-MOST_BYTES = 4 << 20
-"""The largest file that is judged. Ten times the largest CustomResourceDefinition of the operators (152 KB)
-would do; etcd itself refuses objects over 1.5 MiB."""
-
 
 class Part(Struct, frozen=True):
     """One object of a file. `whole` is False for a patch, which lacks nothing by being short."""

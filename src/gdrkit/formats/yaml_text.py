@@ -1,22 +1,30 @@
-"""YAML as people write manifests: block mappings and sequences, flow collections (JSON too), scalars. PURE.
+"""YAML and JSON as people write manifests, with the line of every key and every key that stands twice. PURE.
 
-Keeps what a YAML library throws away: the line of every key, and keys that stand twice in one mapping.
-It reads a subset and says so: anchors, aliases, tags, merge keys, explicit keys and scalars that run over
-several lines raise FormatError instead of being guessed at. Source: YAML 1.2.2, chapters 6 to 8.
+PyYAML's parser reads it, and its events are kept as they are: `no` and `on` stay the words that they are.
+Its compose() is not used, because in C it recurses: 200,000 opening brackets end the process (PyYAML 6.0.3).
+Anchors, aliases, tags and merge keys are refused, so that nothing expands.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from gdrkit.evidence import FormatError
 from gdrkit.formats.yaml_values import Entry, Scalar, Value, YamlMapping, YamlSequence
 
+if TYPE_CHECKING:
+    import yaml
+
 DEEPEST = 64
 """Levels of nesting that are read. The operators' own CRDs reach 19 levels; deeper text is refused."""
+MOST_CHARACTERS = 4 << 20
+"""The longest text that is read. Ten times the largest CustomResourceDefinition of the operators (152 KB)
+would do; etcd itself refuses objects over 1.5 MiB."""
 
 
 class Document(Struct, frozen=True):
@@ -29,17 +37,19 @@ class Document(Struct, frozen=True):
 
 def documents(text: str) -> tuple[Document, ...]:
     """Every document of a stream, each judged by itself: one that cannot be read spoils no other."""
+    if len(text) > MOST_CHARACTERS:
+        return (Document(1, None, f"more than {MOST_CHARACTERS} characters"),)
     found = []
-    for first_line, lines in _split(text):
+    for first_line, lines in _split(text.removeprefix("\ufeff")):
         try:
-            found.append(Document(first_line, _Reader(lines, first_line).document()))
+            found.append(Document(first_line, _Reader("\n".join(lines), first_line).document()))
         except FormatError as error:
             found.append(Document(first_line, None, str(error)))
     return tuple(found)
 
 
 def scan(text: str) -> Value:
-    """The single document of a text. Raises FormatError if it is none, several, or beyond the subset."""
+    """The single document of a text. Raises FormatError if it is none, several, or cannot be read."""
     found = documents(text)
     if len(found) != 1:
         raise FormatError(f"{len(found)} documents instead of one")
@@ -49,7 +59,9 @@ def scan(text: str) -> Value:
 
 
 def _split(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of each document, with the number of the first. Empty documents are passed over."""
+    """The lines of each document, with the number of the first. Empty documents are passed over.
+
+    The library stops for good at the first fault of a stream, so each document is given to it alone."""
     lines: list[str] = []
     first = 1
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
@@ -71,283 +83,140 @@ def _significant(line: str) -> bool:
     return bool(stripped) and not stripped.startswith("#")
 
 
-_KEY = re.compile(
-    r"""(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^']|'')*)'|(?P<plain>[^\s\-?:,\[\]{}#&*!|>'"%@`][^#:]*?
-    |[-?:](?=[^\s])[^#:]*?|[^\s\-?:,\[\]{}#&*!|>'"%@`](?:[^#:]|:(?=\S)|(?<=\S)\#)*?))[ ]*:(?=\s|$)""",
-    re.VERBOSE,
-)
-_FLOW_SCALAR = re.compile(
-    r"""(?:[^\s,\[\]{}&*!|>%@`?:#"'-]|[-?:](?=[^\s,\[\]{}]))"""
-    r"""(?:[^,\[\]{}:#]|:(?=[^\s,\[\]{}])|(?<=\S)#)*"""
-)
-_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/", "r": "\r", "0": "\0", " ": " ", "b": "\b"}
-_INDICATORS = "&*!%@`|>"
+_ELSEWHERE = "text that belongs to nothing above it"
+_WORDS = {
+    "mapping values are not allowed": "a second key on one line",
+    "could not find expected ':'": "neither a key nor deeper than the key above",
+    "tab character": "a tab in the indentation",
+    "unexpected end of stream": "a quoted scalar that does not end",
+    "expected <document start>": _ELSEWHERE,
+    "expected '<document start>'": _ELSEWHERE,
+    "expected key": _ELSEWHERE,
+    "expected <block end>": _ELSEWHERE,
+    "expected '-' indicator": _ELSEWHERE,
+}
+"""What the library says of common faults, in libyaml's words and in Python's, and what is said here."""
 
 
 class _Reader:
-    """Reads one document, line by line; `self.at` is the next line that was not consumed."""
+    """Builds the value of one document from the parser's events."""
 
-    def __init__(self, lines: list[str], first: int) -> None:
-        self.lines, self.first, self.at, self.depth = lines, first, 0, 0
+    def __init__(self, text: str, first: int) -> None:
+        import yaml
+
+        # JSON writes characters beyond U+FFFF as two escapes (RFC 8259, 7); PyYAML 6.0.3 refuses each.
+        self.text = re.sub(
+            r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", _one_escape, text, flags=re.IGNORECASE
+        )
+        self.breaks = [match.start() for match in re.finditer("\n", self.text)]
+        self.first, self.depth, self.after_flow = first, 0, False
+        self.events = iter(yaml.parse(self.text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
     def document(self) -> Value:
-        line = self._peek()
-        if line is None:
-            raise FormatError("an empty document")
-        value = self._block(_indent(line))
-        if isinstance(value, Scalar):
-            raise self._wrong("neither a mapping nor a sequence", 0)
-        if self._peek() is not None:
-            raise self._wrong("text that belongs to nothing above it")
+        import yaml
+
+        try:
+            self._next(), self._next()  # the beginnings of the stream and of the document
+            start = self._next()
+            value = self._value(start)
+            if isinstance(value, Scalar):
+                raise self._wrong("neither a mapping nor a sequence", start.start_mark.index)
+            self.after_flow = start.flow_style
+            self._next(), self._next()
+        except yaml.MarkedYAMLError as error:
+            raise self._translated(error) from error
+        except FormatError:
+            raise
+        except (yaml.YAMLError, ValueError, OverflowError) as error:
+            raise FormatError(f"line {self.first}: a character that YAML does not allow") from error
         return value
 
-    def _wrong(self, what: str, at: int | None = None) -> FormatError:
-        return FormatError(f"line {self.first + (self.at if at is None else at)}: {what}")
+    def _next(self) -> Any:
+        return next(self.events)
 
-    @property
-    def _number(self) -> int:
-        return self.first + self.at
+    def _line(self, index: int) -> int:
+        """Counted in line feeds: the library also counts U+0085 and U+2028, as YAML 1.1, 4.2 has it."""
+        return self.first + bisect_left(self.breaks, index)
 
-    def _peek(self) -> str | None:
-        """The next line that says something, or None; comments and blank lines before it are passed over."""
-        while self.at < len(self.lines):
-            line = self.lines[self.at]
-            if _significant(line):
-                if "\t" in line[: len(line) - len(line.lstrip())]:
-                    raise self._wrong("a tab in the indentation")
-                return line
-            self.at += 1
-        return None
+    def _wrong(self, what: str, index: int) -> FormatError:
+        return FormatError(f"line {self._line(index)}: {what}")
 
-    def _block(self, indent: int) -> Value:
-        """What starts on the next line, at this indentation."""
+    def _value(self, event: Any) -> Value:
+        """The value that begins with an event."""
+        import yaml
+
+        at = event.start_mark.index
+        if event.anchor or getattr(event, "tag", None):  # an alias carries the name of its anchor
+            raise self._wrong(f"a scalar that starts with {self.text[at]!r}", at)
+        if isinstance(event, yaml.ScalarEvent):
+            block = event.style in ("|", ">")  # its last line break is the format's, not its author's
+            text = event.value.rstrip("\n") if block else event.value
+            if not text.isascii():
+                text.encode()  # raises for half a pair of surrogates, which libyaml refuses by itself
+            return Scalar(text, self._line(at), quoted=bool(event.style))
         self.depth += 1
         if self.depth > DEEPEST:
-            raise self._wrong(f"nested deeper than {DEEPEST}")
-        line = self.lines[self.at]
-        text = line[indent:]
-        if _is_item(text):
-            value: Value = self._sequence(indent)
-        elif _KEY.match(text):
-            value = self._mapping(indent)
-        elif text[0] in "|>":
-            raise self._wrong("a block scalar on a line of its own")
+            raise self._wrong(f"nested deeper than {DEEPEST}", at)
+        value: Value
+        if isinstance(event, yaml.MappingStartEvent):
+            value = YamlMapping(tuple(self._entries(bool(event.flow_style))), self._line(at))
         else:
-            value = self._inline(text, indent - 1)
+            value = YamlSequence(tuple(map(self._value, self._members())), self._line(at))
         self.depth -= 1
         return value
 
-    def _sequence(self, indent: int) -> YamlSequence:
-        items, start = [], self._number
-        while (line := self._peek()) is not None and _indent(line) == indent and _is_item(line[indent:]):
-            rest = line[indent + 1 :]
-            if _significant(rest):
-                inner = indent + 1 + _indent(rest)
-                if "\t" in rest[: inner - indent - 1]:
-                    raise self._wrong("a tab in the indentation")
-                self.lines[self.at] = " " * (indent + 1) + rest
-                items.append(self._block(inner))
-            else:
-                items.append(self._nested(indent, allow_sequence=False))
-        self._expect_outdent(indent)
-        return YamlSequence(tuple(items), start)
+    def _members(self) -> Iterator[Any]:
+        """The first event of each member of a collection; whoever iterates reads the others."""
+        import yaml
 
-    def _mapping(self, indent: int) -> YamlMapping:
-        entries, start = [], self._number
-        while (line := self._peek()) is not None and _indent(line) == indent:
-            match = _KEY.match(line[indent:])
-            if match is None:
-                raise self._wrong("neither a key nor deeper than the key above")
-            key, number = self._key(match), self._number
-            rest = line[indent + match.end() :]
-            if _significant(rest):
-                value = self._inline(rest.lstrip(), indent)
-            else:
-                value = self._nested(indent, allow_sequence=True)
-            entries.append(Entry(key, number, value))
-        self._expect_outdent(indent)
-        return YamlMapping(tuple(entries), start)
+        while not isinstance(event := self._next(), yaml.CollectionEndEvent):
+            yield event
 
-    def _key(self, match: re.Match[str]) -> str:
-        if match["double"] is not None:
-            return self._unescape(match["double"])
-        if match["single"] is not None:
-            return match["single"].replace("''", "'")
-        key = match["plain"].rstrip()
-        if key == "<<":
-            raise self._wrong("a merge key")
-        return key
+    def _entries(self, in_flow: bool) -> Iterator[Entry]:
+        for start in self._members():
+            key, at = self._value(start), start.start_mark.index
+            if not isinstance(key, Scalar):
+                raise self._wrong("text after a flow collection", at)
+            if key.text == "<<" and not key.quoted:
+                raise self._wrong("a merge key", at)
+            end, event = start.end_mark.index, self._next()
+            value = self._value(event)
+            if isinstance(value, Scalar) and not value.text and not value.quoted:
+                # Nothing at all; libyaml says that it stands where the next thing does.
+                if in_flow and ":" not in self.text[end : event.start_mark.index]:
+                    raise self._wrong("a key without a value in a flow mapping", at)  # {name}: a placeholder
+                value = Scalar("", self._line(end))
+            yield Entry(key.text, key.line, value)
 
-    def _nested(self, indent: int, *, allow_sequence: bool) -> Value:
-        """What stands below a key or a dash whose own line says no more."""
-        number = self._number
-        self.at += 1
-        line = self._peek()
-        if line is not None:
-            deeper = _indent(line)
-            if deeper > indent or (deeper == indent and allow_sequence and _is_item(line[indent:])):
-                return self._block(deeper)
-        return Scalar("", number)
-
-    def _expect_outdent(self, indent: int) -> None:
-        line = self._peek()
-        if line is not None and _indent(line) > indent:
-            raise self._wrong("deeper than what stands above it")
-
-    def _inline(self, text: str, indent: int) -> Value:
-        """A value that starts on a key's own line; `indent` is that of its parent."""
-        number = self._number
-        if text[0] in "|>":
-            return self._literal(text, indent)
-        if text[0] in "{[":
-            return self._flow(text)
-        if text[0] in "\"'":
-            scalar, rest = self._quoted(text)
-            if _significant(rest) or (rest.strip() and not rest[0].isspace()):
-                raise self._wrong("text after a quoted scalar")
-            self.at += 1
-        else:
-            scalar = Scalar(self._plain(text), number)
-            self.at += 1
-        following = self._peek()
-        if following is not None and _indent(following) > indent:
-            raise self._wrong("a scalar that runs over several lines", self.at)
-        return scalar
-
-    def _plain(self, text: str) -> str:
-        text = re.split(r"\s#", text, maxsplit=1)[0].rstrip()
-        if text[0] in _INDICATORS or text[0] in ",]}" or re.match(r"[-?:](\s|$)", text):
-            raise self._wrong(f"a scalar that starts with {text[0]!r}")
-        if re.search(r":(\s|$)", text):
-            raise self._wrong("a second key on one line")
-        return text
-
-    def _quoted(self, text: str) -> tuple[Scalar, str]:
-        pattern = r'"((?:[^"\\]|\\.)*)"' if text[0] == '"' else r"'((?:[^']|'')*)'"
-        match = re.match(pattern, text)
-        if match is None:
-            raise self._wrong("a quoted scalar that does not end on its line")
-        body = self._unescape(match[1]) if text[0] == '"' else match[1].replace("''", "'")
-        return Scalar(body, self._number, quoted=True), text[match.end() :]
-
-    def _unescape(self, text: str) -> str:
-        def one(match: re.Match[str]) -> str:
-            if match[1]:
-                return chr(int(match[1][1:], 16))
-            if match[2] not in _ESCAPES:
-                raise self._wrong(f"an escape that is not known: \\{match[2]}")
-            return _ESCAPES[match[2]]
-
-        return re.sub(r"\\(?:(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})|(.))", one, text)
-
-    def _literal(self, text: str, indent: int) -> Scalar:
-        """A block scalar, literal or folded. What is in it is text, whatever it looks like."""
-        header = re.fullmatch(r"[|>]([+-]?)(\d?)([+-]?)\s*(#.*)?", text.rstrip())
-        if header is None or header[2]:
-            raise self._wrong("a block scalar with an indentation of its own")
-        number, lines = self._number, []
-        self.at += 1
-        while self.at < len(self.lines):
-            line = self.lines[self.at]
-            if line.strip() and _indent(line) <= indent:
-                break
-            lines.append(line)
-            self.at += 1
-        depth = next((_indent(line) for line in lines if line.strip()), 0)
-        while lines and not lines[-1].strip() and len(lines[-1]) <= depth:
-            lines.pop()
-        if any(_indent(line) < depth if line.strip() else len(line) > depth for line in lines):
-            raise self._wrong("a block scalar whose lines move left")
-        if text[0] == "|":
-            return Scalar("\n".join(line[depth:] for line in lines), number, quoted=True)
-        if any(not line.strip() or line[depth].isspace() for line in lines):
-            raise self._wrong("a folded scalar of several paragraphs")
-        return Scalar(" ".join(line[depth:] for line in lines), number, quoted=True)
-
-    def _flow(self, text: str) -> Value:
-        """A flow collection, which may run over lines; JSON is one."""
-        reader = _Flow(self, text)
-        value = reader.value(self.depth)
-        reader.expect_end()
-        return value
+    def _translated(self, error: yaml.MarkedYAMLError) -> FormatError:
+        """The library's complaint in the words of this module, at the line where the fault begins."""
+        problem, context = error.problem or "", error.context or ""
+        mark = error.problem_mark or error.context_mark
+        at = mark.index if mark is not None else 0
+        character = self.text[at : at + 1]
+        if ("quoted scalar" in context or "simple key" in context) and error.context_mark is not None:
+            at = error.context_mark.index
+        if "an alias" in context or "an anchor" in context or "a tag" in context:
+            character = "*" if "alias" in context else "&" if "anchor" in context else "!"
+            return self._wrong(f"a scalar that starts with {character!r}", at)
+        if "cannot start any token" in problem:
+            tab = character == "\t"
+            return self._wrong(
+                "a tab in the indentation" if tab else f"a scalar that starts with {character!r}", at
+            )
+        if "flow mapping" in context or "flow sequence" in context:
+            what = (
+                "no comma and no closing bracket"
+                if character.strip("\0")
+                else "a flow collection that does not end"
+            )
+            return self._wrong(what, at)
+        what = next((ours for theirs, ours in _WORDS.items() if theirs in problem), problem)
+        if self.after_flow and what == _ELSEWHERE:
+            what = "text after a flow collection"
+        return self._wrong(what, at)
 
 
-class _Flow:
-    """Reads { } and [ ] across lines, on behalf of the reader of lines."""
-
-    def __init__(self, lines: _Reader, text: str) -> None:
-        self.lines, self.text = lines, text
-
-    def _skip(self) -> str:
-        """The next character that says something, on this line or a later one."""
-        while True:
-            stripped = self.text.lstrip()
-            if stripped and not (stripped[0] == "#" and stripped != self.text):
-                self.text = stripped
-                return stripped[0]
-            self.lines.at += 1
-            if self.lines.at >= len(self.lines.lines):
-                raise self.lines._wrong("a flow collection that does not end")
-            self.text = " " + self.lines.lines[self.lines.at]
-
-    def value(self, depth: int) -> Value:
-        if depth > DEEPEST:
-            raise self.lines._wrong(f"nested deeper than {DEEPEST}")
-        opening = self._skip()
-        line = self.lines._number
-        if opening == "{":
-            entries = tuple(self._pair(depth) for _ in self._members("}"))
-            return YamlMapping(entries, line)
-        if opening == "[":
-            items = tuple(self.value(depth + 1) for _ in self._members("]"))
-            return YamlSequence(items, line)
-        return self._scalar()
-
-    def _members(self, closing: str) -> Iterator[None]:
-        """Stops before each member; whoever iterates reads it."""
-        self.text = self.text[1:]
-        while self._skip() != closing:
-            yield
-            if self._skip() == ",":
-                self.text = self.text[1:]
-            elif self.text[0] != closing:
-                raise self.lines._wrong(f"no comma and no {closing}")
-        self.text = self.text[1:]
-
-    def _pair(self, depth: int) -> Entry:
-        line = self.lines._number
-        quoted = self._skip() in "\"'"
-        key = self._scalar()
-        if self._skip() != ":" or not (quoted or self.text[1:2] in ("", " ")):
-            raise self.lines._wrong("a key without a value in a flow mapping")
-        self.text = self.text[1:]
-        if self._skip() in ",}":
-            return Entry(key.text, line, Scalar("", line))
-        return Entry(key.text, line, self.value(depth + 1))
-
-    def _scalar(self) -> Scalar:
-        if self.text[0] in "\"'":
-            scalar, self.text = self.lines._quoted(self.text)
-            return scalar
-        match = _FLOW_SCALAR.match(self.text)
-        if match is None:
-            raise self.lines._wrong("a scalar that is not understood in a flow collection")
-        self.text = self.text[match.end() :]
-        if not self.text.strip():
-            following = self.lines.lines[self.lines.at + 1 : self.lines.at + 2]
-            if following and following[0].strip()[:1] not in (",", "]", "}", ""):
-                raise self.lines._wrong("a scalar that runs over several lines")
-        return Scalar(match[0].rstrip(), self.lines._number)
-
-    def expect_end(self) -> None:
-        if self.text.strip() and not re.match(r"\s+#", self.text):
-            raise self.lines._wrong("text after a flow collection")
-        self.lines.at += 1
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" "))
-
-
-def _is_item(text: str) -> bool:
-    return text == "-" or text.startswith(("- ", "-\t"))
+def _one_escape(pair: re.Match[str]) -> str:
+    """The escape of one character for those of its two surrogates. Source: RFC 2781, 2.2."""
+    return f"\\U{0x10000 + ((int(pair[1], 16) & 0x3FF) << 10) + (int(pair[2], 16) & 0x3FF):08x}"
