@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import datetime
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -169,19 +168,9 @@ def pack(content: bytes, kind: str) -> bytes:
 
         return gzip.compress(content, mtime=0)
     if kind == "zstd":
-        return _zstd()(content)
+        packed: bytes = compressed.zstd().compress(content)
+        return packed
     return content
-
-
-def _zstd() -> Callable[[bytes], bytes]:
-    import sys
-
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    compress: Callable[[bytes], bytes] = zstd.compress
-    return compress
 
 
 def verify(packed: bytes, who: Signer, body: bytes) -> None:

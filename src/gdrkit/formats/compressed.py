@@ -1,4 +1,4 @@
-"""Compressed module files: xz, zstd, gzip, or plain. PURE.
+"""What unpacks xz, zstd and gzip, and how much memory it may take; and modules unpacked whole. PURE.
 
 Sniffed by their first bytes, never by a file's name, and never unpacked beyond a given size.
 """
@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gdrkit.evidence import FormatError
 
 if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer
 
-# What decoding may take beside its output. `xz -9` needs 65 MiB (xz(1), table of presets); the kernel's own
-# modules use a window of 2 MiB (scripts/Makefile.modinst).
-_XZ_MEMORY_BYTES = 72 << 20
-# `zstd -d` accepts windows up to 2^27 bytes unless told otherwise: zstd(1), --memory and --long.
-_ZSTD_WINDOW_LOG = 27
+XZ_MEMORY_BYTES = 72 << 20
+"""What decoding may take beside its output. `xz -9` needs 65 MiB, the -6 of sos 9 (xz(1), table of presets);
+the kernel's own modules use a window of 2 MiB (scripts/Makefile.modinst)."""
+ZSTD_WINDOW_LOG = 27
+"""2^27 bytes, 128 MiB: what `zstd -d` accepts unless told otherwise (zstd(1), --memory and --long)."""
 # Files may hold several streams (RFC 1952, 2.2; RFC 8878, 3; xz file format 2). Each further one costs a
 # copy of a piece, so pieces are small and streams are counted; together no more than 1 GiB is copied.
 _PIECE_BYTES, _MOST_STREAMS = 1 << 16, 1 << 14
@@ -46,53 +46,94 @@ def decompress(data: Buffer, limit_bytes: int) -> Buffer:
         if len(data) > limit_bytes:
             raise FormatError(f"larger than {limit_bytes} bytes")
         return data
-    unpack = {"xz": _xz, "zstd": _zstd, "gzip": _gzip}[kind]
-    content = unpack(memoryview(data), limit_bytes)
+    try:
+        content = _streams(kind, memoryview(data), limit_bytes)
+    except damage(kind) as error:
+        memory = ", or needs too much memory" if kind == "xz" else ""
+        raise FormatError(f"the {kind} file is damaged{memory}") from error
     if len(content) > limit_bytes:
         raise FormatError(f"the {kind} file unpacks to more than {limit_bytes} bytes")
     return content
 
 
-def _xz(data: memoryview, limit_bytes: int) -> bytes:
-    import lzma
+class Decoder(Protocol):
+    """What lzma.LZMADecompressor and ZstdDecompressor have in common: one stream, piece by piece."""
 
-    def decoder() -> Any:
-        return lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: Buffer, max_length: int) -> bytes: ...
 
-    try:
-        return _streams("xz", decoder, data, limit_bytes)
-    except lzma.LZMAError as error:
-        raise FormatError("the xz file is damaged, or needs too much memory") from error
+
+class _Gzip:
+    """zlib in the manner of the others."""
+
+    def __init__(self) -> None:
+        import zlib
+
+        self._inner = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)  # a gzip header and its checksum
+
+    @property
+    def eof(self) -> bool:
+        return self._inner.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._inner.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._inner.unused_data
+
+    def decompress(self, data: Buffer, max_length: int) -> bytes:
+        left = self._inner.unconsumed_tail
+        return self._inner.decompress(left + data if left else data, max_length)
 
 
-def _zstd(data: memoryview, limit_bytes: int) -> bytes:
+def decoder(kind: str) -> Callable[[], Decoder]:
+    """What makes a decoder for each stream of a file of a kind that `compression` names."""
+    if kind == "gzip":
+        return _Gzip
+    if kind == "xz":
+        import lzma
+
+        return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)
+    library = zstd()
+    options = {library.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
+    return lambda: library.ZstdDecompressor(options=options)
+
+
+def damage(kind: str) -> type[Exception]:
+    """What a decoder raises for damaged bytes, and for more memory than it may have."""
+    if kind == "gzip":
+        import zlib
+
+        return zlib.error
+    if kind == "xz":
+        import lzma
+
+        return lzma.LZMAError
+    raised: type[Exception] = zstd().ZstdError
+    return raised
+
+
+def zstd() -> Any:
+    """The standard library's from 3.14 on, its backport before (PEP 784)."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
         from backports import zstd
-
-    def decoder() -> Any:
-        return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG})
-
-    try:
-        return _streams("zstd", decoder, data, limit_bytes)
-    except zstd.ZstdError as error:
-        raise FormatError("the zstd file is damaged") from error
+    return zstd
 
 
-def _gzip(data: memoryview, limit_bytes: int) -> bytes:
-    import zlib
-
-    try:
-        return _streams("gzip", lambda: zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), data, limit_bytes)
-    except zlib.error as error:
-        raise FormatError("the gzip file is damaged") from error
-
-
-def _streams(kind: str, decoder: Callable[[], Any], data: memoryview, limit_bytes: int) -> bytes:
+def _streams(kind: str, data: memoryview, limit_bytes: int) -> bytes:
     """All streams of a file, one after the other, up to one byte beyond the limit."""
-    stream = decoder()
-    part: bytes = stream.decompress(data, max_length=limit_bytes + 1)
+    start = decoder(kind)
+    stream = start()
+    part = stream.decompress(data, limit_bytes + 1)
     if not stream.eof and len(part) <= limit_bytes:
         raise FormatError(f"the {kind} file is cut off")
     parts, left = [part], limit_bytes + 1 - len(part)
@@ -102,12 +143,12 @@ def _streams(kind: str, decoder: Callable[[], Any], data: memoryview, limit_byte
         count += 1
         if count > _MOST_STREAMS:
             raise FormatError(f"the {kind} file has too many parts")
-        stream = decoder()
+        stream = start()
         while left > 0 and not stream.eof:
             if at >= len(data):
                 raise FormatError(f"the {kind} file is cut off")
             piece = data[at : at + _PIECE_BYTES]
-            part = stream.decompress(piece, max_length=left)
+            part = stream.decompress(piece, left)
             parts.append(part)
             left -= len(part)
             at += len(piece) - len(stream.unused_data)

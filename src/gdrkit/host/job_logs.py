@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from msgspec import Struct
 
 from gdrkit.evidence import FormatError
-from gdrkit.formats.compressed import compression
+from gdrkit.formats.compressed import compression, damage, decoder
 from gdrkit.host.errors import TargetError
 from gdrkit.nccl.tally import Tally
 from gdrkit.nccl.wrapping import Unwrapper
@@ -163,46 +163,19 @@ def _unpacked(kind: str, head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes
     """The content of a packed file, all its streams. Raises FormatError where it is damaged or cut off."""
     if kind == "xz":
         raise FormatError("packed with xz: unpack it, and pipe it in")
-    errors, new, step = _gzip() if kind == "gzip" else _zstd()
-    decoder, data = new(), head
+    start = decoder(kind)
+    stream, data = start(), head
     try:
         while True:
-            output, data = step(decoder, data)
+            output, data = stream.decompress(data, CHUNK_BYTES), b""
             if output:
                 yield output
-            if decoder.eof:
-                data = decoder.unused_data.lstrip(b"\0")
+            if stream.eof:
+                data = stream.unused_data.lstrip(b"\0")
                 if not data and not (data := next(pieces, b"")):
                     return
-                decoder = new()
-            elif not output and not data and not (data := next(pieces, b"")):
+                stream = start()
+            elif not output and not (data := next(pieces, b"")):
                 raise FormatError(f"the {kind} file is cut off")
-    except errors:
+    except damage(kind):
         raise FormatError(f"the {kind} file is damaged") from None
-
-
-Step = tuple[type[Exception], "Callable[[], Any]", "Callable[[Any, bytes], tuple[bytes, bytes]]"]
-
-
-def _gzip() -> Step:
-    import zlib
-
-    def step(decoder: Any, data: bytes) -> tuple[bytes, bytes]:
-        output = decoder.decompress(data, CHUNK_BYTES)
-        return output, decoder.unconsumed_tail
-
-    return zlib.error, lambda: zlib.decompressobj(wbits=zlib.MAX_WBITS | 16), step
-
-
-def _zstd() -> Step:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-
-    def step(decoder: Any, data: bytes) -> tuple[bytes, bytes]:
-        return decoder.decompress(data, CHUNK_BYTES), b""
-
-    # `zstd -d` accepts windows up to 2^27 bytes unless told otherwise: zstd(1), --memory.
-    options: Any = {zstd.DecompressionParameter.window_log_max: 27}
-    return zstd.ZstdError, lambda: zstd.ZstdDecompressor(options=options), step

@@ -7,10 +7,9 @@ file of nothing but beginnings.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
+from gdrkit.formats.compressed import Decoder, compression, damage, decoder
 from gdrkit.host.errors import TargetError
 
 RATIO_LIMIT = 250
@@ -23,12 +22,6 @@ RATIO_FREE_BYTES = 128 << 20
 TOTAL_LIMIT_BYTES = 16 << 30
 """The largest sosreports seen in public cases are 1 to 2 GB packed, about 10 GB of logs unpacked."""
 
-DICTIONARY_LIMIT_BYTES = 100 << 20
-"""Memory that xz may ask for. `xz -9` needs 65 MiB (xz(1), table of presets); sos uses -6, which needs 9."""
-
-ZSTD_WINDOW_LOG = 27
-"""2^27 bytes, 128 MiB: what `zstd -d` accepts unless told otherwise (zstd(1), --memory and --long)."""
-
 STREAMS_LIMIT = 100_000
 """Packed streams in one file. nvidia-bug-report.sh makes one for each file it appends: some hundreds."""
 
@@ -36,9 +29,10 @@ PADDING_BYTES = 1 << 20
 """What may stand behind the end of an archive: tar fills up its last record, of 10 KiB as a rule."""
 
 READ_BYTES = 1 << 18
+_MAGIC_BYTES = 6  # what the longest beginning takes, that of xz
 BLOCK_BYTES = 1 << 20  # unpacked at once: large enough to make calls cheap, small enough to waste nothing
 
-GZIP, XZ, ZSTD, BZIP2 = b"\x1f\x8b\x08", b"\xfd7zXZ\x00", b"\x28\xb5\x2f\xfd", b"BZh"
+BZIP2, ZIP = b"BZh", b"PK\x03\x04"
 
 
 class Ended(Exception):
@@ -96,49 +90,13 @@ class PlainStream:
         self.position = self._size
 
 
-class _Decoder(Protocol):
-    """What lzma.LZMADecompressor and ZstdDecompressor have in common."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
-class _Gzip:
-    """zlib in the manner of the others."""
-
-    def __init__(self) -> None:
-        import zlib
-
-        self._inner = zlib.decompressobj(wbits=31)  # 31: a gzip header and its checksum are expected
-
-    @property
-    def eof(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._inner.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._inner.unused_data
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
-
-
 class PackedStream:
     """A packed file, unpacked block by block. Several streams on end are one: gzip(1), xz(1)."""
 
-    def __init__(self, file: IO[bytes], name: str, magic: bytes, start: Callable[[], _Decoder]) -> None:
-        self._file, self._name, self._magic, self._start = file, name, magic, start
-        self._errors = _errors(magic)
-        self._decoder: _Decoder | None = start()
+    def __init__(self, file: IO[bytes], name: str, kind: str) -> None:
+        self._file, self._name, self._kind = file, name, kind
+        self._start, self._damage = decoder(kind), damage(kind)
+        self._decoder: Decoder | None = self._start()
         self._streams = 1
         self._rest = b""  # packed bytes not given to the decoder yet
         self._size, self._output = os.fstat(file.fileno()).st_size, 0
@@ -193,7 +151,7 @@ class PackedStream:
                 self._rest = b""
             try:
                 block = self._decoder.decompress(more, BLOCK_BYTES)
-            except self._errors as error:
+            except self._damage as error:
                 raise TargetError(
                     f"{self._name} is corrupt after {self._output:,} bytes: {error}", "copy it again"
                 ) from None
@@ -206,16 +164,17 @@ class PackedStream:
                 return block
         return b""
 
-    def _another(self, rest: bytes) -> _Decoder | None:
+    def _another(self, rest: bytes) -> Decoder | None:
         """A decoder for the stream behind the one that ended; None if there is none."""
-        while len(rest) < len(self._magic) or (self._magic == XZ and not rest.strip(b"\0")):
+        xz = self._kind == "xz"  # which may have padding between streams: xz file format, 2.2
+        while len(rest) < _MAGIC_BYTES or (xz and not rest.strip(b"\0")):
             more = self._file.read(READ_BYTES)
             if not more:
                 break
-            rest = (rest + more).lstrip(b"\0") if self._magic == XZ else rest + more
-        if self._magic == XZ:  # padding between streams: xz file format, 2.2
+            rest = (rest + more).lstrip(b"\0") if xz else rest + more
+        if xz:
             rest = rest.lstrip(b"\0")
-        if not rest.startswith(self._magic):
+        if compression(rest) != self._kind:
             return None
         self._streams += 1
         if self._streams > STREAMS_LIMIT:
@@ -241,44 +200,12 @@ def open_stream(file: IO[bytes], name: str) -> Stream:
     """A file as a stream, unpacked if it is packed. Raises TargetError for a packing nobody here reads."""
     head = file.read(8)
     file.seek(0)
-    if head.startswith(GZIP):
-        return PackedStream(file, name, GZIP, _Gzip)
-    if head.startswith(XZ):
-        import lzma
-
-        return PackedStream(
-            file, name, XZ, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=DICTIONARY_LIMIT_BYTES)
-        )
-    if head.startswith(ZSTD):
-        zstd = _zstd()
-        options = {zstd.DecompressionParameter.window_log_max: ZSTD_WINDOW_LOG}
-        return PackedStream(file, name, ZSTD, lambda: zstd.ZstdDecompressor(options=options))
-    if head.startswith((BZIP2, b"PK\x03\x04")):
+    if kind := compression(head):
+        return PackedStream(file, name, kind)
+    if head.startswith((BZIP2, ZIP)):
         hint = "unpack it and name the directory"
         raise TargetError(f"{name} is packed in a way that gdr does not read", hint)
     return PlainStream(file)
-
-
-def _errors(magic: bytes) -> tuple[type[Exception], ...]:
-    """What the decoder of a format raises for damaged bytes, and for a dictionary over the limit."""
-    if magic == GZIP:
-        import zlib
-
-        return (zlib.error,)
-    if magic == XZ:
-        import lzma
-
-        return (lzma.LZMAError,)
-    return (_zstd().ZstdError,)
-
-
-def _zstd() -> Any:
-    """The standard library's from 3.14 on, its backport before (PEP 784)."""
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-    else:
-        from backports import zstd
-    return zstd
 
 
 def read_all(stream: Stream, limit: int) -> tuple[bytes, bool]:
