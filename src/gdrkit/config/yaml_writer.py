@@ -1,4 +1,6 @@
-"""Writes YAML in a plain style, on which readers of YAML 1.1 and 1.2 agree. PURE."""
+"""Writes YAML in a plain style, on which readers of YAML 1.1 and 1.2 agree. PURE.
+
+By hand: PyYAML's emitter writes no comments, and each key here can carry its reason as one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """DER, the encoding of certificates and PKCS#7: just enough to walk it, with every length checked. PURE.
 
 Source: ITU-T X.690, section 8.1 (identifier, length) and 10.1 (definite lengths only).
+By hand: `cryptography` takes 53 ms to import, and its PKCS#7 reader refuses every kernel module, since they
+are signed without certificates; asn1crypto takes 32 ms and has had no release since 2022.
 """
 
 from __future__ import annotations
