@@ -141,13 +141,21 @@ def test_what_the_library_reads_stays_as_it_was_written(text: str, value: object
 
 def test_lines_are_those_of_an_editor(parser: None):
     """U+0085 ends none, though it does for the library; and nothing stands where its key does."""
-    (document,) = documents("\n---\na: x\x85\nb:\n\n\nc:\n  - d\n  -\n")
+    (document,) = documents("\ufeff\n---\na: x\x85\nb:\n\n\nc:\n  - d\n  -\nd: {e:\n\n }\n")
     value = document.value
 
     assert isinstance(value, YamlMapping)
     assert [(entry.key, entry.line, entry.value.line) for entry in value.entries] == [
-        ("a", 3, 3), ("b", 4, 4), ("c", 7, 8),
+        ("a", 3, 3), ("b", 4, 4), ("c", 7, 8), ("d", 10, 10),
     ]  # fmt: skip
+    assert at(value, "d", "e") == Scalar("", 10)
+
+
+def test_a_mark_of_byte_order_moves_no_line(parser: None):
+    value = scan("\ufeffa: 1\nb: 2\n")
+
+    assert isinstance(value, YamlMapping)
+    assert [entry.line for entry in value.entries] == [1, 2]
 
 
 def test_an_alias_is_never_followed(parser: None):
