@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Absent, Command, Confidence, FormatError, Lacks, Missing, Source, Why
+from gdrkit.evidence import Absent, Command, Confidence, Lacks, Missing, Source, Why
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first, known, otherwise, seek, witness
 from tests.memory_host import MemoryHost
 

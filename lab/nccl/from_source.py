@@ -19,8 +19,8 @@ import tempfile
 from pathlib import Path
 
 from gdrkit.consumers.nccl_releases import FROM_SOURCE, release
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology.gdr_check import check
 from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
 from gdrkit.topology.nccl_paths import compute_paths

@@ -17,8 +17,9 @@ from msgspec import structs
 from tests.evidence_nodes import build, names
 
 from gdrkit.consumers.nccl_releases import FROM_SOURCE
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology import from_file, from_node

@@ -58,10 +58,6 @@ class Absent(Lacks):
     """Looked for, and not there: a fact for who catches it, merely missing for who does not."""
 
 
-class FormatError(ValueError):
-    """Bytes that are not what they should be. Raised by parsers, which know no file names."""
-
-
 class Command(Struct, frozen=True):
     """A command whose output is evidence: how to run it, and where bundles keep its output."""
 

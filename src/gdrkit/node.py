@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Command, Confidence, FormatError, Host, Lacks, Missing, Source, Why
+from gdrkit.evidence import Absent, Command, Confidence, Host, Lacks, Missing, Source, Why
+from gdrkit.formats.errors import FormatError
 
 Subject = TypeVarTuple("Subject")
 T = TypeVar("T")

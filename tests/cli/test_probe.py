@@ -9,7 +9,7 @@ import pytest
 
 from gdrkit.cli import probe
 from gdrkit.cli.exit import OK, UNKNOWN
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 RECORDED = Path(__file__).parents[1] / "probe" / "h200"
 

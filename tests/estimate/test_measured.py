@@ -11,7 +11,7 @@ from gdrkit.estimate.links import COMPLETION_HEADER_BYTES, FRAMING_BYTES, WRITE_
 from gdrkit.estimate.machine import Gpu, Machine, Meeting, Route
 from gdrkit.estimate.measured import readings, sniff
 from gdrkit.estimate.reading import plateau
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from tests.estimate.test_paths import GPU_GEN5, infiniband, nic, pair, roce, spark, wire
 
 NDR = nic("mlx5_0", [wire("0000:1c:00", 32.0, 16)], infiniband(400, "NDR"))

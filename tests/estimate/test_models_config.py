@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gdrkit.estimate.models import known_model
 from gdrkit.estimate.models_config import parse_config
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 LLAMA = {
     "architectures": ["LlamaForCausalLM"], "hidden_size": 8192, "intermediate_size": 28672,

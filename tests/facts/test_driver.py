@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Why
 from gdrkit.facts.driver import (
     DriverBuild,
     disk_driver_version,
@@ -21,6 +21,7 @@ from gdrkit.facts.driver import (
     parse_banner,
     peermem_path,
 )
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 from tests.module_builder import RELEASE, build_module

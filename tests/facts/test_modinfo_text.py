@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError, Lacks, Why
+from gdrkit.evidence import Lacks, Why
 from gdrkit.facts.modinfo_text import modinfo, parse, printed_module
 from gdrkit.facts.peer_memory import peermem_linkage
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.facts.nccl_log import FOLDER, logs, nccl_log, parse
 from gdrkit.facts.nccl_log_types import Leg, LogSetting
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

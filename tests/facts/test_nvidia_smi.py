@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts import nvidia_smi
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

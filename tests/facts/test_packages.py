@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.facts.packages import (
     DkmsModule,
@@ -22,6 +22,7 @@ from gdrkit.facts.packages import (
     parse_ofed_info,
     parse_packages,
 )
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Why
+from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts import pci_registers
 from gdrkit.facts.pci_registers import Link
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import TWO
 from tests.facts.test_pci_text import SAMPLE

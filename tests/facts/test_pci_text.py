@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts import pci_text
 from gdrkit.formats import pci_config
+from gdrkit.formats.errors import FormatError
 from tests.evidence_builder import config_space
 from tests.evidence_builder.config_space import Bar, Link, Space
 

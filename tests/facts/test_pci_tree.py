@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts import pci, pci_tree
 from gdrkit.facts.pci_tree import Place
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.facts.test_pci_text import dump
 from tests.facts.test_rdma import TREE

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.facts import probe
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.hardware import PROBE
 from tests.hardware import probe as recorded

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.facts.processors import Model, NumaNode, mask, numa_nodes, parse_list, processor
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts import rdma, verbs_text
 from gdrkit.facts.rdma import Pair, Port, RdmaDevice
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import MATRIX, TWO
 from tests.hardware import SERVER, SMI, SPARK, machine

@@ -18,8 +18,8 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import efi_list, elf, module_signature, pci_config, x509
+from gdrkit.formats.errors import FormatError
 from tests.formats.test_efi_list import CERTIFICATE, HASHES, SHA256, X509, list_of
 from tests.formats.test_elf import MODULE, QUESTIONS, with_symbols
 from tests.formats.test_pci_config import space

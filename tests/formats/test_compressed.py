@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats.compressed import compression, decompress
+from gdrkit.formats.errors import FormatError
 
 if sys.version_info >= (3, 14):
     from compression import zstd

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats.dmon import Traffic, parse_dmon
+from gdrkit.formats.errors import FormatError
 
 PLAIN = """\
 # gpu  rxpci  txpci

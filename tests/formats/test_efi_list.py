@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import efi_list, x509
+from gdrkit.formats.errors import FormatError
 from tests.debian_kernels import unpacked
 from tests.module_builder import make_key
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import elf
+from gdrkit.formats.errors import FormatError
 from tests.module_builder import Export, build_module
 from tests.work import steps
 

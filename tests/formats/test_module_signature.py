@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import compressed, module_signature, x509
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_signature import Fault
 from tests.debian_kernels import KERNELS, module, unpacked
 from tests.module_builder import append_signature, build_module, make_key, pkcs7, sign

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 
 WORDS = [
     '<system version="1">',

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import pci_config
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_registers import Truncated
 
 PORT_TYPES = {

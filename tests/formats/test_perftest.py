@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.perftest import Perftest, parse_perftest
 
 HEAD = """\

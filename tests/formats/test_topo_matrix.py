@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import topo_matrix
+from gdrkit.formats.errors import FormatError
 
 NEW = (
     "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\x1b[0m\n"

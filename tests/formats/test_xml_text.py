@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import xml_text
+from gdrkit.formats.errors import FormatError
 
 WORDS = [
     b"<a>",

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.yaml_text import DEEPEST, MOST_CHARACTERS, documents, scan
 from gdrkit.formats.yaml_values import Duplicate, Scalar, Value, YamlMapping, at, duplicates, text_at
 

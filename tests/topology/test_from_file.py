@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology import from_file
 from gdrkit.topology.from_file import Kind
 from gdrkit.topology.graph import NvLink, SmiPath

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import hwloc_xml, nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology import from_hwloc, from_nccl_xml, from_node, nccl_writer

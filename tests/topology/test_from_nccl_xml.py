@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology import from_nccl_xml, nccl_writer
 from gdrkit.topology.graph import Role
 from tests.shared_data import shared_files

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.gdr_decision import decide
 from gdrkit.topology.nccl_graph import GPU, NET

@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology.from_file import read
 from gdrkit.topology.nccl_merge import Fused, fuse
 from gdrkit.topology.nccl_settings import settings

@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, release
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology.nccl_graph import GPU
 from tests.topology.nccl_topologies import (
     FAR,

@@ -4,8 +4,8 @@ import pytest
 from lab.nccl.judge import Job, judge
 
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology.nccl_graph import GPU, NET
 from gdrkit.topology.nccl_paths import compute_paths
 from gdrkit.topology.nccl_settings import settings

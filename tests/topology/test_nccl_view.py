@@ -3,8 +3,8 @@
 import pytest
 
 from gdrkit.consumers.nccl_releases import NEWEST, OLDEST
-from gdrkit.evidence import FormatError
 from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
 from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.topology import from_file, from_node

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.verdict.proof_log import LogProof, judge_log
 
 FRAME = "node-a:1:2 [0] NCCL INFO "

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gdrkit.apply.errors import ApplyError
-from gdrkit.evidence import FormatError
 from gdrkit.formats import compressed, module_signature, x509
+from gdrkit.formats.errors import FormatError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec, rsa

@@ -61,7 +61,7 @@ def _sizes(
     host: str | None, address: str | None,
 ) -> tuple[tuple[SizePoint, ...], str]:  # fmt: skip
     """A point for each size; and a word on the memory, where it is not the GPU's. Raises ToolFailed."""
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
     from gdrkit.formats.perftest import parse_perftest
     from gdrkit.measure.tools import ToolEnd, ToolFailed, perftest
     from gdrkit.report.bench import SizePoint
@@ -103,7 +103,7 @@ def _gid_index(end: End) -> int | None:
 
 def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
     """nccl-tests' sendrecv, which sends both ways at once: the rate is one way's."""
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
     from gdrkit.formats.nccl_tests import parse_nccl_tests
     from gdrkit.measure.tools import SENDRECV, ToolFailed, sendrecv
     from gdrkit.report.bench import PathRun, SizePoint

@@ -74,7 +74,7 @@ def main(arguments: list[str]) -> int:
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     """What the files hold; None where one cannot be read, after saying so."""
     from gdrkit.estimate.measured import sniff
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
 
     found = []
     for name in names:
@@ -98,7 +98,7 @@ def _topology(target: str | None) -> Machine | None:
     """The machine of a saved topology: NCCL's XML, hwloc's, what lspci -vvv printed. None for another
     target. Raises TargetError."""
     from gdrkit.estimate.from_topology import machine
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
     from gdrkit.host.bug_report import START
     from gdrkit.host.errors import TargetError
     from gdrkit.topology.from_file import kind_of, read

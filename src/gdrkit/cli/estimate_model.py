@@ -55,7 +55,7 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
     from gdrkit.estimate.cost import Job, cost
     from gdrkit.estimate.cost_layout import CostError, Layout
     from gdrkit.estimate.models import UnknownModel
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
 
     try:
         model = _model(options.model)

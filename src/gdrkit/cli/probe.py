@@ -73,8 +73,9 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.evidence import FormatError, Lacks
+    from gdrkit.evidence import Lacks
     from gdrkit.facts.probe import parse
+    from gdrkit.formats.errors import FormatError
 
     code = UNKNOWN
     for name, answer in _ask((options.what,) if options.what else PROBES).items():

@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _log(name: str) -> LogProof | None:
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
     from gdrkit.verdict.proof_log import judge_log
 
     try:

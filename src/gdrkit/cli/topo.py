@@ -159,7 +159,7 @@ def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
 
 
 def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
     from gdrkit.host.errors import TargetError
     from gdrkit.topology.from_file import read
 
@@ -201,7 +201,7 @@ def _write_xml(saved: Saved, file_name: str) -> int:
 
 def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
     from gdrkit.consumers.nccl_releases import NEWEST
-    from gdrkit.evidence import FormatError
+    from gdrkit.formats.errors import FormatError
     from gdrkit.host.errors import TargetError
     from gdrkit.report.topo_document import build
 

@@ -11,8 +11,8 @@ from gdrkit.estimate.interval import between
 from gdrkit.estimate.links import TUNED_SHARE, PcieLink
 from gdrkit.estimate.machine import Attachment, Function, Machine
 from gdrkit.estimate.reading import Reading, judged, plateau, reading
-from gdrkit.evidence import FormatError
 from gdrkit.formats.dmon import Traffic, parse_dmon
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclTest, parse_nccl_tests
 from gdrkit.formats.perftest import Perftest, parse_perftest
 

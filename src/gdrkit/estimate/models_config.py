@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gdrkit.estimate.models import Experts, Latent, Model
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 LIMITS = {"vocab_size": 1 << 24, "num_hidden_layers": 4096}
 LIMIT = 1 << 20

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, otherwise
 
 STATUS = "var/lib/dpkg/status"

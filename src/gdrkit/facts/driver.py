@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
@@ -22,6 +22,7 @@ from gdrkit.facts.peer_memory import (
     peermem_linkage,
 )
 from gdrkit.facts.symvers import PEER_API, Symvers, conftest_symvers
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first
 
 __all__ = [

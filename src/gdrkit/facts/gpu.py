@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
 from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
@@ -21,6 +21,7 @@ from gdrkit.facts.pci import Gpu
 from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.virtual import virtual_machine
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, otherwise, witness
 
 INTEGRATED, MAJOR, MINOR = 18, 75, 76  # cuda.h, CUdevice_attribute

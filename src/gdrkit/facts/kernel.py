@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts.commands import UNAME
 from gdrkit.facts.machine import Cpu, Distribution, Product, cpu, distribution, one_line, product
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first
 
 __all__ = [

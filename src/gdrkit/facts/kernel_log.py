@@ -6,8 +6,8 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.commands import DMESG
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 # `[   12.345678] `, `[Thu Nov 20 17:55:01 2026] ` (dmesg -T), each perhaps after `<6>` (dmesg -r) or after

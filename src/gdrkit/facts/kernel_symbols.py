@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kernel_reference import from_a_reference, is_loaded_for_sure, loaded_path
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, otherwise
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts.kernel import config_option, distribution
 from gdrkit.facts.secure_boot import DATABASE, SHIM, efi_variable, kernel_sees_secure_boot
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 if TYPE_CHECKING:

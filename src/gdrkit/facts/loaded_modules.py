@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact
 

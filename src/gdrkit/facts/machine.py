@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, FormatError
+from gdrkit.evidence import Absent, Confidence
 from gdrkit.facts.commands import LSCPU
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first, otherwise
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Command, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Command, Lacks, Missing, Why
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact
 

@@ -11,8 +11,9 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.kernel import release
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, otherwise
 

@@ -7,9 +7,9 @@ The forms of the lines, and their sources, are those of nccl_lines.py.
 
 from __future__ import annotations
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.looked import handed_over
 from gdrkit.facts.nccl_log_types import NcclLog
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 FOLDER = "sos_commands/nccl"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
 from gdrkit.formats import topo_matrix
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 

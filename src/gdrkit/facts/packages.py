@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import dpkg as dpkg_files
 from gdrkit.facts import modules
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.facts.looked import where_looked
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, otherwise
 
 DKMS = "var/lib/dkms"

@@ -11,11 +11,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.looked import nobody_looked, where_looked
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
 from gdrkit.facts.pci_tree import drawn_places
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 ROOT = "sys/bus/pci/devices"

@@ -10,12 +10,13 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.looked import nobody_looked, where_looked
 from gdrkit.facts.nvidia_smi import said, smi_gpu
 from gdrkit.facts.pci import ROOT, there
 from gdrkit.facts.pci_text import TextDevice, text_device
 from gdrkit.formats import pci_config
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_config import Config
 from gdrkit.formats.pci_express import Acs, Express
 from gdrkit.formats.pci_registers import Truncated

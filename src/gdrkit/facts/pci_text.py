@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.commands import LSPCI
 from gdrkit.facts.looked import nobody_looked
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_express import Acs
 from gdrkit.node import Node, fact
 

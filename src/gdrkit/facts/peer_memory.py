@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.kernel_symbols import export_tables
 from gdrkit.facts.looked import where_looked
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.symvers import PEER_API
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, otherwise
 
 LEGACY = "nv_peer_mem"

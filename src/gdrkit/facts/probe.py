@@ -11,9 +11,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.facts.commands import PROBE_CUDA, PROBE_MEMORY, PROBE_RM, PROBE_VERBS
 from gdrkit.facts.nvidia_smi import pci_address
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 SCHEMAS = tuple(f"gdrkit.probe.{name}/1" for name in ("cuda", "verbs", "memory", "rm"))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.facts.commands import LSCPU
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 NODES = "sys/devices/system/node"

@@ -10,11 +10,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts.looked import nobody_looked, where_looked
 from gdrkit.facts.nvidia_smi import smi_topology
 from gdrkit.facts.pci import ROOT, bridges_above, gpus, numa_node, root_bus
 from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 CLASS = "sys/class/infiniband"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import kernel_log
 from gdrkit.facts.commands import MOKUTIL_SB_STATE
 from gdrkit.facts.kernel import boot_parameter, config_option
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first, otherwise
 
 EFIVARS = "sys/firmware/efi/efivars"

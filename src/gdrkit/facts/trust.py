@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.kernel_reference import reference_files
 from gdrkit.facts.keyrings import BUILTIN, Enrolled, enrolled_keys, proc_keys, revoked
@@ -24,6 +24,7 @@ from gdrkit.facts.secure_boot import (
     shim_validation_disabled,
     signatures_enforced,
 )
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, otherwise
 
 if TYPE_CHECKING:

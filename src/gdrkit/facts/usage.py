@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.loaded_modules import running
 from gdrkit.facts.modules import PEERMEM
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, witness
 
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"

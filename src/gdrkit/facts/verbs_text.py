@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.commands import IBV_DEVINFO
+from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 NONE_FOUND = "No IB devices found"  # devinfo.c, main(); sosreports keep stderr with the output

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, OBJECT = 0x01, 0x02, 0x03, 0x04, 0x06
 SEQUENCE, SET = 0x30, 0x31

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 
 class Traffic(Struct, frozen=True):

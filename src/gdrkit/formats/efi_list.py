@@ -9,7 +9,7 @@ import struct
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 # Same section; names of the kernel's include/linux/efi.h where it has one.
 _KINDS = {

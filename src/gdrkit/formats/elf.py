@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import elf_exports
 from gdrkit.formats.elf_exports import Export
 from gdrkit.formats.elf_layout import (
@@ -31,6 +30,7 @@ from gdrkit.formats.elf_layout import (
     identify,
     text,
 )
+from gdrkit.formats.errors import FormatError
 
 __all__ = [
     "EM_AARCH64", "EM_X86_64", "ET_DYN", "ET_REL",

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats.elf_layout import MOST, SHN_ABS, SHN_UNDEF, SHT_SYMTAB, SYMBOL, Layout, Strings
+from gdrkit.formats.errors import FormatError
 
 _LABEL = rb"__(?:ksymtab|kstrtabns|crc|flags|export_symbol)_"
 _NAME = struct.Struct("<I20x")

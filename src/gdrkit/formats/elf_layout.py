@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview  # what `memoryview()` takes: a mapped file as well
 

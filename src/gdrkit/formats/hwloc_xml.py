@@ -9,8 +9,8 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import xml_text
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
 MAX_SET_BITS = 1 << 16

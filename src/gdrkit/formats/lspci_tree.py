@@ -14,7 +14,7 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 
 class Drawn(Struct, frozen=True):

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import der, x509
+from gdrkit.formats.errors import FormatError
 
 if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import DecodeError, Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 PREFIX = re.compile(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
 """What mpirun --tag-output and srun --label put before a line."""

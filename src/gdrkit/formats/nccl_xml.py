@@ -6,8 +6,8 @@ src/graph/xml.h. NCCL's reader is no full one: no entities, no CDATA, no text be
 
 from __future__ import annotations
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats import xml_text
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
 VERSION = "1"  # topo.h, NCCL_TOPO_XML_VERSION: NCCL refuses any other

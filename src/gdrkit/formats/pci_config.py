@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_express import (
     Acs,
     Ats,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import DecodeError, Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 GB_PER_S = {"MB/sec": 2**20 / 1e9, "MiB/sec": 2**20 / 1e9, "Gb/sec": 1 / 8}
 """What one of a column's units is in GB/s. perftest's MB has always been 2**20 bytes; newer versions say so:

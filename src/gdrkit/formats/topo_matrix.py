@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 
 class Row(Struct, frozen=True):

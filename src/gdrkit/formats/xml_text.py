@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 MAX_BYTES = 32 << 20
 """Far above what is seen: lstopo of 192 cores writes 1 MiB, NCCL's dump of 8 GPUs 12 KiB."""

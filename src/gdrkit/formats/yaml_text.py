@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.yaml_values import Entry, Scalar, Value, YamlMapping, YamlSequence
 
 if TYPE_CHECKING:

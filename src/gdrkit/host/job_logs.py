@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.formats.compressed import compression, damage, decoder
+from gdrkit.formats.errors import FormatError
 from gdrkit.host.errors import TargetError
 from gdrkit.nccl.tally import Tally
 from gdrkit.nccl.wrapping import Unwrapper

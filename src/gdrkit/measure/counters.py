@@ -121,8 +121,8 @@ class Counters:
         return Value(total) if seen else Value(None, f"/{_PEERS}: no counter of registrations")
 
     def _attachments(self) -> Value:
-        from gdrkit.evidence import FormatError
         from gdrkit.facts.usage import parse_attachments
+        from gdrkit.formats.errors import FormatError
 
         try:
             with open(os.path.join(self._root, _BUFINFO), encoding="utf-8", errors="replace") as file:

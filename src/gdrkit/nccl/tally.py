@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.nccl_lines import frame, given, record
+from gdrkit.formats.errors import FormatError
 from gdrkit.messages.nccl_records import Failure, Leg, Record, Version
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "

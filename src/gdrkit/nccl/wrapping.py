@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 
 PARTIAL_BYTES = 1 << 16
 """How much of a line that a runtime split is put together again. Both split at 16 KiB."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.gpu_ids import INTEGRATED, SUPPORTED
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.lspci_tree import Drawn
 from gdrkit.topology.graph import Device, Gpu, HostBridge, Net, Origin, Role, Topology
 

@@ -7,9 +7,10 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Command, FormatError, Lacks, Missing, Why
+from gdrkit.evidence import Command, Lacks, Missing, Why
 from gdrkit.facts.commands import LSPCI
 from gdrkit.formats import hwloc_xml, lspci_tree, nccl_xml, topo_matrix
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
 from gdrkit.topology import from_drawing, from_hwloc, from_matrix, from_nccl_xml, from_node

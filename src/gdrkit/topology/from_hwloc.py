@@ -5,8 +5,8 @@ hwloc writes of a link its bandwidth as it runs, in GB/s, and neither speed nor 
 
 from __future__ import annotations
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts.processors import mask
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.hwloc_xml import HwlocObject
 from gdrkit.topology.graph import Cpu, Device, Gpu, HostBridge, Link, Net, Origin, Role, Topology
 from gdrkit.topology.roles import role

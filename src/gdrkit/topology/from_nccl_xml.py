@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.graph import (
     C2C,

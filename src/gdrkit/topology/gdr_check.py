@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology.nccl_graph import GPU, NVS, GraphNode, System
 from gdrkit.topology.nccl_search import local_cpu
 from gdrkit.topology.nccl_settings import Settings

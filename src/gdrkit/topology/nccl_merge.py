@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct, structs
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.nccl_settings import MERGE_LEVELS, Settings
 from gdrkit.topology.nccl_system import number

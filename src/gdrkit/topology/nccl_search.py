@@ -7,7 +7,7 @@ ncclTopoGetLocalGpu(). Ties fall as they do there: by the order of links, then b
 from __future__ import annotations
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.topology.nccl_bandwidths import LOCAL_BANDWIDTH
 from gdrkit.topology.nccl_graph import CPU, DEV, GPU, NET, PCI, GraphNode, Link, Path, System
 from gdrkit.topology.nccl_settings import Settings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.topology.nccl_bandwidths import (
     DEFAULT_SPEED,

@@ -8,7 +8,7 @@ from functools import partial
 from msgspec import Struct
 
 from gdrkit.consumers.nccl_releases import Release, Witness, release, witness
-from gdrkit.evidence import FormatError
+from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
 from gdrkit.topology.completed import completed

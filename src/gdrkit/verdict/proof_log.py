@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import FormatError
 from gdrkit.facts import nccl_log, perftest_log
 from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.facts.perftest_log import PerftestRun
+from gdrkit.formats.errors import FormatError
 
 
 class LogProof(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,5 @@
+"""What every parser raises. PURE."""
+
+
+class FormatError(ValueError):
+    """Bytes that are not what they should be. Raised by parsers, which know no file names."""
