@@ -20,8 +20,8 @@ from backports import zstd
 from tests.module_builder import build_module, make_key, sign
 
 from benchmarks.machines import code, packed
+from gdrkit.evidence.live import LiveHost
 from gdrkit.facts import module_files, trust
-from gdrkit.host.live import LiveHost
 from gdrkit.node import Node
 
 ROUNDS = 15

@@ -19,7 +19,7 @@ import msgspec
 from benchmarks.machines import build
 from benchmarks.start import GDR, once
 from gdrkit.diagnosis import diagnose
-from gdrkit.host.target import open_host
+from gdrkit.evidence.target import open_host
 
 ROUNDS = 15
 WALL_LIMIT_MS = 500

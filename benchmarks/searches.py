@@ -12,8 +12,8 @@ from __future__ import annotations
 import sys
 import time
 
-from gdrkit.collect.anonymize import Anonymizer
-from gdrkit.collect.redact import without_secrets
+from gdrkit.agent.collect.anonymize import Anonymizer
+from gdrkit.agent.collect.redact import without_secrets
 
 ROUNDS = 3
 SHORT_BYTES, TIMES = 75_000, 4

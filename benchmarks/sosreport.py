@@ -25,7 +25,7 @@ READ = """
 import sys, time
 from gdrkit.evidence import Lacks
 from gdrkit.facts.commands import DMESG, LSPCI
-from gdrkit.host import open_host
+from gdrkit.evidence.target import open_host
 start = time.perf_counter()
 host = open_host(sys.argv[1])
 for command in (DMESG, LSPCI):

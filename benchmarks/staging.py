@@ -22,7 +22,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from gdrkit.native.cuda import EVENT_DISABLE_TIMING, LIBRARY, REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
+from gdrkit.transport.native.cuda import (
+    EVENT_DISABLE_TIMING,
+    LIBRARY,
+    REGISTER_PORTABLE,
+    STREAM_NON_BLOCKING,
+    cuda,
+)
 
 SIZE_BYTES = 256 << 20
 CHUNKS_MIB = (1, 2, 4, 6, 8, 12, 16)

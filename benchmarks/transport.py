@@ -23,9 +23,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gdrkit.measure.copies import slower_copy
-from gdrkit.measure.job import End, measure
-from gdrkit.native.cuda import cuda
+from gdrkit.transport.measure.copies import slower_copy
+from gdrkit.transport.measure.job import End, measure
+from gdrkit.transport.native.cuda import cuda
 
 SIZES = (64 << 10, 1 << 20, 16 << 20, 256 << 20)
 PATHS = ("shared", "peer", "tcp")

@@ -70,7 +70,7 @@ def _elsewhere(bundle: bytes) -> dict[str, Any]:
     import msgspec
 
     from gdrkit.diagnosis import diagnose
-    from gdrkit.host.target import open_host
+    from gdrkit.evidence.target import open_host
 
     with TemporaryDirectory(prefix="gdrkit-lab-") as scratch:
         path = Path(scratch, "bundle.tar.gz")

@@ -34,7 +34,7 @@ class Scenario(Struct, frozen=True, kw_only=True):
     fix: tuple[str, ...] = ("--module",)  # words for gdr fix
     probe: tuple[str, ...] | str = BY_NAME  # "boot": all of modules-load.d
     secrets: tuple[tuple[str, str], ...] = ()  # options that take a file descriptor, and what it gives
-    kill: int = 0  # kill -9 before this line of gdrkit/apply
+    kill: int = 0  # kill -9 before this line of gdrkit/repair/apply
     kill_undo: int = 0
     then: tuple[str, ...] = ()  # gdr's words after the first attempt
     fails: bool = True  # modprobe's answer before

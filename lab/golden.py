@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from gdrkit.host.bundle import FILE, FOLDER, LINK, BundleHost
-from gdrkit.host.manifest import GDR_MANIFEST, BundleRecord, parse
+from gdrkit.evidence.bundle import FILE, FOLDER, LINK, BundleHost
+from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, parse
 from lab.cache import folder
 from lab.profiles import Profile
 from lab.session import Session
@@ -30,7 +30,7 @@ T = TypeVar("T")
 class Evidence(Struct, frozen=True, omit_defaults=True):
     """A bundle as a table; in a delta, None takes an entry away.
 
-    `notes` and `folders` are the manifest's own words, kept as they are: gdrkit.host reads them.
+    `notes` and `folders` are the manifest's own words, kept as they are: gdrkit.evidence reads them.
     """
 
     contents: dict[str, str | None] = {}  # path -> name of its content in the archive
@@ -249,7 +249,7 @@ def cases(golden: Golden) -> Iterator[tuple[Recorded, Evidence]]:
 
 
 class _Store:
-    """The files of a guest as `gdrkit.host` reads them."""
+    """The files of a guest as `gdrkit.evidence` reads them."""
 
     def __init__(self, evidence: Evidence, contents: Mapping[str, bytes], manifest: bytes) -> None:
         self.contents = ChainMap({GDR_MANIFEST: manifest}, contents)  # type: ignore[arg-type]

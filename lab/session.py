@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gdrkit.collect.pyz import archive
+from gdrkit.agent.collect.pyz import archive
 from lab import cpio
 from lab.cache import LabError
 from lab.case import Case, Prepared, prepare

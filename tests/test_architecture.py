@@ -1,4 +1,4 @@
-"""The tree is the pipeline: a room imports what stands above it; pure ones touch no machine."""
+"""The tree is the pipeline: a package imports what stands before it; pure ones touch no machine."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -6,37 +6,31 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tools.architecture import FEATURES, ORDER, PICTURE, SOURCE, imports_of, package_of, picture
 
 ROOT = Path(__file__).parent.parent
-SOURCE = ROOT / "src" / "gdrkit"
-ROOMS = (
-    "evidence", "node", "formats", "messages", "facts", "consumers", "topology", "estimate", "nccl",
-    "rules", "loader", "verdict", "platforms", "remedies", "config", "report", "diagnosis", "collect",
-    "probe", "host", "native", "apply", "transport", "measure", "fleet", "cli",
-)  # fmt: skip
-PURE = ROOMS[: ROOMS.index("diagnosis") + 1]
+EDGES = ("agent/", "evidence/", "repair/apply/", "jobs/logs.py", "jobs/workers.py", "transport/", "cli/")
+"""What touches a machine; all else is pure."""
+PURE_WITHIN = ("evidence/__init__.py", "transport/proof/")
+"""Pure all the same."""
 MACHINE = {"os", "subprocess", "socket", "ctypes", "time", "pathlib", "shutil", "tempfile", "signal", "mmap"}
 HEAVY = {
-    "rich",
-    "asn1crypto",
-    "cryptography",
-    "subprocess",
-    "json",
-    "xml",
-    "pathlib",
-    "lzma",
-    "typing_extensions",
-    "yaml",
-}
-ALONE = ("collect", "probe")
-"""Rooms that also run by themselves on a node with an old Python, and import nothing else of ours."""
-SENT = ("native", "transport", "measure")
-"""Rooms that move bytes, apart from all that judges; they go to other nodes, with the standard library."""
+    "rich", "asn1crypto", "cryptography", "subprocess", "json", "xml", "pathlib", "lzma",
+    "typing_extensions", "yaml",
+}  # fmt: skip
+SENT = ("agent/", "transport/")
+"""What runs on other nodes too, with the standard library alone, and may import it at once."""
 FILES = sorted(SOURCE.rglob("*.py"))
 
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: name_of(path))
 
-def room(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(SOURCE))
+
+
+def is_pure(path: Path) -> bool:
+    return name_of(path).startswith(PURE_WITHIN) or not name_of(path).startswith(EDGES)
 
 
 def imports(tree: ast.AST) -> set[str]:
@@ -49,35 +43,46 @@ def imports(tree: ast.AST) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_a_module_imports_only_from_its_room_and_above(path):
-    here = room(path)
-    if here == "__init__":
+@each_file
+def test_a_module_imports_only_from_its_package_and_those_before_it(path):
+    here = package_of(path)
+    there = {name.split(".")[1] for name in imports_of(path) if name.startswith("gdrkit.")} & set(ORDER)
+    if not here:
+        assert not there
         return
-    for name in imports(ast.parse(path.read_text())):
-        if not name.startswith("gdrkit."):
-            continue
-        there = name.split(".")[1]
-        assert there == here or (ROOMS.index(there) < ROOMS.index(here) and here not in ALONE), name
+    assert all(ORDER.index(name) <= ORDER.index(here) for name in there)
+    assert here not in FEATURES or not there & set(FEATURES) - {here}
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if room(p) in PURE], ids=lambda p: str(p.relative_to(SOURCE))
-)
+def test_every_package_has_its_place_in_the_order():
+    assert {package_of(path) for path in FILES} - {""} == set(ORDER)
+
+
+@each_file
+def test_a_file_of_the_agent_imports_nothing_of_ours_but_the_agent(path):
+    if package_of(path) == "agent":
+        assert not [name for name in imports_of(path) if name.startswith("gdrkit")]
+
+
+def test_the_picture_of_the_packages_is_up_to_date():
+    assert PICTURE.read_text("utf-8") == picture(), "run `uv run python -m tools.architecture`"
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if is_pure(p)], ids=lambda path: name_of(path))
 def test_a_pure_module_touches_no_machine(path):
     assert not {name.split(".")[0] for name in imports(ast.parse(path.read_text()))} & MACHINE
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@each_file
 def test_nothing_heavy_is_imported_before_it_is_needed(path):
-    if room(path) in (*ALONE, *SENT):
+    if name_of(path).startswith(SENT):
         return
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             assert not {name.split(".")[0] for name in imports(ast.Module([node], []))} & HEAVY
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+@each_file
 def test_modules_and_functions_keep_to_their_size(path):
     text = path.read_text()
     assert text.count("\n") <= 400

@@ -15,7 +15,7 @@ import pytest
 
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Command, Host
-from gdrkit.host.target import open_host
+from gdrkit.evidence.target import open_host
 from tests.evidence_nodes import build, names
 
 HEAVY = {

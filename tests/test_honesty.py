@@ -10,7 +10,7 @@ import pytest
 
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Lacks, Missing, Why
-from gdrkit.host.target import open_host
+from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.judgement import State

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.diagnosis import diagnose
-from gdrkit.host.target import open_host
+from gdrkit.evidence.target import open_host
 from gdrkit.report.document import JudgementSection, Report
 from gdrkit.report.exit_code import exit_code
 from tests.evidence_nodes import Cell, build, expected, names

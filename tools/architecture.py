@@ -17,10 +17,12 @@ SOURCE = ROOT / "src" / "gdrkit"
 PICTURE = ROOT / "docs" / "architecture.svg"
 
 ORDER = (
-    "agent", "evidence", "node", "formats", "messages", "facts", "consumers", "rules", "loader", "verdict",
+    "agent", "formats", "evidence", "node", "messages", "facts", "consumers", "rules", "loader", "verdict",
     "repair", "report", "fabric", "jobs", "explain", "transport", "diagnosis", "cli",
 )  # fmt: skip
 """Every package and module of the first level: each imports only what stands before it."""
+FEATURES = ("fabric", "jobs", "explain", "transport")
+"""They know what stands before them, and not each other."""
 
 ROW, BOX, LEFT, TOP = 36, 110, 250, 20
 """Pixels: height of a row, width of a box, where boxes begin, margin above them."""
@@ -45,13 +47,13 @@ def imports_of(path: Path) -> set[str]:
 
 
 def edges() -> dict[str, set[str]]:
-    """By package, the other packages that it imports."""
+    """By package, those before it that it imports; a test sees that there are no others."""
     found: dict[str, set[str]] = {name: set() for name in ORDER}
     for path in sorted(SOURCE.rglob("*.py")):
         here = package_of(path)
         for name in imports_of(path):
             parts = name.split(".")
-            if here and parts[0] == "gdrkit" and len(parts) > 1 and parts[1] in found and parts[1] != here:
+            if here and parts[0] == "gdrkit" and len(parts) > 1 and parts[1] in ORDER[: ORDER.index(here)]:
                 found[here].add(parts[1])
     return found
 

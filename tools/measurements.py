@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.estimate.published import COPIES, PORTS, PUBLISHED, SPARKS, Published
+from tests.fabric.ceilings.published import COPIES, PORTS, PUBLISHED, SPARKS, Published
 
 PAGE = Path(__file__).parent.parent / "docs" / "measurements.md"
 

@@ -1,7 +1,7 @@
 """Lay NVIDIA's resource-manager structures out with a C compiler, at each tag of a checkout of the open
 kernel module, and write what changed between them: the witness of `probe/rm_probe.py`'s offsets.
 
-    python tools/rm_abi.py path/to/open-gpu-kernel-modules [TAG...] > tests/probe/rm_abi.json
+    python tools/rm_abi.py path/to/open-gpu-kernel-modules [TAG...] > tests/agent/probe/rm_abi.json
 
 Without tags: the oldest and the newest of every branch. The headers are only read here; none is kept.
 """

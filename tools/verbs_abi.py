@@ -1,6 +1,6 @@
 """Lay libibverbs' structures out with a C compiler and write what `native/verbs.py` needs of them.
 
-    python tools/verbs_abi.py [INCLUDE_FOLDER] > src/gdrkit/native/verbs_abi.py
+    python tools/verbs_abi.py [INCLUDE_FOLDER] > src/gdrkit/transport/native/verbs_abi.py
     python tools/verbs_abi.py --tags path/to/rdma-core [TAG...]     the versions in which anything differs
 
 28 to 64 agree in every number and offset (compared on 2026-11-20); ibv_port_attr grew by 4 bytes at its

@@ -15,9 +15,9 @@ import tarfile
 
 sys.path.insert(0, "/lab/collect.pyz")
 
-from gdrkit.collect import bundle, loading, patience
-from gdrkit.collect.collector import Collection, Options
-from gdrkit.collect.progress import Progress
+from gdrkit.agent.collect import bundle, loading, patience
+from gdrkit.agent.collect.collector import Collection, Options
+from gdrkit.agent.collect.progress import Progress
 
 
 def key_of(argument):

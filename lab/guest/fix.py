@@ -23,13 +23,14 @@ RELEASE = os.uname().release
 MODULES = "/usr/lib/modules/" + RELEASE
 WATCHED = ("/etc", "/usr/lib/modprobe.d", "/usr/share/lab", MODULES, "/var/lib", "/root", "/boot")
 STATE = ("etc", "usr/share/lab", "usr/lib/modprobe.d", "var/lib/gdrkit", "root")
-OWN = "/lab/gdr/gdrkit/apply"
+OWN = "/lab/gdr/gdrkit/repair/apply"
 GDR = (
-    "gdrkit.cli.fix", "gdrkit.cli.fixing", "gdrkit.cli.modprobe", "gdrkit.diagnosis", "gdrkit.host.live",
-    "gdrkit.host.kernel_log", "gdrkit.report.fix", "gdrkit.report.fix_text", "gdrkit.apply.running",
-    "gdrkit.apply.undoing", "gdrkit.apply.signing", "gdrkit.formats.module_signature",
-    "cryptography.x509", "cryptography.hazmat.primitives.serialization.pkcs7",
-    "cryptography.hazmat.primitives.asymmetric.rsa", "backports.zstd", "lzma", "getpass",
+    "gdrkit.cli.fix", "gdrkit.cli.fixing", "gdrkit.cli.modprobe", "gdrkit.diagnosis", "gdrkit.evidence.live",
+    "gdrkit.evidence.kernel_log", "gdrkit.report.fix", "gdrkit.report.fix_text",
+    "gdrkit.repair.apply.running", "gdrkit.repair.apply.undoing", "gdrkit.repair.apply.signing",
+    "gdrkit.formats.module_signature", "cryptography.x509",
+    "cryptography.hazmat.primitives.serialization.pkcs7", "cryptography.hazmat.primitives.asymmetric.rsa",
+    "backports.zstd", "lzma", "getpass",
 )  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def load_gdr():
 
 
 class Killer:
-    """Kills this process before the n-th line of gdrkit/apply that it comes to."""
+    """Kills this process before the n-th line of gdrkit/repair/apply that it comes to."""
 
     def __init__(self, last):
         self.left = last

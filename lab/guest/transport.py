@@ -134,7 +134,7 @@ def wrong_key():
 
 def queue_full():
     """More requests than the queue holds, posted past the transport's own order."""
-    from gdrkit.native.verbs import VerbsError
+    from gdrkit.transport.native.verbs import VerbsError
 
     pair = Pair("sleeper")
     channel = pair.connection._channels[0]

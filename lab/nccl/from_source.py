@@ -19,14 +19,14 @@ import tempfile
 from pathlib import Path
 
 from gdrkit.consumers.nccl_releases import FROM_SOURCE, release
+from gdrkit.fabric.nccl.gdr_check import check
+from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, System
+from gdrkit.fabric.nccl.paths import compute_paths
+from gdrkit.fabric.nccl.search import local_gpu, local_nets
+from gdrkit.fabric.nccl.settings import Settings, settings
+from gdrkit.fabric.nccl.system import system_of
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
-from gdrkit.topology.gdr_check import check
-from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
-from gdrkit.topology.nccl_paths import compute_paths
-from gdrkit.topology.nccl_search import local_gpu, local_nets
-from gdrkit.topology.nccl_settings import Settings, settings
-from gdrkit.topology.nccl_system import system_of
 from lab.nccl.generate import Case, case
 
 HERE = Path(__file__).parent

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdrkit.consumers.nccl_releases import release
+from gdrkit.fabric.nccl.gdr_check import Check, check
+from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, System
+from gdrkit.fabric.nccl.paths import settle
+from gdrkit.fabric.nccl.settings import Settings, settings
+from gdrkit.fabric.nccl.system import system_of
 from gdrkit.formats import nccl_xml
-from gdrkit.topology.gdr_check import Check, check
-from gdrkit.topology.nccl_graph import CPU, GPU, NET, NVS, GraphNode, System
-from gdrkit.topology.nccl_paths import settle
-from gdrkit.topology.nccl_settings import Settings, settings
-from gdrkit.topology.nccl_system import system_of
 
 _PATH = re.compile(r"(\w+/[0-9a-f-]+) \((\d+)/([\d.]+)/(\w+)\)")
 _PAIR = re.compile(

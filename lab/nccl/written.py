@@ -18,14 +18,14 @@ from tests.evidence_nodes import build, names
 
 from gdrkit.consumers.nccl_releases import FROM_SOURCE
 from gdrkit.evidence import Lacks
+from gdrkit.evidence.target import open_host
+from gdrkit.fabric.nccl.writer import system
+from gdrkit.fabric.topology import from_file, from_node
+from gdrkit.fabric.topology.completed import completed
+from gdrkit.fabric.topology.graph import Topology
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
-from gdrkit.host.target import open_host
 from gdrkit.node import Node
-from gdrkit.topology import from_file, from_node
-from gdrkit.topology.completed import completed
-from gdrkit.topology.graph import Topology
-from gdrkit.topology.nccl_writer import system
 from lab.nccl.from_source import ask, predict
 from lab.nccl.generate import Case
 

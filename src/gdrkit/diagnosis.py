@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Host
 from gdrkit.node import Node
-from gdrkit.remedies.plan import plan, predicted, what_then
+from gdrkit.repair.remedies.plan import plan, predicted, what_then
 from gdrkit.report.build import build
 from gdrkit.report.document import Ceiling, Report
 from gdrkit.verdict import judge_node
@@ -28,6 +28,6 @@ def diagnose(host: Host, consumer: str = NAMES[0]) -> Report:
 
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
     """Only nodes that have pairs pay for the import."""
-    from gdrkit.report.ceilings import ceilings
+    from gdrkit.fabric.ceilings.of_pairs import ceilings
 
     return ceilings(node)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gdrkit.cli import main
-from gdrkit.config import KINDS
+from gdrkit.repair.config import KINDS
 from tests.evidence_nodes import build
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
-from tests.estimate.test_measured import perftest
 from tests.evidence_nodes import build
-from tests.topology.xml_files import DUMP
+from tests.fabric.ceilings.test_measured import perftest
+from tests.fabric.topology.xml_files import DUMP
 
 
 @pytest.fixture(scope="module")

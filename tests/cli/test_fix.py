@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.apply.scratch import machine, needs_depmod, snapshot
 from tests.evidence_nodes import build
 from tests.module_builder import RELEASE
+from tests.repair.apply.scratch import machine, needs_depmod, snapshot
 
 GDR = Path(sys.executable).parent / "gdr"
 PASSWORD = "correct horse battery staple"
@@ -96,8 +96,8 @@ def test_applied_then_undone_everything_is_as_it_was(root):
 
 @needs_depmod
 def test_modules_are_signed_so_that_doctor_takes_the_signature_for_whole(root):
+    from gdrkit.evidence.target import open_host
     from gdrkit.facts.trust import signature, signature_fault
-    from gdrkit.host.target import open_host
     from gdrkit.node import Node
 
     run = fix(
@@ -133,7 +133,7 @@ def test_no_secret_is_in_anything_that_is_printed_or_written(root):
 
 
 def test_a_bundle_never_holds_keys_or_journals():
-    from gdrkit.collect.sources import covers
+    from gdrkit.agent.collect.sources import covers
 
     assert covers("etc/os-release")
     for path in ("keys/module-signing.key", "fix/20260101-000000-00/journal.jsonl"):
@@ -210,12 +210,12 @@ def test_what_somebody_changed_since_is_left_alone_and_named(root):
 
 @needs_depmod
 def test_a_file_that_changed_since_the_plan_stops_the_run(root, tmp_path):
-    from gdrkit.apply.doing import Doer
-    from gdrkit.apply.errors import ApplyError
-    from gdrkit.apply.journal import new_run
-    from gdrkit.apply.place import Place
-    from gdrkit.apply.secrets import Secrets
-    from gdrkit.platforms.action import WriteFile
+    from gdrkit.repair.apply.doing import Doer
+    from gdrkit.repair.apply.errors import ApplyError
+    from gdrkit.repair.apply.journal import new_run
+    from gdrkit.repair.apply.place import Place
+    from gdrkit.repair.apply.secrets import Secrets
+    from gdrkit.repair.platforms.action import WriteFile
 
     journal = new_run(Place(str(root)), "20260101-000000")
     journal.open()

@@ -10,8 +10,8 @@ import jsonschema
 import pytest
 
 from gdrkit.cli import main
-from gdrkit.report.schema import nccl_schema_text
-from tests.nccl.samples import SAMPLES, info
+from gdrkit.cli.schemas import nccl_schema_text
+from tests.jobs.samples import SAMPLES, info
 
 DIRECT = info(
     "n1:7", 0,
@@ -130,7 +130,7 @@ def test_json_keeps_to_its_schema_and_says_no_more_than_the_text(log, capsys, sa
 
 
 def test_the_published_schema_is_the_one_that_is_made():
-    assert files("gdrkit.report").joinpath("nccl.schema.json").read_text() == nccl_schema_text()
+    assert files("gdrkit.jobs").joinpath("nccl.schema.json").read_text() == nccl_schema_text()
 
 
 def test_progress_is_shown_once_for_each_percent_of_what_takes_long(capsys):

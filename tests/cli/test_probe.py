@@ -11,7 +11,7 @@ from gdrkit.cli import probe
 from gdrkit.cli.exit import OK, UNKNOWN
 from gdrkit.formats.errors import FormatError
 
-RECORDED = Path(__file__).parents[1] / "probe" / "h200"
+RECORDED = Path(__file__).parents[1] / "agent" / "probe" / "h200"
 
 
 def shown(name, verbose=False):

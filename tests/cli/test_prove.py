@@ -6,7 +6,7 @@ import pytest
 
 from gdrkit.cli import prove
 from gdrkit.cli.exit import NO_INPUT
-from gdrkit.measure import prove as measured
+from gdrkit.transport.measure import prove as measured
 
 DIRECT = "node-a:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0/GDRDMA\n"
 

@@ -10,11 +10,11 @@ import pytest
 
 from gdrkit.cli import main
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE, WARNING
+from gdrkit.fabric.topology import from_nccl_xml
+from gdrkit.fabric.topology.graph import Role
 from gdrkit.formats import nccl_xml
-from gdrkit.topology import from_nccl_xml
-from gdrkit.topology.graph import Role
 from tests.evidence_nodes import build
-from tests.topology.xml_files import DUMP, ONE_SWITCH
+from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ PROBE = "the probe that asks libibverbs"
 WAY = "a way that gdrkit itself or a tool moves bytes, as bench and prove name it"
 LINE = "how lines of NCCL's logs begin, or are told from others"
 PACKAGE = "a package's name"
+TABLE = "the program of a table of messages"
 TOLD = "a fact about a log, told under its title"
 
 LABELS = {
@@ -25,30 +26,34 @@ LABELS = {
     ("cli/nccl.py", "nccl"): COMMAND,
     ("cli/schema.py", "nccl"): DOCUMENT,
     ("cli/probe.py", "verbs"): PROBE,
-    ("collect/sources.py", "verbs"): PROBE,
+    ("agent/collect/sources.py", "verbs"): PROBE,
     ("facts/commands.py", "verbs"): PROBE,
     ("facts/probe.py", "verbs"): PROBE,
     ("cli/bench.py", "verbs"): WAY,
     ("cli/bench_tools.py", "nccl"): WAY,
     ("cli/bench_tools.py", "verbs"): WAY,
-    ("measure/prove.py", "verbs"): WAY,
+    ("transport/measure/prove.py", "verbs"): WAY,
     ("transport/agreement.py", "verbs"): WAY,
     ("transport/rdma.py", "verbs"): WAY,
     ("facts/nccl_lines.py", "nccl"): LINE,
     ("facts/nccl_log_entries.py", "nccl"): LINE,
-    ("facts/pasted_logs.py", "nccl"): LINE,
-    ("facts/transcript_speakers.py", "nccl"): LINE,
-    ("nccl/tally.py", "nccl"): LINE,
-    ("facts/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
+    ("explain/logs.py", "nccl"): LINE,
+    ("explain/speakers.py", "nccl"): LINE,
+    ("jobs/tally.py", "nccl"): LINE,
+    ("messages/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
+    ("messages/nccl.py", "nccl"): TABLE,
+    ("messages/verbs.py", "verbs"): TABLE,
+    ("transport/measure_document.py", "nccl"): WAY,
+    ("transport/proof/evidence.py", "verbs"): WAY,
     ("facts/libraries.py", "ucx"): PACKAGE,
-    ("verdict/explain_facts.py", "nccl"): TOLD,
+    ("explain/facts.py", "nccl"): TOLD,
 }
 """Where a name stands as a label, and of what."""
 
 ABOUT_ONE = {
     "rules": "rules about a program",
-    "topology/nccl_nic.py": "the model of NCCL",
-    "topology/nccl_evidence.py": "the model of NCCL",
+    "fabric/nccl/nic.py": "the model of NCCL",
+    "fabric/nccl/evidence.py": "the model of NCCL",
     "transport/choices.py": "gdrkit's own transport is a verbs program",
 }
 """Who may name one program's table."""

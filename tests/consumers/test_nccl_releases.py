@@ -30,7 +30,7 @@ from gdrkit.consumers.nccl_releases import (
     since,
     witness,
 )
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 
 SOURCE = Path(__file__).parents[2] / "src" / "gdrkit"
 TAGS = tuple(
@@ -250,21 +250,21 @@ def test_what_was_run_was_also_built_from_source():
 HOME = "consumers/nccl_releases.py"
 TUPLES = {
     "rules/p2p_page_table_version.py": "a version of gdrdrv",
-    "native/cuda.py": "numbers of CUDA's attributes",
+    "transport/native/cuda.py": "numbers of CUDA's attributes",
     "transport/buffers.py": "numbers of DLPack's devices",
 }
 """Modules with tuples of other numbers."""
 COMPARES = {
     "consumers/consumer.py": "a version against its program's own table",
     "rules/consumer_versions.py": "a copy of any program against that program's table",
-    "topology/nccl_nic.py": "CUDA's version",
-    "config/schema_check.py": "an operator's version",
+    "fabric/nccl/nic.py": "CUDA's version",
+    "repair/config/schema_check.py": "an operator's version",
     "rules/gpu_cdmm.py": "the driver's version",
     "rules/legacy_nv_peer_mem.py": "the driver's version",
     "rules/lock_inversion.py": "the OFED's version",
     "rules/p2p_page_table_version.py": "the driver's version, and gdrdrv's",
     "rules/topology_refused.py": "the driver's version",
-    "verdict/explain_causes.py": "the driver's version",
+    "explain/causes.py": "the driver's version",
     "facts/libraries.py": "how many numbers a version has, and rdma-core's",
 }
 """Modules that compare versions of something else."""

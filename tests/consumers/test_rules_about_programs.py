@@ -8,7 +8,7 @@ import pytest
 
 from gdrkit.consumers.consumer import Capability, Need, Use
 from gdrkit.consumers.table import consumer_of
-from gdrkit.host.target import open_host
+from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.rules import RULES
 from gdrkit.rules.engine import rulings

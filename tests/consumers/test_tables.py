@@ -12,7 +12,7 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_of
 from gdrkit.consumers.ucx import UCX
 from gdrkit.consumers.verbs import VERBS
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.rules.disabled_by_env import dmabuf_disabled_by_env, gdr_read_off, ib_disabled_by_env
 from gdrkit.rules.rule import Failed
 from tests.rules.machines import failed, node, passes

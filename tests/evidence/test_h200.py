@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gdrkit.evidence import Confidence
+from gdrkit.evidence.target import open_host
 from gdrkit.facts.gpu import capability, cuda_attributes
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import cuda_calls
-from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from tests.evidence_nodes import build
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gdrkit.collect.module_files import small
+from gdrkit.agent.collect.module_files import small
 from gdrkit.evidence import Command
 from gdrkit.facts import commands
 from tests.evidence_builder.tree import Tree

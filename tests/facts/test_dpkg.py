@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.dpkg import LISTS, STATUS, Versions, owner_by_lists, version, versions
-from gdrkit.host.live import LiveHost
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 

@@ -11,7 +11,7 @@ from gdrkit.facts.nccl_lines import frame, given, record
 from gdrkit.messages import nccl_records as said
 from gdrkit.messages.nccl import ROWS
 from gdrkit.messages.nccl_records import Frame, Via
-from tests.nccl.samples import SAMPLES
+from tests.jobs.samples import SAMPLES
 
 MASKED = "X" * 4
 """What people write over a process id."""

@@ -3,8 +3,8 @@
 import pytest
 
 from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence.target import open_host
 from gdrkit.facts.pci_ports import PortRegisters, port_registers, serial_number
-from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from tests.evidence_nodes import build
 from tests.memory_host import MemoryHost

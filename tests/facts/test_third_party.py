@@ -13,7 +13,7 @@ from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
 RM = ("gdr", "probe", "rm", "--json")
-RECORDED = Path(__file__).parents[1] / "probe" / "h200" / "rm.json"
+RECORDED = Path(__file__).parents[1] / "agent" / "probe" / "h200" / "rm.json"
 GPU = "0000:1b:00.0"
 
 

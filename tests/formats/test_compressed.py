@@ -147,9 +147,9 @@ class Counted:
     def __init__(self, decoder):
         self.decoder = decoder
 
-    def decompress(self, data, **limits):
+    def decompress(self, data, *limits, **named):
         Counted.given += len(data)
-        return self.decoder.decompress(data, **limits)
+        return self.decoder.decompress(data, *limits, **named)
 
     def __getattr__(self, name):
         return getattr(self.decoder, name)

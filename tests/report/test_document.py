@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
+from gdrkit.cli.schemas import schema, schema_text
 from gdrkit.report.document import Report
 from gdrkit.report.line import line
-from gdrkit.report.schema import schema, schema_text
 from gdrkit.report.text import text
 from gdrkit.rules import RULES
 from tests.evidence_nodes import names

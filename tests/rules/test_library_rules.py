@@ -7,7 +7,7 @@ import pytest
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.evidence import Why
 from gdrkit.facts.libraries import other_libibverbs
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.rules.consumer_versions import (
     nccl_lacks_dmabuf,
     nccl_misses_peermem,

@@ -26,8 +26,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gdrkit.native import cuda as native
-from gdrkit.native.cuda import NOT_READY, Cuda, CudaError
+from gdrkit.transport.native import cuda as native
+from gdrkit.transport.native.cuda import NOT_READY, Cuda, CudaError
 
 DEVICES = 2
 PRELUDE = f"""
@@ -41,7 +41,7 @@ _WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtx", "cuDriver")
 
 
 def install(seed: int) -> None:
-    """Let `gdrkit.native.cuda.cuda()` be the model from now on."""
+    """Let `gdrkit.transport.native.cuda.cuda()` be the model from now on."""
     native.cuda.cache_clear()
     native.Cuda = lambda: Model(seed)  # type: ignore[misc, assignment]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from gdrkit.native.cuda import cuda
+from gdrkit.transport.native.cuda import cuda
 
 HEAD_BYTES = 64
 """Before the numbers: a flag that the other process sets, and one that the kernel sets."""

@@ -15,9 +15,9 @@ from collections import deque
 from functools import cache, lru_cache
 from pathlib import Path
 
-from gdrkit.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
 from gdrkit.transport import Connection, Transfer
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
 from tests.transport import driver_model
 from tests.transport.peer import peer
 
@@ -27,7 +27,7 @@ from tests.transport.mix import exchange, mix
 """
 LARGEST = 24 << 20
 ONE_QUEUE = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
-# A single byte may be held up there: gdrkit.native.cuda.Cuda.copy.
+# A single byte may be held up there: gdrkit.transport.native.cuda.Cuda.copy.
 SIZES = (0, 2 if ONE_QUEUE else 1, 4096, 100_000, 1 << 20, 3_000_001, LARGEST - 5, LARGEST)
 UNDER_WAY = 6
 _PERIOD = 1_000_003  # a prime: no chunk is a multiple of it

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from gdrkit.measure.job import _packed
-from gdrkit.native import cuda as native_cuda
 from gdrkit.transport import Choice, TransportError, choices, paths
+from gdrkit.transport.measure.job import _packed
+from gdrkit.transport.native import cuda as native_cuda
 from tests.hardware import SPARK, machine
 
 GPU, NIC = "0000:1b:00.0", "mlx5_0"

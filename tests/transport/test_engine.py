@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gdrkit.native.cuda import cuda
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.emptying import Emptying
 from gdrkit.transport.engine import Engine, Message
 from gdrkit.transport.filling import Filling
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
 from tests.transport import driver_model
 

@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from gdrkit.native.cuda import CudaError, NoCuda, cuda
 from gdrkit.transport import TransportError, buffer, generate_key, host_mapped, listen
+from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 from tests.transport.kernel import HEAD_BYTES, Answer
 from tests.transport.peer import PRELUDE, peer
 

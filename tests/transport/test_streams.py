@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.native.cuda import LIBRARY, STREAM_NON_BLOCKING, CudaError, NoCuda, cuda
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.cuda import LIBRARY, STREAM_NON_BLOCKING, CudaError, NoCuda, cuda
 from tests.transport import driver_model
 from tests.transport.mix import IMPORT_MIX, pattern
 from tests.transport.peer import peer
@@ -23,7 +23,7 @@ SIZE = 8 << 20
 ECHO = """
 SLEEP = 0
 import ctypes
-from gdrkit.native.cuda import cuda
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.buffers import Buffer
 driver = cuda()
 driver.use(gpu)
@@ -117,7 +117,7 @@ def test_messages_on_several_streams_arrive_in_the_order_in_which_they_were_sent
     program = f"""{IMPORT_MIX}
 import ctypes
 from tests.transport.mix import pattern
-from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
+from gdrkit.transport.native.cuda import STREAM_NON_BLOCKING, cuda
 from gdrkit.transport.buffers import Buffer
 driver = cuda()
 driver.use(gpu)
@@ -200,7 +200,7 @@ def test_a_program_may_wait_for_its_messages_in_any_order(beside):
     """More of them than may be announced at a time (64), the last one first."""
     program = """
 from gdrkit.transport.buffers import Buffer
-from gdrkit.native.cuda import cuda
+from gdrkit.transport.native.cuda import cuda
 cuda().use(gpu)
 what = Buffer(cuda().number("cuMemAlloc_v2", 4096), 4096, gpu, None)
 for _ in range(200):

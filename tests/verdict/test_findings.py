@@ -2,8 +2,8 @@
 
 import pytest
 
+from gdrkit.evidence.target import open_host
 from gdrkit.facts.libraries import Copy, nccl_copies, ucx_version
-from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node

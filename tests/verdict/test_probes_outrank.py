@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gdrkit.diagnosis import diagnose
-from gdrkit.host.target import open_host
+from gdrkit.evidence.target import open_host
 from tests.evidence_nodes import build
 
 NODE = "ubuntu-6.8-h100"

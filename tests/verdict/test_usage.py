@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gdrkit.evidence.target import open_host
 from gdrkit.facts.usage import BUFINFO, parse_importers
 from gdrkit.formats.errors import FormatError
-from gdrkit.host.target import open_host
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from tests.evidence_nodes import build

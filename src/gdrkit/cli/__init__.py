@@ -54,7 +54,7 @@ def _run(command: str, arguments: list[str]) -> int:
     from importlib import import_module
 
     process.begin()
-    from gdrkit.host.errors import TargetError
+    from gdrkit.evidence.errors import TargetError
 
     debug = "--debug" in arguments
     try:

@@ -11,10 +11,10 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
-    from gdrkit.measure.job import End
-    from gdrkit.measure.sweep import Point
-    from gdrkit.report.bench import BenchDocument, Bound, PathRun
-    from gdrkit.verdict.proof_evidence import PathName
+    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.measure.sweep import Point
+    from gdrkit.transport.measure_document import BenchDocument, Bound, PathRun
+    from gdrkit.transport.proof.evidence import PathName
 
 SIZES = "64K,1M,16M,256M"
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
@@ -70,7 +70,7 @@ def add_ends(parser: Parser) -> None:
 
 def main(arguments: list[str]) -> int:
     asked = parser().parse_args(arguments)
-    from gdrkit.report import bench
+    from gdrkit.transport import measure_document as bench
 
     document = _measured(asked)
     for name, text in ((asked.csv, bench.csv(document)), (asked.plot, bench.svg(document))):
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _measured(asked: argparse.Namespace) -> BenchDocument:
-    from gdrkit.report.bench import BenchDocument
+    from gdrkit.transport.measure_document import BenchDocument
 
     here, there = ends(asked)
     paths = asked.paths or possible(here, asked.host is not None)
@@ -118,7 +118,7 @@ def possible(end: End, remote: bool) -> tuple[PathName, ...]:
 
 def ends(asked: argparse.Namespace) -> tuple[End, End]:
     """The two ends that the options name: this one, and the other."""
-    from gdrkit.measure.job import End
+    from gdrkit.transport.measure.job import End
 
     peer_device = asked.peer_device or asked.device
     if asked.kind == "host":
@@ -133,7 +133,7 @@ def ends(asked: argparse.Namespace) -> tuple[End, End]:
 
 def _next_gpu(gpu: int) -> int:
     """The GPU after this one; itself where there is one alone."""
-    from gdrkit.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 
     try:
         return (gpu + 1) % max(1, cuda().device_count())
@@ -142,10 +142,10 @@ def _next_gpu(gpu: int) -> int:
 
 
 def _run(path: PathName, here: End, there: End, asked: argparse.Namespace) -> PathRun:
-    from gdrkit.measure.job import measure
-    from gdrkit.native.cuda import CudaError, NoCuda, cuda
-    from gdrkit.report.bench import PathRun, SizePoint
     from gdrkit.transport import TransportError
+    from gdrkit.transport.measure.job import measure
+    from gdrkit.transport.measure_document import PathRun, SizePoint
+    from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 
     def progress(point: Point) -> None:
         _tell(asked, f"{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s ")
@@ -185,9 +185,9 @@ def _copy_limits(
     staged = tuple(path for path in paths if path in ("shared", "tcp"))
     if here.gpu is None or not staged:
         return []
-    from gdrkit.measure.copies import slower_copy
-    from gdrkit.native.cuda import CudaError, NoCuda
-    from gdrkit.report.bench import Bound
+    from gdrkit.transport.measure.copies import slower_copy
+    from gdrkit.transport.measure_document import Bound
+    from gdrkit.transport.native.cuda import CudaError, NoCuda
 
     try:
         gpus = {here.gpu} if asked.host or there.gpu is None else {here.gpu, there.gpu}
@@ -205,7 +205,7 @@ def named(end: End, host: str | None) -> str:
 
 
 def _exit_code(document: BenchDocument) -> int:
-    from gdrkit.report.bench import limit_of
+    from gdrkit.transport.measure_document import limit_of
 
     measured = [run for run in document.runs if run.points]
     if not measured:

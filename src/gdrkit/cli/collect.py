@@ -1,4 +1,4 @@
-"""`gdr collect`: write a bundle. The work is done by gdrkit.collect, which needs nothing of ours."""
+"""`gdr collect`: write a bundle. The work is done by gdrkit.agent.collect, which needs nothing of ours."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 
 
 def parser() -> argparse.ArgumentParser:
-    from gdrkit.collect.command import parser
+    from gdrkit.agent.collect.command import parser
 
     return parser()
 
 
 def main(arguments: list[str]) -> int:
-    from gdrkit.collect import main as collect
+    from gdrkit.agent.collect import main as collect
 
     return collect(arguments)

@@ -11,8 +11,8 @@ from gdrkit.cli.exit import BLOCKED, NO_INPUT, OK, UNKNOWN, USAGE, WARNING
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from gdrkit.config import Output, Refused, Request
-    from gdrkit.config.check import Checked
+    from gdrkit.repair.config import Output, Refused, Request
+    from gdrkit.repair.config.check import Checked
 
 EXAMPLES = (
     "  gdr config --list                              every kind and its forms\n"
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         parser().error("which kind? gdr config --list shows them")
     if options.kind == "check":
         return _check(options)
-    from gdrkit.config import KINDS, Refused, generate
+    from gdrkit.repair.config import KINDS, Refused, generate
 
     if options.kind not in KINDS:
         parser().error(f"there is no kind {options.kind!r}{_meant(options.kind, KINDS)}; see --list")
@@ -94,8 +94,8 @@ def _meant(word: str, known: object) -> str:
 
 
 def _listed(*, explain: bool) -> str:
-    from gdrkit.config import KINDS
-    from gdrkit.config.boot_files import REASONS
+    from gdrkit.repair.config import KINDS
+    from gdrkit.repair.config.boot_files import REASONS
 
     width = max(map(len, KINDS))
     rows = [
@@ -109,11 +109,11 @@ def _listed(*, explain: bool) -> str:
 
 
 def _request(options: Namespace) -> Request:
-    from gdrkit.config import Request
+    from gdrkit.repair.config import Request
 
     node = None
     if options.target is not None:
-        from gdrkit.host.target import open_host
+        from gdrkit.evidence.target import open_host
         from gdrkit.node import Node
 
         host = open_host(options.target)
@@ -153,7 +153,7 @@ def _refused(found: Refused, options: Namespace) -> int:
 
 
 def _told(found: Output, options: Namespace) -> int:
-    from gdrkit.config.output import explained, rendered
+    from gdrkit.repair.config.output import explained, rendered
 
     text = rendered(found, explain=options.explain)
     if options.output is not None:
@@ -174,7 +174,7 @@ def _told(found: Output, options: Namespace) -> int:
 
 
 def _head(found: Output) -> tuple[str, ...]:
-    from gdrkit.config.output import head
+    from gdrkit.repair.config.output import head
 
     return head(found)
 
@@ -213,7 +213,7 @@ def _check(options: Namespace) -> int:
     except OSError as error:
         sys.stderr.write(f"gdr config check: {name}: {error.strerror}\n")
         return NO_INPUT
-    from gdrkit.config.check import check
+    from gdrkit.repair.config.check import check
 
     found = check(content, name, options.operator_version)
     if options.json:

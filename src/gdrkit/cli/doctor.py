@@ -39,7 +39,7 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from gdrkit.diagnosis import diagnose
-    from gdrkit.host.target import open_host
+    from gdrkit.evidence.target import open_host
     from gdrkit.report.exit_code import exit_code
 
     host = open_host(options.target, probe=options.probe)

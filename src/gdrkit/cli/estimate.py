@@ -12,10 +12,10 @@ from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
-    from gdrkit.estimate.machine import Machine
-    from gdrkit.estimate.measured import Measured
+    from gdrkit.fabric.ceilings.document import EstimateDocument
+    from gdrkit.fabric.ceilings.machine import Machine
+    from gdrkit.fabric.ceilings.measured import Measured
     from gdrkit.node import Node
-    from gdrkit.report.estimate import EstimateDocument
 
 LARGEST = 1 << 26
 """Bytes of a benchmark's output that are read: those of whole clusters have a few megabytes."""
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
         parser().error("--model and --measured are two questions: ask them one after the other")
     if options.model and options.quiet:
         parser().error("--quiet says nothing of a job: its exit code is the same for any cost")
-    from gdrkit.host.target import open_host
+    from gdrkit.evidence.target import open_host
     from gdrkit.node import Node
 
     measured = _read(options.measured or ())
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> int:
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     """What the files hold; None where one cannot be read, after saying so."""
-    from gdrkit.estimate.measured import sniff
+    from gdrkit.fabric.ceilings.measured import sniff
     from gdrkit.formats.errors import FormatError
 
     found = []
@@ -97,11 +97,11 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
 def _topology(target: str | None) -> Machine | None:
     """The machine of a saved topology: NCCL's XML, hwloc's, what lspci -vvv printed. None for another
     target. Raises TargetError."""
-    from gdrkit.estimate.from_topology import machine
+    from gdrkit.evidence.bug_report import START
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.ceilings.from_topology import machine
+    from gdrkit.fabric.topology.from_file import kind_of, read
     from gdrkit.formats.errors import FormatError
-    from gdrkit.host.bug_report import START
-    from gdrkit.host.errors import TargetError
-    from gdrkit.topology.from_file import kind_of, read
 
     if target is None or not os.path.isfile(target):
         return None
@@ -118,8 +118,8 @@ def _topology(target: str | None) -> Machine | None:
 
 
 def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured]) -> int:
-    from gdrkit.estimate.from_node import machine
     from gdrkit.evidence import Lacks
+    from gdrkit.fabric.ceilings.from_node import machine
 
     try:
         found = machine(node)
@@ -133,8 +133,8 @@ def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured])
 def _tell(
     options: argparse.Namespace, found: Machine, name: str, source: str, measured: list[Measured]
 ) -> int:
-    from gdrkit.estimate.measured import readings
-    from gdrkit.report.estimate import document
+    from gdrkit.fabric.ceilings.document import document
+    from gdrkit.fabric.ceilings.measured import readings
 
     told = document(
         found,
@@ -147,7 +147,7 @@ def _tell(
 
         write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
     elif not options.quiet:
-        from gdrkit.report.estimate_text import measured_text, text
+        from gdrkit.fabric.ceilings.text import measured_text, text
 
         shown = measured_text if measured else text
         write(shown(told, colour=sys.stdout.isatty()))
@@ -156,7 +156,7 @@ def _tell(
 
 def _code(told: EstimateDocument) -> int:
     """1 where a run lies below or above what its ceiling lets expect, 3 where none could be compared."""
-    from gdrkit.estimate.reading import ROUNDING
+    from gdrkit.fabric.ceilings.reading import ROUNDING
 
     compared = [reading for reading in told.measured if reading.ceiling and reading.gb_per_s is not None]
     if not compared:

@@ -10,9 +10,9 @@ from gdrkit.cli.arguments import write
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
-    from gdrkit.estimate.cost_gpus import GpuRates
-    from gdrkit.estimate.cost_paths import PathCost
-    from gdrkit.estimate.models import Model
+    from gdrkit.fabric.cost.gpus import GpuRates
+    from gdrkit.fabric.cost.models import Model
+    from gdrkit.fabric.cost.paths import PathCost
     from gdrkit.node import Node
 
 EXAMPLES = (
@@ -52,9 +52,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def answer(options: argparse.Namespace, node: Node | None) -> int:
     """Print what the job costs on that node; without a node, on the paths of --path alone. Exit code."""
-    from gdrkit.estimate.cost import Job, cost
-    from gdrkit.estimate.cost_layout import CostError, Layout
-    from gdrkit.estimate.models import UnknownModel
+    from gdrkit.fabric.cost.cost import Job, cost
+    from gdrkit.fabric.cost.layout import CostError, Layout
+    from gdrkit.fabric.cost.models import UnknownModel
     from gdrkit.formats.errors import FormatError
 
     try:
@@ -77,7 +77,7 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
     except (FormatError, OSError) as error:
         sys.stderr.write(f"gdr estimate: {options.model}: {error}\n")
         return NO_INPUT
-    from gdrkit.report.cost import document
+    from gdrkit.fabric.cost.document import document
 
     told = document(found, unknown)
     if options.json:
@@ -85,7 +85,7 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
     else:
-        from gdrkit.report.cost_text import text
+        from gdrkit.fabric.cost.text import text
 
         write(text(told, colour=sys.stdout.isatty()))
     return OK if found.savings or not any(step.network_bytes for step in found.steps) else UNKNOWN
@@ -93,8 +93,8 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
 
 def _model(name: str) -> Model:
     """A file where there is a slash or a .json, else a name."""
-    from gdrkit.estimate.models import known_model
-    from gdrkit.estimate.models_config import parse_config
+    from gdrkit.fabric.cost.models import known_model
+    from gdrkit.fabric.cost.models_config import parse_config
 
     if not name.endswith(".json"):
         return known_model(name)
@@ -104,8 +104,8 @@ def _model(name: str) -> Model:
 
 
 def _given(words: str) -> PathCost:
-    from gdrkit.estimate.cost_layout import CostError
-    from gdrkit.estimate.cost_paths import given_path
+    from gdrkit.fabric.cost.layout import CostError
+    from gdrkit.fabric.cost.paths import given_path
 
     name, _, rates = words.partition("=")
     low, _, high = rates.partition(":")
@@ -129,9 +129,9 @@ def _paths(
     names = {path.name for path in given}
     if node is None or len(names) == 4:
         return given, ()
-    from gdrkit.estimate.cost_node import node_paths
-    from gdrkit.estimate.from_node import machine
     from gdrkit.evidence import Lacks
+    from gdrkit.fabric.ceilings.from_node import machine
+    from gdrkit.fabric.cost.node import node_paths
 
     try:
         found, unknown = node_paths(machine(node), min(ranks, gpus))
@@ -155,9 +155,9 @@ def _gpu_count(node: Node | None) -> int:
 
 def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
     """The product that is named, which must be known; else the node's first GPU, which need not be."""
-    from gdrkit.estimate.cost_gpus import GPUS, rates_of
-    from gdrkit.estimate.cost_layout import CostError
     from gdrkit.evidence import Lacks
+    from gdrkit.fabric.cost.gpus import GPUS, rates_of
+    from gdrkit.fabric.cost.layout import CostError
     from gdrkit.facts.gpu import product_name
     from gdrkit.facts.pci import gpus
 

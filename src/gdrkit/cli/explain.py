@@ -34,9 +34,9 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.host.pasted import PastedHost
-    from gdrkit.report.explanation import document, exit_code
-    from gdrkit.verdict.explain import explain
+    from gdrkit.explain.document import document, exit_code
+    from gdrkit.explain.explain import explain
+    from gdrkit.explain.host import PastedHost
 
     told = document(explain(PastedHost(_content(options.file))))
     if options.quiet:
@@ -46,7 +46,7 @@ def main(arguments: list[str]) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
     else:
-        from gdrkit.report.explanation_text import text
+        from gdrkit.explain.text import text
 
         write(text(told, verbose=options.verbose, colour=sys.stdout.isatty()))
     return exit_code(told)
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 def _content(file: str) -> bytes:
     """The bytes of a file or of standard input. Raises TargetError where there are none to be had."""
-    from gdrkit.host.errors import TargetError
+    from gdrkit.evidence.errors import TargetError
 
     if file != "-":
         try:

@@ -87,10 +87,10 @@ def main(arguments: list[str]) -> int:
 
 def planned(options: argparse.Namespace) -> FixReport:
     """The plan for what the options name."""
-    from gdrkit.host.target import open_host
+    from gdrkit.evidence.target import open_host
     from gdrkit.node import Node
-    from gdrkit.platforms.choices import Choices
-    from gdrkit.remedies import REMEDIES
+    from gdrkit.repair.platforms.choices import Choices
+    from gdrkit.repair.remedies import REMEDIES
     from gdrkit.report.fix import Wish, fix_report
 
     steps = tuple(name.strip() for name in (options.steps or "").split(",") if name.strip())

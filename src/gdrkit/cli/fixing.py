@@ -8,17 +8,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from gdrkit.apply.errors import ApplyError, Busy
 from gdrkit.cli.arguments import write
 from gdrkit.cli.exit import BLOCKED, BUSY, NO_PERMISSION, OK, UNKNOWN, WARNING
+from gdrkit.repair.apply.errors import ApplyError, Busy
 
 if TYPE_CHECKING:
-    from gdrkit.apply.journal import Journal, Witnessed
-    from gdrkit.apply.place import Place
-    from gdrkit.apply.running import Confirm, Outcome
-    from gdrkit.apply.secrets import Secrets
-    from gdrkit.platforms.action import Procedure
-    from gdrkit.remedies.remedy import Remedy
+    from gdrkit.repair.apply.journal import Journal, Witnessed
+    from gdrkit.repair.apply.place import Place
+    from gdrkit.repair.apply.running import Confirm, Outcome
+    from gdrkit.repair.apply.secrets import Secrets
+    from gdrkit.repair.platforms.action import Procedure
+    from gdrkit.repair.remedies.remedy import Remedy
     from gdrkit.report.fix_document import FixReport, StepSection
 
 Plan = Callable[[], "FixReport"]
@@ -26,8 +26,8 @@ Plan = Callable[[], "FixReport"]
 
 def carry_out(options: argparse.Namespace, plan: Plan) -> int:
     """Do what the options say; returns an exit code. Every expected trouble is one line, and a hint."""
-    from gdrkit.apply.place import Place
-    from gdrkit.apply.running import alone
+    from gdrkit.repair.apply.place import Place
+    from gdrkit.repair.apply.running import alone
 
     try:
         place = Place(options.root)
@@ -56,8 +56,8 @@ def _told(error: ApplyError, code: int) -> int:
 def _refused(options: argparse.Namespace, plan: Plan) -> int:
     """Why this process may not change the machine: an exit code, 0 if it may."""
     from gdrkit.evidence import Lacks
+    from gdrkit.evidence.live import LiveHost
     from gdrkit.facts.virtual import scope
-    from gdrkit.host.live import LiveHost
     from gdrkit.node import Node
 
     if os.geteuid() != 0:
@@ -84,9 +84,9 @@ def _refused(options: argparse.Namespace, plan: Plan) -> int:
 
 def _apply(options: argparse.Namespace, place: Place, plan: Plan) -> int:
     from gdrkit import __version__
-    from gdrkit.apply.running import begin
     from gdrkit.cli.witness import witness
-    from gdrkit.platforms.choices import Choices
+    from gdrkit.repair.apply.running import begin
+    from gdrkit.repair.platforms.choices import Choices
 
     report = plan()
     if not report.ways:
@@ -122,14 +122,14 @@ def without_a_way(report: FixReport) -> int:
 def _check_key(place: Place, key: str, certificate: str, secrets: Secrets) -> None:
     """That somebody else's key can be used, before anything is changed. Raises ApplyError."""
     if key:
-        from gdrkit.apply.doing import read_key
-        from gdrkit.apply.signing import signer
+        from gdrkit.repair.apply.doing import read_key
+        from gdrkit.repair.apply.signing import signer
 
         signer(read_key(place, key), place.read(certificate), secrets.key_password)
 
 
 def _resume(options: argparse.Namespace, place: Place) -> int:
-    from gdrkit.apply.running import unfinished
+    from gdrkit.repair.apply.running import unfinished
 
     journal = unfinished(place)
     if journal is None:
@@ -139,10 +139,10 @@ def _resume(options: argparse.Namespace, place: Place) -> int:
 
 
 def _go(options: argparse.Namespace, journal: Journal, secrets: Secrets) -> int:
-    from gdrkit.apply.journal import Intent
-    from gdrkit.apply.running import Runner
-    from gdrkit.apply.undoing import Undoer
     from gdrkit.cli.witness import witness
+    from gdrkit.repair.apply.journal import Intent
+    from gdrkit.repair.apply.running import Runner
+    from gdrkit.repair.apply.undoing import Undoer
 
     try:
         outcome = Runner(journal, secrets, _say, _confirm(options), witness).go()
@@ -196,7 +196,7 @@ def _section(remedy: Remedy, how: Procedure) -> StepSection:
 
 
 def _secrets(options: argparse.Namespace) -> Secrets:
-    from gdrkit.apply.secrets import Secrets, asked, from_descriptor
+    from gdrkit.repair.apply.secrets import Secrets, asked, from_descriptor
 
     key = None
     if options.key_password_fd is not None:
@@ -234,10 +234,10 @@ def _compare(before: Witnessed, after: Witnessed) -> None:
 
 
 def _undo(options: argparse.Namespace, place: Place) -> int:
-    from gdrkit.apply.journal import Journal, runs
-    from gdrkit.apply.running import host_of, last_standing
-    from gdrkit.apply.undoing import Undoer
     from gdrkit.cli.witness import witness
+    from gdrkit.repair.apply.journal import Journal, runs
+    from gdrkit.repair.apply.running import host_of, last_standing
+    from gdrkit.repair.apply.undoing import Undoer
 
     journal: Journal | None
     if options.undo == "last":
@@ -279,7 +279,7 @@ def _differences(before: Sequence[str], after: Sequence[str]) -> list[str]:
 
 def _status(place: Place) -> int:
     """Every run, the newest last."""
-    from gdrkit.apply.journal import Journal, runs
+    from gdrkit.repair.apply.journal import Journal, runs
 
     found = runs(place)
     if not found:

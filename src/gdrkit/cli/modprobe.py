@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
         parser().error(f"one target at most, not {len(targets)}")
-    from gdrkit.host.target import open_host
+    from gdrkit.evidence.target import open_host
     from gdrkit.loader import modprobe
     from gdrkit.node import Node
 

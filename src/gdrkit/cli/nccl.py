@@ -34,9 +34,10 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.host import job_logs, job_workers
-    from gdrkit.nccl.analyse import analyse
-    from gdrkit.report.nccl_job import document, exit_code
+    from gdrkit.jobs import logs as job_logs
+    from gdrkit.jobs import workers as job_workers
+    from gdrkit.jobs.analyse import analyse
+    from gdrkit.jobs.document import document, exit_code
 
     files = job_logs.find(options.logs)
     live = sys.stderr.isatty() and not options.quiet
@@ -53,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
     else:
-        from gdrkit.report.nccl_job_text import text
+        from gdrkit.jobs.text import text
 
         write(text(told, rank=options.rank, every=options.all, colour=sys.stdout.isatty()))
     return exit_code(told)

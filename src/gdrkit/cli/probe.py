@@ -100,8 +100,8 @@ def _ask(names: tuple[str, ...]) -> dict[str, str | Lacks]:
     from concurrent.futures import ThreadPoolExecutor
 
     from gdrkit.evidence import Lacks
+    from gdrkit.evidence.live import LiveHost
     from gdrkit.facts import commands
-    from gdrkit.host.live import LiveHost
 
     host = LiveHost(probe=True)
     table = {

@@ -11,10 +11,10 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import NO_INPUT
 
 if TYPE_CHECKING:
-    from gdrkit.measure.job import End
-    from gdrkit.report.prove import PathProof, ProveDocument
-    from gdrkit.verdict.proof_evidence import PathName, Trial
-    from gdrkit.verdict.proof_log import LogProof
+    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.proof.document import PathProof, ProveDocument
+    from gdrkit.transport.proof.evidence import PathName, Trial
+    from gdrkit.transport.proof.log import LogProof
 
 _MOST_REPEATS = 1000
 
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
     asked = parser().parse_args(arguments)
     if asked.kind == "log" and not asked.log:
         parser().error("log needs --log FILE")
-    from gdrkit.report import prove
+    from gdrkit.transport.proof import document as prove
 
     logs = []
     for name in asked.log:
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
 
 def _log(name: str) -> LogProof | None:
     from gdrkit.formats.errors import FormatError
-    from gdrkit.verdict.proof_log import judge_log
+    from gdrkit.transport.proof.log import judge_log
 
     try:
         with open(name, encoding="utf-8", errors="replace") as file:
@@ -91,8 +91,8 @@ def _log(name: str) -> LogProof | None:
 
 
 def _proven(asked: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocument:
-    from gdrkit.measure.job import End
-    from gdrkit.report.prove import ProveDocument
+    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.proof.document import ProveDocument
 
     here, there = (End(), End()) if asked.kind == "log" else bench.ends(asked)
     runs: list[PathProof] = []
@@ -124,11 +124,11 @@ def _run(
     control: Trial | None,
     watched: tuple[int, int] | None = None,
 ) -> PathProof:
-    from gdrkit.measure.prove import trial
-    from gdrkit.native.cuda import CudaError, NoCuda
-    from gdrkit.report.prove import PathProof
     from gdrkit.transport import TransportError
-    from gdrkit.verdict.proof import judge
+    from gdrkit.transport.measure.prove import trial
+    from gdrkit.transport.native.cuda import CudaError, NoCuda
+    from gdrkit.transport.proof.document import PathProof
+    from gdrkit.transport.proof.proof import judge
 
     live = not asked.quiet and sys.stderr.isatty()
     if live:

@@ -28,17 +28,17 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     what: str = parser().parse_args(arguments).what
-    from gdrkit.report import schema
+    from gdrkit.cli import schemas
 
     match what:
         case "report":
-            text = schema.schema_text()
+            text = schemas.schema_text()
         case "nccl":
-            text = schema.nccl_schema_text()
+            text = schemas.nccl_schema_text()
         case "fix":
-            text = schema.fix_schema_text()
+            text = schemas.fix_schema_text()
         case _:
-            text = schema.schema_of(_document(what), f"gdrkit.{what}/1")
+            text = schemas.schema_of(_document(what), f"gdrkit.{what}/1")
     write(text)
     return OK
 
@@ -47,23 +47,23 @@ def _document(what: str) -> type:
     """The type whose schema is asked for; it alone is imported. Raises KeyError."""
     match what:
         case "explanation":
-            from gdrkit.report.explanation import ExplanationDocument
+            from gdrkit.explain.document import ExplanationDocument
 
             return ExplanationDocument
         case "topology":
-            from gdrkit.report.topo_document import TopoDocument
+            from gdrkit.fabric.topo_document import TopoDocument
 
             return TopoDocument
         case "estimate":
-            from gdrkit.report.estimate import EstimateDocument
+            from gdrkit.fabric.ceilings.document import EstimateDocument
 
             return EstimateDocument
         case "cost":
-            from gdrkit.report.cost import CostDocument
+            from gdrkit.fabric.cost.document import CostDocument
 
             return CostDocument
         case "bench":
-            from gdrkit.report.bench import BenchDocument
+            from gdrkit.transport.measure_document import BenchDocument
 
             return BenchDocument
         case "modprobe":

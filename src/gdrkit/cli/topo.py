@@ -12,8 +12,8 @@ from gdrkit.cli.arguments import Parser, tell_notes, write
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
-    from gdrkit.report.topo_document import TopoDocument
-    from gdrkit.topology.from_file import Saved
+    from gdrkit.fabric.topo_document import TopoDocument
+    from gdrkit.fabric.topology.from_file import Saved
 
 MAX_BYTES = 32 << 20
 """As much XML as is read at all: formats/xml_text.py. lstopo writes 1 MiB of 192 cores."""
@@ -93,7 +93,7 @@ def main(arguments: list[str]) -> int:
     if options.write_nccl_xml is not None:
         return _write_xml(saved, options.write_nccl_xml)
     if options.dot:
-        from gdrkit.topology.dot import dot
+        from gdrkit.fabric.topology.dot import dot
 
         write(dot(saved.topology))
         return OK
@@ -105,10 +105,10 @@ def main(arguments: list[str]) -> int:
 
 def _read(target: str | None, nvlink: bool) -> tuple[str, Saved]:
     """What the target is in words, and its graph. Raises TargetError, and Lacks for a node without PCI."""
-    from gdrkit.host.target import open_host
+    from gdrkit.evidence.target import open_host
+    from gdrkit.fabric.topology.from_file import Saved
+    from gdrkit.fabric.topology.from_node import topology
     from gdrkit.node import Node
-    from gdrkit.topology.from_file import Saved
-    from gdrkit.topology.from_node import topology
 
     if target is not None and (content := _saved_content(target)) is not None:
         return _read_file("standard input" if target == "-" else os.path.basename(target), content)
@@ -121,9 +121,9 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, Saved]:
 
 def _saved_content(target: str) -> bytes | None:
     """The content of a file that holds a topology; None for all else, which open_host tells apart."""
-    from gdrkit.host.bug_report import START
-    from gdrkit.host.errors import TargetError
-    from gdrkit.topology.from_file import kind_of
+    from gdrkit.evidence.bug_report import START
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.topology.from_file import kind_of
 
     if target == "-":
         content = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -147,7 +147,7 @@ def _saved_content(target: str) -> bytes | None:
 
 def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
     """Say of a text that is neither a topology nor anything of a node what would be. Raises TargetError."""
-    from gdrkit.host.errors import TargetError
+    from gdrkit.evidence.errors import TargetError
 
     text = b"\0" not in head and head[:64].isascii() and bool(head.strip())
     if text and start not in head and head.lstrip()[:1] != b"[":  # an rdma_topo dump is JSON
@@ -159,9 +159,9 @@ def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
 
 
 def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.topology.from_file import read
     from gdrkit.formats.errors import FormatError
-    from gdrkit.host.errors import TargetError
-    from gdrkit.topology.from_file import read
 
     try:
         saved = read(content)
@@ -175,10 +175,10 @@ def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
 
 def _write_xml(saved: Saved, file_name: str) -> int:
     """Write a file for NCCL_TOPO_FILE. Never over a file that is something else: it may be evidence."""
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.nccl.writer import system
+    from gdrkit.fabric.topology.from_file import Kind, kind_of
     from gdrkit.formats.nccl_xml import written
-    from gdrkit.host.errors import TargetError
-    from gdrkit.topology.from_file import Kind, kind_of
-    from gdrkit.topology.nccl_writer import system
 
     if not saved.topology.devices:
         raise TargetError("the source shows no PCIe tree", "name a bundle, or XML of NCCL or hwloc")
@@ -201,9 +201,9 @@ def _write_xml(saved: Saved, file_name: str) -> int:
 
 def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
     from gdrkit.consumers.nccl_releases import NEWEST
+    from gdrkit.evidence.errors import TargetError
+    from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
-    from gdrkit.host.errors import TargetError
-    from gdrkit.report.topo_document import build
 
     try:
         document = build(source, saved, options.nccl or NEWEST, dict(options.env))
@@ -216,7 +216,7 @@ def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
     else:
-        from gdrkit.report.topo import WIDTH, text
+        from gdrkit.fabric.topo_text import WIDTH, text
 
         terminal = sys.stdout.isatty()
         width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH

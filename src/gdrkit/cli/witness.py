@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.apply.journal import Witnessed
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Host
+from gdrkit.repair.apply.journal import Witnessed
 
 
 def witness(host: Host, consumer: str) -> Witnessed:

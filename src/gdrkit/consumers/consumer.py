@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.facts.libraries import Copy
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 
 

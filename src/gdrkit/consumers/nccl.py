@@ -9,7 +9,7 @@ from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.libraries import Copy, nccl_copies, nccl_is_installed, nccl_version
 from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 
 

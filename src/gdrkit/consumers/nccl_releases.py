@@ -17,7 +17,7 @@ from functools import lru_cache
 from msgspec import Struct, structs
 
 from gdrkit.facts.peer_memory import MEMORY_PEERS
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 
 NV_MEM = f"{MEMORY_PEERS}/nv_mem/version"
 NV_MEM_NC = f"{MEMORY_PEERS}/nv_mem_nc/version"

@@ -10,8 +10,8 @@ from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import packages
 from gdrkit.facts.commands import UCX_INFO
 from gdrkit.facts.looked import where_looked
-from gdrkit.facts.versions import numbers
 from gdrkit.formats.errors import FormatError
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, first, otherwise
 
 FOLDERS = (

@@ -44,12 +44,15 @@ class Message(Struct, frozen=True, eq=False):
 
     def match(self, text: str, number: int = 0) -> Match | None:
         """What the text says of this line; None if it does not hold it."""
-        if _constant(self) not in text:
-            return None
+        return self._search(text, number) if _constant(self) in text else None
+
+    def _search(self, text: str, number: int) -> Match | None:
         found = _pattern(self).search(text)
         if found is None:
             return None
-        values = {name: value for name, value in found.groupdict().items() if value is not None}
+        values = found.groupdict()
+        if None in values.values():
+            values = {name: value for name, value in values.items() if value is not None}
         if "module" in values:
             values["module"] = canonical(values["module"])
         return Match(self, values, text, found[0], number)
@@ -78,29 +81,30 @@ class Matcher:
         everything = tuple(rows)
         words = [_words(row.template) for row in everything]
         common = Counter(word for mine in words for word in mine)
-        self._order = {row: place for place, row in enumerate(everything)}
-        self._by_word: dict[str, list[Message]] = {}
-        self._others: list[tuple[str, Message]] = []  # without such a word, and what they have in its place
-        for row, mine in zip(everything, words, strict=True):
-            if mine:
-                word = min(mine, key=lambda word: (common[word], -len(word)))
-                self._by_word.setdefault(word, []).append(row)
-            else:
-                self._others.append((_constant(row), row))
+        self._by_word: dict[str, list[_Entry]] = {}
+        self._others: list[_Entry] = []  # without such a word
+        for order, (row, mine) in enumerate(zip(everything, words, strict=True)):
+            word = min(mine, key=lambda word: (common[word], -len(word)), default="")
+            rows_of_word = self._by_word.setdefault(word, []) if word else self._others
+            rows_of_word.append((order, _constant(row), row))
         self._known = frozenset(self._by_word)
 
     def match(self, text: str, number: int = 0) -> Match | None:
         """The first row that a line holds; None if it holds none."""
-        rows = [row for constant, row in self._others if constant in text]
+        held = [entry for entry in self._others if entry[1] in text]
         for word in self._known.intersection(text.split()):
-            rows += self._by_word[word]
-        if len(rows) > 1:
-            rows.sort(key=self._order.__getitem__)
-        for row in rows:
-            found = row.match(text, number)
+            held += [entry for entry in self._by_word[word] if entry[1] in text]
+        if len(held) > 1:
+            held.sort()
+        for _, _, row in held:
+            found = row._search(text, number)
             if found is not None:
                 return found
         return None
+
+
+_Entry = tuple[int, str, Message]
+"""A row's place, the longest part that stands between its holes, and the row."""
 
 
 def _constants(template: str) -> list[str]:
@@ -108,8 +112,8 @@ def _constants(template: str) -> list[str]:
 
 
 def _words(template: str) -> set[str]:
-    """The words between blanks that every such line has."""
-    return {word for part in _constants(template) for word in re.findall(r"(?<=\s)\S+(?=\s)", part)}
+    """The words between blanks that every such line has. Punctuation is none: it would find too many."""
+    return {word for part in _constants(template) for word in re.findall(r"(?<=\s)\S*\w\S*(?=\s)", part)}
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from gdrkit.facts.rdma import Pair, distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
 from gdrkit.node import Fact, Node, Subject
-from gdrkit.remedies.plan import Chain
+from gdrkit.repair.remedies.plan import Chain
 from gdrkit.report.document import (
     Ceiling,
     ChainStep,

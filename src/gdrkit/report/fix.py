@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.node import Node
-from gdrkit.platforms.action import (
+from gdrkit.repair.platforms.action import (
     Action,
     AskPerson,
     EnrolKey,
@@ -21,12 +21,12 @@ from gdrkit.platforms.action import (
     SignModules,
     WriteFile,
 )
-from gdrkit.platforms.choices import Choices
-from gdrkit.platforms.procedures import procedure
-from gdrkit.remedies import BY_NAME, REMEDIES
-from gdrkit.remedies.loading_plan import loading_plan
-from gdrkit.remedies.plan import plan
-from gdrkit.remedies.remedy import Remedy
+from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.procedures import procedure
+from gdrkit.repair.remedies import BY_NAME, REMEDIES
+from gdrkit.repair.remedies.loading_plan import loading_plan
+from gdrkit.repair.remedies.plan import plan
+from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.build import build
 from gdrkit.report.document import Report, ThenSection
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection, WaySection

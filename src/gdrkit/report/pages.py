@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.remedies import BY_NAME
+from gdrkit.repair.remedies import BY_NAME
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import Rule
 

@@ -9,7 +9,7 @@ from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.libraries import Copy
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import MEMORY_PEERS, MemoryPeer, memory_peers
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, otherwise
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node

@@ -6,7 +6,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import Gpu, gpus
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 

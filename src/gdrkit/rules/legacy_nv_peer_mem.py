@@ -6,7 +6,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Status, rule, the_node

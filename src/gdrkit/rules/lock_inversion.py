@@ -6,7 +6,7 @@ from gdrkit.evidence import Absent
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.facts.packages import ofed
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule

@@ -6,7 +6,7 @@ from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import heard
 from gdrkit.facts.modules import is_loaded, running
-from gdrkit.facts.versions import numbers
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 

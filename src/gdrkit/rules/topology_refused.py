@@ -8,8 +8,8 @@ from gdrkit.facts.driver_log import heard
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import devices, gpus
 from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
-from gdrkit.facts.versions import numbers
 from gdrkit.facts.virtual import virtual_machine
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule

@@ -7,9 +7,9 @@ import socket
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from gdrkit.native.verbs import NoVerbs, VerbsError
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.native.verbs import NoVerbs, VerbsError
 from gdrkit.transport.operation import Channel
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
@@ -36,7 +36,7 @@ class Side(NamedTuple):
     def hello(self) -> protocol.Hello:
         address = ""
         if self.gpu is not None:
-            from gdrkit.native.cuda import cuda
+            from gdrkit.transport.native.cuda import cuda
 
             address = cuda().address(self.gpu)
         return protocol.Hello(protocol.VERSION, _boot_id(), address, self.device or "", self.paths)
@@ -139,7 +139,7 @@ def check_paths(paths: tuple[str, ...]) -> None:
 
 
 def _reaches(mine: str, theirs: str) -> None:
-    from gdrkit.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 
     try:
         driver = cuda()

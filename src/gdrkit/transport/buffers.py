@@ -36,7 +36,7 @@ class Buffer(NamedTuple):
         """The CRC-32 of its contents; GPU memory is copied to the host for it, so this is slow."""
         if self.device is None:
             return zlib.crc32(memory(self.address, self.size_bytes)) if self.size_bytes else 0
-        from gdrkit.native.cuda import STREAM_NON_BLOCKING, cuda
+        from gdrkit.transport.native.cuda import STREAM_NON_BLOCKING, cuda
 
         driver, crc = cuda(), 0
         room = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
@@ -114,7 +114,7 @@ def _of_interface(thing: Any, interface: dict[str, Any], writable: bool) -> Buff
     address, read_only = interface["data"]
     if writable and read_only:
         raise TransportError("the memory is read-only")
-    from gdrkit.native.cuda import cuda
+    from gdrkit.transport.native.cuda import cuda
 
     return Buffer(address, item, cuda().device_of(address) if address else None, thing)
 

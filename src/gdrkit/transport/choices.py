@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gdrkit.native.cuda import CudaError, NoCuda, cuda
 from gdrkit.transport.errors import TransportError
+from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 
 if TYPE_CHECKING:
     from gdrkit.facts.rdma import Pair
@@ -48,7 +48,7 @@ def paths(gpu: int | str, device: str, *, probe: bool = False) -> tuple[Choice, 
     judgement is not installed.
     """
     try:
-        from gdrkit.host.live import LiveHost
+        from gdrkit.evidence.live import LiveHost
         from gdrkit.node import Node
     except ImportError as error:
         raise TransportError(f"only all of gdrkit judges paths, and here is a part of it: {error}") from None

@@ -206,7 +206,7 @@ class Connection:
 
     def _crc(self, what: Buffer, stream: int | None) -> int:
         if what.device is not None and stream is not None:
-            from gdrkit.native.cuda import cuda
+            from gdrkit.transport.native.cuda import cuda
 
             with cuda().on(what.device):
                 cuda().call("cuStreamSynchronize", stream)
@@ -370,7 +370,7 @@ def _writable(thing: Any, stream: int | None) -> Buffer:
 def _refuse_graph(what: Buffer, stream: int | None) -> None:
     """Raise TransportError for a stream that records a CUDA graph: what is queued there does not run."""
     if stream and what.device is not None:
-        from gdrkit.native.cuda import cuda
+        from gdrkit.transport.native.cuda import cuda
 
         status = ctypes.c_int()
         cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))

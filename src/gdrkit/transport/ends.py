@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.native.cuda import EVENT_DISABLE_TIMING, cuda
+from gdrkit.transport.native.cuda import EVENT_DISABLE_TIMING, cuda
 
 
 class Ends:

@@ -10,8 +10,8 @@ import ctypes
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
 from gdrkit.transport.errors import TransportError
+from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
 
 
 class Mapped:

@@ -17,15 +17,6 @@ import struct
 import threading
 from collections.abc import Callable
 
-from gdrkit.native.verbs import (
-    Completion,
-    CompletionQueue,
-    Device,
-    MemoryRegion,
-    QueuePair,
-    VerbsError,
-)
-from gdrkit.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import (
@@ -36,6 +27,15 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly
+from gdrkit.transport.native.verbs import (
+    Completion,
+    CompletionQueue,
+    Device,
+    MemoryRegion,
+    QueuePair,
+    VerbsError,
+)
+from gdrkit.transport.native.verbs_abi import NUMBERS
 from gdrkit.transport.operation import Operation, rest, until
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging

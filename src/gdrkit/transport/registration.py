@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from gdrkit.native.verbs import Device, MemoryRegion, VerbsError
 from gdrkit.transport.buffers import Buffer
+from gdrkit.transport.native.verbs import Device, MemoryRegion, VerbsError
 
 
 class Refusal(NamedTuple):
@@ -43,7 +43,7 @@ def register(device: Device, what: Buffer) -> Registered:
         return Registered(what, "host", device.register(what.address, what.size_bytes))
     refusals: list[Refusal] = []
     for path, attempt in (("dmabuf", _by_dmabuf), ("peermem", _by_address)):
-        from gdrkit.native.cuda import CudaError
+        from gdrkit.transport.native.cuda import CudaError
 
         try:
             return Registered(what, path, attempt(device, what), tuple(refusals))
@@ -60,7 +60,7 @@ def _by_address(device: Device, what: Buffer) -> MemoryRegion:
 
 def _by_dmabuf(device: Device, what: Buffer) -> MemoryRegion:
     """The whole allocation as a dma-buf, and our part of it registered."""
-    from gdrkit.native.cuda import HANDLE_DMA_BUF, cuda
+    from gdrkit.transport.native.cuda import HANDLE_DMA_BUF, cuda
 
     driver = cuda()
     base, size = driver.allocation(what.address)

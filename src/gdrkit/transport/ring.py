@@ -173,7 +173,7 @@ class Ring:
         """Let CUDA's copy engines reach it, through that device or another. Raises CudaError."""
         if self._pinned_by is not None:
             return
-        from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
+        from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
 
         driver, flags = cuda(), REGISTER_PORTABLE | REGISTER_DEVICE_MAP
         with driver.on(device):
@@ -198,7 +198,7 @@ class Ring:
         """Unpin and unmap. Nothing may be using it."""
         self.unlink()
         if self._pinned_by is not None:
-            from gdrkit.native.cuda import cuda
+            from gdrkit.transport.native.cuda import cuda
 
             with cuda().on(self._pinned_by):
                 cuda().call("cuMemHostUnregister", self.address)

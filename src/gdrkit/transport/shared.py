@@ -173,9 +173,9 @@ class _Half:
     def prepare(self, device: int) -> None:
         """Pin the ring and make the streams, once for each device."""
         if device not in self._gpus:
-            from gdrkit.native.cuda import cuda
             from gdrkit.transport.emptying import Emptying
             from gdrkit.transport.filling import Filling
+            from gdrkit.transport.native.cuda import cuda
 
             self.ring.pin(device)
             with cuda().on(device):

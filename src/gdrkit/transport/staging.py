@@ -28,7 +28,7 @@ class Tickets:
 
     def prepare(self, device: int) -> None:
         """Make the counter, if there is none. To be called while no stream waits for a thread."""
-        from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
+        from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
 
         if not self._address:
             with cuda().on(device):
@@ -38,7 +38,7 @@ class Tickets:
 
     def issue(self, device: int, stream: int) -> Callable[[], None]:
         """Let the stream wait until the returned function is called, in the order of issue."""
-        from gdrkit.native.cuda import WAIT_GEQ, cuda
+        from gdrkit.transport.native.cuda import WAIT_GEQ, cuda
 
         driver = cuda()
         self._issued = ticket = (self._issued + 1) % (1 << 32)
@@ -56,7 +56,7 @@ class Tickets:
     def close(self) -> None:
         """Free the counter, when the last stream has seen it. All tickets are redeemed."""
         if self._address:
-            from gdrkit.native.cuda import cuda
+            from gdrkit.transport.native.cuda import cuda
 
             for device, ends in self._ends.items():
                 with cuda().on(device):
@@ -70,7 +70,7 @@ class Staging:
     """Two pinned halves and a stream of one device: while one half is on the wire, the other is copied."""
 
     def __init__(self, device: int) -> None:
-        from gdrkit.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
+        from gdrkit.transport.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
 
         self._driver, self._device = cuda(), device
         with self._driver.on(device):
@@ -153,7 +153,7 @@ class Staging:
 
 def recorded(device: int, stream: int) -> int:
     """An event that passes when all that is queued on a stream now is done. Staging.begin takes it."""
-    from gdrkit.native.cuda import EVENT_DISABLE_TIMING, cuda
+    from gdrkit.transport.native.cuda import EVENT_DISABLE_TIMING, cuda
 
     driver = cuda()
     with driver.on(device):

@@ -9,10 +9,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from gdrkit.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, CudaError, NoCuda, cuda
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.mapped import Mapped
+from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, CudaError, NoCuda, cuda
 from gdrkit.transport.ring import new_file, open_file, remove
 
 

@@ -205,7 +205,7 @@ class PeerChannel(TcpChannel):
         self._opened: dict[bytes, int] = {}
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
-        from gdrkit.native.cuda import IPC_LAZY_PEER_ACCESS, IpcHandle, cuda
+        from gdrkit.transport.native.cuda import IPC_LAZY_PEER_ACCESS, IpcHandle, cuda
 
         self.announce(what, crc32, ON_GPU if staging else 0)
         if staging is None:
@@ -235,7 +235,7 @@ class PeerChannel(TcpChannel):
     def close(self) -> None:
         super().close()
         if self._opened:
-            from gdrkit.native.cuda import cuda
+            from gdrkit.transport.native.cuda import cuda
 
             for pointer in self._opened.values():
                 cuda().call("cuIpcCloseMemHandle", pointer)
@@ -247,7 +247,7 @@ def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:
     """
     import ctypes
 
-    from gdrkit.native.cuda import IpcHandle, cuda
+    from gdrkit.transport.native.cuda import IpcHandle, cuda
 
     driver, handle = cuda(), IpcHandle()
     base, _ = driver.allocation(buffer.address)

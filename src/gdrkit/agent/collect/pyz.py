@@ -1,0 +1,50 @@
+"""The collector as one file: `python3 gdr-collect.pyz` on a node that has nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from typing import Iterator, Tuple
+
+SHEBANG = b"#!/usr/bin/env python3\n"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say; the same bytes whenever it is made
+
+_MAIN = b"""import sys
+
+if sys.version_info < (3, 8):
+    sys.exit("gdr-collect needs Python 3.8 or later; this is %d.%d" % sys.version_info[:2])
+
+from gdrkit.agent.collect import main
+
+sys.exit(main())
+"""
+
+
+def archive() -> bytes:
+    """The bytes of gdr-collect.pyz: this package and the probes. The same sources give the same bytes.
+
+    Raises OSError if run from such an archive: copy that file instead. Source: PEP 441."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    members = {"__main__.py": _MAIN}
+    members.update((f"gdrkit/{folder}__init__.py", b"") for folder in ("", "agent/", "agent/probe/"))
+    members.update(_sources(package, "agent/collect"))
+    members.update(
+        (name, data) for name, data in _sources(package, "agent/probe") if name.endswith("_probe.py")
+    )
+    buffer = io.BytesIO()
+    buffer.write(SHEBANG)
+    # Stored, not deflated: zlib's output differs from version to version, and the file is 100 KB as it is.
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as pyz:
+        for name in sorted(members):
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16
+            pyz.writestr(entry, members[name])
+    return buffer.getvalue()
+
+
+def _sources(package: str, folder: str) -> Iterator[Tuple[str, bytes]]:
+    for name in sorted(os.listdir(os.path.join(package, folder))):
+        if name.endswith(".py"):
+            with open(os.path.join(package, folder, name), "rb") as stream:
+                yield f"gdrkit/{folder}/{name}", stream.read()

@@ -1,0 +1,373 @@
+"""What is collected: one table. Each row says what, how much of it at most, and why a node is judged by it.
+
+Everything a fact opens stands here (a test checks it with `covers` and `covers_command`).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Pattern, Sequence, Tuple
+
+from .patterns import expression, folders
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+class Files(NamedTuple):
+    """Files by pattern; where the pattern has a choice or a star, the folder's names are noted too."""
+
+    pattern: str
+    why: str
+    limit_bytes: int = 64 * KIB
+    reduce: str = ""  # the function of reductions.py that makes less of it
+    listed: bool = True  # False: try each choice, and note those that are not there one by one
+    addresses: bool = True  # False: --anonymize replaces names only (certificates, keys)
+    private: bool = False  # say nothing of what else is in those folders: other users, other pods
+
+
+class Folder(NamedTuple):
+    """A folder with everything below it; without contents if `limit_bytes` is 0."""
+
+    path: str
+    why: str
+    depth: int = 4
+    limit_bytes: int = 64 * KIB
+    without: Tuple[str, ...] = ()  # names of folders that are not entered
+
+
+class Run(NamedTuple):
+    """A command. Its output goes where sos puts it: sos_commands/<plugin>/<words joined by _>."""
+
+    argv: Tuple[str, ...]
+    why: str
+    plugin: str = "gdr"  # the plugin of sos that runs the same command
+    timeout_s: float = 10.0  # nvidia-smi on 8 GPUs without persistence mode takes up to 5 s
+    limit_bytes: int = 4 * MIB
+    reduce: str = ""
+    addresses: bool = True
+    instead_of: str = ""  # only if that file could not be read, or does not begin at boot
+
+    @property
+    def file(self) -> str:
+        """Source: sos report/plugins/__init__.py, _mangle_command()."""
+        words = re.sub(r"[^\w\-./]+", "_", " ".join(self.argv)).replace("/", ".").strip(" ._-")
+        return f"sos_commands/{self.plugin}/{words}"
+
+
+class Probe(NamedTuple):
+    """A script of gdrkit.agent.probe, run by this Python in a process of its own."""
+
+    argv: Tuple[str, ...]  # the command that would ask the same
+    script: str
+    file: str
+    why: str
+    timeout_s: float = 10.0
+
+
+_SYSTEM = (
+    Files("proc/cmdline", "boot parameters"),
+    Files("proc/version", "kernel build"),
+    Files("proc/sys/kernel/{osrelease,ostype,version,arch,hostname,domainname,tainted,modules_disabled,"
+          "dmesg_restrict,kptr_restrict,kexec_load_disabled,numa_balancing}", "release, taint, locks"),
+    Files("proc/{uptime,devices,meminfo,filesystems}", "what runs", listed=False),
+    Files("proc/cpuinfo", "processor", MIB, "processors"),
+    Files("proc/config.gz", "kernel options", MIB),
+    Files("boot/config-<release>", "kernel options", MIB),
+    Files("usr/src/linux-headers-<release>/.config", "kernel options", MIB),
+    Files("{usr/,}lib/modules/<release>/build/.config", "kernel options", MIB, listed=False),
+    Files("{usr/,}lib/modules/<release>/config", "kernel options", MIB, listed=False),
+    Files("usr/lib/{kernel/config-<release>,ostree-boot/config-<release>}", "kernel options", MIB,
+          listed=False),
+    Files("proc/{1,self}/cgroup", "container", listed=False),
+    Files("proc/1/environ", "container", reduce="container"),
+    Files("proc/self/{limits,status}", "limits and capabilities", listed=False),
+    Files("proc/self/mountinfo", "what is mounted", 512 * KIB, "mounts"),
+    Files("proc/self/environ", "NCCL, UCX and CUDA settings", 256 * KIB, "settings"),
+    Files("proc/device-tree/{model,compatible}", "product", listed=False),
+    Files("sys/firmware/devicetree/base/{model,compatible}", "product", listed=False),
+    Files("sys/class/dmi/id/{sys_vendor,product_name,product_version,product_family,product_sku,"
+          "board_vendor,board_name,board_version,bios_vendor,bios_version,bios_date,chassis_type,chassis_vendor}",
+          "product"),
+    Files("sys/hypervisor/{type,uuid}", "virtual machine", listed=False),
+    Files("{.dockerenv,run/.containerenv,run/systemd/container}", "container", listed=False),
+    Files("sys/devices/system/node/{online,possible,has_cpu,has_memory}", "NUMA"),
+    Files("sys/devices/system/node/node*/{cpulist,distance,meminfo}", "NUMA"),
+    Files("sys/devices/system/cpu/{online,possible}", "processors"),
+    Files("etc/{os-release,debian_version,redhat-release,lsb-release,dgx-release,mlnx-release,"
+          "nv_tegra_release,hostname}", "distribution", listed=False),
+    Files("usr/lib/os-release", "distribution"),
+    Files("run/nvidia-topologyd/virtualTopology.xml", "the topology that NCCL believes", MIB, listed=False),
+)  # fmt: skip
+
+_TRUST = (
+    Files("proc/keys", "keys the kernel trusts", MIB, "trusted_keys", addresses=False),
+    Files("sys/kernel/security/{lockdown,lsm}", "lockdown"),
+    Files("sys/kernel/debug/dma_buf/bufinfo", "devices that hold dma-bufs now"),
+    Files("sys/fs/selinux/enforce", "may forbid loading", listed=False),
+    Files("sys/firmware/efi/efivars/{SecureBoot,SetupMode,AuditMode,DeployedMode,MokListRT,MokListXRT,"
+          "MokListTrustedRT,MokSBState,MokSBStateRT,MokDBState,MokIgnoreDB,PK,KEK,db,dbx}-*",
+          "Secure Boot and its keys", MIB, addresses=False),
+    Files("sys/firmware/efi/mok-variables/*", "keys handed over by shim", MIB, addresses=False),
+    Files("sys/firmware/efi/{fw_platform_size,runtime}", "UEFI"),
+    Files("sys/kernel/{notes,uevent_seqnum}", "build id of the running kernel", listed=False),
+)  # fmt: skip
+
+_LOADING = (
+    Files("proc/modules", "loaded modules", 2 * MIB),
+    Files("sys/module/*/{version,srcversion,taint,refcnt,initstate,coresize}", "loaded modules", 4 * KIB),
+    Files("sys/module/{module,nvidia*,nv_peer_mem,gdrdrv,ib_*,mlx*,rdma_*,irdma,bnxt_re,efa,siw,"
+          "pcie_aspm,iommu*}/parameters/*", "parameters in force", 4 * KIB),
+    Files("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*,mlx_compat,nv_peer_mem}/{holders,notes}", "users"),
+    Files("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*}/notes/.note.gnu.build-id", "build loaded", 4 * KIB),
+    Files("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
+          "what depmod knows", 8 * MIB),
+    Files("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings", listed=False,
+          reduce="environment_file"),
+    Files("etc/ucx/ucx.conf", "UCX settings", reduce="environment_file"),
+    Files("root/.nccl.conf", "NCCL settings", reduce="environment_file"),
+    Files("home/*/.nccl.conf", "NCCL settings", reduce="environment_file", private=True),
+    Files("var/log/pods/*{nvidia-driver-daemonset,nvidia-gpu-driver}*/nvidia-peermem-ctr/*.log",
+          "what the GPU Operator's container said", MIB, private=True),
+    Files("var/lib/dpkg/status", "packages", 64 * MIB, "package_records"),
+    Files("etc/security/limits.conf", "locked memory"),
+    Files("etc/systemd/{system,user}.conf", "locked memory", listed=False),
+    Files("etc/default/{grub,dkms}", "boot parameters", listed=False),
+    Files("etc/kernel/cmdline", "boot parameters"),
+    Files("etc/{dracut.conf,initramfs-tools/modules,initramfs-tools/initramfs.conf}", "initramfs",
+          listed=False),
+    Files("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),
+    Files("etc/infiniband/{openib.conf,info}", "OFED service", listed=False),
+    Files("etc/alternatives/ofa_kernel_headers", "OFED headers in force"),
+    Files("usr/sbin/rdma_topo", "clears the ACS bits that a topology needs", 16 * KIB, listed=False),
+    Files("usr/src/{nvidia*,mlnx-ofed*,mlnx-ofa*,doca*,nv_peer_mem*}/dkms.conf", "DKMS sources"),
+)  # fmt: skip
+
+_DEVICES = (
+    Files("sys/bus/pci/devices/*/{uevent,vendor,device,class,subsystem_vendor,subsystem_device,revision}",
+          "PCI devices", KIB, listed=False),
+    Files("sys/bus/pci/devices/*/driver", "PCI devices", listed=False),
+    Files("sys/bus/pci/devices/<pci>/{config,resource,current_link_speed,current_link_width,max_link_speed,"
+          "max_link_width,numa_node,local_cpulist,iommu_group,iommu,physfn,virtfn*,"
+          "sriov_numvfs,sriov_totalvfs,resource*_resize,power_state,enable,ari_enabled,modalias,infiniband,infiniband_verbs,net,driver}",
+          "GPUs, NICs and the bridges above them", 4 * KIB),
+    Files("sys/kernel/iommu_groups/*/type", "IOMMU", 64),
+    Files("sys/class/iommu/*", "IOMMU"),
+    Files("sys/class/infiniband/*/{node_guid,sys_image_guid,fw_ver,hw_rev,hca_type,board_id,node_type,"
+          "parent,device,ports}", "RDMA devices", 4 * KIB),
+    Files("sys/class/infiniband/*/ports/*/{state,phys_state,rate,link_layer,lid,sm_lid,cap_mask}", "ports",
+          256),
+    Files("sys/class/infiniband_verbs/*/{ibdev,abi_version,dev,device}", "user access", 256),
+    Files("sys/class/net/*/{mtu,operstate,carrier,type,ifindex,speed,duplex,phys_port_name,dev_port,dev_id,"
+          "device,master,bonding_slave}", "network devices", 256),
+)  # fmt: skip
+
+FILES: Tuple[Files, ...] = _SYSTEM + _TRUST + _LOADING + _DEVICES
+
+GIDS = Folder("sys/class/infiniband/*/ports/*/gids", "GIDs in use; empty slots are left out")
+GID_ATTRIBUTES = Folder("sys/class/infiniband/*/ports/*/gid_attrs", "their types and network devices")
+
+_CONFIGURATION = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
+
+FOLDERS: Tuple[Folder, ...] = (
+    Folder("proc/driver/nvidia", "the driver's own words"),
+    Folder("proc/driver/nvidia/capabilities", "MIG instances", 3, 0),
+    Folder("sys/kernel/mm/memory_peers", "peer-memory clients"),
+    *(Folder(f"{place}/modprobe.d", "options, blacklists, install lines", 1) for place in _CONFIGURATION),
+    *(Folder(f"{place}/modules-load.d", "loaded at boot", 1) for place in _CONFIGURATION),
+    *(Folder(f"{place}/depmod.d", "which copy wins", 1) for place in _CONFIGURATION),
+    Folder("etc/security/limits.d", "locked memory", 1),
+    Folder("etc/systemd/system.conf.d", "locked memory", 1),
+    Folder("etc/default/grub.d", "boot parameters", 1),
+    Folder("etc/kernel/cmdline.d", "boot parameters", 1),
+    Folder("etc/dracut.conf.d", "initramfs", 1),
+    Folder("etc/dkms", "module signing", 2),
+    Folder("etc/rdma", "RDMA services", 2),
+    Folder("run/nvidia/validations", "GPU Operator", 1, 4 * KIB),
+    # without contents
+    Folder("", "what is there", 1, 0),
+    Folder("usr/lib", "Python environments", 1, 0),
+    Folder("usr/local/lib", "Python environments", 1, 0),
+    Folder("opt/conda/lib", "Python environments", 1, 0),
+    Folder("opt/venv/lib", "Python environments", 1, 0),
+    Folder("dev", "device nodes", 1, 0),
+    Folder("dev/infiniband", "device nodes", 1, 0),
+    Folder("dev/nvidia-caps", "device nodes", 1, 0),
+    Folder("dev/dri", "device nodes", 1, 0),
+    Folder("lib/modules", "kernels with modules", 1, 0),
+    Folder("usr/lib/modules", "kernels with modules", 1, 0),
+    Folder("boot", "kernels", 1, 0),
+    Folder("sys/class/infiniband_mad", "user access", 1, 0),
+    Folder("sys/bus/pci/drivers/nvidia", "bound GPUs", 1, 0),
+    Folder("sys/bus/pci/drivers/vfio-pci", "devices given away", 1, 0),
+    Folder("var/lib/dkms", "DKMS states", 6, 0, ("build", "source", "log")),
+    Folder("usr/src", "module sources", 1, 0),
+    Folder("usr/src/ofa_kernel", "OFED headers", 2, 0, ("include", "scripts", "drivers")),
+    Folder("run/nvidia", "driver container", 1, 0),
+    Folder("run/mellanox/drivers", "OFED container", 1, 0),
+    Folder("etc/init.d", "openibd, nv_peer_mem", 1, 0),
+    Folder("usr/lib/wsl/lib", "WSL", 1, 0),
+    Folder("usr/lib/x86_64-linux-gnu/ucx", "UCX transports", 1, 0),
+    Folder("usr/lib/aarch64-linux-gnu/ucx", "UCX transports", 1, 0),
+    Folder("usr/lib64/ucx", "UCX transports", 1, 0),
+    Folder("etc/libibverbs.d", "verbs drivers", 1, 4 * KIB),
+)
+
+COMMANDS: Tuple[Run, ...] = (
+    Run(("dmesg",), "kernel log", "kernel", limit_bytes=16 * MIB),
+    Run(("journalctl", "--no-pager", "--dmesg"), "kernel log from boot", "logs", limit_bytes=16 * MIB,
+        instead_of="sos_commands/kernel/dmesg"),
+    Run(("lsmod",), "loaded modules", "kernel"),
+    Run(("uname", "-a"), "kernel", "kernel"),
+    Run(("dkms", "status"), "DKMS states", "kernel"),
+    Run(("lspci", "-nnvvv"), "PCI devices, for people", "pci"),
+    Run(("lspci", "-tv"), "the PCI tree, for people", "pci"),
+    Run(("mokutil", "--sb-state"), "Secure Boot", "boot"),
+    Run(("mokutil", "--list-enrolled"), "Secure Boot keys", limit_bytes=MIB, addresses=False),
+    Run(("nvidia-smi", "-q"), "GPUs"),
+    Run(("nvidia-smi", "-q", "-d", "MEMORY"), "BAR1 in use"),
+    Run(("nvidia-smi", "topo", "-m"), "distances"),
+    Run(("nvidia-smi", "conf-compute", "-f"), "confidential computing"),
+    Run(("ibv_devinfo", "-v"), "RDMA devices", "infiniband"),
+    Run(("rdma", "-j", "link"), "RDMA links"),
+    Run(("rdma", "-j", "dev"), "RDMA devices"),
+    Run(("rdma", "system"), "RDMA namespaces"),
+    Run(("ip", "-j", "addr"), "addresses of network cards", reduce="cards"),
+    Run(("systemd-detect-virt",), "virtual machine or container"),
+    Run(("systemd-detect-virt", "--container"), "container"),
+    Run(("ofed_info", "-s"), "OFED version"),
+    Run(("ucx_info", "-v"), "UCX version", "infiniband"),
+    Run(("lscpu",), "processor", "processor"),
+    Run(("ldconfig", "-p", "-N", "-X"), "libraries", "libraries", reduce="libraries"),
+    Run(("dpkg-query", "-W", "-f=${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\n"),
+        "packages", limit_bytes=8 * MIB, reduce="packages"),
+    Run(("dpkg", "-S", "*peermem*.ko*", "*/nvidia.ko*", "*/nvidia-current*.ko*", "*/ib_core.ko*",
+         "*/ib_uverbs.ko*", "*/mlx5_core.ko*", "*/mlx5_ib.ko*", "*/libibverbs.so.1*", "*/libnccl.so.2*",
+         "*/libcuda.so.1*"), "owners of files"),
+    Run(("rpm", "--nodigest", "-qa", "--qf=%{NAME}\\t%{VERSION}-%{RELEASE}\\t%{ARCH}\\tii\\n"),
+        "packages", limit_bytes=8 * MIB, reduce="packages"),
+)  # fmt: skip
+
+_PROBE = "sos_commands/gdr/probe_"
+PROBES: Tuple[Probe, ...] = (
+    Probe(("gdr", "probe", "cuda", "--json"), "cuda_probe.py", _PROBE + "cuda", "GPUs, by libcuda"),
+    Probe(("gdr", "probe", "verbs", "--json"), "verbs_probe.py", _PROBE + "verbs", "NICs and dma-buf"),
+    Probe(("gdr", "probe", "rm", "--json"), "rm_probe.py", _PROBE + "rm", "GPUs, by the kernel module"),
+)
+
+# -- modules, tables of symbols, libraries ---------------------------------------------------------
+
+MODULE_FOLDERS = (
+    "lib/modules/<release>",
+    "usr/lib/modules/<release>",
+    "run/nvidia/driver/lib/modules/<release>",  # GPU Operator's driver container
+)
+WHOLE_MODULES = ("*peermem*", "*peer_mem*")
+"""Names of module files that are kept whole: small, and the ones that everything turns on."""
+
+MODULES = (
+    "nvidia*", "nv_peer_mem", "nv_p2p*", "gdrdrv", "mlx_compat", "mlx5_core", "mlx5_ib", "mlx4_core",
+    "mlx4_ib",
+    "ib_core", "ib_uverbs", "ib_umad", "ib_cm", "iw_cm", "rdma_cm", "rdma_ucm", "irdma", "bnxt_re", "efa",
+    "mana_ib",
+    "erdma", "hns_roce*", "rdma_rxe", "siw",
+)  # fmt: skip
+"""Modules that are kept, reduced to what the kernel's loader looks at, with everything they depend on."""
+
+DKMS_MODULES = "var/lib/dkms/*/*/<release>/*/module/*.ko*"
+
+
+def _table(pattern: str, why: str = "the kernel's exports", listed: bool = False) -> Files:
+    return Files(pattern, why, 64 * MIB, listed=listed)
+
+
+SYMBOL_TABLES: Tuple[Files, ...] = (
+    _table("{usr/,}lib/modules/<release>/build/Module.symvers", "conftest's first"),
+    _table("usr/src/ofa_kernel/{x86_64,aarch64,arm64}/<release>/Module.symvers", "conftest's second"),
+    _table("usr/src/ofa_kernel/{x86_64,aarch64,arm64,<release>,default}/Module.symvers", "third and fourth"),
+    _table("usr/src/ofa_kernel/*/<release>/Module.symvers", "where else OFED may put it", listed=True),
+    _table("var/lib/dkms/mlnx-ofed-kernel/*/build/Module.symvers", "conftest's fifth", listed=True),
+    _table("{usr/,}lib/modules/<release>/symvers{.gz,.xz,.zst,}"),
+    _table("boot/symvers-<release>{.gz,.xz,.zst}"),
+    _table("usr/src/{linux-headers-<release>,kernels/<release>}/Module.symvers"),
+    _table("boot/System.map-<release>"),
+    _table("{usr/,}lib/modules/<release>/modules.alias", "other names of modules"),
+    _table("{usr/,}lib/modules/<release>/modules.symbols", "who exports what"),
+    _table("proc/kallsyms", "what the running kernel exports"),
+)
+"""Reduced to lines about symbols that the collected modules import or export, and those of
+WANTED_SYMBOLS."""
+
+WANTED_SYMBOLS = re.compile(
+    rb"module_layout|ib_(?:un)?register_peer_memory_client|ib_umem_|nvidia_p2p_|mm_kobj$|__start___ksymtab_gpl$"
+)
+
+LIBRARY_FOLDERS = (
+    "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64", "usr/lib", "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu", "lib64", "usr/local/lib", "usr/local/lib64", "usr/local/cuda/lib64",
+    "usr/local/cuda/compat", "usr/local/nccl/lib", "usr/local/nvidia/lib64", "usr/lib/wsl/lib",
+    "opt/hpcx/ucx/lib",
+    "opt/mellanox/ucx/lib", "opt/hpcx/nccl_rdma_sharp_plugin/lib",
+    "usr/local/lib/python3*/*-packages/nvidia/nccl/lib", "opt/*/lib/python3*/site-packages/nvidia/nccl/lib",
+)  # fmt: skip
+LIBRARIES = (
+    "libibverbs.so.1", "libmlx5.so.1", "libnccl.so.2", "libnccl-net.so", "libcuda.so.1", "libucp.so.0",
+    "libuct.so.0",
+    "librdmacm.so.1",
+)  # fmt: skip
+"""Reduced to their dynamic symbols. The version stands in the name that the link leads to."""
+
+LIBRARY_NOTES: Tuple[Files, ...] = (
+    *(Files(f"{folder}/pkgconfig/ucx.pc", "UCX version", 4 * KIB,
+    listed=False) for folder in LIBRARY_FOLDERS),
+    Files("{usr/lib,usr/local/lib,opt/conda/lib,opt/venv/lib}/python3*/{dist,site}-packages/"
+          "nvidia_nccl_cu*.dist-info/WHEEL", "NCCL version", 4 * KIB),
+)  # fmt: skip
+
+
+# -- is it in the table? ---------------------------------------------------------------------------
+
+_PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_REAL_PLACES = (  # where the links of sys/class and sys/bus lead
+    (
+        rf"sys/devices/.*/({_PCI})(/(?!{_PCI}|infiniband/|infiniband_verbs/|net/).*)?\Z",
+        r"sys/bus/pci/devices/\1\2",
+    ),
+    (r"sys/devices/.*/(infiniband|infiniband_verbs|net|iommu)/(.*)\Z", r"sys/class/\1/\2"),
+    (r"sys/devices/virtual/dmi/id(.*)\Z", r"sys/class/dmi/id\1"),
+    (r"proc/\d+/(.*)\Z", r"proc/self/\1"),
+)
+
+
+def covers(path: str) -> bool:
+    """Whether this table would have a file collected, or a folder listed, if it is there."""
+    for place, name in _REAL_PLACES:
+        moved = re.sub(place, name, path)
+        if moved != path and covers(moved):
+            return True
+    return any(row.match(path) for row in _expressions())
+
+
+def covers_command(argv: Sequence[str]) -> bool:
+    """Whether this table would have a command run."""
+    return tuple(argv) in {*(row.argv for row in COMMANDS), *(probe.argv for probe in PROBES)}
+
+
+_compiled: Tuple[Pattern[str], ...] = ()
+
+
+def _expressions() -> Tuple[Pattern[str], ...]:
+    global _compiled
+    if not _compiled:
+        plain = [row.pattern for row in (*FILES, *SYMBOL_TABLES, *LIBRARY_NOTES)] + [DKMS_MODULES]
+        plain += [f"{folder}/{name}*" for folder in LIBRARY_FOLDERS for name in LIBRARIES]
+        whole = [row.path for row in (*FOLDERS, GIDS, GID_ATTRIBUTES) if row.path and row.limit_bytes]
+        whole += ["{usr/,}lib/modules/<release>", MODULE_FOLDERS[2]]
+        listings = [place for pattern in plain for place in folders(pattern)]
+        listings += [row.path for row in FOLDERS] + [
+            "sys/class/infiniband/*/ports",
+            "sys/bus/pci/devices/<pci>",
+        ]
+        below = [row.path for row in FOLDERS if row.path and row.depth > 1] + whole
+        patterns = [expression(pattern) for pattern in dict.fromkeys(plain + listings)]
+        _compiled = (*patterns, *(expression(pattern, below=True) for pattern in dict.fromkeys(below)))
+    return _compiled

@@ -1,0 +1,194 @@
+"""A host over a tree of files that somebody collected, wherever the bytes lie: a directory or an archive.
+
+Links are followed here and nowhere else, inside the tree, so no link of a hostile bundle leads out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+from gdrkit.evidence.error_text import complaint, without_complaints
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.foreign import SOS_MANIFEST, ForeignRecord, parse_sos
+from gdrkit.evidence.lacks import GO_ON, absent, cut, of_command, unreadable
+from gdrkit.evidence.live import READ_LIMIT_BYTES
+from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, CommandNote, Record, parse
+
+FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
+
+LINKS_LIMIT = 40
+"""As many links as the kernel follows for one path: Linux include/linux/namei.h, MAXSYMLINKS."""
+
+EVIDENCE_NAMES = frozenset(("etc", "lib", "proc", "sys", "usr", "boot", "sos_commands", "dev", GDR_MANIFEST))
+"""Where evidence lies; a directory with none of them is something else."""
+
+
+class Store(Protocol):
+    """Where the bytes lie. Paths have no link left in any part but the last."""
+
+    def kind(self, path: str) -> str | None:
+        """FILE, FOLDER, LINK, OTHER; None if it is not there."""
+
+    def target(self, path: str) -> str:
+        """Where a link points, as it is written."""
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Names in a folder, sorted."""
+
+    def read(self, path: str) -> memoryview:
+        """Content of a file. Raises Lacks where it was not kept."""
+
+
+class BundleHost:
+    """Answers from a store, and from the record of what was collected where the store has nothing."""
+
+    def __init__(self, store: Store, record: Record, source: str, notes: tuple[str, ...] = ()) -> None:
+        self.store, self.record, self.source = store, record, source
+        self.notes = notes
+        """What the reader of a report should know of this target, in one line each: it is cut short, say."""
+        self._folders: dict[str, str] = {"": ""}
+
+    def read(self, path: str) -> bytes:
+        content = self.map(path)
+        if len(content) > READ_LIMIT_BYTES:
+            raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+        return bytes(content)
+
+    def map(self, path: str) -> memoryview:
+        real = self.resolve(path)
+        kind = self.store.kind(real)
+        if kind == FILE:
+            return self.store.read(real)
+        if kind is None:
+            raise self.record.missing(path, real)
+        raise unreadable(path, "a directory" if kind == FOLDER else "not a regular file")
+
+    def list(self, path: str) -> tuple[str, ...]:
+        real = self.resolve(path)
+        names = self.record.names(path, real)
+        if names is not None:
+            return names
+        kind = self.store.kind(real)
+        if kind == FOLDER:
+            return self.store.names(real)
+        if kind is None:
+            raise self.record.missing(path, real)
+        raise absent(path)  # as ENOTDIR is on a live machine
+
+    def exists(self, path: str) -> bool:
+        real = self.resolve(path)
+        if self.store.kind(real) is not None:
+            return True
+        there = self.record.there(path, real)
+        if there is None:
+            lacks = self.record.missing(path, real)
+            if isinstance(lacks, Absent):
+                return False
+            raise lacks
+        return there
+
+    def resolve(self, path: str) -> str:
+        folder, _, name = path.rpartition("/")
+        base = self._folders.get(folder)
+        if base is None:
+            base = self._folders[folder] = self._follow(folder, path)
+        if name in ("", ".", ".."):
+            return self._follow(path, path)
+        real = f"{base}/{name}" if base else name
+        return self._follow(real, path) if self.store.kind(real) == LINK else real
+
+    def _follow(self, walk: str, asked: str) -> str:
+        """A path with its links followed one by one, all inside the tree; `..` at the root stays there."""
+        done, rest, links = "", walk.split("/")[::-1], 0
+        while rest:
+            part = rest.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                done = done.rpartition("/")[0]
+                continue
+            here = f"{done}/{part}" if done else part
+            if self.store.kind(here) != LINK:
+                done = here
+                continue
+            links += 1
+            target = self.store.target(here)
+            if links > LINKS_LIMIT:
+                raise unreadable(asked, "symbolic links that lead nowhere")
+            if target.startswith("/"):
+                done = ""
+            rest.extend(target.split("/")[::-1])
+        return done
+
+    # -- commands ----------------------------------------------------------------------------------
+
+    def run(self, command: Command) -> bytes:
+        reason: Lacks | None = None
+        files = command.files
+        if (note := self.record.command(command.argv)) is not None:
+            reason = _failure(command, note)
+            if reason is None and note.file:
+                files = (note.file, *files)
+        for file in files:
+            if self.store.kind(self.resolve(file)) == FILE:
+                try:
+                    return self._output(command, file)
+                except Lacks as lacks:
+                    reason = reason or lacks
+        raise reason or Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+
+    def _output(self, command: Command, file: str) -> bytes:
+        data = self.store.read(self.resolve(file))
+        note = self.record.output(file)
+        if note is not None and (failure := _failure(command, note, data)) is not None:
+            if command.argv[0] not in GO_ON or not (rest := without_complaints(data)).strip():
+                raise failure
+            return rest
+        if words := complaint(data):
+            raise of_command(command, words)
+        if not bytes(data[:64]).strip() and (note is None or note.exit_code is None):
+            raise of_command(command, "the output is empty")
+        return bytes(data)
+
+
+def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b"") -> Lacks | None:
+    """Why a recorded command has no output to trust; None if it has."""
+    if note.status == "found" and not note.exit_code:
+        return None
+    if note.status == "truncated":
+        return cut(command.line)
+    if note.status == "not-installed":
+        return of_command(command, "the command is not installed")
+    if note.status == "timed-out":
+        return of_command(command, "timed out")
+    said = note.stderr or bytes(data[:512]).decode("utf-8", "replace").strip().partition("\n")[0]
+    return of_command(command, said or f"exit code {note.exit_code}")
+
+
+def recognise(
+    kind: Callable[[str], str | None], read: Callable[[str], memoryview], *, cut_off: bool = False
+) -> tuple[str, Record]:
+    """What kind of tree this is, and its record. Raises TargetError for a damaged manifest."""
+    if kind(GDR_MANIFEST) == FILE:
+        try:
+            return "bundle", BundleRecord(parse(read(GDR_MANIFEST)))
+        except ValueError as error:
+            raise TargetError(str(error), "collect again with: gdr collect") from None
+
+    def outputs() -> dict[str, CommandNote]:
+        if kind(SOS_MANIFEST) != FILE:
+            return {}
+        try:
+            return parse_sos(read(SOS_MANIFEST))
+        except ValueError:  # then the words of an output must tell, as in sosreports before 4.0
+            return {}
+
+    sosreport = kind("sos_commands") == FOLDER and any(
+        kind(name) is not None for name in ("sos_reports", "sos_logs", "version.txt")
+    )
+    record = ForeignRecord(
+        lambda path: kind(path) is not None, read, outputs, sosreport=sosreport, cut_off=cut_off
+    )
+    return ("sosreport" if sosreport else "tree"), record

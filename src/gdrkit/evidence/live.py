@@ -1,0 +1,230 @@
+"""This machine. Files are read as they stand; a command runs only when a fact asks for one.
+
+Imported at every start of `gdr doctor`, so nothing but `os` is imported at the top.
+"""
+
+from __future__ import annotations
+
+import os
+from errno import EPERM
+from stat import S_ISCHR, S_ISDIR, S_ISREG
+
+from gdrkit.evidence import Absent, Command, Lacks
+from gdrkit.evidence.lacks import (
+    GO_ON,
+    MOUNT_POINTS,
+    NOT_THERE,
+    absent,
+    cut,
+    not_mounted,
+    of_command,
+    of_error,
+    unreadable,
+)
+
+READ_LIMIT_BYTES = 256 << 20
+"""The most that is read into memory. The largest file a fact reads whole is a module with debug symbols;
+nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
+
+COMMAND_TIMEOUT_S = 10
+"""nvidia-smi without persistence mode takes seconds on 8 GPUs; a longer one is stuck in the kernel."""
+
+DMESG = ("dmesg",)
+UNAME = ("uname", "-a")
+"""Commands that the kernel answers here without a child."""
+
+PROBE = ("gdr", "probe")
+PROBE_TIMEOUT_S = 60
+"""cuInit wakes every GPU: 10 to 20 s for 8 of them without persistence mode."""
+
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+class LiveHost:
+    """The machine that gdr runs on. Drivers are asked by a probe only where the user wants it."""
+
+    source = "live"
+
+    def __init__(self, probe: bool = False) -> None:
+        self._probe = probe
+
+    def read(self, path: str) -> bytes:
+        try:
+            fd = os.open("/" + path, _FLAGS)
+            try:
+                return read_open(fd, path)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._lacks(path, error) from None
+        except ValueError:  # a NUL in the name
+            raise absent(path) from None
+
+    def map(self, path: str) -> memoryview:
+        try:
+            fd = os.open("/" + path, _FLAGS)
+            try:
+                return map_open(fd, path)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self._lacks(path, error) from None
+        except ValueError:
+            raise absent(path) from None
+
+    def list(self, path: str) -> tuple[str, ...]:
+        try:
+            names = os.listdir("/" + path)
+        except OSError as error:
+            raise self._lacks(path, error) from None
+        except ValueError:
+            raise absent(path) from None
+        if not names and path in MOUNT_POINTS:
+            raise not_mounted(path)
+        return tuple(sorted(name for name in names if name.isprintable()))
+
+    def exists(self, path: str) -> bool:
+        try:
+            os.stat("/" + path)
+        except OSError as error:
+            lacks = self._lacks(path, error)
+            if isinstance(lacks, Absent):
+                return False
+            raise lacks from None
+        except ValueError:
+            return False
+        return True
+
+    def resolve(self, path: str) -> str:
+        try:
+            return os.path.realpath("/" + path, strict=True).lstrip("/")
+        except OSError as error:
+            if error.errno in NOT_THERE:  # as far as it goes, like readlink -m
+                return os.path.realpath("/" + path).lstrip("/")
+            raise of_error(path, error) from None
+        except ValueError:
+            raise absent(path) from None
+
+    def run(self, command: Command) -> bytes:
+        if command.argv[:2] == PROBE:
+            if not self._probe:
+                raise of_command(command, "not asked; to ask: gdr doctor --probe")
+            return run_command(command, _probe_words(command), PROBE_TIMEOUT_S)
+        if command.argv == DMESG:
+            return _kernel_log(command)
+        if command.argv == UNAME:
+            return f"{' '.join(os.uname())} GNU/Linux\n".encode()
+        return run_command(command, command.argv, COMMAND_TIMEOUT_S)
+
+    def _lacks(self, path: str, error: OSError) -> Lacks:
+        if error.errno in NOT_THERE:
+            for point in MOUNT_POINTS:
+                if path.startswith(point + "/") and not _holds_something("/" + point):
+                    return not_mounted(path)
+        return of_error(path, error)
+
+
+def read_open(fd: int, path: str) -> bytes:
+    """The whole content of an open file. Raises Lacks for what is no file, OSError as read(2) does.
+
+    A file that a container may not see is often a bind mount of /dev/null (moby oci/defaults.go,
+    MaskedPaths): a character device where a file should be is denied, not empty."""
+    size = _size_of_file(fd, path)
+    if size > READ_LIMIT_BYTES:
+        raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+    first = os.read(fd, max(size + 1, 1 << 16))
+    if not first or (len(first) == size and size not in MADE_UP_SIZES):
+        return first
+    chunks = [first]
+    left = READ_LIMIT_BYTES - len(first)
+    while chunk := os.read(fd, 1 << 16 if len(chunks) < 4 else 1 << 20):
+        chunks.append(chunk)
+        left -= len(chunk)
+        if left < 0:
+            raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+
+
+def map_open(fd: int, path: str) -> memoryview:
+    """The same, without a copy where the file can be mapped."""
+    if not _size_of_file(fd, path) or path.startswith(("proc/", "sys/")):
+        return memoryview(read_open(fd, path))
+    import mmap
+
+    return memoryview(mmap.mmap(fd, 0, access=mmap.ACCESS_READ))
+
+
+MADE_UP_SIZES = (0, 4096)
+"""What stat(2) says of files of proc and sysfs, whatever their length."""
+
+
+def _size_of_file(fd: int, path: str) -> int:
+    """The size of an open file, as the system gives it. Raises Lacks for what is no file."""
+    status = os.fstat(fd)
+    mode = status.st_mode
+    if S_ISREG(mode):
+        return status.st_size
+    if S_ISDIR(mode):
+        raise unreadable(path, "a directory")
+    if S_ISCHR(mode) and path.startswith(("proc/", "sys/")):
+        raise of_error(path, PermissionError(13, "hidden from this container"))
+    raise unreadable(path, "not a regular file")
+
+
+def _kernel_log(command: Command) -> bytes:
+    """What dmesg would print. Raises Lacks where this user may not read it.
+
+    Containers often have no /dev/kmsg; dmesg then asks the kernel in another way, syslog(2)."""
+    from gdrkit.evidence.kernel_log import dmesg
+
+    try:
+        return dmesg()
+    except OSError as error:
+        if error.errno == EPERM:  # check_syslog_permissions(), which syslog(2) asks, too
+            raise of_command(command, "read kernel buffer failed: Operation not permitted") from None
+    return run_command(command, command.argv, COMMAND_TIMEOUT_S)
+
+
+def _holds_something(folder: str) -> bool:
+    """False only for a directory that is there, can be listed, and is empty."""
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is not None
+    except OSError:
+        return True
+
+
+def _probe_words(command: Command) -> tuple[str, ...]:
+    """How to run a probe: its script, by this Python, which must not find other modules beside it."""
+    import sys
+
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    script = f"{package}/agent/probe/{command.argv[2]}_probe.py"
+    if not os.path.exists(script):
+        raise of_command(command, "there is no such probe")
+    return (sys.executable, "-I", script)
+
+
+def run_command(command: Command, words: tuple[str, ...], timeout_s: float) -> bytes:
+    """Standard output of a command that succeeded. Raises Lacks, quoting it, for every other outcome.
+
+    A child stuck in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so it is
+    never waited for after the time is up."""
+    import subprocess
+
+    env = dict(os.environ, LC_ALL="C")
+    env["PATH"] = env.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
+    pipe = subprocess.PIPE
+    try:
+        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
+    except OSError:
+        raise of_command(command, "the command is not installed") from None
+    try:
+        output, complaint = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise of_command(command, f"timed out after {timeout_s} s") from None
+    if child.returncode and not (command.argv[0] in GO_ON and output.strip()):
+        said = complaint.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
+        raise of_command(command, said or f"exit code {child.returncode}")
+    return output

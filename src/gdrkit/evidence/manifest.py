@@ -1,0 +1,160 @@
+"""What a gdr bundle says of itself: rules by which "not there" becomes absent, denied or never seen."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+
+from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence.lacks import absent, cut, denied, not_collected, timed_out, unreadable
+
+GDR_MANIFEST = "gdr_manifest.json"
+SCHEMA = "gdrkit.bundle/"
+
+MANIFEST_LIMIT_BYTES = 16 << 20
+"""A gdr manifest is about 100 kB, that of a sosreport with all plugins 500 kB."""
+
+
+class Note(Struct, frozen=True):
+    """What became of one file."""
+
+    status: str
+    why: str = ""
+
+
+class FolderNote(Struct, frozen=True):
+    """What became of one folder; `names` is everything in it where the status is listed."""
+
+    status: str
+    names: tuple[str, ...] = ()
+    why: str = ""
+
+
+class CommandNote(Struct, frozen=True):
+    """What became of one command."""
+
+    argv: tuple[str, ...] = ()
+    file: str | None = None
+    status: str = "found"
+    exit_code: int | None = None
+    stderr: str = ""
+
+
+class Record(Protocol):
+    """What is known about what is not in a tree. A path comes twice: as asked, and with links followed."""
+
+    def missing(self, path: str, real: str) -> Lacks:
+        """Why there is no such file in the tree."""
+
+    def there(self, path: str, real: str) -> bool | None:
+        """Whether it was on the machine, although it is not in the tree. None: nobody looked."""
+
+    def names(self, path: str, real: str) -> tuple[str, ...] | None:
+        """Everything in a folder, as the collector saw it. None: ask the tree. Lacks if nobody can say."""
+
+    def command(self, argv: tuple[str, ...]) -> CommandNote | None:
+        """What became of a command, by the words it was run with."""
+
+    def output(self, file: str) -> CommandNote | None:
+        """What became of the command whose output stands in this file."""
+
+
+class Manifest(Struct, frozen=True):
+    """gdr_manifest.json as `gdr collect` writes it. Unknown keys are passed over: the schema grows."""
+
+    schema: str
+    collector: str = ""
+    collected: str = ""
+    anonymized: bool = False
+    scope: str = "host"
+    user: str = ""
+    kernel: str = ""
+    files: dict[str, Note] = {}
+    folders: dict[str, FolderNote] = {}
+    commands: tuple[CommandNote, ...] = ()
+
+
+def parse(data: bytes | memoryview) -> Manifest:
+    """A bundle's manifest. Raises ValueError for anything else."""
+    if len(data) > MANIFEST_LIMIT_BYTES:
+        raise ValueError(f"{GDR_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
+    try:
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{GDR_MANIFEST} is damaged: {error}") from None
+    if not manifest.schema.startswith(SCHEMA):
+        raise ValueError(f"{GDR_MANIFEST} has the unknown schema {manifest.schema[:40]!r}")
+    return manifest
+
+
+class BundleRecord:
+    """The record of a bundle made by `gdr collect`."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    def missing(self, path: str, real: str) -> Lacks:
+        for asked in (path, real):
+            if (note := self.manifest.files.get(asked)) is not None:
+                return _lacks_of(note.status, note.why, path)
+            if (folder := self.manifest.folders.get(asked)) is not None:
+                return _lacks_of(folder.status, folder.why, path)
+        for asked in (path, real):
+            if (lacks := self._by_ancestor(asked, path)) is not None:
+                return lacks
+        return not_collected(path)
+
+    def _by_ancestor(self, asked: str, path: str) -> Lacks | None:
+        """What the nearest recorded folder above says; None if it says nothing, or that it was there."""
+        folder, name = posixpath.split(asked)
+        while True:
+            note = self.manifest.folders.get(folder)
+            if note is not None and note.status == "listed":
+                return None if name in note.names else absent(path)
+            if note is not None:
+                return _lacks_of(note.status, note.why, path)
+            if not folder:
+                return None
+            folder, name = posixpath.split(folder)
+
+    def there(self, path: str, real: str) -> bool | None:
+        for asked in (path, real):
+            note = self.manifest.files.get(asked) or self.manifest.folders.get(asked)
+            if note is not None and note.status != "not-collected":
+                return note.status != "absent"
+            folder = self.manifest.folders.get(posixpath.dirname(asked))
+            if folder is not None and folder.status == "listed":
+                return posixpath.basename(asked) in folder.names
+        return False if isinstance(self.missing(path, real), Absent) else None
+
+    def names(self, path: str, real: str) -> tuple[str, ...] | None:
+        for asked in (path, real):
+            note = self.manifest.folders.get(asked)
+            if note is not None:
+                if note.status != "listed":
+                    raise _lacks_of(note.status, note.why, path)
+                return tuple(sorted(name for name in note.names if name.isprintable()))
+        raise self.missing(path, real)
+
+    def command(self, argv: tuple[str, ...]) -> CommandNote | None:
+        return next((note for note in self.manifest.commands if note.argv == argv), None)
+
+    def output(self, file: str) -> CommandNote | None:
+        return next((note for note in self.manifest.commands if note.file == file), None)
+
+
+def _lacks_of(status: str, why: str, path: str) -> Lacks:
+    if status == "absent":
+        return absent(path)
+    if status == "denied":
+        return denied(path, why)
+    if status == "timed-out":
+        return timed_out(path)
+    if status == "unreadable":
+        return unreadable(path, why)
+    if status in ("truncated", "found", "reduced", "listed"):  # recorded, and yet not in the archive
+        return cut(path, why)
+    return not_collected(path, why)

@@ -1,0 +1,106 @@
+"""What `rdma_topo dump` prints, presented as the part of sysfs that it was read from.
+
+Source: rdma-core kernel-boot/rdma_topo, command dump: a list of PCI functions, each with its realpath,
+configuration space (zlib in base64), modalias, IOMMU group, NUMA node, VPD and subsystem devices.
+"""
+
+from __future__ import annotations
+
+import binascii
+import posixpath
+
+import msgspec
+from msgspec import Struct
+
+from gdrkit.evidence.bundle import BundleHost
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.foreign import ForeignRecord
+from gdrkit.evidence.shelf import Link, Plain, Shelf
+from gdrkit.evidence.stream import Stream, read_all
+from gdrkit.evidence.sysfs import ADDRESS, put_device, put_iommu_group, put_number
+
+DUMP_LIMIT_BYTES = 64 << 20
+"""A node has a few hundred PCI functions of about 2 kB each."""
+
+PART_LIMIT_BYTES = 1 << 16
+"""Configuration space is 4 KiB (PCI Express 5.0, 7.2.2), VPD 32 KiB at most (PCI Local Bus 3.0, app. I)."""
+
+
+class Function(Struct):
+    """One PCI function of a dump."""
+
+    realpath: str
+    config: str
+    modalias: str | None = None
+    iommu_group: str | int | None = None
+    numa_node: int | str | None = None
+    vpd: str | None = None
+    subsystems: dict[str, list[str]] | None = None
+
+
+def parse(data: bytes) -> list[Function]:
+    """The functions of a dump. Raises ValueError for anything else."""
+    try:
+        return msgspec.json.decode(data, type=list[Function])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
+    """A dump as a host. Raises TargetError."""
+    data, whole = read_all(stream, DUMP_LIMIT_BYTES)
+    if not whole:
+        raise TargetError(f"{name} is too large for an rdma_topo dump")
+    try:
+        functions = parse(data)
+        shelf = Shelf()
+        for function in functions:
+            _put(shelf, function)
+    except ValueError as error:
+        why = str(error).partition("\n")[0][:120]
+        hint = f"make one with: rdma_topo dump; for text: gdr explain {name}"
+        raise TargetError(f"{name} is no rdma_topo dump: {why}", hint) from None
+    if len(shelf.entries) == 1:
+        raise TargetError(f"{name} is an rdma_topo dump without a device")
+    return BundleHost(shelf, ForeignRecord(lambda path: False, shelf.read), "rdma-topo")
+
+
+def _put(shelf: Shelf, function: Function) -> None:
+    # a dump of a re-rooted sysfs (RDMA_TOPO_DEVDIR) has a longer path before it
+    below = function.realpath.rpartition("/sys/devices/")[2].lstrip("/")
+    real = posixpath.normpath(f"sys/devices/{below}")
+    address = posixpath.basename(real)
+    if not real.startswith("sys/devices/") or not ADDRESS.fullmatch(address) or not real.isprintable():
+        raise ValueError(f"{function.realpath[:60]!r} is no path of a PCI function")
+    put_device(shelf, real, _unpacked(function.config))
+    if function.modalias:
+        shelf.keep(f"{real}/modalias", function.modalias.encode() + b"\n")
+    if function.vpd:
+        shelf.keep(f"{real}/vpd", _unpacked(function.vpd))
+    if function.numa_node is not None:
+        put_number(shelf, real, "numa_node", int(function.numa_node))
+    if function.iommu_group is not None:
+        put_iommu_group(shelf, real, str(int(posixpath.basename(str(function.iommu_group)))))
+    for subsystem, names in (function.subsystems or {}).items():
+        for device in names:
+            if "/" in subsystem + device or ".." in (subsystem, device) or not device.isprintable():
+                raise ValueError(f"{device[:60]!r} is no name of a device")
+            shelf.put(f"{real}/{subsystem}/{device}", Plain.FOLDER)
+            shelf.put(f"sys/class/{subsystem}/{device}", Link(f"/{real}/{subsystem}/{device}"))
+            shelf.put(f"{real}/{subsystem}/{device}/device", Link("/" + real))
+
+
+def _unpacked(text: str | None) -> bytes:
+    """Bytes that were packed with zlib and written in base64. Raises ValueError."""
+    import zlib
+
+    if not text:
+        return b""
+    try:
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(binascii.a2b_base64(text), PART_LIMIT_BYTES)
+        if not unpacker.eof:
+            raise ValueError(f"a part of more than {PART_LIMIT_BYTES} bytes, or one that is cut off")
+    except (zlib.error, binascii.Error) as error:
+        raise ValueError(f"a damaged part: {error}") from None
+    return data

@@ -1,0 +1,222 @@
+"""A file read from the front, unpacked on the way, within limits that no honest archive meets.
+
+Every limit answers one attack: a small file that becomes a huge one, a dictionary that fills the memory, a
+file of nothing but beginnings.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import IO, Protocol
+
+from gdrkit.evidence.errors import TargetError
+from gdrkit.formats.compressed import Decoder, compression, damage, decoder
+
+RATIO_LIMIT = 250
+"""How many times larger than its packed form a file may be. Sosreports reach 13 with xz (18 MB of 1.4 MB),
+plain logs 20 to 40; a file of zeros reaches 1,000 with gzip (the format's end) and 7,000 with xz."""
+
+RATIO_FREE_BYTES = 128 << 20
+"""Below this size the ratio is nobody's business: unpacking it takes less than a second."""
+
+TOTAL_LIMIT_BYTES = 16 << 30
+"""The largest sosreports seen in public cases are 1 to 2 GB packed, about 10 GB of logs unpacked."""
+
+STREAMS_LIMIT = 100_000
+"""Packed streams in one file. nvidia-bug-report.sh makes one for each file it appends: some hundreds."""
+
+PADDING_BYTES = 1 << 20
+"""What may stand behind the end of an archive: tar fills up its last record, of 10 KiB as a rule."""
+
+READ_BYTES = 1 << 18
+_MAGIC_BYTES = 6  # what the longest beginning takes, that of xz
+BLOCK_BYTES = 1 << 20  # unpacked at once: large enough to make calls cheap, small enough to waste nothing
+
+BZIP2, ZIP = b"BZh", b"PK\x03\x04"
+
+
+class Ended(Exception):
+    """The file ends before what should be there: it is cut off."""
+
+
+class Stream(Protocol):
+    """Bytes from the front."""
+
+    position: int
+    """How many bytes have been passed."""
+
+    def peek(self, size: int) -> bytes:
+        """The next bytes, at most `size`, without passing them."""
+
+    def take(self, size: int) -> bytes | memoryview:
+        """Exactly `size` bytes. Raises Ended if there are fewer."""
+
+    def skip(self, size: int) -> None:
+        """Pass bytes over. Raises Ended if there are fewer."""
+
+    def finish(self) -> None:
+        """Pass over the little that may stand behind an archive, so that checksums are checked."""
+
+
+class PlainStream:
+    """A file as it stands, mapped: what is taken is not copied."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        import mmap
+
+        size = os.fstat(file.fileno()).st_size
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+        self._bytes = memoryview(mapped)
+        self._size = size
+        self.position = 0
+
+    def peek(self, size: int) -> bytes:
+        return bytes(self._bytes[self.position : self.position + size])
+
+    def take(self, size: int) -> memoryview:
+        start = self.position
+        end = start + size
+        if end > self._size:
+            raise Ended
+        self.position = end
+        return self._bytes[start:end]
+
+    def skip(self, size: int) -> None:
+        if self.position + size > self._size:
+            raise Ended
+        self.position += size
+
+    def finish(self) -> None:
+        self.position = self._size
+
+
+class PackedStream:
+    """A packed file, unpacked block by block. Several streams on end are one: gzip(1), xz(1)."""
+
+    def __init__(self, file: IO[bytes], name: str, kind: str) -> None:
+        self._file, self._name, self._kind = file, name, kind
+        self._start, self._damage = decoder(kind), damage(kind)
+        self._decoder: Decoder | None = self._start()
+        self._streams = 1
+        self._rest = b""  # packed bytes not given to the decoder yet
+        self._size, self._output = os.fstat(file.fileno()).st_size, 0
+        self._block = memoryview(b"")
+        self.position = 0
+
+    def peek(self, size: int) -> bytes:
+        while len(self._block) < size and (block := self._next()):
+            self._block = memoryview(bytes(self._block) + block)
+        return bytes(self._block[:size])
+
+    def take(self, size: int) -> bytes:
+        if size <= len(self._block):
+            taken = bytes(self._block[:size])
+            self._block = self._block[size:]
+            self.position += size
+            return taken
+        pieces = [bytes(self._block)]
+        left = size - len(self._block)
+        while left > 0:
+            block = self._next()
+            if not block:
+                self._block = memoryview(b"")
+                raise Ended
+            pieces.append(block if len(block) <= left else block[:left])
+            self._block = memoryview(block)[left:]
+            left -= len(block)
+        self.position += size
+        return b"".join(pieces)
+
+    def skip(self, size: int) -> None:
+        self.position += size
+        while size > len(self._block):
+            size -= len(self._block)
+            block = self._next()
+            self._block = memoryview(block)
+            if not block:
+                raise Ended
+        self._block = self._block[size:]
+
+    def finish(self) -> None:
+        left = PADDING_BYTES
+        while left > 0 and (block := self._next()):
+            left -= len(block)
+
+    def _next(self) -> bytes:
+        """The next block; empty at the end of the file, however it ends."""
+        while self._decoder is not None:
+            more = b""
+            if self._decoder.needs_input:
+                more = self._rest or self._file.read(READ_BYTES)
+                self._rest = b""
+            try:
+                block = self._decoder.decompress(more, BLOCK_BYTES)
+            except self._damage as error:
+                raise TargetError(
+                    f"{self._name} is corrupt after {self._output:,} bytes: {error}", "copy it again"
+                ) from None
+            self._count(len(block))
+            if self._decoder.eof:
+                self._decoder = self._another(self._decoder.unused_data)
+            elif not more and not block and self._decoder.needs_input:
+                self._decoder = None
+            if block:
+                return block
+        return b""
+
+    def _another(self, rest: bytes) -> Decoder | None:
+        """A decoder for the stream behind the one that ended; None if there is none."""
+        xz = self._kind == "xz"  # which may have padding between streams: xz file format, 2.2
+        while len(rest) < _MAGIC_BYTES or (xz and not rest.strip(b"\0")):
+            more = self._file.read(READ_BYTES)
+            if not more:
+                break
+            rest = (rest + more).lstrip(b"\0") if xz else rest + more
+        if xz:
+            rest = rest.lstrip(b"\0")
+        if compression(rest) != self._kind:
+            return None
+        self._streams += 1
+        if self._streams > STREAMS_LIMIT:
+            raise TargetError(f"{self._name} is refused: more than {STREAMS_LIMIT:,} packed streams")
+        self._rest = rest
+        return self._start()
+
+    def _count(self, size: int) -> None:
+        self._output += size
+        if self._output > RATIO_FREE_BYTES and self._output > RATIO_LIMIT * self._size:
+            raise TargetError(
+                f"{self._name} is refused: it unpacks to more than {RATIO_LIMIT} times its size",
+                "unpack it yourself, look at it, and name the directory",
+            )
+        if self._output > TOTAL_LIMIT_BYTES:
+            raise TargetError(
+                f"{self._name} is refused: it unpacks to more than {TOTAL_LIMIT_BYTES >> 30} GiB",
+                "unpack it yourself and name the directory",
+            )
+
+
+def open_stream(file: IO[bytes], name: str) -> Stream:
+    """A file as a stream, unpacked if it is packed. Raises TargetError for a packing nobody here reads."""
+    head = file.read(8)
+    file.seek(0)
+    if kind := compression(head):
+        return PackedStream(file, name, kind)
+    if head.startswith((BZIP2, ZIP)):
+        hint = "unpack it and name the directory"
+        raise TargetError(f"{name} is packed in a way that gdr does not read", hint)
+    return PlainStream(file)
+
+
+def read_all(stream: Stream, limit: int) -> tuple[bytes, bool]:
+    """The rest of a stream, at most `limit` bytes of it, and whether that is all."""
+    blocks: list[bytes] = []
+    left = limit
+    while left > 0:
+        block = stream.peek(min(BLOCK_BYTES, left))
+        if not block:
+            return b"".join(blocks), True
+        stream.skip(len(block))
+        blocks.append(block)
+        left -= len(block)
+    return b"".join(blocks), not stream.peek(1)

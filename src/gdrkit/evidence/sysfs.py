@@ -1,0 +1,44 @@
+"""PCI devices of a dump, put where sysfs has them, so that facts need not know of dumps."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from gdrkit.evidence.shelf import Link, Plain, Shelf
+
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+DEVICES = "sys/bus/pci/devices"
+
+
+def put_device(shelf: Shelf, real: str, config: bytes) -> None:
+    """A device with its configuration space, and the files that sysfs makes of its header.
+
+    Source: Linux drivers/pci/pci-sysfs.c, pci_config_attr(); PCI Local Bus 3.0, 6.1 (type 0 header)."""
+    link = f"{DEVICES}/{posixpath.basename(real)}"
+    shelf.put(link, Link("/" + real))
+    shelf.keep(f"{real}/config", config)
+    if len(config) < 64:
+        return
+
+    def number(at: int, size: int) -> str:
+        return f"0x{int.from_bytes(config[at : at + size], 'little'):0{size * 2}x}\n"
+
+    files = {"vendor": number(0, 2), "device": number(2, 2), "revision": number(8, 1), "class": number(9, 3)}
+    if config[14] & 0x7F == 0:  # bridges keep other things there
+        files |= {"subsystem_vendor": number(0x2C, 2), "subsystem_device": number(0x2E, 2)}
+    for name, content in files.items():
+        shelf.keep(f"{real}/{name}", content.encode())
+
+
+def put_number(shelf: Shelf, real: str, name: str, number: int) -> None:
+    """A file that holds one number, `numa_node` for one."""
+    shelf.keep(f"{real}/{name}", f"{number}\n".encode())
+
+
+def put_iommu_group(shelf: Shelf, real: str, group: str) -> None:
+    """The link from a device to its group, and the group's list of devices."""
+    address = posixpath.basename(real)
+    shelf.put(f"{real}/iommu_group", Link(f"/sys/kernel/iommu_groups/{group}"))
+    shelf.put(f"sys/kernel/iommu_groups/{group}", Plain.FOLDER)
+    shelf.put(f"sys/kernel/iommu_groups/{group}/devices/{address}", Link("/" + real))

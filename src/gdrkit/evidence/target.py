@@ -1,0 +1,69 @@
+"""What a user may name instead of a machine, and which reader it gets. Content decides, never a name."""
+
+from __future__ import annotations
+
+import os
+from errno import EACCES, EPERM
+from stat import S_ISDIR, S_ISREG
+
+from gdrkit.evidence import Host
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.live import LiveHost
+
+PEEK_BYTES = 1 << 16
+"""How far into a file its kind must show: a forum post may stand before a bug report's first line."""
+
+
+def open_host(target: str | None, *, probe: bool = False) -> Host:
+    """The host that a user names: None for this machine, else a path or ssh://host. Raises TargetError.
+
+    `probe`: ask the drivers of that machine, in a process of their own; it must be there to be asked."""
+    if target is None:
+        return LiveHost(probe)
+    if target.startswith("ssh://"):
+        from gdrkit.evidence.ssh import open_ssh
+
+        return open_ssh(target, probe)
+    if probe:
+        raise TargetError(f"{target} cannot be probed", "run gdr doctor --probe on the machine itself")
+    if "\0" in target:
+        raise TargetError(f"{target!r} is no name of a file")
+    try:
+        mode = os.stat(target).st_mode
+        if S_ISDIR(mode):
+            from gdrkit.evidence.tree import open_tree
+
+            return open_tree(target)
+        if not S_ISREG(mode):
+            raise TargetError(f"{target} is neither a file nor a directory")
+        return _open_file(target)
+    except OSError as error:
+        hint = "read it as root" if error.errno in (EACCES, EPERM) else ""
+        raise TargetError(f"{target}: {(error.strerror or str(error)).lower()}", hint) from None
+
+
+def _open_file(target: str) -> Host:
+    from gdrkit.evidence.archive import BLOCK, is_header
+    from gdrkit.evidence.bug_report import START, open_bug_report
+    from gdrkit.evidence.rdma_topo import open_rdma_topo
+    from gdrkit.evidence.stream import open_stream
+    from gdrkit.evidence.tarball import open_tarball
+
+    name = os.path.basename(target)
+    with open(target, "rb") as file:
+        stream = open_stream(file, name)
+        head = stream.peek(PEEK_BYTES)
+        if is_header(head[:BLOCK]):
+            return open_tarball(stream, name)
+        if START in head:
+            return open_bug_report(stream, name)
+        if head.lstrip()[:1] == b"[":
+            return open_rdma_topo(stream, name)
+    if not head:
+        raise TargetError(f"{name} is empty or cut off at its beginning", "copy it again")
+    if b"\0" not in head:
+        raise TargetError(f"{name} is neither a bundle nor a sosreport", f"for text: gdr explain {target}")
+    raise TargetError(
+        f"{name} is nothing that gdr reads",
+        "name a directory, a sosreport, a bundle of gdr collect, nvidia-bug-report.log.gz or ssh://host",
+    )

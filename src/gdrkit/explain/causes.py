@@ -1,0 +1,98 @@
+"""Which causes of a line are still open: those that nothing else in the text excludes for certain. PURE."""
+
+from __future__ import annotations
+
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.explain.explanation import Excluded
+from gdrkit.explain.said import Event
+from gdrkit.facts import kernel_log
+from gdrkit.facts.driver import driver_version
+from gdrkit.facts.kernel_said import silent
+from gdrkit.facts.linkage import gpl_compatible
+from gdrkit.facts.modinfo_text import PrintedModule, printed_module
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.formats.versions import numbers
+from gdrkit.node import Node
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.engine import judge
+from gdrkit.rules.rule import NotApplicable, Passed
+from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
+
+
+def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[Excluded, ...]]:
+    """The causes of a line that are still open, and those that the text excludes, each with the reason.
+
+    If all were excluded, something in the text is of another time: then none is."""
+    excluded = {code: why for code in event.codes if (why := _why_not(node, event, code, module))}
+    open_codes = tuple(code for code in event.codes if code not in excluded)
+    if not open_codes:
+        return event.codes, ()
+    return open_codes, tuple(Excluded(code, why) for code, why in excluded.items())
+
+
+def decides(node: Node, event: Event) -> bool:
+    """Whether a line of one cause is proof of it on this machine."""
+    if event.row != "map-enotsupp":
+        return event.decides
+    try:  # error -524 from the mapping means the topology since the driver checks it
+        return numbers(driver_version(node)) >= FIRST_WITH_CHECK
+    except Lacks:
+        return False
+
+
+def _why_not(node: Node, event: Event, code: str, module: str) -> str:
+    """Why a cause is excluded; "" if it is not. Only a certain answer excludes."""
+    if event.row == "hca-disabled":
+        if code in ("nccl-misses-peermem", "peermem-not-loaded") or not _loaded(node, PEERMEM):
+            return ""
+        return "nvidia_peermem is loaded, and NCCL needs only one of the two ways"
+    if not module or _loaded(node, module):  # loaded, so at another time than it could not be
+        return ""
+    return (
+        _by_modinfo(node, code, module)
+        or _by_silence(node, event, code, module)
+        or _by_rule(node, code, module)
+    )
+
+
+def _by_modinfo(node: Node, code: str, module: str) -> str:
+    try:
+        printed: PrintedModule = printed_module(node, module)
+    except Lacks:
+        return ""
+    license = printed.fields.get("license", "")
+    if code == "module-unsigned" and printed.signed:
+        return f"modinfo shows a signature, by {printed.fields.get('signer') or 'an unnamed key'}"
+    if code == "module-symbol-gpl-only" and gpl_compatible(license):
+        return f"its licence is {license}"
+    return ""
+
+
+def _by_silence(node: Node, event: Event, code: str, module: str) -> str:
+    """A whole log that comes after the attempt, and says nothing of it."""
+    if not BY_CODE[code].logged or not event.of_loader:
+        return ""
+    try:
+        log = kernel_log.lines(node)
+        if log.lines[-1].number > event.line.number and silent(node, module):
+            return "the kernel's log is whole, and has no line of it"
+    except Lacks:
+        pass
+    return ""
+
+
+def _by_rule(node: Node, code: str, module: str) -> str:
+    rule = BY_CODE[code]
+    if rule.loading is None:
+        return ""
+    outcome = judge(node, rule, module)
+    if not isinstance(outcome, Passed | NotApplicable):
+        return ""
+    return outcome.why if node.trail(judge, rule, module).confidence is Confidence.CERTAIN else ""
+
+
+def _loaded(node: Node, module: str) -> bool:
+    try:
+        return is_loaded(node, module)
+    except Lacks:
+        return False

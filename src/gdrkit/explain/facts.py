@@ -1,0 +1,231 @@
+"""Facts that a pasted text shows, good or bad; what does not go together; what people say. PURE."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from gdrkit.consumers import nccl_releases
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.explain.explanation import Cause, Contradiction, Known, OpenLine, Proof
+from gdrkit.explain.gpus import gpu_word
+from gdrkit.explain.lines import is_advice
+from gdrkit.explain.place import TextHost, proofs_of
+from gdrkit.explain.said import events
+from gdrkit.explain.transcript import Line
+from gdrkit.facts.driver import driver_flavour, driver_version
+from gdrkit.facts.gpu import product_name
+from gdrkit.facts.kernel import lockdown, release
+from gdrkit.facts.modinfo_text import modinfo, printed_module
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.nccl_log_types import NcclLog
+from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
+from gdrkit.node import Fact, Node
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import Failed
+
+QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
+    ("kernel", lambda node: release(node)),
+    ("driver", lambda node: driver_version(node)),
+    ("kernel module", lambda node: driver_flavour(node)),
+    ("Secure Boot", lambda node: "on" if secure_boot(node) else "off"),
+    ("signatures enforced", lambda node: "yes" if signatures_enforced(node) else "no"),
+    ("lockdown", lambda node: lockdown(node)),
+    ("nvidia_peermem", lambda node: "loaded" if is_loaded(node, PEERMEM) else "not loaded"),
+    ("nvidia-peermem needs", lambda node: _needs(node)),
+)
+
+
+def known(node: Node, host: TextHost) -> tuple[Known, ...]:
+    """What the text shows of a machine, and where."""
+    found = [fact for name, ask in QUESTIONS if (fact := _known(node, host, name, ask)) is not None]
+    try:
+        here = gpus(node)
+    except Lacks:
+        here = ()
+    for gpu in here[:GPUS]:
+        fact = _known(node, host, gpu_word(gpu.address), _name_of(gpu), gpu.address)
+        if fact is not None:
+            found.append(fact)
+    return (*found, *_of_logs(node))
+
+
+GPUS = 8
+"""GPUs that are listed by name: as many as the largest machines have. More come of two machines."""
+
+
+def _name_of(gpu: Gpu) -> Callable[[Node], str]:
+    return lambda node: product_name(node, gpu)
+
+
+def _known(
+    node: Node, host: TextHost, name: str, ask: Callable[[Node], str], subject: str = ""
+) -> Known | None:
+    question = Fact(ask)
+    try:
+        value = question(node)
+    except Lacks:
+        return None
+    proofs = proofs_of(node.trail(question).sources, Failed(seen=value, expected="", subject=subject), host)
+    return Known(name, value, proofs[0] if proofs else None)
+
+
+def _needs(node: Node) -> str:
+    depends = printed_module(node, PEERMEM).depends
+    if depends is None:
+        raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, "modinfo nvidia-peermem"))
+    node.cite(modinfo(PEERMEM).line, "depends", f"depends: {', '.join(depends)}".strip())
+    return ", ".join(depends) or "nothing"
+
+
+def _of_logs(node: Node) -> Iterable[Known]:
+    """What NCCL's own lines prove: versions, and legs that did or did not go straight to GPU memory."""
+    for log in _logs(node):
+        for said in log.versions[:1]:
+            yield Known("NCCL", said.text, Proof(said.line, f"NCCL version {said.text}"))
+        if log.legs:
+            direct = [leg for leg in log.legs if leg.gdr]
+            leg = (direct or log.legs)[0]
+            text = f"{len(direct)} of {len(log.legs)} legs over the network go straight to GPU memory"
+            yield Known("NCCL channels", text, Proof(leg.line, "GDRDMA" if direct else "no GDRDMA"))
+
+
+def _logs(node: Node) -> list[NcclLog]:
+    found = []
+    for path in logs(node):
+        try:
+            found.append(nccl_log(node, path))
+        except Lacks:  # lines about NCCL, none of its own
+            continue
+    return found
+
+
+# -- what does not go together -------------------------------------------------------------------------
+
+
+def contradictions(node: Node, host: TextHost) -> tuple[Contradiction, ...]:
+    """Answers that differ, and programs that disagree."""
+    return (*_answered_twice(host), *_nccl_and_lsmod(node, host))
+
+
+def _answered_twice(host: TextHost) -> Iterable[Contradiction]:
+    texts = {line.number: line.text.strip() for line in host.mine}
+    for source, numbers_ in host.contradicted():
+        yield Contradiction(
+            f"{source} is answered in two ways, of two machines or at two times: neither answer is used",
+            tuple(Proof(number, texts[number]) for number in numbers_ if number in texts)[:4],
+        )
+
+
+def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
+    """nvidia_peermem is loaded, and NCCL says that its network cannot."""
+    try:
+        if not is_loaded(node, PEERMEM):
+            return
+    except Lacks:
+        return
+    texts = {line.number: line.text.strip() for line in host.mine}
+    loaded = host.where(f"sys/module/{PEERMEM}")[:1]
+    for log in _logs(node):
+        disabled = [device for device in log.devices if device.network == "IB" and not device.enabled]
+        if not disabled:
+            continue
+        version = log.versions[0].text if log.versions else ""
+        places = (*loaded, disabled[0].line)
+        yield Contradiction(
+            f"nvidia_peermem is loaded, and NCCL says Disabled. {_rule_of(version)}",
+            tuple(Proof(number, texts[number]) for number in places if number in texts),
+        )
+
+
+def _rule_of(version: str) -> str:
+    """What a version of NCCL looks at, and what its word is then worth."""
+    blind = (
+        "look at /sys/module/nvidia_peermem, only below /sys/kernel/mm/memory_peers, which newer kernels do"
+        " not have: its Disabled then says nothing of the kernel"
+    )
+    since = nccl_releases.since("sees_module")
+    if not version:
+        return (
+            f"NCCL before {since} does not {blind}. From {since} on it does look. The log does not show"
+            " which it is: NCCL_DEBUG=VERSION would"
+        )
+    if not nccl_releases.release(version).sees_module:
+        return f"NCCL {version} does not {blind}. {since} and newer do look"
+    return (
+        f"NCCL {version} does look at /sys/module/nvidia_peermem: the module was loaded later, or the job"
+        " ran on another machine or where /sys does not show it"
+    )
+
+
+# -- what people say -----------------------------------------------------------------------------------
+
+MENTIONS = (
+    ("gpu-integrated", r"\bGB10\b|\bDGX Sparks?\b|\bZGX Nano\b"),
+    (
+        "gpu-consumer",
+        r"\bGeForce\b|\bTITAN (?:X|V|RTX|Xp)\b|\bRTX ?(?:20[678]0|30[5-9]0|40[5-9]0|50[5-9]0)\b",
+    ),
+    ("wsl", r"\bWSL ?2?\b"),
+    ("gpu-vgpu", r"\bv[Gg]PU\b"),
+)
+"""Words that make one look: hardware and places where GPUDirect RDMA cannot work, or not as usual."""
+
+NOT = re.compile(
+    r"(?:\bnot?\b|n't\b|\bnever\b|\bwithout\b|\bunlike\b|\binstead of\b|\bother than\b|\brather than\b"
+    r"|\bcompared (?:to|with)\b|\bspecific to\b)[^.;!?]{0,40}$",
+    re.IGNORECASE,
+)
+"""A negation, in the words before something that is mentioned."""
+
+
+CODE = re.compile(r"`([^`]*)`")
+"""Code within a sentence, in Markdown."""
+
+
+def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, ...]:
+    """Hardware that people speak of, and lines that they quote in a sentence: worth a look, no more."""
+    found: dict[str, OpenLine] = {}
+    for line in lines:
+        if line.kind not in ("prose", "shown") or line.text.startswith("|"):  # a table is about anybody
+            continue
+        for code, pattern in MENTIONS if line.kind == "prose" else MENTIONS[:2]:
+            hit = re.search(pattern, line.text)
+            if hit and code not in found and code not in established and not _denied(line.text, hit.start()):
+                found[code] = _suspect(line, (code,), "somebody says so; no output shows it")
+        for quoted in CODE.finditer(line.text) if line.kind == "prose" else ():
+            codes = _codes_of(quoted[1])
+            if codes and quoted[1] not in found and not _denied(line.text, quoted.start()):
+                found[quoted[1]] = _suspect(line, codes, "quoted in a sentence: seen, or not")
+    return tuple(found.values())[:SUSPECTS]
+
+
+SUSPECTS = 8
+"""Words of people that are listed, at most: more, and it is a document about all that can happen."""
+
+
+def _denied(text: str, place: int) -> bool:
+    """Whether a sentence denies what it mentions, or gives advice."""
+    return NOT.search(text[:place]) is not None or is_advice(text)
+
+
+def _codes_of(words: str) -> tuple[str, ...]:
+    """The causes of an error that somebody quotes; () where it is none."""
+    said = events((Line(0, words, "machine"),))
+    return said[0].codes if said and said[0].codes else ()
+
+
+def _suspect(line: Line, codes: tuple[str, ...], note: str) -> OpenLine:
+    return OpenLine(
+        proof=Proof(line.number, line.text),
+        causes=tuple(cause_of(code) for code in codes),
+        note=note,
+        said_by_person=True,
+    )
+
+
+def cause_of(code: str) -> Cause:
+    """A cause, with what would tell it first of all."""
+    return Cause(code, next(iter(BY_CODE[code].told_by), None))

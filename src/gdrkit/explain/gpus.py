@@ -1,0 +1,210 @@
+"""GPUs and PCI devices in pasted outputs, in the two forms that the rest of gdrkit reads. PURE.
+
+`nvidia-smi` prints the same GPUs as a table, as a list (-L), as CSV and in full (-q); perftest lists them,
+too. All become the form of -q. Of a part of `lspci -vvv` only the GPUs keep what is printed below their
+first line: where other devices hang can only be told from all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gdrkit.explain.blocks import Block
+from gdrkit.explain.lines import is_set_in
+from gdrkit.explain.transcript import Line
+
+NO_ADDRESS = "FFFF"
+"""The domain of a GPU that an output lists by number alone; its bus is that number. No machine has it: PCI
+segment groups are given out from 0 (ACPI specification 6.5, 6.5.6 _SEG)."""
+
+Found = tuple[str, tuple[int, ...]]
+_DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) [A-Z0-9]")
+_KINDS = re.compile(r"(?i:controller|bridge|memory|device|accelerator)[^:]*: ")
+
+
+def gpu_word(address: str) -> str:
+    """How to speak of a GPU: by its address, or `GPU 3` where only its number was shown."""
+    domain, _, rest = address.partition(":")
+    return f"GPU {int(rest[:2], 16)}" if domain.upper() == NO_ADDRESS else address
+
+
+# -- lspci ---------------------------------------------------------------------------------------------
+
+
+def listing(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
+    """One listing of all PCI devices that are shown; empty where no GPU of NVIDIA's is among them.
+
+    A listing without a GPU would say that there is none, and may be a part."""
+    devices: dict[str, list[Line]] = {}
+    for title, below in _devices(lines):
+        address = _full_address(title.text)
+        known = devices.get(address)
+        if known is not None and _title(known[0]) != _title(title):
+            return "", ()  # two machines
+        if known is None or len(below) + 1 > len(known):
+            devices[address] = [title, *below]
+    if not any(_is_gpu(found[0].text) for found in devices.values()):
+        return "", ()
+    whole = any(_is_whole(block) for block in blocks)
+    kept = [found if whole or _is_gpu(found[0].text) else found[:1] for found in devices.values()]
+    shown = [line for found in kept for line in found]
+    return "".join(_flat(line) + "\n" for line in shown), tuple(line.number for line in shown)
+
+
+def _devices(lines: tuple[Line, ...]) -> Iterable[tuple[Line, list[Line]]]:
+    current: tuple[Line, list[Line]] | None = None
+    for line in lines:
+        words = line.text.lstrip()
+        starts = _DEVICE.match(words)
+        if starts and _KINDS.search(words):
+            if current:
+                yield current
+            current = line, []
+        elif (
+            current and line.asked == current[0].asked and line.text[:1] in ("\t", " ") and ":" in line.text
+        ):
+            current[1].append(line)
+        elif line.text[:1] not in ("\t", " "):
+            if current:
+                yield current
+            current = None
+    if current:
+        yield current
+
+
+def _full_address(text: str) -> str:
+    found = _DEVICE.match(text.lstrip())
+    address = found[1] if found else ""
+    return address if address.count(":") == 2 else f"0000:{address}"
+
+
+def _title(line: Line) -> str:
+    """A device's name without numbers, which are printed with -n alone."""
+    return re.sub(r" \[[0-9a-f]{4}(?::[0-9a-f]{4})?\]| \(rev .*", "", line.text.strip().partition(" ")[2])
+
+
+def _is_gpu(title: str) -> bool:
+    return ("NVIDIA" in title or "[10de:" in title) and (
+        "3D controller" in title or "VGA compatible" in title
+    )
+
+
+def _is_whole(block: Block) -> bool:
+    """Whether a block is all of `lspci -vv`: no device chosen, nothing taken out, its roots among them."""
+    options = {letter for word in block.argv[1:] if word.startswith("-") for letter in word[1:]}
+    if block.argv[:1] != ("lspci",) or block.filtered or not block.ended or options - set("nvkDPqk"):
+        return False
+    titles = [line.text for line in block.lines if _DEVICE.match(line.text)]
+    return (
+        "v" in options and any("Host bridge" in t for t in titles) and any("PCI bridge" in t for t in titles)
+    )
+
+
+def _flat(line: Line) -> str:
+    """A line of lspci at its depth: a page may have made blanks of its tabs."""
+    return line.text.lstrip() if _DEVICE.match(line.text.lstrip()) else "\t" + line.text.lstrip()
+
+
+# -- nvidia-smi ----------------------------------------------------------------------------------------
+
+
+def smi_text(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
+    """All GPUs that are shown, in the form of `nvidia-smi -q`; empty where there are none."""
+    full = _full(lines)
+    if full[0]:
+        return full
+    gpus: dict[str, list[str]] = {}
+    numbers: list[int] = []
+    heads: list[str] = []
+    for line in lines:
+        version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
+        if version and "NVIDIA-SMI" in line.text:
+            heads.append(f"Driver Version : {version[1]}")
+        for address, fields in _brief(line.text):
+            gpus.setdefault(address, []).extend(fields)
+            numbers.append(line.number)
+    for address, name, number in (*_of_csv(blocks), *_of_perftest(lines)):
+        gpus.setdefault(address, []).append(f"Product Name : {name}")
+        numbers.append(number)
+    if any(len({f for f in fields if f.startswith("Product Name")}) > 1 for fields in gpus.values()):
+        return "", ()  # one address, two GPUs: two machines
+    text = "".join(
+        f"GPU {address}\n" + "".join(f"    {f}\n" for f in gpus[address]) for address in sorted(gpus)
+    )
+    return ("\n".join([*heads, text]), tuple(numbers)) if gpus else ("", ())
+
+
+def _full(lines: tuple[Line, ...]) -> Found:
+    """Outputs of -q, from each `GPU 00000000:1B:00.0` on, without their number: it may be a part.
+
+    Of a GPU that is printed twice (`-q`, then `-q -d MEMORY`) the longer output counts."""
+    head: list[Line] = []
+    printed: dict[str, list[list[Line]]] = {}
+    current: list[Line] = []
+    for line in lines:
+        if re.fullmatch(r"\s*GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", line.text):
+            current = [line]
+            printed.setdefault(line.text.strip().upper(), []).append(current)
+        elif current and line.asked == current[0].asked and is_set_in(line.text):
+            current.append(line)
+        elif line.text.startswith("Driver Version") and not head:
+            head = [line]
+    if any(len({name for one in same if (name := _name(one))}) > 1 for same in printed.values()):
+        return "", ()  # one address, two GPUs: two machines
+    found = [line for same in printed.values() for line in max(same, key=len)]
+    if not found:
+        return "", ()
+    shown = (*head, *found)
+    return "".join(f"{line.text}\n" for line in shown), tuple(line.number for line in shown)
+
+
+def _name(lines: list[Line]) -> str:
+    """The GPU's name in its part of `-q`; "" where it is not shown."""
+    names = (re.match(r"\s*Product Name\s*: *(.+)", line.text) for line in lines)
+    return next((name[1] for name in names if name), "")
+
+
+def _brief(text: str) -> Iterable[tuple[str, list[str]]]:
+    """A row of the table, or of -L, and what it says of its GPU."""
+    row = re.match(
+        r"\s*\| +\d+ +(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b.*?) +"
+        r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) ",
+        text,
+    )
+    if row:
+        yield row["address"], [f"Product Name : {row['name'].rstrip('. ')}"]
+    listed = re.match(r"\s*GPU (?P<number>\d+): (?P<name>.+?) \(UUID: ", text)
+    if listed:
+        yield _by_number(int(listed["number"])), [f"Product Name : {listed['name']}"]
+
+
+def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:
+    """Rows of `nvidia-smi --query-gpu=name,pci.bus_id --format=csv`."""
+    for block in blocks:
+        query = next((word for word in block.argv if word.startswith("--query-gpu=")), "")
+        columns = query.partition("=")[2].split(",")
+        if block.argv[:1] != ("nvidia-smi",) or not {"name", "gpu_name"} & set(columns):
+            continue
+        rows = [line for line in block.lines if line.text.count(",") == len(columns) - 1]
+        rows = [line for line in rows if not line.text.startswith(("name", "index", "pci"))]
+        for number, line in enumerate(rows):
+            values = dict(zip(columns, (value.strip() for value in line.text.split(",")), strict=True))
+            address = values.get("pci.bus_id", values.get("gpu_bus_id", ""))
+            if not re.fullmatch(r"[0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d", address):
+                address = _by_number(number)
+            yield address.upper(), values.get("name") or values["gpu_name"], line.number
+
+
+def _of_perftest(lines: tuple[Line, ...]) -> Iterable[tuple[str, str, int]]:
+    """perftest's own list of GPUs. Source: perftest src/cuda_memory.c, init_gpu()."""
+    places: dict[str, str] = {}
+    for line in lines:
+        if place := re.search(r"CUDA device (\d+): PCIe address is ([0-9A-F]{2}):([0-9A-F]{2})", line.text):
+            places[place[1]] = f"00000000:{place[2]}:{place[3]}.0"
+        elif chosen := re.search(r"\[pid = \d+, dev = (\d+)\] device name = \[(.+?)\]?$", line.text):
+            yield places.get(chosen[1], _by_number(int(chosen[1]))), chosen[2], line.number
+
+
+def _by_number(number: int) -> str:
+    return f"0000{NO_ADDRESS}:{min(number, 255):02X}:00.0"

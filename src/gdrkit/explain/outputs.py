@@ -1,0 +1,245 @@
+"""What the outputs in a pasted text answer: files by path, commands by name. PURE.
+
+Only what is shown is answered; what a part of an output leaves out is not known. A question that the text
+answers twice, differently, was answered by two machines or at two times: neither answer is used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from gdrkit.explain.blocks import EVIDENCE, Block, blocks
+from gdrkit.explain.gpus import listing, smi_text
+from gdrkit.explain.logs import handed_over, kernel_log, padded
+from gdrkit.explain.manifests import manifests
+from gdrkit.explain.transcript import Line
+from gdrkit.facts import kubernetes
+from gdrkit.formats.module_name import canonical
+
+ONE_LINE_FILES = re.compile(
+    r"sys/(?:module|kernel|class|bus|devices|firmware)/.*|proc/sys/kernel/\w+|proc/cmdline|proc/version"
+    r"|proc/driver/nvidia/(?:version|gpus/[^/]+/information)|etc/hostname"
+)
+"""Files that are whole if a line of them is shown, or that nobody takes for whole."""
+
+
+OF_THEIR_OWN = ("dmesg", "journalctl", "lspci", "modinfo", "lsmod")
+"""Commands whose outputs are put together from all of their parts in the text."""
+
+
+class Answer(Struct, frozen=True):
+    """What the text says to one question, and where."""
+
+    text: str
+    lines: tuple[int, ...]
+    contradicted: bool = False  # the text says something else, too
+    missing: str = ""  # "absent", "denied": what a command said in place of an answer
+
+
+class Outputs(Struct, frozen=True):
+    """All that the outputs of one machine answer."""
+
+    files: dict[str, Answer]  # by path without leading slash
+    commands: dict[tuple[str, ...], Answer]
+    modules: dict[str, int]  # loaded modules by name, with the line that shows it
+    modinfo: dict[str, Answer]  # by module
+
+
+def outputs(lines: Iterable[Line]) -> Outputs:
+    """What one machine's lines answer."""
+    return _Collector(tuple(lines)).outputs()
+
+
+class _Collector:
+    def __init__(self, lines: tuple[Line, ...]) -> None:
+        self.lines = lines
+        self.evidence = tuple(line for line in lines if line.kind in EVIDENCE)
+        self.blocks = blocks(lines)
+        self.files: dict[str, Answer] = {}
+        self.commands: dict[tuple[str, ...], Answer] = {}
+        self.modules: dict[str, int] = {}
+        self.modinfo: dict[str, Answer] = {}
+
+    def outputs(self) -> Outputs:
+        for block in self.blocks:
+            self._block(block)
+        self._modinfo()
+        for line in self.evidence:
+            self._line(line)
+        self._listings()
+        self._logs()
+        return Outputs(self.files, self.commands, self.modules, self.modinfo)
+
+    def _logs(self) -> None:
+        """Logs and manifests, as files that somebody handed over."""
+        kernel, _ = kernel_log(self.blocks, self.lines)
+        if kernel:
+            self.commands["dmesg",] = Answer(padded(kernel), tuple(kernel))
+        for path, log in handed_over(self.blocks, self.lines).items():
+            self.files[path] = Answer(padded(log), tuple(log))
+        for number, text in manifests(self.lines).items():
+            count = text.count("\n") + 1
+            lines = tuple(range(number, count)) or (number,)
+            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = Answer(text, lines)
+
+    # -- outputs of commands that are shown ------------------------------------------------------------
+
+    def _block(self, block: Block) -> None:
+        program, *arguments = block.argv or ("",)
+        text = "\n".join(line.text for line in block.lines)
+        numbers = tuple(line.number for line in block.lines) or (block.number,)
+        if any(line.cut for line in block.lines):
+            return
+        if not block.filtered and text and program not in OF_THEIR_OWN and not _is_complaint(text):
+            self._say(self.commands, block.argv, text + "\n", numbers)
+        paths = [word for word in arguments if not word.startswith("-")]
+        if program == "cat" and len(paths) == 1 and paths[0].startswith("/") and not block.filtered:
+            path = paths[0].strip("/")
+            if ONE_LINE_FILES.fullmatch(path) and text and not _is_complaint(text):
+                self._say(self.files, path, _content(path, block), numbers[:1])
+        elif program == "uname" and arguments == ["-r"] and len(block.lines) == 1:
+            self._say(self.files, "proc/sys/kernel/osrelease", text.strip() + "\n", numbers)
+        elif program == "hostname" and not arguments and len(block.lines) == 1:
+            self._say(self.files, "proc/sys/kernel/hostname", text.strip() + "\n", numbers)
+        elif program == "modinfo" and arguments[:1] in (["-F"], ["--field"]) and len(arguments) == 3:
+            self._field(block, arguments[1], canonical(arguments[2]))
+
+    def _field(self, block: Block, field: str, module: str) -> None:
+        """`modinfo -F depends MODULE`: an empty line is an answer, if something follows it."""
+        if len(block.lines) == 1 and ": " not in block.lines[0].text:
+            value = block.lines[0].text.strip()
+        elif not block.lines and block.ended:
+            value = ""
+        else:
+            return
+        name = module.rpartition("/")[2].partition(".ko")[0]
+        lines = tuple(line.number for line in block.lines) or (block.number,)
+        self._say(self.modinfo, name, f"{field}: {value}\n", lines)
+
+    def _modinfo(self) -> None:
+        """Outputs of modinfo, each from its `filename:` line on, or of a command that names the module."""
+        for block in self.blocks:
+            if block.argv[:1] == ("modinfo",) and len(block.argv) == 2 and block.lines:
+                fields = [line for line in block.lines if _modinfo_field(line)]
+                if fields and not any(line.text.startswith("filename:") for line in fields):
+                    self._printed(canonical(block.argv[1]), fields)
+        group: list[Line] = []
+        for line in (*self.evidence, Line(0, "filename:", "machine")):
+            if line.text.lstrip("`").startswith("filename:"):
+                if group:
+                    self._printed(_name(group), group)
+                group = [line]
+            elif group and line.asked == group[0].asked and _modinfo_field(line):
+                group.append(line)
+
+    def _printed(self, name: str, fields: list[Line]) -> None:
+        lines = [line for line in fields if not line.cut]
+        if name and lines:
+            pairs = (line.text.strip().partition(":") for line in lines)
+            text = "".join(f"{key}: {value.strip()}\n" for key, _, value in pairs)
+            self._say(self.modinfo, name, text, tuple(line.number for line in lines))
+
+    def _listings(self) -> None:
+        for argv, (text, lines) in (
+            (("lspci",), listing(self.blocks, self.evidence)),
+            (("nvidia-smi", "-q"), smi_text(self.blocks, self.evidence)),
+            (("ibv_devinfo",), self._ibv_devinfo()),
+        ):
+            if text:
+                self.commands[argv] = Answer(text, lines)
+
+    def _ibv_devinfo(self) -> tuple[str, tuple[int, ...]]:
+        found = [line for line in self.evidence if re.match(r"hca_id:|\s+[\w ]+:\s+\S", line.text)]
+        start = next((i for i, line in enumerate(found) if line.text.startswith("hca_id:")), None)
+        if start is None:
+            return "", ()
+        mine = [line for line in found[start:] if line.asked == found[start].asked]
+        return "\n".join(line.text for line in mine), tuple(line.number for line in mine)
+
+    # -- lines that speak for themselves ---------------------------------------------------------------
+
+    def _line(self, line: Line) -> None:
+        text = line.text.strip()
+        if line.cut:
+            return
+        if (found := _MODULE.fullmatch(text)) and _lists_modules(line.command):
+            self.modules.setdefault(canonical(found[1]), line.number)
+        elif text in ("SecureBoot enabled", "SecureBoot disabled"):
+            self._say(self.commands, ("mokutil", "--sb-state"), text + "\n", (line.number,))
+        elif text.startswith("NVRM version: "):
+            self._say(self.files, "proc/driver/nvidia/version", text + "\n", (line.number,))
+        elif re.match(
+            r"Linux \S+ \d+\.\d+\S* #\d+.* GNU/Linux$|Linux \S+ \d+\.\d+\S* #\d+.*(?:x86_64|aarch64)", text
+        ):
+            self._say(self.commands, ("uname", "-a"), text + "\n", (line.number,))
+            self._say(self.files, "proc/sys/kernel/osrelease", text.split()[2] + "\n", (line.number,))
+        elif found := re.search(r"(?:^|\] )(Linux version \d\S* .*)", text):
+            self._say(self.files, "proc/version", found[1] + "\n", (line.number,))
+        elif found := re.search(r"\] Kernel command line: (.+)", text):
+            self._say(self.files, "proc/cmdline", found[1] + "\n", (line.number,))
+        elif found := re.match(
+            r"(?:cat|ls|grep|head): .*?'?(/[\w./:-]+)'?: (No such file|Permission denied)", text
+        ):
+            missing = "absent" if found[2].startswith("No") else "denied"
+            self.files.setdefault(found[1].strip("/"), Answer("", (line.number,), missing=missing))
+        elif "dmesg: read kernel buffer failed" in text:
+            self.commands.setdefault(("dmesg",), Answer("", (line.number,), missing="denied"))
+
+    def _say(self, table: dict, key: object, text: str, lines: tuple[int, ...]) -> None:  # type: ignore[type-arg]
+        """Note an answer; a second one that differs contradicts it."""
+        old = table.get(key)
+        if old is None or old.missing:
+            table[key] = Answer(text, lines)
+        elif old.text.split() != text.split() and not _is_part(old.text, text):
+            places = tuple(sorted({*old.lines, *lines}))
+            table[key] = Answer(old.text, places, contradicted=True)
+        elif len(text) > len(old.text):
+            table[key] = Answer(text, lines, old.contradicted)
+
+
+_MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
+"""A row of lsmod, or of /proc/modules."""
+
+
+def _lists_modules(command: str) -> bool:
+    return not command or any(word in command for word in ("lsmod", "proc/modules", "grep"))
+
+
+_FIELDS = (
+    "filename version depends vermagic license signer srcversion parm name alias sig_id sig_key sig_hashalgo"
+    " signature retpoline description author intree rhelversion supported firmware softdep import_ns"
+)
+
+
+def _modinfo_field(line: Line) -> bool:
+    key, colon, _ = line.text.strip().partition(":")
+    return bool(colon) and key in _FIELDS.split()
+
+
+def _name(fields: list[Line]) -> str:
+    """The module that an output of modinfo is about: by its name, else by its file's."""
+    values = dict(line.text.strip().partition(":")[::2] for line in reversed(fields))
+    return canonical(
+        values.get("name", "").strip() or values["filename"].rpartition("/")[2].partition(".ko")[0].strip()
+    )
+
+
+def _content(path: str, block: Block) -> str:
+    """What a file holds: one line for nearly all of them, and a page may run on behind it."""
+    lines = block.lines if path.startswith("proc/driver/") else block.lines[:1]
+    return "".join(line.text + "\n" for line in lines)
+
+
+def _is_part(one: str, other: str) -> bool:
+    """Whether one output is the other one filtered."""
+    few, many = sorted((set(one.splitlines()), set(other.splitlines())), key=len)
+    return few <= many
+
+
+def _is_complaint(text: str) -> bool:
+    return text.startswith(("cat: ", "bash: ", "-bash: ", "sudo: ")) or text.endswith(
+        ("not permitted", "ermission denied", "command not found", "No such file or directory")
+    )

@@ -1,0 +1,107 @@
+"""A node's ceilings as a document: `gdr estimate --json`, schema gdrkit.estimate/1. PURE.
+
+Made of the types that the ceilings are reckoned in, with numbers rounded at the very end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from gdrkit.fabric.ceilings import paths
+from gdrkit.fabric.ceilings.chain import Chain, Limit
+from gdrkit.fabric.ceilings.machine import Machine, Meeting, Route
+from gdrkit.fabric.ceilings.reading import Reading
+from gdrkit.fabric.ceilings.remarks import remarks
+
+DIGITS, DIGITS_OF_SHARE = 3, 4
+
+
+class CardEstimate(Struct, frozen=True, kw_only=True):
+    """What all RDMA devices of one card move together."""
+
+    devices: tuple[str, ...]
+    ceiling: Chain
+
+
+class PairEstimate(Struct, frozen=True, kw_only=True):
+    """The paths between a GPU and an RDMA device, only those that the hardware has."""
+
+    gpu: str  # PCI address
+    device: str  # RDMA device
+    meeting: Meeting
+    paths: tuple[Chain, ...]
+
+
+class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.estimate/1"):
+    """All that `gdr estimate` tells. `network` is all cards of the node together."""
+
+    node: str  # host name
+    source: str  # live, tree, bundle, ...
+    network: Chain
+    cards: tuple[CardEstimate, ...]
+    pairs: tuple[PairEstimate, ...]
+    remarks: tuple[str, ...]
+    measured: tuple[Reading, ...]
+
+
+def document(
+    machine: Machine, *, node: str = "", source: str = "", readings: Iterable[Reading] = ()
+) -> EstimateDocument:
+    """All ceilings of a node, and what was measured beside them."""
+    return EstimateDocument(
+        node=node,
+        source=source,
+        network=_chain(paths.node_total(machine)),
+        cards=tuple(
+            CardEstimate(
+                devices=tuple(function.name for function in functions),
+                ceiling=_chain(paths.card_chain(functions)),
+            )
+            for functions in machine.cards.values()
+        ),
+        pairs=tuple(_pair(machine, route) for route in machine.routes),
+        remarks=remarks(machine),
+        measured=tuple(_reading(reading) for reading in readings),
+    )
+
+
+def _pair(machine: Machine, route: Route) -> PairEstimate:
+    return PairEstimate(
+        gpu=route.gpu.address,
+        device=route.function.name,
+        meeting=route.meeting,
+        paths=tuple(_chain(paths.chain(machine, route, path)) for path in paths.possible(route)),
+    )
+
+
+# -- rounding --------------------------------------------------------------------------------------
+
+
+def _chain(chain: Chain) -> Chain:
+    return replace(
+        chain,
+        rate=chain.rate and chain.rate.rounded(DIGITS),
+        tightest=chain.tightest and _limit(chain.tightest),
+        limits=tuple(map(_limit, chain.limits)),
+    )
+
+
+def _limit(limit: Limit) -> Limit:
+    return replace(limit, rate=limit.rate.rounded(DIGITS))
+
+
+def _reading(reading: Reading) -> Reading:
+    return replace(
+        reading,
+        gb_per_s=_rounded(reading.gb_per_s, DIGITS),
+        gbit_per_s=_rounded(reading.gbit_per_s, DIGITS),
+        ceiling=reading.ceiling and reading.ceiling.rounded(DIGITS),
+        tightest=reading.tightest and _limit(reading.tightest),
+        share=_rounded(reading.share, DIGITS_OF_SHARE),
+    )
+
+
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)

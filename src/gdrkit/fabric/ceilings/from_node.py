@@ -1,0 +1,194 @@
+"""A node's GPUs, RDMA devices and links, as ceilings need them. PURE.
+
+What cannot be read is left open, never guessed: a link without a speed, a port without an MTU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+from gdrkit.evidence import Lacks
+from gdrkit.fabric.ceilings.links import PcieLink
+from gdrkit.fabric.ceilings.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
+from gdrkit.fabric.ceilings.ports import DOWN, Port, roce_mtu
+from gdrkit.facts import pci
+from gdrkit.facts.gpu import is_coherent, is_integrated
+from gdrkit.facts.pci_path import Segment, links_to_root
+from gdrkit.facts.pci_registers import acs, config
+from gdrkit.facts.rdma import (
+    CLASS,
+    Pair,
+    RdmaDevice,
+    below_common_bridge,
+    distance,
+    is_virtual_function,
+    netdev,
+    nics,
+    phys_port_name,
+    ports,
+)
+from gdrkit.facts.rdma import Port as _Port
+from gdrkit.formats.pci_express import Express
+from gdrkit.node import Node, fact
+
+T = TypeVar("T")
+
+ONE_TO_A_GRACE = ("2342", "2348")
+"""PCI ids of GH200; other coherent GPUs come two to a Grace. Source: open-gpu-kernel-modules README.md."""
+
+MEETINGS = {
+    "PIX": Meeting.SWITCH,
+    "PXB": Meeting.SWITCH,
+    "PHB": Meeting.ROOT_COMPLEX,
+    "NODE": Meeting.ROOT_COMPLEX,
+    "SYS": Meeting.SOCKETS,
+}
+
+
+@fact
+def machine(node: Node) -> Machine:
+    """What moves data in this node. Raises Lacks where nobody knows its GPUs or its RDMA devices."""
+    gpus = {gpu.address: _gpu(node, gpu) for gpu in pci.gpus(node)}
+    one_card = any(gpu.attachment is Attachment.INTEGRATED for gpu in gpus.values())
+    functions = {
+        device.name: _function(node, device, one_card) for device in nics(node) if _is_whole(node, device)
+    }
+    return Machine(
+        tuple(gpus.values()),
+        tuple(functions.values()),
+        tuple(_route(node, gpu, function) for gpu in gpus.values() for function in functions.values()),
+    )
+
+
+def _gpu(node: Node, gpu: pci.Gpu) -> Gpu:
+    return Gpu(gpu.address, _attachment(node, gpu), _wires(node, gpu.address, idles=True))
+
+
+def _attachment(node: Node, gpu: pci.Gpu) -> Attachment:
+    if _or(lambda: is_integrated(node, gpu), False):
+        return Attachment.INTEGRATED
+    if not _or(lambda: is_coherent(node, gpu), False):
+        return Attachment.PCIE
+    return Attachment.C2C if gpu.device_id in ONE_TO_A_GRACE else Attachment.C2C_SHARED
+
+
+def _is_whole(node: Node, device: RdmaDevice) -> bool:
+    """Not a virtual function, whose link and port are those of its physical function, which is here, too."""
+    return not _or(lambda: is_virtual_function(node, device.name), False)
+
+
+def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
+    """One RDMA device. A machine with a GB10 has one NIC, should its functions not name their card: DGX
+    Spark User Guide."""
+    wires = _wires(node, device.pci_address, idles=False) if device.pci_address else ()
+    card = device.sys_image_guid if device.sys_image_guid.strip("0:") else ""
+    if not card and one_card and device.driver in ("mlx5_core", ""):
+        card = "ConnectX-7"
+    nothing: tuple[_Port, ...] = ()
+    known = _or(lambda: ports(node, device.name), nothing)
+    port = _active_port(known)
+    mtu = _or(lambda: _interface_mtu(node, device.name, port.number), None) if port else None
+    return Function(
+        name=device.name,
+        card=card or device.pci_address[:-2] or device.name,
+        wires=wires,
+        port_name=_or(lambda: phys_port_name(node, device.name, port.number if port else 1), ""),
+        port=_port(node, port, mtu) if port else None,
+        active=port is not None,
+        down=_down(known),
+        interface_mtu=mtu,
+    )
+
+
+def _active_port(known: tuple[_Port, ...]) -> _Port | None:
+    """The fastest port in use; None where none is, or where nobody can tell."""
+    active = [port for port in known if port.state == "ACTIVE" and port.rate_gbit_per_s > 0]
+    return max(active, key=lambda port: port.rate_gbit_per_s, default=None)
+
+
+def _down(known: tuple[_Port, ...]) -> str:
+    """The state of a device's first port, if all of them are known to carry nothing."""
+    states = [port.state for port in known]
+    return states[0] if states and all(state in DOWN for state in states) else ""
+
+
+def _interface_mtu(node: Node, device: str, number: int) -> int | None:
+    text = node.text(f"sys/class/net/{netdev(node, device, number)}/mtu").strip()
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+def _port(node: Node, port: _Port, interface_mtu: int | None) -> Port:
+    """Linux: drivers/infiniband/core/sysfs.c, rate_show(), writes `400 Gb/sec (4X NDR)`."""
+    ethernet = port.link_layer == "Ethernet"
+    rate = _or(lambda: node.text(f"{CLASS}/{port.device}/ports/{port.number}/rate"), "")
+    generation = re.search(r"\(\d+X (\w+)\)", rate)
+    return Port(
+        rate_gbit_per_s=port.rate_gbit_per_s,
+        link_layer=port.link_layer,
+        mtu_bytes=roce_mtu(interface_mtu) if ethernet and interface_mtu else None,
+        generation=generation[1] if generation and not ethernet else "",
+    )
+
+
+def _wires(node: Node, address: str, *, idles: bool) -> tuple[Wire, ...]:
+    """The links above a device. A device's own stands for all functions of the device."""
+    try:
+        segments = links_to_root(node, address)
+    except Lacks:
+        return (Wire(address[:-2], None),)
+    return tuple(
+        Wire(s.address[:-2] if index == 0 else s.address, _link(node, s, idles=idles and index == 0))
+        for index, s in enumerate(segments)
+    )
+
+
+def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
+    """A link as it runs; an idle GPU's at the speed that both ends can do, for it lowers the speed alone."""
+    express = _or(lambda: config(node, segment.address).express, None)
+    sizes = express if isinstance(express, Express) else None
+    return PcieLink(
+        gt_per_s=segment.best_gt_per_s if idles else segment.gt_per_s,
+        width=segment.width,
+        max_payload_bytes=sizes.payload_bytes if sizes else None,
+        read_request_bytes=sizes.read_request_bytes if sizes else None,
+    )
+
+
+def _route(node: Node, gpu: Gpu, function: Function) -> Route:
+    meeting = MEETINGS.get(
+        _or(lambda: distance(node, Pair(gpu.address, function.name)), ""), Meeting.UNKNOWN
+    )
+    if meeting is not Meeting.SWITCH:
+        return Route(gpu, function, meeting, gpu.wires, function.wires)
+    address = _address(function)
+    try:
+        _, gpu_side, nic_side = below_common_bridge(node, gpu.address, address)
+    except Lacks:  # nvidia-smi knows the distance, nobody the bridges
+        return Route(gpu, function, meeting, gpu.wires[:1], function.wires[:1])
+    if any(_redirects(node, port) for port in (*gpu_side, *nic_side)):
+        return Route(gpu, function, Meeting.ROOT_COMPLEX, gpu.wires, function.wires)
+    return Route(gpu, function, meeting, _below(gpu.wires, gpu_side), _below(function.wires, nic_side))
+
+
+def _address(function: Function) -> str:
+    return f"{function.wires[0].address}.0" if function.wires else ""
+
+
+def _redirects(node: Node, port: str) -> bool:
+    """Whether a switch port is known to send peer traffic up to the root complex."""
+    found = _or(lambda: acs(node, port), None)
+    return found is not None and found.request_redirect
+
+
+def _below(wires: tuple[Wire, ...], bridges: tuple[str, ...]) -> tuple[Wire, ...]:
+    """A device's own link, and those of the switches between it and the meeting point."""
+    return (*wires[:1], *(wire for wire in wires[1:] if wire.address in bridges))
+
+
+def _or(ask: Callable[[], T], default: T) -> T:
+    """The answer, or what stands for not knowing it."""
+    try:
+        return ask()
+    except Lacks:
+        return default

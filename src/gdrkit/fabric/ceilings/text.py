@@ -1,0 +1,154 @@
+"""A node's ceilings, for a terminal. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gdrkit.fabric.ceilings.chain import Chain, Limit
+from gdrkit.fabric.ceilings.document import CardEstimate, EstimateDocument, PairEstimate
+from gdrkit.fabric.ceilings.interval import Interval
+from gdrkit.fabric.ceilings.machine import Meeting
+from gdrkit.fabric.ceilings.reading import Reading
+from gdrkit.report.terminal import Row, render
+
+STYLES = {"head": "bold", "quiet": "dim", "tightest": "bold", "conclusion": "bold"}
+
+MEETINGS = {
+    Meeting.SWITCH: "behind one PCIe switch",
+    Meeting.ROOT_COMPLEX: "through the processor",
+    Meeting.SOCKETS: "between two processors",
+    Meeting.UNKNOWN: "nobody can tell how they are joined",
+}
+PAIRS_SHOWN = 8
+"""Of those that have the same ceilings; --json has all."""
+
+
+def text(document: EstimateDocument, *, colour: bool = False, width: int | None = None) -> str:
+    """The document as lines."""
+    return render(_rows(document), STYLES, colour=colour, width=width)
+
+
+def measured_text(document: EstimateDocument, *, colour: bool = False, width: int | None = None) -> str:
+    """Only what was measured."""
+    return render(_measured(document.measured), STYLES, colour=colour, width=width)
+
+
+def _rows(document: EstimateDocument) -> Iterator[Row]:
+    name = document.node or "this node"
+    yield 0, "head", f"{name}: what it can move at most, GB/s and Gb/s in one direction"
+    if not document.cards:
+        yield 0, "", "no RDMA device here"
+        return
+    yield 0, "", f"network   {_range(document.network.rate)}   {_bound(document.network)}"
+    yield from _unknown(document.network, 2)
+    yield 0, "", ""
+    yield 0, "head", "cards"
+    yield from _cards(document.cards)
+    if not document.pairs:
+        yield 0, "", ""
+        yield 0, "", "no GPU here"
+    for pairs in _alike(document.pairs):
+        yield 0, "", ""
+        yield from _pairs(pairs)
+    if document.remarks:
+        yield 0, "", ""
+    for words in document.remarks:
+        yield 0, "conclusion", f"- {words}"
+    if document.measured:
+        yield 0, "", ""
+        yield from _measured(document.measured)
+
+
+def _cards(cards: Iterable[CardEstimate]) -> Iterator[Row]:
+    """Those that differ in nothing but their names, in one line."""
+    groups: dict[str, list[str]] = {}
+    for card in cards:
+        words = f"{_range(card.ceiling.rate)}   {_bound(card.ceiling)}"
+        groups.setdefault(words, []).append(" ".join(card.devices))
+    for words, names in groups.items():
+        if len(names) == 1:
+            yield 2, "", f"{names[0]}   {words}"
+        else:
+            yield 2, "", f"{', '.join(names)}: {len(names)} cards, each"
+            yield 4, "", words
+
+
+def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
+    """Pairs that differ in nothing but their names, the fastest first, those that carry nothing last."""
+    groups: dict[tuple[object, ...], list[PairEstimate]] = {}
+    for pair in pairs:
+        looks = tuple(
+            (path.path, tuple((limit.name, limit.said, _range(limit.rate)) for limit in path.limits))
+            for path in pair.paths
+        )
+        groups.setdefault((pair.meeting, looks), []).append(pair)
+
+    def order(group: list[PairEstimate]) -> tuple[bool, int, float]:
+        rate = group[0].paths[0].rate
+        dead = rate is not None and not rate.high_gb_per_s
+        return dead, list(MEETINGS).index(group[0].meeting), -(rate.high_gb_per_s if rate else 0.0)
+
+    return sorted(groups.values(), key=order)
+
+
+def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
+    first = pairs[0]
+    names = ", ".join(f"{pair.gpu} {pair.device}" for pair in pairs[:PAIRS_SHOWN])
+    more = f" and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""
+    count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
+    yield 0, "head", f"{count} {MEETINGS[first.meeting]}: {names}{more}"
+    alone = len(pairs) == 1
+    for index, path in enumerate(first.paths):
+        yield 2, "", f"{path.path:<11} {_range(path.rate)}   {_bound(path)}"
+        if index == 0:
+            for limit in path.limits:
+                style = "tightest" if limit == path.tightest else "quiet"
+                yield 6, style, _limit(limit, alone=alone)
+        yield from _unknown(path, 6)
+
+
+def _limit(limit: Limit, *, alone: bool) -> str:
+    shared = f"; shared with {', '.join(limit.shared_with)}" if alone and limit.shared_with else ""
+    rate = f"{limit.rate.low_gb_per_s:.1f} to {limit.rate.high_gb_per_s:.1f}"
+    return f"{limit.name:<13} {rate:>15}   {limit.said}{shared}"
+
+
+def _unknown(path: Chain, indent: int) -> Iterator[Row]:
+    if path.unknown:
+        yield indent, "quiet", f"? not known: {', '.join(path.unknown)}"
+
+
+def _bound(path: Chain) -> str:
+    """What the upper bound is from, and the lower one where that is something else."""
+    if path.tightest is None:
+        return "nothing is known"
+    text = f"bound by {path.tightest.name}: {path.tightest.said}"
+    worst = min(path.limits, key=lambda limit: limit.rate.low_gb_per_s)
+    if path.unknown or worst.rate.low_gb_per_s >= path.tightest.rate.low_gb_per_s:
+        return text
+    return f"{text}; at worst by {worst.name}"
+
+
+def _range(rate: Interval | None) -> str:
+    if rate is None:
+        return "unknown"
+    if not rate.high_gb_per_s:
+        return "nothing"
+    if not rate.low_gb_per_s:
+        return f"at most {rate.high_gb_per_s:.1f} GB/s ({rate.high_gbit_per_s:.0f} Gb/s)"
+    bits = f"{rate.low_gbit_per_s:.0f} to {rate.high_gbit_per_s:.0f} Gb/s"
+    return f"{rate.low_gb_per_s:.1f} to {rate.high_gb_per_s:.1f} GB/s ({bits})"
+
+
+def _measured(readings: Iterable[Reading]) -> Iterator[Row]:
+    for index, reading in enumerate(readings):
+        if index:
+            yield 0, "", ""
+        rate = "no rate"
+        if reading.gb_per_s is not None and reading.gbit_per_s is not None:
+            rate = f"{reading.gb_per_s:.2f} GB/s ({reading.gbit_per_s:.1f} Gb/s)"
+        yield 0, "head", f"measured: {reading.what}: {rate}"
+        if reading.ceiling is not None:
+            yield 2, "", f"ceiling {_range(reading.ceiling)}"
+        for words in reading.sentences:
+            yield 2, "", f"- {words}"

@@ -1,0 +1,1 @@
+"""What a model's traffic costs where a direct path is missing."""

@@ -1,0 +1,105 @@
+"""What the bus bandwidth of nccl-tests can come to between nodes. PURE.
+
+Bus bandwidth is the rate of data (algorithm bandwidth) times a factor of the operation, which makes it the
+rate of the slowest link where a ring is used: NVIDIA/nccl-tests doc/PERFORMANCE.md. What crosses a node's
+boundary at the least follows from the operation alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from gdrkit.fabric.ceilings import paths
+from gdrkit.fabric.ceilings.chain import Chain, chained
+from gdrkit.fabric.ceilings.interval import Interval
+from gdrkit.fabric.ceilings.machine import Gpu, Machine, Meeting
+from gdrkit.fabric.ceilings.reading import Reading, judged, plateau, reading
+from gdrkit.formats.nccl_tests import NcclTest
+
+NEAREST = (Meeting.SWITCH, Meeting.ROOT_COMPLEX, Meeting.UNKNOWN, Meeting.SOCKETS)
+"""NCCL takes the NICs that are nearest to a GPU: src/graph/topo.cc, ncclTopoGetLocal()."""
+
+
+def compare(machine: Machine, run: NcclTest) -> Reading:
+    """One run of nccl-tests beside the ceiling of its nodes, each taken to be as this one."""
+    per_host = Counter(rank.hostname for rank in run.ranks)
+    nodes = "1 node" if len(per_host) == 1 else f"{len(per_host)} nodes" if per_host else "nodes not shown"
+    operation = run.program or "an operation of nccl-tests that is not shown"
+    what = f"{operation}, {len(run.ranks)} GPUs on {nodes}"
+    rates = {r.size_bytes: r.best.bus_gb_per_s for r in run.rows if r.best and r.best.bus_gb_per_s}
+    gb_per_s, notes = plateau({size: rate for size, rate in rates.items() if rate is not None})
+    if run.average_bus_gb_per_s and len(rates) > 1:
+        average = f"{run.average_bus_gb_per_s:g} GB/s"
+        notes += (f"The average over all sizes that the run prints, {average}, has no ceiling to compare.",)
+    if gb_per_s is None:
+        return reading(what, sentences=notes)
+    if run.alone:
+        alone = "Each process is rank 0: they ran alone, as nccl-tests built without MPI do (MPI=1)."
+        return reading(what, gb_per_s, sentences=(*notes, alone))
+    if len(per_host) < 2:
+        inside = "One node: this measures the way between its GPUs, and nothing of the network."
+        cut = "The text does not show which nodes took part."
+        return reading(what, gb_per_s, sentences=(*notes, inside if per_host else cut))
+    used = [_gpu(machine, rank.device) for rank in run.ranks if rank.hostname == run.hosts[0]]
+    chain = network(machine, tuple(gpu for gpu in used if gpu is not None))
+    bounds = chain.rate
+    if bounds is None:
+        return judged(what, gb_per_s, None, None, notes)
+    ceiling, said = _ceiling(run, bounds, max(per_host.values()), gb_per_s)
+    return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *said))
+
+
+def network(machine: Machine, gpus: tuple[Gpu, ...]) -> Chain:
+    """What these GPUs move between their node and others, over the NICs nearest to each of them."""
+    gpus = gpus or machine.gpus
+    names = {name for gpu in gpus for name in _nearest(machine, gpu)}
+    functions = tuple(f for f in machine.functions if f.name in names) or machine.functions
+    part = Machine(gpus, functions)
+    whole = paths.node_total(part)
+    cards = tuple(part.cards.values())
+    if len(cards) != 1:
+        return whole
+    one = paths.card_chain(cards[0])  # names link and port, which the total does not
+    links = tuple(limit for limit in whole.limits if limit.name == "gpu-links")
+    return chained("direct", (*one.limits, *links), one.unknown)
+
+
+def _nearest(machine: Machine, gpu: Gpu) -> list[str]:
+    routes = [
+        route for route in machine.routes if route.gpu.address == gpu.address and route.function.active
+    ]
+    best = min((NEAREST.index(route.meeting) for route in routes), default=0)
+    return [route.function.name for route in routes if NEAREST.index(route.meeting) == best]
+
+
+def _gpu(machine: Machine, index: int) -> Gpu | None:
+    """By CUDA's index, which follows addresses where all GPUs are alike."""
+    gpus: list[Gpu] = sorted(machine.gpus, key=lambda gpu: gpu.address)
+    return gpus[index] if index < len(gpus) else None
+
+
+def _ceiling(run: NcclTest, ring: Interval, g: int, gb_per_s: float) -> tuple[Interval, tuple[str, ...]]:
+    """The most that bus bandwidth can be, by what has to cross each node's boundary: of n ranks, g are here.
+
+    A ring carries bus bandwidth over every link, so the network's own ceiling is that of all operations that
+    use one. Others need less of it: all_reduce crosses once each way in a tree between two nodes, or where
+    switches reduce, 2 (n - 1) / n; all_gather, reduce_scatter, gather and scatter have to bring what other
+    nodes hold alone, (n - 1) / (n - g). alltoall has no ring: that for each of g ranks."""
+    n = len(run.ranks)
+    gather = (n - 1) / (n - g)
+    if run.program in ("alltoall", "alltoallv"):
+        return ring.scaled(gather / g), ()
+    if gb_per_s <= ring.high_gb_per_s:
+        return ring, ()
+    high = ring.high_gb_per_s
+    if run.program in ("all_reduce", "all_reduce_group", ""):
+        nodes = len(run.hosts)
+        way = "a tree, which crosses it once" if nodes == 2 else "switches that reduce (SHARP)"
+        most = 2 * (n - 1) / n
+        note = f"busbw above the {high:.2f} GB/s of the network is normal on {nodes} nodes for {way}"
+    elif run.program in ("all_gather", "reduce_scatter", "gather", "scatter"):
+        most = gather
+        note = f"busbw above the {high:.2f} GB/s of the network is normal without a ring"
+    else:
+        return ring, ()
+    return ring.scaled(1.0, most), (f"{note}: up to {high * most:.2f}.",)

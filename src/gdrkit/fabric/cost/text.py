@@ -1,0 +1,106 @@
+"""What a job costs, for a terminal. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.fabric.cost.cost import Cost, Step
+from gdrkit.fabric.cost.document import CostDocument, crossing, percent, seconds, size
+from gdrkit.fabric.cost.models_size import cache_elements, cache_tokens, total_parameters
+from gdrkit.fabric.cost.traffic import Traffic
+from gdrkit.report.terminal import Row, render
+
+STYLES = {"head": "bold", "quiet": "dim", "conclusion": "bold"}
+
+TITLES = {
+    "decode": "decode: one token for every request",
+    "prefill": "prefill: all prompts once",
+    "training": "training: one step",
+    "kv-transfer": "cache transfer: from the node that read the prompts to the one that writes on",
+}
+
+
+def text(document: CostDocument, *, colour: bool = False, width: int | None = None) -> str:
+    """The document as lines."""
+    return render(_rows(document), STYLES, colour=colour, width=width)
+
+
+def _rows(document: CostDocument) -> Iterator[Row]:
+    cost = document.cost
+    yield from _head(cost)
+    for step in cost.steps:
+        yield 0, "", ""
+        yield from _step(step)
+    for words in document.unknown:
+        yield 0, "quiet", f"? {words}"
+    yield 0, "", ""
+    yield 0, "conclusion", document.conclusion
+    yield 0, "quiet", "assumes:"
+    for words in document.assumptions:
+        yield 2, "quiet", f"- {words}"
+
+
+def _head(cost: Cost) -> Iterator[Row]:
+    job, layout, model = cost.job, cost.job.layout, cost.job.model
+    token = cache_tokens(model, 1) * cache_elements(model)
+    parameters = f"{total_parameters(model) / 1e9:.4g} billion parameters"
+    yield 0, "head", f"{model.name}: {parameters}, {token} elements of cache per token"
+    degrees = (
+        ("tp", layout.tensor), ("ep", layout.expert), ("dp", layout.data), ("pp", layout.pipeline),
+    )  # fmt: skip
+    told = " ".join(f"{name} {value}" for name, value in degrees if value > 1) or "one GPU"
+    gpu = job.gpu.name if job.gpu else "GPU not known"
+    nodes = "1 node" if layout.nodes == 1 else f"{layout.nodes} nodes"
+    tokens = f"batch {job.batch}, prompt {job.prompt}, output {job.output}"
+    yield 0, "", f"{told}: {layout.ranks} x {gpu} on {nodes}; {tokens}; {job.dtype}, cache {job.kv_dtype}"
+    held = cost.weights_bytes + cost.cache_bytes
+    room = f", of {job.gpu.memory_gb:g} GB" if job.gpu else ""
+    fits = ": DOES NOT FIT" if job.gpu and held > job.gpu.memory_gb * 1e9 else ""
+    parts = f"{size(cost.weights_bytes)} of weights"
+    if cost.cache_bytes:
+        parts += f" and {size(cost.cache_bytes)} of cache"
+    yield 0, "", f"each GPU holds {parts}{room}{fits}"
+
+
+def _step(step: Step) -> Iterator[Row]:
+    yield 0, "head", TITLES[step.phase]
+    if step.traffic:
+        yield 2, "quiet", _columns("collective", "calls", "payload", "a rank sends", "messages", "of")
+    for row in step.traffic:
+        yield 2, "", _traffic(row)
+    yield 2, "", f"leaves each node: {crossing(step)}" if step.network_bytes else "leaves no node"
+    if step.compute:
+        low, high = step.compute.time.low_s, step.compute.time.high_s
+        work = f"{size(step.compute.read_bytes)} read, {step.compute.flop / 1e12:.3g} TFLOP"
+        yield 2, "", f"computing: {seconds(low)} to {seconds(high)}, bound by {step.compute.bound} ({work})"
+    if step.network_bytes:
+        yield from _paths(step)
+
+
+def _columns(kind: str, calls: str, payload: str, sent: str, messages: str, what: str) -> str:
+    return f"{kind:<15}{calls:>6}{payload:>10}{sent:>14}{messages:>10}  {what}"
+
+
+def _traffic(row: Traffic) -> str:
+    """Per call: what the collective is of, what one rank sends for it, and in how many messages."""
+    often = f", {row.per_layer:g} per layer" if row.per_layer else ""
+    inside = "" if row.network_bytes else " (within a node)"
+    return _columns(
+        row.kind.value, str(row.calls), size(row.payload_bytes), size(row.sent_bytes), str(row.messages),
+        f"{row.what}{often}{inside}",
+    )  # fmt: skip
+
+
+def _paths(step: Step) -> Iterator[Row]:
+    head = f"{'path':<12}{'GB/s':>14}{'on the network':>22}{'share of the step':>20}  limit"
+    yield 2, "quiet", head
+    for on in step.paths:
+        path = on.path
+        rate = f"{path.bandwidth_low_gb_per_s:.3g} to {path.bandwidth_high_gb_per_s:.3g}"
+        spent = f"{seconds(on.communication.low_s)} to {seconds(on.communication.high_s)}"
+        share = "all" if step.phase == "kv-transfer" else "unknown"
+        if on.share:
+            share = f"{percent(on.share[0])} to {percent(on.share[1])}".replace("under ", "<")
+        limit = path.limit.partition(":")[0] or path.source
+        can = "" if path.possible else "impossible here; "
+        yield 2, "", f"{path.name:<12}{rate:>14}{spent:>22}{share:>20}  {can}{limit}"

@@ -1,0 +1,1 @@
+"""NCCL's model of a node: its system tree, paths, bandwidths, and whether it takes GPUDirect RDMA."""

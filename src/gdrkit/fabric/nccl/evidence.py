@@ -1,0 +1,58 @@
+"""What a node's own files and probes say of the NIC's side of GPUDirect RDMA, as NCCL would look. PURE."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from gdrkit.consumers.nccl_releases import Release
+from gdrkit.evidence import Lacks
+from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, dmabuf, peermem
+from gdrkit.fabric.nccl.settings import Settings
+from gdrkit.fabric.topology.graph import NcclNet, Net, Topology
+from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_attributes
+from gdrkit.facts.pci import gpus
+from gdrkit.facts.probe import verbs_calls
+from gdrkit.messages.errors import UNSUPPORTED
+from gdrkit.node import Node
+
+
+def nic_evidence(node: Node, rules: Release) -> NicEvidence:
+    """The files of nvidia-peermem that this release looks for, and what verbs said of dma-buf, if asked."""
+    try:
+        files = frozenset(name for name in rules.peermem_files if node.exists(name))
+    except Lacks:
+        files = None
+    try:
+        calls = [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"]
+    except Lacks:
+        calls = []
+    return NicEvidence(
+        files, {call.subject or call.argument: call.errno not in UNSUPPORTED for call in calls}
+    )
+
+
+def gpu_evidence(node: Node) -> GpuEvidence:
+    """What CUDA said of the first GPU, if asked."""
+    try:
+        found = cuda_attributes(node, gpus(node)[0].address)
+    except (Lacks, IndexError):
+        return GpuEvidence()
+
+    def is_set(attribute: int) -> bool | None:
+        return found[attribute] == 1 if attribute in found else None
+
+    return GpuEvidence(is_set(GPU_DIRECT_RDMA_SUPPORTED), is_set(DMA_BUF_SUPPORTED))
+
+
+def with_nic_side(topology: Topology, node: Node, rules: Release, given: Settings) -> Topology:
+    """The graph with the NIC's side of each port, where files and probes settle it."""
+    nics, gpu = nic_evidence(node, rules), gpu_evidence(node)
+
+    def judged(net: Net) -> Net:
+        works = {dmabuf(rules, given, net.device, nics, gpu).works, peermem(rules, nics).works}
+        if not net.device or (True not in works and None in works):
+            return net
+        known = net.nccl or NcclNet()
+        return structs.replace(net, nccl=structs.replace(known, gdr="1" if True in works else "0"))
+
+    return structs.replace(topology, nets=tuple(map(judged, topology.nets)))

@@ -1,0 +1,184 @@
+"""Whether NCCL goes directly for a GPU and a NIC, each way, with everything that the answer rests on. PURE.
+
+A topology file says of GPUs and NICs that they support GPUDirect RDMA or not; NCCL believes it, and finds
+out by itself where the file says nothing. This module does both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct, structs
+
+from gdrkit.consumers.nccl_releases import Release
+from gdrkit.fabric.nccl.gdr_check import Check, Condition, Mode, check
+from gdrkit.fabric.nccl.graph import DEV, GPU, GraphNode, System
+from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
+from gdrkit.fabric.nccl.paths import Asked
+from gdrkit.fabric.nccl.settings import Settings
+
+_CHECK = "src/graph/paths.cc, ncclTopoCheckGdr()"
+_NIC = (
+    "src/transport/net_ib.cc, ncclIbGdrSupport() and ncclIbDmaBufSupport(); src/init.cc, dmaBufSupported()"
+)
+_GPU = "src/net.cc (src/plugin/net.cc from 2.26), ncclGpuGdrSupport()"
+_READ = "src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_NET_GDR_READ"
+
+
+Mechanism = Literal["", "dmabuf", "peermem"]
+
+
+class Reason(Struct, frozen=True):
+    """One condition: whether it holds, None where nobody knows, what was seen, and where NCCL tests it."""
+
+    condition: Condition
+    holds: bool | None
+    seen: str
+    source: str
+
+
+class Evidence(Struct, frozen=True):
+    """What is known of both sides beyond the topology file. A file's own word (`gdr`) goes before it."""
+
+    nic: NicEvidence = NicEvidence()
+    gpu: GpuEvidence = GpuEvidence()
+    file_says_nic: bool = True
+    file_says_gpu: bool = True
+
+
+class Decision(Struct, frozen=True):
+    """One GPU, one NIC, one direction. `direct` is None where it hangs on what nobody knows.
+
+    `mechanism` is what NCCL registers with, dmabuf or peermem; "" where not known. It prints neither."""
+
+    sends: bool
+    direct: bool | None
+    mode: Mode
+    mechanism: Mechanism
+    via: GraphNode | None
+    reasons: tuple[Reason, ...]
+
+    @property
+    def because(self) -> Reason | None:
+        """The first condition that does not hold, or else the first that is not known."""
+        failing = [reason for reason in self.reasons if reason.holds is False]
+        unknown = [reason for reason in self.reasons if reason.holds is None]
+        return next(iter(failing or unknown), None)
+
+
+def settled(known: Evidence, rules: Release, settings: Settings, device: str) -> Evidence:
+    """The same, with the NIC's side taken from the evidence if that settles it for a device."""
+    sides = dmabuf(rules, settings, device, known.nic, known.gpu), peermem(rules, known.nic)
+    works = {side.works for side in sides}
+    return structs.replace(known, file_says_nic=True not in works and None in works)
+
+
+def decide(
+    system: System,
+    gpu: GraphNode,
+    net: GraphNode,
+    sends: bool,
+    settings: Settings,
+    evidence: Evidence | None = None,
+    asked: Iterable[Asked] = (),
+) -> Decision:
+    """What NCCL decides for a pair that is connected in a system whose paths are computed.
+
+    `asked` is what compute_paths() returned: a pair that was refused is led through the CPU afterwards,
+    and its distance is the one that it had before."""
+    known = evidence or Evidence()
+    near_enough = check(system, gpu, net, sends, settings)
+    before = next(
+        (one.check for one in asked if one.gpu is gpu and one.net is net and not one.sends), near_enough
+    )
+    sides = _sides(system, net, settings, known)
+    reasons = [
+        _nic(net, sides, known),
+        _gpu(gpu, known),
+        *_partition(system, gpu, settings),
+        *(_read(system, gpu, settings, near_enough) if sends else ()),
+        _distance(before, _named_level(system, settings, before)),
+    ]
+    holds = [reason.holds for reason in reasons]
+    direct = False if False in holds else None if None in holds else True
+    return Decision(
+        sends=sends,
+        direct=direct,
+        mode=near_enough.mode if direct else "",
+        mechanism=_mechanism(sides) if direct else "",
+        via=near_enough.via,
+        reasons=tuple(reasons),
+    )
+
+
+def _sides(system: System, net: GraphNode, settings: Settings, known: Evidence) -> tuple[Side, Side]:
+    return (
+        dmabuf(system.rules, settings, net.name, known.nic, known.gpu),
+        peermem(system.rules, known.nic),
+    )
+
+
+def _mechanism(sides: tuple[Side, Side]) -> Mechanism:
+    """dma-buf wins where both work, and nothing falls back: src/transport/net.cc, sendProxyConnect()."""
+    by_dmabuf, by_peermem = sides
+    if by_dmabuf.works:
+        return "dmabuf"
+    return "peermem" if by_peermem.works and by_dmabuf.works is False else ""
+
+
+def _nic(net: GraphNode, sides: tuple[Side, Side], known: Evidence) -> Reason:
+    if known.file_says_nic:
+        return Reason(Condition.NIC, bool(net.gdr), f"gdr={net.gdr} of {net.name} in the topology", _CHECK)
+    works = [side.works for side in sides]
+    holds = True if True in works else None if None in works else False
+    return Reason(Condition.NIC, holds, "; ".join(side.why for side in sides), _NIC)
+
+
+def _gpu(gpu: GraphNode, known: Evidence) -> Reason:
+    if known.file_says_gpu:
+        return Reason(Condition.GPU, bool(gpu.gdr), f"gdr={gpu.gdr} of the GPU in the topology", _CHECK)
+    seen = "nobody asked for CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED)"
+    if known.gpu.gdr is not None:
+        seen = f"CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is {int(known.gpu.gdr)}"
+    return Reason(Condition.GPU, known.gpu.gdr, seen, _GPU)
+
+
+def _partition(system: System, gpu: GraphNode, settings: Settings) -> tuple[Reason, ...]:
+    if not system.rules.mlopart or gpu.partition < 0:
+        return ()
+    seen = f"the GPU is a partition, NCCL_NET_GDR_MLOPART={settings.gdr_mlopart}"
+    return (Reason(Condition.PARTITION, settings.gdr_mlopart != 0, seen, _CHECK),)
+
+
+def _read(system: System, gpu: GraphNode, settings: Settings, found: Check) -> tuple[Reason, ...]:
+    if settings.gdr_read >= 0:
+        seen = f"NCCL_NET_GDR_READ={settings.gdr_read}"
+    elif system.rules.reads_need_nvlink:
+        seen = "sends need NVLink to another GPU of the job, or a single GPU, in this version"
+    else:
+        seen = f"compute capability {gpu.sm / 10:.1f}; below 8.0 sends need NVLink or a single GPU"
+    return (Reason(Condition.READ, found.may_read, seen, _READ),)
+
+
+def _named_level(system: System, settings: Settings, found: Check) -> str:
+    """The level in a word that fits the machine. P2C, the default since 2.29.2, allows PXB and what leads
+    over C2C; without C2C that is PXB."""
+    if settings.gdr_level or found.level != "P2C":
+        return found.level
+    over_c2c = any(
+        system.rules.named(link.type) == "C2C"
+        for node in (*system.nodes[GPU], *system.nodes[DEV])
+        for link in node.links
+    )
+    return found.level if over_c2c else "PXB"
+
+
+def _distance(found: Check, level: str) -> Reason:
+    counted = found.compared
+    if found.compared != found.distance:
+        counted = f"{found.distance}, which counts as {found.compared},"
+    seen = f"{counted} is {'within' if found.near_enough else 'farther than'} {level}"
+    if found.via is not None:
+        seen += f", from {found.via.printed}, which sends in its place"
+    return Reason(Condition.DISTANCE, found.near_enough, seen, _CHECK)

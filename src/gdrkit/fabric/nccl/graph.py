@@ -1,0 +1,108 @@
+"""Nodes, links and paths of NCCL's graph of a machine. PURE.
+
+Source: NCCL src/graph/topo.h, and topo.cc, ncclTopoConnectNodes() and ncclTopoRemoveNode().
+"""
+
+from __future__ import annotations
+
+from gdrkit.consumers.nccl_releases import Release
+from gdrkit.fabric.nccl.bandwidths import LOCAL_BANDWIDTH
+
+GPU, PCI, NVS, CPU, NIC, NET, DEV = "GPU", "PCI", "NVS", "CPU", "NIC", "NET", "DEV"
+
+
+class Link:
+    """One direction of a link. `type` is the number of a path type."""
+
+    __slots__ = ("bandwidth", "to", "type")
+
+    def __init__(self, kind: int, to: GraphNode, bandwidth: float) -> None:
+        self.type, self.to, self.bandwidth = kind, to, bandwidth
+
+
+class Path:
+    """The way from one node to another: its nodes after the first, its slowest link in GB/s, its type."""
+
+    __slots__ = ("bandwidth", "nodes", "type")
+
+    def __init__(self, kind: int, bandwidth: float, nodes: tuple[GraphNode, ...]) -> None:
+        self.type, self.bandwidth, self.nodes = kind, bandwidth, nodes
+
+    @property
+    def hops(self) -> int:
+        return len(self.nodes)
+
+
+class GraphNode:
+    """A node of NCCL's graph. What does not belong to its kind keeps its default."""
+
+    __slots__ = (
+        "between", "dev", "device", "gdr", "id", "kind", "links", "name", "parent", "partition", "paths",
+        "port", "rank", "sm", "system", "vendor",
+    )  # fmt: skip
+
+    def __init__(self, kind: str, identity: int, system: int) -> None:
+        self.kind, self.id, self.system = kind, identity, system
+        self.links: list[Link] = []
+        self.paths: dict[GraphNode, Path] = {}
+        self.name = ""
+        self.dev = self.rank = self.sm = self.partition = -1
+        self.gdr = self.port = self.device = 0
+        self.between = LOCAL_BANDWIDTH
+        self.vendor = ""
+        self.parent: GraphNode | None = None
+
+    @property
+    def printed(self) -> str:
+        """As a log names it since 2.21: kind, host and id in hexadecimal."""
+        local = (self.rank_on_device << 40 | self.id) if self.kind == GPU else self.id
+        return f"{self.kind}/{self.system:x}-{local & 0xFFFFFFFFFFFFFF:x}"
+
+    @property
+    def rank_on_device(self) -> int:
+        return max(self.device, 0) if self.kind == GPU else 0
+
+
+class System:
+    """The graph of the hosts that one file describes."""
+
+    def __init__(self, rules: Release) -> None:
+        self.rules = rules
+        self.nodes: dict[str, list[GraphNode]] = {kind: [] for kind in (GPU, PCI, NVS, CPU, NIC, NET, DEV)}
+        self.hosts: list[int] = []
+
+    def create(self, kind: str, identity: int, system: int) -> GraphNode:
+        node = GraphNode(kind, identity, system)
+        self.nodes[kind].append(node)
+        return node
+
+    def find(self, kind: str, identity: int, system: int) -> GraphNode | None:
+        for node in self.nodes[kind]:
+            if node.id == identity and node.system == system:
+                return node
+        return None
+
+    def remove(self, node: GraphNode) -> None:
+        self.nodes[node.kind].remove(node)
+        for others in self.nodes.values():
+            for other in others:
+                other.links = [link for link in other.links if link.to is not node]
+
+    def link(self, node: GraphNode, to: GraphNode, kind: str, bandwidth: float) -> None:
+        """Adds to a link that is there, and keeps links ordered, fastest first: ncclTopoConnectNodes()."""
+        number = self.rules.order[kind]
+        at = next(
+            (at for at, link in enumerate(node.links) if link.to is to and link.type == number),
+            len(node.links),
+        )
+        if at == len(node.links):
+            node.links.append(Link(number, to, 0.0))
+        link = node.links.pop(at)
+        link.bandwidth += bandwidth
+        while at > 0 and node.links[at - 1].bandwidth < link.bandwidth:
+            at -= 1
+        node.links.insert(at, link)
+
+    def join(self, node: GraphNode, other: GraphNode, kind: str, bandwidth: float) -> None:
+        self.link(node, other, kind, bandwidth)
+        self.link(other, node, kind, bandwidth)

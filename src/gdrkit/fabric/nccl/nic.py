@@ -1,0 +1,86 @@
+"""What makes NCCL believe in a NIC: a file for nvidia-peermem, a call for dma-buf; and which it uses. PURE.
+
+Source: NCCL src/transport/net_ib.cc, from 2.29.2 on src/transport/net_ib/gdr.cc: ncclIbGdrSupport()
+and ncclIbDmaBufSupport(); src/init.cc, dmaBufSupported(). Other networks, such as plugins, answer for
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from gdrkit.consumers.nccl_releases import Release
+from gdrkit.fabric.nccl.settings import Settings
+from gdrkit.facts.environment import selects
+from gdrkit.formats.versions import numbers
+
+CUDA_WITH_DMABUF = (11, 7)
+"""init.cc, dmaBufSupported(): the driver's version of CUDA; NCCL has to be built with it too."""
+
+
+class NicEvidence(Struct, frozen=True):
+    """What the node says. None, or a device that is not named: nobody looked.
+
+    `files` are those of `Release.peermem_files` that exist. `dmabuf` holds, in the order of the
+    devices, whether ibv_reg_dmabuf_mr() with a bad descriptor fails otherwise than with EOPNOTSUPP or
+    EPROTONOSUPPORT."""
+
+    files: frozenset[str] | None = None
+    dmabuf: Mapping[str, bool] = {}
+
+
+class GpuEvidence(Struct, frozen=True):
+    """Attributes of CUDA: 116, GPUDirect RDMA; 124, dma-buf; and the driver's CUDA. None: nobody asked."""
+
+    gdr: bool | None = None
+    dmabuf: bool | None = None
+    cuda: str = ""
+
+
+class Side(Struct, frozen=True):
+    """One mechanism: whether NCCL counts on it, None where that is not known, and why."""
+
+    works: bool | None
+    why: str
+
+
+def peermem(rules: Release, evidence: NicEvidence) -> Side:
+    """Whether NCCL believes in nvidia-peermem. A file is all it looks at, for all devices at once."""
+    wanted = rules.peermem_files
+    if evidence.files is None:
+        return Side(None, f"nobody looked for {', '.join(wanted)}")
+    found = [name for name in wanted if name in evidence.files]
+    return Side(bool(found), f"{found[0]} exists" if found else f"none of {', '.join(wanted)} exists")
+
+
+def dmabuf(rules: Release, settings: Settings, device: str, nics: NicEvidence, gpu: GpuEvidence) -> Side:
+    """Whether NCCL would register dma-bufs of this GPU with this device."""
+    if not settings.dmabuf:
+        return Side(False, "NCCL_DMABUF_ENABLE=0")
+    if gpu.cuda and numbers(gpu.cuda) < CUDA_WITH_DMABUF:
+        return Side(False, f"the driver's CUDA is {gpu.cuda}, older than 11.7")
+    if gpu.dmabuf is False:
+        return Side(False, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0")
+    name = device
+    if not rules.probes_each_nic and nics.dmabuf:
+        name = next(iter(nics.dmabuf))
+    known = nics.dmabuf.get(name)
+    asked = name if name == device else f"{name}, which is asked for all,"
+    if known is False:
+        return Side(False, f"ibv_reg_dmabuf_mr() is not supported by {asked} or its kernel")
+    if known is None or gpu.dmabuf is None:
+        return Side(None, "nobody asked the device and the GPU for dma-buf")
+    return Side(True, f"{asked} and the GPU support dma-buf")
+
+
+def unused(settings: Settings, device: str, port: int | None = None) -> str:
+    """The variable for which NET/IB leaves a port out, with its value; "" where it takes part."""
+    if settings.ib_disable:
+        return "NCCL_IB_DISABLE"
+    if settings.net.lower() == "socket":
+        return f"NCCL_NET={settings.net}"
+    if settings.ib_hca and not selects(settings.ib_hca, device, port):
+        return f"NCCL_IB_HCA={settings.ib_hca}"
+    return ""

@@ -1,0 +1,228 @@
+"""The paths of NCCL's graph as it uses them: searched, then led around what it will not use. PURE.
+
+Source: NCCL src/graph/paths.cc, ncclTopoComputePaths(), ncclTopoCheckP2p(), ncclTopoCheckNet(),
+addInterStep() and ncclTopoTrimSystem(); src/transport/p2p.cc and shm.cc, canConnect().
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from gdrkit.fabric.nccl.gdr_check import Check, check
+from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, NVS, GraphNode, Path, System
+from gdrkit.fabric.nccl.search import local_cpu, local_gpu, nearest, set_paths
+from gdrkit.fabric.nccl.settings import Settings
+
+
+class Asked(Struct, frozen=True):
+    """A test that NCCL made on the way, as its log shows it: with the paths as they stood then."""
+
+    gpu: GraphNode
+    net: GraphNode
+    sends: bool
+    check: Check
+
+
+def compute_paths(system: System, settings: Settings, *, between_ranks: bool = True) -> list[Asked]:
+    """Fills in the paths of every node, and returns the tests that this took.
+
+    Without ranks, GPUs that cannot reach one another stay connected. Raises FormatError where NCCL fails."""
+    for nodes in system.nodes.values():
+        for node in nodes:
+            node.paths = {}
+    for kind in (CPU, GPU, NET, NVS):
+        for node in system.nodes[kind]:
+            set_paths(system, node, settings)
+    _lead_gpus(system, settings, between_ranks)
+    if system.rules.p2c:
+        _mark_p2c(system)
+    asked: list[Asked] = []
+    for net in system.nodes[NET]:
+        for gpu in system.nodes[GPU]:
+            if net in gpu.paths and gpu in net.paths:
+                _lead_pair(system, gpu, net, settings, asked)
+    return asked
+
+
+def settle(system: System, gpu: GraphNode, settings: Settings) -> list[Asked]:
+    """What one rank ends up with: paths, the GPUs that it reaches, and paths again: src/init.cc.
+
+    Returns the tests of both passes. Raises FormatError where NCCL fails."""
+    asked = compute_paths(system, settings)
+    trim(system, gpu)
+    return asked + compute_paths(system, settings)
+
+
+def trim(system: System, gpu: GraphNode) -> None:
+    """Takes out the GPUs that a rank does not reach inside the machine: ncclTopoTrimSystem()."""
+    network = system.rules.order["NET"]
+    gpus = system.nodes[GPU]
+    domains = list(range(len(gpus)))
+    for at, one in enumerate(gpus):
+        for before in range(at):
+            path = one.paths.get(gpus[before])
+            if path is not None and path.type < network:
+                domains[at] = min(domains[at], domains[before])
+    mine = domains[gpus.index(gpu)]
+    for one, domain in zip(list(gpus), domains, strict=True):
+        if domain != mine:
+            system.remove(one)
+
+
+def through(system: System, middle: GraphNode, source: GraphNode, target: GraphNode) -> None:
+    """Leads a path through a third node: addInterStep()."""
+    rules = system.rules
+    first, second = source.paths.get(middle), middle.paths.get(target)
+    if first is None or second is None:
+        return
+    near, far = sorted((first.type, second.type))
+    kind = far
+    if rules.joins_p2c and rules.named(far) == "PHB" and rules.named(near) == "C2C":
+        kind = rules.order["P2C"]
+    if middle.kind == GPU:
+        kind = rules.order["PXN"]
+    source.paths[target] = Path(kind, min(first.bandwidth, second.bandwidth), first.nodes + second.nodes)
+
+
+# -- between GPUs ---------------------------------------------------------------------------------------
+
+
+def _lead_gpus(system: System, settings: Settings, between_ranks: bool) -> None:
+    """GPUs that may not reach one another directly do it through the CPU, or not at all."""
+    level = p2p_level(system, settings)
+    network = system.rules.order["NET"]
+    for target in system.nodes[GPU]:
+        for source in system.nodes[GPU]:
+            path = source.paths.get(target)
+            if path is None:
+                continue
+            if path.type > level:
+                cpu = local_cpu(system, target)
+                if cpu is not None:
+                    through(system, cpu, source, target)
+        if not between_ranks:
+            continue
+        for source in system.nodes[GPU]:
+            path = source.paths.get(target)
+            if (
+                source is not target
+                and path is not None
+                and not _connects(system, source, target, settings, level)
+            ):
+                source.paths[target] = Path(network, path.bandwidth, path.nodes)
+
+
+def p2p_level(system: System, settings: Settings) -> int:
+    """How far GPUs reach one another's memory directly: ncclTopoCheckP2p()."""
+    order = system.rules.order
+    if settings.p2p_level is not None:
+        return order[settings.p2p_level]
+    cpus = system.nodes[CPU]
+    arch, vendor = (cpus[0].name, cpus[0].vendor) if cpus else ("", "")
+    if system.rules.p2p_by_vendor:
+        near = arch.startswith("arm64") or vendor.startswith(
+            ("GenuineIntel", "CentaurHauls", "  Shanghai  ")
+        )
+        return order["PXB"] if near else order["SYS"]
+    gpus = system.nodes[DEV] if system.rules.devices else system.nodes[GPU]
+    few_on_amd = vendor.startswith("AuthenticAMD") and len(gpus) <= 2
+    return order["SYS"] if few_on_amd else order["PXB"]
+
+
+def _connects(system: System, source: GraphNode, target: GraphNode, settings: Settings, level: int) -> bool:
+    """Whether two GPUs use their own links or shared memory, rather than the network."""
+    path = source.paths[target]
+    slower = not settings.net_disable_intra and _network_is_faster(system, source, target)
+    if path.type <= level and (_leads_through_gpu(system, path) or not slower):
+        return True
+    return not settings.shm_disable and not slower
+
+
+def _leads_through_gpu(system: System, path: Path) -> bool:
+    if system.rules.devices:
+        return path.hops == 4 and path.nodes[1].kind == DEV
+    return path.hops == 2 and path.nodes[0].kind == GPU
+
+
+def _network_is_faster(system: System, source: GraphNode, target: GraphNode) -> bool:
+    """Whether NICs near both GPUs are faster than the way between them: ncclTopoCheckNet()."""
+    near, speed = system.rules.order["PXB"], source.paths[target].bandwidth
+    for gpu in (source, target):
+        paths = (gpu.paths.get(net) for net in system.nodes[NET])
+        if max((path.bandwidth for path in paths if path and path.type <= near), default=0.0) <= speed:
+            return False
+    return True
+
+
+# -- between GPUs and NICs ------------------------------------------------------------------------------
+
+
+def _mark_p2c(system: System) -> None:
+    """Gives pairs that meet at a CPU, of which the GPU is connected by C2C, a type of their own."""
+    rules = system.rules
+    for gpu in system.nodes[GPU]:
+        cpu = local_cpu(system, gpu)
+        if cpu is None:
+            continue
+        nets = nearest(system, gpu, NET) if rules.p2c == "nearest" else system.nodes[NET]
+        for net in nets:
+            if net in gpu.paths and gpu in net.paths and _is_p2c(system, gpu, net, cpu):
+                _bring_nearer(system, gpu, net)
+                _bring_nearer(system, net, gpu)
+
+
+def _is_p2c(system: System, gpu: GraphNode, net: GraphNode, cpu: GraphNode) -> bool:
+    named = system.rules.named
+    if system.rules.p2c == "pair":
+        return named(gpu.paths[net].type) == "PHB" and named(gpu.paths[cpu].type) == "C2C"
+    return cpu in net.paths and {named(gpu.paths[cpu].type), named(net.paths[cpu].type)} == {"C2C", "PHB"}
+
+
+def _bring_nearer(system: System, node: GraphNode, other: GraphNode) -> None:
+    path, p2c = node.paths[other], system.rules.order["P2C"]
+    kind = p2c if system.rules.p2c == "pair" else min(p2c, path.type)
+    node.paths[other] = Path(kind, path.bandwidth, path.nodes)
+
+
+def _lead_pair(
+    system: System, gpu: GraphNode, net: GraphNode, settings: Settings, asked: list[Asked]
+) -> None:
+    """Sends through a GPU that is nearer to the NIC; goes through the CPU where it is refused."""
+    order = system.rules.order
+    if not settings.pxn_disable:
+        helper = local_gpu(system, net, settings)
+        if helper is not None and helper is not gpu and _helps(system, helper, gpu, net, settings, asked):
+            through(system, helper, gpu, net)
+    if gpu.paths[net].type >= order["PHB"] and not system.rules.reroutes_far_pairs:
+        return
+    asked.append(Asked(gpu, net, False, check(system, gpu, net, False, settings)))
+    if asked[-1].check.refused_by:
+        cpu = local_cpu(system, gpu)
+        if cpu is not None:
+            through(system, cpu, net, gpu)
+            through(system, cpu, gpu, net)
+
+
+def _helps(
+    system: System,
+    helper: GraphNode,
+    gpu: GraphNode,
+    net: GraphNode,
+    settings: Settings,
+    asked: list[Asked],
+) -> bool:
+    """Whether a GPU may send in another's place (PXN)."""
+    rules, order = system.rules, system.rules.order
+    direct, own, between = helper.paths.get(net), gpu.paths[net], helper.paths.get(gpu)
+    if direct is None or between is None or between.type > order["NVL"]:
+        return False
+    if rules.pxn_same_host and helper.system != gpu.system:
+        return False
+    if rules.pxn_needs_gdr:
+        asked.append(Asked(helper, net, True, check(system, helper, net, True, settings)))
+        if asked[-1].check.refused_by:
+            return False
+    farthest = order["P2C"] if settings.pxn_c2c else order["PXB"]
+    near = direct.type <= order["PXB"] or (settings.pxn_c2c and rules.named(direct.type) == "P2C")
+    limit = order[rules.pxn_spares] if rules.pxn_spares else farthest
+    return near and (direct.bandwidth > own.bandwidth or own.type > limit)

@@ -1,0 +1,183 @@
+"""A graph as NCCL of one version sees it, in one environment: path types, and what goes directly. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from msgspec import Struct
+
+from gdrkit.consumers.nccl_releases import Release, Witness, release, witness
+from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
+from gdrkit.fabric.nccl.gdr_check import Condition, Mode
+from gdrkit.fabric.nccl.gdr_decision import Decision, Evidence, Mechanism, decide, settled
+from gdrkit.fabric.nccl.graph import GPU, NET, GraphNode, System
+from gdrkit.fabric.nccl.merge import Fused, fuse
+from gdrkit.fabric.nccl.nic import unused
+from gdrkit.fabric.nccl.paths import compute_paths
+from gdrkit.fabric.nccl.settings import Settings, settings
+from gdrkit.fabric.nccl.system import number, system_of
+from gdrkit.fabric.nccl.writer import system as written
+from gdrkit.fabric.topology.completed import completed
+from gdrkit.fabric.topology.from_file import Saved
+from gdrkit.fabric.topology.graph import NcclPath, Net, Topology
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.xml_text import XmlNode
+from gdrkit.node import Node
+
+
+class Direction(Struct, frozen=True, omit_defaults=True):
+    """Whether NCCL would go directly, one way. `because` says why not."""
+
+    direct: bool
+    because: str = ""
+    mode: Mode = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
+    through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
+    source: str = ""  # where NCCL tests the condition that does not hold
+    seen: str = ""  # what of it was seen
+    mechanism: Mechanism = ""  # where it goes directly, and both sides are known
+
+    def __str__(self) -> str:
+        """One word for a table."""
+        if not self.direct:
+            return "no"
+        return "PXN" if self.through else "PCI" if self.mode == "PCI" else "yes"
+
+
+class NcclPair(Struct, frozen=True):
+    """One GPU and one net. The path is that of the machine, whatever NCCL then does."""
+
+    path: NcclPath
+    gbyte_per_s: float
+    send: Direction
+    receive: Direction
+
+
+class NcclView(Struct, frozen=True):
+    """What one NCCL makes of a graph. Pairs that it does not connect are left out."""
+
+    pairs: dict[tuple[str, str], NcclPair]
+    ignored: tuple[str, ...] = ()  # variables without effect, each with the reason
+    assumed: tuple[str, ...] = ()  # what the source does not say
+    fused: tuple[Fused, ...] = ()  # ports of one card that NCCL uses as one NIC
+    witness: Witness = Witness.READ  # what stands behind the rules of this version
+
+
+_INIT = "src/transport/net_ib.cc (net_ib/init.cc from 2.29.2), ncclIbInitDevices()"
+WORDS = {
+    Condition.NIC: "the NIC's side does not support it",
+    Condition.GPU: "the GPU does not support it",
+    Condition.PARTITION: "the GPU is a partition",
+    Condition.READ: "NICs do not read this GPU's memory",
+}
+
+
+def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView:
+    """What NCCL of a version makes of a graph, from its own file, where the graph came from one.
+
+    Raises FormatError where NCCL would stop."""
+    rules = release(version)
+    given = settings(rules, environment)
+    topology, system = saved.topology, saved.system
+    if saved.node is not None:
+        topology = with_nic_side(topology, saved.node, rules, given)
+    whole, assumed = completed(topology)
+    if system is None or assumed or _hosts(system) > 1:
+        system = written(whole, details=True)
+    try:
+        bare = _ends(_physical(system_of(system, rules)))
+    except FormatError as error:  # somebody left out of the file what the graph does without
+        assumed = (*assumed, f"the file is mended: as it is, {error}")
+        system = written(whole, details=True)
+        bare = _ends(_physical(system_of(system, rules)))
+    out = {net.device for net in whole.nets if net.address and _left_out(given, net)}
+    layers = {dev: net.link_layer for net in whole.nets if (dev := _dev(net)) is not None}
+    merged, fused = fuse(system, rules, given, out, layers)
+    led = system_of(merged, rules)
+    asked = compute_paths(led, given)
+    ends = _ends(led) | _parts(led, system, fused)
+    known = _known(saved.node, rules)
+    pairs = {}
+    for gpu in whole.gpus:
+        for net in whole.nets:
+            keys = (GPU, gpu.index), (NET, _dev(net))
+            if all(key in bare for key in keys) and bare[keys[1]] in bare[keys[0]].paths:
+                physical = bare[keys[0]].paths[bare[keys[1]]]
+                kind = NcclPath(rules.named(physical.type))
+                sides = settled(known, rules, given, net.device) if known else None
+                decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, asked=asked)
+                decided = partial(decided, evidence=sides)
+                judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
+                pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
+    ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
+    return NcclView(pairs, ignored, assumed, fused, witness(version))
+
+
+def _parts(
+    led: System, system: XmlNode, fused: tuple[Fused, ...]
+) -> dict[tuple[str, int | None], GraphNode]:
+    """The fused NIC that stands for each of its ports, by the number of the port."""
+    by_name = {node.name: node for node in led.nodes[NET]}
+    numbers = {net.get("name"): net.get("dev") for net in system.walk() if net.name == "net"}
+    return {(NET, number(numbers[part])): by_name[one.name] for one in fused for part in one.parts}
+
+
+def _known(node: Node | None, rules: Release) -> Evidence | None:
+    if node is None:
+        return None
+    return Evidence(nic_evidence(node, rules), gpu_evidence(node))
+
+
+def _hosts(system: XmlNode) -> int:
+    return len({cpu.get("host_hash") for cpu in system.all("cpu")})
+
+
+def _dev(net: Net) -> int | None:
+    """The number that NCCL gave a net."""
+    text = net.nccl.dev if net.nccl else ""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def _physical(system: System) -> System:
+    """The paths of the machine itself: nothing is refused, so that NCCL leads nothing around."""
+    for node in (*system.nodes[GPU], *system.nodes[NET]):
+        node.gdr = 1
+    compute_paths(system, Settings(gdr_level="SYS", gdr_read=1, gdr_mlopart=1, pxn_disable=True))
+    return system
+
+
+def _ends(system: System) -> dict[tuple[str, int | None], GraphNode]:
+    return {(kind, node.dev): node for kind in (GPU, NET) for node in system.nodes[kind]}
+
+
+def _direction(
+    topology: Topology,
+    decided: Callable[..., Decision],
+    ends: tuple[GraphNode, GraphNode],
+    given: Settings,
+    port: Net,
+    sends: bool,
+) -> Direction:
+    gpu, net = ends
+    if port.address and (without := _left_out(given, port)):
+        return Direction(False, without, source=_INIT)
+    if net not in gpu.paths or gpu not in net.paths:
+        return Direction(False, "NCCL does not connect them")
+    found = decided(sends)
+    through = _name(topology, found.via) if sends and found.via is not None else ""
+    reason = found.because
+    if reason is None:
+        return Direction(True, "", found.mode, through, mechanism=found.mechanism)
+    because = WORDS.get(reason.condition) or reason.seen
+    return Direction(False, because, "", through, reason.source, reason.seen)
+
+
+def _left_out(given: Settings, port: Net) -> str:
+    """Why NET/IB does not use a port at all; "" where it does, or where its state is not known."""
+    if port.state and port.state != "ACTIVE":
+        return f"the port is {port.state}"
+    return unused(given, port.device, port.number)
+
+
+def _name(topology: Topology, node: GraphNode) -> str:
+    return next((gpu.id for gpu in topology.gpus if gpu.index == node.dev), "")

@@ -1,0 +1,155 @@
+"""A topology as a document: `gdr topo --json`, schema gdrkit.topology/1. Versioned, additive. PURE.
+
+The text is made from the same document, so that neither says more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from gdrkit.fabric.nccl.settings import not_modelled
+from gdrkit.fabric.nccl.view import Direction, NcclPair, NcclView, view
+from gdrkit.fabric.topology.from_file import Saved
+from gdrkit.fabric.topology.graph import Gpu, NcclPath, Net, Origin, SmiPath, Topology
+from gdrkit.fabric.topology.paths import Obstacle, obstacles, smi_paths, unknown_ports
+
+NCCL_OF = {
+    SmiPath.PIX: (NcclPath.PIX,),
+    SmiPath.PXB: (NcclPath.PIX, NcclPath.PXB),  # NCCL takes two levels of Broadcom switches for one: topo.cc
+    SmiPath.PHB: (NcclPath.PHB,),
+    SmiPath.NODE: (NcclPath.PHB,),
+    SmiPath.SYS: (NcclPath.SYS,),
+}
+"""What NCCL may call a path of which nvidia-smi's word alone is known."""
+
+
+Sense = Literal["send", "receive"]
+
+
+class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One GPU and one port. Several words: the source leaves the choice between them."""
+
+    gpu: str
+    net: str
+    nvidia_smi: tuple[SmiPath, ...] = ()
+    nccl: tuple[NcclPath, ...] = ()
+    gbyte_per_s: float | None = None  # what NCCL plans for this path
+    send: Direction | None = None
+    receive: Direction | None = None
+    obstacles: tuple[Obstacle, ...] = ()
+    unknown_ports: tuple[str, ...] = ()  # of which nobody can tell whether they redirect
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """What a variable changes for a pair."""
+
+    gpu: str
+    net: str
+    what: Sense
+    before: str
+    after: str
+
+
+class NcclSection(Struct, frozen=True, kw_only=True):
+    """As which NCCL the pairs were judged."""
+
+    version: str
+    environment: dict[str, str] = {}
+    witness: str  # what stands behind the rules of this version
+    ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
+    not_modelled: tuple[str, ...] = ()  # settings of which nothing is told, though they may change something
+    assumed: tuple[str, ...] = ()  # what the source does not say, and NCCL would find out
+    fused: tuple[str, ...] = ()  # ports of one card that NCCL uses as one NIC, and its speed
+    changes: tuple[Change, ...] = ()  # against no environment
+
+
+class TopoDocument(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag="gdrkit.topology/1"
+):
+    """All that `gdr topo` tells."""
+
+    source: str
+    topology: Topology
+    pairs: tuple[PairSection, ...]
+    nccl: NcclSection | None = None
+    contradictions: tuple[str, ...] = ()  # where nvidia-smi's own word differs from the tree
+
+
+def build(source: str, saved: Saved, version: str, environment: dict[str, str]) -> TopoDocument:
+    """All that can be said of a graph. Raises FormatError where NCCL would stop at it."""
+    topology = saved.topology
+    now = view(saved, version, environment) if topology.devices else NcclView({})
+    found = tuple(
+        _pair(topology, gpu, net, now.pairs.get((gpu.id, net.id)))
+        for gpu in topology.gpus
+        for net in topology.nets
+    )
+    changes: tuple[Change, ...] = ()
+    if environment and now.pairs:
+        before = view(saved, version, {})
+        changes = tuple(_changes(before, now))
+    return TopoDocument(
+        source=source,
+        topology=topology,
+        pairs=found,
+        nccl=NcclSection(
+            version=version,
+            environment=environment,
+            ignored=now.ignored,
+            not_modelled=not_modelled(environment),
+            assumed=now.assumed,
+            fused=tuple(f"{one.name}, {one.mbit_per_s / 1000:g} Gb/s" for one in now.fused),
+            witness=now.witness.value,
+            changes=changes,
+        )
+        if now.pairs
+        else None,
+        contradictions=contradictions(topology, found),
+    )
+
+
+def _pair(topology: Topology, gpu: Gpu, net: Net, judged: NcclPair | None) -> PairSection:
+    near = smi_paths(topology, gpu, net)
+    named = tuple(dict.fromkeys(word for path in near for word in NCCL_OF[path]))
+    return PairSection(
+        gpu=gpu.id,
+        net=net.id,
+        nvidia_smi=near,
+        nccl=(judged.path,) if judged else named if topology.origin is Origin.NVIDIA_SMI_TOPO else (),
+        gbyte_per_s=judged.gbyte_per_s if judged else None,
+        send=judged.send if judged else None,
+        receive=judged.receive if judged else None,
+        obstacles=obstacles(topology, gpu, net),
+        unknown_ports=unknown_ports(topology, gpu, net),
+    )
+
+
+def _changes(before: NcclView, now: NcclView) -> Iterator[Change]:
+    """What becomes of data, pair by pair, each way. Another reason for the same no is no change."""
+    for (gpu, net), pair in now.pairs.items():
+        old = before.pairs[gpu, net]
+        yield from _change(gpu, net, "send", old.send, pair.send)
+        yield from _change(gpu, net, "receive", old.receive, pair.receive)
+
+
+def _change(gpu: str, net: str, what: Sense, old: Direction, new: Direction) -> Iterator[Change]:
+    if (old.direct, old.mode, old.through) != (new.direct, new.mode, new.through):
+        yield Change(gpu=gpu, net=net, what=what, before=_told(old), after=_told(new))
+
+
+def _told(way: Direction) -> str:
+    if not way.direct:
+        return f"not direct ({way.because})"
+    return f"direct, through {way.through}" if way.through else "direct" + " (PCI)" * (way.mode == "PCI")
+
+
+def contradictions(topology: Topology, found: tuple[PairSection, ...]) -> tuple[str, ...]:
+    """Pairs of which nvidia-smi says something that the tree does not allow."""
+    stated = {(cell.one, cell.other): cell.word for cell in topology.stated}
+    return tuple(
+        f"{pair.gpu} and {pair.net}: nvidia-smi says {word}, the tree {' or '.join(pair.nvidia_smi)}"
+        for pair in found
+        if (word := stated.get((pair.gpu, pair.net))) and pair.nvidia_smi and word not in pair.nvidia_smi
+    )

@@ -1,0 +1,185 @@
+"""A topology for a terminal: the tree, each GPU against each port, what NCCL makes of it. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.fabric.topo_document import NcclSection, PairSection, TopoDocument
+from gdrkit.fabric.topo_tree import tree
+
+WIDTH = 100
+MARK, DIM, PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
+
+
+def text(document: TopoDocument, *, ports: bool = False, colour: bool = False, width: int = WIDTH) -> str:
+    """The document as lines."""
+    lines = [*_tree(document, ports, colour), *_tables(document, width), *_nccl(document, width)]
+    lines += _findings(document)
+    return "\n".join(lines) + "\n"
+
+
+def _tree(document: TopoDocument, ports: bool, colour: bool) -> Iterator[str]:
+    yield f"{document.source}: {_count(document)}"
+    yield ""
+    if document.topology.devices:
+        for words, mark in tree(document.topology, ports=ports):
+            shown = f"  ! {mark}" if mark else ""
+            yield words + (f"{MARK}{shown}{PLAIN}" if colour and shown else shown)
+        yield ""
+
+
+def _count(document: TopoDocument) -> str:
+    topology = document.topology
+    cards = len({net.address or net.id for net in topology.nets})
+    found = f"{_several(len(topology.gpus), 'GPU')}, {_several(cards, 'NIC')}"
+    return f"{found}, {_several(len(topology.nets), 'port')}" if cards != len(topology.nets) else found
+
+
+def _several(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def _tables(document: TopoDocument, width: int) -> Iterator[str]:
+    gpus = {gpu.id: gpu.id for gpu in document.topology.gpus}
+    cells = {
+        (cell.one, cell.other): cell.word
+        for cell in document.topology.stated
+        if cell.one in gpus and cell.other in gpus
+    }
+    if cells:
+        yield "GPU to GPU, in the words of nvidia-smi"
+        yield from _table(_gpu_names(document), list(gpus), cells, width)
+        yield ""
+    if not document.pairs:
+        yield "no pair of a GPU and a NIC: there is no way to tell of"
+        yield ""
+        return
+    cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
+    yield "path types: nvidia-smi's word/NCCL's, the same word once; * something stands in the way"
+    yield from _table(_gpu_names(document), _nets(document), cells, width)
+    yield ""
+
+
+def _gpu_names(document: TopoDocument) -> dict[str, str]:
+    """`GPU0` and its address, where it has one."""
+    return {
+        gpu.id: " ".join(
+            dict.fromkeys(
+                word for word in (f"GPU{gpu.index}" if gpu.index is not None else "", gpu.id) if word
+            )
+        )
+        for gpu in document.topology.gpus
+    }
+
+
+def _nets(document: TopoDocument) -> list[str]:
+    return [net.id for net in document.topology.nets]
+
+
+def _cell(pair: PairSection) -> str:
+    one, other = "|".join(pair.nvidia_smi) or "?", "|".join(pair.nccl) or "?"
+    return (one if one == other else f"{one}/{other}") + ("*" if pair.obstacles else "")
+
+
+def _table(
+    names: dict[str, str], nets: list[str], cells: dict[tuple[str, str], str], width: int
+) -> Iterator[str]:
+    """GPUs down, others across; as many across as fit, then the next."""
+    first = max(map(len, names.values()))
+    widths = {net: max(len(net), *(len(cells.get((gpu, net), "")) for gpu in names)) for net in nets}
+    while nets:
+        here = [nets.pop(0)]
+        used = first + 2 + widths[here[0]]
+        while nets and used + 2 + widths[nets[0]] <= width:
+            used += 2 + widths[nets[0]]
+            here.append(nets.pop(0))
+        yield "  ".join((" " * first, *(net.ljust(widths[net]) for net in here))).rstrip()
+        for gpu, name in names.items():
+            row = (cells.get((gpu, net), "").ljust(widths[net]) for net in here)
+            yield "  ".join((name.ljust(first), *row)).rstrip()
+        if nets:
+            yield ""
+
+
+# -- NCCL ------------------------------------------------------------------------------------------
+
+
+def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
+    nccl = document.nccl
+    if nccl is None:
+        return
+    given = "".join(f", {name}={value}" for name, value in nccl.environment.items())
+    yield f"GPUDirect RDMA as NCCL {nccl.version} decides{given}; send/receive, the same word once"
+    cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
+    yield from _table(_gpu_names(document), _nets(document), cells, width)
+    yield from _reasons(document)
+    yield f"NCCL {nccl.version}'s rules: {nccl.witness}"
+    yield ""
+    for name in nccl.fused:
+        yield f"used by NCCL as one NIC: {name}"
+    for setting in nccl.ignored:
+        yield f"without effect: {setting}"
+    for setting in nccl.not_modelled:
+        yield f"not modelled here, whatever it changes: {setting}"
+    if len(nccl.environment) > len(nccl.not_modelled):
+        yield from _changed(nccl)
+        yield ""
+    if nccl.assumed:
+        yield "assumed, as the source does not say it:"
+        yield from (f"  {words}" for words in nccl.assumed)
+        yield ""
+
+
+def _direct(pair: PairSection) -> str:
+    words = dict.fromkeys(str(way) if way else "?" for way in (pair.send, pair.receive))
+    return "/".join(words)
+
+
+def _reasons(document: TopoDocument) -> Iterator[str]:
+    """Each reason for a no once, with how often it stands."""
+    count: dict[str, int] = {}
+    for pair in document.pairs:
+        for way in (pair.send, pair.receive):
+            if way is not None and way.because:
+                count[way.because] = count.get(way.because, 0) + 1
+    yield from (f"no: {reason} ({_several(number, 'direction')})" for reason, number in count.items())
+    if any(pair.send is not None and pair.send.through for pair in document.pairs):
+        yield "PXN: sends through another GPU of the node, which is nearer to the NIC"
+
+
+def _changed(nccl: NcclSection) -> Iterator[str]:
+    """What the environment changes, like changes together."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for change in nccl.changes:
+        key = change.what, change.before, change.after
+        alike.setdefault(key, []).append(f"{change.gpu} {change.net}")
+    if not alike:
+        yield "the environment changes nothing"
+    for (what, before, after), pairs in alike.items():
+        more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
+        yield f"changed, {what}: {before} -> {after}: {pairs[0]}{more}"
+
+
+# -- findings --------------------------------------------------------------------------------------
+
+
+def _findings(document: TopoDocument) -> Iterator[str]:
+    """Each obstacle once, with the pairs it stands between; then what is not known."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for pair in document.pairs:
+        for obstacle in pair.obstacles:
+            key = obstacle.code, obstacle.address, obstacle.seen
+            found.setdefault(key, []).append(f"{pair.gpu} {pair.net}")
+    for (code, address, seen), between in found.items():
+        more = f" and {len(between) - 1} more" if len(between) > 1 else ""
+        yield f"* {code} at {address}: {seen}, between {between[0]}{more}"
+    for code in dict.fromkeys(code for code, _, _ in found):
+        yield f"  gdr codes {code} tells what that costs, and what to do"
+    unknown = {port for pair in document.pairs for port in pair.unknown_ports}
+    if unknown:
+        yield f"whether {_several(len(unknown), 'port')} between GPUs and NICs redirect is not known"
+    yield from document.contradictions
+    yield from document.topology.notes

@@ -1,0 +1,180 @@
+"""The PCIe tree of a node for a terminal: one line for each device, and what is wrong at it. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.fabric.topology.graph import Cpu, Device, Gpu, Link, Net, NvLink, Role, Topology
+from gdrkit.fabric.topology.paths import enforced, link_fault
+
+Line = tuple[str, str]  # words, and the marks behind them
+
+VENDORS = {
+    "1000": "Broadcom", "10b5": "PLX", "11f8": "Microchip", "15b3": "NVIDIA", "10de": "NVIDIA",
+    "8086": "Intel", "1022": "AMD", "1d0f": "Amazon",
+}  # fmt: skip
+"""Makers of switches and NICs: pci.ids. Others are shown by number."""
+
+
+def tree(topology: Topology, *, ports: bool = False) -> Iterator[Line]:
+    """The devices below their host bridges, and these below their NUMA nodes.
+
+    Without `ports`, root ports and downstream ports are left out; their marks stand at what hangs below."""
+    drawer = _Drawer(topology, ports)
+    for place in _places(topology):
+        yield _numa(topology, place), ""
+        here = [d for d in topology.below.get("", ()) if d.numa_node == place]
+        yield from _bridges(drawer, topology, here)
+        for net in topology.nets:
+            if not net.address and net.numa_node == place and (topology.devices or net.nccl):
+                yield f"  {_net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ""
+
+
+def _places(topology: Topology) -> list[int | None]:
+    """NUMA nodes that have something to show, those without a number last."""
+    known: set[int | None] = {device.numa_node for device in topology.below.get("", ())}
+    known |= {cpu.numa_node for cpu in topology.cpus}
+    if topology.devices:
+        known |= {net.numa_node for net in topology.nets if not net.address}
+    return sorted(known, key=lambda place: (place is None, place or 0))
+
+
+def _numa(topology: Topology, place: int | None) -> str:
+    cpu = next((cpu for cpu in topology.cpus if cpu.numa_node == place), Cpu(numa_node=place))
+    where = "no NUMA node named" if place is None else f"NUMA node {place}"
+    model = cpu.name or " ".join(
+        word
+        for word in (
+            cpu.vendor,
+            f"family {cpu.family}" if cpu.family is not None else "",
+            f"model {cpu.model}" if cpu.model is not None else "",
+        )
+        if word
+    )
+    return "  ".join(word for word in (where, cpu.arch, model) if word)
+
+
+def _bridges(drawer: _Drawer, topology: Topology, here: list[Device]) -> Iterator[Line]:
+    buses = list(dict.fromkeys(device.host_bridge for device in here))
+    for bus in buses:
+        margin = "  "
+        if bus:
+            yield f"{margin}host bridge {bus}", ""
+            margin += "  "
+        for device in (d for d in here if d.host_bridge == bus):
+            yield from drawer.draw(device, margin, ())
+
+
+class _Drawer:
+    """Draws devices with what is known of them."""
+
+    def __init__(self, topology: Topology, ports: bool) -> None:
+        self.topology, self.ports = topology, ports
+        self.gpus: dict[str, list[Gpu]] = {}
+        self.nets: dict[str, list[Net]] = {}
+        for gpu in topology.gpus:
+            self.gpus.setdefault(gpu.address, []).append(gpu)
+        for net in topology.nets:
+            self.nets.setdefault(net.address, []).append(net)
+
+    def draw(self, device: Device, margin: str, above: tuple[str, ...]) -> Iterator[Line]:
+        """A device and what hangs on it. `above`: the marks of ports that were left out."""
+        below = self.topology.below.get(device.address, ())
+        marks = (*above, *self.marks(device))
+        if not self.ports and self.is_port(device):
+            for child in below:
+                yield from self.draw(child, margin, marks)
+            return
+        yield f"{margin}{device.address}  {self.words(device)}", "; ".join(marks)
+        for child in below:
+            yield from self.draw(child, margin + "  ", ())
+
+    def is_port(self, device: Device) -> bool:
+        """Whether a bridge looks down: it has no link of its own above it."""
+        if device.role is not Role.BRIDGE or not self.topology.shows_ports:
+            return False
+        if device.port:
+            return device.port in ("root-port", "downstream-port")
+        return len(self.topology.above(device.address)) % 2 == 0
+
+    def words(self, device: Device) -> str:
+        match device.role:
+            case Role.GPU:
+                about = ", ".join(map(_gpu_words, self.gpus.get(device.address, ()))) or "GPU"
+            case Role.NIC:
+                nets = self.nets.get(device.address, [])
+                about = ", ".join(map(_net_words, nets)) or "NIC"
+            case Role.NVSWITCH:
+                about = "NVSwitch"
+            case Role.BRIDGE:
+                about = "port" if self.is_port(device) else f"switch{_maker(device)}"
+            case _:
+                about = f"device {device.vendor}:{device.device}".removesuffix(" :")
+        return "  ".join(word for word in (about, link_words(device.link)) if word)
+
+    def marks(self, device: Device) -> tuple[str, ...]:
+        """What is wrong at a device, in words."""
+        found = []
+        if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
+            found.append(f"ACS at {device.address}: {enforced(device)}")
+        if fault := link_fault(device, is_gpu=device.role is Role.GPU):
+            found.append(f"link runs at {fault}")
+        if device.role is Role.NIC and device.iommu_type.startswith("DMA"):
+            found.append(f"IOMMU translates ({device.iommu_type})")
+        return tuple(found)
+
+
+def link_words(link: Link) -> str:
+    """`32 GT/s x16`; of an idle link what it runs at and what it can."""
+    speed, width = link.gt_per_s, link.width
+    if speed is not None and width is not None:
+        idle = f" (up to {link.max_gt_per_s:g})" if link.is_slow else ""
+        return f"{speed:g} GT/s{idle} x{width}"
+    if link.gbyte_per_s is not None:
+        return f"{link.gbyte_per_s:.1f} GB/s"
+    known = (
+        f"{link.max_gt_per_s:g} GT/s" if link.max_gt_per_s is not None else "",
+        f"x{link.max_width}" if link.max_width is not None else "",
+    )
+    return " ".join(word for word in known if word)
+
+
+def _maker(device: Device) -> str:
+    if not device.vendor or device.vendor == "ffff":
+        return ""
+    return f" {VENDORS.get(device.vendor, device.vendor)} {device.device}"
+
+
+def _gpu_words(gpu: Gpu) -> str:
+    name = gpu.name.removeprefix("NVIDIA Corporation ")
+    head = f"GPU{gpu.index}" if gpu.index is not None else "GPU"
+    more = [name] if name else []
+    if gpu.is_integrated:
+        more.append("integrated")
+    if gpu.nvlinks:
+        more.append("NVLink " + ", ".join(map(_nvlink_words, _joined(gpu.nvlinks))))
+    if gpu.c2c is not None:
+        more.append("C2C to its CPU")
+    if gpu.gdr is False:
+        more.append("no GPUDirect RDMA")
+    return " ".join([head, ", ".join(more)]).rstrip()
+
+
+def _joined(links: tuple[NvLink, ...]) -> list[NvLink]:
+    """Links to switches as one bond: which of them matters to nobody."""
+    switches = [link for link in links if link.target_class.startswith("0680")]
+    others = [link for link in links if link not in switches]
+    bond = NvLink("", sum(link.count for link in switches), "068000")
+    return ([bond] if switches else []) + others
+
+
+def _nvlink_words(link: NvLink) -> str:
+    return f"x{link.count} to {link.target or 'switches'}"
+
+
+def _net_words(net: Net) -> str:
+    if not net.device:
+        return f"NIC {net.netdev or 'without a known RDMA device'}"
+    rate = f"{net.rate_gbit_per_s:g} Gbit/s" if net.rate_gbit_per_s is not None else ""
+    more = [word for word in (rate, net.link_layer, "" if net.state == "ACTIVE" else net.state) if word]
+    return f"NIC {net.id}" + (f" {' '.join(more)}" if more else "")

@@ -1,0 +1,126 @@
+"""A file that somebody saved, whatever it is, as a graph. Content decides, never a name. PURE."""
+
+from __future__ import annotations
+
+import enum
+import re
+
+from msgspec import Struct
+
+from gdrkit.evidence import Command, Lacks, Missing, Why
+from gdrkit.fabric.topology import from_drawing, from_hwloc, from_matrix, from_nccl_xml, from_node
+from gdrkit.fabric.topology.graph import Topology
+from gdrkit.facts.commands import LSPCI
+from gdrkit.formats import hwloc_xml, lspci_tree, nccl_xml, topo_matrix
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.xml_text import XmlNode
+from gdrkit.node import Node
+
+
+class Kind(enum.StrEnum):
+    """What a file is."""
+
+    NCCL = "NCCL topology XML"
+    HWLOC = "hwloc XML"
+    MATRIX = "output of nvidia-smi topo -m"
+    LSPCI = "output of lspci -vvv"
+    DRAWING = "output of lspci -tv"
+
+
+class Saved(Struct, frozen=True):
+    """What was read. `system` is NCCL's own tree, where the file is one of NCCL's; `node`, where it was no
+    file."""
+
+    topology: Topology
+    kind: Kind | None = None
+    system: XmlNode | None = None
+    node: Node | None = None
+
+
+_DRAWING = re.compile(r"^-(?:\+-)?\[[0-9a-f]{4,8}:[0-9a-f]{2}\]", re.MULTILINE)
+_LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S", re.MULTILINE)
+_MATRIX = re.compile(r"^\s*(?:\x1b\[\d*m)?\s*GPU0\s", re.MULTILINE)
+
+
+def kind_of(content: bytes) -> Kind | None:
+    """What a file seems to be by its beginning; None for all that is no topology."""
+    start = content.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:1] == b"<":
+        bare = re.sub(rb"<!--.*?(?:-->|\Z)|<[?!][^>]*>", b"", start, flags=re.DOTALL).lstrip()
+        if bare.startswith((b"<system", b"<graphs")):
+            return Kind.NCCL
+        return Kind.HWLOC if bare.startswith(b"<topology") else None
+    if b"\0" in content[:4096]:
+        return None
+    text = content.decode("utf-8", "replace")
+    for pattern, kind in ((_MATRIX, Kind.MATRIX), (_DRAWING, Kind.DRAWING), (_LISTING, Kind.LSPCI)):
+        if pattern.search(text):
+            return kind
+    return None
+
+
+def read(content: bytes) -> Saved:
+    """The graph of a file. Raises FormatError for what is none, is cut, or is a dialect of others."""
+    kind = kind_of(content)
+    match kind:
+        case Kind.NCCL:
+            system = nccl_xml.parse(content)
+            return Saved(from_nccl_xml.topology(system), kind, system)
+        case Kind.HWLOC:
+            return Saved(from_hwloc.topology(hwloc_xml.parse(content)), kind)
+        case Kind.MATRIX:
+            return Saved(from_matrix.topology(topo_matrix.parse(_text(content))), kind)
+        case Kind.DRAWING:
+            return Saved(from_drawing.topology(lspci_tree.parse(_text(content))), kind)
+        case Kind.LSPCI:
+            return Saved(_of_listing(content), kind)
+        case _:
+            raise FormatError("no topology: neither XML of NCCL or hwloc nor a known output")
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def _of_listing(content: bytes) -> Topology:
+    """lspci's listing is evidence of a node of which nothing else is known."""
+    try:
+        return from_node.topology(Node(_Listing(content)))
+    except Lacks as lacks:
+        missing = lacks.missing
+        raise FormatError(
+            f"{missing.source}: {missing.why.value.replace('-', ' ')}; {missing.ask}"
+        ) from None
+
+
+class _Listing:
+    """A host of which lspci's output is all there is."""
+
+    source = "lspci"
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def read(self, path: str) -> bytes:
+        raise _unseen(path)
+
+    def map(self, path: str) -> memoryview:
+        raise _unseen(path)
+
+    def list(self, path: str) -> tuple[str, ...]:
+        raise _unseen(path)
+
+    def exists(self, path: str) -> bool:
+        raise _unseen(path)
+
+    def resolve(self, path: str) -> str:
+        raise _unseen(path)
+
+    def run(self, command: Command) -> bytes:
+        if command == LSPCI:
+            return self.content
+        raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+
+
+def _unseen(path: str) -> Lacks:
+    return Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))

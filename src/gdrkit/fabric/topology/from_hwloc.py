@@ -1,0 +1,152 @@
+"""hwloc's export as a graph. PURE.
+
+hwloc writes of a link its bandwidth as it runs, in GB/s, and neither speed nor width; of ports their state.
+"""
+
+from __future__ import annotations
+
+from gdrkit.fabric.topology.graph import Cpu, Device, Gpu, HostBridge, Link, Net, Origin, Role, Topology
+from gdrkit.fabric.topology.roles import role
+from gdrkit.facts.processors import mask
+from gdrkit.formats.errors import FormatError
+from gdrkit.formats.hwloc_xml import HwlocObject
+
+OPENFABRICS, NETWORK = "3", "2"
+ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}  # NCCL src/graph/xml.cc, the words of `arch`
+PORT_STATES = {"1": "DOWN", "2": "INIT", "3": "ARMED", "4": "ACTIVE"}  # enum ibv_port_state
+NOTES = (
+    "hwloc says of a link what it carries, not how many lanes it has, nor what it could carry",
+    "hwloc says nothing of ACS, IOMMU, the rate of ports, and NVLink",
+)
+
+
+def topology(machine: HwlocObject) -> Topology:
+    """The graph of a machine. Raises FormatError without PCI devices, which lstopo --whole-io shows."""
+    reader = _Reader()
+    reader.visit(machine, machine.infos, "", "", machine.nodes)
+    kept = _with_what_stands_above(reader.devices)
+    if not kept:
+        raise FormatError("no GPU and no NIC in the file; lstopo --whole-io --of xml writes them")
+    if not reader.host_bridges:
+        raise FormatError("no bridges in the file, so that distances are lost; lstopo --whole-io shows them")
+    return Topology(
+        origin=Origin.HWLOC_XML,
+        cpus=tuple(sorted(reader.cpus, key=lambda cpu: cpu.numa_node or 0)),
+        host_bridges=tuple(reader.host_bridges),
+        devices=kept,
+        gpus=tuple(reader.gpus),
+        nets=tuple(reader.nets),
+        shows_ports=True,
+        notes=NOTES,
+    )
+
+
+class _Reader:
+    """What is read so far."""
+
+    def __init__(self) -> None:
+        self.cpus: list[Cpu] = []
+        self.host_bridges: list[HostBridge] = []
+        self.devices: dict[str, Device] = {}
+        self.gpus: list[Gpu] = []
+        self.nets: list[Net] = []
+
+    def visit(
+        self, thing: HwlocObject, about: dict[str, str], parent: str, bus: str, places: tuple[int, ...]
+    ) -> None:
+        """One object and those inside; `about` is what is known of the processors around it."""
+        about = {**about, **thing.infos} if thing.type in ("Machine", "Package", "Socket") else about
+        places = thing.nodes or places
+        if thing.type == "NUMANode":
+            self.numa_node(thing, about)
+        if thing.root_bus:
+            bus, parent = thing.root_bus, ""
+            self.host_bridges.append(HostBridge(bus, places[0] if len(places) == 1 else None))
+        if thing.pci is not None:
+            self.device(thing, parent, bus, places[0] if len(places) == 1 else None)
+            parent = thing.pci.address
+        for child in thing.children:
+            self.visit(child, about, parent, bus, places)
+
+    def numa_node(self, thing: HwlocObject, about: dict[str, str]) -> None:
+        if thing.os_index is None or any(cpu.numa_node == thing.os_index for cpu in self.cpus):
+            raise FormatError("a NUMA node without a number, or two with one")
+        if thing.cpus:
+            arch = about.get("Architecture", "")
+            self.cpus.append(
+                Cpu(
+                    numa_node=thing.os_index,
+                    arch=ARCHITECTURES.get(arch, arch),
+                    vendor=about.get("CPUVendor", ""),
+                    family=_number(about.get("CPUFamilyNumber", "")),
+                    model=_number(about.get("CPUModelNumber", "")),
+                    name=about.get("CPUModel", ""),
+                    affinity=mask(thing.cpus),
+                )
+            )
+
+    def device(self, thing: HwlocObject, parent: str, bus: str, place: int | None) -> None:
+        pci = thing.pci
+        if pci is None or pci.address in self.devices:
+            raise FormatError(f"PCI device {pci.address if pci else ''} is there twice")
+        fabrics = [child for child in thing.children if child.osdev_type == OPENFABRICS]
+        kind = Role.NIC if fabrics else role(pci.class_code, pci.vendor, pci.device)
+        self.devices[pci.address] = Device(
+            address=pci.address,
+            role=kind,
+            parent=parent,
+            host_bridge=bus,
+            numa_node=place,
+            vendor=pci.vendor,
+            device=pci.device,
+            class_code=pci.class_code + "00",
+            subsystem=pci.subsystem,
+            name=thing.infos.get("PCIDevice", ""),
+            link=Link(gbyte_per_s=pci.gbyte_per_s),
+            slot=thing.infos.get("PCISlot", ""),
+        )
+        if kind is Role.GPU:
+            self.gpus.append(
+                Gpu(
+                    id=pci.address,
+                    address=pci.address,
+                    index=len(self.gpus),
+                    name=thing.infos.get("PCIDevice", ""),
+                )
+            )
+        elif kind is Role.NIC:
+            self.nets.extend(_nets(thing, fabrics, pci.address))
+
+
+def _nets(thing: HwlocObject, fabrics: list[HwlocObject], address: str) -> list[Net]:
+    if not fabrics:
+        return [Net(id=address, device="", address=address)]
+    interface = next((child.name for child in thing.children if child.osdev_type == NETWORK), "")
+    return [
+        Net(
+            id=device.name,
+            device=device.name,
+            address=address,
+            number=1 if "Port1State" in device.infos else None,
+            state=PORT_STATES.get(device.infos.get("Port1State", ""), ""),
+            netdev=interface,
+            guid=device.infos.get("SysImageGUID", ""),
+            node_guid=device.infos.get("NodeGUID", ""),
+        )
+        for device in fabrics
+    ]
+
+
+def _with_what_stands_above(devices: dict[str, Device]) -> tuple[Device, ...]:
+    """The ends of paths and the bridges above them, in the order of the file."""
+    kept: set[str] = set()
+    for device in devices.values():
+        step: Device | None = device if device.role in (Role.GPU, Role.NIC, Role.NVSWITCH) else None
+        while step is not None and step.address not in kept:
+            kept.add(step.address)
+            step = devices.get(step.parent)
+    return tuple(device for device in devices.values() if device.address in kept)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

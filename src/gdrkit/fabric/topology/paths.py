@@ -1,0 +1,128 @@
+"""The way between a GPU and a NIC: how far it is in nvidia-smi's words, and what stands in the way. PURE."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from gdrkit.fabric.topology.graph import Device, Gpu, Net, SmiPath, Topology
+
+
+class Way(Struct, frozen=True):
+    """What stands between two devices. Each side begins at the end nearest to what both share."""
+
+    shared: tuple[Device, ...]  # bridges above both, the one below the host bridge first
+    to_gpu: tuple[Device, ...]
+    to_net: tuple[Device, ...]
+
+
+class Obstacle(Struct, frozen=True):
+    """One thing that slows a way down, or that may. `code` is that of doctor's finding."""
+
+    code: Literal["acs-redirect", "iommu-translating", "link-degraded"]
+    address: str
+    seen: str
+
+
+def way(topology: Topology, gpu: Gpu, net: Net) -> Way | None:
+    """The bridges between two devices; None where the source shows no tree."""
+    if gpu.address not in topology.by_address or net.address not in topology.by_address:
+        return None
+    first, second = topology.above(gpu.address), topology.above(net.address)
+    count = 0
+    while count < min(len(first), len(second)) and first[count].address == second[count].address:
+        count += 1
+    return Way(first[:count], first[count:], second[count:])
+
+
+def smi_paths(topology: Topology, gpu: Gpu, net: Net) -> tuple[SmiPath, ...]:
+    """What `nvidia-smi topo -m` would print for a pair: one word, or those between which the source leaves
+    the choice; () where it says nothing.
+
+    In a tree with ports, each side's first port belongs to the switch that both share, any further one to
+    another switch. NCCL's files have one element for a switch."""
+    between = way(topology, gpu, net)
+    if between is None:
+        words = {cell.word for cell in topology.stated if (cell.one, cell.other) == (gpu.id, net.id)}
+        return tuple(path for path in SmiPath if path in words)
+    if between.shared:
+        deepest = max(len(between.to_gpu), len(between.to_net))
+        near = deepest <= 1 if topology.shows_ports else deepest == 0
+        return (SmiPath.PIX if near else SmiPath.PXB,)
+    ends = topology.by_address[gpu.address], topology.by_address[net.address]
+    return _through_cpu(topology, *ends)
+
+
+def _through_cpu(topology: Topology, gpu: Device, nic: Device) -> tuple[SmiPath, ...]:
+    if gpu.host_bridge and gpu.host_bridge == nic.host_bridge:
+        return (SmiPath.PHB,)
+    one_host_bridge_or_two = () if gpu.host_bridge and nic.host_bridge else (SmiPath.PHB,)
+    if gpu.numa_node is not None and nic.numa_node is not None:
+        if gpu.numa_node != nic.numa_node:
+            return (SmiPath.SYS,)
+        return (*one_host_bridge_or_two, SmiPath.NODE)
+    if len(topology.cpus) == 1:
+        return (*one_host_bridge_or_two, SmiPath.NODE)
+    return (*one_host_bridge_or_two, SmiPath.NODE, SmiPath.SYS)
+
+
+def obstacles(topology: Topology, gpu: Gpu, net: Net) -> tuple[Obstacle, ...]:
+    """What slows the way of a pair down. What is not known is not among them; see `unknown_ports`.
+
+    Ports above the shared switch do not matter: peer traffic turns round below them."""
+    between = way(topology, gpu, net)
+    if between is None:
+        return ()
+    nic, end = topology.by_address[net.address], topology.by_address[gpu.address]
+    found = []
+    if between.shared:
+        found += [
+            Obstacle("acs-redirect", port.address, enforced(port))
+            for port in (*between.to_gpu, *between.to_net)
+            if redirects(port, nic)
+        ]
+    if nic.iommu_type.startswith("DMA"):
+        seen = f"IOMMU group {nic.iommu_group} of type {nic.iommu_type}"
+        found.append(Obstacle("iommu-translating", nic.address, seen))
+    for device in (*between.to_gpu, end, *between.to_net, nic):
+        if seen := link_fault(device, is_gpu=device is end):
+            found.append(Obstacle("link-degraded", device.address, seen))
+    return tuple(found)
+
+
+def enforced(port: Device) -> str:
+    """What a port does with peer traffic, as lspci prints it: ReqRedir+ CmpltRedir+."""
+    bits = (bit for bit in port.acs or () if bit.endswith("Redir") or bit == "DirectTrans")
+    return " ".join(f"{bit}+" for bit in bits)
+
+
+def redirects(port: Device, nic: Device) -> bool:
+    """Whether a port is known to send what comes from or goes to a NIC up to the root complex.
+
+    Direct Translated lets a request pass whose address the NIC has translated itself (PCI Express Base
+    Specification 5.0, 6.12.3)."""
+    bits = port.acs or ()
+    if "ReqRedir" not in bits and "CmpltRedir" not in bits:
+        return False
+    return not ("DirectTrans" in bits and nic.ats_enabled)
+
+
+def unknown_ports(topology: Topology, gpu: Gpu, net: Net) -> tuple[str, ...]:
+    """Ports below the shared switch of which nobody can tell whether they redirect."""
+    between = way(topology, gpu, net)
+    if between is None or not between.shared or not topology.shows_ports:
+        return ()
+    return tuple(port.address for port in (*between.to_gpu, *between.to_net) if port.acs is None)
+
+
+def link_fault(device: Device, *, is_gpu: bool) -> str:
+    """How a link falls short of what both its ends can do: "x4 of x16"; empty if it does not, or if unknown.
+
+    An idle GPU lowers the speed of its own link, never the width."""
+    link = device.link
+    if link.is_degraded:
+        return f"x{link.width} of x{link.max_width}"
+    if link.is_slow and not is_gpu:
+        return f"{link.gt_per_s:g} of {link.max_gt_per_s:g} GT/s"
+    return ""

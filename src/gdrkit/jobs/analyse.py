@@ -1,0 +1,127 @@
+"""From counted lines to the verdict on a job. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from gdrkit.jobs.errors import BLOCKING, errors
+from gdrkit.jobs.findings import findings
+from gdrkit.jobs.gather import Gathered
+from gdrkit.jobs.job import (
+    BOUNCED,
+    DIRECT,
+    OVER_NETWORK,
+    SOCKET,
+    Analysis,
+    Counts,
+    Error,
+    JobPart,
+    Misleading,
+    Place,
+    Reason,
+)
+from gdrkit.jobs.misleading import misleading
+from gdrkit.jobs.parts import parts
+from gdrkit.jobs.reasons import Why
+from gdrkit.jobs.tally import Tally
+from gdrkit.messages import nccl_records as said
+
+
+def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
+    """What the counted logs prove. `where` knows the line behind a place of the tally's."""
+    gathered = Gathered(tally, where)
+    ranks = gathered.ranks()
+    jobs = parts(gathered, ranks)
+    for job in jobs:
+        why = Why(gathered, job.versions[0] if len(job.versions) == 1 else "")
+        for rank in job.ranks:
+            rank.routes = tuple(
+                replace(route, reasons=why.of(rank, route)) if route.carried in (BOUNCED, SOCKET) else route
+                for route in rank.routes
+            )
+    counts = _counts(jobs)
+    failed = errors(gathered)
+    return Analysis(
+        jobs=jobs,
+        counts=counts,
+        state=_state(counts, failed),
+        findings=findings(gathered, jobs, failed),
+        errors=failed,
+        misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
+        damaged=tally.damaged + gathered.cut_lines,
+        first_damaged=where(tally.first_damaged) if tally.damaged else None,
+        logged=_logged(gathered, counts),
+        refused=[] if counts.direct or counts.bounced or counts.socket else _refused(gathered),
+    )
+
+
+def _counts(jobs: list[JobPart]) -> Counts:
+    """Legs by what carries them: the worst that a rank's channel has in one direction."""
+    order = (DIRECT, BOUNCED, SOCKET)
+    totals = dict.fromkeys(order, 0)
+    inside = most = 0
+    for rank in (rank for job in jobs for rank in job.ranks):
+        legs: dict[tuple[str, int], int] = {}
+        for route in rank.routes:
+            if route.carried not in OVER_NETWORK:
+                inside += 1
+                continue
+            worst = order.index(route.carried)
+            for channel in route.channels:
+                key = route.direction, channel
+                legs[key] = max(worst, legs.get(key, 0))
+        most = max(most, len({channel for _, channel in legs}))
+        for worst in legs.values():
+            totals[order[worst]] += 1
+    present = sum(len(job.ranks) for job in jobs)
+    expected = sum(max(job.expected or 0, len(job.ranks)) for job in jobs)
+    return Counts(
+        ranks=present, expected=expected, channels=most, direct=totals[DIRECT], bounced=totals[BOUNCED],
+        socket=totals[SOCKET], inside=inside, unknown=expected - present,
+    )  # fmt: skip
+
+
+def _state(counts: Counts, failed: list[Error]) -> str:
+    """active: every leg is direct. blocked: one is not, or GPU memory was refused. Else unknown."""
+    if counts.bounced or counts.socket or any(error.call in BLOCKING for error in failed):
+        return "blocked"
+    return "active" if counts.direct else "unknown"
+
+
+def _refused(gathered: Gathered) -> list[tuple[str, Reason]]:
+    """What NCCL refused, in logs that have no channel over a network: often an excerpt."""
+    processes = gathered.processes.values()
+    versions = {found.text for process in processes for found in process.all(said.Version)}
+    why = Why(gathered, versions.pop() if len(versions) == 1 else "")
+    return [(process.name, reason) for process in processes for reason in why.refused(process)]
+
+
+def _claimed_sockets(jobs: list[JobPart]) -> list[Misleading]:
+    """GDRDMA over a socket: a topology file says that it can, and no bytes go that way."""
+    places = [
+        route.place
+        for job in jobs
+        for rank in job.ranks
+        for route in rank.routes
+        if route.carried == SOCKET and route.how
+    ]
+    if not places:
+        return []
+    truth = "a topology file says that the socket can; TCP copies through host memory all the same"
+    return [Misleading(words="via NET/Socket/.../GDRDMA", truth=truth, count=len(places), place=min(places))]
+
+
+def _logged(gathered: Gathered, counts: Counts) -> dict[str, bool]:
+    """Which kinds of lines are there at all. One that is not says nothing."""
+
+    def any_of(*kinds: type) -> bool:
+        return any(process.records.get(kind) for process in gathered.processes.values() for kind in kinds)
+
+    return {
+        "channels": bool(counts.direct or counts.bounced or counts.socket or counts.inside),
+        "net": any_of(said.NetDevice, said.PairLine, said.FusedDevice),
+        "env": any_of(said.Variable),
+        "init": any_of(said.Communicator, said.Network),
+    }

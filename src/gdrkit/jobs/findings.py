@@ -1,0 +1,246 @@
+"""Findings over all ranks of a job, under the codes that doctor has. PURE."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from gdrkit.consumers.nccl_levels import gdr_level
+from gdrkit.consumers.nccl_releases import release
+from gdrkit.facts.environment import integer
+from gdrkit.facts.nccl_log import COMPARED
+from gdrkit.jobs.errors import BLOCKING
+from gdrkit.jobs.gather import Gathered, Process
+from gdrkit.jobs.job import OVER_NETWORK, Error, Found, JobPart, Place, Rank, Reason
+from gdrkit.messages import nccl_records as said
+
+LEVEL = "NCCL_NET_GDR_LEVEL"
+QUOTED = 4
+"""Places that are named for one finding, at most."""
+
+
+def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> list[Found]:
+    """All that is found, what keeps ranks from the direct path first."""
+    found = [
+        *_of_reasons(jobs),
+        *(one for job in jobs for one in _of_job(gathered, job)),
+        *_versions(gathered, jobs),
+        *_level_ignored(gathered, jobs),
+        *(one for error in errors for one in _of_error(error)),
+    ]
+    order = ("failed", "warning", "note")
+    return sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject))
+
+
+def _of_job(gathered: Gathered, job: JobPart) -> Iterator[Found]:
+    processes = [gathered.processes[name] for name in sorted({rank.process for rank in job.ranks})]
+    yield from _environment(gathered, processes)
+    yield from _unused(gathered, job)
+    yield from _plugin(gathered, job, processes)
+    yield from _without_effect(gathered, job, processes)
+    yield from _level_on_c2c(gathered, job, processes)
+
+
+# -- reasons that are certain ----------------------------------------------------------------------------
+
+
+def _of_reasons(jobs: list[JobPart]) -> Iterator[Found]:
+    """One finding for each code that alone keeps routes from being direct."""
+    found: dict[str, dict[str, tuple[Rank, Reason]]] = defaultdict(dict)
+    for rank in (rank for job in jobs for rank in job.ranks):
+        for route in rank.routes:
+            for reason in route.reasons:
+                if reason.sure:
+                    found[reason.codes[0]].setdefault(f"{rank.process} {rank.device}", (rank, reason))
+    for code, ranks in found.items():
+        first = min(
+            (pair for pair in ranks.values()), key=lambda p: (p[1].place is None, p[1].place, p[0].name)
+        )
+        places = sorted({reason.place for _, reason in ranks.values() if reason.place is not None})
+        yield Found(
+            code=code, status="failed", subject=first[0].name, seen=first[1].text,
+            expected="a channel with GDRDMA", ranks=len(ranks), places=tuple(places[:QUOTED]),
+        )  # fmt: skip
+
+
+# -- ranks that differ -----------------------------------------------------------------------------------
+
+
+def _environment(gathered: Gathered, processes: list[Process]) -> Iterator[Found]:
+    """Variables with other values on some ranks, or set on some alone, among ranks that print any."""
+    printing = [
+        process for process in processes if any(variable.resolved for variable in process.all(said.Variable))
+    ]
+    for name in COMPARED:
+        values: dict[str, list[tuple[str, Place | None]]] = defaultdict(list)
+        for process in printing:
+            value = process.variable(name, resolved=True)
+            place = None if value is None else gathered.where(value[1])
+            values["unset" if value is None else value[0]].append((process.name, place))
+        if len(values) < 2:
+            continue
+        common = max(values, key=lambda value: (len(values[value]), value))
+        others = sorted(value for value in values if value != common)
+        words = [f"{value} on {_who(values[value])}" for value in (common, *others)]
+        places = sorted(place for value in values.values() for _, place in value[:1] if place is not None)
+        yield Found(
+            code="env-differs-between-ranks", status="warning", subject=name,
+            seen=f"{name} is {', '.join(words)}", expected="one value on all ranks",
+            ranks=sum(len(values[value]) for value in others), places=tuple(places[:QUOTED]),
+        )  # fmt: skip
+
+
+def _who(members: list[tuple[str, Place | None]]) -> str:
+    first = min(name for name, _ in members)
+    return first if len(members) == 1 else f"{first} and {len(members) - 1} more"
+
+
+def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
+    """NCCL's own complaint, of whichever process; else the versions that a job's processes print."""
+    mixed = sorted(
+        (entry.place, found.text)
+        for process in gathered.processes.values()
+        for found, entry in process.all(said.MixedVersions).items()
+    )
+    if mixed:
+        yield Found(
+            code="versions-differ-between-ranks", status="warning", subject="job", seen=mixed[0][1],
+            expected="one version", ranks=len(mixed),
+            places=tuple(gathered.where(place) for place, _ in mixed[:QUOTED]),
+        )  # fmt: skip
+        return
+    for job in jobs:
+        if len(job.versions) > 1:
+            places = sorted(
+                gathered.where(entry.place)
+                for process in gathered.processes.values()
+                for found, entry in process.all(said.Version).items()
+                if found.text in job.versions
+            )
+            yield Found(
+                code="versions-differ-between-ranks", status="warning", subject=f"job {job.number}",
+                seen=f"NCCL {' and '.join(job.versions)}", expected="one version", ranks=len(job.ranks),
+                places=tuple(places[:QUOTED]),
+            )  # fmt: skip
+
+
+# -- devices and networks --------------------------------------------------------------------------------
+
+
+def _unused(gathered: Gathered, job: JobPart) -> Iterator[Found]:
+    """Devices that NCCL lists on a host and gives no channel there, while others carry all."""
+    hosts: dict[str, list[Rank]] = defaultdict(list)
+    for rank in job.ranks:
+        hosts[rank.host].append(rank)
+    idle: dict[tuple[str, ...], list[tuple[str, int, int, Place]]] = defaultdict(list)
+    for host, ranks in hosts.items():
+        listed: dict[str, int] = {}
+        for name in {rank.process for rank in ranks}:
+            for hcas, entry in gathered.processes[name].all(said.Hcas).items():
+                for part in (part for hca in hcas.devices for part in hca.name.split("+")):
+                    listed[part] = min(entry.place, listed.get(part, entry.place))
+        routes = [route for rank in ranks for route in rank.routes if route.carried in OVER_NETWORK]
+        used = {part for route in routes for part in route.device.split("+")}
+        unused = tuple(sorted(set(listed) - used))
+        if unused and used and "" not in used:
+            place = gathered.where(min(listed.values()))
+            idle[unused].append((host, len(ranks), len(listed), place))
+    for names, places in idle.items():
+        full = any(ranks >= devices for _, ranks, devices, _ in places)
+        more = f" and {len(places) - 1} more hosts" if len(places) > 1 else ""
+        yield Found(
+            code="hca-not-selected", status="warning" if full else "note", subject=", ".join(names),
+            seen=f"no channel uses {', '.join(names)} on {min(places)[0]}{more}, which NCCL lists as usable",
+            expected="channels over every device that is meant to carry data",
+            ranks=sum(ranks for _, ranks, _, _ in places),
+            places=tuple(sorted(place for *_, place in places)[:QUOTED]),
+        )  # fmt: skip
+
+
+def _plugin(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
+    names: dict[str, list[Place]] = defaultdict(list)
+    for process in processes:
+        for network, entry in process.all(said.Network).items():
+            if network.name not in ("IB", "Socket"):
+                names[network.name].append(gathered.where(entry.place))
+    for name, places in names.items():
+        yield Found(
+            code="net-plugin-replaced", status="note", subject=f"job {job.number}",
+            seen=f"Using network {name}", expected="IB", ranks=len(places),
+            places=tuple(sorted(places)[:QUOTED]),
+        )  # fmt: skip
+
+
+# -- settings --------------------------------------------------------------------------------------------
+
+
+def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
+    """dma-buf turned off where that is no reason for anything that is seen."""
+    blamed = {
+        code for r in job.ranks for route in r.routes for reason in route.reasons for code in reason.codes
+    }
+    off = [
+        (process, value)
+        for process in (*processes, gathered.around)
+        if (value := process.variable("NCCL_DMABUF_ENABLE")) is not None and integer(value[0]) == 0
+    ]
+    if off and "dmabuf-disabled-by-env" not in blamed:
+        yield Found(
+            code="dmabuf-disabled-by-env", status="note", subject=f"job {job.number}",
+            seen="NCCL_DMABUF_ENABLE=0", expected="unset: only nvidia-peermem is left", ranks=len(off),
+            places=tuple(sorted(gathered.where(value[1]) for _, value in off)[:QUOTED]),
+        )  # fmt: skip
+
+
+def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
+    """PXB or PIX on a machine with NVLink-C2C, where it now forbids what it used to allow."""
+    if len(job.versions) != 1 or not release(job.versions[0]).compares_p2c:
+        return
+    coherent = any(route.forced_pcie for rank in job.ranks for route in rank.routes) or any(
+        found.form == "c2c" for process in processes for found in process.all(said.Remark)
+    )
+    for process in processes:
+        value = process.variable(LEVEL)
+        if coherent and value is not None and gdr_level(value[0], job.versions[0]) in ("PIX", "PXB"):
+            yield Found(
+                code="gdr-level-pxb-on-c2c", status="warning", subject=LEVEL, seen=f"{LEVEL}={value[0]}",
+                expected="unset, or P2C", ranks=len(job.ranks), places=(gathered.where(value[1]),),
+            )  # fmt: skip
+            return
+
+
+def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
+    """A level that was given and is not understood, or that no rank took, though ranks print theirs."""
+    version = next((job.versions[0] for job in jobs if len(job.versions) == 1), "")
+    printed = [
+        variable.name
+        for process in gathered.processes.values()
+        for variable in process.all(said.Variable)
+        if variable.resolved
+    ]
+    for process in gathered.processes.values():
+        for variable, entry in process.all(said.Variable).items():
+            if variable.name != LEVEL or variable.resolved:
+                continue
+            level = gdr_level(variable.value, version)
+            if level is None:
+                seen, expected = f"{LEVEL}={variable.value!r}", "LOC, PIX, PXB, PHB or SYS"
+            elif printed and LEVEL not in printed and (not version or release(version).prints_level):
+                seen = f"{LEVEL}={variable.value} is given, and no rank prints that it took it"
+                expected = f"{LEVEL} set by environment to {level}"
+            else:
+                continue
+            yield Found(
+                code="gdr-level-ignored", status="warning", subject=LEVEL, seen=seen, expected=expected,
+                ranks=sum(len(job.ranks) for job in jobs), places=(gathered.where(entry.place),),
+            )  # fmt: skip
+
+
+def _of_error(error: Error) -> Iterator[Found]:
+    """Errors of one cause."""
+    if len(error.codes) == 1:
+        yield Found(
+            code=error.codes[0], status="failed" if error.call in BLOCKING else "warning",
+            subject=error.call, seen=error.words, expected="no such error", ranks=error.ranks,
+            places=(error.place,),
+        )  # fmt: skip

@@ -1,0 +1,223 @@
+"""From counted lines to processes, with what each said, and to ranks with their routes. PURE."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from gdrkit.jobs.job import BOUNCED, DIRECT, PEER, SHARED, SOCKET, Place, Rank, Route
+from gdrkit.jobs.tally import Entry, Tally, Unit
+from gdrkit.messages import nccl_records as said
+from gdrkit.messages.nccl import via
+
+R = TypeVar("R")
+Where = Callable[[int], Place]
+
+
+class Process:
+    """What one process said, of all its devices. The one named "" is whoever wrote between the lines."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.records: dict[type, dict[said.Record, Entry]] = defaultdict(dict)
+
+    @property
+    def host(self) -> str:
+        return self.name.rpartition(":")[0]
+
+    def all(self, kind: type[R]) -> dict[R, Entry]:
+        """Everything of one kind that it said, in the log's order, whichever process read it first."""
+        found: dict[R, Entry] = self.records.get(kind, {})  # type: ignore[assignment]
+        if len(found) < 2:
+            return found
+        return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+    def add(self, found: said.Record, entry: Entry) -> None:
+        known = self.records[type(found)].get(found)
+        if known is None:
+            known = self.records[type(found)][found] = Entry(0, entry.place, entry.words)
+        known.count += entry.count
+        if entry.place < known.place:
+            known.place, known.words = entry.place, entry.words
+
+    def variable(self, name: str, *, resolved: bool | None = None) -> tuple[str, int] | None:
+        """A variable's value and the place that tells, what NCCL printed before what was given."""
+        found = [
+            (not variable.resolved, entry.place, variable.value)
+            for variable, entry in self.all(said.Variable).items()
+            if variable.name == name and resolved in (None, variable.resolved)
+        ]
+        return (min(found)[2], min(found)[1]) if found else None
+
+
+class Gathered:
+    """Processes by name, and the units that are ranks."""
+
+    def __init__(self, tally: Tally, where: Where) -> None:
+        self.where, self.tally = where, tally
+        names = _settled(_weights(tally))
+        self.units = [Unit(names[unit.process], unit.device) for unit in tally.units]
+        self.processes: dict[str, Process] = {}
+        for unit in self.units:
+            if unit.process not in self.processes:
+                self.processes[unit.process] = Process(unit.process)
+        self.communicators: dict[Unit, dict[said.Communicator, int]] = defaultdict(dict)
+        for (number, found), entry in tally.said.items():
+            unit = self.units[number]
+            self.processes[unit.process].add(found, entry)
+            if isinstance(found, said.Communicator):
+                here = self.communicators[unit]
+                here[found] = min(entry.place, here.get(found, entry.place))
+        self.cut_lines = 0
+        self.around = self.processes.get("") or Process("")
+        self._first_legs: dict[str, int] = {}
+        for (number, _), first in tally.firsts.items():
+            name = self.units[number].process
+            self._first_legs[name] = min(first.place, self._first_legs.get(name, first.place))
+        self._named = {name: device_names(process) for name, process in self.processes.items()}
+        self._of_host: dict[str, dict[int, str]] = {}
+        for name in sorted(self.processes):
+            if self._named[name]:
+                self._of_host.setdefault(self.processes[name].host, self._named[name])
+
+    def first_heard(self, name: str) -> int:
+        """Where a process first says anything; beyond all places if it never does."""
+        records = self.processes[name].records.values()
+        places = [entry.place for kind in records for entry in kind.values()]
+        return min((*places, self._first_legs.get(name, sys.maxsize)))
+
+    def ranks(self) -> list[Rank]:
+        """Every unit that has channels or is in a communicator, with its routes, by first appearance."""
+        shapes: dict[Unit, dict[bytes, tuple[int, int]]] = defaultdict(dict)
+        owns: dict[Unit, dict[int, int]] = defaultdict(dict)
+        gpus: dict[Unit, str] = {}
+        for (number, tail), first in self.tally.firsts.items():
+            unit = self.units[number]
+            channels, place = self.tally.legs[number][tail], first.place
+            before = shapes[unit].get(tail, (0, place))
+            shapes[unit][tail] = before[0] | channels, min(place, before[1])
+            owns[unit][first.rank] = min(place, owns[unit].get(first.rank, place))
+            gpus[unit] = gpus.get(unit) or first.gpu
+        units = dict.fromkeys((*self.communicators, *shapes))
+        framed = any(":" in unit.process for unit in units)
+        cut = [
+            unit
+            for unit in units
+            if framed and ":" not in unit.process
+            if len(shapes[unit]) + len(self.communicators[unit]) <= GLUED_KINDS
+        ]
+        self.cut_lines = len(cut)
+        for unit in cut:  # the rear halves of lines, where all others have a frame
+            del units[unit]
+        return [self._rank(unit, shapes[unit], owns[unit], gpus.get(unit, "")) for unit in units]
+
+    def _rank(
+        self, unit: Unit, shapes: dict[bytes, tuple[int, int]], owns: dict[int, int], gpu: str
+    ) -> Rank:
+        largest = max(
+            self.communicators.get(unit, {}), key=lambda one: (one.ranks, one.identifier), default=None
+        )
+        number = largest.rank if largest else next(iter(owns)) if len(owns) == 1 else None
+        if largest and largest.bus_id:
+            gpu = largest.bus_id
+        names = self.names(unit.process)
+        routes = sorted(
+            (
+                made
+                for tail, (channels, place) in shapes.items()
+                if (made := self._route(tail, channels, place, names)) is not None
+            ),
+            key=lambda route: (route.direction, route.carried, route.index, route.proxy or 0, route.place),
+        )
+        return Rank(
+            job=0, rank=number, ranks=largest.ranks if largest else None, process=unit.process,
+            device=unit.device, gpu=gpu, routes=_joined(routes),
+        )  # fmt: skip
+
+    def _route(self, tail: bytes, channels: int, place: int, names: dict[int, str]) -> Route | None:
+        text = tail.decode("utf-8", "replace")
+        bracket, _, carried = text.rpartition("] via ")
+        found = via(carried or text)
+        if found is None:
+            return None
+        numbers = tuple(i for i in range(channels.bit_length()) if channels >> i & 1)
+        if found.kind in ("p2p", "shm"):
+            carrier = PEER if found.kind == "p2p" else SHARED
+            return Route(
+                direction="both", carried=carrier, channels=numbers, place=self.where(place), how=found.how
+            )
+        carrier = SOCKET if found.network == "Socket" else DIRECT if found.gdr else BOUNCED
+        return Route(
+            direction=bracket, carried=carrier, channels=numbers, place=self.where(place),
+            network=found.network, index=found.index, device=names.get(found.index, ""),
+            collective=found.kind == "collnet", forced_pcie=found.pci, proxy=found.proxy,
+            shared=found.shared, how="GDRDMA" if found.gdr else "",
+        )  # fmt: skip
+
+    def names(self, name: str) -> dict[int, str]:
+        """The names of network devices by index: of the process itself, else of another on its host."""
+        return self._named[name] or self._of_host.get(self.processes[name].host, {})
+
+
+def device_names(process: Process) -> dict[int, str]:
+    """Network devices of one process by the index that its channel lines show.
+
+    From 2.24 on fused ones follow the ports: `Made virtual device` names both kinds."""
+    names: dict[int, str] = {}
+    for group in process.all(said.OfiNic):
+        names[group.group] = "+".join(filter(None, (names.get(group.group), group.address)))
+    for using in process.all(said.Hcas):
+        names |= {hca.index: hca.name for hca in using.devices}
+    for device in process.all(said.NetDevice):
+        if device.network != "Socket":
+            names.setdefault(device.index, device.device)
+    return names | {fused.index: fused.name for fused in process.all(said.FusedDevice)}
+
+
+GLUED_KINDS = 2
+"""Kinds of lines of a process that is none: a line or two, of which the front was written over."""
+
+
+def _weights(tally: Tally) -> dict[str, int]:
+    """How many kinds of lines each process has."""
+    weights = dict.fromkeys((unit.process for unit in tally.units), 0)
+    units = list(tally.units)
+    for number, _ in (*tally.said, *tally.firsts):
+        weights[units[number].process] += 1
+    return weights
+
+
+def _settled(weights: dict[str, int]) -> dict[str, str]:
+    """Each process by its own name. One of a line or two whose name is that of another process with less or
+    more at its front is that process: lines that were written into each other."""
+    by_pid: dict[str, list[str]] = defaultdict(list)
+    for name in weights:
+        if weights[name] > GLUED_KINDS and name.partition(":")[0]:
+            by_pid[name.rpartition(":")[2]].append(name)
+    found = {name: name for name in weights}
+    for name, weight in weights.items():
+        if weight <= GLUED_KINDS and ":" in name:
+            known = by_pid.get(name.rpartition(":")[2], [])
+            like = [other for other in known if name.endswith(other) or other.endswith(name)]
+            found[name] = like[0] if len(like) == 1 else name
+    return found
+
+
+def _joined(routes: list[Route]) -> tuple[Route, ...]:
+    """Routes that differ by nothing but how a log happens to spell them, as one."""
+    found: dict[tuple[object, ...], Route] = {}
+    for route in routes:
+        key = (
+            route.direction, route.carried, route.network, route.index, route.collective, route.forced_pcie,
+            route.proxy, route.shared, route.how,
+        )  # fmt: skip
+        other = found.get(key)
+        if other is not None:
+            channels = tuple(sorted({*other.channels, *route.channels}))
+            route = replace(other, channels=channels, place=min(other.place, route.place))
+        found[key] = route
+    return tuple(found.values())

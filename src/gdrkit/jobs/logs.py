@@ -1,0 +1,181 @@
+"""The logs of a job: files, folders, patterns of names, standard input; plain, gzip or zstd; in chunks.
+
+Memory is bounded by the chunks, whatever a file holds or unpacks to. EDGE.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from msgspec import Struct
+
+from gdrkit.evidence.errors import TargetError
+from gdrkit.formats.compressed import compression, damage, decoder
+from gdrkit.formats.errors import FormatError
+from gdrkit.jobs.tally import Tally
+from gdrkit.jobs.wrapping import Unwrapper
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHUNK_BYTES = 512 << 10
+SECTION_BYTES = 16 << 20
+"""A part of a large file that one process counts at a time."""
+HEAD_BYTES = 1 << 16
+LONGEST_LINE_BYTES = 1 << 20
+"""A longer line is taken for several: no line of NCCL's is longer than 4 KiB, src/debug.cc."""
+STDIN = "-"
+
+
+class Section(Struct, frozen=True):
+    """A file, or a part of a plain one that begins and ends with whole lines."""
+
+    file: int
+    start: int = 0
+    end: int = -1  # -1: to the end
+
+
+def find(arguments: list[str]) -> list[str]:
+    """The files that arguments name, each once: files, folders with all below, patterns, "-".
+
+    Raises TargetError for one that names nothing."""
+    found: dict[str, None] = {}
+    for argument in arguments or [STDIN]:
+        if argument == STDIN:
+            if sys.stdin.isatty():
+                raise TargetError("no log: standard input is a terminal", "name a file, or pipe one in")
+            found[STDIN] = None
+        elif os.path.isdir(argument):
+            files = list(_below(argument))
+            if not files:
+                raise TargetError(f"{argument}: no files in it")
+            found.update(dict.fromkeys(files))
+        elif os.path.lexists(argument):
+            found[argument] = None
+        else:
+            found.update(dict.fromkeys(_matching(argument)))
+    return list(found)
+
+
+def _below(folder: str) -> Iterator[str]:
+    for path, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            whole = os.path.join(path, name)
+            if not name.startswith(".") and os.path.isfile(whole):
+                yield whole
+
+
+def _matching(pattern: str) -> list[str]:
+    from glob import glob
+
+    files = sorted(path for path in glob(pattern, recursive=True) if os.path.isfile(path))
+    if not files:
+        raise TargetError(f"{pattern}: no such file or directory")
+    return files
+
+
+def sections(files: list[str]) -> list[Section]:
+    """The parts that can be counted apart. What is packed, piped or wrapped by a runtime is one."""
+    found = []
+    for number, path in enumerate(files):
+        if path == STDIN or not os.path.isfile(path):
+            found.append(Section(number))
+            continue
+        with _opened(path) as file:
+            size, head = os.fstat(file.fileno()).st_size, file.read(HEAD_BYTES)
+            if size < 2 * SECTION_BYTES or compression(head) or Unwrapper(head).kind in ("cri", "json"):
+                found.append(Section(number))
+                continue
+            edges = [0, *(_line_start(file, at) for at in range(SECTION_BYTES, size, SECTION_BYTES)), size]
+        edges = sorted(set(edges))
+        found += [Section(number, start, end) for start, end in pairwise(edges)]
+    return found
+
+
+def _line_start(file: BinaryIO, at: int) -> int:
+    """Where the first line begins at or behind a place; the place itself in an endless line."""
+    file.seek(at)
+    newline = file.read(LONGEST_LINE_BYTES).find(b"\n")
+    return at + newline + 1
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb", buffering=0)
+    except OSError as error:
+        raise TargetError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def count(tally: Tally, number: int, section: Section, path: str, told: Callable[[int], None]) -> str:
+    """Feed a section to a tally; what was wrong with the file, "" if nothing. `told` hears of bytes read."""
+    stream: Any = sys.stdin.buffer if path == STDIN else _opened(path)
+    try:
+        pieces = _pieces(stream, section, told)
+        head = next(pieces, b"")
+        if compression(head):
+            pieces = _unpacked(compression(head), head, pieces)
+            head = next(pieces, b"")
+        if b"\0" in head[:HEAD_BYTES]:
+            return "not a text"
+        _feed(tally, number, Unwrapper(head[:HEAD_BYTES]), head, pieces)
+    except FormatError as error:
+        return str(error)
+    except OSError as error:
+        raise TargetError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    finally:
+        if path != STDIN:
+            stream.close()
+    return ""
+
+
+def _feed(tally: Tally, number: int, wrapper: Unwrapper, head: bytes, pieces: Iterator[bytes]) -> None:
+    """Whole lines to the tally; a damaged archive's lines up to the damage, before the error goes on."""
+    rest, piece = b"", head
+    try:
+        while piece:
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
+            if not newline and len(rest) > LONGEST_LINE_BYTES:
+                whole, newline, rest = rest, b"\n", b""
+            if newline:
+                tally.feed(wrapper.feed(whole + newline), number)
+            piece = next(pieces, b"")
+    finally:
+        if rest:
+            tally.feed(wrapper.feed(rest), number, ends_whole=False)
+
+
+def _pieces(stream: Any, section: Section, told: Callable[[int], None]) -> Iterator[bytes]:
+    left = section.end - section.start if section.end >= 0 else sys.maxsize
+    if section.start:
+        stream.seek(section.start)
+    while left > 0 and (piece := stream.read(min(CHUNK_BYTES, left))):
+        left -= len(piece)
+        told(len(piece))
+        yield piece
+
+
+def _unpacked(kind: str, head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The content of a packed file, all its streams. Raises FormatError where it is damaged or cut off."""
+    if kind == "xz":
+        raise FormatError("packed with xz: unpack it, and pipe it in")
+    start = decoder(kind)
+    stream, data = start(), head
+    try:
+        while True:
+            output, data = stream.decompress(data, CHUNK_BYTES), b""
+            if output:
+                yield output
+            if stream.eof:
+                data = stream.unused_data.lstrip(b"\0")
+                if not data and not (data := next(pieces, b"")):
+                    return
+                stream = start()
+            elif not output and not (data := next(pieces, b"")):
+                raise FormatError(f"the {kind} file is cut off")
+    except damage(kind):
+        raise FormatError(f"the {kind} file is damaged") from None

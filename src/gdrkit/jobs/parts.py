@@ -1,0 +1,107 @@
+"""Which ranks belong together: jobs that stand in the same logs, told apart by their communicators. PURE."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from gdrkit.jobs.gather import Gathered
+from gdrkit.jobs.job import OVER_NETWORK, JobPart, Rank
+from gdrkit.jobs.tally import Unit
+from gdrkit.messages import nccl_records as said
+
+
+def parts(gathered: Gathered, ranks: list[Rank]) -> list[JobPart]:
+    """Each job, with its ranks in order. Communicators that share a process are of one job."""
+    groups = _groups(gathered, ranks)
+    found = []
+    for number, group in enumerate(groups, 1):
+        for rank in group:
+            rank.job = number
+        group.sort(key=lambda r: (r.rank is None, r.rank or 0, r.process, r.device or 0))
+        identifiers = {c.identifier for r in group for c in _communicators(gathered, r)}
+        found.append(
+            JobPart(
+                number=number, versions=(), communicators=len(identifiers),
+                expected=max((r.ranks for r in group if r.ranks), default=None), ranks=group,
+                networks=tuple(sorted({one.network for r in group for one in r.routes if one.network})),
+            )
+        )  # fmt: skip
+    _versions(gathered, found)
+    return found
+
+
+def _communicators(gathered: Gathered, rank: Rank) -> dict[said.Communicator, int]:
+    return gathered.communicators.get(Unit(rank.process, rank.device), {})
+
+
+def _groups(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
+    """Ranks linked by processes and identifiers of communicators; those of none by their numbers."""
+    roots: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while roots.setdefault(name, name) != name:
+            roots[name] = roots[roots[name]]
+            name = roots[name]
+        return name
+
+    named: dict[str, bool] = {}
+    for rank in ranks:
+        for communicator in _communicators(gathered, rank):
+            if communicator.identifier:
+                one, other = sorted((root(rank.process), root(f" {communicator.identifier}")))
+                roots[other] = one
+                named[rank.process] = True
+    linked: dict[str, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        linked[root(rank.process) if rank.process in named else ""].append(rank)
+    loose = linked.pop("", [])
+    if len(linked) == 1 and not any(rank.ranks for rank in loose):
+        next(iter(linked.values())).extend(loose)
+        loose = []
+    every = [*linked.values(), *_by_number(gathered, loose)]
+    return sorted(every, key=lambda group: min(_first(gathered, rank) for rank in group))
+
+
+def _by_number(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
+    """Ranks of logs without identifiers: the second rank 0 of the same size begins a second job."""
+    found: list[list[Rank]] = []
+    taken: list[set[object]] = []
+    for rank in sorted(ranks, key=lambda rank: (_first(gathered, rank), rank.process)):
+        key = (
+            (rank.rank, rank.ranks) if rank.rank is not None and rank.ranks else (rank.process, rank.device)
+        )
+        job = next((i for i, keys in enumerate(taken) if key not in keys), len(found))
+        if job == len(found):
+            found.append([])
+            taken.append(set())
+        found[job].append(rank)
+        taken[job].add(key)
+    return found
+
+
+def _first(gathered: Gathered, rank: Rank) -> int:
+    """Where a rank's process is first heard of."""
+    return gathered.first_heard(rank.process)
+
+
+def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
+    """Versions that a job's own processes print; an unsigned one is of the job that begins beside it."""
+    starts = [min(_first(gathered, rank) for rank in job.ranks) for job in jobs]
+    members = [{rank.process for rank in job.ranks} for job in jobs]
+    own: list[dict[str, None]] = [{} for _ in jobs]
+    for process in gathered.processes.values():
+        for version, entry in process.all(said.Version).items():
+            holders = [i for i, names in enumerate(members) if process.name in names]
+            if not holders and jobs:
+                apart = [abs(start - entry.place) for start in starts]
+                holders = [apart.index(min(apart))]
+            for i in holders:
+                own[i][version.text] = None
+    every = {version for versions in own for version in versions}
+    for job, versions in zip(jobs, own, strict=True):
+        job.versions = tuple(sorted(versions or (every if len(every) == 1 else ())))
+
+
+def over_network(rank: Rank) -> bool:
+    """Whether a rank has channels that leave its node."""
+    return any(route.carried in OVER_NETWORK for route in rank.routes)

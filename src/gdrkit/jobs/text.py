@@ -1,0 +1,223 @@
+"""The verdict on a job for a terminal: summary, findings, reasons, then a table of ranks. PURE."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from gdrkit.jobs.document import JobFinding, JobSection, NcclDocument, RankSection, RouteSection
+from gdrkit.report.terminal import Row, render
+
+STYLES = {
+    "head": "bold", "active": "bold green", "blocked": "bold red", "unknown": "bold magenta",
+    "failed": "red", "warning": "yellow", "note": "dim", "quote": "dim",
+}  # fmt: skip
+EACH = 16
+"""Ranks that are listed one by one; of more, those that do the same share a row."""
+WORDS = 150
+CARRIED = {
+    "direct": "GDRDMA", "bounced": "through host memory", "socket": "TCP", "p2p": "P2P", "shm": "host SHM",
+}  # fmt: skip
+ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
+
+
+def text(
+    told: NcclDocument, *, rank: int | None = None, every: bool = False, colour: bool = False,
+    width: int | None = None,
+) -> str:  # fmt: skip
+    """The document as lines. `rank`: that rank alone, with every line of proof; `every`: all of them so."""
+    rows = _detail(told, rank) if rank is not None or every else _page(told)
+    return render(rows, STYLES, colour=colour, width=width)
+
+
+def _page(told: NcclDocument) -> Iterator[Row]:
+    yield from _head(told)
+    if told.findings:
+        yield 0, "head", "Findings"
+        for finding in told.findings:
+            yield from _finding(finding)
+        yield 0, "", ""
+    yield from _why(told)
+    yield from _refused(told)
+    yield from _errors(told)
+    for job in told.jobs:
+        yield from _table(job, len(told.jobs) > 1)
+    yield from _misleading(told)
+    if told.damaged_lines:
+        yield 0, "note", f"{told.damaged_lines} lines are cut, or cut into each other, and say nothing here"
+    if not told.logged.net:
+        yield 0, "note", f"no lines of NET are here, which is not a denial; {ASK} shows them"
+
+
+def _head(told: NcclDocument) -> Iterator[Row]:
+    yield 0, told.verdict.state, f"{told.verdict.state}  {told.verdict.summary}"
+    for job in told.jobs:
+        version = (
+            f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
+        )
+        name = f"job {job.number}: " if len(told.jobs) > 1 else ""
+        of = f"{len(job.ranks)} of " if job.expected and job.expected != len(job.ranks) else ""
+        ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
+        network = f", network {', '.join(job.networks)}" if job.networks else ""
+        hosts = len({rank.process.rpartition(":")[0] for rank in job.ranks})
+        yield 2, "", f"{name}{version}{network}, {ranks} on {_count(hosts, 'host')}"
+    yield 0, "", ""
+
+
+def _finding(finding: JobFinding) -> Iterator[Row]:
+    ranks = f" ({_count(finding.ranks, 'rank')})" if finding.ranks > 1 else ""
+    yield 2, finding.status, f"{finding.status}  {finding.code}{ranks}: {finding.seen}"
+    yield 6, "quote", f"expected: {finding.expected}"
+    if finding.lines:
+        yield 6, "quote", ", ".join(finding.lines)
+
+
+def _why(told: NcclDocument) -> Iterator[Row]:
+    undecided = [why for why in told.why_not_direct if len(why.codes) != 1]  # the others are findings
+    if not undecided:
+        return
+    yield 0, "head", "Why not direct"
+    for why in undecided[:EACH]:
+        causes = f"; may be {', '.join(why.codes)}" if why.codes else ""
+        who = f"{_count(why.ranks, 'rank')}, {' and '.join(filter(None, why.directions))}"
+        yield 2, "", f"{who}: {why.text}{causes}"
+        yield 6, "quote", why.line
+    if len(undecided) > EACH:
+        yield 2, "note", f"and {len(undecided) - EACH} more: --json has all"
+    yield 0, "", ""
+
+
+def _refused(told: NcclDocument) -> Iterator[Row]:
+    if not told.refused:
+        return
+    yield 0, "head", "Refused, though no channel shows what came of it"
+    for why in told.refused[:EACH]:
+        causes = f"; may be {', '.join(why.codes)}" if len(why.codes) > 1 else "".join(why.codes)
+        yield 2, "warning", f"{why.text}{causes if len(why.codes) != 1 else f' ({causes})'}"
+        yield 6, "quote", why.line
+    if len(told.refused) > EACH:
+        yield 2, "note", f"and {len(told.refused) - EACH} more: --json has all"
+    yield 0, "", ""
+
+
+def _errors(told: NcclDocument) -> Iterator[Row]:
+    if not told.errors:
+        return
+    yield 0, "head", "Errors"
+    for error in told.errors:
+        number = "" if error.number is None else f" {error.number}"
+        vendor = "" if error.vendor_error is None else f", vendor error {error.vendor_error}"
+        where = f"{error.count} x on {_count(error.ranks, 'process', 'es')}"
+        yield 2, "failed", f"{error.call}{number}{vendor}: {error.meaning or 'not known'} ({where})"
+        if len(error.codes) > 1:
+            yield 6, "", f"may be {', '.join(error.codes)}"
+        yield 6, "quote", f"{error.line}: {_cut(error.words)}"
+    yield 0, "", ""
+
+
+def _misleading(told: NcclDocument) -> Iterator[Row]:
+    if not told.misleading:
+        return
+    yield 0, "", ""
+    yield 0, "head", "Lines that say less than they seem to"
+    for line in told.misleading:
+        times = f" ({line.count:,} such lines)" if line.count > 1 else ""
+        yield 2, "quote", f"{line.line}: {_cut(line.words)}{times}"
+        yield 6, "", line.truth
+
+
+# -- ranks -----------------------------------------------------------------------------------------------
+
+
+def _table(job: JobSection, several: bool) -> Iterator[Row]:
+    yield 0, "head", f"Ranks of job {job.number}" if several else "Ranks"
+    if len(job.ranks) <= EACH:
+        for rank in job.ranks:
+            what = "; ".join(_words(rank.routes, device=True)) or "no channel line"
+            yield 2, "", f"{_name(rank)}  {what}"
+        return
+    groups: dict[tuple[str, ...], list[RankSection]] = defaultdict(list)
+    for rank in job.ranks:
+        groups[tuple(_words(rank.routes, device=False))].append(rank)
+    for words, ranks in sorted(groups.items(), key=lambda group: -len(group[1])):
+        numbers = _spans(rank.rank for rank in ranks if rank.rank is not None)
+        devices = {route.device for rank in ranks for route in rank.routes if route.device}
+        over = f" over {_count(len(devices), 'device')}" if devices else ""
+        yield (
+            2,
+            "",
+            f"{_count(len(ranks), 'rank')} ({numbers}){over}: {'; '.join(words) or 'no channel line'}",
+        )
+
+
+def _name(rank: RankSection) -> str:
+    number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
+    return f"{number}  {rank.process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
+
+
+def _words(routes: Iterable[RouteSection], *, device: bool) -> list[str]:
+    """What a rank's routes are, each kind once: `send GDRDMA mlx5_0`, `inside P2P`."""
+    found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+    for route in routes:
+        carried = CARRIED[route.carried] + ("(PCI)" if route.forced_pcie else "")
+        carried += " by PXN" if route.pxn_proxy is not None else ""
+        direction = "inside" if route.direction == "both" else route.direction or "CollNet"
+        name = route.device or (f"{route.network}/{route.index}" if route.network else "")
+        found[direction, carried][name if device else route.network] = None
+    order = ("send", "receive", "CollNet", "inside")
+    return [
+        " ".join(filter(None, (direction, carried, " ".join(names)))).rstrip()
+        for (direction, carried), names in sorted(found.items(), key=lambda item: order.index(item[0][0]))
+    ]
+
+
+def _detail(told: NcclDocument, number: int | None) -> Iterator[Row]:
+    shown = False
+    for job in told.jobs:
+        for rank in job.ranks:
+            if number is not None and rank.rank != number:
+                continue
+            shown = True
+            yield 0, "head", (f"job {job.number}  " if len(told.jobs) > 1 else "") + _name(rank)
+            for route in rank.routes:
+                yield from _route(route)
+            yield 0, "", ""
+    if not shown:
+        yield 0, "unknown", f"no line is of rank {number}"
+
+
+def _route(route: RouteSection) -> Iterator[Row]:
+    (words,) = _words([route], device=True)
+    extras = [f"rank {route.pxn_proxy}'s GPU hands it on"] if route.pxn_proxy is not None else []
+    extras += ["shared buffers"] if route.shared_buffers else []
+    extras += [route.how] if route.carried in ("p2p", "shm") else []
+    more = f" ({', '.join(extras)})" if extras else ""
+    yield 2, "failed" if route.reasons else "", f"{words}, channels {_spans(route.channels)}{more}"
+    yield 6, "quote", route.line
+    for reason in route.reasons:
+        causes = f" [{', '.join(reason.codes)}]" if reason.codes else ""
+        yield 6, "", f"{reason.text}{causes}" + (f"  {reason.line}" if reason.line else "")
+
+
+# -- words -----------------------------------------------------------------------------------------------
+
+
+def _count(number: int, word: str, plural: str = "s") -> str:
+    return f"{number:,} {word}{'' if number == 1 else plural}"
+
+
+def _cut(words: str) -> str:
+    words = " ".join(words.split())
+    return words if len(words) <= WORDS else words[:WORDS] + "..."
+
+
+def _spans(numbers: Iterable[int]) -> str:
+    """Numbers as spans: 0-7, 12."""
+    spans: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
+    return ", ".join(words[:12]) + (", ..." if len(words) > 12 else "") or "unnumbered"

@@ -1,0 +1,98 @@
+"""Writes YAML in a plain style, on which readers of YAML 1.1 and 1.2 agree. PURE.
+
+By hand: PyYAML's emitter writes no comments, and each key here can carry its reason as one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gdrkit.repair.config.output import Line
+
+
+class Literal(Struct, frozen=True):
+    """A text of several lines, written as a block scalar."""
+
+    text: str
+
+
+class Field(Struct, frozen=True):
+    """A key, its value, and why it is there."""
+
+    name: str
+    value: Value
+    why: str = ""
+
+
+class Items(Struct, frozen=True):
+    """A sequence."""
+
+    values: tuple[Value, ...]
+
+
+Value = str | int | bool | Literal | tuple[Field, ...] | Items
+
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+-]*(?: [A-Za-z0-9_./@%+=-]+)*")
+_WORDS_OF_YAML = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan"))
+"""Plain words that YAML 1.1 takes for something else: yaml.org/type, bool and null."""
+
+
+def lines(fields: tuple[Field, ...]) -> tuple[Line, ...]:
+    """A document."""
+    return tuple(_mapping(fields, ""))
+
+
+def documents(*each: tuple[Field, ...]) -> tuple[Line, ...]:
+    """Several documents of one stream."""
+    out: list[Line] = []
+    for fields in each:
+        if out:
+            out.append(Line("---"))
+        out += lines(fields)
+    return tuple(out)
+
+
+def scalar(value: str | int | bool) -> str:
+    """A scalar, quoted where a reader could take it for anything but what it is."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _mapping(fields: tuple[Field, ...], indent: str) -> Iterator[Line]:
+    for field in fields:
+        key = f"{indent}{scalar(field.name)}:"
+        yield from _valued(key, field.value, indent, field.why)
+
+
+def _valued(key: str, value: Value, indent: str, why: str) -> Iterator[Line]:
+    if isinstance(value, Literal):
+        yield Line(f"{key} |", why)
+        for line in value.text.rstrip("\n").split("\n"):
+            yield Line(f"{indent}  {line}" if line else "")
+    elif isinstance(value, tuple):
+        yield Line(key, why)
+        yield from _mapping(value, indent + "  ")
+    elif isinstance(value, Items):
+        yield Line(key, why)
+        for item in value.values:
+            yield from _item(item, indent + "  ")
+    else:
+        yield Line(f"{key} {scalar(value)}", why)
+
+
+def _item(value: Value, indent: str) -> Iterator[Line]:
+    """An item; a mapping's first key stands on the dash's own line."""
+    if isinstance(value, tuple):
+        for number, line in enumerate(_mapping(value, indent + "  ")):
+            yield Line(f"{indent}- {line.text[len(indent) + 2 :]}", line.why) if not number else line
+    elif isinstance(value, Literal | Items):
+        raise TypeError("a block within a sequence has no key to explain it")
+    else:
+        yield Line(f"{indent}- {scalar(value)}")

@@ -1,0 +1,97 @@
+"""Debian, Ubuntu, and what is made of them: DGX OS, among others. PURE.
+
+Sources: apt-get(8), update-initramfs(8), update-grub(8), /usr/sbin/grub-mkconfig of Debian, which reads
+/etc/default/grub.d/*.cfg; NVIDIA driver installation guide, Ubuntu and Debian.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.driver import disk_driver_version
+from gdrkit.facts.kernel import release
+from gdrkit.facts.machine import distribution
+from gdrkit.facts.packages import installed
+from gdrkit.node import Node
+from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
+from gdrkit.repair.platforms.platform import Platform
+from gdrkit.repair.platforms.texts import grub_argument
+
+_PREBUILT = re.compile(r"linux-modules-nvidia-(?P<branch>\d+)(?P<server>-server)?-(?!open)")
+
+
+def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
+    path = f"/etc/default/grub.d/90-gdrkit-{name}.cfg"
+    return (
+        WriteFile(path=path, content=grub_argument(words), why=f"start the kernel with {words}"),
+        RunCommand(
+            argv=("update-grub",),
+            why="write grub's menu anew",
+            again=True,
+            touches=("/boot/grub/grub.cfg",),
+            never_executed=True,
+        ),
+    )
+
+
+def _open_modules(node: Node) -> tuple[Action, ...]:
+    """Ubuntu names packages by branch, Debian has one package of each flavour."""
+    if distribution(node).id == "debian":
+        argv = ("apt-get", "install", "-y", "nvidia-open-kernel-dkms")
+        back = ("apt-get", "install", "-y", "nvidia-kernel-dkms")
+        return (RunCommand(argv=argv, why="the open modules replace the others", undo=(back,),
+                           never_executed=True),)  # fmt: skip
+    branch, server = _branch(node)
+    if not branch:
+        return (AskPerson(what="install the open kernel modules of the driver branch in use"),)
+    flavour = f"{branch}{server}"
+    prebuilt = f"linux-modules-nvidia-{flavour}-{{}}{release(node)}"
+    if any(_PREBUILT.match(name) for name in _installed(node)):
+        new, old = prebuilt.format("open-"), prebuilt.format("")
+    else:
+        new, old = f"nvidia-dkms-{flavour}-open", f"nvidia-dkms-{flavour}"
+    return (
+        RunCommand(
+            argv=("apt-get", "install", "-y", new),
+            why="the open modules of the same branch replace the others",
+            undo=(("apt-get", "install", "-y", old),),
+            never_executed=True,
+        ),
+    )
+
+
+def _branch(node: Node) -> tuple[str, str]:
+    """The driver's branch, and "-server" where the packages of that flavour are in use."""
+    for name in _installed(node):
+        found = re.match(r"(?:linux-modules-nvidia|nvidia-dkms|nvidia-driver)-(\d+)(-server)?(?:-|$)", name)
+        if found:
+            return found[1], found[2] or ""
+    try:
+        return disk_driver_version(node).partition(".")[0], ""
+    except Lacks:
+        return "", ""
+
+
+def _installed(node: Node) -> tuple[str, ...]:
+    try:
+        return tuple(installed(node))
+    except Lacks:
+        return ()
+
+
+DEBIAN = Platform(
+    name="debian",
+    members=frozenset(("debian", "ubuntu")),
+    install=("apt-get", "install", "-y"),
+    upgrade=("apt-get", "install", "-y", "--only-upgrade"),
+    remove=("apt-get", "remove", "-y"),
+    with_version="{name}={version}",
+    initramfs=("update-initramfs", "-u", "-k", "{kernel}"),
+    boot_argument=_boot_argument,
+    open_modules=_open_modules,
+    ofed=("doca-ofed",),
+    verbs=("rdma-core", "libibverbs1", "ibverbs-providers"),
+    nccl=("libnccl2",),
+    headers="linux-headers-{kernel}",
+)

@@ -1,0 +1,131 @@
+"""Steps between GPU and NIC: ACS bits, the IOMMU, MaxReadReq. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.kernel import version
+from gdrkit.facts.pci_registers import acs, read_request_bytes
+from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address, nics
+from gdrkit.node import Node
+from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
+from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.platform import Platform
+
+REDIRECTS = 0x04 | 0x08 | 0x10
+"""P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding: PCI Express Base 5.0, 7.7.8.3."""
+READ_REQUEST_MASK = 0x7000
+READ_REQUEST_4096 = 0x5000
+"""Max_Read_Request_Size is bits 14:12 of Device Control; 5 is 4096 bytes: PCI Express Base 5.0, 7.5.3.4."""
+_CONFIG_ACS_SINCE = (6, 12)
+"""`pci=config_acs=`: Linux drivers/pci/pci.c. Older kernels have disable_acs_redir, since 4.19."""
+RDMA_TOPO = "usr/sbin/rdma_topo"
+
+
+def redirecting(node: Node) -> dict[str, int]:
+    """Bridges that redirect between a GPU and a NIC below one switch, and their ACS Control Register.
+
+    Bridges above that switch do not matter, and those that cannot be read are left out.
+    """
+    found = {}
+    between: dict[str, None] = {}
+    for pair in hardware_pairs(node):
+        shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
+        between.update(dict.fromkeys((*to_gpu, *to_nic) if shared else ()))
+    for bridge in between:
+        try:
+            capability = acs(node, bridge)
+        except Lacks:
+            continue
+        if capability is not None and capability.control & REDIRECTS:
+            found[bridge] = capability.control
+    return found
+
+
+def set_acs(bridge: str, value: int) -> tuple[str, ...]:
+    """The command that writes those three bits, and no others. Source: setpci(8), value:mask."""
+    return ("setpci", "-s", bridge, f"ECAP_ACS+0x6.w={value & REDIRECTS:04x}:{REDIRECTS:04x}")
+
+
+def clear_redirect(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+    """The bits that redirect, on the bridges between GPU and NIC; at each boot, if that is wished."""
+    found = redirecting(node)
+    if _has_rdma_topo(node):
+        yield RunCommand(
+            argv=("rdma_topo", "write-grub-acs"),
+            why="rdma_topo knows which bits this topology needs, and writes them for grub",
+            touches=("/etc/default/grub.d/config-acs.cfg",),
+            never_executed=True,
+        )
+        yield from platform.boot_argument("", "acs")[1:]
+        return
+    for bridge, control in found.items():
+        yield RunCommand(
+            argv=set_acs(bridge, 0),
+            why=f"peer traffic turns round in {bridge}",
+            undo=(set_acs(bridge, control),),
+            never_executed=True,
+        )
+    if choices.acs == "command-line" and found:
+        yield from platform.boot_argument(acs_argument(tuple(found), version(node)), "acs")
+    elif choices.acs == "unit" and found:
+        commands = tuple(("/usr/bin/setpci", *set_acs(bridge, 0)[1:]) for bridge in found)
+        yield WriteFile(path=texts.ACS_UNIT, content=texts.acs_unit(commands), why="again at each boot")
+        yield RunCommand(
+            argv=("systemctl", "enable", "gdrkit-acs.service"),
+            why="systemd starts it",
+            undo=(("systemctl", "disable", "gdrkit-acs.service"),),
+            never_executed=True,
+        )
+
+
+def acs_argument(bridges: tuple[str, ...], kernel: tuple[int, ...]) -> str:
+    """What the kernel's command line must say to clear those bits. Five digits are bits 4 to 0.
+
+    Source: Linux Documentation/admin-guide/kernel-parameters.txt, pci=config_acs= and disable_acs_redir=;
+    the latter leaves Upstream Forwarding as it is.
+    """
+    if kernel >= _CONFIG_ACS_SINCE:
+        return "pci=config_acs=" + ";".join(f"000xx@{bridge}" for bridge in bridges)
+    return "pci=disable_acs_redir=" + ";".join(bridges)
+
+
+def _has_rdma_topo(node: Node) -> bool:
+    try:
+        return node.exists(RDMA_TOPO)
+    except Lacks:
+        return False
+
+
+def passthrough(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+    """A word on the kernel's command line."""
+    del node, choices
+    yield from platform.boot_argument("iommu=pt", "iommu")
+
+
+def read_request(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+    """Three bits of each NIC's Device Control register. Firmware sets them anew at each boot."""
+    del platform, choices
+    for device in nics(node):
+        address = nic_address(node, device.name)
+        try:
+            size = read_request_bytes(node, address)
+        except Lacks:
+            continue
+        if size >= 4096:
+            continue
+        old = (size.bit_length() - 8) << 12  # 128 bytes is 0
+        yield RunCommand(
+            argv=("setpci", "-s", address, f"CAP_EXP+0x8.w={READ_REQUEST_4096:04x}:{READ_REQUEST_MASK:04x}"),
+            why=f"{device.name} asks for 4096 bytes at a time",
+            undo=(("setpci", "-s", address, f"CAP_EXP+0x8.w={old:04x}:{READ_REQUEST_MASK:04x}"),),
+            never_executed=True,
+        )
+
+
+def enlarge_bar(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+    """Only a person reaches the firmware's setup."""
+    del node, platform, choices
+    yield AskPerson(what="switch on Above 4G Decoding and Resizable BAR in the firmware's setup, and reboot")

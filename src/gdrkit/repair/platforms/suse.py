@@ -1,0 +1,60 @@
+"""SUSE Linux Enterprise and openSUSE. PURE.
+
+Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel's words in /etc/default/grub; NVIDIA driver
+installation guide, SUSE.
+"""
+
+from __future__ import annotations
+
+from gdrkit.node import Node
+from gdrkit.repair.platforms.action import Action, RunCommand
+from gdrkit.repair.platforms.platform import Platform
+
+_ZYPPER = ("zypper", "--non-interactive")
+_BOOT_FILES = ("/etc/default/grub", "/boot/grub2/grub.cfg", "/boot/loader/entries/*.conf")
+
+
+def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
+    del name
+    return (
+        RunCommand(
+            argv=("pbl", "--add-option", words),
+            why=f"start the kernel with {words}",
+            undo=(("pbl", "--del-option", words),),
+            touches=_BOOT_FILES,
+            never_executed=True,
+        ),
+        RunCommand(argv=("pbl", "--config"), why="write the boot loader's menu anew", again=True,
+                   touches=_BOOT_FILES, never_executed=True),
+    )  # fmt: skip
+
+
+def _open_modules(node: Node) -> tuple[Action, ...]:
+    """The signed packages of the distribution conflict with the proprietary ones; zypper replaces them."""
+    del node
+    install = (*_ZYPPER, "install", "--force-resolution")
+    return (
+        RunCommand(
+            argv=(*install, "nvidia-open-driver-G06-signed-kmp-default"),
+            why="the open modules replace the others",
+            undo=((*install, "nvidia-driver-G06-kmp-default"),),
+            never_executed=True,
+        ),
+    )
+
+
+SUSE = Platform(
+    name="suse",
+    members=frozenset(("suse", "sles", "sled", "opensuse", "opensuse-leap", "opensuse-tumbleweed")),
+    install=(*_ZYPPER, "install"),
+    upgrade=(*_ZYPPER, "update"),
+    remove=(*_ZYPPER, "remove"),
+    with_version="{name}={version}",
+    initramfs=("dracut", "--force", "--kver", "{kernel}"),
+    boot_argument=_boot_argument,
+    open_modules=_open_modules,
+    ofed=("doca-ofed",),
+    verbs=("rdma-core", "libibverbs1"),
+    nccl=("libnccl2",),
+    headers="kernel-default-devel",
+)

@@ -1,0 +1,49 @@
+"""Every step that gdrkit knows, in the order of their names. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gdrkit.repair.remedies.driver import (
+    allow_topology,
+    load_driver,
+    open_modules,
+    reboot,
+    remove_legacy,
+    use_dmabuf,
+)
+from gdrkit.repair.remedies.fabric import disable_redirect, enlarge_bar, large_requests, passthrough
+from gdrkit.repair.remedies.modules import (
+    allow_module,
+    install_ofed,
+    load_peermem,
+    persist_peermem,
+    rebuild_driver,
+    sign_module,
+)
+from gdrkit.repair.remedies.rdma import clean_settings, raise_memlock, upgrade_nccl, upgrade_verbs
+from gdrkit.repair.remedies.remedy import Remedy
+
+REMEDIES: tuple[Remedy, ...] = (
+    load_driver,
+    reboot,
+    use_dmabuf,
+    open_modules,
+    upgrade_verbs,
+    upgrade_nccl,
+    sign_module,
+    allow_module,
+    install_ofed,
+    rebuild_driver,
+    remove_legacy,
+    load_peermem,
+    persist_peermem,
+    allow_topology,
+    disable_redirect,
+    passthrough,
+    enlarge_bar,
+    raise_memlock,
+    large_requests,
+    clean_settings,
+)
+BY_NAME: Mapping[str, Remedy] = {remedy.name: remedy for remedy in REMEDIES}

@@ -1,0 +1,143 @@
+"""Steps with the NVIDIA driver: load it, change its flavour, let it agree with itself. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.facts.driver import (
+    DRIVER,
+    LegacyPeerMem,
+    disk_driver_flavour,
+    disk_driver_version,
+    driver_flavour,
+    driver_parameters,
+    driver_path,
+    driver_version,
+    legacy_peer_mem,
+    peermem_path,
+)
+from gdrkit.facts.modprobe_config import autoload
+from gdrkit.facts.modules import PEERMEM, is_loaded
+from gdrkit.facts.peer_memory import LEGACY
+from gdrkit.facts.secure_boot import signatures_enforced
+from gdrkit.facts.trust import State, standing
+from gdrkit.node import Change, Node
+from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
+
+TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
+
+
+def _load(node: Node) -> Iterable[Change]:
+    if _signatures_decide(node) and standing(node, driver_path(node)).state is not State.VERIFIED:
+        raise Lacks(Missing("a driver that the kernel takes", Why.UNDECIDED, "gdr modprobe nvidia"))
+    yield is_loaded.becomes(True, DRIVER)
+    yield driver_flavour.becomes(disk_driver_flavour(node))
+    yield driver_version.becomes(disk_driver_version(node))
+
+
+def _open_modules(node: Node) -> Iterable[Change]:
+    """Other modules are installed: what they are is known, who signed them is not."""
+    if driver_flavour(node) == "open":
+        raise Lacks(Missing("open kernel modules", Why.UNDECIDED, "they are loaded already"))
+    yield driver_flavour.becomes("open")
+    yield disk_driver_flavour.becomes("open")
+    for path in _files(node):
+        yield standing.becomes(Missing(f"signer of /{path}", Why.STALE, f"modinfo -F signer /{path}"), path)
+    if _signatures_decide(node):
+        ask = "modinfo -F signer nvidia"
+        yield is_loaded.becomes(Missing("whether nvidia loads", Why.STALE, ask), DRIVER)
+
+
+def _signatures_decide(node: Node) -> bool:
+    """Whether the kernel may refuse the new modules for what signed them."""
+    try:
+        return signatures_enforced(node)
+    except Lacks:
+        return False
+
+
+def _files(node: Node) -> Iterable[str]:
+    for ask in (driver_path, peermem_path):
+        try:
+            yield ask(node)
+        except Absent:
+            continue
+
+
+def _dmabuf_alone(node: Node) -> Iterable[Change]:
+    yield autoload.becomes(tuple(entry for entry in autoload(node) if entry.name != PEERMEM))
+
+
+def _reboot(node: Node) -> Iterable[Change]:
+    yield driver_version.becomes(disk_driver_version(node))
+
+
+def _without_legacy(node: Node) -> Iterable[Change]:
+    yield legacy_peer_mem.becomes(LegacyPeerMem(loaded=False, path=""))
+    yield is_loaded.becomes(False, LEGACY)
+
+
+def _allow_topology(node: Node) -> Iterable[Change]:
+    parameters: Mapping[str, str] = {**driver_parameters(node), TOPOLOGY_CHECK: "1"}
+    yield driver_parameters.becomes(parameters)
+
+
+load_driver = Remedy(
+    name=RemedyName.LOAD_DRIVER,
+    title="load the NVIDIA driver",
+    effect=_load,
+    becomes="nvidia is loaded",
+    risk="none beyond that of a driver; nouveau must be kept out where it holds the GPU",
+    undo="modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia",
+    replaces_driver=True,
+)
+use_dmabuf = Remedy(
+    name=RemedyName.USE_DMABUF,
+    title="use dma-buf, and stop loading nvidia-peermem",
+    effect=_dmabuf_alone,
+    becomes="nothing asks for nvidia-peermem at boot; dma-buf serves where the node can",
+    risk="programs that know only peermem, such as NCCL before 2.13, lose the direct path",
+    undo="put nvidia-peermem back into /etc/modules-load.d",
+    paths=("dmabuf",),
+)
+open_modules = Remedy(
+    name=RemedyName.OPEN_KERNEL_MODULES,
+    title="install the open kernel modules of the same driver branch",
+    effect=_open_modules,
+    becomes="the open kernel modules drive the GPU; who signed them is open",
+    risk="GPUs before Turing are not driven by them; CUDA programs must stop meanwhile; where signatures "
+    "are enforced, the new modules load only if a trusted key signed them, as distributions' own are",
+    undo="install the proprietary modules again and reboot",
+    needs_reboot=True,
+    paths=("dmabuf",),
+    replaces_driver=True,
+)
+reboot = Remedy(
+    name=RemedyName.REBOOT,
+    title="reboot into the driver that is installed",
+    effect=_reboot,
+    becomes="the loaded driver is the installed one",
+    risk="everything on the machine stops",
+    undo="none is needed",
+    needs_reboot=True,
+)
+remove_legacy = Remedy(
+    name=RemedyName.REMOVE_NV_PEER_MEM,
+    title="remove nv_peer_mem and its service",
+    effect=_without_legacy,
+    becomes="nothing holds the name that nvidia-peermem registers under",
+    risk="GPUDirect RDMA is gone until nvidia-peermem is loaded",
+    undo="install nvidia-peer-memory-dkms again",
+    paths=("peermem",),
+)
+allow_topology = Remedy(
+    name=RemedyName.OVERRIDE_TOPOLOGY_CHECK,
+    title="set NVreg_GrdmaPciTopoCheckOverride=1",
+    effect=_allow_topology,
+    becomes="the driver maps GPU memory for this NIC whatever lies between",
+    risk="NVIDIA distrusts this chipset: data may be corrupted; better move the NIC under the GPU's switch",
+    undo="take the option out of /etc/modprobe.d and reboot",
+    needs_reboot=True,
+)

@@ -1,0 +1,84 @@
+"""Steps between GPU and NIC: ACS, IOMMU, the BAR's size. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from gdrkit.evidence import Lacks
+from gdrkit.facts.pci import bridges_above, gpus, iommu_type
+from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
+from gdrkit.facts.rdma import nic_address, nics
+from gdrkit.node import Change, Node
+from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.read_request_small import WANTED_BYTES
+from gdrkit.rules.remedy_names import RemedyName
+
+REDIRECTS = 0x04 | 0x08 | 0x10
+"""P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding in the ACS Control Register.
+Source: PCI Express Base Specification, 7.7.11.3; Linux include/uapi/linux/pci_regs.h, PCI_ACS_RR."""
+LARGE_BAR1_BYTES = 1 << 37
+"""What stands for "as large as the GPU's memory": 128 GiB, the BAR1 of an H100 with 80 GB."""
+
+
+def _direct(node: Node) -> Iterable[Change]:
+    """No bridge above a GPU redirects any more; bridges that cannot be read stay as they are."""
+    for bridge in dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address)):
+        try:
+            found = acs(node, bridge)
+        except Lacks:
+            continue
+        if found is not None:
+            yield acs.becomes(replace(found, control=found.control & ~REDIRECTS), bridge)
+
+
+def _passthrough(node: Node) -> Iterable[Change]:
+    for gpu in gpus(node):
+        yield iommu_type.becomes("identity", gpu.address)
+
+
+def _large_bar(node: Node) -> Iterable[Change]:
+    for gpu in gpus(node):
+        yield bar1_bytes.becomes(LARGE_BAR1_BYTES, gpu.address)
+
+
+def _large_requests(node: Node) -> Iterable[Change]:
+    for device in nics(node):
+        yield read_request_bytes.becomes(WANTED_BYTES, nic_address(node, device.name))
+
+
+disable_redirect = Remedy(
+    name=RemedyName.CLEAR_ACS_REDIRECT,
+    title="clear ACS redirection on the bridges between GPU and NIC, and on no others",
+    effect=_direct,
+    becomes="the switch turns peer traffic round by itself",
+    risk="devices below these bridges are no longer kept apart: not on a host that gives them to guests",
+    undo="setpci the former value, or reboot; it does not outlast a boot by itself",
+)
+passthrough = Remedy(
+    name=RemedyName.IOMMU_PASSTHROUGH,
+    title="start the kernel with iommu=pt",
+    effect=_passthrough,
+    becomes="the IOMMU leaves the addresses of devices as they are",
+    risk="a faulty or hostile device can reach all memory",
+    undo="take iommu=pt off the kernel's command line and reboot",
+    needs_reboot=True,
+)
+enlarge_bar = Remedy(
+    name=RemedyName.ENLARGE_BAR1,
+    title="switch on Above 4G Decoding and Resizable BAR in the firmware",
+    effect=_large_bar,
+    becomes="BAR1 covers the GPU's memory",
+    risk="an old operating system or card may not start with it",
+    undo="switch it off again in the firmware",
+    needs_reboot=True,
+)
+large_requests = Remedy(
+    name=RemedyName.RAISE_READ_REQUEST,
+    title="let the NICs ask for 4096 bytes at a time",
+    effect=_large_requests,
+    becomes="MaxReadReq of each NIC is 4096 bytes until the next boot",
+    risk="other devices below the same port may wait longer; measure before and after",
+    undo="setpci the former value, or reboot",
+)

@@ -1,0 +1,78 @@
+"""Steps with the RDMA stack, its libraries and its limits. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from gdrkit.consumers.nccl_releases import NEWEST, since
+from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.facts.environment import NCCL_CONF, environment
+from gdrkit.facts.libraries import (
+    Copy,
+    memlock_limit_bytes,
+    nccl_copies,
+    verbs_has_dmabuf,
+)
+from gdrkit.node import Change, Node
+from gdrkit.repair.platforms.settings import turns_off
+from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
+
+
+def _newer_verbs(node: Node) -> Iterable[Change]:
+    yield verbs_has_dmabuf.becomes(True)
+
+
+def _unlimited(node: Node) -> Iterable[Change]:
+    yield memlock_limit_bytes.becomes(None)
+
+
+def _newer_nccl(node: Node) -> Iterable[Change]:
+    yield nccl_copies.becomes((Copy(NEWEST, "the newer NCCL"),))
+
+
+def _clean_settings(node: Node) -> Iterable[Change]:
+    """What /etc/nccl.conf turns off is on again; settings elsewhere are their owners'."""
+    found = environment(node, NCCL_CONF)
+    kept = tuple(setting for setting in found.settings if not turns_off(setting))
+    if kept == found.settings:
+        raise Lacks(Missing(NCCL_CONF, Why.UNDECIDED, f"cat /{NCCL_CONF}"))
+    yield environment.becomes(replace(found, settings=kept), NCCL_CONF)
+
+
+upgrade_nccl = Remedy(
+    name=RemedyName.UPGRADE_NCCL,
+    title=f"use NCCL {since('sees_module')} or newer in the image or environment that the job loads",
+    effect=_newer_nccl,
+    becomes="NCCL notices nvidia-peermem and knows dma-buf",
+    risk="all ranks of a job need the same NCCL",
+    undo="install the former version",
+    needs_root=False,
+)
+upgrade_verbs = Remedy(
+    name=RemedyName.UPGRADE_RDMA_CORE,
+    title="install rdma-core 34 or newer, in the image that the job runs in, too",
+    effect=_newer_verbs,
+    becomes="libibverbs offers ibv_reg_dmabuf_mr",
+    risk="programs that were linked to a vendor's libibverbs may want that one",
+    undo="install the former version",
+    paths=("dmabuf",),
+)
+raise_memlock = Remedy(
+    name=RemedyName.RAISE_MEMLOCK,
+    title="let processes lock memory without limit",
+    effect=_unlimited,
+    becomes="RLIMIT_MEMLOCK is unlimited for users and for what starts jobs",
+    risk="a process can lock all memory of the machine",
+    undo="take the lines out of /etc/security/limits.d and the units",
+)
+clean_settings = Remedy(
+    name=RemedyName.CLEAN_NCCL_SETTINGS,
+    title="take what turns the direct path off out of /etc/nccl.conf",
+    effect=_clean_settings,
+    becomes="/etc/nccl.conf turns no direct path off",
+    risk="somebody may have set it on purpose; the lines are named in the finding",
+    undo="put the lines back",
+)

@@ -1,1 +1,0 @@
-"""How GPUs and NICs of a node hang together, and what NCCL makes of it. PURE."""

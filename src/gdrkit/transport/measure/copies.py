@@ -1,0 +1,34 @@
+"""What a GPU's copy engine reaches between its own and pinned memory: the bound of everything staged."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+from gdrkit.transport.native.cuda import REGISTER_PORTABLE, cuda
+
+SIZE_BYTES = 256 << 20
+_REPEATS = 7
+
+
+def slower_copy(device: int) -> float:
+    """GB/s of the slower direction, the median of seven copies of 256 MiB. Raises CudaError, NoCuda."""
+    driver = cuda()
+    driver.use(device)
+    gpu = driver.number("cuMemAlloc_v2", SIZE_BYTES)
+    host = driver.number("cuMemHostAlloc", SIZE_BYTES, REGISTER_PORTABLE)
+    try:
+        return min(_copy(host, gpu), _copy(gpu, host))
+    finally:
+        driver.call("cuMemFreeHost", host)
+        driver.call("cuMemFree_v2", gpu)
+
+
+def _copy(destination: int, source: int) -> float:
+    driver, samples = cuda(), []
+    for _ in range(_REPEATS):
+        begun = time.perf_counter()
+        driver.call("cuMemcpyAsync", destination, source, SIZE_BYTES, 0)
+        driver.call("cuStreamSynchronize", 0)
+        samples.append(time.perf_counter() - begun)
+    return SIZE_BYTES / statistics.median(samples) / 1e9

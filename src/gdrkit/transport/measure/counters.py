@@ -1,0 +1,142 @@
+"""Reads every counter that a proof may look at: GPUs by NVML, TCP, the NIC, and who is registered where."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from gdrkit.transport.measure.counters_nvml import (
+    ALL_LINKS,
+    NVLINK_DATA_RX,
+    NVLINK_DATA_TX,
+    PCIE_RX_BYTES,
+    PCIE_TX_BYTES,
+)
+from gdrkit.transport.measure.counters_process import Asker
+
+KIB = 1024
+WORD_BYTES = 4
+"""port_xmit_data counts 32-bit words: Linux Documentation/ABI/stable/sysfs-class-infiniband."""
+_WRAP_32 = 1 << 32
+_PEERMEM = "sys/module/nvidia_peermem/refcnt"
+_PEERS = "sys/kernel/mm/memory_peers"
+_BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
+_REGISTRATIONS = ("num_alloc_mrs", "num_reg_mrs")
+
+
+class Value(NamedTuple):
+    """A counter now; None and why. `wraps_at` 0: it does not."""
+
+    value: int | None
+    unreadable: str = ""
+    wraps_at: int = 0
+
+
+class Counters:
+    """The counters around a transfer from one GPU to another; None for host memory, or another node's GPU.
+
+    GPUs are given by PCI address, the RDMA device by name (mlx5_0, or mlx5_0:2 for its second port). Close
+    it: it has a process of its own for NVML. `root` is where /sys and /proc hang.
+    """
+
+    def __init__(
+        self, source: str | None, destination: str | None, device: str | None, root: str = "/"
+    ) -> None:
+        self._source, self._destination, self._device, self._root = source, destination, device, root
+        self._asker = Asker() if source or destination else None
+
+    def read(self) -> dict[str, Value]:
+        """Every counter by its name, as of gdrkit.transport.proof.evidence."""
+        return {**self._gpus(), **self._interfaces(), "nic": self._nic(), **self.held()}
+
+    def held(self) -> dict[str, Value]:
+        """How much is registered now: what has to be read before anything is, too."""
+        return {
+            "peermem-references": self._number(_PEERMEM, "nvidia-peermem is not loaded"),
+            "memory-peer-registrations": self._registrations(),
+            "dmabuf-attachments": self._attachments(),
+        }
+
+    def close(self) -> None:
+        if self._asker:
+            self._asker.close()
+
+    def _gpus(self) -> dict[str, Value]:
+        asked = {
+            "nvlink-out": (self._source, NVLINK_DATA_TX, ALL_LINKS),
+            "nvlink-in": (self._destination, NVLINK_DATA_RX, ALL_LINKS),
+            "pcie-out": (self._source, PCIE_TX_BYTES, 0),
+            "pcie-in": (self._destination, PCIE_RX_BYTES, 0),
+        }
+        found = {}
+        for name, (gpu, field, scope) in asked.items():
+            if gpu is None or self._asker is None:
+                found[name] = Value(None, "no GPU at this end here")
+                continue
+            value, why = self._asker.ask(gpu, field, scope)
+            if value is None:
+                found[name] = Value(None, why)
+            elif name.startswith("nvlink"):
+                found[name] = Value(value * KIB)
+            else:  # an unsigned 32-bit value: seen to wrap on an H200 with driver 580.159.04
+                found[name] = Value(value, "", _WRAP_32)
+        return found
+
+    def _interfaces(self) -> dict[str, Value]:
+        """Bytes sent, on loopback and on all other interfaces together (proc_pid_net(5), /proc/net/dev)."""
+        try:
+            with open(os.path.join(self._root, "proc/net/dev"), encoding="ascii") as file:
+                rows = [line.split(":", 1) for line in file if ":" in line]
+        except OSError as error:
+            unread = Value(None, f"/proc/net/dev: {error.strerror}")
+            return {"loopback": unread, "network": unread}
+        sent = {row[0].strip(): int(row[1].split()[8]) for row in rows}
+        loopback = sent.pop("lo", None)
+        return {
+            "loopback": Value(loopback, "" if loopback is not None else "no interface lo"),
+            "network": Value(sum(sent.values())),
+        }
+
+    def _nic(self) -> Value:
+        if self._device is None:
+            return Value(None, "no RDMA device")
+        name, _, port = self._device.partition(":")
+        path = f"sys/class/infiniband/{name}/ports/{port or '1'}/counters/port_xmit_data"
+        found = self._number(path, f"{name} counts no bytes")
+        return found if found.value is None else Value(found.value * WORD_BYTES)
+
+    def _registrations(self) -> Value:
+        """Registrations ever made with the clients of the peer-memory API, whichever counter there is."""
+        try:
+            clients = sorted(os.listdir(os.path.join(self._root, _PEERS)))
+        except OSError as error:
+            return Value(None, f"/{_PEERS}: {error.strerror}")
+        total, seen = 0, False
+        for client in clients:
+            for name in _REGISTRATIONS:
+                found = self._number(f"{_PEERS}/{client}/{name}", "")
+                if found.value is not None:
+                    total, seen = total + found.value, True
+                    break
+        return Value(total) if seen else Value(None, f"/{_PEERS}: no counter of registrations")
+
+    def _attachments(self) -> Value:
+        from gdrkit.facts.usage import parse_attachments
+        from gdrkit.formats.errors import FormatError
+
+        try:
+            with open(os.path.join(self._root, _BUFINFO), encoding="utf-8", errors="replace") as file:
+                return Value(sum(parse_attachments(file.read()).values()))
+        except OSError as error:
+            return Value(None, f"/{_BUFINFO}: {error.strerror}")
+        except FormatError as error:
+            return Value(None, f"/{_BUFINFO}: {error}")
+
+    def _number(self, path: str, absent: str) -> Value:
+        try:
+            with open(os.path.join(self._root, path), encoding="ascii") as file:
+                return Value(int(file.read()))
+        except FileNotFoundError:
+            return Value(None, absent or f"/{path}: no such file")
+        except (OSError, ValueError) as error:
+            return Value(None, f"/{path}: {error}")

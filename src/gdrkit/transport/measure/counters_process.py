@@ -1,0 +1,66 @@
+"""NVML in a process of its own: one line asks for a field, one line answers.
+
+A forerunner read these fields and more (140 and 141, and all of them with other scopes) in the process that
+also moved memory. That process ended with a segmentation fault in most of nine runs on two H200s (driver
+580.159.04); without NVML it did not, and these four fields in a process of their own never did. The cause is
+not known; here it would cost a reading.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from gdrkit.transport.measure.counters_nvml import NvmlError, nvml
+
+_GONE = "the process that asks NVML ended"
+
+
+class Asker:
+    """Asks that process. Close it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "gdrkit.transport.measure.counters_process"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)},
+        )  # fmt: skip
+
+    def ask(self, address: str, field: int, scope: int) -> tuple[int | None, str]:
+        """The field's value; or None, and why."""
+        assert self._process.stdin and self._process.stdout
+        try:
+            self._process.stdin.write(f"{address} {field} {scope}\n".encode("ascii"))
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return None, _GONE
+        answer = self._process.stdout.readline().decode("utf-8", "replace")
+        word, _, rest = answer.strip().partition(" ")
+        if word == "value":
+            return int(rest), ""
+        return None, rest or _GONE
+
+    def close(self) -> None:
+        assert self._process.stdin and self._process.stdout
+        with contextlib.suppress(BrokenPipeError):  # it ended first
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
+def main() -> int:
+    for line in sys.stdin:
+        address, field, scope = line.split()
+        try:
+            answer = f"value {nvml().field(address, int(field), int(scope))}"
+        except NvmlError as error:
+            answer = f"error {error}"
+        sys.stdout.write(answer.replace("\n", " ") + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

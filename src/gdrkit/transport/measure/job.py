@@ -1,0 +1,170 @@
+"""A measurement between this process and another: one here, or one on a node that ssh reaches."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from gdrkit.transport import Connection, TransportError, generate_key, listen
+from gdrkit.transport.measure.peer import Task
+from gdrkit.transport.measure.sweep import Memory, Point, lead
+
+CONNECT_SECONDS = 60.0
+_SENT = ("transport", "transport/native", "transport/measure")
+_REMOTE = """import os, sys
+if sys.version_info < (3, 9):
+    sys.exit("gdrkit needs Python 3.9 or later there; this is %d.%d" % sys.version_info[:2])
+size = int(sys.stdin.buffer.readline())
+memory = os.memfd_create("gdrkit")
+os.write(1, (os.environ.get("SSH_CONNECTION", "") + "\\n").encode())
+left = size
+while left:
+    piece = sys.stdin.buffer.read(left)
+    if not piece: sys.exit("the connection broke")
+    os.write(memory, piece)
+    left -= len(piece)
+sys.path.insert(0, "/proc/self/fd/%d" % memory)
+from gdrkit.transport.measure.peer import main
+sys.exit(main())
+"""
+"""What runs on the other node: it keeps gdrkit in memory that goes with the process, and writes no file."""
+
+
+class End(NamedTuple):
+    """One end of a measurement: a CUDA ordinal or None for host memory, and an RDMA device or None."""
+
+    gpu: int | None = None
+    device: str | None = None
+
+
+def measure(
+    path: str,
+    here: End,
+    there: End,
+    sizes: tuple[int, ...],
+    *,
+    host: str | None = None,
+    address: str | None = None,
+    told: Callable[[Point], Any] = lambda point: None,
+) -> list[Point]:
+    """One path, every size. `host` is where ssh goes; None is this node.
+
+    `address` is the address of this node to listen on; on another node's behalf, the one that ssh came from.
+    Raises TransportError with what the other side said.
+    """
+    with session(path, here, there, sizes, host=host, address=address) as (connection, _):
+        return lead(connection, Memory(here.gpu), sizes, told)
+
+
+@contextmanager
+def session(
+    path: str,
+    here: End,
+    there: End,
+    sizes: tuple[int, ...],
+    *,
+    rounds: tuple[int, ...] = (),
+    host: str | None = None,
+    address: str | None = None,
+) -> Iterator[tuple[Connection, int]]:
+    """A connection to the other process, which follows, and that process's number. As `measure`; with
+    `rounds` it follows a proof.
+    """
+    key = generate_key()
+    with _other(host) as (process, seen):
+        listening = address or seen or "127.0.0.1"
+        with listen(listening, key=key, gpu=here.gpu, device=here.device, paths=(path,)) as door:
+            task = Task(*door.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds))
+            assert process.stdin
+            process.stdin.write(task.line())
+            process.stdin.flush()
+            try:
+                with door.accept(CONNECT_SECONDS) as connection:
+                    yield connection, process.pid
+            except TransportError as error:
+                raise TransportError(f"{error}{_last_words(process)}") from None
+
+
+@contextmanager
+def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """The other process, and this node's address as it sees it. Ended with the block."""
+    if host is None:
+        command = [sys.executable, "-m", "gdrkit.transport.measure.peer"]
+    else:
+        # The program is an argument and no secret; what it reads comes over standard input.
+        command = ["ssh", "-oBatchMode=yes", host, "exec", "python3", "-c", _quoted(_REMOTE)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": _own_path()} if host is None else None,
+    )  # fmt: skip
+    try:
+        yield process, _introduce(process) if host is not None else ""
+    finally:
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream:
+                try:
+                    stream.close()
+                except BrokenPipeError:  # it ended first
+                    continue
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _introduce(process: subprocess.Popen[bytes]) -> str:
+    """Send gdrkit; the address from which that node sees us come."""
+    packed = _packed()
+    assert process.stdin and process.stdout
+    try:
+        process.stdin.write(b"%d\n" % len(packed) + packed)
+        process.stdin.flush()
+    except BrokenPipeError:
+        raise TransportError(f"nothing runs there{_last_words(process)}") from None
+    line = process.stdout.readline().decode("ascii", "replace").split()
+    if not line and process.poll() is not None:
+        raise TransportError(f"nothing runs there{_last_words(process)}")
+    return line[0] if line else ""  # sshd(8), SSH_CONNECTION: the client's address comes first
+
+
+def _last_words(process: subprocess.Popen[bytes]) -> str:
+    """What the other process said on standard error, if it has ended."""
+    try:
+        process.wait(2)
+    except subprocess.TimeoutExpired:
+        return ""
+    assert process.stderr
+    words = process.stderr.read(4000).decode("utf-8", "replace").strip().splitlines()
+    return f"; {words[-1]}" if words else ""
+
+
+def _packed() -> bytes:
+    """The parts of gdrkit that the other side needs, as a zip file that Python imports from."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("gdrkit/__init__.py", "")
+        for folder in _SENT:
+            for name in sorted(os.listdir(os.path.join(package, folder))):
+                if name.endswith(".py"):
+                    archive.write(os.path.join(package, folder, name), f"gdrkit/{folder}/{name}")
+    return buffer.getvalue()
+
+
+def _own_path() -> str:
+    """Where Python finds this gdrkit."""
+    return os.pathsep.join(part for part in sys.path if part)
+
+
+def _quoted(text: str) -> str:
+    """ssh joins its arguments and hands them to a shell there: one word of it."""
+    import shlex
+
+    return shlex.quote(text)

@@ -1,0 +1,62 @@
+"""The other side of a measurement: a process here, or on a node that ssh reaches.
+
+What to do comes as one line of JSON on standard input: nothing of it, the key least of all, stands in
+the list of processes. It ends with its connection.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import NamedTuple
+
+from gdrkit.transport import TransportError, connect
+from gdrkit.transport.measure import prove_peer
+from gdrkit.transport.measure.sweep import Memory, follow
+from gdrkit.transport.native.cuda import CudaError, NoCuda
+
+
+class Task(NamedTuple):
+    """Where to connect to, and what to measure. `gpu` None is host memory."""
+
+    host: str
+    port: int
+    key: str
+    path: str
+    sizes: list[int]
+    gpu: int | None = None
+    device: str | None = None
+    rounds: tuple[int, ...] | list[int] = ()  # of a proof: messages in each; none is a measurement
+
+    def line(self) -> bytes:
+        """As it goes over standard input."""
+        return json.dumps(self._asdict()).encode() + b"\n"
+
+
+def run(task: Task) -> None:
+    """Connect and follow. Raises TransportError."""
+    with connect(
+        task.host,
+        task.port,
+        key=bytes.fromhex(task.key),
+        gpu=task.gpu,
+        device=task.device,
+        paths=(task.path,),
+    ) as connection:
+        if task.rounds:
+            prove_peer.follow(connection, Memory(task.gpu), task.sizes[0], tuple(task.rounds))
+        else:
+            follow(connection, Memory(task.gpu), tuple(task.sizes))
+
+
+def main() -> int:
+    try:
+        run(Task(**json.loads(sys.stdin.readline())))
+    except (TransportError, NoCuda, CudaError) as error:
+        sys.stderr.write(f"the other side: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Moves known bytes over one path, and reads every counter around it: the evidence of a proof."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+
+from gdrkit.transport import Buffer, Connection
+from gdrkit.transport.measure.counters import Counters, Value
+from gdrkit.transport.measure.job import End, session
+from gdrkit.transport.measure.prove_peer import CRC_BYTES, TOLD_BYTES, WAIT_SECONDS
+from gdrkit.transport.measure.search import search
+from gdrkit.transport.measure.sweep import Memory, fill
+from gdrkit.transport.proof.evidence import PathName, Reading, Registration, Search, Trial, Window
+from gdrkit.transport.proof.table import THINGS
+
+IDLE_SECONDS = 0.3
+SETTLE_SECONDS = 0.15
+"""NVML's values were up to date at once on an H200; elsewhere drivers refresh them every 100 ms."""
+_INTEGRATED = 18  # cuda.h, CU_DEVICE_ATTRIBUTE_INTEGRATED
+
+
+def trial(
+    path: PathName,
+    here: End,
+    there: End,
+    size_bytes: int,
+    repeats: int,
+    *,
+    host: str | None = None,
+    address: str | None = None,
+    watched: tuple[int, int] | None = None,
+) -> Trial:
+    """Send messages of `size_bytes` in two rounds, `repeats` and twice as many.
+
+    `watched` are the GPUs whose counters are read, if not the ends': those that a control run leaves alone.
+    Raises TransportError, NoCuda, CudaError.
+    """
+    rounds = (1, repeats, 2 * repeats)
+    seen = watched or (here.gpu, there.gpu if host is None else None)
+    base = Trial(
+        path=path,
+        source="host" if here.gpu is None else "gpu",
+        destination="host" if there.gpu is None else "gpu",
+        one_gpu=here.gpu is not None and here.gpu == there.gpu and host is None,
+        one_node=host is None,
+        integrated=_integrated(here),
+    )
+    counters = Counters(*_addresses(*seen), here.device)
+    try:
+        with session(path, here, there, (size_bytes,), rounds=rounds, host=host, address=address) as (
+            connection,
+            process,
+        ):
+            return _run(connection, process, base, counters, Memory(here.gpu), size_bytes, repeats)
+    finally:
+        counters.close()
+
+
+def _run(
+    connection: Connection,
+    process: int,
+    base: Trial,
+    counters: Counters,
+    memory: Memory,
+    size_bytes: int,
+    repeats: int,
+) -> Trial:
+    """Everything of a trial that needs the connection, added to what is known without."""
+    held = counters.held()
+    what = memory.take(size_bytes)
+    registered, rdma = connection.register(what), connection.path == "verbs"
+    registered_there = _told(connection)
+    _round(connection, what, 1)
+    mark = fill(what)
+    windows = []
+    for count in (repeats, 2 * repeats):
+        windows.append(_window(counters, held, 0, lambda: time.sleep(IDLE_SECONDS)))
+        windows.append(_window(counters, held, count * size_bytes, _sender(connection, what, count)))
+    searched = _search(process, mark) if base.one_node else None
+    right = _compare(connection, what)
+    memory.give_back(what)
+    return msgspec.structs.replace(
+        base,
+        path=cast(PathName, connection.path),
+        registered=cast(Registration, registered) if rdma else "",
+        registered_there=cast(Registration, registered_there) if rdma else "",
+        bytes_right=right,
+        windows=tuple(windows),
+        search=searched,
+        refusals=tuple(f"{it.path}: {it.call}: {it.words}" for it in connection.refusals),
+    )
+
+
+def _addresses(source: int | None, destination: int | None) -> tuple[str | None, str | None]:
+    if source is None and destination is None:
+        return None, None
+    from gdrkit.transport.native.cuda import cuda
+
+    driver = cuda()
+    return (
+        None if source is None else driver.address(source),
+        None if destination is None else driver.address(destination),
+    )
+
+
+def _integrated(end: End) -> bool:
+    if end.gpu is None:
+        return False
+    from gdrkit.transport.native.cuda import cuda
+
+    return cuda().attribute(end.gpu, _INTEGRATED) == 1
+
+
+def _told(connection: Connection) -> str:
+    told = bytearray(TOLD_BYTES)
+    connection.recv(told).wait(WAIT_SECONDS)
+    return told.decode("ascii").strip()
+
+
+def _sender(connection: Connection, what: Buffer, count: int) -> Callable[[], None]:
+    _ready(connection)
+    return lambda: _send(connection, what, count)
+
+
+def _round(connection: Connection, what: Buffer, count: int) -> None:
+    _ready(connection)
+    _send(connection, what, count)
+
+
+def _ready(connection: Connection) -> None:
+    connection.recv(bytearray(1)).wait(WAIT_SECONDS)
+
+
+def _send(connection: Connection, what: Buffer, count: int) -> None:
+    for _ in range(count):
+        connection.send(what, stream=None).wait(WAIT_SECONDS)
+    _ready(connection)
+
+
+def _compare(connection: Connection, what: Buffer) -> bool:
+    """Whether the other end has the bytes of this one. Brings them into host memory: after the search."""
+    connection.send(b"\0").wait(WAIT_SECONDS)
+    told = bytearray(CRC_BYTES)
+    connection.recv(told).wait(WAIT_SECONDS)
+    right = int.from_bytes(told, "little") == what.crc32()
+    connection.send(b"\0").wait(WAIT_SECONDS)
+    return right
+
+
+def _search(process: int, mark: bytes) -> Search:
+    try:
+        found = search(process, mark)
+    except OSError as error:
+        return Search(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
+    return Search(found.places, found.searched_bytes, found.unread_bytes)
+
+
+def _window(counters: Counters, held: dict[str, Value], count: int, work: Callable[[], None]) -> Window:
+    """One window. Things that are held count from before the memory was registered."""
+    before = counters.read()
+    begun = time.monotonic()
+    work()
+    if count:
+        time.sleep(SETTLE_SECONDS)
+    seconds = time.monotonic() - begun
+    after = counters.read()
+    if count:
+        before |= {name: held[name] for name in THINGS}
+    return Window(count, seconds, tuple(_reading(name, before[name], after[name]) for name in after))
+
+
+def _reading(name: str, before: Value, after: Value) -> Reading:
+    why = before.unreadable or after.unreadable
+    return Reading(name, before.value, after.value, after.wraps_at, why)  # type: ignore[arg-type]

@@ -1,0 +1,48 @@
+"""What a proof's two sides agree on, and the side that receives. Standard library alone, as it is sent to
+other nodes.
+
+The receiver looks at nothing before it is told to: its host memory is searched for the bytes first, and
+to compare GPU memory would bring them there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from gdrkit.transport import Buffer, Connection
+from gdrkit.transport.measure.sweep import Memory
+
+WAIT_SECONDS = 120.0
+TOLD_BYTES, CRC_BYTES = 16, 4
+
+
+def follow(connection: Connection, memory: Memory, size_bytes: int, rounds: tuple[int, ...]) -> None:
+    """Receive `rounds[0]` messages to warm up, then each further round into cleared memory. Raises
+    TransportError.
+    """
+    what = memory.take(size_bytes)
+    told = connection.register(what).encode("ascii").ljust(TOLD_BYTES)
+    connection.send(told).wait(WAIT_SECONDS)
+    for count in rounds:
+        clear(what)
+        connection.send(b"\0").wait(WAIT_SECONDS)
+        for _ in range(count):
+            connection.recv(what, stream=None).wait(WAIT_SECONDS)
+        connection.send(b"\0").wait(WAIT_SECONDS)
+    connection.recv(bytearray(1)).wait(WAIT_SECONDS)
+    connection.send(what.crc32().to_bytes(CRC_BYTES, "little")).wait(WAIT_SECONDS)
+    connection.recv(bytearray(1)).wait(WAIT_SECONDS)
+    memory.give_back(what)
+
+
+def clear(what: Buffer) -> None:
+    """Zero it, so that what stands there afterwards came later."""
+    if what.device is None:
+        ctypes.memset(what.address, 0, what.size_bytes)
+        return
+    from gdrkit.transport.native.cuda import cuda
+
+    driver = cuda()
+    driver.use(what.device)
+    driver.call("cuMemsetD8_v2", what.address, 0, what.size_bytes)
+    driver.call("cuStreamSynchronize", 0)

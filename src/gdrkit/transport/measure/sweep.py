@@ -1,0 +1,165 @@
+"""Time and bandwidth of messages of many sizes over one connection. Both sides run this, one of them
+first.
+
+One message is timed as half of a ping-pong, so that all of it counts, the filling of pipelines too;
+streaming is as many messages one after another, up to eight of them under way, and one acknowledgement.
+The program waits here for each: no message has a place in a stream. Standard library alone, as it is
+sent to other nodes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gdrkit.transport import Buffer, Connection, Transfer, buffer
+
+STREAMED = 8
+SECONDS_PER_SIZE = 0.6
+FEWEST, MOST = 5, 400
+_WAIT_SECONDS = 120.0
+_COUNT_BYTES = 8
+_PATTERN_BYTES, _MARK_BYTES = 1 << 20, 64
+
+
+class Point(NamedTuple):
+    """What one size gave. Times are one way; `tail_us` is the 99th percentile; GB/s are 10**9 bytes a
+    second.
+    """
+
+    size_bytes: int
+    repeats: int
+    median_us: float
+    tail_us: float
+    gb_per_s: float
+    streaming_gb_per_s: float
+    checked: bool
+
+
+class Memory:
+    """Memory of one kind for each size in turn: `device` is a CUDA ordinal, None is host memory."""
+
+    def __init__(self, device: int | None) -> None:
+        self.device = device
+
+    def take(self, size_bytes: int) -> Buffer:
+        """New memory, filled with bytes that differ everywhere."""
+        if self.device is None:
+            found = buffer(bytearray(size_bytes))
+        else:
+            from gdrkit.transport.native.cuda import cuda
+
+            driver = cuda()
+            driver.use(self.device)
+            found = Buffer(driver.number("cuMemAlloc_v2", size_bytes), size_bytes, self.device, None)
+        fill(found)
+        return found
+
+    def give_back(self, what: Buffer) -> None:
+        if what.device is not None:
+            from gdrkit.transport.native.cuda import cuda
+
+            cuda().call("cuMemFree_v2", what.address)
+
+
+def fill(what: Buffer) -> bytes:
+    """Fill memory with new random bytes, one MiB over and over; the first of them, to search for."""
+    pattern = os.urandom(min(_PATTERN_BYTES, what.size_bytes))
+    contents = bytearray((pattern * (what.size_bytes // len(pattern) + 1))[: what.size_bytes])
+    source = ctypes.addressof((ctypes.c_char * len(contents)).from_buffer(contents))
+    if what.device is None:
+        ctypes.memmove(what.address, source, len(contents))
+    else:
+        from gdrkit.transport.native.cuda import cuda
+
+        driver = cuda()
+        driver.use(what.device)
+        driver.call("cuMemcpy", what.address, source, len(contents))
+        driver.call("cuStreamSynchronize", 0)  # its last bytes may be under way (CUDA, API synchronization)
+    return pattern[:_MARK_BYTES]
+
+
+def lead(
+    connection: Connection, memory: Memory, sizes: tuple[int, ...], told: Callable[[Point], Any]
+) -> list[Point]:
+    """The side that takes the time. `told` hears of each size when it is done. Raises TransportError."""
+    points = []
+    for size in sizes:
+        what = memory.take(size)
+        connection.register(what)
+        connection.send(what, integrity=True).wait(_WAIT_SECONDS)
+        connection.recv(what, stream=None).wait(_WAIT_SECONDS)
+        begun = time.perf_counter()
+        _ping(connection, what)
+        once = time.perf_counter() - begun
+        count = max(FEWEST, min(MOST, int(SECONDS_PER_SIZE / max(once, 1e-6))))
+        connection.send(count.to_bytes(_COUNT_BYTES, "little")).wait(_WAIT_SECONDS)
+        samples = []
+        for _ in range(count):
+            begun = time.perf_counter()
+            _ping(connection, what)
+            samples.append((time.perf_counter() - begun) / 2)
+        _stream(connection, what, STREAMED, sending=True)
+        begun = time.perf_counter()
+        _stream(connection, what, max(count, STREAMED), sending=True)
+        streamed = (time.perf_counter() - begun) / max(count, STREAMED)
+        points.append(_point(size, samples, streamed))
+        told(points[-1])
+        memory.give_back(what)
+    return points
+
+
+def follow(connection: Connection, memory: Memory, sizes: tuple[int, ...]) -> None:
+    """The other side: it answers, and checks what comes. Raises TransportError, IntegrityFailed among
+    them.
+    """
+    for size in sizes:
+        what = memory.take(size)
+        connection.register(what)
+        connection.recv(what, stream=None).wait(_WAIT_SECONDS)
+        connection.send(what, integrity=True).wait(_WAIT_SECONDS)
+        _pong(connection, what)
+        told = bytearray(_COUNT_BYTES)
+        connection.recv(told).wait(_WAIT_SECONDS)
+        count = int.from_bytes(told, "little")
+        for _ in range(count):
+            _pong(connection, what)
+        _stream(connection, what, STREAMED, sending=False)
+        _stream(connection, what, max(count, STREAMED), sending=False)
+        memory.give_back(what)
+
+
+def _ping(connection: Connection, what: Buffer) -> None:
+    connection.send(what, stream=None).wait(_WAIT_SECONDS)
+    connection.recv(what, stream=None).wait(_WAIT_SECONDS)
+
+
+def _pong(connection: Connection, what: Buffer) -> None:
+    connection.recv(what, stream=None).wait(_WAIT_SECONDS)
+    connection.send(what, stream=None).wait(_WAIT_SECONDS)
+
+
+def _stream(connection: Connection, what: Buffer, count: int, *, sending: bool) -> None:
+    move = connection.send if sending else connection.recv
+    under_way: deque[Transfer] = deque()
+    for _ in range(count):
+        if len(under_way) == STREAMED:
+            under_way.popleft().wait(_WAIT_SECONDS)
+        under_way.append(move(what, stream=None))
+    for transfer in under_way:
+        transfer.wait(_WAIT_SECONDS)
+    ack = bytearray(1)
+    (connection.recv if sending else connection.send)(ack).wait(_WAIT_SECONDS)
+
+
+def _point(size: int, samples: list[float], streamed: float) -> Point:
+    median = statistics.median(samples)
+    tail = sorted(samples)[min(len(samples) - 1, int(len(samples) * 0.99))]
+    return Point(
+        size, len(samples), median * 1e6, tail * 1e6, size / median / 1e9, size / streamed / 1e9, True
+    )

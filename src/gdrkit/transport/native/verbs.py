@@ -1,0 +1,376 @@
+"""libibverbs: a device, a protection domain, memory regions and reliable connections.
+
+Structures are laid out by `verbs_abi`, which a compiler made. ibv_poll_cq, ibv_post_send and
+ibv_post_recv are inline in the header: they are called through the table in the context, as the header
+does. Source: rdma-core, libibverbs/verbs.h and the man pages of section 3.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from gdrkit.transport.native.verbs_abi import NUMBERS, STRUCTURES
+
+LIBRARY = "libibverbs.so.1"
+_SPARE = 64  # structures have grown at their ends: room for what a newer library writes there
+_UNSIGNED = {4: struct.Struct("<I"), 8: struct.Struct("<Q")}
+_POINTER, _INT = ctypes.c_void_p, ctypes.c_int
+_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "ibv_get_device_list": (ctypes.POINTER(_POINTER), (_POINTER,)),
+    "ibv_free_device_list": (None, (_POINTER,)),
+    "ibv_get_device_name": (ctypes.c_char_p, (_POINTER,)),
+    "ibv_open_device": (_POINTER, (_POINTER,)),
+    "ibv_close_device": (_INT, (_POINTER,)),
+    "ibv_query_port": (_INT, (_POINTER, ctypes.c_uint8, _POINTER)),
+    "ibv_query_gid": (_INT, (_POINTER, ctypes.c_uint8, _INT, _POINTER)),
+    "ibv_alloc_pd": (_POINTER, (_POINTER,)),
+    "ibv_dealloc_pd": (_INT, (_POINTER,)),
+    "ibv_reg_mr": (_POINTER, (_POINTER, ctypes.c_uint64, ctypes.c_size_t, _INT)),
+    "ibv_reg_dmabuf_mr": (
+        _POINTER,
+        (_POINTER, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint64, _INT, _INT),
+    ),
+    "ibv_dereg_mr": (_INT, (_POINTER,)),
+    "ibv_create_cq": (_POINTER, (_POINTER, _INT, _POINTER, _POINTER, _INT)),
+    "ibv_destroy_cq": (_INT, (_POINTER,)),
+    "ibv_create_qp": (_POINTER, (_POINTER, _POINTER)),
+    "ibv_modify_qp": (_INT, (_POINTER, _POINTER, _INT)),
+    "ibv_destroy_qp": (_INT, (_POINTER,)),
+    "ibv_wc_status_str": (ctypes.c_char_p, (_INT,)),
+}
+
+
+class NoVerbs(Exception):
+    """There is no usable libibverbs, or no such device; the message says why."""
+
+
+class VerbsError(Exception):
+    """A call that failed: `call`, and `errno` as the library gave it."""
+
+    def __init__(self, call: str, errno: int) -> None:
+        super().__init__(f"{call}: {os.strerror(errno)} ({errno})" if errno else f"{call} failed")
+        self.call, self.errno = call, errno
+
+
+class Record:
+    """A structure of the header, zeroed; fields are read and written by the names that the header gives
+    them.
+    """
+
+    def __init__(self, kind: str, address: int | None = None) -> None:
+        size, self._fields = STRUCTURES[kind]
+        self._memory = ctypes.create_string_buffer(size + _SPARE) if address is None else None
+        self.address = ctypes.addressof(self._memory) if self._memory is not None else int(address or 0)
+
+    def __getitem__(self, field: str) -> int:
+        offset, size = self._fields[field]
+        return int.from_bytes(ctypes.string_at(self.address + offset, size), "little")
+
+    def __setitem__(self, field: str, value: int) -> None:
+        offset, size = self._fields[field]
+        ctypes.memmove(self.address + offset, value.to_bytes(size, "little"), size)
+
+    def writer(self, field: str) -> Callable[[int], None]:
+        """What writes one field, faster than by its name: for what is done for every message."""
+        offset, size = self._fields[field]
+        assert self._memory is not None
+        return partial(_UNSIGNED[size].pack_into, self._memory, offset)
+
+    def put(self, field: str, value: bytes) -> None:
+        """Write a field of bytes, as a GID is."""
+        offset, size = self._fields[field]
+        ctypes.memmove(self.address + offset, value[:size], size)
+
+
+class Verbs:
+    """libibverbs, loaded. Raises NoVerbs where there is none."""
+
+    def __init__(self) -> None:
+        try:
+            self._library = ctypes.CDLL(LIBRARY, use_errno=True)
+        except OSError as error:
+            raise NoVerbs(str(error)) from None
+
+    def function(self, name: str) -> Any:
+        """A function with its types set. Raises VerbsError (EOPNOTSUPP) where this library lacks it."""
+        try:
+            found = getattr(self._library, name)
+        except AttributeError:
+            raise VerbsError(f"{name} (not in this libibverbs)", 95) from None
+        found.restype, found.argtypes = _FUNCTIONS[name]
+        return found
+
+    def object(self, name: str, *arguments: Any) -> int:
+        """Call what returns a pointer; VerbsError with errno where that is NULL."""
+        ctypes.set_errno(0)
+        result = self.function(name)(*arguments)
+        if not result:
+            raise VerbsError(name, ctypes.get_errno())
+        return int(result)
+
+    def check(self, name: str, *arguments: Any) -> None:
+        """Call what returns 0 or an errno."""
+        ctypes.set_errno(0)
+        if result := self.function(name)(*arguments):
+            raise VerbsError(name, ctypes.get_errno() or abs(result))
+
+    def devices(self) -> dict[str, int]:
+        """The names of this machine's RDMA devices, and the ibv_device of each.
+
+        The list is never freed: the pointers are taken out of it, and it is asked for once.
+        """
+        count = ctypes.c_int()
+        found = self.function("ibv_get_device_list")(ctypes.byref(count))
+        if not found:
+            raise VerbsError("ibv_get_device_list", ctypes.get_errno())
+        name = self.function("ibv_get_device_name")
+        return {name(found[index]).decode("ascii", "replace"): found[index] for index in range(count.value)}
+
+
+@cache
+def verbs() -> Verbs:
+    """The one libibverbs of this process. Raises NoVerbs."""
+    return Verbs()
+
+
+@cache
+def _devices() -> dict[str, int]:
+    return verbs().devices()
+
+
+class Device:
+    """An open RDMA device with a protection domain. Close it after everything made from it."""
+
+    def __init__(self, name: str) -> None:
+        self._verbs = verbs()
+        if name not in _devices():
+            raise NoVerbs(f"no RDMA device {name} here (of {', '.join(_devices()) or 'none'})")
+        self.name = name
+        self.context = self._verbs.object("ibv_open_device", _devices()[name])
+        self.domain = self._verbs.object("ibv_alloc_pd", self.context)
+
+    def port(self, number: int) -> Record:
+        """ibv_query_port."""
+        attributes = Record("ibv_port_attr")
+        self._verbs.check("ibv_query_port", self.context, number, attributes.address)
+        return attributes
+
+    def gid(self, port: int, index: int) -> bytes:
+        """The 16 bytes of a GID."""
+        gid = ctypes.create_string_buffer(16)
+        self._verbs.check("ibv_query_gid", self.context, port, index, ctypes.addressof(gid))
+        return gid.raw
+
+    def register(self, address: int, size_bytes: int) -> MemoryRegion:
+        """ibv_reg_mr with local and remote access: host memory, or GPU memory through peermem."""
+        return MemoryRegion(
+            self._verbs, self._verbs.object("ibv_reg_mr", self.domain, address, size_bytes, _ACCESS)
+        )
+
+    def register_dmabuf(self, descriptor: int, offset: int, size_bytes: int, address: int) -> MemoryRegion:
+        """ibv_reg_dmabuf_mr: `size_bytes` at `offset` into a dma-buf, known to the wire as `address`."""
+        region = self._verbs.object(
+            "ibv_reg_dmabuf_mr", self.domain, offset, size_bytes, address, descriptor, _ACCESS
+        )
+        return MemoryRegion(self._verbs, region)
+
+    def close(self) -> None:
+        self._verbs.check("ibv_dealloc_pd", self.domain)
+        self._verbs.check("ibv_close_device", self.context)
+
+
+_ACCESS = (
+    NUMBERS["IBV_ACCESS_LOCAL_WRITE"]
+    | NUMBERS["IBV_ACCESS_REMOTE_WRITE"]
+    | NUMBERS["IBV_ACCESS_REMOTE_READ"]
+)
+
+
+class MemoryRegion:
+    """Memory that the device may reach; `lkey` and `rkey` name it."""
+
+    def __init__(self, library: Verbs, handle: int) -> None:
+        self._verbs, self._handle = library, handle
+        record = Record("ibv_mr", handle)
+        self.lkey, self.rkey = record["lkey"], record["rkey"]
+
+    def close(self) -> None:
+        self._verbs.check("ibv_dereg_mr", self._handle)
+
+
+class Completion:
+    """What ibv_poll_cq gave for one request."""
+
+    def __init__(self, record: Record, library: Verbs) -> None:
+        self.request, self.status = record["wr_id"], record["status"]
+        self.ok = self.status == NUMBERS["IBV_WC_SUCCESS"]
+        self.vendor_error, self.words = 0, ""
+        if not self.ok:
+            self.vendor_error = record["vendor_err"]
+            text = library.function("ibv_wc_status_str")(self.status) or b""
+            self.words = (
+                f"{text.decode('ascii', 'replace')} (status {self.status}, vendor {self.vendor_error})"
+            )
+
+
+class CompletionQueue:
+    """Completions of requests, polled."""
+
+    def __init__(self, device: Device, depth: int) -> None:
+        self._verbs = verbs()
+        self.handle = self._verbs.object("ibv_create_cq", device.context, depth, None, None, 0)
+        signature = ctypes.CFUNCTYPE(_INT, _POINTER, _INT, _POINTER)
+        self._poll = signature(Record("ibv_context", device.context)["ops.poll_cq"])
+        self._record = Record("ibv_wc")
+
+    def poll(self) -> Completion | None:
+        """The next completion, or None. Raises VerbsError where the device is gone."""
+        count = self._poll(self.handle, 1, self._record.address)
+        if count < 0:
+            raise VerbsError("ibv_poll_cq", ctypes.get_errno() or -count)
+        return Completion(self._record, self._verbs) if count else None
+
+    def close(self) -> None:
+        self._verbs.check("ibv_destroy_cq", self.handle)
+
+
+class QueuePair:
+    """A reliable connection (RC). `connect` takes what the other side's `number` and so on are."""
+
+    def __init__(
+        self, device: Device, sends: CompletionQueue, receives: CompletionQueue, depth: int
+    ) -> None:
+        self._verbs, self._device = verbs(), device
+        wanted = Record("ibv_qp_init_attr")
+        for field, value in (
+            ("send_cq", sends.handle),
+            ("recv_cq", receives.handle),
+            ("cap.max_send_wr", depth),
+            ("cap.max_recv_wr", depth),
+            ("cap.max_send_sge", 1),
+            ("cap.max_recv_sge", 1),
+            ("qp_type", NUMBERS["IBV_QPT_RC"]),
+        ):
+            wanted[field] = value
+        self.handle = self._verbs.object("ibv_create_qp", device.domain, wanted.address)
+        self.number = Record("ibv_qp", self.handle)["qp_num"]
+        signature = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER)
+        context = Record("ibv_context", device.context)
+        self._post_send = signature(context["ops.post_send"])
+        self._post_recv = signature(context["ops.post_recv"])
+        self._sent, self._received = _Sent(), _Work("ibv_recv_wr")
+        self._bad = ctypes.c_void_p()
+        self._bad_address = ctypes.addressof(self._bad)
+
+    def connect(
+        self, port: int, gid_index: int, mtu: int, remote_number: int, remote_gid: bytes, remote_lid: int
+    ) -> None:
+        """INIT, RTR, RTS: man ibv_modify_qp(3). Seven retries of 1 s each, as the other side may be slow."""
+        self._modify(
+            {
+                "qp_state": NUMBERS["IBV_QPS_INIT"],
+                "port_num": port,
+                "qp_access_flags": NUMBERS["IBV_ACCESS_REMOTE_WRITE"] | NUMBERS["IBV_ACCESS_REMOTE_READ"],
+            },
+            "IBV_QP_STATE", "IBV_QP_PKEY_INDEX", "IBV_QP_PORT", "IBV_QP_ACCESS_FLAGS",
+        )  # fmt: skip
+        self._modify(
+            {
+                "qp_state": NUMBERS["IBV_QPS_RTR"],
+                "path_mtu": mtu,
+                "dest_qp_num": remote_number,
+                "max_dest_rd_atomic": 1,
+                "min_rnr_timer": 12,  # 0.64 ms: InfiniBand specification 1.4, table 45
+                "ah_attr.is_global": 1,
+                "ah_attr.grh.sgid_index": gid_index,
+                "ah_attr.grh.hop_limit": 64,
+                "ah_attr.dlid": remote_lid,
+                "ah_attr.port_num": port,
+            },
+            "IBV_QP_STATE", "IBV_QP_AV", "IBV_QP_PATH_MTU", "IBV_QP_DEST_QPN", "IBV_QP_RQ_PSN",
+            "IBV_QP_MAX_DEST_RD_ATOMIC", "IBV_QP_MIN_RNR_TIMER",
+            remote_gid=remote_gid,
+        )  # fmt: skip
+        self._modify(
+            {
+                "qp_state": NUMBERS["IBV_QPS_RTS"],
+                "timeout": 18,  # 4.096 us x 2**18 = 1.07 s: specification, 9.7.6.1.3
+                "retry_cnt": 7,
+                "rnr_retry": 7,  # without end
+                "max_rd_atomic": 1,
+            },
+            "IBV_QP_STATE", "IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN",
+            "IBV_QP_MAX_QP_RD_ATOMIC",
+        )  # fmt: skip
+
+    def fail(self) -> None:
+        """Move to the error state: everything outstanding completes with a flush error."""
+        self._modify({"qp_state": NUMBERS["IBV_QPS_ERR"]}, "IBV_QP_STATE")
+
+    def _modify(self, fields: dict[str, int], *mask: str, remote_gid: bytes = b"") -> None:
+        attributes = Record("ibv_qp_attr")
+        for field, value in fields.items():
+            attributes[field] = value
+        if remote_gid:
+            attributes.put("ah_attr.grh.dgid", remote_gid)
+        self._verbs.check(
+            "ibv_modify_qp", self.handle, attributes.address, sum(NUMBERS[name] for name in mask)
+        )
+
+    def post(
+        self, opcode: str, request: int, address: int, size_bytes: int, lkey: int,
+        remote_address: int = 0, rkey: int = 0,
+    ) -> None:  # fmt: skip
+        """Post a signalled request: IBV_WR_SEND, IBV_WR_RDMA_WRITE, ..._WITH_IMM or IBV_WR_RDMA_READ."""
+        self._sent.fill(request, address, size_bytes, lkey)
+        self._sent.opcode(NUMBERS[opcode])
+        self._sent.remote_address(remote_address)
+        self._sent.rkey(rkey)
+        if result := self._post_send(self.handle, self._sent.address, self._bad_address):
+            raise VerbsError("ibv_post_send", abs(result))
+
+    def post_receive(self, request: int, address: int = 0, size_bytes: int = 0, lkey: int = 0) -> None:
+        """Post a receive; of no bytes, it takes the notice that a write with immediate data brings."""
+        self._received.fill(request, address, size_bytes, lkey)
+        if result := self._post_recv(self.handle, self._received.address, self._bad_address):
+            raise VerbsError("ibv_post_recv", abs(result))
+
+    def close(self) -> None:
+        self._verbs.check("ibv_destroy_qp", self.handle)
+
+
+class _Work:
+    """A work request with its one piece of memory, made once and filled in for each: ibv_post_send and
+    ibv_post_recv copy it. Not for two threads at once.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._record, self._piece = Record(kind), Record("ibv_sge")
+        self.address = self._record.address
+        self._record["sg_list"] = self._piece.address
+        self._request, self._count = self._record.writer("wr_id"), self._record.writer("num_sge")
+        self._address, self._lkey = self._piece.writer("addr"), self._piece.writer("lkey")
+        self._length = self._piece.writer("length")
+
+    def fill(self, request: int, address: int, size_bytes: int, lkey: int) -> None:
+        self._request(request)
+        self._count(1 if size_bytes else 0)
+        self._address(address)
+        self._length(size_bytes)
+        self._lkey(lkey)
+
+
+class _Sent(_Work):
+    """A signalled request to send, read or write."""
+
+    def __init__(self) -> None:
+        super().__init__("ibv_send_wr")
+        self._record["send_flags"] = NUMBERS["IBV_SEND_SIGNALED"]
+        self.opcode = self._record.writer("opcode")
+        self.remote_address = self._record.writer("wr.rdma.remote_addr")
+        self.rkey = self._record.writer("wr.rdma.rkey")

@@ -1,0 +1,92 @@
+"""A proof as a document and for people: each path's verdict, what decided it, every reading. PURE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+from gdrkit.transport.proof.evidence import PathName, Trial
+from gdrkit.transport.proof.log import LogProof
+from gdrkit.transport.proof.proof import Proof
+
+
+class PathProof(Struct, frozen=True):
+    """One path: its verdict and what it was judged from; or why it could not be had."""
+
+    path: PathName
+    proof: Proof | None = None
+    trial: Trial | None = None
+    unavailable: str = ""
+    asked: bool = False  # for by name
+
+
+class ProveDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.prove/1"):
+    """What `gdr prove --json` writes. Bytes of a round are messages times their size."""
+
+    kind: Literal["pair", "loopback", "host", "log"]
+    here: str
+    there: str
+    size_bytes: int
+    repeats: int
+    runs: tuple[PathProof, ...] = ()
+    control: PathProof | None = None
+    logs: tuple[LogProof, ...] = ()
+
+
+def told(document: ProveDocument, *, every: bool = False) -> str:
+    """The verdicts for people; with `every`, each signal too."""
+    count, size = document.repeats, document.size_bytes / (1 << 20)
+    lines = [
+        f"{document.kind}: {document.here} to {document.there}, "
+        f"{count} and {2 * count} messages of {size:g} MiB; N is the bytes of a round",
+        "",
+    ]
+    if document.control:
+        lines += [_control(document.control), ""]
+    for run in document.runs:
+        lines += [*_run(run, every), ""]
+    for log in document.logs:
+        lines += [f"{log.name}: {log.claim}", *(f"  decided by  {words}" for words in log.decided_by), ""]
+    return "\n".join(lines)
+
+
+def _run(run: PathProof, every: bool) -> Iterable[str]:
+    if run.proof is None:
+        yield f"{run.path}: not run: {run.unavailable}"
+        return
+    yield f"{run.path}: {run.proof.claim}" + (
+        f" (proven, confidence {run.proof.confidence})" if run.proof.proven else ""
+    )
+    for head, words in (
+        ("decided by", run.proof.decided_by),
+        ("fits too", run.proof.supported_by),
+        ("mind", run.proof.limits),
+        ("refused", run.trial.refusals if run.trial else ()),
+    ):
+        for number, line in enumerate(words):
+            yield f"  {head if not number else '':<11} {line}"
+    if every or not run.proof.proven:
+        for number, signal in enumerate(run.proof.signals):
+            yield f"  {'read' if not number else '':<11} {signal.words}"
+
+
+def _control(control: PathProof) -> str:
+    if control.proof is None:
+        return f"control run, host memory: not run: {control.unavailable}"
+    return f"control run, host memory: {control.proof.claim}"
+
+
+def exit_code(document: ProveDocument, required: str) -> int:
+    """0 all proven (and direct, where `required` is direct), 2 proven not to be, 3 inconclusive."""
+    runs = [run for run in document.runs if run.proof or run.asked]
+    answers: list[bool | None] = [run.proof.direct if run.proof else None for run in runs]
+    proven = [bool(run.proof and run.proof.proven) for run in runs]
+    answers += [log.direct for log in document.logs]
+    proven += [log.direct is not None for log in document.logs]
+    if required == "direct":
+        if any(shown and answer is False for shown, answer in zip(proven, answers, strict=True)):
+            return 2
+        return 0 if answers and all(answers) else 3
+    return 0 if proven and all(proven) else 3

@@ -1,0 +1,202 @@
+"""What a bundle holds, and what its manifest says of the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from gdrkit.agent.collect.version import VERSION
+from gdrkit.formats import elf, module_signature
+from tests.agent.collect import machine
+from tests.agent.collect.machine import BRIDGES, GPU, MODULES, NIC, PORT, SWITCH
+
+
+def test_the_manifest_says_what_kind_of_look_it_was(collected):
+    manifest = collected().manifest
+
+    assert manifest["schema"] == "gdrkit.bundle/1"
+    assert manifest["collector"] == VERSION
+    assert manifest["kernel"] == machine.RELEASE
+    assert manifest["scope"] == "host"
+    assert manifest["user"] == ("root" if os.geteuid() == 0 else "other")
+    assert manifest["anonymized"] is False
+
+
+def test_everything_lies_below_one_folder_named_after_the_machine(collected):
+    (top,) = collected().tops
+
+    assert top.startswith(f"gdr-{machine.HOSTNAME}-20")
+
+
+def test_only_the_owner_may_read_a_bundle(collected):
+    assert stat.S_IMODE(collected().path.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_not_there_was_looked_for(collected):
+    bundle = collected()
+
+    assert bundle.status("boot/config-" + machine.RELEASE) == "absent"
+    assert bundle.manifest["folders"]["sys/kernel/mm/memory_peers"] == {"status": "absent"}
+
+
+def test_a_listing_says_what_else_is_not_there(collected):
+    names = collected().manifest["folders"]["etc/modprobe.d"]["names"]
+
+    assert names == ["blacklist.conf", "nvidia.conf"]
+
+
+def test_an_empty_mount_point_proves_nothing(collected):
+    """Nothing is mounted on sys/kernel/security: whether there is a lockdown was not seen."""
+    folder = collected().manifest["folders"]["sys/kernel/security"]
+
+    assert folder["status"] == "not-collected"
+
+
+def test_links_stay_links_and_lead_nowhere_outside(collected):
+    bundle = collected()
+
+    assert bundle.links["lib"] == "usr/lib"
+    assert bundle.links["etc/modprobe.d/blacklist.conf"] == "../nvidia/alice/blacklist.conf"
+    assert bundle.text("etc/nvidia/alice/blacklist.conf") == "blacklist nouveau\n"
+    assert bundle.links[f"sys/bus/pci/devices/{GPU}"].endswith(f"{PORT}/{SWITCH}/{GPU}")
+    assert bundle.links[f"{BRIDGES}/{GPU}/driver"] == "../../../../../bus/pci/drivers/nvidia"
+    assert not any(target.startswith("/") for target in bundle.links.values())
+
+
+def test_configuration_space_is_read_of_cards_and_the_bridges_above_them(collected):
+    bundle = collected()
+    configs = {path.split("/")[-2] for path in bundle.files if path.endswith("/config")}
+
+    assert configs == {PORT, SWITCH, GPU, NIC}
+    assert "sys/devices/pci0000:00/0000:00:1f.0/vendor" in bundle.files
+
+
+def test_empty_slots_of_the_gid_table_are_left_out(collected):
+    bundle = collected()
+    gids = f"{BRIDGES}/{NIC}/infiniband/mlx5_0/ports/1/gids"
+
+    assert bundle.manifest["folders"][gids]["names"] == ["0", "1"]
+    assert f"{gids}/2" not in bundle.files
+    assert bundle.text(gids.replace("gids", "gid_attrs/types/1")) == "RoCE v2\n"
+
+
+def test_peermem_is_kept_whole_and_every_copy_of_it(collected):
+    bundle = collected()
+    copies = [path for path in bundle.files if path.endswith("nvidia-peermem.ko")]
+
+    assert len(copies) == 2
+    assert f"{MODULES}/updates/dkms/nvidia-peermem.ko" in copies
+    assert all(bundle.files[path].startswith(machine.PEERMEM) for path in copies)
+
+
+def test_other_modules_are_reduced_and_can_still_be_verified(collected):
+    bundle = collected()
+    path = f"{MODULES}/updates/dkms/nvidia.ko"
+    entry = bundle.manifest["files"][path]
+    length, trailer = module_signature.split(bundle.files[path])
+
+    assert entry["status"] == "reduced"
+    assert entry["digests"]["sha256"] == hashlib.sha256(machine.NVIDIA).hexdigest()
+    assert entry["content_size"] == len(machine.NVIDIA)
+    assert len(bundle.files[path]) < len(machine.NVIDIA) / 10
+    assert trailer is not None
+    exports = elf.parse(bundle.files[path][:length]).exports()
+    assert exports == elf.parse(machine.NVIDIA).exports()
+
+
+def test_the_digest_that_a_signature_names_is_recorded(collected):
+    entry = collected().manifest["files"][f"{MODULES}/kernel/tiny.ko"]
+
+    assert set(entry["digests"]) == {"sha256", "sha512"}
+
+
+def test_a_module_is_found_under_the_name_with_links_too(collected):
+    files = collected().manifest["files"]
+
+    assert files[f"lib/modules/{machine.RELEASE}/kernel/ib_core.ko"] == files[f"{MODULES}/kernel/ib_core.ko"]
+
+
+def test_a_broken_module_is_kept_as_it_is(collected):
+    bundle = collected()
+
+    assert bundle.files[f"{MODULES}/extra/nvidia-drm.ko"] == b"not an ELF file"
+    assert bundle.manifest["files"][f"{MODULES}/extra/nvidia-drm.ko"]["why"] == "no valid ELF file"
+
+
+def test_modules_that_matter_to_nobody_stay_behind(collected):
+    assert f"{MODULES}/kernel/other.ko" not in collected().files
+
+
+def test_a_module_that_was_asked_for_comes_with_what_it_needs(collected):
+    """ours.ko is not in modules.dep: what it depends on is read from the file."""
+    bundle = collected("--module", "ours")
+
+    assert {f"{MODULES}/extra/ours.ko", f"{MODULES}/extra/helper.ko"} <= set(bundle.files)
+
+
+def test_tables_of_symbols_hold_what_the_modules_import(collected):
+    bundle = collected()
+    symvers = f"usr/src/linux-headers-{machine.RELEASE}/Module.symvers"
+
+    assert bundle.text(symvers).splitlines() == [
+        "0x1\tmodule_layout\tvmlinux\tEXPORT_SYMBOL\t",
+        "0x22\tprintk_there\tvmlinux\tEXPORT_SYMBOL\t",
+    ]
+    assert bundle.text(f"{MODULES}/modules.symbols") == "alias symbol:printk_there ib_core\n"
+    assert bundle.status(symvers) == "reduced"
+
+
+def test_addresses_of_the_running_kernel_stay_behind(collected):
+    assert collected().text("proc/kallsyms").splitlines() == [
+        "0000000000000000 T ib_register_peer_memory_client\t[ib_core]",
+        "0000000000000000 r __ksymtab_printk_there",
+    ]
+
+
+def test_aliases_of_other_devices_stay_behind(collected):
+    text = collected().text(f"{MODULES}/modules.alias")
+
+    assert "net-pf-10" in text
+    assert "mlx5_core" in text
+    assert "e1000e" not in text
+
+
+def test_only_keys_of_the_system_are_named(collected):
+    text = collected().text("proc/keys")
+
+    assert "Debian Secure Boot CA" in text
+    assert ".builtin_trusted_keys" in text
+    assert "alice_login" not in text
+
+
+def test_source_trees_of_dkms_are_not_entered(collected):
+    bundle = collected()
+
+    assert "var/lib/dkms/nvidia/580.95/source" not in bundle.manifest["folders"]
+    assert bundle.links[f"var/lib/dkms/nvidia/kernel-{machine.RELEASE}-x86_64"].endswith("x86_64")
+
+
+def test_no_command_is_run_for_a_tree(collected):
+    assert collected().manifest["commands"] == []
+
+
+def test_only_users_with_settings_are_named(collected, root):
+    root.file("home/carol/.bashrc", "x")
+    bundle = collected()
+
+    assert bundle.manifest["folders"]["home"]["names"] == ["alice", "max"]
+    assert bundle.text("home/alice/.nccl.conf") == "NCCL_P2P_LEVEL=PIX\n"
+    assert b"carol" not in bundle.everything()
+
+
+def test_logs_of_other_pods_stay_behind(collected, root):
+    pod = "var/log/pods/gpu-operator_nvidia-driver-daemonset-x_1"
+    root.file(f"{pod}/nvidia-peermem-ctr/0.log", "failed to load nvidia-peermem module\n")
+    root.file(f"{pod}/other-ctr/0.log", "x")
+    root.file("var/log/pods/customer_job_2/main/0.log", "x")
+    bundle = collected()
+
+    assert bundle.manifest["folders"]["var/log/pods"]["names"] == [pod.rpartition("/")[2]]
+    assert bundle.text(f"{pod}/nvidia-peermem-ctr/0.log") == "failed to load nvidia-peermem module\n"
+    assert b"customer" not in bundle.everything()

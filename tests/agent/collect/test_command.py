@@ -1,0 +1,142 @@
+"""The command line, and the same as one file on an old Python."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import gdrkit
+from gdrkit.agent import collect
+from gdrkit.agent.collect import main, pyz, version
+
+HERE = Path(collect.__file__).parent
+SOURCES = [*HERE.glob("*.py"), *(HERE.parent / "probe").glob("*_probe.py")]
+
+
+def old_python() -> str | None:
+    """A Python 3.8, if this machine has one."""
+    versions = Path.home() / ".pyenv/versions"
+    found = [shutil.which("python3.8"), *map(str, versions.glob("3.8.*/bin/python3.8"))]
+    return next((path for path in found if path and "shims" not in path), None)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.name)
+def test_the_grammar_is_that_of_python_3_8(path):
+    ast.parse(path.read_text(), feature_version=(3, 8))
+
+
+def test_the_version_is_that_of_gdrkit():
+    assert gdrkit.__version__ == version.VERSION
+
+
+def test_the_same_sources_give_the_same_file():
+    assert pyz.archive() == pyz.archive()
+
+
+def test_one_file_collects_on_a_python_with_nothing_else(root, tmp_path):
+    python = old_python()
+    if python is None:
+        pytest.skip("no Python 3.8 here; uv python install 3.8 brings one")
+    program, bundle = tmp_path / "gdr-collect.pyz", tmp_path / "bundle.tar.gz"
+    assert main(["--pyz", str(program), "--quiet"]) == 0
+
+    child = subprocess.run(
+        [python, "-I", "-S", program, "--root", root.folder, "-o", bundle],
+        capture_output=True, text=True, cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, check=False,
+    )  # fmt: skip
+
+    assert child.returncode == 0, child.stderr
+    with tarfile.open(bundle) as archive:
+        assert any(name.endswith("/gdr_manifest.json") for name in archive.getnames())
+
+
+def test_this_machine_is_collected_through_standard_output(tmp_path):
+    """The whole of it: commands and the probe too, whatever this machine has."""
+    program = tmp_path / "gdr-collect.pyz"
+    program.write_bytes(pyz.archive())
+
+    child = subprocess.run([sys.executable, program, "-o", "-", "--quiet"], capture_output=True, check=True)
+    (tmp_path / "bundle.tar.gz").write_bytes(child.stdout)
+    with tarfile.open(tmp_path / "bundle.tar.gz") as archive:
+        name = next(name for name in archive.getnames() if name.endswith("/gdr_manifest.json"))
+        stream = archive.extractfile(name)
+        assert stream is not None
+        manifest = json.loads(stream.read())
+        probe = next(name for name in archive.getnames() if name.endswith("/sos_commands/gdr/probe_cuda"))
+        stream = archive.extractfile(probe)
+        assert stream is not None
+        answers = json.loads(stream.read())
+
+    commands = {tuple(command["argv"]): command for command in manifest["commands"]}
+    assert {"dmesg", "lspci", "nvidia-smi"} <= {argv[0] for argv in commands}
+    assert commands["gdr", "probe", "cuda", "--json"]["file"] == "sos_commands/gdr/probe_cuda"
+    assert answers["schema"] == "gdrkit.probe.cuda/1"
+    assert child.stderr == b""
+
+
+def test_the_summary_says_what_was_found_and_what_was_not(root, tmp_path, capsys):
+    path = tmp_path / "b.tar.gz"
+
+    assert main(["--root", str(root.folder), "-o", str(path)]) == 0
+
+    said = capsys.readouterr().err
+    assert re.search(rf"(?m)^{re.escape(str(path))}, \d\.\d MB: \d+ found, \d+ denied, \d+ absent; ", said)
+
+
+def test_the_summary_as_json(root, tmp_path, capsys):
+    path = tmp_path / "b.tar.gz"
+
+    assert main(["--root", str(root.folder), "-o", str(path), "--json", "--quiet"]) == 0
+
+    captured = capsys.readouterr()
+    summary = json.loads(captured.out)
+    assert captured.err == ""
+    assert summary["schema"] == "gdrkit.collect/1"
+    assert summary["size_bytes"] == path.stat().st_size
+    assert summary["files"]["found"] > 20
+    assert summary["denied"] == []  # a private key is not for root either
+
+
+def test_the_name_of_an_anonymized_bundle_tells_nothing(root, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["--root", str(root.folder), "--anonymize", "--quiet"]) == 0
+
+    (bundle,) = tmp_path.glob("gdr-*.tar.gz")
+    assert "zgx-3285" not in bundle.name
+
+
+@pytest.mark.parametrize("arguments", [["--nonsense"], ["-o", "-", "--json"], ["--root", "/does/not/exist"]])
+def test_wrong_usage_is_64(arguments, capsys):
+    assert main(arguments) == 64
+    assert "gdr collect" in capsys.readouterr().err
+
+
+def test_help_is_no_error(capsys):
+    assert main(["--help"]) == 0
+    assert "--anonymize" in capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there_is_said_in_one_line(root, tmp_path, capsys):
+    assert main(["--root", str(root.folder), "-o", str(tmp_path / "no/b.tar.gz"), "--quiet"]) == 73
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_nothing_half_done_is_left(root, tmp_path, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gdrkit.agent.collect.walker.Walker.gids", interrupt)
+    target = tmp_path / "out"
+    target.mkdir()
+
+    assert main(["--root", str(root.folder), "-o", str(target / "b.tar.gz"), "--quiet"]) == 130
+    assert list(target.iterdir()) == []

@@ -1,0 +1,88 @@
+"""What is asked of a bundle is answered as the machine would have answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.agent.collect import sources
+from gdrkit.evidence import Absent, Host, Lacks, Why
+from gdrkit.evidence.target import open_host
+from gdrkit.facts import modules, pci, rdma, trust
+from gdrkit.node import Node
+from tests.agent.collect import machine
+from tests.agent.collect.machine import GPU, MODULES, NIC, PORT, SWITCH
+
+
+@pytest.fixture
+def both(root, collected) -> tuple[Host, Host]:
+    """The machine's own file system, and the bundle made of it."""
+    return open_host(str(root.folder)), open_host(str(collected().path))
+
+
+def everywhere(root: machine.Root) -> list[str]:
+    return sorted(str(path.relative_to(root.folder)) for path in root.folder.rglob("*"))
+
+
+def test_files_that_are_kept_as_they_are_read_the_same(root, both):
+    here, there = both
+    count = 0
+    empty_slots = tuple(f"/{kind}/2" for kind in ("gids", "types", "ndevs"))
+    for path in everywhere(root):
+        if path.endswith(empty_slots) or "0000:00:1f.0" in path:  # a bridge with no card behind it
+            continue
+        if path.startswith(("sys/", "etc/modprobe.d", "boot/")) and sources.covers(path):
+            try:
+                content = here.read(path)
+            except Lacks:
+                continue
+            assert there.read(path) == content, path
+            count += 1
+    assert count > 30
+
+
+def test_folders_hold_the_same_names(root, both):
+    here, there = both
+    for folder in (
+        "etc/modprobe.d",
+        "sys/module",
+        "sys/bus/pci/devices",
+        f"{MODULES}/updates/dkms",
+        "usr/src",
+    ):
+        assert there.list(folder) == here.list(folder), folder
+
+
+@pytest.mark.parametrize(
+    "path", ["etc/modules", "sys/class/iommu", "sys/module/nouveau/version", "run/modprobe.d/x"]
+)
+def test_what_is_not_there_is_absent_and_not_unseen(both, path):
+    for host in both:
+        with pytest.raises(Absent):
+            host.read(path)
+
+
+def test_what_nobody_looks_for_is_not_collected(both):
+    with pytest.raises(Lacks) as lacks:
+        both[1].read("etc/shadow")
+
+    assert lacks.value.missing.why is Why.ABSENT or lacks.value.missing.why is Why.NOT_COLLECTED
+
+
+def test_facts_are_the_same(both):
+    here, there = (Node(host) for host in both)
+
+    assert pci.gpus(there) == pci.gpus(here)
+    assert pci.bridges_above(there, NIC) == pci.bridges_above(here, NIC) == (PORT, SWITCH)
+    assert rdma.rdma_devices(there) == rdma.rdma_devices(here)
+    assert rdma.pairs(there) == rdma.pairs(here)
+    assert modules.all_paths(there, "nvidia_peermem") == modules.all_paths(here, "nvidia_peermem")
+    assert pci.devices(there) == pci.devices(here)
+    assert GPU in {device.address for device in pci.devices(there)}
+
+
+def test_a_reduced_module_is_judged_by_the_whole_ones_digest(both):
+    path = f"lib/modules/{machine.RELEASE}/updates/dkms/nvidia.ko"
+
+    assert trust.content_digest(Node(both[1]), path, "sha256") == trust.content_digest(
+        Node(both[0]), path, "sha256"
+    )

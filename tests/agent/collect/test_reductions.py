@@ -1,0 +1,209 @@
+"""What is made less of, and how the rest stays readable."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdrkit.agent.collect import module_choice, reductions
+from gdrkit.agent.collect.anonymize import Anonymizer
+from gdrkit.agent.collect.pci import interesting, without_serial_number
+from gdrkit.agent.collect.redact import without_secrets
+
+
+def test_one_processor_of_each_kind_is_kept():
+    block = "processor\t: {}\nmodel name\t: {}\nflags\t\t: fpu\n"
+    text = "\n".join(block.format(n, "big" if n < 3 else "small") for n in range(5)) + "\n"
+
+    kept = reductions.processors(text.encode()).decode()
+
+    assert kept.count("processor") == 2
+    assert "processor\t: 0" in kept
+    assert "processor\t: 3" in kept
+
+
+def test_the_last_words_of_an_arm_board_are_kept():
+    text = b"processor\t: 0\nCPU part\t: 0xd4f\n\nHardware\t: Board\nSerial\t: 0\n"
+
+    assert b"Hardware" in reductions.processors(text)
+
+
+def test_settings_that_libraries_read_are_kept():
+    data = b"HOME=/root\0NCCL_IB_HCA=mlx5\0SSH_AUTH_SOCK=/x\0UCX_TLS=rc\0"
+
+    assert reductions.settings(data) == b"NCCL_IB_HCA=mlx5\0UCX_TLS=rc\0"
+
+
+def test_a_file_of_settings_keeps_its_comments_and_its_modules():
+    data = b"# loaded at boot\nnvidia-peermem\nNCCL_DEBUG=INFO\nPATH=/bin\n"
+
+    assert reductions.environment_file(data) == b"# loaded at boot\nnvidia-peermem\nNCCL_DEBUG=INFO\n"
+
+
+def test_mounts_of_users_are_not_told():
+    data = (
+        b"22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n"
+        b"23 1 8:1 / / rw - ext4 /dev/mapper/customer-root rw,errors=remount-ro\n"
+        b"24 1 0:50 / /mnt/customer rw - cifs //server/share rw,username=alice,password=x\n"
+        b"25 1 0:51 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/x\n"
+    )
+
+    kept = reductions.mounts(data).decode().splitlines()
+
+    assert kept[0] == "22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw"
+    assert kept[1] == "23 1 8:1 / / rw - ext4 - rw"
+    assert kept[2] == "25 1 0:51 / / rw - overlay overlay rw"
+    assert len(kept) == 3
+
+
+def test_packages_on_the_way_are_kept():
+    data = b"nvidia-dkms-580-open\t580.95\tamd64\tii \nvim\t9\tamd64\tii \nrdma-core\t50\tamd64\tii \n"
+
+    assert b"vim" not in reductions.packages(data)
+    assert reductions.packages(data).count(b"\n") == 2
+
+
+def test_virtual_network_devices_are_left_out():
+    data = json.dumps([
+        {"ifname": "lo", "addr_info": []},
+        {"ifname": "eth0", "mtu": 9000, "secret": 1, "addr_info": [{"family": "inet", "local": "10.0.0.1"}]},
+        {"ifname": "veth1234"},
+    ]).encode()  # fmt: skip
+
+    assert json.loads(reductions.cards(data)) == [
+        {"ifname": "eth0", "mtu": 9000, "addr_info": [{"family": "inet", "local": "10.0.0.1"}]}
+    ]
+
+
+def test_text_that_is_no_json_stays():
+    assert reductions.cards(b"Object is unknown") == b"Object is unknown"
+
+
+# -- modules ---------------------------------------------------------------------------------------
+
+
+def test_what_a_module_needs_comes_along():
+    needs = module_choice.dependencies("kernel/b.ko.xz: kernel/c.ko.xz\nkernel/c.ko.xz:\nkernel/d-e.ko:\n")
+    softly = module_choice.soft_dependencies("# comment\nsoftdep b pre: d-e post: f\n")
+    files = ["x/kernel/b.ko.xz", "x/kernel/c.ko.xz", "x/kernel/d-e.ko", "x/extra/new.ko"]
+
+    found = module_choice.closure(files, ["b", "new*"], needs, softly, lambda path: ["c"])
+
+    assert found == {"b", "c", "d_e", "f", "new"}
+
+
+def test_the_smallest_loaded_modules_of_the_kernel_are_references():
+    needs = module_choice.dependencies("".join(f"kernel/{name}.ko:\n" for name in "abcde") + "extra/f.ko:\n")
+    sizes = {f"kernel/{name}.ko": 10 - n for n, name in enumerate("abcde")}
+
+    assert module_choice.references("abcdef", needs, {"e"}, sizes.__getitem__) == ["d", "c", "b"]
+
+
+def test_names_of_module_files():
+    assert module_choice.module_of("a/nvidia-peermem.ko.zst") == "nvidia_peermem"
+    assert module_choice.module_of("a/modules.dep") is None
+
+
+# -- PCI -------------------------------------------------------------------------------------------
+
+
+def test_cards_and_what_is_above_them_are_of_interest():
+    files = {
+        "p/0000:00:01.0/0000:01:00.0/class": b"0x030000\n",
+        "p/0000:00:1f.0/class": b"0x060100\n",
+        "p/0000:00:1e.0/class": b"0x0c0330\n",
+        "p/0000:00:1e.0/vendor": b"0x10de\n",
+    }
+    places = [("0000:01:00.0", "p/0000:00:01.0/0000:01:00.0")]
+    places += [(address, f"p/{address}") for address in ("0000:00:1f.0", "0000:00:1e.0")]
+
+    assert interesting(places, lambda path: files.get(path, b"")) == [
+        "0000:00:01.0",
+        "0000:00:1e.0",
+        "0000:01:00.0",
+    ]
+
+
+# -- whatever stands in a file ---------------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [
+        b"key=",
+        b"password: ",
+        b"\n",
+        b"::",
+        b"fe80::1",
+        b"10.0.0.1",
+        b"/home/",
+        b"aa:bb:cc:dd:ee:ff",
+        b"ffff:",
+        b"\0",
+        b"Package: kmod\n\n",
+        b" - ",
+        b"[{",
+        b'{"ifname": "eth0", "addr_info": [1]}',
+        b"]",
+        b"asymmetri",
+        b"\t",
+        b"\xff",
+    ]
+)
+TEXTS = st.lists(WORDS | st.binary(max_size=8), max_size=30).map(b"".join)
+
+
+@pytest.mark.parametrize("name", sorted(reductions.BY_NAME))
+@given(data=TEXTS)
+@settings(max_examples=60, deadline=None)
+def test_no_text_stops_a_reduction(name, data):
+    assert isinstance(reductions.BY_NAME[name](data), bytes)
+
+
+KALLSYMS = b"ffff1 T a\nffff2 r __ksymtab_a\nffff3 t inner\nffff4 T b\nffff5 r __ksymtab_b\nffff6 T never\n"
+
+
+@pytest.mark.parametrize(
+    ("linked", "kept"),
+    [
+        ({b"a"}, [b"a", b"__ksymtab_a"]),
+        (None, [b"a", b"__ksymtab_a", b"b", b"__ksymtab_b"]),  # some module could not be read
+    ],
+)
+def test_a_table_of_symbols_keeps_what_modules_link_to_or_all_exports(linked, kept):
+    lines = reductions.symbol_table("proc/kallsyms", KALLSYMS, linked, re.compile(rb"$^")).splitlines()
+    assert [line.split()[2] for line in lines] == kept
+
+
+def test_where_exports_cannot_be_told_or_all_lines_are_exports_all_stay():
+    never = re.compile(rb"$^")
+    plain = b"00 T a\n01 t b\n"
+    assert reductions.symbol_table("boot/System.map-6.1", plain, None, never) == plain
+    symvers = b"0x1\ta\tvmlinux\tEXPORT_SYMBOL\t\n"
+    assert reductions.symbol_table("x/Module.symvers", symvers, None, never) == symvers
+
+
+@given(data=TEXTS)
+@settings(deadline=None)
+def test_no_text_stops_the_rest(data):
+    assert isinstance(without_secrets(data), bytes)
+    assert isinstance(Anonymizer([("host", "zgx-3285"), ("user", "alice")]).content(data), bytes)
+    assert len(without_serial_number(data, lambda value: value)) == len(data)
+    assert isinstance(reductions.aliases(data, {"nvidia"}), bytes)
+    for path in ("x/Module.symvers", "x/modules.symbols", "proc/kallsyms"):
+        assert isinstance(reductions.symbol_table(path, data, {b"a"}, re.compile(rb"b")), bytes)
+        assert isinstance(reductions.symbol_table(path, data, None, re.compile(rb"b")), bytes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"key" + b"a" * 300_000, b"key a." * 50_000, b"key 0:" * 50_000, b"key" + b"a.b" * 99_999],
+    ids=["one word", "words", "pairs", "dots"],
+)
+def test_no_text_holds_a_search_up(text):
+    """What begins like a secret or an address again and again and is none. How the search grows with such
+    a text, `benchmarks.searches` measures.
+    """
+    assert Anonymizer([("host", "zgx-3285")]).content(without_secrets(text)) == text

@@ -1,0 +1,97 @@
+"""The CUDA probe against a libcuda made of Python, and alone on a machine without one."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from gdrkit.agent.probe import cuda_probe
+
+INVALID_VALUE, NO_DEVICE = 1, 100  # cuda.h, CUresult
+
+
+class Libcuda:
+    """Answers as the H200 machine did (driver 580.159.04), and knows no attribute above 141."""
+
+    def __init__(self, devices: int = 1, init: int = 0) -> None:
+        self.devices, self.init = devices, init
+        self.attributes = {18: 0, 33: 0x1B, 34: 0, 50: 1, 116: 1, 124: 1, 118: 100}
+
+    def cuDriverGetVersion(self, version: Any) -> int:
+        version._obj.value = 13000
+        return 0
+
+    def cuInit(self, flags: int) -> int:
+        return self.init
+
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = self.devices
+        return 0
+
+    def cuDeviceGet(self, handle: Any, ordinal: int) -> int:
+        handle._obj.value = ordinal
+        return 0
+
+    def cuDeviceGetName(self, name: Any, size: int, handle: ctypes.c_int) -> int:
+        name.value = b"NVIDIA H200"
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, number: int, handle: ctypes.c_int) -> int:
+        if number > 141:
+            return INVALID_VALUE
+        value._obj.value = self.attributes.get(number, 0)
+        return 0
+
+
+def test_attributes_are_recorded_with_the_gpus_address():
+    calls = cuda_probe.ask(Libcuda())
+    attributes = {call["argument"]: call for call in calls if call["call"] == "cuDeviceGetAttribute"}
+
+    assert attributes["116"] == {
+        "call": "cuDeviceGetAttribute", "argument": "116", "device": "0001:1b:00.0", "result": 0, "value": 1,
+    }  # fmt: skip
+    assert len(attributes) == len(cuda_probe.ATTRIBUTES)
+
+
+def test_an_attribute_that_libcuda_does_not_know_is_an_answer():
+    calls = cuda_probe.ask(Libcuda())
+    unknown = next(call for call in calls if call["argument"] == "146")
+
+    assert (unknown["result"], unknown["value"]) == (INVALID_VALUE, None)
+
+
+def test_version_count_and_name():
+    calls = {call["call"]: call for call in cuda_probe.ask(Libcuda(devices=1))}
+
+    assert calls["cuDriverGetVersion"]["value"] == 13000
+    assert calls["cuDeviceGetCount"]["value"] == 1
+    assert calls["cuDeviceGetName"]["value"] == "NVIDIA H200"
+
+
+def test_no_device_is_asked_if_there_is_none():
+    calls = cuda_probe.ask(Libcuda(init=NO_DEVICE))
+
+    assert calls[-1] == {
+        "call": "cuInit",
+        "argument": "0",
+        "device": "",
+        "result": NO_DEVICE,
+        "value": None,
+    }
+
+
+def test_without_libcuda_the_json_says_so():
+    script = Path(cuda_probe.__file__)
+    code = "import ctypes, runpy, sys\nctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name))\n"
+    code += f"runpy.run_path({str(script)!r}, run_name='__main__')"
+
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    report = json.loads(child.stdout)
+
+    assert report["library"] is None
+    assert report["error"].startswith("no libcuda: ")
+    assert report["calls"] == []

@@ -1,0 +1,169 @@
+"""nvidia-bug-report.log.gz. The layout is that of the script; the machine in it is made up."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gdrkit.evidence import Lacks, Why, bug_report
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.commands import DMESG, LSPCI, NVIDIA_SMI
+from tests.evidence.readers.tars import write
+
+LINE = "____________________________________________\n\n"
+CONFIG = bytes(range(256)) * 2
+
+
+def file_section(path: str, content: str) -> str:
+    """As append() writes it."""
+    listed = f"-r--r--r-- 1 root root 0 2026-11-20 18:00:00.000000000 +0000 {path}"
+    return f"{LINE}*** {path}\n*** ls: {listed}\n{content}\n"
+
+
+def hex_dump(data: bytes) -> str:
+    """As `lspci -xxxx` prints it."""
+    lines = (f"{at:02x}: {data[at : at + 16].hex(' ')}" for at in range(0, len(data), 16))
+    return "\n".join(lines) + "\n"
+
+
+REPORT = (
+    f"{LINE}Start of NVIDIA bug report log file.  Please include this file, along\n"
+    "with a detailed description of your problem\n\nnvidia-bug-report.sh Version: 37062940\n\n"
+    "Date: Fri Nov 20 18:00:00 UTC 2026\nuname: Linux node1 6.8.0-31-generic #31-Ubuntu SMP x86_64\n"
+    "command line flags: \n\n"
+    + file_section("/etc/issue", "Ubuntu 24.04 LTS \\n \\l\n\n")
+    + f"{LINE}*** /var/log/nvidia-installer.log does not exist\n\n"
+    + f"{LINE}*** /proc/driver/nvidia/./registry is not readable\n\n"
+    + f'{LINE}/usr/bin/lspci -d "10de:*" -v -xxx\n\n1b:00.0 3D controller: NVIDIA Corporation\n\n'
+    + f"{LINE}/usr/bin/lspci -nnDvvvxxxx\n\n"
+    + f"0000:1b:00.0 3D controller [0302]: NVIDIA [10de:2330]\n\tNUMA node: 0\n{hex_dump(CONFIG)}\n"
+    + "0000:1c:00.0 Infiniband controller [0207]: Mellanox [15b3:1021]\n\n"
+    + f"{LINE}/usr/sbin/modinfo nvidia | grep vermagic\n\nvermagic:       6.8.0-31-generic SMP\n\n"
+    + f"{LINE}/sys/module/nvidia/parameters/NVreg_EnableGpuFirmware:18\n"
+    + "/sys/module/nvidia_peermem/parameters/peerdirect_support:0\n"
+    + f"{LINE}dmesg:\n\n[    0.000000] Linux version 6.8.0-31-generic\n[    9.0] nvidia: loading\n"
+    + file_section("/proc/modules", "nvidia 1 0 - Live 0x0 (OE)\n")
+    + file_section(
+        "/proc/driver/nvidia/./version", "NVRM version: NVIDIA UNIX Open Kernel Module  580.95.05\n"
+    )
+    + file_section("/proc/driver/nvidia/./gpus/0000:1b:00.0/information", "Model: \t\t NVIDIA H100\n")
+    + f"{LINE}/usr/bin/nvidia-smi --query\n\n\n"
+    + "==============NVSMI LOG==============\n\nDriver Version : 580.95.05\n\n"
+    + "/usr/bin/nvidia-smi --query --unit\n\nAttached Units : 0\n\n"
+    + f"{LINE}End of NVIDIA bug report log file.\n"
+)
+
+
+@pytest.fixture
+def host(tmp_path):
+    parts = (gzip.compress(part.encode()) for part in REPORT.split(LINE) for part in (part and LINE + part,))
+    return open_host(write(tmp_path, b"".join(parts)))
+
+
+def why_not(ask, *args) -> Why:
+    with pytest.raises(Lacks) as error:
+        ask(*args)
+    return error.value.missing.why
+
+
+def test_files_stand_at_their_paths(host):
+    assert host.source == "bug-report"
+    assert host.notes == ()
+    assert host.read("proc/modules") == b"nvidia 1 0 - Live 0x0 (OE)\n"
+    assert host.read("proc/driver/nvidia/version").endswith(b"580.95.05\n")
+    assert host.read("etc/issue") == b"Ubuntu 24.04 LTS \\n \\l\n\n"
+    assert host.list("proc/driver/nvidia/gpus") == ("0000:1b:00.0",)
+
+
+def test_outputs_stand_where_a_sosreport_has_them(host):
+    assert host.run(DMESG).startswith(b"[    0.000000] Linux version 6.8.0-31-generic\n")
+    assert b"15b3:1021" in host.run(LSPCI)
+    smi = host.run(NVIDIA_SMI)
+    assert b"580.95.05" in smi
+    assert b"Attached Units" not in smi
+    assert host.read("sos_commands/kernel/uname_-a").startswith(b"Linux node1 6.8.0-31-generic")
+
+
+def test_a_listing_of_nvidia_devices_alone_is_not_the_listing(host):
+    assert host.run(LSPCI).count(b"controller") == 2
+
+
+def test_hex_dumps_are_the_files_they_were_read_from(host):
+    assert host.read("sys/bus/pci/devices/0000:1b:00.0/config") == CONFIG
+    assert why_not(host.list, "sys/bus/pci/devices") is Why.NOT_COLLECTED
+
+
+def test_parameters_stand_where_the_kernel_has_them(host):
+    assert host.read("sys/module/nvidia_peermem/parameters/peerdirect_support") == b"0\n"
+    assert host.list("sys/module/nvidia/parameters") == ("NVreg_EnableGpuFirmware",)
+    assert why_not(host.list, "sys/module") is Why.NOT_COLLECTED
+    assert why_not(host.exists, "sys/module/ib_core") is Why.NOT_COLLECTED
+
+
+def test_what_the_script_did_not_find_is_absent_and_the_rest_unseen(host):
+    assert why_not(host.read, "var/log/nvidia-installer.log") is Why.ABSENT
+    assert not host.exists("var/log/nvidia-installer.log")
+    assert why_not(host.read, "proc/driver/nvidia/registry") is Why.DENIED
+    assert host.exists("proc/driver/nvidia/registry")
+    assert why_not(host.read, "proc/cmdline") is Why.NOT_COLLECTED
+
+
+def test_it_may_be_unpacked_and_stand_behind_a_forum_post(tmp_path):
+    host = open_host(write(tmp_path, f"Hello, my GPU is slow.\n\n```\n{REPORT}```\n".encode()))
+
+    assert host.source == "bug-report"
+    assert b"580.95.05" in host.read("proc/driver/nvidia/version")
+
+
+def test_a_report_without_its_end_says_so(tmp_path):
+    packed = gzip.compress(REPORT.encode())
+    host = open_host(write(tmp_path, packed[: len(packed) * 9 // 10]))
+
+    assert host.notes[0].endswith("cut off")
+    assert host.read("etc/issue")
+
+
+def test_a_dump_of_hundreds_of_megabytes_does_not_hide_what_stands_behind_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(bug_report, "SECTION_LIMIT_BYTES", 3_000_000)
+    dump = f"{LINE}/usr/bin/nvidia-debugdump -D\n\n" + ("QUJD" * 19 + "\n") * 100_000
+    for cut in (0, 1_048_570 - len(LINE), 7):  # wherever separators fall on the edges of blocks
+        data = REPORT.replace(f"{LINE}dmesg:", dump + "A" * cut + f"\n{LINE}dmesg:").encode()
+        host = open_host(write(tmp_path, gzip.compress(data)))
+
+        assert host.run(DMESG).startswith(b"[    0.000000] Linux version")
+        assert b"580.95.05" in host.run(NVIDIA_SMI)
+        assert host.notes == ()
+
+
+def test_an_error_in_place_of_an_output_is_no_output(tmp_path):
+    text = f"{LINE}Start of NVIDIA bug report log file\n{LINE}/usr/bin/nvidia-smi --query\n\n"
+    text += (
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the "
+        "latest NVIDIA driver is installed and running.\n\n"
+    )
+    text += f"{LINE}dmesg:\n\n{LINE}End of NVIDIA bug report log file.\n"
+    host = open_host(write(tmp_path, text.encode()))
+
+    for command in (NVIDIA_SMI, DMESG):
+        assert why_not(host.run, command) is Why.NOT_COLLECTED
+
+
+def test_a_report_with_nothing_in_it_is_refused(tmp_path):
+    with pytest.raises(TargetError, match="nothing in it"):
+        open_host(write(tmp_path, b"Start of NVIDIA bug report log file\n"))
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.binary(max_size=200), st.integers(0, len(REPORT)))
+def test_any_bytes_in_it_are_survived(tmp_path, noise, at):
+    data = REPORT.encode()[:at] + noise + REPORT.encode()[at:]
+    try:
+        host = open_host(write(tmp_path, data))
+    except TargetError:
+        return
+    for name in host.store.names(""):
+        assert name.isprintable()

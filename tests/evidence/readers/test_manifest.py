@@ -1,0 +1,153 @@
+"""The rules by which a bundle says absent, denied or not collected."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import Command, Lacks, Why
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.foreign import parse_sos
+from gdrkit.evidence.manifest import parse
+from gdrkit.evidence.target import open_host
+
+MANIFEST = {
+    "schema": "gdrkit.bundle/1",
+    "files": {
+        "proc/modules": {"status": "found"},
+        "proc/keys": {"status": "denied", "why": "Permission denied"},
+        "proc/slow": {"status": "timed-out"},
+        "proc/kallsyms": {"status": "truncated"},
+        "boot/config": {"status": "absent"},
+        "sys/broken": {"status": "unreadable", "why": "Invalid argument"},
+        "etc/skipped": {"status": "not-collected"},
+        "etc/lost": {"status": "found"},
+    },
+    "folders": {
+        "sys/module": {"status": "listed", "names": ["nvidia", "ib_core"]},
+        "sys/class/infiniband": {"status": "absent"},
+        "sys/kernel/debug": {"status": "denied"},
+        "sys/bus/pci/devices": {"status": "listed", "names": ["0000:1b:00.0"]},
+        "sys/devices/pci0000:1a/0000:1b:00.0": {"status": "listed", "names": ["vendor", "numa_node"]},
+    },
+    "commands": [
+        {"argv": ["dmesg"], "file": "sos_commands/kernel/dmesg", "exit_code": 0, "status": "found"},
+        {"argv": ["lsmod"], "file": "sos_commands/kernel/lsmod", "exit_code": 1, "status": "failed",
+         "stderr": "cannot open /proc/modules"},
+        {"argv": ["ibstat"], "status": "not-installed"},
+        {"argv": ["slow"], "status": "timed-out"},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def host(tmp_path):
+    (tmp_path / "gdr_manifest.json").write_text(json.dumps(MANIFEST))
+    for path, content in {
+        "proc/modules": "nvidia 1 0 - Live 0x0\n",
+        "sos_commands/kernel/dmesg": "[    0.000000] Linux version 6.1\n",
+        "sos_commands/kernel/lsmod": "",
+        "sys/devices/pci0000:1a/0000:1b:00.0/vendor": "0x10de\n",
+        "sys/module/nvidia/version": "580.1\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(content)
+    (tmp_path / "sys/bus/pci/devices").mkdir(parents=True)
+    link = tmp_path / "sys/bus/pci/devices/0000:1b:00.0"
+    link.symlink_to("../../../devices/pci0000:1a/0000:1b:00.0")
+    return open_host(str(tmp_path))
+
+
+def why_not(ask, *args) -> Why:
+    with pytest.raises(Lacks) as error:
+        ask(*args)
+    return error.value.missing.why
+
+
+def test_a_bundle_is_known_by_its_manifest(host):
+    assert host.source == "bundle"
+    assert host.record.manifest.schema == "gdrkit.bundle/1"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("boot/config", Why.ABSENT),
+        ("proc/keys", Why.DENIED),
+        ("proc/slow", Why.TIMED_OUT),
+        ("proc/kallsyms", Why.TRUNCATED),
+        ("etc/lost", Why.TRUNCATED),  # recorded as found, and lost on the way
+        ("etc/never", Why.NOT_COLLECTED),
+        ("etc/skipped", Why.NOT_COLLECTED),
+        ("sys/broken", Why.UNDECIDED),
+        ("sys/module/nvidia_peermem/version", Why.ABSENT),  # its folder's folder was listed without it
+        ("sys/module/ib_core/version", Why.NOT_COLLECTED),  # that one was there
+        ("sys/class/infiniband/mlx5_0/node_guid", Why.ABSENT),
+        ("sys/kernel/debug/x", Why.DENIED),
+        ("sys/bus/pci/devices/0000:1b:00.0/resource", Why.ABSENT),  # listed at its real place
+        ("sys/bus/pci/devices/0000:1b:00.0/numa_node", Why.NOT_COLLECTED),
+        ("sys/bus/pci/devices/0000:9b:00.0/vendor", Why.ABSENT),
+    ],
+)
+def test_the_record_says_why(host, path, why):
+    assert why_not(host.read, path) is why
+
+
+def test_links_lead_to_what_was_collected(host):
+    assert host.read("sys/bus/pci/devices/0000:1b:00.0/vendor") == b"0x10de\n"
+    assert host.list("sys/bus/pci/devices/0000:1b:00.0") == ("numa_node", "vendor")
+
+
+def test_a_listing_is_the_collector_s_not_what_happens_to_be_in_the_tree(host):
+    assert host.list("sys/module") == ("ib_core", "nvidia")
+    assert why_not(host.list, "sys/module/nvidia") is Why.NOT_COLLECTED
+    assert why_not(host.list, "sys/class/infiniband") is Why.ABSENT
+    assert why_not(host.list, "sys/kernel/debug") is Why.DENIED
+
+
+def test_a_thing_may_be_known_to_exist_without_its_content(host):
+    assert host.exists("sys/module/ib_core")
+    assert host.exists("proc/keys")
+    assert not host.exists("sys/module/nvidia_peermem")
+    assert not host.exists("boot/config")
+    assert not host.exists("sys/class/infiniband/mlx5_0/ports/1")
+    assert host.exists("sys/broken")
+    for path in ("etc/never", "etc/skipped"):
+        assert why_not(host.exists, path) is Why.NOT_COLLECTED
+
+
+def test_commands_are_known_by_their_words(host):
+    assert host.run(Command(("dmesg",), ())).startswith(b"[    0.0")
+    assert why_not(host.run, Command(("slow",), ())) is Why.TIMED_OUT
+    for argv in (("lsmod",), ("ibstat",), ("never",)):
+        assert why_not(host.run, Command(argv, ("sos_commands/kernel/lsmod",))) is Why.NOT_COLLECTED
+    with pytest.raises(Lacks, match="cannot open /proc/modules"):
+        host.run(Command(("lsmod",), ("sos_commands/kernel/lsmod",)))
+
+
+DEEP = pytest.param("[" * 100_000, id="deep")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": "other/1"}', '{"schema": 1}', DEEP])
+def test_a_damaged_manifest_is_refused_in_one_line(tmp_path, text):
+    (tmp_path / "gdr_manifest.json").write_text(text)
+    with pytest.raises(TargetError) as error:
+        open_host(str(tmp_path))
+    assert "\n" not in str(error.value)
+
+
+def test_a_manifest_of_monstrous_size_is_not_even_parsed(tmp_path):
+    (tmp_path / "gdr_manifest.json").write_bytes(b'{"schema": "gdrkit.bundle/1"}' + b" " * (17 << 20))
+    with pytest.raises(TargetError, match="larger than"):
+        open_host(str(tmp_path))
+
+
+@given(st.binary())
+def test_any_bytes_are_a_manifest_or_an_error(data):
+    for parser in (parse, parse_sos):
+        with contextlib.suppress(ValueError):
+            parser(data)

@@ -1,0 +1,164 @@
+"""Another machine over ssh. Here `ssh` is a script that runs the words of its command on this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdrkit.evidence import ssh
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.target import open_host
+from tests.evidence.readers.tars import sos_bytes
+
+PYTHON_PROGRAM = """
+import sys
+assert sys.argv[1:] == ['-o', '-', '--no-probe'], sys.argv
+print('half way', file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def far_side(tmp_path, monkeypatch):
+    """Makes a fake ssh that writes down its words and then runs a shell script."""
+
+    def make(script: str) -> Path:
+        folder = tmp_path / "bin"
+        folder.mkdir(exist_ok=True)
+        program = folder / "ssh"
+        program.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/words\nfor last; do :; done\n{script}\n'
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+        return tmp_path / "words"
+
+    return make
+
+
+def sends(data: bytes) -> bytes:
+    """A program that stands for the collector and sends these bytes."""
+    return f"{PYTHON_PROGRAM}sys.stdout.buffer.write({data!r})".encode()
+
+
+def test_the_program_goes_there_and_the_bundle_comes_back(far_side, monkeypatch, capsys):
+    words = far_side('exec sh -c "$last"')
+    monkeypatch.setattr(ssh, "collector_program", lambda: sends(sos_bytes()))
+    host = open_host("ssh://admin@node1:2222")
+
+    assert host.source == "ssh"
+    assert host.read("etc/os-release") == b"ID=debian\n"
+    assert capsys.readouterr().err == "half way\n"
+    said = words.read_text().splitlines()
+    assert said[-3:] == ["--", "node1", "python3 - -o - --no-probe"]
+    assert [*said[said.index("-p") :][:2], *said[said.index("-l") :][:2]] == ["-p", "2222", "-l", "admin"]
+    assert "BatchMode=yes" in said
+    assert not any("HostKey" in word or "KnownHosts" in word for word in said)
+
+
+def test_a_large_program_and_a_large_bundle_pass_each_other(far_side, monkeypatch):
+    far_side('exec sh -c "$last"')
+    padding = b"#" + b"x" * 3_000_000 + b"\n"
+    data = "sos_bytes(member('sosreport-x/lib/big', bytes(5_000_000)))"
+    program = padding + PYTHON_PROGRAM.encode()
+    program += f"sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n".encode()
+    program += b"from tests.evidence.readers.tars import member, sos_bytes\n"
+    monkeypatch.setattr(
+        ssh, "collector_program", lambda: program + f"sys.stdout.buffer.write({data})".encode()
+    )
+
+    assert len(open_host("ssh://node1").read("lib/big")) == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo 'sh: 1: python3: not found' >&2; exit 127", "has no python3"),
+        (
+            "echo 'ssh: connect to host node1 port 22: Connection refused' >&2; exit 255",
+            "Connection refused",
+        ),
+        ("cat >/dev/null; echo 'Permission denied: /proc/keys' >&2; exit 1", "Permission denied"),
+        ("exit 0", "failed"),
+        ("printf '\\033[31mbanner\\033[0m\\n' >&2; exit 255", "cannot be reached: [31mbanner[0m"),
+        ("echo Welcome to node1; exit 0", "no bundle but: Welcome to node1"),
+    ],
+)
+def test_a_failure_is_one_line_that_quotes_the_far_side(far_side, script, message):
+    far_side(script)
+    with pytest.raises(TargetError) as error:
+        open_host("ssh://node1")
+
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert error.value.hint
+
+
+def test_a_machine_that_answers_never_is_left_behind(far_side, monkeypatch):
+    far_side("exec sleep 60")
+    monkeypatch.setattr(ssh, "COLLECT_TIMEOUT_S", 0.3)
+    with pytest.raises(TargetError, match="within"):
+        open_host("ssh://node1")
+
+
+def test_a_flood_is_stopped(far_side, monkeypatch):
+    far_side("exec cat /dev/zero")
+    monkeypatch.setattr(ssh, "BUNDLE_LIMIT_BYTES", 10_000_000)
+    with pytest.raises(TargetError, match="no bundle"):
+        open_host("ssh://node1")
+
+
+def test_without_ssh_it_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TargetError) as error:
+        open_host("ssh://node1")
+    assert error.value.hint == "install openssh-client"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "ssh://",
+        "ssh://-oProxyCommand=x",
+        "ssh://a b",
+        "ssh://-l@host",
+        "ssh://host:-1",
+        "ssh://host/etc",
+        "ssh://h\n",
+    ],
+)
+def test_a_target_that_could_be_an_option_is_refused(far_side, target):
+    words = far_side("exit 0")
+    with pytest.raises(TargetError, match="no ssh target"):
+        open_host(target)
+    assert not words.exists()
+
+
+def test_ipv6_addresses_are_given_without_brackets(far_side):
+    words = far_side("exit 255")
+    with pytest.raises(TargetError):
+        open_host("ssh://[fe80::1%eth0]:22")
+    assert "fe80::1%eth0" in words.read_text().splitlines()
+
+
+def test_the_program_is_one_text_that_any_python_can_read():
+    """The collector's archive is inside, and is imported from memory."""
+    program = ssh.collector_program()
+    compile(program, "program", "exec")
+    python = subprocess.run(
+        [sys.executable, "-I", "-", "--help"], input=program, capture_output=True, timeout=60
+    )
+
+    assert b"ModuleNotFoundError" not in python.stderr
+    assert b"usage" in python.stdout.lower()
+
+
+def test_this_machine_over_ssh_is_this_machine(far_side):
+    far_side('exec sh -c "$last"')
+    host = open_host("ssh://localhost")
+
+    assert host.record.manifest.schema == "gdrkit.bundle/1"
+    assert host.read("proc/sys/kernel/osrelease").decode().strip() == os.uname().release

@@ -1,0 +1,217 @@
+"""Archives, read in place: honest ones first."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import random
+import tarfile
+
+import pytest
+
+from gdrkit.evidence import Command, Lacks, Why, shelf
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.target import open_host
+from tests.evidence.readers.tars import PACK, member, sos_bytes, tar_bytes, write
+
+DMESG = Command(("dmesg",), ("sos_commands/kernel/dmesg",))
+
+
+def why_not(ask, *args) -> Why:
+    with pytest.raises(Lacks) as error:
+        ask(*args)
+    return error.value.missing.why
+
+
+@pytest.mark.parametrize("pack", PACK)
+def test_a_sosreport_is_read_however_it_is_packed(tmp_path, pack):
+    host = open_host(write(tmp_path, PACK[pack](sos_bytes())))
+
+    assert host.source == "sosreport"
+    assert host.run(DMESG) == b"[    0.000000] Linux version 6.1\n"
+    assert bytes(host.map("etc/os-release")) == b"ID=debian\n"
+    assert host.list("etc") == ("modprobe.d", "os-release")
+    assert not host.exists("etc/modprobe.d/b.conf")
+    assert why_not(host.read, "proc/modules") is Why.NOT_COLLECTED
+    assert host.notes == ()
+
+
+@pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTAR_FORMAT])
+def test_long_names_of_every_format_are_read(tmp_path, form):
+    name = "sosreport-x/" + "/".join(["folder-" + "y" * 40] * 4) + "/file"
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as tar:
+        for info, content in (member("sosreport-x/version.txt"), member("sosreport-x/sos_commands/a", b"a")):
+            tar.addfile(info, io.BytesIO(content))
+        info, content = member(name, b"here")
+        tar.addfile(info, io.BytesIO(content))
+        if form != tarfile.USTAR_FORMAT:
+            link, _ = member(
+                "sosreport-x/link", type=tarfile.SYMTYPE, linkname=name.removeprefix("sosreport-x/")
+            )
+            tar.addfile(link)
+    host = open_host(write(tmp_path, out.getvalue()))
+
+    assert host.read(name.removeprefix("sosreport-x/")) == b"here"
+    if form != tarfile.USTAR_FORMAT:
+        assert host.read("link") == b"here"
+
+
+@pytest.mark.parametrize("prefix", ["", "./", "top/", "./top/"])
+def test_the_top_folder_may_be_missing(tmp_path, prefix):
+    data = tar_bytes(
+        member(prefix or "./", type=tarfile.DIRTYPE), member(prefix + "etc/os-release", b"ID=x"),
+        member(prefix + "proc/modules", b"nvidia"),
+    )  # fmt: skip
+    host = open_host(write(tmp_path, data))
+
+    assert host.source == "tree"
+    assert host.read("proc/modules") == b"nvidia"
+
+
+def test_a_gdr_bundle_is_known_by_its_manifest(tmp_path):
+    manifest = {"schema": "gdrkit.bundle/1", "files": {"proc/keys": {"status": "denied"}}}
+    data = tar_bytes(
+        member("gdr-host/proc/modules", b"nvidia"),
+        member("gdr-host/gdr_manifest.json", json.dumps(manifest).encode()),
+    )
+    host = open_host(write(tmp_path, gzip.compress(data)))
+
+    assert host.source == "bundle"
+    assert host.read("proc/modules") == b"nvidia"
+    assert why_not(host.read, "proc/keys") is Why.DENIED
+
+
+def test_links_of_every_kind_stay_inside(tmp_path):
+    data = sos_bytes(
+        member("sosreport-x/lsmod", type=tarfile.SYMTYPE, linkname="sos_commands/kernel/dmesg"),
+        member("sosreport-x/absolute", type=tarfile.SYMTYPE, linkname="/etc/os-release"),
+        member("sosreport-x/out", type=tarfile.SYMTYPE, linkname="../../../../etc/passwd"),
+        member("sosreport-x/loop", type=tarfile.SYMTYPE, linkname="loop"),
+        member("sosreport-x/hard", type=tarfile.LNKTYPE, linkname="sosreport-x/etc/os-release"),
+        member("sosreport-x/hard-out", type=tarfile.LNKTYPE, linkname="/etc/passwd"),
+        member("sosreport-x/hard-up", type=tarfile.LNKTYPE, linkname="sosreport-x/../../etc/passwd"),
+    )
+    host = open_host(write(tmp_path, data))
+
+    assert host.read("lsmod").startswith(b"[    0.0")
+    assert host.read("absolute") == host.read("hard") == b"ID=debian\n"
+    for path in ("out", "loop", "hard-out", "hard-up"):
+        with pytest.raises(Lacks):
+            host.read(path)
+
+
+def test_large_files_go_to_a_file_without_a_name_and_come_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    contents = {f"lib/modules/6.1/m{i}.ko": bytes([i]) * 100_000 for i in range(5)}
+    data = sos_bytes(*(member("sosreport-x/" + path, content) for path, content in contents.items()))
+    target = write(tmp_path, lzma.compress(data))
+    host = open_host(target)
+
+    assert {path: host.read(path) for path in contents} == contents
+    assert [path.name for path in tmp_path.iterdir()] == ["evidence"]
+
+
+def test_where_nameless_files_cannot_be_made_there_is_another_way(tmp_path, monkeypatch):
+    monkeypatch.setattr(shelf.os, "O_TMPFILE", 0)
+    host = open_host(write(tmp_path, gzip.compress(sos_bytes(member("sosreport-x/big", b"x" * 100_000)))))
+
+    assert host.read("big") == b"x" * 100_000
+
+
+def test_memory_is_bounded_by_the_temporary_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(shelf, "MEMORY_LIMIT_BYTES", 100)
+    monkeypatch.setattr(shelf, "SPILL_LIMIT_BYTES", 1000)
+    files = [member(f"sosreport-x/f{i}", bytes([i]) * 90) for i in range(50)]
+    host = open_host(write(tmp_path, gzip.compress(sos_bytes(*files))))
+
+    assert host.read("f5") == bytes([5]) * 90
+    assert why_not(host.read, "f49") is Why.NOT_COLLECTED
+
+
+def test_what_no_fact_wants_is_named_but_not_kept(tmp_path):
+    data = sos_bytes(
+        member("sosreport-x/var/log/journal/x", b"y"), member("sosreport-x/proc/77/smaps", b"y" * 9999)
+    )
+    host = open_host(write(tmp_path, gzip.compress(data)))
+
+    assert host.exists("var/log/journal/x")
+    assert why_not(host.read, "var/log/journal/x") is Why.NOT_COLLECTED
+    assert why_not(host.read, "proc/77/smaps") is Why.NOT_COLLECTED
+
+
+class TestCutOff:
+    """What is whole is used; what is not there proves nothing any more."""
+
+    @pytest.mark.parametrize("pack", PACK)
+    def test_in_the_middle_of_a_file(self, tmp_path, pack):
+        noise = random.Random(1).randbytes(900_000)  # does not pack, so the cut is in it
+        data = PACK[pack](sos_bytes(member("sosreport-x/lib/big", noise)))
+        host = open_host(write(tmp_path, data[: len(data) * 3 // 4]))
+
+        assert host.read("etc/os-release") == b"ID=debian\n"
+        assert why_not(host.read, "lib/big") in (Why.TRUNCATED, Why.NOT_COLLECTED)
+        assert why_not(host.exists, "etc/modprobe.d/b.conf") is Why.NOT_COLLECTED
+        assert why_not(host.list, "etc/modprobe.d") is Why.TRUNCATED
+        assert len(host.notes) == 1
+
+    def test_between_two_files(self, tmp_path):
+        host = open_host(write(tmp_path, sos_bytes(end=False)))
+
+        assert host.read("etc/os-release") == b"ID=debian\n"
+        assert why_not(host.exists, "etc/modprobe.d/b.conf") is Why.NOT_COLLECTED
+        assert "cut off" in host.notes[0]
+
+    def test_a_bundle_still_knows_what_its_manifest_says(self, tmp_path):
+        manifest = {
+            "schema": "gdrkit.bundle/1",
+            "files": {"a": {"status": "absent"}, "b": {"status": "found"}},
+        }
+        data = tar_bytes(member("gdr-x/gdr_manifest.json", json.dumps(manifest).encode()), end=False)
+        host = open_host(write(tmp_path, data))
+
+        assert not host.exists("a")
+        assert why_not(host.read, "b") is Why.TRUNCATED
+
+    def test_before_anything_of_use(self, tmp_path):
+        for data in (gzip.compress(sos_bytes())[:30], lzma.compress(sos_bytes())[:50], sos_bytes()[:300]):
+            with pytest.raises(TargetError):
+                open_host(write(tmp_path, data))
+
+
+class TestRefused:
+    @pytest.mark.parametrize("pack", ["gzip", "xz", "zstd"])
+    def test_corrupt_bytes(self, tmp_path, pack):
+        noise = random.Random(1).randbytes(900_000)
+        data = bytearray(PACK[pack](sos_bytes(member("sosreport-x/lib/noise", noise))))
+        for at in range(len(data) // 2, len(data) // 2 + 400):
+            data[at] ^= 0xA5
+        with pytest.raises(TargetError, match="corrupt") as error:
+            open_host(write(tmp_path, bytes(data)))
+        assert "\n" not in str(error.value)
+
+    def test_an_archive_of_something_else(self, tmp_path):
+        data = tar_bytes(member("rocm-info/rocminfo.txt", b"Agent 1"), member("rocm-info/version", b"6"))
+        with pytest.raises(TargetError, match="holds nothing of a node") as error:
+            open_host(write(tmp_path, data))
+        assert error.value.hint
+
+    @pytest.mark.parametrize("data", [b"", b"PK\x03\x04zip", b"BZh91AY", b"\x7fELF\0\0", bytes(2048)])
+    def test_files_of_other_kinds(self, tmp_path, data):
+        with pytest.raises(TargetError) as error:
+            open_host(write(tmp_path, data))
+        assert error.value.hint
+
+    def test_text_is_sent_to_explain(self, tmp_path):
+        for text in (b"modprobe: ERROR: could not insert", b"[    0.000000] Linux version 6.1\n"):
+            with pytest.raises(TargetError) as error:
+                open_host(write(tmp_path, text))
+            assert "gdr explain" in error.value.hint
+
+    def test_names_that_are_none(self, tmp_path):
+        for name in ("a\0b", "x" * 5000, str(tmp_path / "none")):
+            with pytest.raises(TargetError) as error:
+                open_host(name)
+            assert "\n" not in str(error.value)

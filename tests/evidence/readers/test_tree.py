@@ -1,0 +1,234 @@
+"""A directory that looks like a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gdrkit.evidence import Absent, Command, Lacks, Why
+from gdrkit.evidence.errors import TargetError
+from gdrkit.evidence.target import open_host
+
+LSMOD = Command(("lsmod",), ("sos_commands/kernel/lsmod",))
+
+
+def plant(root: Path, files: dict[str, str | bytes]) -> str:
+    for path, content in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(root)
+
+
+def why_not(ask, *args) -> Why:
+    with pytest.raises(Lacks) as error:
+        ask(*args)
+    return error.value.missing.why
+
+
+class TestLinks:
+    """No link leads out of the root, however it is written."""
+
+    @pytest.fixture
+    def host(self, tmp_path):
+        outside = tmp_path / "outside"
+        plant(outside, {"secret": "outside", "folder/secret": "outside"})
+        root = tmp_path / "root"
+        plant(root, {"etc/real": "inside", "outside/secret": "inside too"})
+        for link, target in {
+            "etc/relative": "real",
+            "etc/absolute": "/etc/real",
+            "etc/up": "../../../../../../etc/real",
+            "etc/out": str(outside / "secret"),
+            "etc/out-up": "../../outside/secret",
+            "etc/dir": "../../outside",
+            "etc/loop": "loop",
+            "etc/a": "b/x",
+            "etc/b": "a/x",
+            "etc/dangling": "nowhere",
+        }.items():
+            (root / link).symlink_to(target)
+        return open_host(str(root))
+
+    @pytest.mark.parametrize("link", ["relative", "absolute", "up"])
+    def test_links_inside_are_followed(self, host, link):
+        assert host.read(f"etc/{link}") == b"inside"
+        assert host.resolve(f"etc/{link}") == "etc/real"
+
+    def test_links_that_point_outside_stay_inside(self, host):
+        with pytest.raises(Lacks):
+            host.read("etc/out")
+        assert host.read("etc/out-up") == b"inside too"
+        assert host.read("etc/dir/secret") == b"inside too"
+        with pytest.raises(Lacks):
+            host.read("etc/dir/folder/secret")
+
+    def test_paths_with_dots_stay_inside(self, host):
+        for path in ("../outside/secret", "etc/../../outside/secret", "etc/dir/../../outside/secret"):
+            assert host.read(path) == b"inside too"
+        assert host.read("../../etc/./real") == b"inside"
+
+    def test_loops_end(self, host):
+        for link in ("loop", "a", "b"):
+            with pytest.raises(Lacks):
+                host.read(f"etc/{link}")
+
+    def test_a_dangling_link_resolves_as_far_as_it_goes(self, host):
+        assert host.resolve("etc/dangling") == "etc/nowhere"
+
+    def test_a_folder_swapped_for_a_link_while_we_read_gives_nothing_away(self, tmp_path, host):
+        """The race that O_NOFOLLOW does not cover."""
+        (tmp_path / "root" / "var").mkdir()
+        (tmp_path / "root" / "var" / "secret").write_text("inside")
+        assert host.read("var/secret") == b"inside"
+        (tmp_path / "root" / "var").rename(tmp_path / "root" / "gone")
+        (tmp_path / "root" / "var").symlink_to(tmp_path / "outside")
+        with pytest.raises(Lacks):
+            host.read("var/secret")
+
+
+def test_no_device_or_pipe_is_opened(tmp_path):
+    plant(tmp_path, {"etc/x": ""})
+    os.mkfifo(tmp_path / "etc" / "pipe")
+    host = open_host(str(tmp_path))
+
+    assert why_not(host.read, "etc/pipe") is Why.UNDECIDED
+    assert why_not(host.read, "etc") is Why.UNDECIDED
+    assert host.exists("etc/pipe")
+
+
+class TestWhatIsNotThere:
+    def test_in_a_tree_of_unknown_origin_nobody_looked(self, tmp_path):
+        host = open_host(plant(tmp_path, {"etc/os-release": "ID=debian"}))
+
+        assert why_not(host.read, "proc/modules") is Why.NOT_COLLECTED
+        assert why_not(host.list, "sys/class/infiniband") is Why.NOT_COLLECTED
+        assert why_not(host.exists, "proc/modules") is Why.NOT_COLLECTED
+
+    def test_below_a_folder_that_is_copied_whole_it_is_absent(self, tmp_path):
+        host = open_host(plant(tmp_path, {"etc/modprobe.d/a.conf": "", "lib/modules/6.1/modules.dep": ""}))
+
+        assert not host.exists("etc/modprobe.d/b.conf")
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is Why.ABSENT
+        assert why_not(host.read, "lib/modules/6.2/modules.dep") is Why.NOT_COLLECTED
+        assert why_not(host.read, "etc/modules-load.d/x.conf") is Why.NOT_COLLECTED
+
+    def test_but_a_module_that_the_index_names_was_there(self, tmp_path):
+        index = "updates/dkms/nvidia.ko: kernel/drivers/video/video.ko\n"
+        host = open_host(plant(tmp_path, {"lib/modules/6.1/modules.dep": index}))
+
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is Why.NOT_COLLECTED
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia-peermem.ko") is Why.ABSENT
+
+    def test_on_a_mounted_root_with_a_live_proc_it_is_absent(self, tmp_path):
+        host = open_host(plant(tmp_path, {"proc/1/status": "", "etc/os-release": ""}))
+
+        assert host.source == "tree"
+        assert why_not(host.read, "sys/class/infiniband/x") is Why.ABSENT
+        assert not host.exists("proc/modules")
+
+    def test_but_not_below_a_mount_point_that_is_empty(self, tmp_path):
+        plant(tmp_path, {"proc/1/status": ""})
+        (tmp_path / "sys").mkdir()
+        host = open_host(str(tmp_path))
+
+        assert why_not(host.exists, "sys/module/nvidia") is Why.NOT_COLLECTED
+        assert why_not(host.list, "sys") is Why.NOT_COLLECTED
+
+    def test_a_sosreport_with_process_1_is_not_a_live_root(self, tmp_path):
+        """sos copies parts of /proc/[0-9]*: report/plugins/process.py."""
+        files = {"proc/1/smaps": "", "sos_commands/kernel/dmesg": "x", "sos_logs/sos.log": ""}
+        host = open_host(plant(tmp_path, files))
+
+        assert host.source == "sosreport"
+        assert why_not(host.read, "proc/modules") is Why.NOT_COLLECTED
+
+    def test_a_sosreport_has_no_modules_though_it_has_their_index(self, tmp_path):
+        files = {"lib/modules/6.1/modules.dep": "", "sos_commands/kernel/dmesg": "x", "version.txt": ""}
+        host = open_host(plant(tmp_path, files))
+
+        assert why_not(host.read, "lib/modules/6.1/updates/nvidia.ko") is Why.NOT_COLLECTED
+        assert why_not(host.list, "lib/modules/6.1") is Why.NOT_COLLECTED
+
+
+class TestCommandsOfASosreport:
+    def tree(self, root: Path, lsmod: str, code: int | None) -> str:
+        plugins = {"kernel": {"commands": [{"filepath": "sos_commands/kernel/lsmod", "return_code": code}]}}
+        manifest = json.dumps({"components": {"report": {"plugins": plugins}}})
+        return plant(root, {"sos_commands/kernel/lsmod": lsmod, "sos_reports/manifest.json": manifest})
+
+    def test_an_output_is_an_output(self, tmp_path):
+        assert open_host(self.tree(tmp_path, "Module Size\n", 0)).run(LSMOD) == b"Module Size\n"
+
+    def test_an_exit_code_outranks_the_words(self, tmp_path):
+        with pytest.raises(Lacks) as error:
+            open_host(self.tree(tmp_path, "something went wrong\n", 1)).run(LSMOD)
+
+        assert error.value.missing.why is Why.NOT_COLLECTED
+        assert error.value.missing.ask == "lsmod (something went wrong)"
+
+    def test_a_time_out_is_told(self, tmp_path):
+        assert why_not(open_host(self.tree(tmp_path, "half a li", 124)).run, LSMOD) is Why.TIMED_OUT
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "libkmod: ERROR ../libkmod/libkmod-module.c:1725 kmod_module_new_from_loaded: could not open "
+            "/proc/modules: No such file or directory\nError: could not get list of modules: "
+            "No such file or directory\n",
+            "bash: lsmod: command not found\n",
+            "EFI variables are not supported on this system\n",
+            "\n",
+            "",
+        ],
+    )
+    def test_words_are_told_from_output_where_there_is_no_exit_code(self, tmp_path, text):
+        assert why_not(open_host(self.tree(tmp_path, text, None)).run, LSMOD) is Why.NOT_COLLECTED
+
+    def test_an_empty_output_of_a_success_is_an_output(self, tmp_path):
+        """dkms status prints nothing where no module is registered."""
+        assert open_host(self.tree(tmp_path, "", 0)).run(LSMOD) == b""
+
+    def test_a_log_that_quotes_a_complaint_is_a_log(self, tmp_path):
+        text = "[    1.0] Linux version 6.1\n[    2.0] nvidia: Permission denied\n"
+        assert open_host(self.tree(tmp_path, text, None)).run(LSMOD) == text.encode()
+
+    def test_modinfo_of_many_modules_survives_the_built_in_ones(self, tmp_path):
+        text = "modinfo: ERROR: Module vt not found.\nfilename: /x/nvidia.ko\n"
+        modinfo = Command(("modinfo", "nvidia"), ("sos_commands/kernel/lsmod",))
+        assert open_host(self.tree(tmp_path, text, 1)).run(modinfo) == b"filename: /x/nvidia.ko\n"
+
+    def test_a_command_that_was_not_run_is_not_collected(self, tmp_path):
+        host = open_host(self.tree(tmp_path, "x", 0))
+        ibstat = Command(("ibstat",), ("sos_commands/infiniband/ibstat",))
+        assert why_not(host.run, ibstat) is Why.NOT_COLLECTED
+
+    def test_a_damaged_manifest_leaves_the_words(self, tmp_path):
+        root = self.tree(tmp_path, "Module Size\n", 1)
+        (tmp_path / "sos_reports" / "manifest.json").write_text("{ not json")
+        assert open_host(root).run(LSMOD) == b"Module Size\n"
+
+
+class TestUnusable:
+    def test_no_such_file(self, tmp_path):
+        with pytest.raises(TargetError, match="no such file"):
+            open_host(str(tmp_path / "nope"))
+
+    def test_a_directory_of_something_else(self, tmp_path):
+        (tmp_path / "holiday.jpg").touch()
+        with pytest.raises(TargetError, match="holds nothing") as error:
+            open_host(str(tmp_path))
+        assert error.value.hint
+
+    def test_a_directory_one_level_too_high_is_understood(self, tmp_path):
+        plant(tmp_path / "sosreport-x", {"sos_commands/kernel/lsmod": "Module\n", "version.txt": ""})
+        assert open_host(str(tmp_path)).read("version.txt") == b""
+
+
+class TestMissingSymlinkedFolders:
+    def test_absent_is_a_missing_like_any_other(self, tmp_path):
+        plant(tmp_path, {"etc/modprobe.d/x": ""})
+        with pytest.raises(Absent):
+            open_host(str(tmp_path)).list("etc/modprobe.d/sub")

@@ -1,0 +1,62 @@
+"""What tests of explain share: texts, and what they are told of them."""
+
+from __future__ import annotations
+
+from gdrkit.explain.explain import explain
+from gdrkit.explain.explanation import Explanation, Machine, OpenLine
+from gdrkit.explain.host import PastedHost
+
+EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
+REJECTED = "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"
+UNKNOWN = (
+    "modprobe: ERROR: could not insert 'nvidia_peermem': "
+    "Unknown symbol in module, or unknown parameter (see dmesg)"
+)
+STUB = """\
+filename:       /lib/modules/6.14.0-1013-nvidia/kernel/nvidia-580-open/nvidia-peermem.ko
+version:        580.95.05
+license:        Dual BSD/GPL
+depends:
+name:           nvidia_peermem
+vermagic:       6.14.0-1013-nvidia SMP preempt mod_unload modversions aarch64
+"""
+
+
+def told(text: str | bytes) -> Explanation:
+    return explain(PastedHost(text))
+
+
+def proven(text: str, machine: str | None = None) -> set[tuple[str, str]]:
+    """Codes and subjects that are established."""
+    found = told(text).machines
+    return {
+        (e.code, e.subject)
+        for one in found
+        if machine is None or one.name == machine
+        for e in one.established
+    }
+
+
+def codes(text: str, machine: str | None = None) -> set[str]:
+    return {code for code, _ in proven(text, machine)}
+
+
+def open_lines(text: str) -> list[OpenLine]:
+    return [line for machine in told(text).machines for line in machine.open]
+
+
+def only(text: str) -> Machine:
+    (machine,) = told(text).machines
+    return machine
+
+
+LSMOD = "$ lsmod | grep peermem\nnvidia_peermem         16384  0\n"
+DISABLED = "h1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+
+SMI = """\
+GPU 0000000F:01:00.0
+    Product Name                          : NVIDIA GB10
+    Addressing Mode                       : ATS
+    FB Memory Usage
+        Total                             : N/A
+"""

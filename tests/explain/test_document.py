@@ -1,0 +1,87 @@
+"""An explanation as a document and as a page."""
+
+import msgspec
+import pytest
+
+from gdrkit.explain.document import ExplanationDocument, document, exit_code
+from gdrkit.explain.explain import explain
+from gdrkit.explain.host import PastedHost
+from gdrkit.explain.text import text
+
+EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+CRC = "[ 1.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
+GEFORCE = "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-1)\n"
+
+
+def told(words: str) -> ExplanationDocument:
+    return document(explain(PastedHost(words)))
+
+
+def test_the_document_names_its_schema_and_survives_json():
+    made = told(EINVAL + GEFORCE)
+
+    assert made.schema == "gdrkit.explanation/1"
+    assert msgspec.json.decode(msgspec.json.encode(made), type=ExplanationDocument) == made
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("", 0),
+        ("$ uname -r\n6.8.0\n", 0),
+        (EINVAL, 3),
+        ("SecureBoot enabled\nSecureBoot disabled\n", 3),
+        (CRC, 2),
+        (EINVAL + CRC, 2),
+        (GEFORCE, 2),
+        ("a GeForce, perhaps\n", 3),
+    ],
+)
+def test_the_exit_code_is_the_worst_that_is_told(words, code):
+    assert exit_code(told(words)) == code
+
+
+def test_the_page_reads_top_down():
+    page = text(told(f"$ modprobe nvidia_peermem\n{EINVAL}$ mokutil --sb-state\nSecureBoot disabled\n"))
+    places = [
+        page.index(word)
+        for word in ("Established", "nothing", "Still open", "line 2", "Ask next", "Also shown")
+    ]
+
+    assert places == sorted(places)
+    assert "Secure Boot: off  (line 4)" in page
+
+
+def test_a_proof_is_quoted_with_its_number():
+    page = text(told(EINVAL + CRC))
+
+    assert "module-crc-mismatch nvidia_peermem" in page
+    assert "line 2: [ 1.1] nvidia_peermem: disagrees" in page
+
+
+def test_hardware_that_nothing_fixes_is_said_once():
+    assert text(told(GEFORCE)).count("No fix exists for this hardware") == 1
+
+
+def test_verbose_shows_what_would_tell_each_cause():
+    page = text(told(EINVAL), verbose=True)
+
+    assert "peermem-stub: modinfo nvidia-peermem shows an empty `depends:`" in page.replace("\n      ", " ")
+
+
+def test_a_text_without_anything_says_what_would_help():
+    assert "modprobe" in text(told("hello\n"))
+
+
+def test_several_machines_are_named():
+    page = text(told(f"root@a1:~# x\n{EINVAL}root@b1:~# x\n{CRC}"))
+
+    assert "on a1" in page
+    assert "on b1" in page
+
+
+def test_a_page_fits_its_width():
+    assert (
+        max(map(len, text(told(EINVAL + CRC.replace("ib_", "ib_" + "x" * 300)), width=60).splitlines()))
+        <= 60
+    )

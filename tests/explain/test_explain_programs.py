@@ -1,0 +1,192 @@
+"""What a pasted text establishes of other programs and of hardware; and the one question."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.explaining import (
+    DISABLED,
+    EINVAL,
+    LSMOD,
+    REJECTED,
+    SMI,
+    codes,
+    only,
+    open_lines,
+    proven,
+    told,
+)
+
+# -- other programs ------------------------------------------------------------------------------------
+
+
+def test_efault_leaves_its_list_open():
+    (line,) = open_lines("Couldn't allocate MR with error=14\n")
+
+    assert {"peermem-not-loaded", "gpu-consumer", "bar1-exhausted", "memory-not-registrable"} <= set(
+        line.codes
+    )
+
+
+def test_efault_is_explained_by_a_geforce():
+    text = (
+        "$ ./ib_write_bw -d mlx5_0 --use_cuda=0\ninitializing CUDA\nCUDA device 0: PCIe address is 1B:00\n"
+        "[pid = 1, dev = 0] device name = [NVIDIA GeForce RTX 4090]\nCUDA device integrated: 0\n"
+        "Couldn't allocate MR with error=14\n"
+    )
+
+    assert ("gpu-consumer", "0000:1b:00.0") in proven(text)
+    assert open_lines(text) == []
+
+
+def test_talos_says_it_in_a_line_of_its_own():
+    said = 'error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument'
+    text = f"$ talosctl dmesg\n{said}\n"
+
+    assert codes(text) == {"talos-no-peermem"}
+
+
+def test_nccl_never_proves_the_kernels_side():
+    text = "h1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
+
+    assert codes(text) == set()
+    (line,) = open_lines(text)
+    assert {"nccl-misses-peermem", "peermem-not-loaded", "nccl-lacks-dmabuf"} <= set(line.codes)
+
+
+def test_lsmod_and_nccl_contradict_each_other_and_the_version_says_who_is_wrong():
+    old = only(f"{LSMOD}h1:1:2 [0] NCCL INFO NCCL version 2.20.5+cuda12.4\n{DISABLED}")
+    new = only(f"{LSMOD}h1:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n{DISABLED}")
+    unsaid = only(LSMOD + DISABLED)
+
+    assert "does not look at /sys/module/nvidia_peermem" in old.contradictions[0].text
+    assert "2.27.3 does look" in new.contradictions[0].text
+    assert "2.23.4" in unsaid.contradictions[0].text
+    assert [proof.number for proof in unsaid.contradictions[0].proofs] == [2, 3]
+    assert set(unsaid.open[0].codes) == {"peermem-not-loaded", "nccl-misses-peermem"}
+
+
+def test_an_old_nccl_is_proven_blind_where_its_folder_is_missing():
+    text = (
+        f"{LSMOD}$ ls /sys/kernel/mm/memory_peers\n"
+        "ls: cannot access '/sys/kernel/mm/memory_peers': No such file or directory\n"
+        f"h1:1:2 [0] NCCL INFO NCCL version 2.20.5+cuda12.4\n{DISABLED}"
+    )
+
+    assert "nccl-misses-peermem" in codes(text)
+
+
+def test_nccl_over_sockets_has_no_such_contradiction():
+    assert (
+        not told(LSMOD + "h1:1:2 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n")
+        .machines[0]
+        .contradictions
+    )
+
+
+def test_perftest_on_an_integrated_gpu_proves_nothing():
+    text = (
+        "$ ib_write_bw -d rocep1s0f1 --use_cuda=0 10.0.0.2\ninitializing CUDA\n"
+        "CUDA device 0: PCIe address is 01:00\n"
+        "[pid = 1, dev = 0] device name = [NVIDIA GB10]\nCUDA device integrated: 1\n"
+        " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]\n"
+        " 65536      5000             12011.2            12010.9              0.192\n"
+    )
+
+    assert {"proof-misread", "gpu-integrated"} <= codes(text)
+
+
+# -- hardware and facts --------------------------------------------------------------------------------
+
+
+def test_nvidia_smi_establishes_an_integrated_gpu_and_nothing_else_is_asked():
+    text = f"```\n{SMI}```\n{EINVAL}\n"
+    found = told(text)
+
+    assert ("gpu-integrated", "000f:01:00.0") in proven(text)
+    assert found.machines[0].established[0].proofs[0].number == 3
+    assert found.question is None
+
+
+def test_the_same_of_the_pci_id_is_certain():
+    gpu = "000f:01:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2e12] (rev a1)"
+    text = f"$ lspci -nn -d 10de:\n{gpu}\n"
+    (machine,) = told(text).machines
+
+    assert [(e.code, e.confidence.name) for e in machine.established] == [("gpu-integrated", "CERTAIN")]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        "|   0  NVIDIA GeForce RTX 3090        On  |   00000000:01:00.0 Off |                  N/A |",
+        "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-fd8fde67-bf94-8d32-8e09-bde3e1d137c3)",
+        "01:00.0 VGA compatible controller: NVIDIA Corporation GA102 [GeForce RTX 3090] (rev a1)",
+        "$ nvidia-smi --query-gpu=name,pci.bus_id --format=csv\nNVIDIA GeForce RTX 3090, 00000000:05:00.0",
+    ],
+)
+def test_a_geforce_is_known_in_every_listing(output):
+    assert codes(output + "\n") == {"gpu-consumer"}
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It is not GeForce, it is an H100.",
+        "There is no GeForce in this box.",
+        "This isn't a DGX Spark.",
+        "Unlike a GeForce, the A100 works.",
+        "without any GB10 around",
+    ],
+)
+def test_negations_establish_nothing_and_raise_no_suspicion(sentence):
+    assert told(sentence + "\n").machines == ()
+
+
+def test_a_denied_error_establishes_nothing():
+    assert told("there was no 'Key was rejected by service' in dmesg\n").machines == ()
+    assert told("I never saw `Loading of unsigned module is rejected` there.\n").machines == ()
+
+
+def test_hardware_in_prose_is_a_candidate_to_look_at():
+    found = told("We have two DGX Sparks (GB10) here.\n")
+
+    assert [e for machine in found.machines for e in machine.established] == []
+    (line,) = found.machines[0].open
+    assert (line.codes, line.said_by_person) == (("gpu-integrated",), True)
+    assert found.question is not None
+    assert found.question.command == "nvidia-smi -q"
+
+
+def test_code_quoted_in_a_sentence_is_a_candidate_too():
+    (line,) = open_lines(
+        "After that I got `modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument`, sadly.\n"
+    )
+
+    assert line.said_by_person
+    assert "peermem-stub" in line.codes
+
+
+def test_advice_establishes_nothing():
+    assert told("if you see `Key was rejected by service` then sign the module\n").machines == ()
+    assert told(f"> {REJECTED}\n> [ 1.1] Loading of unsigned module is rejected\n").machines == ()
+
+
+# -- the one question ----------------------------------------------------------------------------------
+
+
+def test_the_question_decides_most_and_says_what_each_answer_means():
+    asked = told(EINVAL + "\n").question
+
+    assert asked is not None
+    assert asked.command.startswith("sudo dmesg")
+    meant = {code for answer in asked.answers for code in answer.codes}
+    assert {"peermem-stub", "module-crc-mismatch"} <= meant
+    assert not meant & set(asked.otherwise)
+
+
+def test_nothing_open_asks_nothing():
+    assert (
+        told("[ 1.1] nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages\n").question
+        is None
+    )

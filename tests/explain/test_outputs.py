@@ -1,0 +1,260 @@
+"""What the outputs in a pasted text answer, and what they do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.explain.gpus import gpu_word
+from gdrkit.explain.outputs import Outputs, outputs
+from gdrkit.explain.transcript import read
+from gdrkit.facts import nvidia_smi, pci_text
+from gdrkit.facts.kernel_log import parse as parse_kernel_log
+
+BANNER = "[    0.000000] Linux version 6.8.0-90-generic (build@x) #1 SMP\n"
+TAINT = "[   50.100000] nvidia_peermem: loading out-of-tree module taints kernel.\n"
+
+
+def of(text: str) -> Outputs:
+    return outputs(read(text))
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "content"),
+    [
+        ("$ cat /sys/module/nvidia/version\n580.95.05\n", "sys/module/nvidia/version", "580.95.05\n"),
+        ("$ uname -r\n6.8.0-90-generic\n", "proc/sys/kernel/osrelease", "6.8.0-90-generic\n"),
+        ("# hostname\ngpu01\n", "proc/sys/kernel/hostname", "gpu01\n"),
+        (BANNER, "proc/version", "Linux version 6.8.0-90-generic (build@x) #1 SMP\n"),
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n",
+            "proc/driver/nvidia/version",
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n",
+        ),
+    ],
+)  # fmt: skip
+def test_files_are_known_by_the_commands_that_show_them(text, path, content):
+    assert of(text).files[path].text == content
+
+
+def test_a_file_that_is_not_there_was_looked_for():
+    found = of("cat: /sys/kernel/mm/memory_peers/nv_mem/version: No such file or directory\n").files
+
+    assert found["sys/kernel/mm/memory_peers/nv_mem/version"].missing == "absent"
+
+
+def test_a_file_for_root_alone_is_denied():
+    assert (
+        of("cat: /sys/kernel/security/lockdown: Permission denied\n")
+        .files["sys/kernel/security/lockdown"]
+        .missing
+        == "denied"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/keys", "/proc/modules", "/etc/modprobe.d/nvidia.conf", "/proc/cpuinfo"]
+)
+def test_a_file_of_which_a_part_may_be_shown_is_not_served(path):
+    assert path.strip("/") not in of(f"$ cat {path}\nfirst line\n$ uname -r\n6.8.0\n").files
+
+
+def test_a_filtered_file_is_not_served():
+    assert not of("$ cat /proc/cmdline | grep iommu\niommu=pt\n").files
+
+
+def test_two_answers_to_one_question_contradict_each_other():
+    found = of("SecureBoot enabled\n$ mokutil --sb-state\nSecureBoot disabled\n").commands[
+        "mokutil", "--sb-state"
+    ]
+
+    assert found.contradicted
+    assert found.lines == (1, 3)
+
+
+def test_an_output_and_a_part_of_it_agree():
+    found = of(
+        "$ mokutil --sb-state\nSecureBoot disabled\nPlatform is in Setup Mode\n"
+        "$ mokutil --sb-state\nSecureBoot disabled\n"
+    )
+
+    assert not found.commands["mokutil", "--sb-state"].contradicted
+
+
+# -- modules -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "nvidia_peermem         16384  0",
+        "ib_core               491520  9 rdma_cm,nvidia_peermem",
+        "nvidia 56000000 -2 - Live 0xffffffffc0000000 (POE)",
+    ],
+)
+def test_rows_of_lsmod_are_loaded_modules(row):
+    assert row.split()[0] in of(f"$ lsmod | grep x\n{row}\n").modules or "Live" in row
+
+
+def test_rows_of_other_programs_are_no_modules():
+    assert not of("$ ps aux\nroot 1234 0\n").modules
+    assert not of(" 65536 5000 2920.66 2920.60 0.046730\n").modules
+
+
+def test_modinfo_is_known_by_its_file_by_its_name_and_by_its_command():
+    by_file = "filename: /lib/modules/6.8.0/nvidia-peermem.ko\ndepends:\n\n"
+    by_command = "$ modinfo nvidia-peermem | grep depends\ndepends:        nvidia,ib_core\n"
+
+    assert "depends: \n" in of(by_file).modinfo["nvidia_peermem"].text
+    assert of(by_command).modinfo["nvidia_peermem"].text == "depends: nvidia,ib_core\n"
+
+
+# -- logs ----------------------------------------------------------------------------------------------
+
+
+def test_lines_of_a_log_keep_their_numbers():
+    found = of(f"prose first\n\n{TAINT}").commands["dmesg",].text
+
+    assert parse_kernel_log(found, "").lines[0].number == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        (f"$ dmesg\n{BANNER}{TAINT}$ uname -r\n", True),
+        (f"{BANNER}{TAINT}", True),  # nothing else in the text
+        (f"$ dmesg\n{BANNER}{TAINT}", False),  # who knows what followed
+        (f"$ dmesg | head\n{BANNER}{TAINT}$ uname -r\n", False),
+        (f"$ dmesg\n{BANNER}...\n{TAINT}$ uname -r\n", False),
+        (f"My log:\n{BANNER}{TAINT}\nThat is it.\n", False),
+        (f"$ dmesg\n{TAINT}$ uname -r\n", False),
+        (f"{BANNER}{TAINT}".rstrip("\n"), False),
+    ],
+)
+def test_a_log_is_whole_only_from_its_banner_to_what_follows(text, whole):
+    assert parse_kernel_log(of(text).commands["dmesg",].text, "").complete is whole
+
+
+def test_an_operators_log_is_known_by_its_own_words_and_modprobes_alone_is_anybodys():
+    error = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
+
+    assert "sos_commands/kubernetes/pasted.log" not in of(error).files
+    assert "sos_commands/kubernetes/pasted.log" in of(error + "failed to load nvidia-peermem module\n").files
+
+
+def test_each_run_of_perftest_is_a_log_of_its_own():
+    run = "$ ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n"
+
+    assert {name for name in of(run + run).files if "perftest" in name} == {
+        "sos_commands/perftest/line-1.log",
+        "sos_commands/perftest/line-3.log",
+    }
+    assert not of("$ ib_write_bw --use_cuda=0\n").files
+
+
+def test_a_manifest_in_a_block_of_code_keeps_its_lines():
+    text = "The policy:\n```yaml\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\nspec:\n  driver:\n```\n"
+    found = of(text).files["sos_commands/kubernetes/line-3.yaml"].text
+
+    assert found.splitlines()[2:4] == ["apiVersion: nvidia.com/v1", "kind: ClusterPolicy"]
+
+
+def test_a_manifest_as_advice_is_none():
+    assert not of("You should try:\n```yaml\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\n```\n").files
+
+
+# -- GPUs ----------------------------------------------------------------------------------------------
+
+HOST = "00:00.0 Host bridge [0600]: Intel Corporation Device [8086:3456]\n"
+PORT = (
+    "00:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]\n"
+    "\tBus: primary=00, secondary=01, subordinate=01\n"
+)
+GPU = (
+    "01:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330]\n"
+    "\tRegion 1: Memory at 1 (64-bit) [size=128G]\n"
+)
+NIC = "02:00.0 Ethernet controller [0200]: Mellanox Technologies MT2910 [15b3:1021]\n\tNUMA node: 1\n"
+
+
+def devices(text: str) -> tuple[pci_text.TextDevice, ...]:
+    return pci_text.parse(of(text).commands["lspci",].text)
+
+
+def test_a_part_of_lspci_tells_what_is_below_gpus_alone():
+    gpu, nic = devices(f"$ lspci -nnvvv -s 01:00.0\n{GPU}$ lspci -nnvvv -s 02:00.0\n{NIC}")
+
+    assert (gpu.memory_bytes, gpu.verbose) == ((128 << 30,), True)
+    assert (nic.address, nic.verbose) == ("0000:02:00.0", False)
+
+
+def test_all_of_lspci_tells_where_devices_hang():
+    assert all(
+        d.verbose for d in devices(f"$ lspci -nnvvv\n{HOST}\tControl: I/O+\n{PORT}{GPU}{NIC}$ uname -r\n")
+    )
+
+
+def test_lspci_without_a_gpu_does_not_say_that_there_is_none():
+    assert ("lspci",) not in of(f"$ lspci | grep -i mellanox\n{NIC}").commands
+
+
+def test_blanks_for_tabs_do_no_harm():
+    (gpu,) = devices(GPU.replace("\t", "        "))
+
+    assert gpu.memory_bytes == (128 << 30,)
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "name"),
+    [
+        ("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n", "ffff:00:00.0", "NVIDIA H100 80GB HBM3"),
+        ("|   1  NVIDIA A40    On  | 00000000:0F:00.0 Off |  0 |\n", "0000:0f:00.0", "NVIDIA A40"),
+        (
+            "$ nvidia-smi --query-gpu=index,name --format=csv\nindex, name\n0, NVIDIA L40S\n",
+            "ffff:00:00.0",
+            "NVIDIA L40S",
+        ),
+        (
+            "CUDA device 1: PCIe address is 29:00\n[pid = 7, dev = 1] device name = [NVIDIA L4]\n",
+            "0000:29:00.0",
+            "NVIDIA L4",
+        ),
+    ],
+)  # fmt: skip
+def test_listings_of_gpus_become_one_form(text, address, name):
+    (gpu,) = nvidia_smi.parse(of(text).commands["nvidia-smi", "-q"].text)
+
+    assert (gpu.address, gpu.product_name) == (address, name)
+
+
+def test_a_gpu_without_an_address_goes_by_its_number():
+    assert gpu_word("ffff:03:00.0") == "GPU 3"
+    assert gpu_word("0000:03:00.0") == "0000:03:00.0"
+
+
+def test_a_part_of_nvidia_smi_is_no_cut_output():
+    full = (
+        "Attached GPUs : 8\nGPU 00000000:1B:00.0\n    Product Name   : NVIDIA H100 80GB HBM3\n"
+        "    MIG Mode\n        Current  : Disabled\n"
+    )
+    (gpu,) = nvidia_smi.parse(of(full).commands["nvidia-smi", "-q"].text)
+
+    assert (gpu.product_name, gpu.mig_mode) == ("NVIDIA H100 80GB HBM3", "Disabled")
+
+
+def test_two_gpus_at_one_address_are_two_machines():
+    one = "GPU 00000000:1B:00.0\n    Product Name   : NVIDIA {}\n\n"
+
+    assert ("nvidia-smi", "-q") not in of(one.format("H100") + one.format("A100")).commands
+
+
+@given(
+    st.lists(
+        st.sampled_from([HOST, PORT, GPU, NIC, BANNER, TAINT, "$ lspci -nnvvv", "x", "\n"])
+        | st.text(max_size=30)
+    )
+)
+def test_any_lines_give_outputs(parts):
+    assert outputs(read("\n".join(parts))) is not None

@@ -1,0 +1,273 @@
+"""Pasted text taken apart: who printed a line, on which machine, after which command."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.explain.blocks import blocks, command_of
+from gdrkit.explain.transcript import LINE_CHARACTERS, read, speakers
+
+
+def kinds(text: str) -> list[str]:
+    return [line.kind for line in read(text)]
+
+
+def hosts(text: str) -> dict[int, str]:
+    return {line.number: line.host for line in read(text)}
+
+
+ERROR = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "",
+        "[   12.345678] ",
+        "<3>[   12.345678] ",
+        "kern  :err   : [   12.345678] ",
+        "[   12.345678][  T1234] ",
+        "[Thu Nov 20 17:55:01 2026] ",
+        "Nov 20 17:55:01 node1 kernel: ",
+        "Nov  2 07:05:01 node1 kernel: [   12.345678] ",
+        "2026-11-20T17:55:01.123456+01:00 node1 kernel: ",
+        "2026-11-20T17:55:01.123456789Z ",
+        "2026-11-20 17:55:01,123 ",
+        "I1120 17:55:01.123456       1 main.go:12] ",
+        "[1,0]<stdout>:",
+        "(RayWorker pid=123, ip=10.0.0.1) ",
+        "0: ",
+        "driver-1  | ",
+        "[pod/driver-x/peermem] ",
+    ],
+)
+def test_a_line_is_known_behind_time_stamps_and_tags_of_every_kind(stamp):
+    assert kinds(f"{stamp}nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\nx") == [
+        "machine",
+        "prose",
+    ]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "$ ", "# ", "root@node1:~# ", "[user@node1 dir]$ ", "[user@ node1 ~]$ ", "(base) user@node1:/tmp$ ",
+        "user@node1 /tmp> ", "`$ ", "% ",
+    ],
+)  # fmt: skip
+def test_a_command_is_known_behind_prompts_of_every_kind(prompt):
+    (typed, output) = read(f"{prompt}sudo modprobe nvidia_peermem\n{ERROR}")
+
+    assert (typed.kind, typed.text) == ("typed", "sudo modprobe nvidia_peermem")
+    assert (output.kind, output.command, output.asked) == ("machine", "sudo modprobe nvidia_peermem", 1)
+
+
+def test_a_known_program_is_a_command_without_a_prompt_and_a_sentence_is_not():
+    assert kinds("modinfo nvidia-peermem") == ["typed"]
+    assert kinds("dmesg shows nothing about it") == ["prose"]
+    assert kinds("cat is not what I have.") == ["prose"]
+
+
+def test_typographic_letters_of_web_pages_become_plain_ones():
+    (line,) = read("modprobe: ERROR: could not insert \u2018nvidia_peermem\u2019: Invalid\u00a0argument")
+
+    assert line.kind == "machine"
+    assert line.text == ERROR
+
+
+def test_colours_annotations_and_nul_bytes_are_taken_off():
+    (line,) = read("\x1b[31mProduct Name : NVIDIA\x00 GB10\x1b[0m   \u2190 look here")
+
+    assert line.text == "Product Name : NVIDIA GB10"
+
+
+def test_numbers_are_those_of_an_editor_whatever_else_ends_a_line():
+    lines = read("one\x0bstill one\u2028and still\n\n" + ERROR + "\r\n")
+
+    assert [line.number for line in lines] == [1, 3]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"> {ERROR}",
+        f">> {ERROR}",
+        f"If you see this error then sign the module:\n```\n{ERROR}\n```",
+        f"You may see:\n\n{ERROR}",
+        f"Expected output on a stub:\n{ERROR}",
+        f"For example:\n```\n$ modprobe nvidia_peermem\n{ERROR}\n```",
+    ],
+)
+def test_quoted_advice_is_no_evidence(text):
+    assert "machine" not in kinds(text)
+
+
+def test_advice_ends_with_the_next_sentence():
+    assert kinds(f"If you see this, worry:\n{ERROR}\nWhat I got was this:\n{ERROR}") == [
+        "prose",
+        "quoted",
+        "prose",
+        "machine",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "there was no 'Key was rejected by service' anywhere",
+        "I get modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument here",
+        "nvidia_peermem does not load",
+        "The error was: modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument",
+        "# NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
+    ],
+)
+def test_a_sentence_or_a_title_that_quotes_a_program_is_prose(text):
+    assert kinds(text) == ["prose"]
+
+
+def test_an_output_pasted_as_a_comment_below_its_command_is_evidence():
+    typed, output = read("./ib_write_bw -d mlx5_0 --use_cuda=0\n# Couldn't allocate MR with error=14")
+
+    assert (typed.kind, output.kind, output.text) == (
+        "typed",
+        "machine",
+        "Couldn't allocate MR with error=14",
+    )
+
+
+def test_an_output_ends_with_the_sentence_after_it():
+    text = (
+        "$ uname -r\n6.14.0-1013-nvidia\nwhich is the kernel that they ship with it.\nSecureBoot enabled\n"
+    )
+
+    assert [(line.kind, line.command) for line in read(text)] == [
+        ("typed", "uname -r"),
+        ("machine", "uname -r"),
+        ("prose", ""),
+        ("machine", ""),
+    ]
+
+
+def test_the_last_line_without_an_end_and_an_endless_line_are_cut():
+    whole, cut = read(f"{ERROR}\n{ERROR}")
+    assert (whole.cut, cut.cut) == (False, True)
+    (long, _) = read("NVRM: " + "x" * 2 * LINE_CHARACTERS + "\nend")
+    assert long.cut
+    assert len(long.text) <= LINE_CHARACTERS
+
+
+# -- who speaks ----------------------------------------------------------------------------------------
+
+
+def test_prompts_tell_two_machines_apart():
+    text = f"root@node1:~# modprobe nvidia_peermem\n{ERROR}\nroot@node2:~# lsmod\nnvidia_peermem 16384 0\n"
+
+    assert hosts(text) == {1: "node1", 2: "node1", 3: "node2", 4: "node2"}
+
+
+def test_the_only_machine_that_prompts_name_is_that_of_every_line():
+    assert hosts(f"{ERROR}\n\nroot@node1.example.com:~# uname -r\n6.8.0\n") == {
+        1: "node1",
+        3: "node1",
+        4: "node1",
+    }
+
+
+def test_ranks_of_a_log_are_their_own_machines():
+    text = (
+        "n1:10:11 [0] NCCL INFO Using network IB\nn2:20:21 [0] NCCL INFO Using network IB\nnvidia 16384 0\n"
+    )
+
+    assert hosts(text) == {1: "n1", 2: "n2", 3: ""}
+
+
+def test_a_log_of_another_machine_within_a_conversation_names_only_itself():
+    text = f"I see this:\n{ERROR}\nand on a Dell this:\nNov 23 12:02:08 texas kernel: NVRM: something\n"
+
+    assert hosts(text)[2] == ""
+    assert hosts(text)[4] == "texas"
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "## Node 2",
+        "**node2:**",
+        "=== gpu02 ===",
+        "Second node:",
+        "My second node (gpu02) says:",
+        "On gpu02:",
+    ],
+)
+def test_headings_and_introductions_name_machines(heading):
+    text = f"{ERROR}\n\n{heading}\n\n{ERROR}\n"
+
+    first, *_, second = (line.host for line in read(text))
+    assert first == ""
+    assert second != ""
+
+
+def test_a_heading_holds_until_the_next_one_of_its_level():
+    text = f"## Second node\n### Secure Boot\nSecureBoot enabled\n## What the source says\n{ERROR}\n"
+
+    assert [line.host for line in read(text) if line.kind == "machine"] == ["second node", ""]
+
+
+@pytest.mark.parametrize("title", ["## H100", "### Step 2", "## Layer 3", "# CUDA12", "## Ubuntu24"])
+def test_titles_with_numbers_are_no_machines(title):
+    assert speakers(read(f"{title}\n{ERROR}\n")) == ("",)
+
+
+def test_people_who_post_in_a_thread_have_machines_of_their_own():
+    posts = ("ann \u00b7 description \u00b7 2026", "bob \u00b7 comment \u00b7 2026", "1 Like")
+    text = "".join(f"{post}\n{ERROR}\n" for post in posts)
+
+    assert [line.host for line in read(text) if line.kind == "machine"] == ["ann", "bob", "post 4"]
+
+
+@pytest.mark.parametrize(
+    ("command", "host"),
+    [
+        ("ssh gpu07 lsmod", "gpu07"),
+        ("kubectl exec -n gpu-operator driver-abc -- lsmod", "driver-abc"),
+        ("talosctl -n 10.0.0.7 dmesg", "10.0.0.7"),
+    ],
+)
+def test_a_command_sent_elsewhere_speaks_of_the_machine_there(command, host):
+    _, output = read(f"$ {command}\nnvidia_peermem 16384 0\n")
+
+    assert output.host == host
+
+
+# -- outputs -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "argv", "filtered"),
+    [
+        ("sudo /usr/sbin/modprobe nvidia_peermem", ("modprobe", "nvidia_peermem"), False),
+        ("dmesg | grep -i nvidia", ("dmesg",), True),
+        ("dmesg 2>&1 | cat", ("dmesg",), False),
+        ("LANG=C lsmod | grep peermem | sort", ("lsmod",), True),
+        ("kubectl exec -it pod-1 -- modinfo -F depends x", ("modinfo", "-F", "depends", "x"), False),
+        ("ssh -p 2222 root@gpu01 'uname -r'", ("uname", "-r"), False),
+        ("uname -r && cat /etc/os-release", ("uname", "-r"), False),
+    ],
+)  # fmt: skip
+def test_a_command_line_is_taken_apart(line, argv, filtered):
+    assert command_of(line) == (argv, filtered)
+
+
+def test_an_empty_output_shows_by_what_follows():
+    empty, last = blocks(read("$ modinfo -F depends nvidia-peermem\n\n$ uname -r"))
+
+    assert (empty.lines, empty.ended) == ((), True)
+    assert last.ended is False
+
+
+@given(st.text() | st.text(alphabet="$#>`[]: \nabm0'-\u2018|"))
+def test_any_text_gives_lines_with_numbers_in_order(text):
+    numbers = [line.number for line in read(text)]
+
+    assert numbers == sorted(numbers)
+    assert len(speakers(read(text))) >= 1

@@ -1,0 +1,91 @@
+"""Machines read from whole nodes: the ones that are described under tests/evidence."""
+
+import pytest
+
+from gdrkit.evidence.target import open_host
+from gdrkit.fabric.ceilings.from_node import machine
+from gdrkit.fabric.ceilings.machine import Attachment, Meeting
+from gdrkit.fabric.ceilings.paths import chain, node_total
+from gdrkit.node import Node
+from tests.evidence_nodes import build
+
+
+@pytest.fixture
+def read(tmp_path):
+    def of(name):
+        return machine(Node(open_host(str(build(name, tmp_path)))))
+
+    return of
+
+
+def test_a_spark_is_one_card_with_two_links_and_two_ports(read):
+    found = read("spark-two-cables")
+
+    assert [gpu.attachment for gpu in found.gpus] == [Attachment.INTEGRATED]
+    assert len(found.cards) == 1
+    assert {function.wires[0].address for function in found.functions} == {"0000:01:00", "0002:01:00"}
+    assert {function.port_key[1] for function in found.functions} == {"p0", "p1"}
+    assert 25.67 in node_total(found).rate
+
+
+def test_an_idle_gpu_is_taken_at_the_speed_it_can_do(read):
+    """The GPUs of these nodes idle at 2.5 GT/s."""
+    found = read("ubuntu-6.8-h100")
+
+    assert {gpu.wires[0].link.gt_per_s for gpu in found.gpus} == {32.0}
+
+
+def test_a_nic_in_a_slot_of_four_lanes_is_bound_by_it(read):
+    found = read("nic-x4")
+    tightest = chain(found, found.routes[0], "direct").tightest
+
+    assert tightest.name == "nic-link"
+    assert "x4" in tightest.said
+
+
+def test_redirecting_ports_send_the_way_through_the_root_complex(read):
+    found = read("acs-redirect")
+
+    assert {route.meeting for route in found.routes} == {Meeting.ROOT_COMPLEX}
+
+
+def test_a_port_that_is_down_counts_for_nothing(read):
+    found = read("acs-redirect")
+    whole = node_total(found)
+
+    assert {function.name: function.down for function in found.functions} == {"mlx5_0": "", "mlx5_1": "DOWN"}
+    assert whole.unknown == ()
+    assert whole.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
+    assert "down and not counted: mlx5_1" in whole.tightest.said
+
+
+@pytest.mark.parametrize(
+    ("state", "down"),
+    [("1: DOWN", "DOWN"), ("2: INIT", "INIT"), ("3: ARMED", "ARMED"), ("4: ACTIVE", ""),
+     ("5: ACTIVE_DEFER", ""), ("0: NOP", ""), (None, "")],
+)  # fmt: skip
+def test_only_a_state_that_was_read_makes_a_port_down(tmp_path, state, down):
+    path = build("acs-redirect", tmp_path)
+    file = path.resolve() / "sys/class/infiniband/mlx5_1/ports/1/state"
+    file.unlink()
+    if state is not None:
+        file.write_text(f"{state}\n")
+    found = {function.name: function for function in machine(Node(open_host(str(path)))).functions}
+
+    assert found["mlx5_1"].down == down
+    assert found["mlx5_1"].active is (state == "4: ACTIVE")
+
+
+def test_a_gh200_is_joined_by_c2c(read):
+    found = read("gh200")
+
+    assert [gpu.attachment for gpu in found.gpus] == [Attachment.C2C]
+    assert chain(found, found.routes[0], "direct").tightest.name == "port"
+
+
+def test_a_virtual_machine_without_a_nic_has_gpus_and_no_routes(read):
+    found = read("h200-vm")
+
+    assert found.gpus
+    assert found.routes == ()
+    assert node_total(found).rate is None

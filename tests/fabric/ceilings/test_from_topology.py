@@ -1,0 +1,99 @@
+"""Machines read from saved topologies."""
+
+import pytest
+
+from gdrkit.evidence.target import open_host
+from gdrkit.fabric.ceilings.from_node import machine as machine_of_node
+from gdrkit.fabric.ceilings.from_topology import machine
+from gdrkit.fabric.ceilings.machine import Attachment, Meeting
+from gdrkit.fabric.ceilings.paths import chain, node_total
+from gdrkit.fabric.topology import from_node
+from gdrkit.fabric.topology.from_file import read
+from gdrkit.node import Node
+from tests.evidence_nodes import build
+from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
+
+
+def of(text):
+    return machine(read(text.encode()).topology)
+
+
+def test_a_file_that_somebody_wrote_has_links_and_no_ports():
+    found = of(ONE_SWITCH)
+    (route,) = found.routes
+    direct = chain(found, route, "direct")
+
+    assert route.meeting is Meeting.SWITCH
+    assert [limit.name for limit in direct.limits] == ["gpu-link", "nic-link"]
+    assert direct.unknown
+    assert direct.rate.low_gb_per_s == 0
+
+
+def test_what_nccl_wrote_names_speeds_and_no_link_layer():
+    found = of(DUMP)
+    route = next(route for route in found.routes if route.meeting is Meeting.SWITCH)
+    direct = chain(found, route, "direct")
+
+    assert route.function.name == "mlx5_0"
+    assert direct.tightest.name == "nic-link"  # x8 at 32 GT/s below a port of 400 Gb/s
+    assert "of a link layer that is not stated" in direct.limits[-1].said
+
+
+def test_ports_of_one_device_share_its_link():
+    found = of(DUMP)
+
+    assert found.users["0000:18:00"] == ("mlx5_0", "mlx5_0/2")
+    assert len(found.cards) == 1
+
+
+def test_a_link_of_which_the_file_says_nothing_is_not_known():
+    far = next(gpu for gpu in of(DUMP).gpus if gpu.address == "0000:4b:00.0")
+
+    assert far.attachment is Attachment.C2C_SHARED
+    assert far.wires[1].link is None
+
+
+SPARK = """<system version="1">
+  <cpu numaid="0" arch="arm64" vendor="ARM" affinity="fffff">
+    <pci busid="000f:01:00.0" class="0x030000" link_speed="32.0 GT/s PCIe" link_width="16">
+      <gpu dev="0" sm="121" rank="0" gdr="0"><c2c bw="20000" count="1"/></gpu>
+    </pci>
+    <pci busid="0000:01:00.0" class="0x020000" link_speed="32.0 GT/s PCIe" link_width="4">
+      <nic><net name="rocep1s0f0" dev="0" speed="200000" port="1" guid="0x1" gdr="0"/></nic>
+    </pci>
+    <pci busid="0002:01:00.0" class="0x020000" link_speed="32.0 GT/s PCIe" link_width="4">
+      <nic><net name="roceP2p1s0f0" dev="1" speed="200000" port="1" guid="0x1" gdr="0"/></nic>
+    </pci>
+  </cpu>
+</system>
+"""
+
+
+def test_a_spark_s_file_shows_one_port_twice():
+    found = of(SPARK)
+
+    assert found.gpus[0].attachment is Attachment.INTEGRATED
+    assert list(found.on_port.values()) == [("rocep1s0f0", "roceP2p1s0f0")]
+    assert node_total(found).rate.high_gb_per_s == 25  # not twice that, nor both links
+
+
+@pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "nic-x4", "acs-redirect", "gh200", "spark-two-cables"])
+def test_a_node_s_own_graph_meets_where_its_facts_do(name, tmp_path):
+    """Two ways from one node's evidence to its machine have the same GPUs, links and meeting points."""
+    node = Node(open_host(str(build(name, tmp_path))))
+    by_facts, by_graph = machine_of_node(node), machine(from_node.topology(node))
+
+    def ways(found):
+        return {
+            (route.gpu.address, route.function.name): (
+                route.meeting, route.gpu.attachment,
+                [wire.link for wire in route.gpu_wires], [wire.link for wire in route.nic_wires],
+            )
+            for route in found.routes
+        }  # fmt: skip
+
+    def down(found):
+        return {function.name: function.down for function in found.functions}
+
+    assert ways(by_graph) == ways(by_facts)
+    assert down(by_graph) == down(by_facts)

@@ -1,0 +1,197 @@
+"""Path types, bandwidths and hops as NCCL computes them, version by version."""
+
+import pytest
+
+from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, release
+from gdrkit.fabric.nccl.graph import GPU
+from gdrkit.formats.errors import FormatError
+from tests.fabric.nccl.nccl_topologies import (
+    FAR,
+    NEAR,
+    OTHER_SOCKET,
+    SUPERCHIP,
+    computed,
+    cpu,
+    gpu,
+    net,
+    nic,
+    path,
+    switch,
+    system_xml,
+)
+from tests.work import steps
+
+BROADCOM = 'vendor="0x1000" device="0xc010" subsystem_vendor="0x1000" subsystem_device="0xa096"'
+GEN5_UPPER = 'vendor="0x1000" device="0xc030" subsystem_vendor="0x1000" subsystem_device="0x0001"'
+GEN5_LOWER = 'vendor="0x1000" device="0xc030" subsystem_vendor="0x1000" subsystem_device="0x1004"'
+NVSWITCH = '<nvlink target="fffffff:ff:ff.0" count="{}" tclass="0x068000"/>'
+
+
+def test_below_one_switch_is_pix():
+    assert path(NEAR) == ("PIX", 48.0, 3)
+
+
+def test_through_the_cpu_is_phb_on_one_node_and_sys_between_two():
+    assert path(FAR)[0] == "PHB"
+    assert path(OTHER_SOCKET) == ("SYS", 22.0, 4)
+
+
+def test_two_switches_are_pxb_unless_they_are_two_levels_of_one_broadcom():
+    def nested(upper, lower):
+        inside = switch("11", gpu("18"), ids=lower)
+        return system_xml(cpu(0, switch("10", inside, nic("19", net(0)), ids=upper)))
+
+    assert path(nested("", ""))[0] == "PXB"
+    assert path(nested(BROADCOM, BROADCOM))[0] == "PIX"
+    assert path(nested(GEN5_UPPER, GEN5_LOWER))[0] == "PIX"
+    assert path(nested(GEN5_UPPER, GEN5_LOWER), "2.19.4")[0] == "PXB"  # Gen5 since 2.20.3
+    assert path(nested(GEN5_UPPER, GEN5_UPPER))[0] == "PXB"  # the level is in the subsystem's number
+
+
+@pytest.mark.parametrize(
+    ("speed", "width", "bandwidth"),
+    [
+        ("32.0 GT/s PCIe", "16", 48.0),
+        ("64.0 GT/s PCIe", "16", 50.0),  # then the port is the limit
+        ("16.0 GT/s PCIe", "8", 12.0),
+        ("16 GT/s", "16", 24.0),  # kernels before 5.7
+        ("16.0 GT/s", "16", 12.0),  # without " PCIe" nobody knows it: Gen3
+        ("Unknown", "16", 12.0),
+        ("", "0", 12.0),
+        ("8.0 GT/s PCIe", "4", 3.0),
+        ("2.5 GT/s PCIe", "1", 0.19),
+    ],
+)
+def test_link_speeds_as_nccl_reads_the_words(speed, width, bandwidth):
+    link = f'link_speed="{speed}" link_width="{width}"'
+    root = system_xml(cpu(0, switch("10", gpu("18", link='link_speed="64.0 GT/s PCIe" link_width="16"'),
+                                    nic("19", net(0), link=link))))  # fmt: skip
+    assert path(root)[1] == bandwidth
+
+
+@pytest.mark.parametrize(
+    ("version", "sm", "bandwidth"),
+    [("2.19.4", 90, 360.0), ("2.20.3", 90, 370.8), ("2.24.3", 100, 370.8), ("2.25.1", 100, 720.0),
+     ("2.27.5", 100, 721.8), ("2.28.9", 86, 216.0), ("2.28.9", 80, 360.0)],
+)  # fmt: skip
+def test_nvlink_by_generation_and_version(version, sm, bandwidth):
+    link = NVSWITCH.format(18)
+    root = system_xml(cpu(0, gpu("18", 0, sm=sm, inside=link), gpu("19", 1, sm=sm, inside=link)))
+    system, gpus, _, _ = computed(root, version)
+    found = gpus[0].paths[gpus[1]]
+    assert system.rules.named(found.type) == "NVL"
+    assert found.bandwidth == pytest.approx(bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("version", "vendor", "model", "bandwidth"),
+    [("2.25.1", "GenuineIntel", 0xCF, 10.0), ("2.26.2", "GenuineIntel", 0xCF, 40.0),
+     ("2.26.2", "GenuineIntel", 0x8F, 22.0), ("2.26.2", "GenuineIntel", 0x4F, 6.0),
+     ("2.18.6", "AuthenticAMD", 1, 48.0), ("2.19.1", "AuthenticAMD", 1, 16.0)],
+)  # fmt: skip
+def test_the_link_between_sockets(version, vendor, model, bandwidth):
+    sides = {"vendor": vendor, "model": model}
+    root = system_xml(cpu(0, gpu("18"), **sides), cpu(1, nic("99", net(0)), **sides))
+    assert path(root, version)[1] == bandwidth
+
+
+def test_a_refused_pair_is_led_through_the_cpu():
+    refused = system_xml(cpu(0, switch("10", gpu("18"), nic("19", net(0, gdr=0)))))
+    assert path(refused) == ("PHB", 48.0, 5)
+
+
+@pytest.mark.parametrize("version", ["2.28.9", "2.30.7"])
+def test_a_gpu_sends_through_its_neighbour_that_has_the_nic(version):
+    link = NVSWITCH.format(18)
+    near = switch("10", gpu("18", 0, inside=link), nic("19", net(0)))
+    root = system_xml(cpu(0, near, gpu("20", 1, inside=link)))
+    assert path(root, version, rank=1)[0] == "PXN"
+    assert path(root, version, {"NCCL_PXN_DISABLE": "1"}, rank=1)[0] == "PHB"
+
+
+def test_a_neighbour_without_gdr_helps_until_2_29():
+    link = NVSWITCH.format(18)
+    near = switch("10", gpu("18", 0, gdr=0, inside=link), nic("19", net(0)))
+    root = system_xml(cpu(0, near, gpu("20", 1, inside=link)))
+    assert path(root, "2.18.6", {"NCCL_PXN_DISABLE": "1"}, rank=1)[0] == "PHB"
+    assert path(root, "2.30.3", rank=1)[0] == "PHB"
+
+
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [("2.25.1", "PHB"), ("2.26.2", "PHB"), ("2.27.3", "P2C"), ("2.28.9", "P2C"), ("2.30.7", "P2C")],
+)
+def test_superchips_have_a_type_of_their_own_since_2_27(version, kind):
+    assert path(SUPERCHIP, version)[0] == kind
+
+
+def test_gpus_behind_one_another_use_nvlink_once():
+    def linked(rank, *others):
+        links = "".join(f'<nvlink target="0000:{20 + o}:00.0" count="2" tclass="0x030200"/>' for o in others)
+        return switch(str(10 + rank), gpu(str(20 + rank), rank, inside=links))
+
+    root = system_xml(cpu(0, linked(0, 1), linked(1, 0, 2), linked(2, 1, 3), linked(3, 2)))
+    for version in ("2.28.9", "2.30.7"):
+        system, gpus, _, _ = computed(root, version)
+        kinds = [system.rules.named(gpus[0].paths[gpus[other]].type) for other in (1, 2, 3)]
+        assert kinds == ["NVL", "NVB", "PHB"]
+    system, gpus, _, _ = computed(root, environment={"NCCL_NVB_DISABLE": "1"})
+    assert system.rules.named(gpus[0].paths[gpus[2]].type) == "PHB"
+
+
+def test_of_ways_as_short_the_wider_counts_until_2_30_4_then_the_nearer():
+    def linked(rank, *others):
+        links = "".join(f'<nvlink target="0000:{20 + o}:00.0" count="2" tclass="0x030200"/>' for o in others)
+        return gpu(str(20 + rank), rank, inside=links)
+
+    root = system_xml(cpu(0, linked(0, 1), linked(1, 0, 2), linked(2, 1)))
+    for version, kind in (("2.30.4", "PHB"), ("2.30.7", "NVB")):
+        system, gpus, _, _ = computed(root, version)
+        assert system.rules.named(gpus[0].paths[gpus[2]].type) == kind
+
+
+def test_gpus_that_use_neither_links_nor_memory_are_apart():
+    root = system_xml(cpu(0, gpu("18", 0), gpu("19", 1), nic("20", net(0))))
+    system, gpus, _, _ = computed(root, environment={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
+    assert system.rules.named(gpus[0].paths[gpus[1]].type) == "NET"
+    system, gpus, _, _ = computed(root)
+    assert system.rules.named(gpus[0].paths[gpus[1]].type) == "PHB"
+
+
+def test_a_file_that_nccl_gives_up_on_is_refused():
+    with pytest.raises(FormatError, match="no link_speed"):
+        computed(system_xml(cpu(0, '<pci busid="0000:18:00.0" class="0x030200" link_width="16"/>')))
+    with pytest.raises(FormatError, match="no arch"):
+        computed(system_xml('<cpu numaid="0"/>'))
+    with pytest.raises(FormatError, match="crashes"):
+        below = switch("10", gpu("18", inside='<c2c bw="44712" count="10"/>'))
+        computed(system_xml(cpu(0, below)), "2.21.5")
+
+
+def test_a_gpu_without_a_rank_takes_no_part():
+    bare = '<pci busid="0000:18:00.0" class="0x030200" link_speed="" link_width="16"><gpu dev="0"/></pci>'
+    system, _, _, _ = computed(system_xml(cpu(0, bare)))
+    assert system.nodes[GPU] == []
+
+
+def test_path_types_have_the_numbers_of_their_version():
+    assert release("2.27.3").order["P2C"] == 7
+    assert release("2.27.5").order["P2C"] == 6
+    assert release(OLDEST).path_types.index("SYS") == 7
+    assert release(NEWEST).path_types.index("SYS") == 9
+
+
+def test_eight_gpus_and_eight_nics_take_few_steps_and_twice_the_machine_at_most_four_times_as_many():
+    """73,000 steps, some 10 ms; a GPU and a NIC make a pair with each of the others, so squared it is."""
+    link = NVSWITCH.format(18)
+
+    def machine(switches):
+        return system_xml(*(
+            cpu(numa, *(switch(f"{numa}{at}", gpu(f"{numa}{at + 4}", numa * switches + at, inside=link),
+                               nic(f"{numa}{at + 8}", net(numa * switches + at))) for at in range(switches)))
+            for numa in range(2)
+        ))  # fmt: skip
+
+    half, whole = (steps(computed, machine(switches)) for switches in (2, 4))
+    assert whole < 100_000
+    assert whole < 4 * half

@@ -1,0 +1,105 @@
+"""Files that somebody saved: content decides what they are."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.fabric.topology import from_file
+from gdrkit.fabric.topology.from_file import Kind
+from gdrkit.fabric.topology.graph import NvLink, SmiPath
+from gdrkit.fabric.topology.paths import smi_paths
+from gdrkit.formats.errors import FormatError
+from tests.fabric.topology.test_from_hwloc import EXPORTED
+from tests.fabric.topology.xml_files import DUMP
+from tests.shared_data import shared_files
+
+MATRIX = (
+    "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n"
+    "GPU0\t X \tNV18\tPIX\t0-31\t0\nGPU1\tNV18\t X \tSYS\t32-63\t1\nNIC0\tPIX\tSYS\t X \t\t\n\n"
+    "NIC Legend:\n\n  NIC0: mlx5_0\n"
+)
+DRAWING = """-+-[0000:15]---01.0-[16-19]----00.0-[17-19]--+-00.0-[18]----00.0  Mellanox Technologies MT2910
+ |                                           \\-01.0-[19]--+-00.0  NVIDIA Corporation GH100 [H100 SXM5 80GB]
+ |                                                        \\-00.1  NVIDIA Corporation GH100 Audio Controller
+ +-[0000:26]---01.0-[27]----00.0  Mellanox Technologies MT2910
+ \\-[0000:00]-+-00.0  Intel Corporation Device 09a2
+"""
+LISTING = """15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]
+\tBus: primary=15, secondary=16, subordinate=16, sec-latency=0
+16:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
+\tNUMA node: 0
+"""
+
+
+@pytest.mark.parametrize(
+    "content, kind",
+    [(DUMP, Kind.NCCL), ("<!-- made by <us> -->\n" + DUMP, Kind.NCCL), (EXPORTED.read_text(), Kind.HWLOC),
+     (MATRIX, Kind.MATRIX), ("$ nvidia-smi topo -m\n" + MATRIX, Kind.MATRIX), (DRAWING, Kind.DRAWING),
+     (LISTING, Kind.LSPCI)],
+)  # fmt: skip
+def test_a_file_is_what_it_holds(content, kind):
+    saved = from_file.read(content.encode())
+    assert saved.kind is kind
+    assert saved.topology.gpus
+    assert (saved.system is not None) == (kind is Kind.NCCL)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b\0\0", b"hello", b"<html></html>", b"[]", b"# GPU0\n"])
+def test_what_is_no_topology_is_none(content):
+    assert from_file.kind_of(content) is None
+    with pytest.raises(FormatError):
+        from_file.read(content)
+
+
+def test_the_dialect_of_rccl_is_refused_in_one_sentence():
+    with pytest.raises(FormatError, match="RCCL, for AMD GPUs"):
+        from_file.read(b'<system version="2"><cpu><pci busid="0000:c1:00.0"/></cpu></system>')
+
+
+def test_a_matrix_states_distances_and_bonds_and_nothing_else():
+    found = from_file.read(MATRIX.encode()).topology
+    assert smi_paths(found, found.gpus[0], found.nets[0]) == (SmiPath.PIX,)
+    assert found.gpus[0].nvlinks == (NvLink("GPU1", 18),)
+    assert [found.numa_node(gpu) for gpu in found.gpus] == [0, 1]
+    assert found.devices == ()
+
+
+def test_a_drawing_gives_the_tree_and_leaves_numa_open():
+    found = from_file.read(DRAWING.encode()).topology
+    assert [gpu.id for gpu in found.gpus] == ["0000:19:00.0"], "its audio function is no GPU"
+    near, far = found.nets
+    assert smi_paths(found, found.gpus[0], near) == (SmiPath.PIX,)
+    assert smi_paths(found, found.gpus[0], far) == (SmiPath.NODE, SmiPath.SYS)
+
+
+def test_a_drawing_without_names_is_refused():
+    bare = "\n".join(line.partition("  ")[0] for line in DRAWING.splitlines())
+    with pytest.raises(FormatError, match="lspci -tv"):
+        from_file.read(bare.encode())
+
+
+def test_a_listing_gives_links_numa_and_the_way_up():
+    found = from_file.read(LISTING.encode()).topology
+    assert found.by_address["0000:16:00.0"].parent == "0000:15:01.0"
+    assert found.numa_node(found.gpus[0]) == 0
+
+
+@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/topo.txt"), ids=str)
+def test_public_files_are_read_or_refused_by_name(path):
+    if "rccl" in path.name:
+        with pytest.raises(FormatError, match="RCCL"):
+            from_file.read(path.read_bytes())
+    else:
+        assert from_file.read(path.read_bytes()).topology.origin
+
+
+PARTS = ["<system", ' version="1"', ">", "<cpu/>", "</system>", "<topology>", "GPU0\t", "X\n", "PIX",
+         "-[0000:00]-", "+-01.0", "00:01.0 3D controller: x", "\n", "\0"]  # fmt: skip
+
+
+@given(st.binary() | st.lists(st.sampled_from(PARTS)).map(lambda parts: "".join(parts).encode()))
+def test_any_bytes_give_a_graph_or_a_format_error(content):
+    with contextlib.suppress(FormatError):
+        from_file.read(content)

@@ -1,0 +1,124 @@
+"""NCCL's topology files as a graph, and back."""
+
+import contextlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gdrkit.fabric.nccl import writer as nccl_writer
+from gdrkit.fabric.topology import from_nccl_xml
+from gdrkit.fabric.topology.graph import Role
+from gdrkit.formats import nccl_xml
+from gdrkit.formats.errors import FormatError
+from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
+from tests.shared_data import shared_files
+
+
+def read(text):
+    return from_nccl_xml.topology(nccl_xml.parse(text.encode()))
+
+
+def again(topology):
+    return from_nccl_xml.topology(nccl_xml.parse(nccl_xml.written(nccl_writer.system(topology))))
+
+
+def test_a_tree_written_by_hand_has_gpus_and_nics_by_their_class():
+    found = read(ONE_SWITCH)
+    assert [gpu.id for gpu in found.gpus] == ["0000:1b:00.0"]
+    assert [(net.id, net.device) for net in found.nets] == [("0000:18:00.0", "")]
+    assert [bridge.address for bridge in found.above("0000:1b:00.0")] == ["0000:16:00.0"]
+    assert found.by_address["0000:1b:00.0"].link.max_gt_per_s == 32.0
+
+
+def test_a_dump_says_what_nccl_found():
+    found = read(DUMP)
+    gpu = found.gpus[0]
+    assert (gpu.index, gpu.compute_capability, gpu.gdr) == (0, 90, True)
+    assert [(link.target, link.count) for link in gpu.nvlinks] == [("", 18), ("0000:4b:00.0", 2)]
+    assert found.gpus[1].c2c.mbyte_per_s == 43125
+    assert [(net.id, net.rate_gbit_per_s) for net in found.nets] == [
+        ("mlx5_0", 400.0), ("mlx5_0/2", 200.0), ("eth0", 10.0)
+    ]  # fmt: skip
+    assert found.numa_node(found.nets[2]) == 0
+    assert found.cpus[0].family == 25, "NCCL joins the two fields of CPUID to 175"
+
+
+def test_an_unknown_link_is_unknown_and_no_link_of_width_0():
+    link = read(DUMP).by_address["0000:46:00.0"].link
+    assert (link.max_gt_per_s, link.max_width) == (None, None)
+
+
+@pytest.mark.parametrize("text", [ONE_SWITCH, DUMP])
+def test_what_is_written_says_all_that_was_read(text):
+    found = read(text)
+    assert again(found) == found
+
+
+@pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"), ids=str)
+def test_public_files_say_all_that_was_read(path):
+    try:
+        found = from_nccl_xml.topology(nccl_xml.parse(path.read_bytes()))
+    except FormatError as error:
+        assert any(word in str(error) for word in ("RCCL", "<topology>", "<graphs>")), error
+        return
+    assert found.gpus
+    assert again(found) == found
+
+
+def test_speeds_are_written_as_every_nccl_knows_them():
+    text = ONE_SWITCH.replace("32.0 GT/s PCIe", "32.0 GT/s")
+    assert b'link_speed="32.0 GT/s PCIe"' in nccl_xml.written(nccl_writer.system(read(text)))
+
+
+def test_of_several_hosts_the_first_is_read_and_it_says_so():
+    other = DUMP.replace('0x1d" numaid="1', '0x2e" numaid="0')
+    found = read(other)
+    assert [gpu.index for gpu in found.gpus] == [0]
+    assert any("2 hosts" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<system version="1"/>',
+        '<system version="1"><cpu numaid="0"/><cpu numaid="0"/></system>',
+        '<system version="1"><cpu><pci busid="1b"/></cpu></system>',
+        '<system version="1"><cpu numaid="x"/></system>',
+        ONE_SWITCH.replace("0000:1b:00.0", "0000:18:00.0"),
+        '<graphs version="1"/>',
+    ],
+)
+def test_what_contradicts_itself_is_refused(text):
+    with pytest.raises(FormatError):
+        read(text)
+
+
+@pytest.mark.parametrize("kind, role", [("0x068000", Role.NVSWITCH), ("0x080100", Role.OTHER)])
+def test_other_functions_are_kept_for_what_they_are(kind, role):
+    found = read(ONE_SWITCH.replace("0x020700", kind))
+    assert found.by_address["0000:18:00.0"].role is role
+
+
+LEAVES = st.sampled_from(
+    ['<gpu dev="0" sm="90"/>', '<gpu><nvlink target="x"/></gpu>', '<nic><net name="a" speed="100"/></nic>',
+     "<nic/>", '<gpu dev="1"><c2c bw="1"/></gpu>', '<pcilink target="0000:01:00.0"/>']
+)  # fmt: skip
+BUSIDS = st.integers(0, 9).map(lambda n: f"0000:0{n}:00.0")
+CLASSES = st.sampled_from(["0x060400", "0x030200", "0x020000", "0x068000", "", "0x"])
+TREES = st.recursive(
+    LEAVES,
+    lambda below: st.builds(
+        '<pci busid="{}" class="{}" link_width="{}">{}</pci>'.format,
+        BUSIDS, CLASSES, st.integers(0, 16), st.lists(below, max_size=3).map("".join),
+    ),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(TREES, max_size=4))
+def test_any_elements_give_a_graph_that_is_written_and_read_again_or_a_format_error(trees):
+    with contextlib.suppress(FormatError):
+        found = read(f'<system version="1"><cpu numaid="0">{"".join(trees)}</cpu></system>')
+        assert again(found) == found

@@ -1,0 +1,38 @@
+"""Variables that stand beside a pasted log count as settings of the job that wrote it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.explain.explain import explain
+from gdrkit.explain.host import PastedHost
+from tests.jobs.samples import info
+
+LOG = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")
+
+
+def codes(text: str) -> set[str]:
+    machines = explain(PastedHost(text.encode())).machines
+    return {found.code for machine in machines for found in machine.established}
+
+
+@pytest.mark.parametrize(
+    ("beside", "code"),
+    [
+        ("export NCCL_NET_GDR_LEVEL=ALL", "gdr-level-ignored"),
+        (
+            "$ mpirun -np 2 -x NCCL_DEBUG=INFO -x NCCL_DMABUF_ENABLE=0 ./all_reduce_perf",
+            "dmabuf-disabled-by-env",
+        ),
+        ("$ export NCCL_IB_DISABLE=1", "ib-disabled-by-env"),
+        ("$ NCCL_NET_GDR_READ=0 NCCL_DEBUG=INFO torchrun train.py", "gdr-read-off"),
+    ],
+)
+def test_a_command_or_an_export_beside_a_log_is_of_its_job(beside: str, code: str):
+    assert code in codes(f"I run this:\n\n{beside}\n{LOG}")
+    assert code not in codes(LOG)
+
+
+def test_advice_is_no_setting_and_without_a_log_nobody_knows_of_a_job():
+    assert codes(f"Somebody told me to try NCCL_NET_GDR_LEVEL=ALL first.\n\n{LOG}") == codes(LOG)
+    assert codes("$ export NCCL_IB_DISABLE=1\n") == set()

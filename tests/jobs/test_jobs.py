@@ -1,0 +1,126 @@
+"""Several jobs, communicators and processes in the same logs; a thousand ranks; what is unsaid."""
+
+from __future__ import annotations
+
+from tests.jobs.samples import info, warn
+from tests.jobs.test_samples import analysed
+
+START = (
+    "ncclCommInitRank comm 0x1 rank {rank} nranks {ranks} cudaDev {gpu} nvmlDev {gpu} busId {gpu}b000 "
+    "commId {id} - Init START"
+)
+LEG = "Channel 0{channel}/0 : {rank}[{gpu}] -> {peer}[{gpu}] [send] via NET/IB/{gpu}{gdr}"
+
+
+def member(
+    process: str, rank: int, ranks: int, identifier: str, *, gpu: int = 0, gdr: str = "/GDRDMA"
+) -> str:
+    """One rank's start and one channel."""
+    values = {"rank": rank, "ranks": ranks, "gpu": gpu, "id": identifier, "gdr": gdr, "channel": 0}
+    return info(process, gpu, START.format(**values), LEG.format(peer=(rank + 1) % ranks, **values))
+
+
+def test_two_jobs_one_after_the_other_are_two():
+    first = "NCCL version 2.20.5+cuda12.4\n" + member("a:1", 0, 2, "0x1") + member("b:1", 1, 2, "0x1")
+    second = (
+        "NCCL version 2.27.5+cuda12.9\n" + member("a:9", 0, 2, "0x2") + member("b:9", 1, 2, "0x2", gdr="")
+    )
+    found = analysed(first + second)
+
+    assert [(job.versions, [rank.rank for rank in job.ranks]) for job in found.jobs] == [
+        (("2.20.5",), [0, 1]),
+        (("2.27.5",), [0, 1]),
+    ]
+    assert (found.counts.direct, found.counts.bounced) == (3, 1)
+    assert not any(finding.code == "versions-differ-between-ranks" for finding in found.findings)
+
+
+def test_old_jobs_without_identifiers_are_told_apart_by_their_second_rank_0():
+    old = "comm 0x1 rank {} nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE"
+    leg = "Channel 00 : 0[1b000] -> 1[1b000] [send] via NET/IB/0"
+    log = "".join(
+        info(f"{host}:{pid}", 0, old.format(rank), leg) for pid in (1, 2) for rank, host in enumerate("ab")
+    )
+
+    assert [len(job.ranks) for job in analysed(log).jobs] == [2, 2]
+
+
+def test_communicators_of_one_job_name_ranks_by_the_largest():
+    world = [member(f"n{rank // 2}:{40 + rank}", rank, 4, "0xa", gpu=rank % 2) for rank in range(4)]
+    pairs = [
+        member(f"n{rank // 2}:{40 + rank}", rank % 2, 2, f"0xb{rank // 2}", gpu=rank % 2)
+        for rank in range(4)
+    ]
+    (job,) = analysed("".join(pairs + world)).jobs
+
+    assert [rank.rank for rank in job.ranks] == [0, 1, 2, 3]
+    assert (job.communicators, job.expected) == (3, 4)
+
+
+def test_one_process_with_eight_gpus_is_eight_ranks():
+    log = "".join(member("n1:7", rank, 8, "0x1", gpu=rank) for rank in range(8))
+    (job,) = analysed(log).jobs
+
+    assert [(rank.rank, rank.device, rank.gpu) for rank in job.ranks] == [
+        (n, n, f"{n}b000") for n in range(8)
+    ]
+
+
+def test_ranks_of_which_no_line_is_are_unknown():
+    counts = analysed(member("n1:7", 3, 1024, "0x1")).counts
+
+    assert (counts.ranks, counts.expected, counts.unknown) == (1, 1024, 1023)
+
+
+def test_a_thousand_ranks_and_the_one_that_differs():
+    log = "".join(
+        member(
+            f"n{rank // 8}:{4000 + rank}",
+            rank,
+            1024,
+            "0x1",
+            gpu=rank % 8,
+            gdr="" if rank == 777 else "/GDRDMA",
+        )
+        for rank in range(1024)
+    )
+    found = analysed(log)
+
+    assert (found.counts.direct, found.counts.bounced) == (1023, 1)
+    assert [rank.rank for rank in found.jobs[0].ranks if rank.routes[0].reasons] == [777]
+
+
+def test_what_is_not_logged_is_not_denied():
+    found = analysed(member("n1:7", 0, 2, "0x1", gdr=""))
+    (reason,) = found.jobs[0].ranks[0].routes[0].reasons
+
+    assert "does not say" in reason.text and reason.codes == ()
+    assert found.logged == {"channels": True, "net": False, "env": False, "init": True}
+
+
+def test_an_environment_is_compared_among_ranks_that_print_theirs():
+    level = "NCCL_NET_GDR_LEVEL set by environment to PHB"
+    one = info("n1:7", 0, level, "NCCL_IB_HCA set by environment to mlx5_0") + member("n1:7", 0, 3, "0x1")
+    two = info("n2:7", 0, "NCCL_IB_HCA set by environment to mlx5_4") + member("n2:7", 1, 3, "0x1")
+    silent = member("n3:7", 2, 3, "0x1")
+
+    def codes(log: str) -> list[str]:
+        return [finding.code for finding in analysed(log).findings]
+
+    assert codes(one + two) == ["env-differs-between-ranks"], "the list of devices may differ with the host"
+    assert codes(one + silent) == []
+
+
+def test_processes_with_the_same_id_on_hosts_of_like_names_stay_two():
+    log = member("node1:88", 0, 2, "0x1") + member("gpu-node1:88", 1, 2, "0x1", gdr="")
+
+    assert [rank.process for rank in analysed(log).jobs[0].ranks] == ["node1:88", "gpu-node1:88"]
+
+
+def test_the_first_error_of_a_kind_is_the_proof_and_consequences_come_last():
+    flush = "NET/IB : Got completion from peer 10.0.0.2<3> with status=5 opcode=0 len=0 vendor err 249"
+    retry = flush.replace("status=5", "status=12").replace("249", "129")
+    log = warn("n1:7", 0, "net_ib.cc:1", flush) + warn("n2:8", 0, "net_ib.cc:1", retry) * 2
+    first, last = analysed(log).errors
+
+    assert (first.number, first.count, first.place.line, last.number) == (12, 2, 4, 5)

@@ -1,0 +1,151 @@
+"""Logs of a job: files, folders, patterns, packed streams; in bounded pieces, by one process or two."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdrkit.evidence.errors import TargetError
+from gdrkit.jobs import logs as job_logs
+from gdrkit.jobs import workers as job_workers
+from gdrkit.jobs.analyse import analyse
+from gdrkit.jobs.document import document
+from tests.jobs.samples import SAMPLES
+from tests.jobs.test_tally import JOB, WHOLE, answers
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+TEXT = ("\n".join(line for lines in JOB for line in lines) + "\n").encode()
+
+
+def counted(*arguments: str) -> job_workers.Counted:
+    return job_workers.count(job_logs.find(list(arguments)))
+
+
+def told(found: job_workers.Counted) -> object:
+    return answers(analyse(found.tally, found.place))
+
+
+def test_files_folders_and_patterns(tmp_path: Path):
+    (tmp_path / "deep").mkdir()
+    for number, lines in enumerate(JOB):
+        folder = tmp_path / "deep" if number % 2 else tmp_path
+        (folder / f"rank{number}.log").write_text("\n".join(lines) + "\n")
+    (tmp_path / ".hidden").write_text("NCCL version 2.1.1\n")
+
+    by_folder, by_pattern = counted(str(tmp_path)), counted(f"{tmp_path}/**/rank*.log")
+
+    assert told(by_folder) == told(by_pattern) == WHOLE
+    assert sorted(by_folder.files) == sorted(by_pattern.files)
+    assert len(counted(str(tmp_path), f"{tmp_path}/rank0.log").files) == 4, "each file once"
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [TEXT, gzip.compress(TEXT), gzip.compress(TEXT[:700]) + gzip.compress(TEXT[700:]), zstd.compress(TEXT),
+     zstd.compress(TEXT[:900]) + zstd.compress(TEXT[900:])],
+    ids=["plain", "gzip", "gzip of two", "zstd", "zstd of two"],
+)  # fmt: skip
+def test_packed_files_are_told_by_their_content(tmp_path: Path, packed: bytes):
+    (tmp_path / "job").write_bytes(packed)
+    found = counted(str(tmp_path / "job"))
+
+    assert told(found) == WHOLE
+    assert found.notes == []
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
+def test_a_packed_file_that_is_cut_off_tells_what_it_holds_and_says_so(tmp_path: Path, pack):
+    noise = "".join(f"step {n} loss 0.{n * 7919 % 9973}\n" for n in range(40_000)).encode()
+    packed = pack(TEXT + noise)
+    (tmp_path / "job").write_bytes(packed[: len(packed) * 9 // 10])
+    found = counted(str(tmp_path / "job"))
+
+    assert told(found) == WHOLE
+    assert found.notes and "cut off" in found.notes[0]
+
+
+def test_what_is_damaged_or_no_text_is_noted(tmp_path: Path):
+    (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT)[:12] + b"\xff" * 40)
+    (tmp_path / "b.bin").write_bytes(b"\x7fELF\0\0\0" * 100)
+    (tmp_path / "c.xz").write_bytes(b"\xfd7zXZ\0" + b"x" * 30)
+    found = counted(str(tmp_path))
+
+    assert [note.rpartition(": ")[2] for note in found.notes[:2]] == [
+        "the gzip file is damaged",
+        "not a text",
+    ]
+    assert "packed with xz" in found.notes[2]
+    assert analyse(found.tally, found.place).state == "unknown"
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
+    found = counted("-")
+
+    assert told(found) == WHOLE
+    routes = analyse(found.tally, found.place).jobs[0].ranks[0].routes
+    assert str(min(route.place for route in routes)) == "stdin:5"
+
+
+@pytest.mark.parametrize("missing", ["nothing/here.log", "*.none"])
+def test_what_is_not_there_is_an_error(missing: str, tmp_path: Path):
+    with pytest.raises(TargetError, match="no such file"):
+        job_logs.find([str(tmp_path / missing)])
+
+
+def test_an_empty_folder_is_an_error(tmp_path: Path):
+    with pytest.raises(TargetError, match="no files"):
+        job_logs.find([str(tmp_path)])
+
+
+def test_two_processes_tell_what_one_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(job_logs, "SECTION_BYTES", 500)
+    monkeypatch.setattr(job_workers, "WORTH_TWO_BYTES", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    (tmp_path / "job.log").write_bytes(TEXT)
+    (tmp_path / "second.log.gz").write_bytes(gzip.compress(TEXT))
+    found = counted(str(tmp_path))
+
+    assert told(found) == WHOLE
+    assert len(found.sections) > 5
+    lines = (tmp_path / "job.log").read_text().splitlines()
+    for rank in analyse(found.tally, found.place).jobs[0].ranks:
+        for route in rank.routes:
+            assert " via " in lines[route.place.line - 1]
+
+
+def test_a_line_without_an_end_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(job_logs, "LONGEST_LINE_BYTES", 1000)
+    monkeypatch.setattr(job_logs, "CHUNK_BYTES", 300)
+    (tmp_path / "job.log").write_bytes(b"x" * 5000 + b"\n" + TEXT)
+
+    assert told(counted(str(tmp_path))) == WHOLE
+
+
+def test_progress_is_told_in_bytes(tmp_path: Path):
+    (tmp_path / "job.log").write_bytes(TEXT)
+    seen: list[tuple[int, int]] = []
+    job_workers.count([str(tmp_path / "job.log")], lambda done, size: seen.append((done, size)))
+
+    assert seen[-1] == (len(TEXT), len(TEXT))
+
+
+def test_what_two_processes_count_is_what_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sample = "".join(sample.text for sample in SAMPLES) * 3
+    (tmp_path / "job.log").write_text(sample)
+    alone = counted(str(tmp_path))
+    monkeypatch.setattr(job_logs, "SECTION_BYTES", 700)
+    monkeypatch.setattr(job_workers, "WORTH_TWO_BYTES", 1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
+    both = counted(str(tmp_path))
+
+    assert len(both.sections) > 20
+    assert document(analyse(both.tally, both.place)) == document(analyse(alone.tally, alone.place))

@@ -1,0 +1,59 @@
+"""Logs of thirty versions and launchers, each with what it proves, worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.jobs.analyse import analyse
+from gdrkit.jobs.job import Analysis, Place
+from gdrkit.jobs.tally import Tally
+from gdrkit.jobs.wrapping import Unwrapper
+from tests.jobs.samples import SAMPLES, Sample
+
+
+def analysed(*texts: str | bytes) -> Analysis:
+    """The analysis of logs, each a file of its own: log0, log1, ..."""
+    tally = Tally()
+    for section, text in enumerate(texts):
+        data = text if isinstance(text, bytes) else text.encode()
+        tally.feed(Unwrapper(data).feed(data), section)
+    return analyse(tally, lambda place: Place(f"log{place >> 40}", place % (1 << 40)))
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_a_log_proves_what_was_read_from_it_by_hand(sample: Sample):
+    found = analysed(sample.text)
+    counts = found.counts
+
+    assert found.state == sample.state
+    assert (counts.direct, counts.bounced, counts.socket) == sample.legs
+    assert counts.ranks == sample.ranks
+    versions = {version for job in found.jobs for version in job.versions}
+    assert versions == ({sample.version} if sample.version and sample.ranks else set())
+    assert {finding.code for finding in found.findings} == set(sample.codes)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_causes_stay_open_and_devices_have_names(sample: Sample):
+    found = analysed(sample.text)
+    routes = [route for job in found.jobs for rank in job.ranks for route in rank.routes]
+    several = [reason.codes for route in routes for reason in route.reasons if len(reason.codes) > 1]
+    several += [error.codes for error in found.errors if len(error.codes) > 1]
+
+    assert {code for codes in several for code in codes} == set(sample.causes)
+    assert {route.device for route in routes if route.device} == set(sample.devices)
+    assert found.damaged == 0
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_every_route_is_proven_by_a_channel_line(sample: Sample):
+    lines = sample.text.split("\n")
+    for rank in (rank for job in analysed(sample.text).jobs for rank in job.ranks):
+        for route in rank.routes:
+            line = lines[route.place.line - 1]
+            assert " via " in line
+            assert ("GDRDMA" in line) == (route.carried == "direct")
+
+
+def test_there_are_samples_enough():
+    assert len(SAMPLES) >= 25

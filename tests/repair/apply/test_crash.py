@@ -1,0 +1,213 @@
+"""kill -9 at any line of what changes a machine leaves a journal from which both ways lead on.
+
+A child process is killed before the n-th line of repair/apply that it comes to, of those that write: to a
+file, a folder, the journal. GDRKIT_CRASH_LINES=all counts every line. GDRKIT_CRASH_EVERY=1 tries each n;
+without it, a sample that a test suite has time for.
+"""
+
+from __future__ import annotations
+
+import functools
+import linecache
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import gdrkit
+from gdrkit.cli.witness import witness
+from gdrkit.repair.apply.place import Place
+from gdrkit.repair.apply.running import Runner, begin, unfinished
+from gdrkit.repair.apply.secrets import Secrets
+from gdrkit.repair.apply.undoing import Undoer
+from gdrkit.repair.platforms.choices import Choices
+from tests.repair.apply.scratch import STEPS, machine, needs_depmod, snapshot
+
+pytestmark = needs_depmod
+OWN = str(Path(gdrkit.__file__).parent / "repair" / "apply")
+KILLED = -signal.SIGKILL
+EVERY = int(os.environ.get("GDRKIT_CRASH_EVERY", "29"))
+ALL = os.environ.get("GDRKIT_CRASH_LINES", "") == "all"
+_WRITES = re.compile(
+    r"os\.(open|write|rename|unlink|mkdir|rmdir|fsync|ftruncate|symlink|f?chown|fchmod|setxattr|utime)\("
+    r"|journal\.append\(|rmtree\(|copyfile\(|\.write\(|\.flush\(|subprocess\.run\("
+)
+
+
+@functools.cache
+def writing_lines(path: str) -> frozenset[int]:
+    """Numbers of the lines of a file that change something on disk."""
+    return frozenset(n for n, line in enumerate(linecache.getlines(path), 1) if _WRITES.search(line))
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def start(root: Path, *, own_key: bool) -> None:
+    choices = Choices() if own_key else Choices(key="/etc/keys/own.key", certificate="/etc/keys/own.der")
+    begin(Place(str(root)), STEPS, choices, "nccl", "0", witness).close()
+
+
+def go(root: Path) -> None:
+    journal = unfinished(Place(str(root)))
+    assert journal is not None
+    assert Runner(journal, Secrets(), silent, lambda *_: True, witness).go().word == "finished"
+    journal.close()
+
+
+def undo(root: Path) -> None:
+    from gdrkit.repair.apply.running import last_standing
+
+    journal = last_standing(Place(str(root)))
+    if journal is None:
+        return
+    assert Undoer(journal, Secrets(), silent).take_back() == ()
+    journal.close()
+
+
+class _Counter:
+    """Kills this process before the n-th line of the package that it comes to; counts them."""
+
+    def __init__(self, last: int) -> None:
+        self.lines, self.last = 0, last
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
+        return self.line if frame.f_code.co_filename.startswith(OWN) else None
+
+    def line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line" and (ALL or frame.f_lineno in writing_lines(frame.f_code.co_filename)):
+            self.lines += 1
+            if self.lines == self.last:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.line
+
+
+def in_child(work: Callable[[], None], last: int = 0) -> tuple[int, int]:
+    """Exit code (negative: the signal) and how many lines of the package ran."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            counter = _Counter(last)
+            sys.settrace(counter)
+            work()
+            sys.settrace(None)
+            os.write(write, str(counter.lines).encode())
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    _, status = os.waitpid(child, 0)
+    with os.fdopen(read, "rb") as file:
+        said = file.read()
+    return os.waitstatus_to_exitcode(status), int(said or 0)
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Path]:
+    """A folder in memory, where fsync(2) costs nothing."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def broken(memory: Path) -> Path:
+    return machine(memory / "broken")
+
+
+@pytest.fixture
+def scratch(memory: Path) -> Path:
+    return Path(tempfile.mkdtemp(dir=memory))
+
+
+class _Lab:
+    """Copies of one broken machine."""
+
+    def __init__(self, broken: Path, folder: Path) -> None:
+        self.broken, self.folder, self.number = broken, folder, 0
+
+    def copy(self) -> Path:
+        self.number += 1
+        target = self.folder / str(self.number % 2)
+        shutil.rmtree(target, ignore_errors=True)
+        return Path(shutil.copytree(self.broken, target, symlinks=True))
+
+
+def places(lines: int) -> list[int]:
+    return sorted({1, lines, *range(1 + lines % EVERY, lines + 1, EVERY)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_key", [False, True], ids=["own key given", "key made"])
+def test_a_run_killed_anywhere_is_undone_or_completed(broken: Path, scratch: Path, own_key: bool) -> None:
+    lab = _Lab(broken, scratch)
+    before = snapshot(broken)
+    whole = lab.copy()
+    start(whole, own_key=own_key)
+    code, lines = in_child(lambda: go(whole))
+    assert code == 0 and lines > 200
+    wanted = snapshot(whole)
+    assert wanted != before
+    print(f"{lines} lines, {len(places(lines))} of them tried")
+    for n in places(lines):
+        root = lab.copy()
+        start(root, own_key=own_key)
+        assert in_child(functools.partial(go, root), n)[0] == KILLED
+        if n % 2 or own_key:  # a key is made anew, and its signatures with it
+            undo(root)
+        else:
+            if unfinished(Place(str(root))) is not None:
+                go(root)
+            assert snapshot(root) == wanted, n
+            undo(root)
+        assert snapshot(root) == before, n
+
+
+@pytest.mark.slow
+def test_an_undo_killed_anywhere_is_completed_by_the_next(broken: Path, scratch: Path) -> None:
+    lab = _Lab(broken, scratch)
+    before = snapshot(broken)
+    whole = lab.copy()
+    start(whole, own_key=False)
+    go(whole)
+    changed = snapshot(whole)
+    kept = scratch / "changed"
+    shutil.copytree(whole, kept, symlinks=True)
+    assert snapshot(kept) == changed
+    code, lines = in_child(lambda: undo(whole))
+    assert code == 0 and snapshot(whole) == before
+    print(f"{lines} lines, {len(places(lines))} of them tried")
+    for n in places(lines):
+        root = scratch / "undoing"
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(kept, root, symlinks=True)
+        assert in_child(functools.partial(undo, root), n)[0] == KILLED
+        undo(root)
+        assert snapshot(root) == before, n
+
+
+def test_a_journal_cut_off_anywhere_in_its_last_line_is_read_without_it(broken: Path, scratch: Path) -> None:
+    from gdrkit.repair.apply.journal import parse, whole_bytes
+
+    root = _Lab(broken, scratch).copy()
+    start(root, own_key=False)
+    go(root)
+    (path,) = (root / "var/lib/gdrkit/fix").glob("*/journal.jsonl")
+    content = path.read_bytes()
+    records = parse(content)
+    begun = content.rfind(b"\n", 0, len(content) - 1) + 1
+    for end in range(begun, len(content)):
+        assert parse(content[:end]) == records[:-1]
+        assert whole_bytes(content[:end]) == begun
+    assert whole_bytes(content) == len(content)
+    assert whole_bytes(content[:begun] + b"\0" * 40 + b"\n") == begun  # blocks that never reached the disk

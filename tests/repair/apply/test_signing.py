@@ -1,0 +1,155 @@
+"""Signatures as the kernel wants them, and keys that nobody else sees."""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cryptography import x509 as certificates
+
+from gdrkit.formats import module_signature, x509
+from gdrkit.formats.compressed import compression, decompress
+from gdrkit.repair.apply.errors import ApplyError
+from gdrkit.repair.apply.secrets import Secrets, from_descriptor
+from gdrkit.repair.apply.signing import NeedsPassword, make_pair, pack, signed, signer, trailer
+from tests.module_builder import build_module, make_key, sign
+
+BODY = build_module("nvidia_peermem", imports={"nvidia_p2p_get_pages": 1})
+PASSWORD = b"a password that nobody prints"
+
+
+@pytest.fixture(scope="module")
+def pair():
+    return make_pair(None)
+
+
+@pytest.fixture(scope="module")
+def who(pair):
+    return signer(*pair, None)
+
+
+@pytest.mark.parametrize("kind", ["", "xz", "zstd", "gzip"])
+@pytest.mark.parametrize("digest", ["sha256", "sha384", "sha512"])
+def test_a_module_is_signed_inside_its_packing_and_the_signature_holds(who, pair, kind, digest):
+    made = signed(pack(BODY, kind), who, digest)
+    assert compression(made) == kind
+    plain = bytes(decompress(made, 1 << 20))
+    size, found = module_signature.split(plain)
+    assert plain[:size] == BODY and found is not None and not found.fault
+    made_by = module_signature.parse(found.pkcs7)
+    assert (made_by.digest, made_by.algorithm, made_by.has_attributes) == (digest, "rsa", False)
+    certificate = x509.parse(pair[1])
+    assert module_signature.verify(made_by, lambda n: hashlib.new(n, BODY).digest(), certificate)
+    assert not module_signature.verify(made_by, lambda n: hashlib.new(n, BODY + b"x").digest(), certificate)
+
+
+def test_a_former_signature_is_replaced_not_added_to(who):
+    once = signed(BODY, who, "sha256")
+    assert signed(sign(BODY, make_key("somebody")), who, "sha256") == once
+    assert signed(once, who, "sha256") == once
+
+
+def test_an_xz_file_is_one_that_the_kernel_unpacks(who):
+    """No CRC64, and a dictionary of 1 MiB: Linux scripts/Makefile.modinst."""
+    made = signed(pack(BODY, "xz"), who, "sha256")
+    assert made[7] == lzma.CHECK_CRC32  # xz file format 2.1.1.2, Stream Flags
+    plain = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=3 << 20).decompress(made)
+    assert plain.endswith(module_signature.MARKER)
+
+
+@pytest.mark.parametrize("content", [b"", b"no module", lzma.compress(BODY)[:-9], b"\x1f\x8b\x08 broken"])
+def test_what_is_no_module_is_refused_and_never_written(who, content):
+    with pytest.raises(ApplyError):
+        signed(content, who, "sha256")
+
+
+def test_openssl_agrees_with_the_signature(who, pair, tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("apt-get install -y openssl")
+    message = trailer(BODY, who, "sha256")
+    (tmp_path / "sig").write_bytes(message[: -12 - len(module_signature.MARKER)])
+    (tmp_path / "body").write_bytes(BODY)
+    pem = certificates.load_der_x509_certificate(pair[1])
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    (tmp_path / "pem").write_bytes(pem.public_bytes(Encoding.PEM))
+    run = subprocess.run(
+        ["openssl", "cms", "-verify", "-binary", "-inform", "DER", "-in", "sig", "-content", "body",
+         "-certfile", "pem", "-noverify", "-out", "out"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+def _sign_file() -> Path | None:
+    places = Path.home().glob(".cache/gdrkit/lab/*/*/headers/usr/lib/linux-kbuild-*/scripts/sign-file")
+    return next(iter(sorted(places)), None)
+
+
+@pytest.mark.skipif(_sign_file() is None, reason="the kernel lab has no headers in its cache")
+def test_the_kernels_own_sign_file_makes_the_same_signature(tmp_path):
+    """The octets of the signature; OpenSSL leaves out the NULL behind a digest's name, which both may."""
+    private, der = make_pair(None)
+    (tmp_path / "key").write_bytes(private)
+    (tmp_path / "der").write_bytes(der)
+    (tmp_path / "x.ko").write_bytes(BODY)
+    subprocess.run([str(_sign_file()), "sha512", "key", "der", "x.ko"], cwd=tmp_path, check=True)
+    theirs, ours = (tmp_path / "x.ko").read_bytes(), signed(BODY, signer(private, der, None), "sha512")
+    parsed = []
+    for content in (theirs, ours):
+        _, found = module_signature.split(content)
+        assert found is not None
+        parsed.append(module_signature.parse(found.pkcs7))
+    assert parsed[0] == parsed[1]
+    assert theirs[-len(module_signature.MARKER) - 12 : -len(module_signature.MARKER) - 4] == bytes(
+        [0, 0, 2, 0, 0, 0, 0, 0]
+    )
+
+
+def test_a_made_key_signs_modules_and_nothing_that_boots(pair):
+    found = certificates.load_der_x509_certificate(pair[1])
+    usages = found.extensions.get_extension_for_class(certificates.ExtendedKeyUsage).value
+    assert {usage.dotted_string for usage in usages} == {"1.3.6.1.5.5.7.3.3", "1.3.6.1.4.1.2312.16.1.2"}
+    assert found.extensions.get_extension_for_class(certificates.BasicConstraints).value.ca is False
+    assert x509.parse(pair[1]).subject_key_id
+
+
+def test_a_protected_key_opens_with_its_password_alone():
+    private, certificate = make_pair(PASSWORD)
+    assert b"ENCRYPTED" in private
+    assert signer(private, certificate, PASSWORD)
+    for wrong in (None, b"another"):
+        with pytest.raises(NeedsPassword) as caught:
+            signer(private, certificate, wrong)
+        assert "password" in str(caught.value) and "another" not in str(caught.value)
+
+
+def test_a_certificate_of_another_key_is_refused(pair):
+    with pytest.raises(ApplyError, match="not this key's"):
+        signer(pair[0], make_pair(None)[1], None)
+
+
+def test_a_password_given_for_an_open_key_is_told(pair):
+    with pytest.raises(NeedsPassword, match="not protected"):
+        signer(*pair, PASSWORD)
+
+
+def test_nothing_that_is_printed_holds_a_secret(who):
+    secrets = Secrets(PASSWORD, PASSWORD)
+    assert "password" not in repr(secrets) + str(secrets)
+    assert "RSA" not in repr(who)
+
+
+def test_a_password_comes_from_a_descriptor():
+    read, write = os.pipe()
+    os.write(write, PASSWORD + b"\nmore\n")
+    os.close(write)
+    assert from_descriptor(read) == PASSWORD
+    os.close(read)
+    with pytest.raises(ApplyError):
+        from_descriptor(read)

@@ -1,0 +1,81 @@
+"""Every text that `gdr config` writes, for requests without a node and for nodes of tests/evidence."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+from gdrkit.evidence.target import open_host
+from gdrkit.node import Node
+from gdrkit.repair.config import KINDS, Output, Request, generate
+from tests.evidence_nodes import build
+
+NODES = ("acs-redirect", "dgx-a100-proprietary", "volta-proprietary", "gh200", "spark-two-cables",
+         "iommu-translating", "talos", "gpu-operator-stub", "h200-vm")  # fmt: skip
+PARAMETERS = (("nvidia-peermem", "persistent_api_support", "0"), ("nvidia", "NVreg_EnableResizableBar", "1"))
+
+
+@functools.cache
+def node(name: str) -> Node:
+    """A node of tests/evidence."""
+    folder = Path(tempfile.mkdtemp(prefix="gdrkit-config-"))
+    return Node(open_host(str(build(name, folder))))
+
+
+def requests() -> dict[str, Request]:
+    """Wishes by name, without a node."""
+    wished = {
+        "plain": Request(),
+        "dmabuf": Request(path="dmabuf"),
+        "peermem": Request(path="peermem"),
+        "peermem-host-ofed": Request(path="peermem", ofed="host"),
+        "parameters": Request(path="peermem", parameters=PARAMETERS),
+        "oldest": Request(path="peermem", operator_version="v25.3.4", driver_version="580.159.04"),
+        "interface": Request(path="peermem", interface="eth0"),
+    }
+    return wished
+
+
+def outputs() -> dict[str, Output]:
+    """What each kind writes in each form for each request; refusals are left out."""
+    found = {}
+    asked = [(name, request) for name, request in requests().items()]
+    asked += [(name, Request(node=node(name))) for name in NODES]
+    for kind in KINDS.values():
+        for form in kind.forms or ("",):
+            for name, request in asked:
+                if kind.name == "network-operator" and request.operator_version:
+                    name, version = "network-oldest", "v25.7.0"
+                else:
+                    version = request.operator_version
+                wish = {**{f: getattr(request, f) for f in request.__struct_fields__}, "form": form,
+                        "operator_version": version}  # fmt: skip
+                output = generate(kind.name, Request(**wish))
+                if isinstance(output, Output):
+                    found[f"{kind.name}:{form or 'only'}:{name}"] = output
+    return found
+
+
+OUTPUTS = outputs()
+IDS = sorted(
+    {
+        (*name.split(":")[:2], output.lead, output.lines): name for name, output in reversed(OUTPUTS.items())
+    }.values()
+)
+"""Of outputs with the same lines, one: what was asked first."""
+NO_YAML = ("modules-load", "modprobe", "udev", "systemd")
+
+
+def is_yaml(name: str) -> bool:
+    """Whether an output is YAML; JSON patches are, too."""
+    kind, form, _ = name.split(":")
+    return kind not in NO_YAML and form not in ("shell", "conf", "slurm")
+
+
+YAML_IDS = [name for name in IDS if is_yaml(name)]
+
+
+def of(kind: str, form: str = "") -> list[str]:
+    """The names of the outputs of one kind."""
+    return [name for name in IDS if name.startswith(f"{kind}:{form}")]

@@ -1,0 +1,277 @@
+"""`gdr config check` finds what is wrong, says where, and takes any bytes."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
+
+from gdrkit.repair.config.check import MOST_FAULTS, Checked, check
+
+SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[4] / "shared"))
+
+TWICE = """\
+apiVersion: nvidia.com/v1
+kind: ClusterPolicy
+metadata:
+  name: cluster-policy
+spec:
+  driver:
+    enabled: true
+    rdma:
+      enabled: true
+      useHostMofed: true
+  driver:
+    rdma:
+      enabled: true
+      useHostMofed: false
+"""
+INLINE = """\
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 99-gpu-peermem
+  labels:
+    machineconfiguration.openshift.io/role: gpu
+spec:
+  config:
+    ignition:
+      version: 3.2.0
+    storage:
+      files:
+        - path: /etc/modules-load.d/gpu.conf
+          mode: 0644
+          contents:
+            inline: |
+              ib_core
+              nvidia_peermem
+"""
+TALOS = """\
+machine:
+  kernel:
+    modules:
+      - name: ib_core
+      - name: nvidia_peermem
+"""
+ARTICLE = f"How to\n\nFirst this:\n\n{TWICE}\nThen that:\n\n{INLINE}\nAt last:\n\n{TALOS}\n" + (
+    "Set it\n\nexport NCCL_NET_GDR_LEVEL=5\n"
+)
+
+
+def found(text: str, version: str = "") -> Checked:
+    return check(text.encode(), "file.yaml", version)
+
+
+def codes(text: str, version: str = "") -> list[tuple[int, str]]:
+    return [(fault.line, fault.code) for fault in found(text, version).faults]
+
+
+# -- the errors of recipes ---------------------------------------------------------------------------
+
+
+def test_a_key_that_stands_twice_says_which_one_counts_for_whom():
+    (twice,) = [fault for fault in found(TWICE).faults if fault.code == "duplicate-key"]
+    assert (twice.line, twice.path) == (11, "spec.driver")
+    assert "lines 6 and 11" in twice.seen and "enabled of line 6 is gone" in twice.seen
+    assert "PyYAML line 11 counts" in twice.seen and "ruamel.yaml refuse" in twice.seen
+
+
+def test_the_readers_do_what_is_said_of_them():
+    assert yaml.safe_load(TWICE)["spec"]["driver"] == {"rdma": {"enabled": True, "useHostMofed": False}}
+    with pytest.raises(DuplicateKeyError):
+        YAML(typ="safe", pure=True).load(io.StringIO(TWICE))
+
+
+def test_required_keys_that_are_missing_are_named():
+    (missing,) = [fault for fault in found(TWICE).faults if fault.code == "missing-key"]
+    assert missing.path == "spec" and "operator, toolkit" in missing.seen and "patch" in missing.expected
+
+
+def test_butane_within_ignition_is_found():
+    assert codes(INLINE) == [(13, "module-not-on-host"), (16, "butane-in-ignition")]
+
+
+def test_the_module_that_talos_cannot_load_is_found():
+    assert codes(TALOS) == [(5, "talos-no-peermem")]
+    assert codes("apiVersion: v1alpha1\nkind: KernelModuleConfig\nname: nvidia_peermem\n") == [
+        (1, "talos-no-peermem")
+    ]
+
+
+def test_an_article_is_searched_for_manifests():
+    """Every error of a recipe, in one text that is no YAML at all."""
+    expected = ["missing-key", "duplicate-key", "module-not-on-host", "butane-in-ignition",
+                "talos-no-peermem", "gdr-level-number"]  # fmt: skip
+    assert [code for _, code in codes(ARTICLE)] == expected
+    lines = ARTICLE.splitlines()
+    for line, code in codes(ARTICLE):
+        marks = {"duplicate-key": "  driver:", "butane-in-ignition": "inline", "talos-no-peermem": "peermem"}
+        assert marks.get(code, "") in lines[line - 1]
+
+
+def test_the_recipe_itself():
+    sources = sorted((SHARED / "sources").glob("002_*.txt"))
+    if not sources:
+        pytest.skip("set GDRKIT_SHARED to a folder with sources")
+    told = check(sources[0].read_bytes(), "recipe")
+    assert {fault.code for fault in told.faults} == {
+        "duplicate-key", "missing-key", "butane-in-ignition", "talos-no-peermem", "module-not-on-host",
+        "gdr-level-number",
+    }  # fmt: skip
+    assert told.worst == "error"
+
+
+# -- keys --------------------------------------------------------------------------------------------
+
+POLICY = "spec:\n  driver:\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "code", "expected"),
+    [
+        (POLICY + "    useHostMofed: true\n", 3, "wrong-place", "spec.driver.rdma.useHostMofed"),
+        (POLICY + "    enabled: true\n  rdma:\n    enabled: true\n", 4, "wrong-place", "spec.driver.rdma"),
+        (POLICY + "    enabled: true\n  ofedDriver: {}\n", 4, "wrong-place", "NicClusterPolicy"),
+        (POLICY + "    rdma:\n      enable: true\n", 4, "unknown-key", "enabled,"),
+        (POLICY + "    rdma:\n      useHostMOFED: true\n", 4, "unknown-key", "useHostMofed,"),
+        (POLICY + "    rdma:\n      peermem: true\n", 4, "unknown-key", "one of enabled, useHostMofed"),
+        (POLICY + '    rdma:\n      enabled: "true"\n', 4, "wrong-type", "true or false"),
+        (POLICY + "    rdma:\n      enabled: yes\n", 4, "wrong-type", "true or false"),
+        (POLICY + "    kernelModuleType: closed\n", 3, "wrong-value", "auto or open or proprietary"),
+        (POLICY + "    rdma: true\n", 3, "wrong-type", "a mapping"),
+        (POLICY + "    useOpenKernelModules: true\n", 3, "not-honoured", "kernelModuleType: open"),
+        (POLICY + "    version: 580\n", 3, "wrong-type", "quote it"),
+        (
+            POLICY + "    usePrecompiled: true\n    rdma:\n      enabled: true\n",
+            3, "stub", "dma-buf",
+        ),
+        (
+            POLICY + "    useNvidiaDriverCRD: true\n    rdma:\n      enabled: true\n",
+            5, "wrong-place", "NVIDIADriver spec.rdma",
+        ),
+        ("kind: NicClusterPolicy\napiVersion: mellanox.com/v1alpha1\nspec:\n  ofedDriver:\n"
+         "    repository: x\n", 5, "missing-key", "all that is required"),
+        ("machine:\n  modules:\n    - name: nvidia\n", 2, "wrong-place", "machine.kernel.modules"),
+        ("variant: openshift\nversion: 4.13.0\nstorage:\n  files:\n    - path: /a\n      mode: 644\n",
+         6, "wrong-value", "420, which is 0644"),
+        ("#cloud-config\nwrite_files:\n  - content: a\n    permissions: 0644\n", 3, "missing-key", "a path"),
+        ("apiVersion: v1\nkind: ConfigMap\ndata:\n  nvidia-peermem.conf: |\n"
+         "    options nvidia-peermem persistent_api_support=0\n", 4, "wrong-value", "NAME=VALUE"),
+        ("customization:\n  systemExtensions:\n    officialExtensions:\n"
+         "      - siderolabs/nonfree-kmod-nvidia-lts\n", 4, "talos-no-path", "open-gpu-kernel-modules"),
+        ("kind: Pod\nspec:\n  containers:\n    - env:\n        - name: NCCL_NET_GDR_LEVEL\n"
+         "          value: ALL\n", 6, "gdr-level-ignored", "PXB"),
+        ("NCCL_NET_GDR_LEVEL=sys\n", 1, "gdr-level-ignored", "PXB"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_found_at_its_line(text, line, code, expected):
+    told = [f for f in found(text).faults if (f.line, f.code) == (line, code)]
+    assert told and expected in told[0].expected, found(text).faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POLICY + "    rdma:\n      enabled: true\n      useHostMofed: false\n",
+        POLICY + "    kernelModuleType: open\n    useNvidiaDriverCRD: false\n    rdma: {enabled: false}\n",
+        "machine:\n  kernel:\n    modules:\n      - name: nvidia\n        parameters: [a=1]\n",
+        "variant: openshift\nversion: 4.13.0\nstorage:\n  files:\n    - path: /a\n      mode: 0644\n"
+        "      contents:\n        inline: a\n",
+        "#cloud-config\nwrite_files:\n  - path: /a\n    permissions: '0644'\n",
+        "NCCL_NET_GDR_LEVEL=PHB\nkind: x\n",
+        "kind: Pod\nspec:\n  env:\n    - name: NCCL_NET_GDR_LEVEL\n      value: PHB\n",
+        '{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a.conf": "options x y"}}',
+    ],
+)
+def test_what_is_right_is_left_alone(text):
+    assert [fault for fault in found(text).faults if fault.code != "unreadable"] == []
+
+
+def test_a_resource_is_held_against_the_version_that_is_asked_for():
+    text = "apiVersion: nvidia.com/v1alpha1\nkind: NVIDIADriver\nspec:\n  driverType: gpu\n  image: driver\n"
+    assert codes(text, "v25.3.4") == []
+    assert codes(text) == [(4, "missing-key")]
+
+
+# -- streams and hostile texts -----------------------------------------------------------------------
+
+
+def test_each_document_of_a_stream_is_judged_by_itself():
+    text = f"{TALOS}---\nbroken: [\n---\n{INLINE}"
+    assert [code for _, code in codes(text)] == [
+        "talos-no-peermem", "unreadable", "module-not-on-host", "butane-in-ignition",
+    ]  # fmt: skip
+    assert [document.kind for document in found(text).documents] == ["MachineConfiguration", "MachineConfig"]
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{c}: &{c} [*{p}, *{p}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (BOMB, 1, "'&'"),
+        ("a:\n\tb: 1\n", 2, "a tab"),
+        ("a: " + "[" * 5000 + "]" * 5000 + "\n", 1, "nested deeper"),
+        ("".join(f"{' ' * n}a:\n" for n in range(200)), 65, "nested deeper"),
+        ("a: !!python/object/apply:os.system [x]\n", 1, "'!'"),
+        ("<<: {a: 1}\nb: 2\n", 1, "merge key"),
+        ("a: 'unended\n", 1, "does not end"),
+        ("", 1, "no manifest"),
+    ],
+)
+def test_hostile_yaml_is_refused_in_words(text, line, words):
+    (fault,) = found(text).faults
+    assert (fault.severity, fault.line) == ("unreadable", line)
+    assert words in fault.seen
+
+
+def test_bytes_that_are_no_text_are_refused():
+    assert check(b"a: 1\nb: \xff\n", "x").faults[0].line == 2
+    assert "bytes" in check(b"x" * ((4 << 20) + 1), "x").faults[0].seen
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_give_an_answer(content):
+    assert isinstance(check(content, "x"), Checked)
+
+
+WORDS = [
+    *("kind: ", "ClusterPolicy", "spec:", "driver:", "rdma:", "machine:", "kernel:", "modules:", "- name: "),
+    *("nvidia_peermem", "ignition:", "storage:", "files:", "contents:", "mode: 644", "source: data:,a"),
+    *("\n", "\n  ", "\n    ", "{", "}", "[", "]", ": ", '"', "---\n", "#cloud-config\n", "\t"),
+]
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=30).map("".join))
+def test_any_manifest_gives_an_answer(text):
+    told = found(text)
+    assert told.faults or told.documents
+    assert all(1 <= fault.line <= text.count("\n") + 1 for fault in told.faults)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POLICY + "".join(f"    key{n}: 1\n" for n in range(20_000)),
+        "prose\n\n" + "kind: ClusterPolicy\nspec: 1\n\n\n\n\n\n" * 5_000,
+    ],
+    ids=["one document", "an article"],
+)
+def test_a_file_full_of_faults_ends_in_a_list_that_ends(text):
+    """Quadratic readers would take minutes for these."""
+    assert len(found(text).faults) == MOST_FAULTS
+
+
+def test_lines_of_an_article_are_those_of_its_file():
+    text = "# How to\r\n\r\nSome words.\r\n\r\n```yaml\r\n" + TALOS.replace("\n", "\r\n") + "```\r\n"
+    assert codes(text) == [(10, "talos-no-peermem")]

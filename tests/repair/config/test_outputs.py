@@ -1,0 +1,241 @@
+"""What `gdr config` writes says the same to every reader, and says why."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import yaml
+from ruamel.yaml import YAML
+
+from gdrkit.facts.libraries import nccl_version
+from gdrkit.facts.rdma import distance, gids, pairs
+from gdrkit.repair.config import KINDS, Refused, Request, generate
+from gdrkit.repair.config.check import check
+from gdrkit.repair.config.nccl_env import settings
+from gdrkit.repair.config.output import rendered
+from gdrkit.repair.config.request import active_ports
+from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
+from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, node, of
+
+
+def ruamel(text: str) -> list[object]:
+    """Documents as YAML 1.2 has them; a key that stands twice is an error."""
+    reader = YAML(typ="safe", pure=True)
+    reader.allow_duplicate_keys = False
+    return list(reader.load_all(io.StringIO(text)))
+
+
+def data(name: str) -> list[object]:
+    return ruamel(rendered(OUTPUTS[name]))
+
+
+def test_every_kind_is_written_for_some_request():
+    assert {name.split(":")[0] for name in IDS} == set(KINDS)
+    assert {(n.split(":")[0], n.split(":")[1]) for n in IDS} >= {
+        (k.name, f) for k in KINDS.values() for f in k.forms
+    }
+
+
+@pytest.mark.parametrize("name", YAML_IDS)
+def test_readers_of_both_yaml_versions_read_the_same(name):
+    text = rendered(OUTPUTS[name])
+    assert ruamel(text) == list(yaml.safe_load_all(text))
+
+
+@pytest.mark.parametrize("name", YAML_IDS)
+def test_reasons_are_comments_and_change_nothing(name):
+    output = OUTPUTS[name]
+    assert ruamel(rendered(output, explain=True)) == ruamel(rendered(output))
+
+
+@pytest.mark.parametrize("name", YAML_IDS)
+def test_our_own_check_finds_nothing_wrong(name):
+    version = {"oldest": "v25.3.4", "network-oldest": "v25.7.0"}.get(name.split(":")[2], "")
+    found = check(rendered(OUTPUTS[name], explain=True).encode(), name, version)
+    assert [fault for fault in found.faults if fault.code != "unreadable"] == []
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_a_text_says_what_it_is_for_and_how_it_is_used(name):
+    output = OUTPUTS[name]
+    assert output.title and output.use and output.file
+    if output.commentable:
+        assert f"# use: {output.use}" in rendered(output)
+    if output.lead:
+        assert rendered(output).startswith(output.lead + "\n")
+
+
+STRUCTURE = ("[", "]", "#")
+PLAIN_KINDS = [n for n in IDS if n.split(":")[0] in ("modules-load", "modprobe", "udev", "systemd")]
+
+
+@pytest.mark.parametrize("name", PLAIN_KINDS)
+def test_each_line_of_a_file_has_its_reason(name):
+    for line in OUTPUTS[name].lines:
+        assert line.why or not line.text or line.text.startswith(STRUCTURE), line.text
+
+
+@pytest.mark.parametrize("name", of("gpu-operator", "merge") + of("gpu-operator", "json-patch"))
+def test_each_setting_of_a_patch_has_its_reason(name):
+    for line in OUTPUTS[name].lines:
+        key = line.text.strip()
+        if key not in ("spec:", "driver:", "[", "]", f"name: {'gdrkit-kernel-modules'}"):
+            assert line.why, line.text
+
+
+def test_nothing_about_the_node_is_assumed_where_it_tells():
+    """A node whose dma-buf is ready leaves nothing to assume; no node leaves it open."""
+    assert OUTPUTS["gpu-operator:merge:acs-redirect"].assumed == ()
+    assert "Turing" in OUTPUTS["gpu-operator:merge:plain"].assumed[0]
+
+
+# -- what they say -----------------------------------------------------------------------------------
+
+
+def test_the_gpu_operator_gets_open_modules_and_no_peermem():
+    assert data("gpu-operator:merge:plain") == [
+        {"spec": {"driver": {"kernelModuleType": "open", "rdma": {"enabled": False, "useHostMofed": False}}}}
+    ]
+
+
+def test_peermem_with_the_hosts_ofed_is_for_who_asks():
+    (patch,) = data("gpu-operator:merge:peermem-host-ofed")
+    assert patch["spec"]["driver"]["rdma"] == {"enabled": True, "useHostMofed": True}
+    assert patch["spec"]["driver"]["usePrecompiled"] is False
+
+
+def test_a_volta_gets_the_proprietary_modules_and_peermem():
+    (patch,) = data("gpu-operator:merge:volta-proprietary")
+    assert patch["spec"]["driver"]["kernelModuleType"] == "proprietary"
+    assert patch["spec"]["driver"]["rdma"]["enabled"] is True
+
+
+def test_a_proprietary_driver_that_the_operator_replaces_does_not_count():
+    """An A100 with the proprietary driver has dma-buf once the operator brings the open one."""
+    (patch,) = data("gpu-operator:merge:dgx-a100-proprietary")
+    assert patch["spec"]["driver"]["rdma"]["enabled"] is False
+    assert "modules-load:only:dgx-a100-proprietary" in OUTPUTS  # on the machine as it is, peermem serves
+
+
+def test_the_json_patch_and_the_merge_patch_end_alike():
+    (operations,) = data("gpu-operator:json-patch:parameters")
+    (patch,) = data("gpu-operator:merge:parameters")
+    built = {o["path"].rpartition("/")[2]: o["value"] for o in operations}
+    assert all(o["op"] == "add" and o["path"].startswith("/spec/driver/") for o in operations)
+    assert built == patch["spec"]["driver"]
+
+
+def test_the_config_map_names_a_file_for_each_module():
+    (found,) = data("gpu-operator:configmap:parameters")
+    assert found["data"]["nvidia-peermem.conf"] == "persistent_api_support=0\n"
+    assert data("gpu-operator:merge:parameters")[0]["spec"]["driver"]["kernelModuleConfig"] == {
+        "name": found["metadata"]["name"]
+    }
+
+
+def test_ofed_is_deployed_for_peermem_alone():
+    assert "ofedDriver" not in data("network-operator:only:dmabuf")[0]["spec"]
+    assert data("network-operator:only:peermem")[0]["spec"]["ofedDriver"]["version"].startswith("doca3.4.1")
+    assert data("network-operator:only:network-oldest")[0]["spec"]["ofedDriver"]["version"].startswith(
+        "doca3.1.0"
+    )
+    assert "ofedDriver" not in data("network-operator:only:peermem-host-ofed")[0]["spec"]
+
+
+def test_an_operator_that_nobody_looked_at_is_refused_but_with_its_ofed():
+    refused = generate("network-operator", Request(operator_version="v24.1.0"))
+    assert isinstance(refused, Refused) and "v26.4.1" in refused.why
+    wished = Request(operator_version="v24.1.0", ofed_version="24.01-0.3.3.1-0", path="peermem")
+    assert not isinstance(generate("network-operator", wished), Refused)
+
+
+def test_iommu_passthrough_is_asked_for_where_the_iommu_translates():
+    assert data("machineconfig:only:iommu-translating")[0]["spec"]["kernelArguments"] == ["iommu=pt"]
+    assert "kernelArguments" not in data("machineconfig:only:acs-redirect")[0]["spec"]
+    assert "translates" in OUTPUTS["machineconfig:only:plain"].assumed[0]
+
+
+def test_arm_has_a_word_of_its_own_for_passthrough():
+    output = generate("machineconfig", Request(node=node("gb200-force-pcie")))
+    assert not isinstance(output, Refused)
+    assert ruamel(rendered(output))[0]["spec"]["kernelArguments"] == ["iommu.passthrough=1"]
+
+
+@pytest.mark.parametrize(
+    ("place", "level"), [("PIX", ""), ("PXB", ""), ("PHB", "PHB"), ("NODE", "PHB"), ("SYS", "")]
+)
+def test_the_level_is_set_where_the_nearest_card_is_behind_the_host_bridge(place, level):
+    """On bare metal; across sockets somebody has to measure first."""
+    whole = node("acs-redirect")
+    far = whole.after("moved", [distance.becomes(place, pair) for pair in pairs(whole)])
+    found = {setting.name: setting for setting in settings(Request(node=far))}["NCCL_NET_GDR_LEVEL"]
+    assert found.value == level and ("socket" in found.why) == (place == "SYS")
+
+
+@pytest.mark.parametrize(("version", "index"), [("2.18.3", "1"), ("2.21.5", ""), ("2.28.3", "")])
+def test_a_gid_index_is_for_an_nccl_that_does_not_choose(version, index):
+    """RoCE; from 2.21 on NCCL finds the address by itself."""
+    whole = node("spark-two-cables")
+    changes = [nccl_version.becomes(version)]
+    changes += [
+        gids.becomes(((0, "fe80::", "RoCE v2"), (1, V4, "RoCE v2")), p.device, p.number)
+        for p in active_ports(whole)
+    ]
+    found = {s.name: s for s in settings(Request(node=whole.after("other", changes)))}["NCCL_IB_GID_INDEX"]
+    assert found.value == index
+
+
+V4 = "0000:0000:0000:0000:0000:ffff:0a00:0001"
+
+
+def test_dma_buf_is_turned_off_where_somebody_wants_peermem_beside_it():
+    ready = Request(node=node("acs-redirect"), path="peermem")
+    assert {s.name: s.value for s in settings(ready)}["NCCL_DMABUF_ENABLE"] == "0"
+    by_itself = Request(node=node("dgx-a100-proprietary"))
+    assert {s.name: s.value for s in settings(by_itself)}["NCCL_DMABUF_ENABLE"] == ""
+
+
+def test_nccl_is_told_of_the_nearest_cards_alone():
+    """Two cards for storage, farther away, are left out; that they are Ethernet matters to nobody."""
+    output = generate("nccl-env", Request(node=node("ubuntu-6.8-h100")))
+    assert not isinstance(output, Refused)
+    text = rendered(output)
+    assert "mlx5_7:1'" in text and "not mlx5_8, mlx5_9" in text and "ECMP" not in text
+
+
+def test_talos_is_never_told_to_load_peermem():
+    for name in of("talos"):
+        assert "peermem" not in "".join(line.text for line in OUTPUTS[name].lines)
+    refused = generate("talos", Request(path="peermem"))
+    assert isinstance(refused, Refused) and "peer-memory API" in refused.why
+
+
+@pytest.mark.parametrize("kind", ["modules-load", "gpu-operator", "cloud-init"])
+def test_peermem_is_refused_where_nothing_makes_it_work(kind):
+    refused = generate(kind, Request(node=node("spark-two-cables"), path="peermem"))
+    assert isinstance(refused, Refused) and "gpu-integrated" in refused.why
+
+
+def test_peermem_that_is_blocked_is_written_with_a_word_about_it():
+    output = generate("modules-load", Request(node=node("gpu-operator-stub"), path="peermem"))
+    assert not isinstance(output, Refused) and "peermem-stub" in output.notes[0]
+
+
+# -- the writer --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["yes", "No", "null", "0x10", "1e3", "0644", "580.159.04", "0000:1a:00.0", "a: b", "# no", "", " lead",
+     "tail ", "- item", "*", "&a", "2026-11-20", "~", ".5", "=x", 'say "so"', "back\\slash", "é"],
+)  # fmt: skip
+def test_a_string_stays_a_string_for_every_reader(value):
+    text = "".join(f"{line.text}\n" for line in lines((Field("key", value),)))
+    assert ruamel(text) == [{"key": value}] == list(yaml.safe_load_all(text))
+
+
+def test_a_mapping_in_a_sequence_keeps_its_keys_together():
+    inner = (Field("a", 1), Field("b", (Field("c", True),)), Field("d", Literal("x\n\ny\n")))
+    text = "".join(f"{line.text}\n" for line in lines((Field("list", Items((inner, "s"))),)))
+    assert ruamel(text) == [{"list": [{"a": 1, "b": {"c": True}, "d": "x\n\ny\n"}, "s"]}]

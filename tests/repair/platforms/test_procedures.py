@@ -1,0 +1,200 @@
+"""How steps are carried out: on every node of the collection, on every family, every step."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gdrkit.evidence.target import open_host
+from gdrkit.facts.machine import Distribution, distribution
+from gdrkit.node import Node
+from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
+from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure
+from gdrkit.repair.remedies import REMEDIES
+from tests.evidence_nodes import build, names
+from tests.memory_host import MemoryHost
+
+FAMILIES = {
+    "debian": Distribution("ubuntu", "24.04", ("debian",), "Ubuntu"),
+    "rhel": Distribution("rocky", "9.4", ("rhel", "centos", "fedora"), "Rocky Linux"),
+    "suse": Distribution("sles", "15.6", ("suse",), "SLES"),
+}
+CHOICES = (
+    Choices(),
+    Choices(key="/etc/keys/a key", certificate="/etc/keys/a.der", acs="command-line", enrol=False),
+)
+
+
+@functools.cache
+def node(name: str, family: str = "") -> Node:
+    with tempfile.TemporaryDirectory() as folder:
+        found = Node(open_host(str(build(name, Path(folder)))))
+        for remedy in REMEDIES:  # while its files are there
+            procedure(found, remedy.name, remedy.becomes, Choices())
+        distribution(found)
+        if family:
+            found = found.after("elsewhere", [distribution.becomes(FAMILIES[family])])
+            for choices in CHOICES:
+                for remedy in REMEDIES:
+                    procedure(found, remedy.name, remedy.becomes, choices)
+        return found
+
+
+def procedures(name: str, family: str, choices: Choices) -> list[Procedure]:
+    where = node(name, family)
+    return [
+        procedure(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
+        for remedy in REMEDIES
+    ]
+
+
+def commands(how: Procedure) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for action in how.actions:
+        if isinstance(action, RunCommand):
+            found += [action.argv, *action.undo]
+        if isinstance(action, EnrolKey):
+            found.append(("mokutil", "--import", action.certificate))
+    return found
+
+
+def every_command() -> set[tuple[str, ...]]:
+    return {
+        argv
+        for name in names()
+        for family in FAMILIES
+        for choices in CHOICES
+        for how in procedures(name, family, choices)
+        for argv in commands(how)
+    }
+
+
+def test_every_step_has_a_procedure_and_the_other_way_round():
+    assert {remedy.name for remedy in REMEDIES} == set(PROCEDURES)
+
+
+def test_the_families_share_no_distribution():
+    members = [member for platform in PLATFORMS for member in platform.members]
+    assert len(members) == len(set(members))
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="apt-get install -y shellcheck")
+def test_no_command_of_any_plan_is_refused_by_a_shell_or_by_shellcheck(tmp_path):
+    script = tmp_path / "all.sh"
+    lines = sorted(shlex.join(argv) for argv in every_command())
+    assert len(lines) > 60
+    script.write_text("#!/bin/sh\n" + "\n".join(lines) + "\n")
+    assert subprocess.run(["bash", "-n", script]).returncode == 0
+    checked = subprocess.run(["shellcheck", script], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_every_command_reads_back_as_the_words_it_was_made_of():
+    for argv in every_command():
+        assert tuple(shlex.split(shlex.join(argv))) == argv
+        assert all(argv) and not any("\n" in word or "{" in word for word in argv)
+        assert not argv[0].startswith("sudo")
+
+
+def test_every_command_but_those_the_lab_has_run_says_that_nobody_ran_it():
+    tried = {"depmod", "modprobe", "rmmod"}
+    for name in names():
+        for family in FAMILIES:
+            for how in procedures(name, family, Choices()):
+                for action in how.actions:
+                    if isinstance(action, RunCommand):
+                        assert action.never_executed or action.argv[0] in tried, action
+
+
+def test_paths_are_absolute_and_none_is_outside_what_gdrkit_may_write():
+    allowed = ("/etc/", "/lib/modules/", "/usr/lib/modules/", "/var/lib/gdrkit/")
+    for name in names():
+        for how in procedures(name, "debian", Choices()):
+            for action in how.actions:
+                if isinstance(action, WriteFile | RemoveFile):
+                    assert action.path.startswith(allowed) and ".." not in action.path
+
+
+@pytest.mark.parametrize("name", ["talos"])
+def test_an_unknown_distribution_gets_no_command_only_what_must_become_true(name):
+    for remedy in REMEDIES:
+        how = procedure(node(name), remedy.name, remedy.becomes, Choices())
+        assert how.platform == "" and [type(action) for action in how.actions] == [AskPerson]
+        assert remedy.becomes in how.actions[0].what
+
+
+def test_an_ostree_system_of_the_rhel_family_is_not_changed_by_hand():
+    rhcos = Distribution("rhcos", "4.16", ("rhel", "fedora"), "RHCOS")
+    where = node("ofed-rebuilt").after("elsewhere", [distribution.becomes(rhcos)])
+    assert procedure(where, "rebuild-driver", "it is built", Choices()).platform == ""
+
+
+def test_a_blacklist_line_becomes_a_comment_and_the_rest_stays():
+    how = procedure(node("peermem-blacklisted"), "allow-module", "x", Choices())
+    (action,) = how.actions
+    assert isinstance(action, WriteFile) and action.path == "/etc/modprobe.d/blacklist-peermem.conf"
+    assert action.content.splitlines()[1] == "# gdrkit: blacklist nvidia-peermem" and action.was
+
+
+def test_install_lines_that_load_a_renamed_module_and_options_that_can_be_read_stay():
+    how = procedure(node("debian-12-renamed"), "allow-module", "x", Choices())
+    assert not [action for action in how.actions if "renamed" in getattr(action, "content", "")]
+    assert how.actions == ()
+
+
+def test_lines_that_go_on_are_commented_out_to_their_end():
+    text = "a\ninstall x \\\n  /bin/false \\\n  more\nb\n"
+    assert texts.commented_out(text, [2]) == (
+        "a\n# gdrkit: install x \n# gdrkit:   /bin/false \n# gdrkit:   more\nb\n"
+    )
+    assert texts.commented_out("x", []) == "x"
+
+
+def _host(**files: bytes) -> Node:
+    base = {"etc/os-release": b"ID=debian\n", "proc/sys/kernel/osrelease": b"6.1.0-9-amd64\n"}
+    return Node(MemoryHost({**base, **{k.replace("__", "/"): v for k, v in files.items()}}, complete=True))
+
+
+def test_acs_bits_are_cleared_on_the_bridges_that_redirect_and_put_back_as_they_were():
+    how = procedure(node("acs-redirect"), "clear-acs-redirect", "x", Choices())
+    first = how.actions[0]
+    assert isinstance(first, RunCommand)
+    assert first.argv == ("setpci", "-s", "0000:17:01.0", "ECAP_ACS+0x6.w=0000:001c")
+    (undo,) = first.undo
+    assert undo[3].startswith("ECAP_ACS+0x6.w=00") and undo[3].endswith(":001c") and undo != first.argv
+
+
+def test_the_kernels_words_for_acs_depend_on_what_it_knows():
+    from gdrkit.repair.platforms.fabric import acs_argument
+
+    assert acs_argument(("0000:01:00.0", "0000:02:00.0"), (6, 12)) == (
+        "pci=config_acs=000xx@0000:01:00.0;000xx@0000:02:00.0"
+    )
+    assert acs_argument(("0000:01:00.0",), (5, 15)) == "pci=disable_acs_redir=0000:01:00.0"
+
+
+def test_evidence_that_is_not_enough_says_what_to_look_at_and_invents_nothing():
+    how = procedure(_host(), "sign-module", "every module is signed", Choices())
+    (action,) = how.actions
+    assert isinstance(action, AskPerson) and "every module is signed" in action.what
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt-get install -y systemd")
+def test_units_pass_systemds_own_check(tmp_path):
+    unit = tmp_path / "gdrkit-acs.service"
+    unit.write_text(texts.acs_unit([("/bin/true", "-s", "0000:17:01.0")]))
+    other = tmp_path / "gdrkit-peermem.service"
+    other.write_text(texts.peermem_unit("/bin/true", "/bin/true"))
+    for path in (unit, other):
+        checked = subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True
+        )
+        assert path.name not in checked.stderr, checked.stderr

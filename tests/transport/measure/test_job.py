@@ -1,0 +1,100 @@
+"""Measurements between two processes: every size is answered, and what goes wrong is told."""
+
+import ast
+import io
+import os
+import subprocess
+import sys
+import zipfile
+
+import pytest
+
+from gdrkit.transport import TransportError
+from gdrkit.transport.measure import job
+from gdrkit.transport.measure.job import End, measure
+from gdrkit.transport.measure.peer import Task
+
+SIZES = (1, 4096, 300_000)
+
+
+@pytest.mark.parametrize("path", ["tcp", "shared"])
+def test_every_size_is_measured_with_its_bytes_checked(path):
+    heard = []
+    points = measure(path, End(), End(), SIZES, told=heard.append)
+    assert points == heard
+    assert [point.size_bytes for point in points] == list(SIZES)
+    for point in points:
+        assert point.checked and 0 < point.median_us <= point.tail_us
+        assert point.gb_per_s == pytest.approx(point.size_bytes / point.median_us / 1e3)
+        assert point.streaming_gb_per_s > 0
+
+
+def test_a_path_that_cannot_be_had_says_why():
+    with pytest.raises(TransportError, match=r"ibv_get_device_list|libibverbs|RDMA device"):
+        measure("verbs", End(device="mlx5_0"), End(device="mlx5_0"), SIZES)
+
+
+def test_the_key_is_on_no_command_line_and_in_no_environment(monkeypatch):
+    started = []
+    popen = subprocess.Popen
+
+    def watched(command, **options):
+        started.append((command, options.get("env")))
+        return popen(command, **options)
+
+    monkeypatch.setattr(job.subprocess, "Popen", watched)
+    keys = []
+    monkeypatch.setattr(job, "generate_key", lambda: keys.append(os.urandom(32)) or keys[-1])
+    measure("tcp", End(), End(), (1,))
+    ((command, environment),) = started
+    assert keys[0].hex() not in " ".join(command)
+    assert keys[0].hex() not in str(environment)
+
+
+def test_what_is_sent_to_another_node_imports_nothing_but_the_standard_library(tmp_path):
+    packed = job._packed()
+    names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
+    assert "gdrkit/transport/connection.py" in names and "gdrkit/cli/doctor.py" not in names
+    (tmp_path / "sent.zip").write_bytes(packed)
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import gdrkit.transport.measure.peer as p; print(p.__file__)"
+    )
+    told = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", program, str(tmp_path / "sent.zip")],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "sent.zip" in told.stdout
+
+
+def test_what_is_sent_is_in_the_language_of_python_3_9():
+    archive = zipfile.ZipFile(io.BytesIO(job._packed()))
+    for name in archive.namelist():
+        tree = ast.parse(archive.read(name), name, feature_version=(3, 9))
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            if isinstance(call.func, ast.Name) and call.func.id == "zip":
+                assert not call.keywords, f"{name}:{call.lineno}: zip has no strict= in Python 3.9"
+
+
+def test_another_node_runs_it_from_memory(tmp_path, monkeypatch):
+    """The remote command as it is, with a shell in the place of ssh."""
+    shell = tmp_path / "ssh"
+    shell.write_text('#!/bin/sh\nshift 2\nSSH_CONNECTION="127.0.0.1 5 127.0.0.1 22" exec sh -c "$*"\n')
+    shell.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    points = measure("tcp", End(), End(), (1000,), host="node-b")
+    assert points[0].size_bytes == 1000
+
+
+def test_a_node_that_ssh_does_not_reach_is_told_of(tmp_path, monkeypatch):
+    shell = tmp_path / "ssh"
+    shell.write_text('#!/bin/sh\necho "ssh: Could not resolve hostname node-b" >&2\nexit 255\n')
+    shell.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(TransportError, match="Could not resolve hostname"):
+        measure("tcp", End(), End(), (1000,), host="node-b")
+
+
+def test_a_task_is_one_line():
+    line = Task("127.0.0.1", 1, "00", "tcp", [1]).line()
+    assert line.count(b"\n") == 1 and line.endswith(b"\n")

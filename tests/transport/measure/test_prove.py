@@ -1,0 +1,143 @@
+"""A trial on this machine: known bytes over real paths of host memory, and what was read around them."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gdrkit.transport.measure import prove
+from gdrkit.transport.measure.counters import Counters
+from gdrkit.transport.measure.counters_process import Asker
+from gdrkit.transport.measure.job import End
+from gdrkit.transport.measure.search import search
+from gdrkit.transport.proof.proof import judge
+
+SIZE, REPEATS = 8 << 20, 2
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(prove, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(prove, "SETTLE_SECONDS", 0.01)
+
+
+@pytest.mark.parametrize("path, way", [("shared", "host"), ("tcp", "tcp")])
+def test_paths_of_host_memory_are_told_apart(path, way):
+    trial = prove.trial(path, End(), End(), SIZE, REPEATS)
+    assert trial.path == path and trial.bytes_right
+    assert [window.bytes_moved for window in trial.windows] == [0, 2 * SIZE, 0, 4 * SIZE]
+    proof = judge(trial)
+    assert proof.way == way and proof.direct is None
+
+
+def test_bytes_that_arrive_wrong_are_noticed(monkeypatch):
+    compare = prove._compare
+
+    def tampered(connection, what):
+        prove.fill(what)
+        return compare(connection, what)
+
+    monkeypatch.setattr(prove, "_compare", tampered)
+    trial = prove.trial("tcp", End(), End(), SIZE, 1)
+    assert trial.bytes_right is False and not judge(trial).proven
+
+
+HOLDER = """
+import sys
+kept = bytearray(bytes.fromhex(sys.stdin.readline())[::-1] + bytes(100))
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_bytes_in_another_process_are_found_and_others_are_not():
+    wanted = os.urandom(64)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdin.write(wanted[::-1].hex().encode() + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        found = search(process.pid, wanted)
+        absent = search(process.pid, os.urandom(64))
+        process.stdin.close()
+    assert found.places > 0 and found.searched_bytes > 1 << 20
+    assert absent.places == 0 and absent.unread_bytes == 0
+
+
+def test_a_process_that_is_gone_cannot_be_searched():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    with pytest.raises(OSError, match="No such"):
+        search(process.pid, b"x" * 64)
+
+
+DEV = """Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls
+    lo: 700 1 0 0 0 0 0 0 700 1 0 0 0 0 0 0
+  eth0: 100 1 0 0 0 0 0 0 200 1 0 0 0 0 0 0
+  eth1: 100 1 0 0 0 0 0 0 30 1 0 0 0 0 0 0
+"""
+BUFINFO = """
+Dma-buf Objects:
+size    \tflags   \tmode    \tcount   \texp_name\tino     \tname
+02097152\t00000002\t00080007\t00000002\tnvidia\t00000004\t<none>
+\tAttached Devices:
+\t0000:17:00.0
+\t0000:18:00.0
+Total 2 devices attached
+
+02097152\t00000002\t00080007\t00000002\ti915\t00000005\t<none>
+\tAttached Devices:
+\t0000:00:02.0
+Total 1 devices attached
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    for path, text in {
+        "proc/net/dev": DEV,
+        "sys/class/infiniband/mlx5_0/ports/2/counters/port_xmit_data": "1000\n",
+        "sys/module/nvidia_peermem/refcnt": "4\n",
+        "sys/kernel/mm/memory_peers/nv_mem/num_alloc_mrs": "11\n",
+        "sys/kernel/mm/memory_peers/nv_mem/version": "1.3\n",
+        "sys/kernel/debug/dma_buf/bufinfo": BUFINFO,
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def test_counters_of_files_are_read_in_bytes_and_things(root):
+    counters = Counters(None, None, "mlx5_0:2", str(root))
+    values = {name: value.value for name, value in counters.read().items()}
+    assert values == {
+        "loopback": 700,
+        "network": 230,
+        "nic": 4000,  # counted in words of 32 bits
+        "peermem-references": 4,
+        "memory-peer-registrations": 11,
+        "dmabuf-attachments": 2,  # NVIDIA's alone
+        "nvlink-out": None,
+        "nvlink-in": None,
+        "pcie-out": None,
+        "pcie-in": None,
+    }
+
+
+def test_what_cannot_be_read_says_why(tmp_path, root):
+    empty = Counters(None, None, None, str(tmp_path / "empty")).read()
+    assert all(value.value is None and value.unreadable for value in empty.values())
+    (root / "sys/kernel/debug/dma_buf/bufinfo").write_text("garbage")
+    (root / "sys/module/nvidia_peermem/refcnt").write_text("many\n")
+    held = Counters(None, None, None, str(root)).held()
+    assert held["dmabuf-attachments"].value is None and held["peermem-references"].value is None
+
+
+def test_without_nvml_a_gpus_counters_say_so():
+    asker = Asker()
+    value, why = asker.ask("0000:ff:1f.7", 138, 0)
+    asker.close()
+    assert value is None and why

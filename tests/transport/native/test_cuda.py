@@ -1,0 +1,45 @@
+"""The CUDA driver through ctypes: what it answers where there is none, and where there is one."""
+
+import pytest
+
+from gdrkit.transport.native.cuda import _SIGNATURES, Cuda, CudaError, NoCuda, cuda
+
+
+def test_a_machine_without_the_driver_says_so():
+    try:
+        Cuda()
+    except (NoCuda, CudaError) as error:
+        assert "libcuda" in str(error) or "cuInit" in str(error)
+
+
+def test_an_error_names_the_call_the_number_and_the_drivers_name():
+    error = CudaError("cuMemAlloc_v2", 2, "CUDA_ERROR_OUT_OF_MEMORY")
+    assert str(error) == "cuMemAlloc_v2 returned 2 (CUDA_ERROR_OUT_OF_MEMORY)"
+
+
+@pytest.fixture
+def driver():
+    try:
+        return cuda()
+    except (NoCuda, CudaError) as error:
+        pytest.skip(f"needs an NVIDIA GPU and its driver: {error}")
+
+
+def test_this_libcuda_has_every_function_that_is_named(driver):
+    for name in _SIGNATURES:
+        driver.function(name)
+
+
+def test_a_pointer_knows_its_device(driver):
+    driver.use(0)
+    pointer = driver.number("cuMemAlloc_v2", 4096)
+    try:
+        assert driver.device_of(pointer) == 0
+        base, size = driver.allocation(pointer + 17)
+        assert base <= pointer and pointer + 4096 <= base + size
+    finally:
+        driver.call("cuMemFree_v2", pointer)
+
+
+def test_host_memory_that_cuda_never_saw_is_of_no_device(driver):
+    assert driver.device_of(id(driver)) is None

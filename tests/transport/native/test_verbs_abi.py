@@ -1,0 +1,52 @@
+"""The layout of libibverbs' structures is what a C compiler says of the header here."""
+
+import ctypes
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gdrkit.transport.native.verbs_abi import NUMBERS, STRUCTURES
+
+TOOL = Path(__file__).parents[3] / "tools" / "verbs_abi.py"
+HEADER = Path("/usr/include/infiniband/verbs.h")
+
+
+@pytest.mark.skipif(
+    not HEADER.exists() or not shutil.which("cc"),
+    reason="needs a C compiler and the header: sudo apt-get install -y gcc libc6-dev libibverbs-dev",
+)
+def test_the_module_is_what_the_compiler_says():
+    spec = importlib.util.spec_from_file_location("verbs_abi_tool", TOOL)
+    assert spec and spec.loader
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    numbers, structures = tool.layout(HEADER.parent.parent)
+    assert numbers == NUMBERS
+    assert {name: row[1] for name, row in structures.items()} == {
+        name: row[1] for name, row in STRUCTURES.items()
+    }
+
+
+def test_every_field_lies_within_its_structure():
+    for size, fields in STRUCTURES.values():
+        for offset, length in fields.values():
+            assert offset >= 0 and offset + length <= size
+
+
+def test_a_writer_of_one_field_writes_what_its_name_does_and_no_more():
+    from gdrkit.transport.native.verbs import Record
+
+    by_name, by_writer = Record("ibv_send_wr"), Record("ibv_send_wr")
+    for field, value in (
+        ("wr_id", 1 << 63),
+        ("opcode", 5),
+        ("wr.rdma.remote_addr", 77),
+        ("wr.rdma.rkey", 9),
+    ):
+        by_name[field] = value
+        by_writer.writer(field)(value)
+        assert by_writer[field] == value
+    size = 128
+    assert ctypes.string_at(by_name.address, size) == ctypes.string_at(by_writer.address, size)

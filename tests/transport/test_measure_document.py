@@ -1,0 +1,159 @@
+"""A measurement as a table, as CSV, as a drawing: what stands in each."""
+
+import csv
+import functools
+import io
+import operator
+import xml.etree.ElementTree as ElementTree
+from typing import get_args
+
+import jsonschema
+import msgspec
+import pytest
+
+from gdrkit.transport import PATHS
+from gdrkit.transport.measure_document import (
+    BenchDocument,
+    Bound,
+    PathRun,
+    SizePoint,
+    limit_of,
+    size,
+    svg,
+    told,
+)
+from gdrkit.transport.measure_document import csv as written
+from gdrkit.transport.proof.evidence import PathName
+
+
+def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoint:
+    us = size_bytes / gb_per_s / 1e3
+    return SizePoint(size_bytes, 10, us, us * 1.5, gb_per_s, gb_per_s * 1.1, checked)
+
+
+BOUND = Bound("copy between GPU and pinned memory", ("shared", "tcp"), 54.9, 54.9, "measured in this run")
+DOCUMENT = BenchDocument(
+    kind="pair",
+    here="GPU 0",
+    there="node <b> & GPU 1",
+    runs=(
+        PathRun("shared", (point(1 << 20, 9.0), point(256 << 20, 50.8))),
+        PathRun("tcp", (point(1 << 20, 2.6), point(256 << 20, 4.1, checked=False))),
+        PathRun("verbs", unavailable="no RDMA device"),
+    ),
+    limits=(BOUND,),
+)
+
+
+SCHEMA = msgspec.json.schema(BenchDocument)
+
+
+def test_the_document_keeps_to_its_published_schema():
+    for document in (DOCUMENT, TOOLS):
+        jsonschema.validate(msgspec.json.decode(msgspec.json.encode(document)), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("schema",), "gdrkit.bench/2"),
+        (("kind",), "triple"),
+        (("runs", 0, "path"), "magic"),
+        (("runs", 0, "points", 0, "size_bytes"), "1M"),
+        (("limits", 0, "paths"), ["nccl"]),
+    ],
+)
+def test_the_schema_refuses_what_is_not_in_the_contract(where, value):
+    document = msgspec.to_builtins(DOCUMENT)
+    *way, last = where
+    functools.reduce(operator.getitem, way, document)[last] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(msgspec.json.decode(msgspec.json.encode(document)), SCHEMA)
+
+
+def test_the_contract_has_the_paths_of_the_transport():
+    assert get_args(PathName) == PATHS
+
+
+def test_the_table_has_each_path_beside_its_limit():
+    text = told(DOCUMENT)
+    assert "limit of shared, tcp: 54.9 GB/s" in text
+    assert "verbs: not measured: no RDMA device" in text
+    row = next(line for line in text.splitlines() if "256 MiB" in line)
+    assert "50.80" in row and "102%" in row
+
+
+def test_bytes_that_were_wrong_are_shouted():
+    assert told(DOCUMENT).count("BYTES DIFFER") == 1
+
+
+def test_a_path_without_a_limit_is_compared_with_none():
+    assert limit_of(DOCUMENT, "peer") is None
+
+
+def test_csv_is_read_back_by_others():
+    rows = list(csv.DictReader(io.StringIO(written(DOCUMENT))))
+    assert [row["size_bytes"] for row in rows] == ["1048576", "268435456"] * 2
+    assert float(rows[1]["gb_per_s"]) == pytest.approx(50.8)
+    assert rows[3]["checked"] == "false"
+
+
+def test_the_drawing_is_well_formed_without_scripts_and_escapes_names():
+    drawing = svg(DOCUMENT)
+    root = ElementTree.fromstring(drawing)
+    assert root.tag.endswith("svg") and "script" not in drawing
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    assert "pair: GPU 0 to node <b> & GPU 1, one way" in texts
+    assert {"shared", "tcp"} <= set(texts)
+
+
+def test_labels_do_not_cover_each_other():
+    root = ElementTree.fromstring(svg(DOCUMENT))
+    right = [
+        float(e.get("y", "0"))
+        for e in root.iter()
+        if e.tag.endswith("text") and float(e.get("x", "0")) > 660
+    ]
+    assert all(abs(a - b) >= 12 for i, a in enumerate(right) for b in right[:i])
+
+
+def test_nothing_measured_is_no_drawing():
+    assert svg(msgspec.structs.replace(DOCUMENT, runs=())) == ""
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "1 B"), (65536, "64 KiB"), (3 << 20, "3 MiB"), (1000, "1000 B")]
+)
+def test_sizes_read_as_people_type_them(count, text):
+    assert size(count) == text
+
+
+def test_the_document_survives_json():
+    assert msgspec.json.decode(msgspec.json.encode(DOCUMENT), type=BenchDocument) == DOCUMENT
+
+
+TOOLS = msgspec.structs.replace(
+    DOCUMENT,
+    runs=(
+        *DOCUMENT.runs,
+        PathRun("verbs", (SizePoint(1 << 20, 1000, None, None, None, 11.0, None),), tool="ib_write_bw"),
+        PathRun("verbs", (SizePoint(1 << 20, 0, 90.0, None, None, None, None),), tool="ib_read_lat"),
+    ),
+)
+
+
+def test_what_a_tool_did_not_measure_is_left_open_everywhere():
+    text = told(TOOLS)
+    assert "verbs (ib_write_bw)" in text and "verbs (ib_read_lat)" in text
+    assert text.count("BYTES DIFFER") == 1
+    *_, bandwidth, latency = csv.DictReader(io.StringIO(written(TOOLS)))
+    assert (bandwidth["median_us"], bandwidth["streaming_gb_per_s"], bandwidth["checked"]) == (
+        "",
+        "11.0000",
+        "",
+    )
+    assert (latency["median_us"], latency["repeats"], latency["gb_per_s"]) == ("90.000", "", "")
+    drawing = svg(TOOLS)
+    ElementTree.fromstring(drawing)
+    assert "verbs, ib_write_bw" in drawing and "ib_read_lat" not in drawing
+    assert msgspec.json.decode(msgspec.json.encode(TOOLS), type=BenchDocument) == TOOLS
