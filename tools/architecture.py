@@ -24,7 +24,7 @@ ORDER = (
 FEATURES = ("fabric", "jobs", "explain", "transport")
 """They know what stands before them, and not each other."""
 
-ROW, BOX, LEFT, TOP = 36, 110, 250, 20
+ROW, BOX, LEFT, TOP = 36, 110, 90, 20
 """Pixels: height of a row, width of a box, where boxes begin, margin above them."""
 
 
@@ -77,14 +77,14 @@ def summary(name: str) -> str:
     folder = SOURCE / name / "__init__.py"
     text = (folder if folder.exists() else SOURCE / f"{name}.py").read_text("utf-8")
     docstring = ast.get_docstring(ast.parse(text)) or ""
-    return docstring.split("\n\n")[0].replace("\n", " ").removesuffix(".")
+    return docstring.replace("\n", " ").split(". ")[0].removesuffix(".")
 
 
 def picture() -> str:
     """The picture as SVG: rows in the order of the packages, an arc for each direct import."""
     height = TOP * 2 + ROW * len(ORDER)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" font-family="sans-serif">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 {height}" font-family="sans-serif">',
         "<style>text{fill:#222}rect{fill:#eef3fa;stroke:#4a6fa5}path{fill:none;stroke:#4a6fa5;"
         "stroke-opacity:.6}@media(prefers-color-scheme:dark){text{fill:#ddd}rect{fill:#1d2836;"
         "stroke:#7fa3d8}path{stroke:#7fa3d8}}</style>",
@@ -93,7 +93,7 @@ def picture() -> str:
     ]
     for here, there in reduced(edges()):
         below, above = (TOP + ORDER.index(name) * ROW + 13 for name in (here, there))
-        bulge = LEFT - 20 - 11 * (ORDER.index(here) - ORDER.index(there))
+        bulge = LEFT - 12 - 11 * (ORDER.index(here) - ORDER.index(there))
         parts.append(
             f'<path d="M{LEFT} {below + 3}C{bulge} {below + 3} {bulge} {above} {LEFT - 2} {above}" '
             'marker-end="url(#tip)"/>'

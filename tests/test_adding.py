@@ -1,0 +1,285 @@
+"""To add X, touch Y: each row of docs/architecture.md's table is followed in a copy of the sources.
+
+A recipe makes the addition with the files that the row names and no other, and a process of its own that
+runs the copy shows the effect.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.evidence_nodes import build
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "architecture.md"
+
+
+def table() -> dict[str, set[str]]:
+    """What can be added, and the files that the page names for it; NEW stands for a new file's name."""
+    rows = re.findall(r"^\| (an? [^|]+?) \| ([^|]+) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    return {what: set(re.findall(r"`([\w/]+\.py)`", where)) for what, where in rows}
+
+
+class Copy:
+    """The sources, to be added to; it notes which files a recipe touches."""
+
+    def __init__(self, folder: Path, node: str) -> None:
+        self.source, self.node = folder / "src", node
+        self.touched: set[str] = set()
+        shutil.copytree(ROOT / "src", self.source, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def new(self, name: str, text: str) -> None:
+        """Write a file that was not there."""
+        path = self.source / "gdrkit" / name
+        assert not path.exists()
+        path.write_text(text, "utf-8")
+        self.touched.add(str(Path(name).with_name("NEW.py")))
+
+    def line(self, name: str, before: str, added: str) -> None:
+        """Put a text before another one, of which there is one."""
+        path = self.source / "gdrkit" / name
+        text = path.read_text("utf-8")
+        assert text.count(before) == 1, f"{name} holds {text.count(before)} of {before!r}"
+        path.write_text(text.replace(before, added + before), "utf-8")
+        self.touched.add(name)
+
+    def python(self, program: str) -> str:
+        """What a program prints that imports the copy."""
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": str(self.source), "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def gdr(self, *arguments: str) -> str:
+        """What the copy's `gdr` prints."""
+        return self.python(f"from gdrkit.cli import main\nmain({list(arguments)!r})")
+
+
+# -- recipes -------------------------------------------------------------------------------------------
+
+
+def a_finding_code(copy: Copy) -> None:
+    copy.new("rules/sky_is_green.py", GREEN_SKY)
+    copy.line(
+        "rules/__init__.py",
+        "from gdrkit.rules.talos",
+        "from gdrkit.rules.sky_is_green import sky_is_green\n",
+    )
+    copy.line("rules/__init__.py", "    talos_no_peermem,\n", "    sky_is_green,\n")
+
+    report = json.loads(copy.gdr("doctor", copy.node, "--json"))
+    (found,) = (f for f in report["findings"] if f["code"] == "sky-is-green")
+    assert (found["status"], found["seen"]) == ("note", "green")
+    assert "Nobody painted it blue." in copy.gdr("codes", "sky-is-green")
+    assert '"sky-is-green"' in copy.gdr("schema")
+
+
+GREEN_SKY = '''
+from gdrkit.rules.rule import Failed, Layer, rule, the_node
+
+@rule("sky-is-green", Layer.APPLICATION, per=the_node, takes=(), cost="Birds get lost.")
+def sky_is_green(node, subject):
+    """The sky above this machine is green.
+
+    Why: Nobody painted it blue.
+
+    Source: a window.
+    """
+    return Failed(seen="green", expected="blue", subject="sky")
+'''
+
+
+def a_consumer(copy: Copy) -> None:
+    copy.new("consumers/pigeon.py", PIGEON)
+    copy.line("consumers/names.py", '"verbs"', '"pigeon", ')
+
+    report = json.loads(copy.gdr("doctor", copy.node, "--json"))
+    assert report["consumers"]["pigeon"]["path"] == "peermem"
+    assert "pigeon" in copy.gdr("doctor", "--help")
+
+
+PIGEON = """
+from gdrkit.consumers.consumer import Consumer, Path, PathUse
+
+PIGEON = Consumer(
+    name="pigeon", title="Pigeon", uses=(PathUse(path=Path.PEERMEM), PathUse(path=Path.STAGED))
+)
+"""
+
+
+def an_nccl_release(copy: Copy) -> None:
+    copy.line(
+        "consumers/nccl_releases.py",
+        ')  # fmt: skip\n"""Oldest first.',
+        '    row("9.1.2", "src/sky.cc", has_dmabuf=False),\n',
+    )
+
+    ask = "from gdrkit.consumers.nccl_releases import NEWEST, release; print(NEWEST, {}.has_dmabuf)"
+    assert copy.python(ask.format("release('9.1.2')")) == "9.1.2 False\n"
+    assert copy.python(ask.format("release('9.1.1')")) == "9.1.2 True\n"
+
+
+def a_message_of_a_program(copy: Copy) -> None:
+    copy.line(
+        "messages/driver.py",
+        '    Message(\n        "nvidia-fs",',
+        '    Message("kernel", "NVRM: the sky fell on {what}", ("bar1-exhausted",), source="sky.c"),\n',
+    )
+    text = copy.source / "post.txt"
+    text.write_text("[   12.345678] NVRM: the sky fell on GPU 3\n")
+
+    told = json.loads(copy.gdr("explain", str(text), "--json"))
+    assert "bar1-exhausted" in json.dumps(told)
+
+
+def a_remedy(copy: Copy) -> None:
+    copy.line("rules/remedy_names.py", '    CLEAN_NCCL_SETTINGS = "', '    PAINT_SKY = "paint-sky"\n')
+    copy.new("repair/remedies/sky.py", PAINT)
+    copy.line(
+        "repair/remedies/__init__.py",
+        "from gdrkit.repair.remedies.remedy ",
+        "from gdrkit.repair.remedies.sky import paint_sky\n",
+    )
+    copy.line("repair/remedies/__init__.py", "    clean_settings,\n)", "    paint_sky,\n")
+    copy.new("repair/platforms/sky.py", BRUSH)
+    copy.line(
+        "repair/platforms/procedures.py",
+        "from gdrkit.repair.platforms.suse ",
+        "from gdrkit.repair.platforms import sky\n",
+    )
+    copy.line(
+        "repair/platforms/procedures.py",
+        "    RemedyName.CLEAN_NCCL_SETTINGS:",
+        "    RemedyName.PAINT_SKY: sky.paint,\n",
+    )
+
+    assert "brush --blue" in copy.gdr("fix", copy.node, "--steps", "paint-sky")
+
+
+PAINT = """
+from gdrkit.repair.remedies.remedy import Remedy
+from gdrkit.rules.remedy_names import RemedyName
+
+paint_sky = Remedy(
+    name=RemedyName.PAINT_SKY, title="paint the sky", effect=lambda node: (), becomes="the sky is blue",
+    risk="drips", undo="rain",
+)
+"""
+BRUSH = """
+from gdrkit.repair.platforms.action import RunCommand
+
+def paint(node, platform, choices):
+    yield RunCommand(argv=("brush", "--blue"), why="the sky becomes blue", undo=())
+"""
+
+
+def a_distribution(copy: Copy) -> None:
+    suse = (copy.source / "gdrkit/repair/platforms/suse.py").read_text("utf-8")
+    made_up = re.sub(r"members=frozenset\(.*\)", 'members=frozenset(("skynix",))', suse)
+    copy.new(
+        "repair/platforms/skynix.py",
+        made_up.replace("SUSE = ", "SKYNIX = ").replace('"suse"', '"skynix"').replace('"zypper"', '"sky"'),
+    )
+    copy.line(
+        "repair/platforms/procedures.py",
+        "from gdrkit.repair.platforms.suse ",
+        "from gdrkit.repair.platforms.skynix import SKYNIX\n",
+    )
+    copy.line("repair/platforms/procedures.py", "SUSE)\n", "SKYNIX, ")
+    (copy.source / "etc").mkdir()
+    (copy.source / "etc/os-release").write_text("ID=skynix\n")
+
+    assert copy.python(FAMILY.format(str(copy.source))) == "skynix ('sky', '--non-interactive', 'install')\n"
+
+
+FAMILY = """
+from gdrkit.evidence.target import open_host
+from gdrkit.node import Node
+from gdrkit.repair.platforms.platform import family
+from gdrkit.repair.platforms.procedures import PLATFORMS
+found = family(Node(open_host({!r})), PLATFORMS)
+print(found.name, found.install)
+"""
+
+
+def a_source_of_evidence(copy: Copy) -> None:
+    copy.line(
+        "agent/collect/sources.py", '    Files("proc/version",', '    Files("etc/sky", "its colour"),\n'
+    )
+    machine = copy.source / "machine"
+    (machine / "etc").mkdir(parents=True)
+    (machine / "etc/sky").write_text("green\n")
+
+    bundle = copy.source / "bundle.tar.gz"
+    copy.gdr("collect", "--root", str(machine), "-o", str(bundle), "--quiet", "--no-probe")
+    ask = f"from gdrkit.evidence.target import open_host; print(open_host({str(bundle)!r}).read('etc/sky'))"
+    assert copy.python(ask) == "b'green\\n'\n"
+
+
+def a_command(copy: Copy) -> None:
+    copy.new(
+        "cli/sky.py",
+        SKY,
+    )
+    copy.line("cli/__init__.py", '    "codes": "', '    "sky": "what is above",\n')
+
+    assert copy.gdr("sky") == "blue\n"
+    assert "what is above" in copy.gdr("--help")
+    assert "sky" in copy.gdr("completion", "bash")
+
+
+SKY = """
+from gdrkit.cli.arguments import Parser, write
+
+def parser():
+    return Parser("sky", "Look up.", "")
+
+def main(arguments):
+    parser().parse_args(arguments)
+    write("blue\\n")
+    return 0
+"""
+
+
+RECIPES: Mapping[str, Callable[[Copy], None]] = {
+    recipe.__name__.replace("_", " ").replace("nccl", "NCCL"): recipe
+    for recipe in (
+        a_finding_code,
+        a_consumer,
+        an_nccl_release,
+        a_message_of_a_program,
+        a_remedy,
+        a_distribution,
+        a_source_of_evidence,
+        a_command,
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(build("rhel-9-mofed", tmp_path_factory.mktemp("node")))
+
+
+def test_the_table_has_a_recipe_for_each_row_and_no_other():
+    assert set(RECIPES) == set(table())
+
+
+@pytest.mark.parametrize("what", RECIPES)
+def test_what_the_table_says_is_enough(what: str, node: str, tmp_path: Path):
+    copy = Copy(tmp_path, node)
+
+    RECIPES[what](copy)
+
+    assert copy.touched == table()[what]
