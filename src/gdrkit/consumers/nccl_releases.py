@@ -80,6 +80,7 @@ class Release(Struct, frozen=True, kw_only=True):
     nearest_nets_by_mask: bool = True
     serves_any_gpu: bool = False  # a NIC's GPU need not be one of the nearest
     spreads_by_local_index: bool = False  # GPUs of one NIC count from the first of them
+    spreads_connectx8: bool = False  # they do on Blackwell with ConnectX-8, and where it is asked for
 
     # NICs that are fused
     merges: str = ""  # who does it: "plugin", "topology"
@@ -90,8 +91,10 @@ class Release(Struct, frozen=True, kw_only=True):
     hopper_nvlink: float = 20.0
     blackwell_nvlink: float = 20.0
     amd_link: float = 5000.0  # between NUMA nodes
+    amd_links: tuple[float, ...] = ()  # of Zen 1 and 2, Zen 3 and 4, Zen 5; () where all are alike
     sapphire_rapids_link: float = 10.0
     emerald_rapids_link: float = 10.0
+    knows_granite_rapids: bool = False  # it is as fast as Emerald Rapids, though its number is lower
 
     variables: frozenset[str] = frozenset()  # those of rows so far; older ones are in no row
 

@@ -31,6 +31,8 @@ UNKNOWN_SPEED = 60
 """Any other speed is taken for PCIe 3.0."""
 UNKNOWN_WIDTH = 16
 """Lanes, where the width is 0: topo.cc, ncclTopoAddPci()."""
+GRANITE_RAPIDS = (0xAD, 0xAE, 0xAF)
+"""Models of Granite Rapids and Sierra Forest, newer than their numbers: topo.cc, ncclTopoAddCpu()."""
 
 
 def nvlink(rules: Release, capability: int) -> float:
@@ -55,15 +57,23 @@ def between_cpus(rules: Release, arch: str, vendor: str, family: int, model: int
     if vendor.startswith("GenuineIntel"):
         return _intel(rules, family, model)
     if vendor.startswith("AuthenticAMD"):
-        return rules.amd_link
+        return _amd(rules, family)
     if vendor.startswith(("CentaurHauls", "  Shanghai  ")):
         return 9.0 if (family, model) == (7, 0x5B) else 6.0
     return LOCAL_BANDWIDTH
 
 
+def _amd(rules: Release, family: int) -> float:
+    """By the family of CPUID, or by what files of before 2.31 hold in its place."""
+    if not rules.amd_links:
+        return rules.amd_link
+    zen_1, zen_3, zen_5 = rules.amd_links
+    return {25: zen_3, 0xAF: zen_3, 26: zen_5, 0xBF: zen_5}.get(family, zen_1)
+
+
 def _intel(rules: Release, family: int, model: int) -> float:
     if family != 6 or model < 0x55:
         return 6.0  # Broadwell and before
-    if model >= 0xCF:
+    if model >= 0xCF or (rules.knows_granite_rapids and model in GRANITE_RAPIDS):
         return rules.emerald_rapids_link
     return rules.sapphire_rapids_link if model >= 0x8F else 10.0  # Skylake

@@ -37,8 +37,8 @@ class GraphNode:
     """A node of NCCL's graph. What does not belong to its kind keeps its default."""
 
     __slots__ = (
-        "between", "dev", "device", "gdr", "id", "kind", "links", "name", "parent", "partition", "paths",
-        "port", "rank", "sm", "system", "vendor",
+        "between", "chip", "dev", "device", "gdr", "id", "kind", "links", "name", "parent", "partition",
+        "paths", "port", "rank", "sm", "system", "vendor",
     )  # fmt: skip
 
     def __init__(self, kind: str, identity: int, system: int) -> None:
@@ -50,6 +50,7 @@ class GraphNode:
         self.gdr = self.port = self.device = 0
         self.between = LOCAL_BANDWIDTH
         self.vendor = ""
+        self.chip = (0, 0)  # vendor and device of a NET's PCI function
         self.parent: GraphNode | None = None
 
     @property

@@ -12,6 +12,9 @@ from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, PCI, GraphNode, Link, P
 from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.formats.errors import FormatError
 
+CONNECTX_8 = ((0x15B3, 0x1023), (0x15B3, 0x2100))
+"""Vendor and device of ConnectX-8 and of its DMA function: topo.cc, ncclTopoGetLocalNetType()."""
+
 
 def set_paths(system: System, base: GraphNode, settings: Settings) -> None:
     """The best way from every node to this one: a search in breadth from it.
@@ -120,10 +123,17 @@ def local_nets(system: System, gpu: GraphNode, settings: Settings) -> list[Graph
         each = len(nets)
     elif settings.nets_policy:
         each = min(int(settings.nets_policy), len(nets))
-    first = gpu.dev % max(len(gpus), 1) if system.rules.spreads_by_local_index else gpu.dev
+    first = gpu.dev % max(len(gpus), 1) if _counts_locally(system, gpu, nets, settings) else gpu.dev
     if len(nets) & (len(nets) - 1) == 0:
         first = _mirrored(first, len(nets))
     return [nets[(first + channel) % len(nets)] for channel in range(each)]
+
+
+def _counts_locally(system: System, gpu: GraphNode, nets: list[GraphNode], settings: Settings) -> bool:
+    """Whether the GPUs of one NIC count from the first of them when they choose where to start."""
+    if not system.rules.spreads_connectx8:
+        return system.rules.spreads_by_local_index
+    return settings.scatter_start_net or (gpu.sm >= 100 and any(net.chip in CONNECTX_8 for net in nets))
 
 
 def _mirrored(value: int, size: int) -> int:

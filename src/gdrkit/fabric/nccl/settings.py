@@ -45,6 +45,7 @@ class Settings(Struct, frozen=True):
     merge_level: str = "PORT"
     force_merge: str = ""
     nets_policy: str = ""  # "", "ALL", or a number
+    scatter_start_net: bool = False
     ignored: tuple[Ignored, ...] = ()
 
 
@@ -56,7 +57,7 @@ MODELLED = frozenset(
     ("NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_NET_GDR_C2C", "NCCL_NET_GDR_MLOPART",
      "NCCL_DMABUF_ENABLE", "NCCL_IB_DISABLE", "NCCL_IB_HCA", "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE",
      "NCCL_SHM_DISABLE", "NCCL_NET_DISABLE_INTRA", "NCCL_NVB_DISABLE", "NCCL_PXN_DISABLE", "NCCL_PXN_C2C",
-     "NCCL_IB_MERGE_NICS", "NCCL_NETDEVS_POLICY")
+     "NCCL_IB_MERGE_NICS", "NCCL_NETDEVS_POLICY", "NCCL_TOPO_SCATTER_START_NET")
 )  # fmt: skip
 """Variables of which every value is modelled."""
 
@@ -93,6 +94,7 @@ def settings(rules: Release, environment: Mapping[str, str]) -> Settings:
         merge_level=reader.merge_level(),
         force_merge=reader.text("NCCL_NET_FORCE_MERGE"),
         nets_policy=reader.nets_policy(),
+        scatter_start_net=reader.number("NCCL_TOPO_SCATTER_START_NET", 0) != 0,
         ignored=reader.all_ignored(),
     )
 

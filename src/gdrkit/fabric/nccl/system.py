@@ -113,7 +113,9 @@ def _add_cpu(system: System, element: XmlNode) -> None:
     cpu = system.create(CPU, number(attribute(element, "numaid")), host)
     arch = attribute(element, "arch")
     vendor = attribute(element, "vendor") if arch.startswith("x86_64") else ""
-    family, model = number(element.get("familyid")), number(element.get("modelid"))
+    needs_family = bool(system.rules.amd_links) and vendor.startswith("AuthenticAMD")
+    family = number(attribute(element, "familyid") if needs_family else element.get("familyid"))
+    model = number(element.get("modelid"))
     cpu.name, cpu.vendor = arch, vendor
     cpu.between = between_cpus(system.rules, arch, vendor, family, model)
     for child in element.children:
@@ -145,7 +147,7 @@ def _add_pci(system: System, element: XmlNode, parent: GraphNode) -> None:
         nic = system.find(NIC, identity, host)
         if nic is None:
             nic = node = system.create(NIC, identity, host)
-        _add_nets(system, nics[0], nic)
+        _add_nets(system, nics[0], nic, (number(element.get("vendor")), number(element.get("device"))))
     elif kind == PCI:
         node = system.create(PCI, identity, host)
         node.device = _device(element)
@@ -193,12 +195,12 @@ def _device(element: XmlNode) -> int:
     )
 
 
-def _add_nets(system: System, element: XmlNode, nic: GraphNode) -> None:
+def _add_nets(system: System, element: XmlNode, nic: GraphNode, chip: tuple[int, int] = (0, 0)) -> None:
     for net in element.all("net"):
         if "dev" not in net.attributes or number(net.get("net", "1")) == 0:
             continue
         node = system.create(NET, number(net.attributes["dev"]), nic.system)
-        node.dev, node.name = node.id, net.get("name")
+        node.dev, node.name, node.chip = node.id, net.get("name"), chip
         speed = number(net.get("speed", "0"))
         node.gdr, node.port = number(net.get("gdr", "0")), number(net.get("port", "0"))
         system.join(nic, node, "NET", (speed if speed > 0 else DEFAULT_SPEED) / 8000.0)
