@@ -200,13 +200,13 @@ def _write_xml(saved: Saved, file_name: str) -> int:
 
 
 def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
-    from gdrkit.consumers.nccl_releases import NEWEST
+    from gdrkit.consumers.nccl_releases import NEWEST_HELD
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topo_document import build
     from gdrkit.formats.errors import FormatError
 
     try:
-        document = build(source, saved, options.nccl or NEWEST, dict(options.env))
+        document = build(source, saved, options.nccl or NEWEST_HELD, dict(options.env))
     except FormatError as error:
         raise TargetError(f"{source}: {error}") from None
     if options.quiet:

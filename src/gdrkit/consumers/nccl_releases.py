@@ -229,6 +229,8 @@ ON_GPUS = tuple(row.since for row in ROWS if row.held is Witness.ON_GPUS)
 """Releases whose own library was run on GPUs and gave the same for every topology; docs/nccl-model.md."""
 FROM_SOURCE = tuple(row.since for row in ROWS if row.held in (Witness.ON_GPUS, BUILT))
 """Releases whose graph code was built from its source and gave the same for every topology, without GPUs."""
+NEWEST_HELD = FROM_SOURCE[-1]
+"""The newest of them: whose decisions are told where nobody names a release."""
 
 
 def releases(rows: Iterable[Row]) -> tuple[Release, ...]:
