@@ -40,11 +40,12 @@ TAGS = tuple(
         (10, (3,)), (11, (4,)), (12, (7, 10, 12)), (13, (4,)), (14, (3,)), (15, (1, 5)), (16, (2, 5)),
         (17, (1,)), (18, (1, 3, 5, 6)), (19, (1, 3, 4)), (20, (3, 5)), (21, (5,)), (22, (3,)), (23, (4,)),
         (24, (3,)), (25, (1,)), (26, (2, 3, 5, 6)), (27, (3, 5, 6, 7)), (28, (3, 7, 9)), (29, (2, 3, 7)),
-        (30, (3, 4, 7)),
+        (30, (3, 4, 7)), (31, (2,)),
     )
     for patch in patches
 )  # fmt: skip
-"""github.com/NVIDIA/nccl, tags, without their v and -1."""
+"""github.com/NVIDIA/nccl, tags, without their v and -1; 2.31.2 as github.com/meta-pytorch/torchcomms has it
+in comms/ncclx/v2_31."""
 
 OLD = "LOC NVL PIX PXB PHB SYS NET"
 NVB = "LOC NVL NVB PIX PXB PHB SYS"
@@ -110,6 +111,8 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.18.5", "serves_any_gpu", False, True, "v2.18.5 topo.cc, ncclTopoGetLocalGpu()"),
     ("2.19.1", "serves_any_gpu", True, False, "v2.19.1 topo.cc, ncclTopoGetLocalGpu()"),
     ("2.30.7", "spreads_by_local_index", False, True, "v2.30.7 topo.cc, ncclTopoGetLocalNetType()"),
+    ("2.31.2", "spreads_by_local_index", True, False, "2.31.2 topo.cc, ncclTopoGetLocalNetType()"),
+    ("2.31.2", "spreads_connectx8", False, True, "2.31.2 topo.cc, NCCL_PARAM(TopoScatterStartNet)"),
     ("2.20.3", "merges", "", "plugin", "v2.20.3 net_ib.cc, ncclIbFindMatchingDev()"),
     ("2.24.3", "merges", "plugin", "topology", "v2.24.3 topo.cc, ncclTopoAutoMerge()"),
     ("2.24.3", "merge_limit", 2, 4, "v2.24.3 nccl_net.h, NCCL_NET_MAX_DEVS_PER_NIC"),
@@ -120,6 +123,14 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.25.1", "blackwell_nvlink", 20.6, 40.0, "v2.25.1 topo.h, SM100_NVLINK_BW"),
     ("2.27.5", "blackwell_nvlink", 40.0, 40.1, "v2.27.5 topo.h, SM100_NVLINK_BW"),
     ("2.19.1", "amd_link", 5000.0, 16.0, "v2.19.1 topo.h, AMD_BW"),
+    (
+        "2.31.2",
+        "amd_links",
+        (),
+        (16.0, 24.0, 32.0),
+        "2.31.2 topo.h, AMD_ZEN12_BW; topo.cc, ncclTopoAddCpu()",
+    ),
+    ("2.31.2", "knows_granite_rapids", False, True, "2.31.2 topo.cc, ncclTopoAddCpu()"),
     ("2.26.2", "sapphire_rapids_link", 10.0, 22.0, "v2.26.2 topo.cc, ncclTopoGetInterCpuBw()"),
     ("2.26.2", "emerald_rapids_link", 10.0, 40.0, "v2.26.2 topo.cc, ncclTopoGetInterCpuBw()"),
 )
@@ -154,6 +165,7 @@ def test_every_change_of_the_table_is_held_against_its_source():
         ("NCCL_PXN_C2C", "2.27.3"),
         ("NCCL_NETDEVS_POLICY", "2.28.3"),
         ("NCCL_NET_GDR_MLOPART", "2.30.7"),
+        ("NCCL_TOPO_SCATTER_START_NET", "2.31.2"),
     ],
 )
 def test_a_variable_is_known_from_its_tag_on(name, tag):
@@ -230,7 +242,8 @@ def test_the_consumer_takes_its_versions_from_the_table():
         ("2.18.3", Witness.READ, True),
         ("2.27.6", Witness.READ, True),
         ("2.28.9", Witness.ON_GPUS, True),
-        (NEWEST, Witness.FROM_SOURCE, True),
+        ("2.30.7", Witness.FROM_SOURCE, True),
+        (NEWEST, Witness.READ, True),
         ("2.99.1", Witness.UNSEEN, True),
         ("3.0.1", Witness.UNSEEN, False),
         ("", Witness.UNSEEN, False),

@@ -220,6 +220,12 @@ ROWS: tuple[Row, ...] = (
         " ncclTopoGetLocalNet()", BUILT, ("NCCL_NET_GDR_MLOPART",),
         best_type_first=True, nearest_cpu_by_bandwidth=True, spreads_by_local_index=True, mlopart=True,
     ),
+    row(
+        "2.31.2", "src/graph/topo.cc, ncclTopoGetLocalNetType(), ncclTopoAddCpu(); topo.h, AMD_ZEN12_BW",
+        variables=("NCCL_TOPO_SCATTER_START_NET",),
+        spreads_by_local_index=False, spreads_connectx8=True, amd_links=(16.0, 24.0, 32.0),
+        knows_granite_rapids=True,
+    ),
 )  # fmt: skip
 """Oldest first. A release that changes nothing has a row too, if NCCL itself was asked."""
 

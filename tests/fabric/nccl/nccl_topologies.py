@@ -17,8 +17,8 @@ def gpu(bus, rank=0, *, sm=90, gdr=1, inside="", link=GEN5):
     )
 
 
-def nic(bus, *nets, link=GEN5):
-    return f'<pci busid="0000:{bus}:00.0" class="0x020700" {link}><nic>{"".join(nets)}</nic></pci>'
+def nic(bus, *nets, link=GEN5, ids=""):
+    return f'<pci busid="0000:{bus}:00.0" class="0x020700" {ids} {link}><nic>{"".join(nets)}</nic></pci>'
 
 
 def net(dev, *, name=None, gdr=1, speed=400_000, guid=None, port=1):
@@ -32,9 +32,9 @@ def switch(bus, *inside, link=GEN5, ids=""):
     return f'<pci busid="0000:{bus}:00.0" class="0x060400" {ids} {link}>{"".join(inside)}</pci>'
 
 
-def cpu(numa, *inside, arch="x86_64", vendor="GenuineIntel", model=143):
+def cpu(numa, *inside, arch="x86_64", vendor="GenuineIntel", family=6, model=143):
     return (
-        f'<cpu numaid="{numa}" affinity="ff" arch="{arch}" vendor="{vendor}" familyid="6" '
+        f'<cpu numaid="{numa}" affinity="ff" arch="{arch}" vendor="{vendor}" familyid="{family}" '
         f'modelid="{model}">{"".join(inside)}</cpu>'
     )
 

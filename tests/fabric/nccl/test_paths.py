@@ -4,6 +4,7 @@ import pytest
 
 from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, release
 from gdrkit.fabric.nccl.graph import GPU
+from gdrkit.fabric.nccl.search import local_nets
 from gdrkit.formats.errors import FormatError
 from tests.fabric.nccl.nccl_topologies import (
     FAR,
@@ -93,6 +94,54 @@ def test_the_link_between_sockets(version, vendor, model, bandwidth):
     sides = {"vendor": vendor, "model": model}
     root = system_xml(cpu(0, gpu("18"), **sides), cpu(1, nic("99", net(0)), **sides))
     assert path(root, version)[1] == bandwidth
+
+
+@pytest.mark.parametrize(
+    ("version", "family", "bandwidth"),
+    [("2.30.7", 26, 16.0), ("2.31.2", 23, 16.0), ("2.31.2", 25, 24.0), ("2.31.2", 26, 32.0),
+     ("2.31.2", 0x8F, 16.0), ("2.31.2", 0xAF, 24.0), ("2.31.2", 0xBF, 32.0), ("2.31.2", 27, 16.0)],
+)  # fmt: skip
+def test_the_link_between_amds_sockets_by_family_since_2_31(version, family, bandwidth):
+    sides = {"vendor": "AuthenticAMD", "family": family, "model": 1}
+    root = system_xml(cpu(0, gpu("18"), **sides), cpu(1, nic("99", net(0)), **sides))
+    assert path(root, version)[1] == bandwidth
+
+
+def test_a_file_without_amds_family_is_refused_since_2_31():
+    side = '<cpu numaid="0" affinity="ff" arch="x86_64" vendor="AuthenticAMD">{}</cpu>'
+    root = system_xml(side.format(gpu("18") + nic("19", net(0))))
+
+    assert path(root, "2.30.7")[0] == "PHB"
+    with pytest.raises(FormatError, match="familyid"):
+        path(root, "2.31.2")
+
+
+@pytest.mark.parametrize("model", [0xAD, 0xAE, 0xAF])
+def test_granite_rapids_is_newer_than_its_number_since_2_31(model):
+    root = system_xml(cpu(0, gpu("18"), model=model), cpu(1, nic("99", net(0)), model=model))
+    assert (path(root, "2.30.7")[1], path(root, "2.31.2")[1]) == (22.0, 40.0)
+
+
+CONNECTX_7, CONNECTX_8 = 'vendor="0x15b3" device="0x1021"', 'vendor="0x15b3" device="0x1023"'
+
+
+@pytest.mark.parametrize(
+    ("version", "sm", "chip", "environment", "first"),
+    [("2.30.4", 100, CONNECTX_8, {}, 2), ("2.30.7", 90, CONNECTX_7, {}, 0),
+     ("2.31.2", 100, CONNECTX_8, {}, 0), ("2.31.2", 90, CONNECTX_8, {}, 2),
+     ("2.31.2", 100, CONNECTX_7, {}, 2),
+     ("2.31.2", 90, CONNECTX_7, {"NCCL_TOPO_SCATTER_START_NET": "1"}, 0),
+     ("2.30.4", 90, CONNECTX_7, {"NCCL_TOPO_SCATTER_START_NET": "1"}, 2)],
+)  # fmt: skip
+def test_where_gpus_that_share_nics_begin(version, sm, chip, environment, first):
+    """GPUs 2 and 3 share three NICs: counted from the first GPU of the machine, or of those that share."""
+    shared = switch(
+        "40", gpu("48", 2, sm=sm), gpu("49", 3, sm=sm),
+        *(nic(f"5{dev}", net(dev), ids=chip) for dev in range(3)),
+    )  # fmt: skip
+    root = system_xml(cpu(0, gpu("18", 0, sm=sm), gpu("19", 1, sm=sm)), cpu(1, shared))
+    system, gpus, _, given = computed(root, version, environment)
+    assert local_nets(system, gpus[2], given)[0].dev == first
 
 
 def test_a_refused_pair_is_led_through_the_cpu():
