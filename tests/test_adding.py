@@ -102,7 +102,7 @@ def sky_is_green(node, subject):
 
 def a_consumer(copy: Copy) -> None:
     copy.new("consumers/pigeon.py", PIGEON)
-    copy.line("consumers/names.py", '"verbs"', '"pigeon", ')
+    copy.line("consumers/names.py", '"ucx"', '"pigeon", ')
 
     report = json.loads(copy.gdr("doctor", copy.node, "--json"))
     assert report["consumers"]["pigeon"]["path"] == "peermem"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,9 +82,9 @@ def with_one_more(folder: Path, declaration: str) -> Trees:
     consumers = folder / "src" / "gdrkit" / "consumers"
     (consumers / "made_up.py").write_text(declaration)
     names = consumers / "names.py"
-    line = 'NAMES = ("nccl", "ucx", "verbs")'
-    assert names.read_text().count(line) == 1
-    names.write_text(names.read_text().replace(line, 'NAMES = ("nccl", "ucx", "verbs", "made_up")'))
+    changed, lines = re.subn(r"(?m)^(NAMES = \(.*)\)$", r'\1, "made_up")', names.read_text())
+    assert lines == 1
+    names.write_text(changed)
     return Trees(SOURCE, folder / "src")
 
 

@@ -9,6 +9,7 @@ import pytest
 from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, Path, Use
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
+from gdrkit.consumers.nvshmem import NVSHMEM
 from gdrkit.consumers.table import CELLS, CONSUMERS, cells_of, consumer_of, paths_of
 from gdrkit.consumers.ucx import UCX
 from gdrkit.consumers.verbs import VERBS
@@ -102,6 +103,24 @@ def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
     assert UCX.looked_at(Path.PEERMEM, version) == files
 
 
+@pytest.mark.parametrize(
+    ("version", "files"),
+    [
+        ("2.11.0", (NV_MEM, RENAMED)),
+        ("3.2.5", (NV_MEM, RENAMED)),
+        ("3.4.5", (NV_MEM, RENAMED, MODULE)),
+        ("3.5.1", (NV_MEM, RENAMED, MODULE)),
+    ],
+)
+def test_what_nvshmem_looks_at_by_version(version: str, files: tuple[str, ...]):
+    """NVIDIA/nvshmem v3.4.5-0, nvshmemt_ib_common_nv_peer_mem_available(); before, copies in other trees."""
+    assert NVSHMEM.looked_at(Path.PEERMEM, version) == files
+
+
+def test_nvshmem_copies_nothing_through_host_memory():
+    assert NVSHMEM.paths == DIRECT
+
+
 @pytest.mark.parametrize("path", list(VERBS.paths))
 def test_who_registers_memory_itself_looks_at_nothing(path: Path):
     assert VERBS.looked_at(path, "53.0") == ()
@@ -127,6 +146,7 @@ VALUES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "NCCL_DMABUF_ENABLE": (("0", "0x0", "00"), ("1", "2", "-1")),
     "OFI_NCCL_DISABLE_DMABUF": (("1", "0x1"), ("0",)),
     "NCCL_IB_DISABLE": (("1", "2"), ("0", "0x0", "")),
+    "NVSHMEM_IB_DISABLE_DMABUF": (("1", "true", "yes", "on"), ("0", "no", "FALSE", "n")),
     "NCCL_NET": (("Socket", "socket"), ("IB", "AWS Libfabric")),
     "NCCL_NET_GDR_READ": (("0",), ("1", "-2")),
     "UCX_IB_GPU_DIRECT_RDMA": (("n", "no", "off", "0", "false", "N"), ("y", "try", "1")),

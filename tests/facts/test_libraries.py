@@ -14,6 +14,7 @@ from gdrkit.facts.libraries import (
     nccl_copies,
     nccl_version,
     net_plugins,
+    nvshmem_copies,
     other_libibverbs,
     ucx_version,
     verbs_has_dmabuf,
@@ -129,6 +130,27 @@ def test_every_nccl_that_is_seen_and_the_oldest_of_them():
         Copy("2.21.5", "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info"),
     )
     assert nccl_version(node) == "2.21.5"
+
+
+def test_every_nvshmem_that_is_seen():
+    host = MemoryHost(
+        {
+            f"{LIB}/libnvshmem_host.so.3.4.5": b"",
+            "opt/venv/lib/python3.12/site-packages/nvidia_nvshmem_cu12-3.2.5.dist-info/METADATA": b"",
+            "opt/venv/lib/python3.12/site-packages/nvidia_nccl_cu12-2.27.3.dist-info/METADATA": b"",
+        },
+        links={f"{LIB}/libnvshmem_host.so.3": "libnvshmem_host.so.3.4.5"},
+    )
+
+    assert nvshmem_copies(Node(host)) == (
+        Copy("3.4.5", f"{LIB}/libnvshmem_host.so.3.4.5"),
+        Copy("3.2.5", "opt/venv/lib/python3.12/site-packages/nvidia_nvshmem_cu12-3.2.5.dist-info"),
+    )
+
+
+def test_an_unseen_nvshmem_is_what_images_bring():
+    with pytest.raises(Absent):
+        nvshmem_copies(Node(MemoryHost()))
 
 
 def test_an_unseen_nccl_has_no_version():

@@ -4,4 +4,4 @@ Each name is that of a module beside this one, which declares its program under 
 first leads where nobody names a program.
 """
 
-NAMES = ("nccl", "ucx", "verbs")
+NAMES = ("nccl", "ucx", "verbs", "nvshmem")

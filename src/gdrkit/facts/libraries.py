@@ -177,20 +177,36 @@ def nccl_copies(node: Node) -> tuple[Copy, ...]:
     """Every libnccl that is seen on the node: the system's, and those of Python environments. () if none
     is.
     """
+    return _copies(node, "libnccl.so.2", "nvidia_nccl") or _packaged_nccl(node)
+
+
+@fact
+def nvshmem_copies(node: Node) -> tuple[Copy, ...]:
+    """Every NVSHMEM that is seen on the node. Raises Absent if none is: images bring their own."""
+    found = _copies(node, "libnvshmem_host.so.3", "nvidia_nvshmem")
+    if not found:
+        raise Absent(
+            Missing("libnvshmem_host", Why.ABSENT, "ldconfig -p | grep nvshmem; pip list | grep nvshmem")
+        )
+    return found
+
+
+def _copies(node: Node, library: str, wheel: str) -> tuple[Copy, ...]:
+    """Files of a library whose name has the version, and wheels of Python environments."""
     found = []
     for folder in (*FOLDERS, *MORE_FOLDERS):
         try:
-            library = _library(node, find(node, "libnccl.so.2", (folder,)))
+            seen = _library(node, find(node, library, (folder,)))
         except Lacks:
             continue
-        if len(numbers(library.version)) == 3:
-            found.append(Copy(library.version, library.path))
+        if len(numbers(seen.version)) == 3:
+            found.append(Copy(seen.version, seen.path))
+    pattern = re.compile(rf"{wheel}_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info")
     for folder in _python_folders(node):
         for name in _if_seen(node, folder):
-            match = re.fullmatch(r"nvidia_nccl_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info", name)
-            if match:
+            if match := pattern.fullmatch(name):
                 found.append(Copy(match["version"], f"{folder}/{name}"))
-    return tuple(dict.fromkeys(found)) or _packaged_nccl(node)
+    return tuple(dict.fromkeys(found))
 
 
 def _packaged_nccl(node: Node) -> tuple[Copy, ...]:

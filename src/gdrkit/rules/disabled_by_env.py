@@ -97,18 +97,18 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
 )
 def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     """A variable turns dma-buf off: NCCL_DMABUF_ENABLE=0, OFI_NCCL_DISABLE_DMABUF=1,
-    UCX_IB_GPU_DIRECT_RDMA=n.
+    UCX_IB_GPU_DIRECT_RDMA=n, NVSHMEM_IB_DISABLE_DMABUF=1.
 
     Seen: the variable in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
 
     Why: it was the way around a bug of 2.13, or a test of nvidia-peermem that stayed.
 
-    Cost: without dma-buf NCCL needs nvidia-peermem. UCX's variable turns both direct paths off.
+    Cost: without dma-buf NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
 
     Fix: unset it.
 
     Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
-    src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA.
+    src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA; NVSHMEM src/modules/transport/common/env_defs.h.
     """
     return _judged(settings_of(node, source), False, "dma-buf is not turned off")
 

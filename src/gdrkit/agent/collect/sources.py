@@ -312,7 +312,7 @@ LIBRARY_FOLDERS = (
 LIBRARIES = (
     "libibverbs.so.1", "libmlx5.so.1", "libnccl.so.2", "libnccl-net.so", "libcuda.so.1", "libucp.so.0",
     "libuct.so.0",
-    "librdmacm.so.1",
+    "librdmacm.so.1", "libnvshmem_host.so.3",
 )  # fmt: skip
 """Reduced to their dynamic symbols. The version stands in the name that the link leads to."""
 
@@ -320,7 +320,7 @@ LIBRARY_NOTES: Tuple[Files, ...] = (
     *(Files(f"{folder}/pkgconfig/ucx.pc", "UCX version", 4 * KIB,
     listed=False) for folder in LIBRARY_FOLDERS),
     Files("{usr/lib,usr/local/lib,opt/conda/lib,opt/venv/lib}/python3*/{dist,site}-packages/"
-          "nvidia_nccl_cu*.dist-info/WHEEL", "NCCL version", 4 * KIB),
+          "nvidia_{nccl,nvshmem}_cu*.dist-info/WHEEL", "NCCL and NVSHMEM versions", 4 * KIB),
 )  # fmt: skip
 
 

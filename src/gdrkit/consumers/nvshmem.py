@@ -1,0 +1,49 @@
+"""NVSHMEM by its default transport between nodes, ibrc: the CPU posts what the GPU asks for. PURE.
+
+IBGDA, by which the GPU itself rings the NIC's doorbell, needs more and is not judged here.
+"""
+
+from __future__ import annotations
+
+from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+from gdrkit.facts.libraries import nvshmem_copies
+from gdrkit.facts.peer_memory import MEMORY_PEERS
+
+_GDR = "NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/transport_ib_common.cpp"
+_ENV = "NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/env_defs.h"
+
+
+def _is_on(value: str) -> bool:
+    """Whatever does not begin with a no: env_defs_internal.h, nvshmemi_getenv_bool()."""
+    return value[:1] not in ("0", "N", "n", "F", "f")
+
+
+NVSHMEM = Consumer(
+    name="nvshmem",
+    title="NVSHMEM",
+    copies=nvshmem_copies,
+    assumed="3.4.5 or newer",
+    uses=(
+        PathUse(path=Path.DMABUF),
+        PathUse(
+            path=Path.PEERMEM,
+            looks=(
+                Looks(
+                    (3, 4, 5),
+                    (
+                        f"{MEMORY_PEERS}/nv_mem/version",
+                        f"{MEMORY_PEERS}/nvidia-peermem/version",
+                        "sys/module/nvidia_peermem/version",
+                    ),
+                    f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available()",
+                ),
+                Looks(
+                    (0,),
+                    (f"{MEMORY_PEERS}/nv_mem/version", f"{MEMORY_PEERS}/nvidia-peermem/version"),
+                    "copies of 2.x to 3.2.5; github.com/deepseek-ai/DeepEP/pull/151 adds the third",
+                ),
+            ),
+        ),
+    ),
+    switches=(Switch(name="NVSHMEM_IB_DISABLE_DMABUF", closes=(Path.DMABUF,), off=_is_on, source=_ENV),),
+)
