@@ -148,9 +148,18 @@ def test_every_nvshmem_that_is_seen():
     )
 
 
-def test_an_unseen_nvshmem_is_what_images_bring():
+def test_an_absent_nvshmem_is_not_one_that_nobody_looked_for():
     with pytest.raises(Absent):
+        nvshmem_copies(Node(MemoryHost(complete=True)))
+    with pytest.raises(Lacks) as raised:
         nvshmem_copies(Node(MemoryHost()))
+    assert not isinstance(raised.value, Absent)
+
+
+def test_an_nvshmem_without_a_version_in_its_name_is_undecided():
+    with pytest.raises(Lacks) as raised:
+        nvshmem_copies(Node(MemoryHost({f"{LIB}/libnvshmem_host.so.3": b""})))
+    assert raised.value.missing.why is Why.UNDECIDED
 
 
 def test_an_unseen_nccl_has_no_version():

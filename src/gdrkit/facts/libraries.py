@@ -43,6 +43,9 @@ IBVERBS_1.12.
 """
 
 
+NVSHMEM_HOST = "libnvshmem_host.so.3"
+
+
 class Library(Struct, frozen=True):
     """A shared library: its file with every link followed, and the version in the file's name."""
 
@@ -182,12 +185,13 @@ def nccl_copies(node: Node) -> tuple[Copy, ...]:
 
 @fact
 def nvshmem_copies(node: Node) -> tuple[Copy, ...]:
-    """Every NVSHMEM that is seen on the node. Raises Absent if none is: images bring their own."""
-    found = _copies(node, "libnvshmem_host.so.3", "nvidia_nvshmem")
+    """Every NVSHMEM that is seen on the node. Raises Absent if somebody looked and there is none: images
+    bring their own.
+    """
+    found = _copies(node, NVSHMEM_HOST, "nvidia_nvshmem")
     if not found:
-        raise Absent(
-            Missing("libnvshmem_host", Why.ABSENT, "ldconfig -p | grep nvshmem; pip list | grep nvshmem")
-        )
+        find(node, NVSHMEM_HOST, (*FOLDERS, *MORE_FOLDERS))
+        raise Lacks(Missing(NVSHMEM_HOST, Why.UNDECIDED, f"strings {NVSHMEM_HOST} | grep -i 'NVSHMEM v'"))
     return found
 
 

@@ -48,6 +48,7 @@ from gdrkit.rules.mixed_signers import mixed_signers
 from gdrkit.rules.net_plugin_replaced import net_plugin_replaced
 from gdrkit.rules.no_gpu import no_gpu
 from gdrkit.rules.no_rdma_device import no_rdma_device
+from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
 from gdrkit.rules.ofed_multiple_dkms import ofed_multiple_dkms
 from gdrkit.rules.ofed_rebuilt_after_driver import ofed_rebuilt_after_driver
 from gdrkit.rules.p2p_page_table_version import p2p_page_table_version
@@ -145,6 +146,7 @@ LIBRARY: tuple[Rule, ...] = (
     nccl_lacks_dmabuf,
     nccl_misses_peermem,
     net_plugin_replaced,
+    nvshmem_misses_peermem,
     perftest_tests_other_path,
     ucx_lacks_dmabuf,
     ucx_misses_peermem,

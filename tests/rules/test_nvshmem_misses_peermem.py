@@ -1,0 +1,66 @@
+"""An NVSHMEM that looks for files that newer kernels do not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from gdrkit.consumers.nvshmem import NVSHMEM
+from gdrkit.evidence import Why
+from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
+from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
+
+LIB = "usr/lib/x86_64-linux-gnu"
+RUNNING = {**loaded("nvidia_peermem"), "sys/module/nvidia_peermem/version": "570.158.01\n"}
+PEERS = {"sys/kernel/mm/memory_peers/nvidia-peermem/version": "570.158.01\n"}
+
+
+def with_nvshmem(version: str, *parts: dict[str, str]):
+    library = {f"{LIB}/libnvshmem_host.so.{version}": ""}
+    return node(
+        RUNNING, library, *parts, links={f"{LIB}/libnvshmem_host.so.3": f"libnvshmem_host.so.{version}"}
+    )
+
+
+def test_up_to_3_2_5_it_misses_a_module_that_works():
+    found = failed(with_nvshmem("3.2.5"), nvshmem_misses_peermem)
+
+    assert "NVSHMEM 3.2.5" in found.seen
+    assert found.expected == "NVSHMEM 3.4.5 or newer"
+    assert nvshmem_misses_peermem.takes(None) == NVSHMEM.own("peermem")
+
+
+@pytest.mark.parametrize("version", ["3.4.5", "3.5.1"])
+def test_from_3_4_5_on_it_does_not(version: str):
+    assert passes(with_nvshmem(version), nvshmem_misses_peermem)
+
+
+@pytest.mark.parametrize("version", ["3.2.6", "3.3.9", "3.4.4"])
+def test_what_nobody_read_is_not_known(version: str):
+    assert missing(with_nvshmem(version), nvshmem_misses_peermem).why is Why.UNDECIDED
+
+
+def test_where_the_folder_has_either_client_every_version_finds_it():
+    other = {"sys/kernel/mm/memory_peers/nv_mem/version": "1\n"}
+
+    assert passes(with_nvshmem("3.2.5", PEERS), nvshmem_misses_peermem)
+    assert passes(with_nvshmem("3.2.5", other), nvshmem_misses_peermem)
+
+
+def test_a_new_copy_beside_an_old_one_takes_nothing_away():
+    wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nvshmem_cu12-3.2.5.dist-info/METADATA"
+
+    assert failed(with_nvshmem("3.4.5", {wheel: ""}), nvshmem_misses_peermem).takes == ()
+
+
+def test_it_does_not_arise_without_the_module_or_without_nvshmem():
+    library = {f"{LIB}/libnvshmem_host.so.3.2.5": ""}
+    links = {f"{LIB}/libnvshmem_host.so.3": "libnvshmem_host.so.3.2.5"}
+
+    assert does_not_apply(node(library, links=links), nvshmem_misses_peermem)
+    assert does_not_apply(node(RUNNING), nvshmem_misses_peermem)
+
+
+def test_where_nobody_looked_for_nvshmem_it_is_not_known():
+    unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
+
+    assert missing(unseen, nvshmem_misses_peermem).source == "libnvshmem_host"
