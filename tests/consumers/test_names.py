@@ -36,7 +36,7 @@ LABELS = {
     ("transport/agreement.py", "verbs"): WAY,
     ("transport/rdma.py", "verbs"): WAY,
     ("facts/nccl_lines.py", "nccl"): LINE,
-    ("facts/nccl_log_entries.py", "nccl"): LINE,
+    ("facts/nccl_log.py", "nccl"): LINE,
     ("explain/logs.py", "nccl"): LINE,
     ("explain/speakers.py", "nccl"): LINE,
     ("jobs/tally.py", "nccl"): LINE,

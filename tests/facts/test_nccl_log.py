@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.evidence import Lacks
-from gdrkit.facts.nccl_log import FOLDER, logs, nccl_log, parse
-from gdrkit.facts.nccl_log_types import Leg, LogSetting
+from gdrkit.facts.nccl_log import FOLDER, Located, logs, nccl_log, nccl_logs, parse
 from gdrkit.formats.errors import FormatError
+from gdrkit.messages import nccl_records as said
+from gdrkit.messages.nccl_records import Carrier, Via
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
@@ -34,37 +35,72 @@ NCCL version 2.21.5+cuda12.4
 def test_one_run():
     log = parse(RUN)
 
-    assert log.versions[0].text == "2.21.5"
-    assert log.settings[0] == LogSetting("NCCL_IB_HCA", "=mlx5_0,mlx5_1", 2, "node1:4242")
-    assert log.networks[0].text == "IB"
-    assert log.legs == (Leg("send", "IB", True, 9), Leg("receive", "IB", False, 10))
-    assert (log.refusals[0].distance, log.refusals[0].level) == (7, 4)
-    assert log.devices[0].enabled
-    assert len(log.dmabuf_gpus) == len(log.rings) == 1
+    assert log.version == "2.21.5"
+    assert log.all(said.Variable)[0] == Located(
+        said.Variable("NCCL_IB_HCA", "=mlx5_0,mlx5_1"), 2, "node1:4242"
+    )
+    assert log.all(said.Network) == (Located(said.Network("IB"), 5, "node1:4242"),)
+    assert [(leg.record.direction, leg.record.via, leg.line) for leg in log.legs] == [
+        ("send", Via("net", "IB", 0, gdr=True), 9),
+        ("receive", Via("net", "IB", 0), 10),
+    ]
+    assert [(pair.record.distance, pair.record.level) for pair in log.all(said.PairLine)] == [(7, 4)]
+    assert log.all(said.NetDevice)[0].record.enabled
+    assert len(log.all(said.DmabufGpu)) == len(log.all(said.Rings)) == 1
+
+
+def test_all_that_is_understood_is_kept_in_the_order_of_its_lines():
+    assert [found.line for found in parse(RUN).said] == list(range(1, RUN.count("\n") + 1))
+
+
+def test_a_log_that_names_no_version_is_of_none():
+    assert parse(INFO + "Using network IB").version == ""
+
+
+def test_channels_inside_a_node_are_no_legs():
+    log = parse("\n".join(f"{INFO}Channel 00 : 3[3] -> 4[4] via {way}" for way in ("P2P/CUMEM", "SHM/CE")))
+
+    assert len(log.all(said.Leg)) == 2
+    assert log.legs == ()
 
 
 @pytest.mark.parametrize(
-    ("line", "leg"),
+    ("line", "direction", "network", "carried"),
     [
-        ("Ring 00 : 0[1b000] -> 8[1b000] [send] via NET/IB/0/GDRDMA", Leg("send", "IB", True, 1)),
+        (
+            "Ring 00 : 0[1b000] -> 8[1b000] [send] via NET/IB/0/GDRDMA",
+            "send",
+            "IB",
+            Carrier.DIRECT,
+        ),
         (
             "Channel 01/1 : 3[3] -> 9[1] [send] via NET/AWS Libfabric/2(5)/GDRDMA/Shared",
-            Leg("send", "AWS Libfabric", True, 1),
+            "send",
+            "AWS Libfabric",
+            Carrier.DIRECT,
         ),
         (
             "Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IBext_v10/3/GDRDMA(PCI)",
-            Leg("receive", "IBext_v10", True, 1),
+            "receive",
+            "IBext_v10",
+            Carrier.DIRECT,
         ),
-        ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Socket/0", Leg("receive", "Socket", False, 1)),
+        ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/IB/0", "receive", "IB", Carrier.BOUNCED),
+        ("Channel 00/0 : 8[0] -> 0[0] [receive] via NET/Socket/0", "receive", "Socket", Carrier.SOCKET),
+        ("Channel 00/0 : 8[0] -> 0[0] [send] via NET/Socket/0/GDRDMA", "send", "Socket", Carrier.SOCKET),
+        ("CollNet 00/0 : 3 [send] via COLLNET/SHARP/0/GDRDMA", "send", "SHARP", Carrier.DIRECT),
     ],
 )
-def test_legs_of_every_form(line: str, leg: Leg):
-    assert parse(INFO + line).legs == (leg,)
+def test_legs_of_every_form(line: str, direction: str, network: str, carried: Carrier):
+    (leg,) = parse(INFO + line).legs
+    via = leg.record.via
+
+    assert (leg.record.direction, via.network, via.carried) == (direction, network, carried)
 
 
 @pytest.mark.parametrize("lead", ["", "[1,0]<stdout>:", "(RayWorkerWrapper pid=7) ", "2026-01-02T03:04:05 "])
 def test_launchers_may_write_before_the_line(lead: str):
-    assert parse(lead + INFO + "Using network IB").networks[0].process == "node1:4242"
+    assert parse(lead + INFO + "Using network IB").said[0].process == "node1:4242"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +144,7 @@ def test_launchers_may_write_before_the_line(lead: str):
 )
 def test_failures_of_every_form(line: str, call: str, number: int, vendor: int | None):
     warn = f"node1:1:2 [0] transport/net_ib.cc:94 NCCL WARN {line}"
-    (failure,) = parse(warn).failures
+    failure = parse(warn).all(said.Failure)[0].record
 
     assert (failure.call, failure.number, failure.vendor_error) == (call, number, vendor)
 
@@ -123,15 +159,13 @@ def test_failures_of_every_form(line: str, call: str, number: int, vendor: int |
     ],
 )
 def test_variables_given_around_the_log(line: str, name: str, value: str):
-    (setting,) = parse(line).settings
-
-    assert (setting.name, setting.value, setting.resolved) == (name, value, False)
+    assert parse(line).said == (Located(said.Variable(name, value, resolved=False), 1, ""),)
 
 
 def test_advice_in_prose_is_no_setting():
     text = INFO + "Using network IB\nFix: try NCCL_NET_GDR_LEVEL=5 and see if NCCL gets faster.\n"
 
-    assert parse(text).settings == ()
+    assert parse(text).all(said.Variable) == ()
 
 
 def test_a_text_without_nccl_is_refused():
@@ -157,5 +191,12 @@ def test_logs_are_those_that_were_handed_over():
     assert logs(node) == (f"{FOLDER}/rank0.log",)
     assert nccl_log(node, f"{FOLDER}/rank0.log").path == f"{FOLDER}/rank0.log"
     assert logs(Node(MemoryHost())) == ()
+    assert list(nccl_logs(Node(MemoryHost()))) == []
     with pytest.raises(Lacks):
         nccl_log(Node(MemoryHost()), "sos_commands/nccl/none")
+
+
+def test_a_log_of_something_else_is_passed_over():
+    node = Node(MemoryHost({f"{FOLDER}/a.log": "make: nothing to be done\n", f"{FOLDER}/b.log": RUN}))
+
+    assert [log.path for log in nccl_logs(node)] == [f"{FOLDER}/b.log"]

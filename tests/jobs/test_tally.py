@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdrkit.jobs.analyse import analyse
-from gdrkit.jobs.job import BOUNCED, Analysis, Place
+from gdrkit.jobs.job import Analysis, Place
 from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.wrapping import Unwrapper
+from gdrkit.messages.nccl_records import Carrier
 from tests.jobs.samples import SAMPLES, info
 from tests.jobs.test_samples import analysed
 
@@ -102,7 +103,8 @@ def test_a_line_that_begins_in_the_middle_of_another_makes_no_bounce(at: int, wh
     text = "\n".join(JOB[0]) + "\n"
     found = analysed(text[:at] + JOB[3][which] + "\n" + text[at:] + "\n".join(JOB[3]) + "\n")
 
-    assert all(r.carried != BOUNCED for job in found.jobs for rank in job.ranks for r in rank.routes)
+    routes = [route for job in found.jobs for rank in job.ranks for route in rank.routes]
+    assert all(route.carried is not Carrier.BOUNCED for route in routes)
     assert {rank.process for job in found.jobs for rank in job.ranks} == {"node0:400", "node1:403"}
 
 

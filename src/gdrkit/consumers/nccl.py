@@ -8,21 +8,18 @@ from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.libraries import Copy, nccl_copies, nccl_is_installed, nccl_version
-from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.formats.versions import numbers
+from gdrkit.messages.nccl_records import Version
 from gdrkit.node import Node
 
 
 def copies(node: Node) -> tuple[Copy, ...]:
     """Each NCCL that is seen, on disk or in a log."""
     found = {copy.source: copy.version for copy in nccl_copies(node)}
-    for path in logs(node):
-        try:
-            log = nccl_log(node, path)
-        except Lacks:  # a log of something else
-            continue
-        for said in log.versions[:1]:
-            found[f"{path}:{said.line}"] = said.text
+    for log in nccl_logs(node):
+        for said in log.all(Version)[:1]:
+            found[f"{log.path}:{said.line}"] = said.record.text
     if found:
         return tuple(Copy(version, where) for where, version in found.items())
     missing = Missing("version of libnccl", Why.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'")

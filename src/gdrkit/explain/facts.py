@@ -18,10 +18,10 @@ from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.facts.nccl_log_types import NcclLog
+from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
+from gdrkit.messages.nccl_records import NetDevice, Version
 from gdrkit.node import Fact, Node
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Failed
@@ -82,24 +82,15 @@ def _needs(node: Node) -> str:
 
 def _of_logs(node: Node) -> Iterable[Known]:
     """What NCCL's own lines prove: versions, and legs that did or did not go straight to GPU memory."""
-    for log in _logs(node):
-        for said in log.versions[:1]:
-            yield Known("NCCL", said.text, Proof(said.line, f"NCCL version {said.text}"))
-        if log.legs:
-            direct = [leg for leg in log.legs if leg.gdr]
-            leg = (direct or log.legs)[0]
-            text = f"{len(direct)} of {len(log.legs)} legs over the network go straight to GPU memory"
+    for log in nccl_logs(node):
+        for said in log.all(Version)[:1]:
+            version = said.record.text
+            yield Known("NCCL", version, Proof(said.line, f"NCCL version {version}"))
+        if legs := log.legs:
+            direct = [leg for leg in legs if leg.record.via.gdr]
+            leg = (direct or legs)[0]
+            text = f"{len(direct)} of {len(legs)} legs over the network go straight to GPU memory"
             yield Known("NCCL channels", text, Proof(leg.line, "GDRDMA" if direct else "no GDRDMA"))
-
-
-def _logs(node: Node) -> list[NcclLog]:
-    found = []
-    for path in logs(node):
-        try:
-            found.append(nccl_log(node, path))
-        except Lacks:  # lines about NCCL, none of its own
-            continue
-    return found
 
 
 # -- what does not go together -------------------------------------------------------------------------
@@ -128,14 +119,14 @@ def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
         return
     texts = {line.number: line.text.strip() for line in host.mine}
     loaded = host.where(f"sys/module/{PEERMEM}")[:1]
-    for log in _logs(node):
-        disabled = [device for device in log.devices if device.network == "IB" and not device.enabled]
+    for log in nccl_logs(node):
+        devices = log.all(NetDevice)
+        disabled = [found for found in devices if found.record.network == "IB" and not found.record.enabled]
         if not disabled:
             continue
-        version = log.versions[0].text if log.versions else ""
         places = (*loaded, disabled[0].line)
         yield Contradiction(
-            f"nvidia_peermem is loaded, and NCCL says Disabled. {_rule_of(version)}",
+            f"nvidia_peermem is loaded, and NCCL says Disabled. {_rule_of(log.version)}",
             tuple(Proof(number, texts[number]) for number in places if number in texts),
         )
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts import nccl_log
+from gdrkit.messages.nccl_records import Variable
 from gdrkit.node import Node, fact
 
 NCCL_CONF = "etc/nccl.conf"
@@ -123,9 +124,10 @@ def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
 
 def _job(node: Node, source: str) -> Environment:
     log = nccl_log.nccl_log(node, source)
-    settings = tuple(Setting(said.name, said.value, source, said.line) for said in log.settings)
-    version = log.versions[0].text if log.versions else ""
-    return Environment(source, "job", settings, version)
+    settings = tuple(
+        Setting(found.record.name, found.record.value, source, found.line) for found in log.all(Variable)
+    )
+    return Environment(source, "job", settings, log.version)
 
 
 # -- values --------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a log of NCCL establishes, as far as rules ask: settings, versions, networks, legs, refusals, errors.
+"""Logs of NCCL that came with a node: the records of their lines, each with its place.
 
 Logs are handed over with a node, under `sos_commands/nccl/`; a node without one was simply given none. What
 a log does not print is not denied by it: most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH.
@@ -7,10 +7,18 @@ The forms of the lines, and their sources, are those of nccl_lines.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from gdrkit.evidence import Lacks
 from gdrkit.facts.looked import handed_over
-from gdrkit.facts.nccl_log_types import NcclLog
 from gdrkit.formats.errors import FormatError
+from gdrkit.messages.nccl_records import OVER_NETWORK, Leg, Record, Version
 from gdrkit.node import Node, fact
+
+R = TypeVar("R")
 
 FOLDER = "sos_commands/nccl"
 
@@ -33,6 +41,35 @@ COMPARED = (
 NCCL_SOCKET_IFNAME may differ with the hosts."""
 
 
+class Located(Struct, Generic[R], frozen=True):
+    """What one line says, where it stands, and whose it is."""
+
+    record: R
+    line: int
+    process: str  # host:pid, "" where the line has no frame
+
+
+class JobLog(Struct, frozen=True):
+    """One log: all that its lines say, in their order."""
+
+    path: str
+    said: tuple[Located[Record], ...]
+
+    def all(self, kind: type[R]) -> tuple[Located[R], ...]:
+        """What it says of one kind."""
+        return tuple(found for found in self.said if isinstance(found.record, kind))  # type: ignore[misc]
+
+    @property
+    def version(self) -> str:
+        """The first version of NCCL's that it names; "" if it names none."""
+        return next((found.record.text for found in self.all(Version)), "")
+
+    @property
+    def legs(self) -> tuple[Located[Leg], ...]:
+        """The channel lines over a network, the only ones that prove what it carries."""
+        return tuple(leg for leg in self.all(Leg) if leg.record.via.carried in OVER_NETWORK)
+
+
 @fact
 def logs(node: Node) -> tuple[str, ...]:
     """Logs of NCCL that came with this node; () if none was handed over."""
@@ -40,17 +77,33 @@ def logs(node: Node) -> tuple[str, ...]:
 
 
 @fact
-def nccl_log(node: Node, path: str) -> NcclLog:
+def nccl_log(node: Node, path: str) -> JobLog:
     """One log, taken apart. Raises Lacks if it is not there, or has no line of NCCL's."""
     return parse(node.text(path), path)
 
 
-def parse(text: str, path: str = "") -> NcclLog:
-    """NCCL's lines in a text, framed by launchers or not. Raises FormatError if nothing in it is NCCL's."""
-    from gdrkit.facts.nccl_log_entries import entries  # its table of forms is for who has a log
+def nccl_logs(node: Node) -> Iterator[JobLog]:
+    """The logs that came with a node, but those that turn out to be of something else."""
+    for path in logs(node):
+        try:
+            log = nccl_log(node, path)
+        except Lacks:
+            continue
+        yield log
 
-    found = entries(text)
-    if not any(found.values()):
+
+def parse(text: str, path: str = "") -> JobLog:
+    """NCCL's lines in a text, framed by launchers or not. Raises FormatError if nothing in it is NCCL's."""
+    from gdrkit.facts.nccl_lines import frame, given, record  # the table of forms is for who has a log
+
+    found: list[Located[Record]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if "NCCL" not in line and "NET/" not in line:
+            continue
+        who = frame(line)
+        said = None if who.cut else record(who.message)
+        records = given(line) if said is None else (said,)
+        found += (Located(one, number, who.process) for one in records)
+    if not found:
         raise FormatError("no line of NCCL's that is understood")
-    # Tuples of the classes that the fields hold, field by field.
-    return NcclLog(path=path, **{field: tuple(items) for field, items in found.items()})  # type: ignore[arg-type]
+    return JobLog(path, tuple(found))

@@ -10,10 +10,6 @@ from gdrkit.jobs.errors import BLOCKING, errors
 from gdrkit.jobs.findings import findings
 from gdrkit.jobs.gather import Gathered
 from gdrkit.jobs.job import (
-    BOUNCED,
-    DIRECT,
-    OVER_NETWORK,
-    SOCKET,
     Analysis,
     Counts,
     Error,
@@ -27,6 +23,9 @@ from gdrkit.jobs.parts import parts
 from gdrkit.jobs.reasons import Why
 from gdrkit.jobs.tally import Tally
 from gdrkit.messages import nccl_records as said
+from gdrkit.messages.nccl_records import OVER_NETWORK, Carrier
+
+INDIRECT = (Carrier.BOUNCED, Carrier.SOCKET)
 
 
 def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
@@ -38,7 +37,7 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
         why = Why(gathered, job.versions[0] if len(job.versions) == 1 else "")
         for rank in job.ranks:
             rank.routes = tuple(
-                replace(route, reasons=why.of(rank, route)) if route.carried in (BOUNCED, SOCKET) else route
+                replace(route, reasons=why.of(rank, route)) if route.carried in INDIRECT else route
                 for route in rank.routes
             )
     counts = _counts(jobs)
@@ -59,8 +58,7 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
 
 def _counts(jobs: list[JobPart]) -> Counts:
     """Legs by what carries them: the worst that a rank's channel has in one direction."""
-    order = (DIRECT, BOUNCED, SOCKET)
-    totals = dict.fromkeys(order, 0)
+    totals = dict.fromkeys(OVER_NETWORK, 0)
     inside = most = 0
     for rank in (rank for job in jobs for rank in job.ranks):
         legs: dict[tuple[str, int], int] = {}
@@ -68,18 +66,19 @@ def _counts(jobs: list[JobPart]) -> Counts:
             if route.carried not in OVER_NETWORK:
                 inside += 1
                 continue
-            worst = order.index(route.carried)
+            worst = OVER_NETWORK.index(route.carried)
             for channel in route.channels:
                 key = route.direction, channel
                 legs[key] = max(worst, legs.get(key, 0))
         most = max(most, len({channel for _, channel in legs}))
         for worst in legs.values():
-            totals[order[worst]] += 1
+            totals[OVER_NETWORK[worst]] += 1
     present = sum(len(job.ranks) for job in jobs)
     expected = sum(max(job.expected or 0, len(job.ranks)) for job in jobs)
     return Counts(
-        ranks=present, expected=expected, channels=most, direct=totals[DIRECT], bounced=totals[BOUNCED],
-        socket=totals[SOCKET], inside=inside, unknown=expected - present,
+        ranks=present, expected=expected, channels=most, direct=totals[Carrier.DIRECT],
+        bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], inside=inside,
+        unknown=expected - present,
     )  # fmt: skip
 
 
@@ -105,7 +104,7 @@ def _claimed_sockets(jobs: list[JobPart]) -> list[Misleading]:
         for job in jobs
         for rank in job.ranks
         for route in rank.routes
-        if route.carried == SOCKET and route.how
+        if route.carried is Carrier.SOCKET and route.how
     ]
     if not places:
         return []

@@ -11,7 +11,7 @@ from gdrkit.facts.environment import integer
 from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import Gathered, Process
-from gdrkit.jobs.job import OVER_NETWORK, Error, Found, JobPart, Place, Rank, Reason
+from gdrkit.jobs.job import Error, Found, JobPart, Place, Rank, Reason
 from gdrkit.messages import nccl_records as said
 
 LEVEL = "NCCL_NET_GDR_LEVEL"
@@ -139,7 +139,7 @@ def _unused(gathered: Gathered, job: JobPart) -> Iterator[Found]:
             for hcas, entry in gathered.processes[name].all(said.Hcas).items():
                 for part in (part for hca in hcas.devices for part in hca.name.split("+")):
                     listed[part] = min(entry.place, listed.get(part, entry.place))
-        routes = [route for rank in ranks for route in rank.routes if route.carried in OVER_NETWORK]
+        routes = [route for rank in ranks for route in rank.routes if route.carried in said.OVER_NETWORK]
         used = {part for route in routes for part in route.device.split("+")}
         unused = tuple(sorted(set(listed) - used))
         if unused and used and "" not in used:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gdrkit.jobs.job import BOUNCED, DIRECT, PEER, SHARED, SOCKET, Place, Rank, Route
+from gdrkit.jobs.job import Place, Rank, Route
 from gdrkit.jobs.tally import Entry, Tally, Unit
 from gdrkit.messages import nccl_records as said
 from gdrkit.messages.nccl import via
@@ -145,14 +145,13 @@ class Gathered:
         if found is None:
             return None
         numbers = tuple(i for i in range(channels.bit_length()) if channels >> i & 1)
-        if found.kind in ("p2p", "shm"):
-            carrier = PEER if found.kind == "p2p" else SHARED
+        if found.carried not in said.OVER_NETWORK:
             return Route(
-                direction="both", carried=carrier, channels=numbers, place=self.where(place), how=found.how
-            )
-        carrier = SOCKET if found.network == "Socket" else DIRECT if found.gdr else BOUNCED
+                direction="both", carried=found.carried, channels=numbers, place=self.where(place),
+                how=found.how,
+            )  # fmt: skip
         return Route(
-            direction=bracket, carried=carrier, channels=numbers, place=self.where(place),
+            direction=bracket, carried=found.carried, channels=numbers, place=self.where(place),
             network=found.network, index=found.index, device=names.get(found.index, ""),
             collective=found.kind == "collnet", forced_pcie=found.pci, proxy=found.proxy,
             shared=found.shared, how="GDRDMA" if found.gdr else "",

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-DIRECT, BOUNCED, SOCKET, PEER, SHARED = "direct", "bounced", "socket", "p2p", "shm"
-"""What carries a route: the NIC reads or writes GPU memory; a copy in host memory; TCP; GPU to GPU inside a
-node; host memory inside a node."""
-OVER_NETWORK = (DIRECT, BOUNCED, SOCKET)
+from gdrkit.messages.nccl_records import Carrier
 
 
 class Place(Struct, frozen=True, order=True):
@@ -36,7 +33,7 @@ class Route(Struct, frozen=True, kw_only=True):
     """One way that one rank's channels go, proven by a channel line."""
 
     direction: str  # send, receive; both inside a node
-    carried: str  # direct, bounced, socket, p2p, shm
+    carried: Carrier
     channels: tuple[int, ...]
     place: Place  # of the first such line
     network: str = ""  # IB, IBext_v10, AWS Libfabric; "" inside a node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from gdrkit.jobs.gather import Gathered
-from gdrkit.jobs.job import OVER_NETWORK, JobPart, Rank
+from gdrkit.jobs.job import JobPart, Rank
 from gdrkit.jobs.tally import Unit
 from gdrkit.messages import nccl_records as said
 
@@ -104,4 +104,4 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
 
 def over_network(rank: Rank) -> bool:
     """Whether a rank has channels that leave its node."""
-    return any(route.carried in OVER_NETWORK for route in rank.routes)
+    return any(route.carried in said.OVER_NETWORK for route in rank.routes)

@@ -11,7 +11,7 @@ from gdrkit.consumers.nccl_levels import gdr_level, printed_type
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
 from gdrkit.jobs.gather import Gathered, Process
-from gdrkit.jobs.job import SOCKET, Place, Rank, Reason, Route
+from gdrkit.jobs.job import Place, Rank, Reason, Route
 from gdrkit.messages import nccl_records as said
 
 LOCAL_ID = (1 << 56) - 1
@@ -32,7 +32,7 @@ class Why:
     def of(self, rank: Rank, route: Route) -> tuple[Reason, ...]:
         """All that is known against a direct route, what is certain first. Never empty."""
         process = self.gathered.processes[rank.process]
-        if route.carried == SOCKET:
+        if route.carried is said.Carrier.SOCKET:
             found = list(self._socket(process, route))
         else:
             found = [*self._settings(process, route), *self._lines(process, rank, route)]
@@ -139,7 +139,7 @@ class Why:
     # -- what nobody said --------------------------------------------------------------------------------
 
     def _unsaid(self, process: Process, rank: Rank, route: Route) -> Reason:
-        if route.carried == SOCKET:
+        if route.carried is said.Carrier.SOCKET:
             return Reason("the log does not say why NCCL took the socket")
         other = next(
             (r for r in rank.routes if r.direction != route.direction and r.index == route.index and r.how),

@@ -7,6 +7,8 @@ src/nccl_ofi_net.cpp.
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 
@@ -120,6 +122,19 @@ class PairLine(Struct, frozen=True):
     mode: str = ""
 
 
+class Carrier(StrEnum):
+    """What carries a channel."""
+
+    DIRECT = "direct"  # the NIC reads or writes GPU memory
+    BOUNCED = "bounced"  # a copy in host memory
+    SOCKET = "socket"  # TCP
+    PEER = "p2p"  # GPU to GPU inside a node
+    SHARED = "shm"  # host memory inside a node
+
+
+OVER_NETWORK = (Carrier.DIRECT, Carrier.BOUNCED, Carrier.SOCKET)
+
+
 class Via(Struct, frozen=True):
     """What carries the bytes of a channel."""
 
@@ -131,6 +146,15 @@ class Via(Struct, frozen=True):
     proxy: int | None = None  # PXN: the rank whose GPU hands it to the NIC
     shared: bool = False
     how: str = ""  # inside a node: CUMEM, IPC/read, direct pointer, ...
+
+    @property
+    def carried(self) -> Carrier:
+        """What the bytes go through. TCP has no direct path, whatever a topology file makes NCCL print."""
+        if self.kind in ("p2p", "shm"):
+            return Carrier(self.kind)
+        if self.network == "Socket":
+            return Carrier.SOCKET
+        return Carrier.DIRECT if self.gdr else Carrier.BOUNCED
 
 
 class Leg(Struct, frozen=True):

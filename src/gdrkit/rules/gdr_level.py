@@ -10,9 +10,10 @@ from gdrkit.consumers.nccl_releases import NEWEST, release
 from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import Environment, Setting, nccl_sources
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
+from gdrkit.messages.nccl_records import PairLine
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
@@ -92,22 +93,18 @@ def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
 
 def _refused_in_log(node: Node) -> Failed | None:
     """NCCL's own word that a pair was too far apart, decoded if the log says which version it was."""
-    for path in logs(node):
-        try:
-            log = nccl_log(node, path)
-        except Lacks:
-            continue
-        if not log.refusals:
-            continue
-        refusal = log.refusals[0]
-        version = log.versions[0].text if log.versions else ""
-        kind, level = printed_type(refusal.distance, version), printed_type(refusal.level, version)
-        words = f" ({kind} > {level})" if kind and level else ""
-        return Failed(
-            seen=f"distance {refusal.distance} > {refusal.level}{words} in {path}:{refusal.line}",
-            expected="a nearer NIC, or a level that allows it",
-            subject=f"GPU {refusal.gpu} HCA {refusal.hca}",
-        )
+    for log in nccl_logs(node):
+        for found in log.all(PairLine):
+            pair = found.record
+            if pair.allowed or pair.distance is None or pair.level is None:
+                continue
+            kind, level = (printed_type(number, log.version) for number in (pair.distance, pair.level))
+            words = f" ({kind} > {level})" if kind and level else ""
+            return Failed(
+                seen=f"distance {pair.distance} > {pair.level}{words} in {log.path}:{found.line}",
+                expected="a nearer NIC, or a level that allows it",
+                subject=f"GPU {pair.gpu} HCA {pair.hca}",
+            )
     return None
 
 

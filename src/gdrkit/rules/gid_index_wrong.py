@@ -7,6 +7,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import integer, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
+from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
 from gdrkit.rules.job_settings import place, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -66,12 +67,13 @@ def _modify_qp(node: Node, source: str) -> Failed | None:
         log = nccl_log(node, source)
     except Lacks:
         return None
-    for failure in log.failures:
+    for found in log.all(Failure):
+        failure = found.record
         if failure.call == "ibv_modify_qp" and failure.number == EINVAL:
             return Failed(
                 seen=f"ibv_modify_qp failed with 22: {failure.text}",
                 expected="a GID index in use",
-                subject=f"{source}:{failure.line}",
+                subject=f"{source}:{found.line}",
             )
     return None
 

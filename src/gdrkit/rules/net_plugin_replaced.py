@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.facts.libraries import net_plugins
-from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.node import Node, known
+from gdrkit.facts.nccl_log import nccl_logs
+from gdrkit.messages.nccl_records import Network
+from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
 
 
@@ -32,14 +33,16 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
 
     Source: NCCL src/plugin/net.cc; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl.
     """
-    for log in known(lambda path=path: nccl_log(node, path) for path in logs(node)):  # type: ignore[misc]
-        for said in log.networks:
-            if said.text not in ("IB", "Socket"):
+    for log in nccl_logs(node):
+        networks = log.all(Network)
+        for found in networks:
+            name = found.record.name
+            if name not in ("IB", "Socket"):
                 return Failed(
-                    seen=f"Using network {said.text}", expected="IB", subject=f"{log.path}:{said.line}"
+                    seen=f"Using network {name}", expected="IB", subject=f"{log.path}:{found.line}"
                 )
-        if log.networks:
-            return Passed(f"Using network {log.networks[0].text}")
+        if networks:
+            return Passed(f"Using network {networks[0].record.name}")
     if files := net_plugins(node):
         return Failed(seen=f"{files[0]} is installed", expected="no plugin", subject=files[0])
     return Passed("no plugin is seen")

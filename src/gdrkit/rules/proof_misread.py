@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Lacks
-from gdrkit.facts.nccl_log import logs, nccl_log
-from gdrkit.facts.nccl_log_types import NcclLog
+from gdrkit.facts.nccl_log import JobLog, logs, nccl_log
 from gdrkit.facts.perftest_log import FOLDER as PERFTEST
 from gdrkit.facts.perftest_log import perftest_run, runs
+from gdrkit.messages.nccl_records import DmabufGpu, NetDevice, Rings
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -44,24 +44,25 @@ def proof_misread(node: Node, path: str) -> Outcome:
     claim = _claim(log)
     if not claim:
         return NotApplicable("the log claims nothing")
-    if any(leg.gdr for leg in log.legs):
+    legs = log.legs
+    if any(leg.record.via.gdr for leg in legs):
         return Passed("channel lines with /GDRDMA")
-    seen = (
-        f"and {len(log.legs)} channel lines without /GDRDMA"
-        if log.legs
-        else "and no channel line over a network"
-    )
+    seen = f"and {len(legs)} channel lines without /GDRDMA" if legs else "and no channel line over a network"
     return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=path)
 
 
-def _claim(log: NcclLog) -> str:
+def _claim(log: JobLog) -> str:
     """The line that is taken for proof; "" if there is none."""
-    if log.dmabuf_gpus:
-        return log.dmabuf_gpus[0].text
-    enabled = [device for device in log.devices if device.enabled]
-    if enabled:
-        return f"NET/{enabled[0].network}: enabled for HCA {enabled[0].device}"
-    return next((said.text for said in log.rings if said.text.endswith("GDR 1")), "")
+    for gpu in log.all(DmabufGpu):
+        return gpu.record.text
+    for device in (found.record for found in log.all(NetDevice)):
+        if device.enabled:
+            network = f"{device.network} ({device.how})" if device.how else device.network
+            return f"NET/{network}: enabled for HCA {device.device}"
+    for rings in (found.record for found in log.all(Rings)):
+        if rings.gdr:
+            return f"Connected all rings, use ring PXN {rings.pxn:d} GDR 1"
+    return ""
 
 
 def _perftest(node: Node, path: str) -> Outcome:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
-from gdrkit.facts.nccl_log import COMPARED, logs, nccl_log
-from gdrkit.facts.nccl_log_types import NcclLog
+from gdrkit.facts.nccl_log import COMPARED, nccl_logs
+from gdrkit.messages.nccl_records import MixedVersions, Variable, Version
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
@@ -49,32 +48,23 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
 
 def _settings_by_rank(node: Node) -> dict[str, dict[str, str]]:
     """What each rank printed, of those that printed any setting. Logs of one rank each belong together."""
-    found: dict[str, dict[str, str]] = {}
+    every: dict[str, dict[str, str]] = {}
     several: list[dict[str, dict[str, str]]] = []
-    for log in _logs(node):
+    for log in nccl_logs(node):
         ranks: dict[str, dict[str, str]] = {}
-        for setting in log.settings:
-            if setting.resolved:
-                ranks.setdefault(setting.process or log.path, {}).setdefault(setting.name, setting.value)
+        for found in log.all(Variable):
+            variable = found.record
+            if variable.resolved:
+                ranks.setdefault(found.process or log.path, {}).setdefault(variable.name, variable.value)
         if len(ranks) > 1:
             several.append(ranks)
-        found |= ranks
-    return several[0] if several else found
+        every |= ranks
+    return several[0] if several else every
 
 
 def _two_different(values: dict[str, str]) -> tuple[tuple[str, str], tuple[str, str]]:
     first = next(iter(values.items()))
     return first, next(item for item in values.items() if item[1] != first[1])
-
-
-def _logs(node: Node) -> list[NcclLog]:
-    found = []
-    for path in logs(node):
-        try:
-            found.append(nccl_log(node, path))
-        except Lacks:  # handed over, and none of NCCL's
-            continue
-    return found
 
 
 @rule(
@@ -99,14 +89,13 @@ def versions_differ_between_ranks(node: Node, _: str) -> Outcome:
 
     Source: NCCL src/init.cc and src/bootstrap.cc, the check of peers' versions.
     """
-    found = _logs(node)
-    if not found:
+    came = tuple(nccl_logs(node))
+    if not came:
         return NotApplicable("no log of NCCL came with this node")
-    for log in found:
-        if log.mixed_versions:
-            said = log.mixed_versions[0]
-            return Failed(seen=said.text, expected="one version", subject=f"{log.path}:{said.line}")
-        distinct = {said.text: said.line for said in reversed(log.versions)}
+    for log in came:
+        for mixed in log.all(MixedVersions):
+            return Failed(seen=mixed.record.text, expected="one version", subject=f"{log.path}:{mixed.line}")
+        distinct = {found.record.text: found.line for found in reversed(log.all(Version))}
         if len(distinct) > 1:
             return Failed(
                 seen=f"NCCL {' and '.join(sorted(distinct))} in {log.path}",

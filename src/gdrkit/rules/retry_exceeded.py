@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import Lacks
 from gdrkit.facts.nccl_log import logs, nccl_log
+from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
@@ -38,11 +39,12 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
         log = nccl_log(node, path)
     except Lacks:
         return NotApplicable("none of NCCL's")
-    for failure in log.failures:
+    for found in log.all(Failure):
+        failure = found.record
         if failure.call == "completion" and failure.number == RETRY_EXCEEDED:
             return Failed(
                 seen=f"completion status 12, vendor error {failure.vendor_error}",
                 expected="no such completion",
-                subject=f"{path}:{failure.line}",
+                subject=f"{path}:{found.line}",
             )
     return Passed("no retry was exceeded")

@@ -33,6 +33,12 @@ def test_that_dmabuf_is_available_is_no_proof():
     assert proof.direct is None and proof.claim.startswith("inconclusive: no channel line")
 
 
+def test_a_log_without_any_channel_is_of_nccl_all_the_same():
+    communicator = f"{FRAME}comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE\n"
+
+    assert judge_log(communicator, "job.log").claim.startswith("inconclusive: no channel line")
+
+
 @pytest.mark.parametrize(
     "lines, direct", [(DIRECT, True), (STAGED, False), (DIRECT + STAGED, False), (AVAILABLE + STAGED, False)]
 )

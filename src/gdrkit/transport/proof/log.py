@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.facts import nccl_log, perftest_log
-from gdrkit.facts.nccl_log_types import NcclLog
+from gdrkit.facts.nccl_log import JobLog
 from gdrkit.facts.perftest_log import PerftestRun
 from gdrkit.formats.errors import FormatError
 
@@ -28,24 +28,25 @@ def judge_log(text: str, name: str) -> LogProof:
     return of_perftest(run, name)
 
 
-def of_nccl(log: NcclLog, name: str) -> LogProof:
+def of_nccl(log: JobLog, name: str) -> LogProof:
     """Channel lines alone count: `DMA-BUF is available` and `Enabled for HCA` speak of one side each.
 
     Source: NCCL src/transport/net.cc, sendSetup and recvSetup print the line of a channel.
     """
-    if not log.legs:
+    legs = log.legs
+    if not legs:
         return LogProof(
             name=name, claim="inconclusive: no channel line of NCCL's over a network", direct=None
         )
-    direct = sum(leg.gdr for leg in log.legs)
-    lines = (f"{direct} of {len(log.legs)} channel lines over a network have /GDRDMA",)
-    if direct == len(log.legs):
+    direct = sum(leg.record.via.gdr for leg in legs)
+    lines = (f"{direct} of {len(legs)} channel lines over a network have /GDRDMA",)
+    if direct == len(legs):
         claim = "NCCL registered GPU memory with the NIC on every channel that it logged"
     elif direct:
         claim = "NCCL went directly on some channels, through host memory on others"
     else:
         claim = "NCCL staged through host memory on every channel that it logged"
-    return LogProof(name=name, claim=claim, direct=direct == len(log.legs), decided_by=lines)
+    return LogProof(name=name, claim=claim, direct=direct == len(legs), decided_by=lines)
 
 
 def of_perftest(run: PerftestRun, name: str) -> LogProof:
