@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gdrkit.cli.schemas import nccl_schema_text, schema_text
+from gdrkit.cli.schemas import schema_of, schema_text
+from gdrkit.jobs.document import NcclDocument
 from gdrkit.report.pages import page, titles
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +22,7 @@ def wanted() -> dict[Path, str]:
     rows = "".join(f"| {row.layer} | [{row.code}]({row.code}.md) | {row.title} |\n" for row in titles())
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"
     files[ROOT / "src/gdrkit/report/report.schema.json"] = schema_text()
-    files[ROOT / "src/gdrkit/jobs/nccl.schema.json"] = nccl_schema_text()
+    files[ROOT / "src/gdrkit/jobs/nccl.schema.json"] = schema_of(NcclDocument, "gdrkit.nccl/1")
     return files
 
 

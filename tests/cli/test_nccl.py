@@ -10,7 +10,8 @@ import jsonschema
 import pytest
 
 from gdrkit.cli import main
-from gdrkit.cli.schemas import nccl_schema_text
+from gdrkit.cli.schemas import schema_of
+from gdrkit.jobs.document import NcclDocument
 from tests.jobs.samples import SAMPLES, info
 
 DIRECT = info(
@@ -119,7 +120,7 @@ def test_json_keeps_to_its_schema_and_says_no_more_than_the_text(log, capsys, sa
     path = log(sample.text)
     code = main(["nccl", "--json", path])
     told = json.loads(capsys.readouterr().out)
-    jsonschema.validate(told, json.loads(nccl_schema_text()))
+    jsonschema.validate(told, json.loads(schema_of(NcclDocument, "gdrkit.nccl/1")))
     main(["nccl", path])
     text = capsys.readouterr().out
 
@@ -130,7 +131,9 @@ def test_json_keeps_to_its_schema_and_says_no_more_than_the_text(log, capsys, sa
 
 
 def test_the_published_schema_is_the_one_that_is_made():
-    assert files("gdrkit.jobs").joinpath("nccl.schema.json").read_text() == nccl_schema_text()
+    published = files("gdrkit.jobs").joinpath("nccl.schema.json").read_text()
+
+    assert published == schema_of(NcclDocument, "gdrkit.nccl/1")
 
 
 def test_progress_is_shown_once_for_each_percent_of_what_takes_long(capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.jobs.job import Logged
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
 
@@ -27,7 +28,7 @@ def test_two_jobs_one_after_the_other_are_two():
     )
     found = analysed(first + second)
 
-    assert [(job.versions, [rank.rank for rank in job.ranks]) for job in found.jobs] == [
+    assert [(job.nccl_versions, [rank.rank for rank in job.ranks]) for job in found.jobs] == [
         (("2.20.5",), [0, 1]),
         (("2.27.5",), [0, 1]),
     ]
@@ -61,7 +62,7 @@ def test_one_process_with_eight_gpus_is_eight_ranks():
     log = "".join(member("n1:7", rank, 8, "0x1", gpu=rank) for rank in range(8))
     (job,) = analysed(log).jobs
 
-    assert [(rank.rank, rank.device, rank.gpu) for rank in job.ranks] == [
+    assert [(rank.rank, rank.cuda_device, rank.gpu) for rank in job.ranks] == [
         (n, n, f"{n}b000") for n in range(8)
     ]
 
@@ -95,7 +96,7 @@ def test_what_is_not_logged_is_not_denied():
     (reason,) = found.jobs[0].ranks[0].routes[0].reasons
 
     assert "does not say" in reason.text and reason.codes == ()
-    assert found.logged == {"channels": True, "net": False, "env": False, "init": True}
+    assert found.logged == Logged(channels=True, net=False, env=False, init=True)
 
 
 def test_an_environment_is_compared_among_ranks_that_print_theirs():
@@ -123,4 +124,4 @@ def test_the_first_error_of_a_kind_is_the_proof_and_consequences_come_last():
     log = warn("n1:7", 0, "net_ib.cc:1", flush) + warn("n2:8", 0, "net_ib.cc:1", retry) * 2
     first, last = analysed(log).errors
 
-    assert (first.number, first.count, first.place.line, last.number) == (12, 2, 4, 5)
+    assert (first.number, first.count, first.line.line, last.number) == (12, 2, 4, 5)

@@ -92,7 +92,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch):
 
     assert told(found) == WHOLE
     routes = analyse(found.tally, found.place).jobs[0].ranks[0].routes
-    assert str(min(route.place for route in routes)) == "stdin:5"
+    assert str(min(route.line for route in routes)) == "stdin:5"
 
 
 @pytest.mark.parametrize("missing", ["nothing/here.log", "*.none"])
@@ -119,7 +119,7 @@ def test_two_processes_tell_what_one_tells(tmp_path: Path, monkeypatch: pytest.M
     lines = (tmp_path / "job.log").read_text().splitlines()
     for rank in analyse(found.tally, found.place).jobs[0].ranks:
         for route in rank.routes:
-            assert " via " in lines[route.place.line - 1]
+            assert " via " in lines[route.line.line - 1]
 
 
 def test_a_line_without_an_end_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -28,7 +28,7 @@ def test_a_log_proves_what_was_read_from_it_by_hand(sample: Sample):
     assert found.state == sample.state
     assert (counts.direct, counts.bounced, counts.socket) == sample.legs
     assert counts.ranks == sample.ranks
-    versions = {version for job in found.jobs for version in job.versions}
+    versions = {version for job in found.jobs for version in job.nccl_versions}
     assert versions == ({sample.version} if sample.version and sample.ranks else set())
     assert {finding.code for finding in found.findings} == set(sample.codes)
 
@@ -50,7 +50,7 @@ def test_every_route_is_proven_by_a_channel_line(sample: Sample):
     lines = sample.text.split("\n")
     for rank in (rank for job in analysed(sample.text).jobs for rank in job.ranks):
         for route in rank.routes:
-            line = lines[route.place.line - 1]
+            line = lines[route.line.line - 1]
             assert " via " in line
             assert ("GDRDMA" in line) == (route.carried == "direct")
 

@@ -45,7 +45,7 @@ def answers(found: Analysis) -> object:
     return [
         (
             rank.rank, rank.process, rank.gpu,
-            sorted((r.direction, r.carried, r.device, r.channels, r.shared) for r in rank.routes),
+            sorted((r.direction, r.carried, r.device, r.channels, r.shared_buffers) for r in rank.routes),
         )
         for job in found.jobs
         for rank in job.ranks
@@ -152,7 +152,7 @@ def test_launchers_change_no_answer(launcher: str):
 
     assert answers(found) == WHOLE
     assert found.damaged == 0
-    place = min(route.place for rank in found.jobs[0].ranks for route in rank.routes)
+    place = min(route.line for rank in found.jobs[0].ranks for route in rank.routes)
     assert place.line == 5
 
 
@@ -161,7 +161,7 @@ def test_a_long_line_that_a_runtime_split_is_put_together_and_keeps_its_number()
     text = f"{STAMP} stdout P {line[:50]}\n{STAMP} stderr F other\n{STAMP} stdout F {line[50:]}\n"
     (route,) = analysed(text).jobs[0].ranks[0].routes
 
-    assert (route.carried, route.place.line) == ("direct", 3)
+    assert (route.carried, route.line.line) == ("direct", 3)
 
 
 def test_docker_splits_as_well():
@@ -169,7 +169,7 @@ def test_docker_splits_as_well():
     parts = [{"log": line[:60], "stream": "stdout"}, {"log": line[60:] + "\n", "stream": "stdout"}]
     (route,) = analysed("\n".join(map(json.dumps, parts))).jobs[0].ranks[0].routes
 
-    assert (route.carried, route.place.line) == ("direct", 2)
+    assert (route.carried, route.line.line) == ("direct", 2)
 
 
 @settings(deadline=None)
@@ -211,4 +211,4 @@ def test_a_warning_that_is_repeated_ten_thousand_times_takes_no_room():
 
     assert len(tally.said) == 1
     (error,) = analyse(tally, lambda place: Place("log", place)).errors
-    assert (error.count, error.number, error.vendor_error, error.place.line) == (10_000, 12, 129, 1)
+    assert (error.count, error.number, error.vendor_error, error.line.line) == (10_000, 12, 129, 1)

@@ -33,8 +33,6 @@ def main(arguments: list[str]) -> int:
     match what:
         case "report":
             text = schemas.schema_text()
-        case "nccl":
-            text = schemas.nccl_schema_text()
         case "fix":
             text = schemas.fix_schema_text()
         case _:
@@ -50,6 +48,10 @@ def _document(what: str) -> type:
             from gdrkit.explain.document import ExplanationDocument
 
             return ExplanationDocument
+        case "nccl":
+            from gdrkit.jobs.document import NcclDocument
+
+            return NcclDocument
         case "topology":
             from gdrkit.fabric.topo_document import TopoDocument
 

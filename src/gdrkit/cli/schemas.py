@@ -67,32 +67,6 @@ def fix_schema_text() -> str:
     return _text({**_HEAD, "title": "gdrkit.fix/1", **made})
 
 
-def nccl_schema_text() -> str:
-    """The schema of what `gdr nccl --json` writes, published as jobs/nccl.schema.json."""
-    import msgspec
-
-    from gdrkit.jobs.document import NcclDocument
-
-    document = msgspec.json.schema(NcclDocument)
-    types = document["$defs"]
-    carried = ["direct", "bounced", "socket", "p2p", "shm"]
-    codes = {"enum": sorted({rule.code for rule in RULES})}
-    for section, field, values in (
-        ("JobVerdict", "state", ["active", "blocked", "unknown"]),
-        ("RouteSection", "carried", carried),
-        ("RouteSection", "direction", ["send", "receive", "both", ""]),
-        ("JobFinding", "layer", LAYERS),
-        ("JobFinding", "status", ["failed", "warning", "note"]),
-    ):
-        types[section]["properties"][field] = {"enum": values}
-    types["JobFinding"]["properties"]["code"] = codes
-    for section in ("ReasonSection", "WhySection", "ErrorSection"):
-        types[section]["properties"]["codes"]["items"] = codes
-    types["JobVerdict"]["properties"]["summary"]["maxLength"] = 80
-    types["NcclDocument"]["properties"]["schema"] = {"const": "gdrkit.nccl/1"}
-    return _text({**_HEAD, "title": "gdrkit.nccl/1", **document})
-
-
 def _text(document: dict[str, Any]) -> str:
     import msgspec
 

@@ -14,9 +14,11 @@ from gdrkit.jobs.job import (
     Counts,
     Error,
     JobPart,
+    Logged,
     Misleading,
     Place,
     Reason,
+    State,
 )
 from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.parts import parts
@@ -34,7 +36,7 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
     ranks = gathered.ranks()
     jobs = parts(gathered, ranks)
     for job in jobs:
-        why = Why(gathered, job.versions[0] if len(job.versions) == 1 else "")
+        why = Why(gathered, job.nccl_versions[0] if len(job.nccl_versions) == 1 else "")
         for rank in job.ranks:
             rank.routes = tuple(
                 replace(route, reasons=why.of(rank, route)) if route.carried in INDIRECT else route
@@ -51,7 +53,7 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
         misleading=[*_claimed_sockets(jobs), *misleading(gathered, counts)],
         damaged=tally.damaged + gathered.cut_lines,
         first_damaged=where(tally.first_damaged) if tally.damaged else None,
-        logged=_logged(gathered, counts),
+        logged=_logged(gathered, jobs),
         refused=[] if counts.direct or counts.bounced or counts.socket else _refused(gathered),
     )
 
@@ -59,12 +61,11 @@ def analyse(tally: Tally, where: Callable[[int], Place]) -> Analysis:
 def _counts(jobs: list[JobPart]) -> Counts:
     """Legs by what carries them: the worst that a rank's channel has in one direction."""
     totals = dict.fromkeys(OVER_NETWORK, 0)
-    inside = most = 0
+    most = 0
     for rank in (rank for job in jobs for rank in job.ranks):
         legs: dict[tuple[str, int], int] = {}
         for route in rank.routes:
             if route.carried not in OVER_NETWORK:
-                inside += 1
                 continue
             worst = OVER_NETWORK.index(route.carried)
             for channel in route.channels:
@@ -77,12 +78,11 @@ def _counts(jobs: list[JobPart]) -> Counts:
     expected = sum(max(job.expected or 0, len(job.ranks)) for job in jobs)
     return Counts(
         ranks=present, expected=expected, channels=most, direct=totals[Carrier.DIRECT],
-        bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], inside=inside,
-        unknown=expected - present,
+        bounced=totals[Carrier.BOUNCED], socket=totals[Carrier.SOCKET], unknown=expected - present,
     )  # fmt: skip
 
 
-def _state(counts: Counts, failed: list[Error]) -> str:
+def _state(counts: Counts, failed: list[Error]) -> State:
     """active: every leg is direct. blocked: one is not, or GPU memory was refused. Else unknown."""
     if counts.bounced or counts.socket or any(error.call in BLOCKING for error in failed):
         return "blocked"
@@ -100,7 +100,7 @@ def _refused(gathered: Gathered) -> list[tuple[str, Reason]]:
 def _claimed_sockets(jobs: list[JobPart]) -> list[Misleading]:
     """GDRDMA over a socket: a topology file says that it can, and no bytes go that way."""
     places = [
-        route.place
+        route.line
         for job in jobs
         for rank in job.ranks
         for route in rank.routes
@@ -109,18 +109,18 @@ def _claimed_sockets(jobs: list[JobPart]) -> list[Misleading]:
     if not places:
         return []
     truth = "a topology file says that the socket can; TCP copies through host memory all the same"
-    return [Misleading(words="via NET/Socket/.../GDRDMA", truth=truth, count=len(places), place=min(places))]
+    return [Misleading(words="via NET/Socket/.../GDRDMA", truth=truth, count=len(places), line=min(places))]
 
 
-def _logged(gathered: Gathered, counts: Counts) -> dict[str, bool]:
-    """Which kinds of lines are there at all. One that is not says nothing."""
+def _logged(gathered: Gathered, jobs: list[JobPart]) -> Logged:
+    """Which kinds of lines are there at all."""
 
     def any_of(*kinds: type) -> bool:
         return any(process.records.get(kind) for process in gathered.processes.values() for kind in kinds)
 
-    return {
-        "channels": bool(counts.direct or counts.bounced or counts.socket or counts.inside),
-        "net": any_of(said.NetDevice, said.PairLine, said.FusedDevice),
-        "env": any_of(said.Variable),
-        "init": any_of(said.Communicator, said.Network),
-    }
+    return Logged(
+        channels=any(rank.routes for job in jobs for rank in job.ranks),
+        net=any_of(said.NetDevice, said.PairLine, said.FusedDevice),
+        env=any_of(said.Variable),
+        init=any_of(said.Communicator, said.Network),
+    )

@@ -6,171 +6,97 @@ The text is made from this document, so that neither says more than the other.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import Annotated
 
-from msgspec import Struct
+import msgspec
+from msgspec import UNSET, Meta, Struct
 
-from gdrkit.jobs.job import Analysis, Found, Place, Rank, Reason, Route
+from gdrkit.jobs.job import (
+    Analysis,
+    Counts,
+    Direction,
+    Error,
+    Found,
+    JobPart,
+    Line,
+    Logged,
+    Misleading,
+    Rank,
+    Reason,
+    Route,
+    State,
+    Status,
+)
 from gdrkit.report.summary import WIDTH, clip
-from gdrkit.rules import RULES
+from gdrkit.rules import BY_CODE, Code
+from gdrkit.rules.rule import Layer
 
 
-class JobVerdict(Struct, kw_only=True):
-    state: str  # active, blocked, unknown
-    summary: str  # at most 80 characters
+class JobVerdict(Struct, frozen=True, kw_only=True):
+    state: State
+    summary: Annotated[str, Meta(max_length=WIDTH)]
 
 
-class CountsSection(Struct, kw_only=True):
-    """A leg is one channel of one rank in one direction over a network, by the worst that carries it."""
+class JobFinding(Struct, frozen=True, kw_only=True):
+    """A finding, with what its rule says of it."""
 
-    ranks: int  # that print channels or belong to a communicator
-    expected: int  # ranks of the communicators, printed or not
-    unknown: int  # expected, and no line is of them
-    channels: int
-    direct: int
-    bounced: int
-    socket: int
-
-
-class LoggedSection(Struct, kw_only=True):
-    """Which kinds of lines the logs have. One that they do not have says nothing."""
-
-    channels: bool
-    net: bool
-    env: bool
-    init: bool
-
-
-class ReasonSection(Struct, kw_only=True, omit_defaults=True):
-    text: str
-    codes: list[str] = []  # one: the cause. Several: open. None: not known, or nothing to mend
-    line: str = ""  # file:number
-
-
-class RouteSection(Struct, kw_only=True, omit_defaults=True):
-    direction: str  # send, receive; both inside a node
-    carried: str  # direct, bounced, socket, p2p, shm
-    channels: list[int]
-    line: str  # file:number of the first channel line that proves it
-    network: str = ""
-    index: int | None = None
-    device: str = ""
-    how: str = ""
-    forced_pcie: bool = False
-    pxn_proxy: int | None = None
-    collnet: bool = False
-    shared_buffers: bool = False
-    reasons: list[ReasonSection] = []
-
-
-class RankSection(Struct, kw_only=True):
-    rank: int | None
-    process: str  # host:pid
-    cuda_device: int | None
-    gpu: str  # bus id or NVML index, as the log has it
-    routes: list[RouteSection]
-
-
-class JobSection(Struct, kw_only=True):
-    number: int
-    nccl_versions: list[str]
-    networks: list[str]
-    communicators: int
-    expected: int | None
-    ranks: list[RankSection]
-
-
-class JobFinding(Struct, kw_only=True):
-    code: str
-    layer: str
-    status: str  # failed, warning, note
+    code: Code
+    layer: Annotated[str, Meta(extra_json_schema={"enum": [layer.word for layer in Layer]})]
+    status: Status
     subject: str
     seen: str
     expected: str
     cost: str
-    ranks: int
-    lines: list[str]
-    references: list[str]
+    ranks: int  # how many it concerns
+    lines: tuple[Line, ...]
+    references: tuple[str, ...]
 
 
-class WhySection(Struct, kw_only=True):
+class WhySection(Struct, frozen=True, kw_only=True):
     """A reason of routes that are not direct, over all ranks that share it."""
 
     text: str
-    codes: list[str]
+    codes: tuple[Code, ...]
     ranks: int
-    directions: list[str]
-    line: str
+    directions: tuple[Direction, ...]
+    line: Line
 
 
-class ErrorSection(Struct, kw_only=True):
-    call: str
-    number: int | None
-    vendor_error: int | None
-    meaning: str
-    codes: list[str]
-    ranks: int
-    count: int
-    line: str
-    words: str
+class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.nccl/1"):
+    """All that `gdr nccl` tells."""
 
-
-class MisleadingSection(Struct, kw_only=True):
-    words: str
-    truth: str
-    count: int  # of processes that print it, each of its devices apart
-    line: str
-
-
-class NcclDocument(Struct, kw_only=True):
-    schema: str = "gdrkit.nccl/1"
     verdict: JobVerdict
-    counts: CountsSection
-    logged: LoggedSection
-    findings: list[JobFinding]
-    why_not_direct: list[WhySection]
-    errors: list[ErrorSection]
-    misleading: list[MisleadingSection]
+    counts: Counts
+    logged: Logged
+    findings: tuple[JobFinding, ...]
+    why_not_direct: tuple[WhySection, ...]
+    errors: list[Error]
+    misleading: list[Misleading]
     damaged_lines: int
-    jobs: list[JobSection]
-    refused: list[WhySection]  # what NCCL refused, where no channel shows what came of it
+    jobs: list[JobPart]
+    refused: tuple[WhySection, ...]  # what NCCL refused, where no channel shows what came of it
 
 
 def document(found: Analysis) -> NcclDocument:
     """The analysis of a job's logs as a document."""
-    counts = found.counts
     return NcclDocument(
         verdict=JobVerdict(state=found.state, summary=summary(found)),
-        counts=CountsSection(
-            ranks=counts.ranks, expected=counts.expected, unknown=counts.unknown, channels=counts.channels,
-            direct=counts.direct, bounced=counts.bounced, socket=counts.socket,
-        ),
-        logged=LoggedSection(**found.logged),
-        findings=[_finding(one) for one in found.findings],
+        counts=found.counts,
+        logged=found.logged,
+        findings=tuple(map(_finding, found.findings)),
         why_not_direct=_why(found),
-        errors=[
-            ErrorSection(
-                call=one.call, number=one.number, vendor_error=one.vendor_error, meaning=one.meaning,
-                codes=list(one.codes), ranks=one.ranks, count=one.count, line=str(one.place),
-                words=one.words,
-            )
-            for one in found.errors
-        ],
-        misleading=[
-            MisleadingSection(words=one.words, truth=one.truth, count=one.count, line=str(one.place))
-            for one in found.misleading
-        ],
+        errors=found.errors,
+        misleading=found.misleading,
         damaged_lines=found.damaged,
-        jobs=[
-            JobSection(
-                number=job.number, nccl_versions=list(job.versions), networks=list(job.networks),
-                communicators=job.communicators, expected=job.expected,
-                ranks=[_rank(rank) for rank in job.ranks],
-            )
-            for job in found.jobs
-        ],
+        jobs=found.jobs,
         refused=_refused(found),
-    )  # fmt: skip
+    )
+
+
+def encoded(told: NcclDocument) -> bytes:
+    """The document as JSON."""
+    return msgspec.json.encode(told, enc_hook=str)  # places are written as their text
 
 
 def summary(found: Analysis) -> str:
@@ -179,7 +105,7 @@ def summary(found: Analysis) -> str:
     if not (counts.direct or counts.bounced or counts.socket):
         if found.errors:
             return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
-        if found.logged["channels"]:
+        if found.logged.channels:
             return "no channel leaves its node: nothing here tells of the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
     ranks = _counted(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
@@ -202,19 +128,15 @@ def exit_code(told: NcclDocument) -> int:
     return 1 if any(finding.status != "note" for finding in told.findings) else 0
 
 
-_RULES = {rule.code: rule for rule in RULES}
-
-
 def _finding(one: Found) -> JobFinding:
-    rule = _RULES[one.code]
+    rule = BY_CODE[one.code]
     return JobFinding(
         code=one.code, layer=rule.layer.word, status=one.status, subject=one.subject, seen=one.seen,
-        expected=one.expected, cost=rule.cost, ranks=one.ranks, lines=[str(place) for place in one.places],
-        references=list(rule.references),
+        expected=one.expected, cost=rule.cost, ranks=one.ranks, lines=one.places, references=rule.references,
     )  # fmt: skip
 
 
-def _why(found: Analysis) -> list[WhySection]:
+def _why(found: Analysis) -> tuple[WhySection, ...]:
     """Reasons, those that concern most ranks first."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, Route, Reason]]] = defaultdict(list)
     for rank in (rank for job in found.jobs for rank in job.ranks):
@@ -223,50 +145,29 @@ def _why(found: Analysis) -> list[WhySection]:
                 groups[reason.text, reason.codes].append((rank, route, reason))
     made = [
         WhySection(
-            text=text, codes=list(codes), ranks=len({(r.process, r.device) for r, _, _ in group}),
-            directions=sorted({route.direction for _, route, _ in group}),
-            line=_least([reason.place or route.place for _, route, reason in group]),
+            text=text, codes=codes, ranks=len({(r.process, r.cuda_device) for r, _, _ in group}),
+            directions=tuple(sorted({route.direction for _, route, _ in group})),
+            line=min(route.line if reason.line is UNSET else reason.line for _, route, reason in group),
         )
         for (text, codes), group in groups.items()
     ]  # fmt: skip
-    return sorted(made, key=lambda why: (-why.ranks, why.text))
+    return _ordered(made)
 
 
-def _refused(found: Analysis) -> list[WhySection]:
+def _refused(found: Analysis) -> tuple[WhySection, ...]:
     """The same of what was refused before any channel. `ranks` counts processes."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Reason]]] = defaultdict(list)
     for process, reason in found.refused:
         groups[reason.text, reason.codes].append((process, reason))
     made = [
         WhySection(
-            text=text, codes=list(codes), ranks=len({process for process, _ in group}), directions=[],
-            line=_least([reason.place for _, reason in group if reason.place is not None]),
+            text=text, codes=codes, ranks=len({process for process, _ in group}), directions=(),
+            line=min(reason.line for _, reason in group if reason.line is not UNSET),
         )
         for (text, codes), group in groups.items()
     ]  # fmt: skip
-    return sorted(made, key=lambda why: (-why.ranks, why.text))
+    return _ordered(made)
 
 
-def _least(places: Sequence[Place]) -> str:
-    return str(min(places))
-
-
-def _rank(rank: Rank) -> RankSection:
-    return RankSection(
-        rank=rank.rank, process=rank.process, cuda_device=rank.device, gpu=rank.gpu,
-        routes=[_route(route) for route in rank.routes],
-    )  # fmt: skip
-
-
-def _route(route: Route) -> RouteSection:
-    return RouteSection(
-        direction=route.direction, carried=route.carried, channels=list(route.channels),
-        line=str(route.place),
-        network=route.network, index=route.index if route.index >= 0 else None, device=route.device,
-        how=route.how, forced_pcie=route.forced_pcie, pxn_proxy=route.proxy, collnet=route.collective,
-        shared_buffers=route.shared,
-        reasons=[
-            ReasonSection(text=r.text, codes=list(r.codes), line=str(r.place) if r.place else "")
-            for r in route.reasons
-        ],
-    )  # fmt: skip
+def _ordered(reasons: Iterable[WhySection]) -> tuple[WhySection, ...]:
+    return tuple(sorted(reasons, key=lambda why: (-why.ranks, why.text)))

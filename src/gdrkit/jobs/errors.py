@@ -29,10 +29,10 @@ def errors(gathered: Gathered) -> list[Error]:
                 call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=known.causes,
                 ranks=len({name for name, _, _ in seen}),
                 count=sum(max(1, entry.count) for _, _, entry in seen),
-                place=gathered.where(first.place), words=first.words,
+                line=gathered.where(first.place), words=first.words,
             )
         )  # fmt: skip
-    return sorted(made, key=lambda error: (_failing(error.call, error.number).follows, error.place))
+    return sorted(made, key=lambda error: (_failing(error.call, error.number).follows, error.line))
 
 
 def _failing(call: str, number: int | None) -> Failing:

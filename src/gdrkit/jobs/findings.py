@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from msgspec import UNSET
+
 from gdrkit.consumers.nccl_levels import gdr_level
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
@@ -51,12 +53,12 @@ def _of_reasons(jobs: list[JobPart]) -> Iterator[Found]:
         for route in rank.routes:
             for reason in route.reasons:
                 if reason.sure:
-                    found[reason.codes[0]].setdefault(f"{rank.process} {rank.device}", (rank, reason))
+                    found[reason.codes[0]].setdefault(f"{rank.process} {rank.cuda_device}", (rank, reason))
     for code, ranks in found.items():
         first = min(
-            (pair for pair in ranks.values()), key=lambda p: (p[1].place is None, p[1].place, p[0].name)
+            (pair for pair in ranks.values()), key=lambda p: (p[1].line is UNSET, p[1].line, p[0].name)
         )
-        places = sorted({reason.place for _, reason in ranks.values() if reason.place is not None})
+        places = sorted({reason.line for _, reason in ranks.values() if reason.line is not UNSET})
         yield Found(
             code=code, status="failed", subject=first[0].name, seen=first[1].text,
             expected="a channel with GDRDMA", ranks=len(ranks), places=tuple(places[:QUOTED]),
@@ -110,16 +112,16 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
         )  # fmt: skip
         return
     for job in jobs:
-        if len(job.versions) > 1:
+        if len(job.nccl_versions) > 1:
             places = sorted(
                 gathered.where(entry.place)
                 for process in gathered.processes.values()
                 for found, entry in process.all(said.Version).items()
-                if found.text in job.versions
+                if found.text in job.nccl_versions
             )
             yield Found(
                 code="versions-differ-between-ranks", status="warning", subject=f"job {job.number}",
-                seen=f"NCCL {' and '.join(job.versions)}", expected="one version", ranks=len(job.ranks),
+                seen=f"NCCL {' and '.join(job.nccl_versions)}", expected="one version", ranks=len(job.ranks),
                 places=tuple(places[:QUOTED]),
             )  # fmt: skip
 
@@ -194,14 +196,14 @@ def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) 
 
 def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
     """PXB or PIX on a machine with NVLink-C2C, where it now forbids what it used to allow."""
-    if len(job.versions) != 1 or not release(job.versions[0]).compares_p2c:
+    if len(job.nccl_versions) != 1 or not release(job.nccl_versions[0]).compares_p2c:
         return
     coherent = any(route.forced_pcie for rank in job.ranks for route in rank.routes) or any(
         found.form == "c2c" for process in processes for found in process.all(said.Remark)
     )
     for process in processes:
         value = process.variable(LEVEL)
-        if coherent and value is not None and gdr_level(value[0], job.versions[0]) in ("PIX", "PXB"):
+        if coherent and value is not None and gdr_level(value[0], job.nccl_versions[0]) in ("PIX", "PXB"):
             yield Found(
                 code="gdr-level-pxb-on-c2c", status="warning", subject=LEVEL, seen=f"{LEVEL}={value[0]}",
                 expected="unset, or P2C", ranks=len(job.ranks), places=(gathered.where(value[1]),),
@@ -211,7 +213,7 @@ def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) ->
 
 def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
     """A level that was given and is not understood, or that no rank took, though ranks print theirs."""
-    version = next((job.versions[0] for job in jobs if len(job.versions) == 1), "")
+    version = next((job.nccl_versions[0] for job in jobs if len(job.nccl_versions) == 1), "")
     printed = [
         variable.name
         for process in gathered.processes.values()
@@ -242,5 +244,5 @@ def _of_error(error: Error) -> Iterator[Found]:
         yield Found(
             code=error.codes[0], status="failed" if error.call in BLOCKING else "warning",
             subject=error.call, seen=error.words, expected="no such error", ranks=error.ranks,
-            places=(error.place,),
+            places=(error.line,),
         )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gdrkit.jobs.job import Place, Rank, Route
+from gdrkit.jobs.job import Direction, Place, Rank, Route
 from gdrkit.jobs.tally import Entry, Tally, Unit
 from gdrkit.messages import nccl_records as said
 from gdrkit.messages.nccl import via
@@ -131,12 +131,11 @@ class Gathered:
                 for tail, (channels, place) in shapes.items()
                 if (made := self._route(tail, channels, place, names)) is not None
             ),
-            key=lambda route: (route.direction, route.carried, route.index, route.proxy or 0, route.place),
+            key=_order,
         )
         return Rank(
-            job=0, rank=number, ranks=largest.ranks if largest else None, process=unit.process,
-            device=unit.device, gpu=gpu, routes=_joined(routes),
-        )  # fmt: skip
+            rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, routes=_joined(routes)
+        )
 
     def _route(self, tail: bytes, channels: int, place: int, names: dict[int, str]) -> Route | None:
         text = tail.decode("utf-8", "replace")
@@ -147,19 +146,23 @@ class Gathered:
         numbers = tuple(i for i in range(channels.bit_length()) if channels >> i & 1)
         if found.carried not in said.OVER_NETWORK:
             return Route(
-                direction="both", carried=found.carried, channels=numbers, place=self.where(place),
+                direction=Direction.BOTH, carried=found.carried, channels=numbers, line=self.where(place),
                 how=found.how,
             )  # fmt: skip
         return Route(
-            direction=bracket, carried=found.carried, channels=numbers, place=self.where(place),
+            direction=Direction(bracket), carried=found.carried, channels=numbers, line=self.where(place),
             network=found.network, index=found.index, device=names.get(found.index, ""),
-            collective=found.kind == "collnet", forced_pcie=found.pci, proxy=found.proxy,
-            shared=found.shared, how="GDRDMA" if found.gdr else "",
+            collnet=found.kind == "collnet", forced_pcie=found.pci, pxn_proxy=found.proxy,
+            shared_buffers=found.shared, how="GDRDMA" if found.gdr else "",
         )  # fmt: skip
 
     def names(self, name: str) -> dict[int, str]:
         """The names of network devices by index: of the process itself, else of another on its host."""
         return self._named[name] or self._of_host.get(self.processes[name].host, {})
+
+
+def _order(route: Route) -> tuple[str, str, int, int, Place]:
+    return route.direction, route.carried, route.index or 0, route.pxn_proxy or 0, route.line
 
 
 def device_names(process: Process) -> dict[int, str]:
@@ -211,12 +214,12 @@ def _joined(routes: list[Route]) -> tuple[Route, ...]:
     found: dict[tuple[object, ...], Route] = {}
     for route in routes:
         key = (
-            route.direction, route.carried, route.network, route.index, route.collective, route.forced_pcie,
-            route.proxy, route.shared, route.how,
+            route.direction, route.carried, route.network, route.index, route.collnet, route.forced_pcie,
+            route.pxn_proxy, route.shared_buffers, route.how,
         )  # fmt: skip
         other = found.get(key)
         if other is not None:
             channels = tuple(sorted({*other.channels, *route.channels}))
-            route = replace(other, channels=channels, place=min(other.place, route.place))
+            route = replace(other, channels=channels, line=min(other.line, route.line))
         found[key] = route
     return tuple(found.values())

@@ -1,62 +1,92 @@
-"""What an analysis of a job's logs is made of. PURE."""
+"""What an analysis of a job's logs is made of; most of it is written as it is. PURE."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gdrkit.messages.nccl_records import Carrier
+from gdrkit.rules import Code
+
+State = Literal["active", "blocked", "unknown"]
+Status = Literal["failed", "warning", "note"]
 
 
-class Place(Struct, frozen=True, order=True):
-    """A line of a log."""
+class Direction(StrEnum):
+    """Which way the bytes of a route go."""
 
-    file: str
-    line: int
+    SEND = "send"
+    RECEIVE = "receive"
+    BOTH = "both"  # inside a node
+    UNSAID = ""  # of CollNet, in versions that do not print it
+
+
+class Place:
+    """A line of a log. No struct: it is written as text, file:number."""
+
+    __slots__ = ("file", "line")
+
+    def __init__(self, file: str, line: int) -> None:
+        self.file, self.line = file, line
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and (self.file, self.line) == (other.file, other.line)
+
+    def __lt__(self, other: Place) -> bool:
+        return (self.file, self.line) < (other.file, other.line)
+
+    def __hash__(self) -> int:
+        return hash((self.file, self.line))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
 
+    __repr__ = __str__
 
-class Reason(Struct, frozen=True):
+
+Line = Annotated[Place, Meta(extra_json_schema={"type": "string", "description": "file:number"})]
+
+
+class Reason(Struct, frozen=True, omit_defaults=True):
     """Why a route is not direct. Several codes: the log leaves them open. None: nothing to mend is known."""
 
     text: str
-    codes: tuple[str, ...] = ()
-    place: Place | None = None
+    codes: tuple[Code, ...] = ()
+    line: Line | UnsetType = UNSET
 
     @property
     def sure(self) -> bool:
         return len(self.codes) == 1
 
 
-class Route(Struct, frozen=True, kw_only=True):
+class Route(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One way that one rank's channels go, proven by a channel line."""
 
-    direction: str  # send, receive; both inside a node
+    direction: Direction
     carried: Carrier
     channels: tuple[int, ...]
-    place: Place  # of the first such line
+    line: Line  # the first such line
     network: str = ""  # IB, IBext_v10, AWS Libfabric; "" inside a node
-    index: int = -1  # of the network device, as channel lines show it
+    index: int | None = None  # of the network device, as channel lines show it
     device: str = ""  # its name, where another line tells: mlx5_0, or mlx5_0+mlx5_1 of one fused from two
-    collective: bool = False  # CollNet, with a switch that adds up
-    forced_pcie: bool = False  # GDRDMA(PCI)
-    proxy: int | None = None  # PXN: the rank whose GPU stands beside the NIC
-    shared: bool = False
     how: str = ""  # inside a node
+    forced_pcie: bool = False  # GDRDMA(PCI)
+    pxn_proxy: int | None = None  # the rank whose GPU stands beside the NIC
+    collnet: bool = False  # with a switch that adds up
+    shared_buffers: bool = False
     reasons: tuple[Reason, ...] = ()
 
 
 class Rank(Struct, kw_only=True):
     """One GPU of a job."""
 
-    job: int
     rank: int | None  # in the largest communicator it is in; None where no line tells
-    ranks: int | None  # the size of that communicator
     process: str  # host:pid
-    device: int | None  # CUDA device
+    cuda_device: int | None
     gpu: str  # bus id, 1b000, or NVML index, as the log has it
-    routes: tuple[Route, ...] = ()
+    routes: tuple[Route, ...]
 
     @property
     def host(self) -> str:
@@ -64,25 +94,25 @@ class Rank(Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        return f"rank {self.rank}" if self.rank is not None else f"{self.process} [{self.device}]"
+        return f"rank {self.rank}" if self.rank is not None else f"{self.process} [{self.cuda_device}]"
 
 
 class JobPart(Struct, kw_only=True):
     """Ranks that are linked by communicators: a job, or one of several in the same logs."""
 
     number: int
-    versions: tuple[str, ...]
+    nccl_versions: tuple[str, ...]
+    networks: tuple[str, ...]
     communicators: int
     expected: int | None  # ranks of the largest communicator
     ranks: list[Rank]
-    networks: tuple[str, ...]
 
 
 class Found(Struct, frozen=True, kw_only=True):
     """A finding, with one of the codes that doctor has."""
 
-    code: str
-    status: str  # failed: it keeps something from the direct path; warning, note
+    code: Code
+    status: Status  # failed: it keeps something from the direct path
     subject: str
     seen: str
     expected: str
@@ -97,10 +127,10 @@ class Error(Struct, frozen=True, kw_only=True):
     number: int | None
     vendor_error: int | None
     meaning: str
-    codes: tuple[str, ...]  # what can cause it; () where it only follows from another error
+    codes: tuple[Code, ...]  # what can cause it; () where it only follows from another error
     ranks: int
     count: int
-    place: Place  # the first
+    line: Line  # the first
     words: str
 
 
@@ -110,20 +140,28 @@ class Misleading(Struct, frozen=True, kw_only=True):
     words: str
     truth: str
     count: int  # of processes that print it, each of its devices apart
-    place: Place
+    line: Line  # the first
 
 
 class Counts(Struct, frozen=True, kw_only=True):
-    """Legs are a rank's channel in one direction over a network."""
+    """A leg is one channel of one rank in one direction over a network, by the worst that carries it."""
 
-    ranks: int
-    expected: int  # ranks of the communicators; those that no line is of are unknown
+    ranks: int  # that print channels or belong to a communicator
+    expected: int  # ranks of the communicators, printed or not
+    unknown: int  # expected, and no line is of them
     channels: int  # different ones of the rank with most
     direct: int
     bounced: int
     socket: int
-    inside: int  # routes inside nodes
-    unknown: int  # ranks that print no channel over a network while others do, or that no line is of
+
+
+class Logged(Struct, frozen=True, kw_only=True):
+    """Which kinds of lines the logs have. One that they do not have says nothing."""
+
+    channels: bool
+    net: bool
+    env: bool
+    init: bool
 
 
 class Analysis(Struct, kw_only=True):
@@ -131,11 +169,11 @@ class Analysis(Struct, kw_only=True):
 
     jobs: list[JobPart]
     counts: Counts
-    state: str  # active, blocked, unknown
+    state: State
     findings: list[Found]
     errors: list[Error]
     misleading: list[Misleading]
     damaged: int  # lines that were cut, or cut into each other
     first_damaged: Place | None
-    logged: dict[str, bool]  # which kinds of lines are there at all: env, net, channels
+    logged: Logged
     refused: list[tuple[str, Reason]]  # by process, where no channel shows what came of it

@@ -78,9 +78,9 @@ def misleading(gathered: Gathered, counts: Counts) -> list[Misleading]:
     made = []
     for truth, entries in found.items():
         first = min(entries, key=lambda entry: entry.place)
-        place = gathered.where(first.place)
-        made.append(Misleading(words=first.words, truth=truth, count=len(entries), place=place))
-    return sorted(made, key=lambda line: line.place)
+        line = gathered.where(first.place)
+        made.append(Misleading(words=first.words, truth=truth, count=len(entries), line=line))
+    return sorted(made, key=lambda one: one.line)
 
 
 def _all(gathered: Gathered, counts: Counts) -> Iterator[tuple[str, Entry]]:

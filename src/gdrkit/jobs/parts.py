@@ -15,14 +15,12 @@ def parts(gathered: Gathered, ranks: list[Rank]) -> list[JobPart]:
     groups = _groups(gathered, ranks)
     found = []
     for number, group in enumerate(groups, 1):
-        for rank in group:
-            rank.job = number
-        group.sort(key=lambda r: (r.rank is None, r.rank or 0, r.process, r.device or 0))
+        group.sort(key=lambda r: (r.rank is None, r.rank or 0, r.process, r.cuda_device or 0))
         identifiers = {c.identifier for r in group for c in _communicators(gathered, r)}
         found.append(
             JobPart(
-                number=number, versions=(), communicators=len(identifiers),
-                expected=max((r.ranks for r in group if r.ranks), default=None), ranks=group,
+                number=number, nccl_versions=(), communicators=len(identifiers),
+                expected=max((_size(gathered, r) for r in group), default=0) or None, ranks=group,
                 networks=tuple(sorted({one.network for r in group for one in r.routes if one.network})),
             )
         )  # fmt: skip
@@ -31,7 +29,12 @@ def parts(gathered: Gathered, ranks: list[Rank]) -> list[JobPart]:
 
 
 def _communicators(gathered: Gathered, rank: Rank) -> dict[said.Communicator, int]:
-    return gathered.communicators.get(Unit(rank.process, rank.device), {})
+    return gathered.communicators.get(Unit(rank.process, rank.cuda_device), {})
+
+
+def _size(gathered: Gathered, rank: Rank) -> int:
+    """Ranks of the largest communicator that a rank is in; 0 where no line tells."""
+    return max((one.ranks for one in _communicators(gathered, rank)), default=0)
 
 
 def _groups(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
@@ -55,7 +58,7 @@ def _groups(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
     for rank in ranks:
         linked[root(rank.process) if rank.process in named else ""].append(rank)
     loose = linked.pop("", [])
-    if len(linked) == 1 and not any(rank.ranks for rank in loose):
+    if len(linked) == 1 and not any(_size(gathered, rank) for rank in loose):
         next(iter(linked.values())).extend(loose)
         loose = []
     every = [*linked.values(), *_by_number(gathered, loose)]
@@ -67,9 +70,8 @@ def _by_number(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
     found: list[list[Rank]] = []
     taken: list[set[object]] = []
     for rank in sorted(ranks, key=lambda rank: (_first(gathered, rank), rank.process)):
-        key = (
-            (rank.rank, rank.ranks) if rank.rank is not None and rank.ranks else (rank.process, rank.device)
-        )
+        size = _size(gathered, rank)
+        key = (rank.rank, size) if rank.rank is not None and size else (rank.process, rank.cuda_device)
         job = next((i for i, keys in enumerate(taken) if key not in keys), len(found))
         if job == len(found):
             found.append([])
@@ -99,7 +101,7 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
                 own[i][version.text] = None
     every = {version for versions in own for version in versions}
     for job, versions in zip(jobs, own, strict=True):
-        job.versions = tuple(sorted(versions or (every if len(every) == 1 else ())))
+        job.nccl_versions = tuple(sorted(versions or (every if len(every) == 1 else ())))
 
 
 def over_network(rank: Rank) -> bool:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import UNSET, UnsetType
+
 from gdrkit.consumers.nccl_levels import gdr_level, printed_type
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
 from gdrkit.jobs.gather import Gathered, Process
-from gdrkit.jobs.job import Place, Rank, Reason, Route
+from gdrkit.jobs.job import Direction, Place, Rank, Reason, Route
 from gdrkit.messages import nccl_records as said
 
 LOCAL_ID = (1 << 56) - 1
@@ -45,7 +47,7 @@ class Why:
         for pair, entry in process.all(said.PairLine).items():
             if not pair.allowed:
                 reason = self._refused(process, pair, self.gathered.where(entry.place))
-                yield Reason(f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.place)
+                yield Reason(f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.line)
         for device, entry in process.all(said.NetDevice).items():
             if not device.enabled and device.network != "Socket":
                 yield self._no_nic_side(process, device, self.gathered.where(entry.place))
@@ -72,10 +74,10 @@ class Why:
 
     # -- settings ----------------------------------------------------------------------------------------
 
-    def variable(self, process: Process, name: str) -> tuple[str | None, Place | None]:
+    def variable(self, process: Process, name: str) -> tuple[str | None, Place | UnsetType]:
         """A variable of a process, else one that was given around the log; where it stands."""
         found = process.variable(name) or self.gathered.around.variable(name)
-        return (None, None) if found is None else (found[0], self.gathered.where(found[1]))
+        return (None, UNSET) if found is None else (found[0], self.gathered.where(found[1]))
 
     def _settings(self, process: Process, route: Route) -> Iterator[Reason]:
         value, place = self.variable(process, "NCCL_NET_GDR_LEVEL")
@@ -83,7 +85,7 @@ class Why:
             text = f"NCCL_NET_GDR_LEVEL={value} allows no distance at all"
             yield Reason(text, ("gdr-level-too-low",), place)
         value, place = self.variable(process, "NCCL_NET_GDR_READ")
-        if route.direction == "send" and value is not None and integer(value) == 0:
+        if route.direction is Direction.SEND and value is not None and integer(value) == 0:
             yield Reason("NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory", ("gdr-read-off",), place)
 
     # -- lines about pairs and devices -------------------------------------------------------------------
@@ -103,7 +105,7 @@ class Why:
         """Whether a line about a pair is about this GPU, this device and this direction.
 
         A GPU is a bus id up to 2.23 and a rank since; a device an index up to 2.20, and an id since."""
-        if pair.read is not None and pair.read != (route.direction == "send"):
+        if pair.read is not None and pair.read != (route.direction is Direction.SEND):
             return False
         gpu = pair.gpu == rank.gpu or pair.gpu == str(rank.rank)
         number = int(pair.hca.rpartition("-")[2], 16)
@@ -145,11 +147,11 @@ class Why:
             (r for r in rank.routes if r.direction != route.direction and r.index == route.index and r.how),
             None,
         )
-        if route.direction == "send" and other is not None:
+        if route.direction is Direction.SEND and other is not None:
             old = self.version and release(self.version).reads_need_nvlink
             which = "without NVLink" if old else "older than Ampere, or without NVLink up to NCCL 2.18"
             text = f"receiving is direct: NCCL lets NICs read the memory of no GPU {which}"
-            return Reason(text, (), other.place)
+            return Reason(text, (), other.line)
         devices = process.all(said.NetDevice).items()
         enabled = [entry for device, entry in devices if device.index == route.index and device.enabled]
         if enabled:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from gdrkit.jobs.document import JobFinding, JobSection, NcclDocument, RankSection, RouteSection
+from gdrkit.jobs.document import JobFinding, NcclDocument
+from gdrkit.jobs.job import Direction, JobPart, Rank, Route
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
@@ -69,7 +70,7 @@ def _finding(finding: JobFinding) -> Iterator[Row]:
     yield 2, finding.status, f"{finding.status}  {finding.code}{ranks}: {finding.seen}"
     yield 6, "quote", f"expected: {finding.expected}"
     if finding.lines:
-        yield 6, "quote", ", ".join(finding.lines)
+        yield 6, "quote", ", ".join(map(str, finding.lines))
 
 
 def _why(told: NcclDocument) -> Iterator[Row]:
@@ -81,7 +82,7 @@ def _why(told: NcclDocument) -> Iterator[Row]:
         causes = f"; may be {', '.join(why.codes)}" if why.codes else ""
         who = f"{_count(why.ranks, 'rank')}, {' and '.join(filter(None, why.directions))}"
         yield 2, "", f"{who}: {why.text}{causes}"
-        yield 6, "quote", why.line
+        yield 6, "quote", str(why.line)
     if len(undecided) > EACH:
         yield 2, "note", f"and {len(undecided) - EACH} more: --json has all"
     yield 0, "", ""
@@ -94,7 +95,7 @@ def _refused(told: NcclDocument) -> Iterator[Row]:
     for why in told.refused[:EACH]:
         causes = f"; may be {', '.join(why.codes)}" if len(why.codes) > 1 else "".join(why.codes)
         yield 2, "warning", f"{why.text}{causes if len(why.codes) != 1 else f' ({causes})'}"
-        yield 6, "quote", why.line
+        yield 6, "quote", str(why.line)
     if len(told.refused) > EACH:
         yield 2, "note", f"and {len(told.refused) - EACH} more: --json has all"
     yield 0, "", ""
@@ -129,14 +130,14 @@ def _misleading(told: NcclDocument) -> Iterator[Row]:
 # -- ranks -----------------------------------------------------------------------------------------------
 
 
-def _table(job: JobSection, several: bool) -> Iterator[Row]:
+def _table(job: JobPart, several: bool) -> Iterator[Row]:
     yield 0, "head", f"Ranks of job {job.number}" if several else "Ranks"
     if len(job.ranks) <= EACH:
         for rank in job.ranks:
             what = "; ".join(_words(rank.routes, device=True)) or "no channel line"
             yield 2, "", f"{_name(rank)}  {what}"
         return
-    groups: dict[tuple[str, ...], list[RankSection]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         groups[tuple(_words(rank.routes, device=False))].append(rank)
     for words, ranks in sorted(groups.items(), key=lambda group: -len(group[1])):
@@ -150,18 +151,18 @@ def _table(job: JobSection, several: bool) -> Iterator[Row]:
         )
 
 
-def _name(rank: RankSection) -> str:
+def _name(rank: Rank) -> str:
     number = f"rank {rank.rank}" if rank.rank is not None else "rank ?"
     return f"{number}  {rank.process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
 
 
-def _words(routes: Iterable[RouteSection], *, device: bool) -> list[str]:
+def _words(routes: Iterable[Route], *, device: bool) -> list[str]:
     """What a rank's routes are, each kind once: `send GDRDMA mlx5_0`, `inside P2P`."""
     found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for route in routes:
         carried = CARRIED[route.carried] + ("(PCI)" if route.forced_pcie else "")
         carried += " by PXN" if route.pxn_proxy is not None else ""
-        direction = "inside" if route.direction == "both" else route.direction or "CollNet"
+        direction = "inside" if route.direction is Direction.BOTH else route.direction or "CollNet"
         name = route.device or (f"{route.network}/{route.index}" if route.network else "")
         found[direction, carried][name if device else route.network] = None
     order = ("send", "receive", "CollNet", "inside")
@@ -186,14 +187,14 @@ def _detail(told: NcclDocument, number: int | None) -> Iterator[Row]:
         yield 0, "unknown", f"no line is of rank {number}"
 
 
-def _route(route: RouteSection) -> Iterator[Row]:
+def _route(route: Route) -> Iterator[Row]:
     (words,) = _words([route], device=True)
     extras = [f"rank {route.pxn_proxy}'s GPU hands it on"] if route.pxn_proxy is not None else []
     extras += ["shared buffers"] if route.shared_buffers else []
     extras += [route.how] if route.carried in ("p2p", "shm") else []
     more = f" ({', '.join(extras)})" if extras else ""
     yield 2, "failed" if route.reasons else "", f"{words}, channels {_spans(route.channels)}{more}"
-    yield 6, "quote", route.line
+    yield 6, "quote", str(route.line)
     for reason in route.reasons:
         causes = f" [{', '.join(reason.codes)}]" if reason.codes else ""
         yield 6, "", f"{reason.text}{causes}" + (f"  {reason.line}" if reason.line else "")

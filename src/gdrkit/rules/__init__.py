@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
 
 from gdrkit.rules.acs_redirect import acs_redirect
 from gdrkit.rules.bar1 import bar1_exhausted, bar1_small
@@ -179,5 +182,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 BY_CODE: Mapping[str, Rule] = {rule.code: rule for rule in RULES}
+Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(BY_CODE)})]
+"""A code, in documents."""
 LOAD_ORDER: tuple[Rule, ...] = in_load_order(RULES)
 """What stands between a module's name and its use, as somebody who loads it runs into it."""

@@ -1,0 +1,95 @@
+"""What `gdr nccl --json` writes is what its schema allows, and no more is allowed than is written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gdrkit.cli.schemas import schema_of
+from gdrkit.jobs.document import NcclDocument, document, encoded
+from gdrkit.jobs.job import Place
+from tests.jobs.test_samples import analysed
+
+SCHEMA = jsonschema.Draft202012Validator(json.loads(schema_of(NcclDocument, "gdrkit.nccl/1")))
+BOUNCED = """\
+n1:1:2 [0] NCCL INFO NCCL_NET_GDR_LEVEL set by environment to LOC
+n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0
+n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+n1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address errno 14
+"""
+
+
+def written(text: str) -> Any:
+    return json.loads(encoded(document(analysed(text))))
+
+
+def test_a_place_is_written_as_file_and_line():
+    told = written(BOUNCED)
+    route = told["jobs"][0]["ranks"][0]["routes"][1]
+
+    assert [found["line"] for found in told["errors"]] == ["log0:4"]
+    assert (route["direction"], route["carried"], route["line"]) == ("send", "bounced", "log0:2")
+    assert route["reasons"] == [
+        {
+            "text": "NCCL_NET_GDR_LEVEL=LOC allows no distance at all",
+            "codes": ["gdr-level-too-low"],
+            "line": "log0:1",
+        }
+    ]
+
+
+def test_what_says_nothing_is_left_out_of_a_route():
+    told = written(BOUNCED)
+
+    assert told["jobs"][0]["ranks"][0]["routes"][0] == {
+        "direction": "both",
+        "carried": "p2p",
+        "channels": [0],
+        "line": "log0:3",
+        "how": "CUMEM",
+    }
+
+
+def test_a_reason_that_no_line_tells_has_none():
+    told = written("n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n")
+    (route,) = told["jobs"][0]["ranks"][0]["routes"]
+
+    assert [sorted(reason) for reason in route["reasons"]] == [["text"]]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("schema",), "gdrkit.nccl/2"),
+        (("verdict", "state"), "fine"),
+        (("verdict", "summary"), "x" * 81),
+        (("findings", 0, "code"), "no-such-code"),
+        (("findings", 0, "layer"), "cellar"),
+        (("findings", 0, "status"), "unknown"),
+        (("why_not_direct", 0, "codes"), ["no-such-code"]),
+        (("why_not_direct", 0, "directions"), ["up"]),
+        (("errors", 0, "codes"), ["no-such-code"]),
+        (("jobs", 0, "ranks", 0, "routes", 1, "carried"), "pigeon"),
+        (("jobs", 0, "ranks", 0, "routes", 1, "direction"), "up"),
+        (("jobs", 0, "ranks", 0, "routes", 1, "reasons", 0, "codes"), ["no-such-code"]),
+        (("jobs", 0, "ranks", 0, "routes", 1, "reasons", 0, "line"), None),
+        (("jobs", 0, "ranks", 0, "routes"), None),
+    ],
+)
+def test_what_is_never_written_is_refused(path: tuple[str | int, ...], value: object):
+    told = written(BOUNCED)
+    inner = told
+    for step in path[:-1]:
+        inner = inner[step]
+    inner[path[-1]] = value
+
+    assert SCHEMA.is_valid(written(BOUNCED))
+    assert not SCHEMA.is_valid(told)
+
+
+def test_places_are_told_apart_and_ordered_by_number():
+    assert Place("a", 9) < Place("a", 10) < Place("b", 1)
+    assert len({Place("a", 1), Place("a", 1), Place("a", 2), "a:1"}) == 3
