@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gdrkit.explain.explanation import Proof
 from tests.explain.explaining import (
     DISABLED,
     EINVAL,
@@ -190,3 +191,11 @@ def test_nothing_open_asks_nothing():
         told("[ 1.1] nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages\n").question
         is None
     )
+
+
+def test_a_socket_does_not_go_straight_to_gpu_memory_whatever_its_line_says():
+    frame = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET"
+    found = {fact.name: fact for fact in only(f"{frame}/Socket/0/GDRDMA\n{frame}/IB/0/GDRDMA\n").known}
+
+    assert found["NCCL channels"].value == "1 of 2 legs over the network go straight to GPU memory"
+    assert found["NCCL channels"].proof == Proof(2, "GDRDMA")

@@ -115,6 +115,15 @@ def test_a_channel_line_with_gdrdma_is_proof(claim: str):
     assert passes(node(log(A + claim, A + STAGED + "/GDRDMA")), proof_misread, LOG)
 
 
+def test_a_socket_with_gdrdma_is_no_proof():
+    """NCCL prints it where a topology file says so; TCP copies all the same."""
+    socket = (STAGED + "/GDRDMA").replace("NET/IB", "NET/Socket")
+
+    assert failed(node(log(A + CLAIMS[0], A + socket)), proof_misread, LOG).seen == (
+        f"{CLAIMS[0]}, and 1 channel lines through TCP or host memory"
+    )
+
+
 def test_a_log_that_claims_nothing_misleads_nobody():
     assert does_not_apply(node(log(A + "Connected all rings, use ring PXN 0 GDR 0")), proof_misread, LOG)
     assert does_not_apply(node(log("prose")), proof_misread, LOG)

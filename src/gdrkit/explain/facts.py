@@ -21,7 +21,7 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
-from gdrkit.messages.nccl_records import NetDevice, Version
+from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
 from gdrkit.node import Fact, Node
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Failed
@@ -87,10 +87,11 @@ def _of_logs(node: Node) -> Iterable[Known]:
             version = said.record.text
             yield Known("NCCL", version, Proof(said.line, f"NCCL version {version}"))
         if legs := log.legs:
-            direct = [leg for leg in legs if leg.record.via.gdr]
+            direct = [leg for leg in legs if leg.record.via.carried is Carrier.DIRECT]
             leg = (direct or legs)[0]
+            words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
             text = f"{len(direct)} of {len(legs)} legs over the network go straight to GPU memory"
-            yield Known("NCCL channels", text, Proof(leg.line, "GDRDMA" if direct else "no GDRDMA"))
+            yield Known("NCCL channels", text, Proof(leg.line, words))
 
 
 # -- what does not go together -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.nccl_log import JobLog, logs, nccl_log
 from gdrkit.facts.perftest_log import FOLDER as PERFTEST
 from gdrkit.facts.perftest_log import perftest_run, runs
-from gdrkit.messages.nccl_records import DmabufGpu, NetDevice, Rings
+from gdrkit.messages.nccl_records import Carrier, DmabufGpu, NetDevice, Rings
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 
@@ -45,9 +45,10 @@ def proof_misread(node: Node, path: str) -> Outcome:
     if not claim:
         return NotApplicable("the log claims nothing")
     legs = log.legs
-    if any(leg.record.via.gdr for leg in legs):
+    if any(leg.record.via.carried is Carrier.DIRECT for leg in legs):
         return Passed("channel lines with /GDRDMA")
-    seen = f"and {len(legs)} channel lines without /GDRDMA" if legs else "and no channel line over a network"
+    lack = "through TCP or host memory" if any(leg.record.via.gdr for leg in legs) else "without /GDRDMA"
+    seen = f"and {len(legs)} channel lines {lack}" if legs else "and no channel line over a network"
     return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=path)
 
 

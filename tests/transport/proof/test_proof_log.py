@@ -33,6 +33,15 @@ def test_that_dmabuf_is_available_is_no_proof():
     assert proof.direct is None and proof.claim.startswith("inconclusive: no channel line")
 
 
+def test_tcp_is_no_direct_path_whatever_its_channel_line_says():
+    """A topology file may say that a socket can; NCCL then prints /GDRDMA for it."""
+    claimed = DIRECT.replace("NET/IB", "NET/Socket")
+    proof = judge_log(claimed, "job.log")
+    assert proof.direct is False and "staged through host memory" in proof.claim
+    assert proof.decided_by == ("0 of 1 channel lines over a network have /GDRDMA, those of TCP aside",)
+    assert judge_log(DIRECT + claimed, "job.log").direct is False
+
+
 def test_a_log_without_any_channel_is_of_nccl_all_the_same():
     communicator = f"{FRAME}comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE\n"
 

@@ -8,6 +8,7 @@ from gdrkit.facts import nccl_log, perftest_log
 from gdrkit.facts.nccl_log import JobLog
 from gdrkit.facts.perftest_log import PerftestRun
 from gdrkit.formats.errors import FormatError
+from gdrkit.messages.nccl_records import Carrier
 
 
 class LogProof(Struct, frozen=True, kw_only=True):
@@ -38,8 +39,9 @@ def of_nccl(log: JobLog, name: str) -> LogProof:
         return LogProof(
             name=name, claim="inconclusive: no channel line of NCCL's over a network", direct=None
         )
-    direct = sum(leg.record.via.gdr for leg in legs)
-    lines = (f"{direct} of {len(legs)} channel lines over a network have /GDRDMA",)
+    direct = sum(leg.record.via.carried is Carrier.DIRECT for leg in legs)
+    aside = ", those of TCP aside" if sum(leg.record.via.gdr for leg in legs) > direct else ""
+    lines = (f"{direct} of {len(legs)} channel lines over a network have /GDRDMA{aside}",)
     if direct == len(legs):
         claim = "NCCL registered GPU memory with the NIC on every channel that it logged"
     elif direct:
