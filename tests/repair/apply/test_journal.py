@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import get_args
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.journal import Done, Intent, Journal, StepEnded, new_run, parse, runs, whole_bytes
+from gdrkit.repair.apply.journal import (
+    Begin,
+    Done,
+    Intent,
+    Journal,
+    Record,
+    StepBegun,
+    StepEnded,
+    new_run,
+    parse,
+    runs,
+    whole_bytes,
+)
 from gdrkit.repair.apply.place import FileState, Place
+from gdrkit.repair.platforms.action import Action
+
+OF_BEFORE = Path(__file__).parent / "journals" / "of-0.1.jsonl"
+"""What commit 65b8ae7 wrote of a run on the machine of scratch.py. The records of what a folder cannot bring
+about (a failure, a reboot, a key for the firmware) were appended by the same code.
+"""
 
 
 @given(st.binary(max_size=200))
@@ -67,3 +89,18 @@ def test_a_copy_that_was_damaged_is_never_put_back(tmp_path):
     (tmp_path / f"var/lib/gdrkit/fix/{journal.run}/backups/copy").write_bytes(b"other")
     with pytest.raises(ApplyError, match="damaged"):
         journal.kept(state)
+
+
+def test_a_journal_of_before_reads_as_it_was_meant_and_is_written_as_it_was():
+    content = OF_BEFORE.read_bytes()
+    records = parse(content)
+    assert b"".join(msgspec.json.encode(record) + b"\n" for record in records) == content
+    assert {type(record) for record in records} == set(get_args(Record))
+    actions = {
+        type(a) for record in records if isinstance(record, StepBegun) for a in record.procedure.actions
+    }
+    assert actions == set(get_args(Action))
+    begun = records[0]
+    assert isinstance(begun, Begin)
+    assert (begun.consumer, begun.choices.digest, begun.choices.acs) == ("ucx", "sha512", "volatile")
+    assert (begun.before.states["nccl"], begun.before.peermem) == ("impossible", "install-override")
