@@ -88,7 +88,7 @@ class Trail(Struct, frozen=True):
 
     @property
     def confidence(self) -> Confidence:
-        return min((source.confidence for source in self.sources), default=Confidence.CERTAIN)
+        return min({source.confidence for source in self.sources}, default=Confidence.CERTAIN)
 
 
 class Node:
@@ -156,8 +156,8 @@ class Node:
     def _weakest(self, key: Key) -> Confidence:
         answer = self._answers[key]
         if answer.confidence is None:
-            own = [source.confidence for source in answer.sources]
-            own += [self._weakest(below) for below in answer.facts]
+            own = {source.confidence for source in answer.sources}
+            own.update(map(self._weakest, answer.facts))
             answer.confidence = min(own, default=Confidence.CERTAIN)
         return answer.confidence
 

@@ -67,7 +67,7 @@ def _told(prediction: Prediction) -> str:
         lines.append(f"{prediction.module} would load")
     else:
         lines.append(f"{prediction.module} would not load; modprobe exits {prediction.exit_code}")
-    sure = prediction.confidence.name.lower()
+    sure = prediction.confidence
     lines.append(f"reason: {prediction.reason or 'nothing stops it'} ({sure})")
     lines += [f"unless {unless}" for unless in prediction.unless]
     if not prediction.result_unknown:

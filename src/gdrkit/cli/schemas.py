@@ -12,7 +12,7 @@ from gdrkit.verdict.judgement import State
 
 _HEAD = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 STATES = [state.value for state in State]
-LAYERS = [layer.word for layer in Layer]
+LAYERS = list(Layer)
 
 
 def schema() -> dict[str, Any]:

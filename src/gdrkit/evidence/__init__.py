@@ -7,13 +7,15 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from gdrkit.evidence.ranked import Ranked
 
-class Confidence(enum.IntEnum):
+
+class Confidence(Ranked):
     """How far an answer can be trusted: that of the weakest thing it stands on."""
 
-    ASSUMED = 0  # a remedy promises it
-    LIKELY = 1  # inferred: a version, a product name
-    CERTAIN = 2  # read or asked
+    ASSUMED = "assumed"  # a remedy promises it
+    LIKELY = "likely"  # inferred: a version, a product name
+    CERTAIN = "certain"  # read or asked
 
 
 class Source(Struct, frozen=True):

@@ -134,7 +134,7 @@ def _established(found: Established) -> EstablishedSection:
         layer=found.layer,
         subject=found.subject,
         seen=found.seen,
-        confidence=found.confidence.name.lower(),
+        confidence=found.confidence,
         blocks=list(found.blocks),
         proofs=[_proof(proof) for proof in found.proofs],
     )

@@ -87,7 +87,7 @@ def _established_by_lines(node: Node, all_events: tuple[Event, ...]) -> Iterator
     for (code, subject), same in found.items():
         yield Established(
             code=code,
-            layer=_layer(code).word,
+            layer=_layer(code),
             subject=subject,
             seen=same[0].line.text.strip(),
             confidence=Confidence.CERTAIN,
@@ -118,7 +118,7 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
         found = proofs_of(trail.sources, outcome, host)
         yield Established(
             code=ruling.rule.code,
-            layer=ruling.rule.layer.word,
+            layer=ruling.rule.layer,
             subject=plain(outcome.subject),
             seen=plain(outcome.seen),
             confidence=trail.confidence,

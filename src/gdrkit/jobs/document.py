@@ -131,7 +131,7 @@ def exit_code(told: NcclDocument) -> int:
 def _finding(one: Found) -> JobFinding:
     rule = BY_CODE[one.code]
     return JobFinding(
-        code=one.code, layer=rule.layer.word, status=one.status, subject=one.subject, seen=one.seen,
+        code=one.code, layer=rule.layer, status=one.status, subject=one.subject, seen=one.seen,
         expected=one.expected, cost=rule.cost, ranks=one.ranks, lines=one.places, references=rule.references,
     )  # fmt: skip
 

@@ -117,7 +117,7 @@ def _consumer(state: ConsumerState) -> ConsumerSection:
 
 
 def _layer(state: ConsumerState) -> str | None:
-    return None if state.first_broken_layer is None else state.first_broken_layer.word
+    return state.first_broken_layer
 
 
 class _Judgements:
@@ -149,7 +149,7 @@ class _Judgements:
                 blocked_by=list(codes),  # type: ignore[call-overload]
                 missing=list(missing),  # type: ignore[call-overload]
                 assumes=list(assumes),  # type: ignore[call-overload]
-                confidence=confidence.name.lower(),  # type: ignore[attr-defined]
+                confidence=confidence,  # type: ignore[arg-type]
             )
         return name
 
@@ -184,13 +184,13 @@ def finding_section(finding: Finding) -> FindingSection:
             seen = why
     return FindingSection(
         code=rule.code,
-        layer=rule.layer.word,
+        layer=rule.layer,
         status=finding.status.value,
         subject=outcome.subject if isinstance(outcome, Failed) else subject_name(finding.ruling.subject),
         seen=seen,
         expected=expected,
         cost=cost if finding.status in (Status.FAILED, Status.WARNING) else "",
-        confidence=finding.confidence.name.lower(),
+        confidence=finding.confidence,
         evidence=[EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding)],
         remedies=[*rule.remedies] if isinstance(outcome, Failed) else [],
         references=list(rule.references),
@@ -263,7 +263,7 @@ def modprobe_section(prediction: Prediction) -> ModprobeSection:
         stderr="\n".join(prediction.stderr),
         kernel_log=list(prediction.kernel_log),
         reason=prediction.reason,
-        confidence=prediction.confidence.name.lower(),
+        confidence=prediction.confidence,
         assumes=list(prediction.assumes),
     )
 

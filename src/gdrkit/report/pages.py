@@ -20,14 +20,14 @@ class Title(Struct, frozen=True):
 def titles() -> tuple[Title, ...]:
     """Every code, by layer, with the first sentence of its page."""
     rules = sorted(RULES, key=lambda rule: rule.layer)
-    return tuple(Title(rule.code, rule.layer.word, _sections(rule)[0]) for rule in rules)
+    return tuple(Title(rule.code, rule.layer, _sections(rule)[0]) for rule in rules)
 
 
 def page(code: str) -> str:
     """The page of a code as Markdown. Raises StopIteration for a code that no rule declares."""
     rule = next(rule for rule in RULES if rule.code == code)
     title, body = _sections(rule)
-    lines = [f"# {code}", "", title, "", f"Layer: {rule.layer.word}.", ""]
+    lines = [f"# {code}", "", title, "", f"Layer: {rule.layer}.", ""]
     if body:
         lines += [body, ""]
     if rule.cost and "cost" not in body.lower():

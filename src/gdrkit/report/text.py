@@ -65,10 +65,10 @@ def _ladder(report: Report) -> Iterator[Row]:
     """Every layer from the ground up, the first broken one marked."""
     yield 0, "", ""
     for layer in Layer:
-        here = [f for f in report.findings if f.layer == layer.word]
+        here = [f for f in report.findings if f.layer == layer]
         worst = min((f.status for f in here), key=WORST_FIRST.index, default="ok")
-        mark = ">" if layer.word == report.verdict.first_broken_layer else " "
-        yield 0, worst, f"{mark} {layer.word:<12} {worst}"
+        mark = ">" if layer == report.verdict.first_broken_layer else " "
+        yield 0, worst, f"{mark} {layer:<12} {worst}"
         for finding in _merged(f for f in here if f.status not in ("note", "unknown")):
             yield 4, finding.status, _told(finding)
         for words in _unanswered(f for f in here if f.status == "unknown"):

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from gdrkit.consumers.consumer import Capability, Direction, Need
 from gdrkit.evidence import Missing
+from gdrkit.evidence.ranked import Ranked
 from gdrkit.node import Fact, Node
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.stage import At
@@ -29,14 +30,17 @@ GPU, WIRE, DMABUF, ADDRESS = Capability.GPU, Capability.WIRE, Capability.DMABUF,
 REGISTRATION = (DMABUF, ADDRESS)
 
 
-class Layer(enum.IntEnum):
+class Layer(Ranked):
     """Where in the stack a problem lies, from the ground up."""
 
-    HARDWARE, FIRMWARE, KERNEL, DRIVER, RDMA, PCIE, LIBRARY, APPLICATION = range(8)
-
-    @property
-    def word(self) -> str:
-        return self.name.lower()
+    HARDWARE = "hardware"
+    FIRMWARE = "firmware"
+    KERNEL = "kernel"
+    DRIVER = "driver"
+    RDMA = "rdma"
+    PCIE = "pcie"
+    LIBRARY = "library"
+    APPLICATION = "application"
 
 
 class Status(enum.StrEnum):

@@ -84,7 +84,7 @@ def judge_path(
         state, confidence = State.BLOCKED, _surest(node, blockers)
     else:
         state = State.UNKNOWN if open_questions else State.READY
-        confidence = min((confidence_of(node, ruling) for ruling in passed), default=Confidence.CERTAIN)
+        confidence = min({confidence_of(node, ruling) for ruling in passed}, default=Confidence.CERTAIN)
     return Judgement(
         path=path,
         consumer=consumer,
@@ -133,4 +133,4 @@ def _missing(ruling: Ruling) -> tuple[Missing, ...]:
 
 def _surest(node: Node, blockers: list[Ruling]) -> Confidence:
     """One certain blocker is enough; each is as certain as the weakest thing under it."""
-    return max(confidence_of(node, ruling) for ruling in blockers)
+    return max({confidence_of(node, ruling) for ruling in blockers})
