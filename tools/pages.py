@@ -8,8 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gdrkit.cli.schemas import schema_of, schema_text
+from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
+from gdrkit.report.document import Report
 from gdrkit.report.pages import page, titles
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +22,7 @@ def wanted() -> dict[Path, str]:
     files = {CODES / f"{row.code}.md": page(row.code) for row in titles()}
     rows = "".join(f"| {row.layer} | [{row.code}]({row.code}.md) | {row.title} |\n" for row in titles())
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"
-    files[ROOT / "src/gdrkit/report/report.schema.json"] = schema_text()
+    files[ROOT / "src/gdrkit/report/report.schema.json"] = schema_of(Report, "gdrkit.report/1")
     files[ROOT / "src/gdrkit/jobs/nccl.schema.json"] = schema_of(NcclDocument, "gdrkit.nccl/1")
     return files
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from gdrkit.cli import main
-from gdrkit.cli.schemas import schema_of
+from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
 from tests.jobs.samples import SAMPLES, info
 

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gdrkit.cli.schemas import schema_of
+from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument, document, encoded
 from gdrkit.jobs.job import Place
 from tests.jobs.test_samples import analysed

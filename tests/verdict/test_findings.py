@@ -20,7 +20,7 @@ def stub(tmp_path_factory) -> Node:
 
 
 def status(verdict: Verdict, code: str) -> Status:
-    (found,) = {f.status for f in verdict.findings if f.ruling.rule.code == code}
+    (found,) = {f.status for f in verdict.findings if f.code == code}
     return found
 
 

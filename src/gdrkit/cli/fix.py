@@ -10,7 +10,7 @@ from gdrkit.cli.exit import OK
 from gdrkit.consumers.names import NAMES
 
 if TYPE_CHECKING:
-    from gdrkit.report.fix_document import FixReport
+    from gdrkit.report.fix_document import Aim, FixReport
 
 
 def parser() -> Parser:
@@ -107,7 +107,7 @@ def planned(options: argparse.Namespace) -> FixReport:
         enrol=not options.no_enrol,
         acs=options.acs,
     )
-    aim = "steps" if steps else "module" if options.module else "verdict"
+    aim: Aim = "steps" if steps else "module" if options.module else "verdict"
     return fix_report(Node(host), Wish(consumer=options.consumer, aim=aim, steps=steps, choices=choices))
 
 

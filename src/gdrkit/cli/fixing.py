@@ -188,7 +188,7 @@ def _section(remedy: Remedy, how: Procedure) -> StepSection:
     from gdrkit.report.fix_document import StepSection
 
     return StepSection(
-        remedy=remedy.name, title=remedy.title, because=[], effect=remedy.becomes, risk=remedy.risk,
+        remedy=remedy.name, title=remedy.title, because=(), effect=remedy.becomes, risk=remedy.risk,
         undo="gdr fix --undo", platform=how.platform, needs_root=remedy.needs_root,
         needs_reboot=remedy.needs_reboot, never_executed=how.never_executed, by_hand=how.by_hand,
         actions=actions(how),

@@ -28,22 +28,33 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     what: str = parser().parse_args(arguments).what
-    from gdrkit.cli import schemas
-
-    match what:
-        case "report":
-            text = schemas.schema_text()
-        case "fix":
-            text = schemas.fix_schema_text()
-        case _:
-            text = schemas.schema_of(_document(what), f"gdrkit.{what}/1")
-    write(text)
+    write(schema_of(_document(what), f"gdrkit.{what}/1"))
     return OK
+
+
+def schema_of(document: type, name: str) -> str:
+    """The schema of a document as its type has it, titled with its name: JSON Schema 2020-12."""
+    import msgspec
+
+    made = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": name,
+        **msgspec.json.schema(document),
+    }
+    return msgspec.json.format(msgspec.json.encode(made, order="sorted"), indent=2).decode() + "\n"
 
 
 def _document(what: str) -> type:
     """The type whose schema is asked for; it alone is imported. Raises KeyError."""
     match what:
+        case "report":
+            from gdrkit.report.document import Report
+
+            return Report
+        case "fix":
+            from gdrkit.report.fix_document import FixReport
+
+            return FixReport
         case "explanation":
             from gdrkit.explain.document import ExplanationDocument
 

@@ -29,6 +29,9 @@ class Path(enum.StrEnum):
 
 DIRECT = (Path.DMABUF, Path.PEERMEM)
 
+Fallback = Literal["host-mapped", "staged", "socket"]
+"""The paths that are left where no direct one serves."""
+
 Direction = Literal["both", "send", "receive"]
 """Whose way is meant: send is the NIC that reads GPU memory, receive the one that writes it."""
 

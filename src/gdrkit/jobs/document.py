@@ -42,7 +42,7 @@ class JobFinding(Struct, frozen=True, kw_only=True):
     """A finding, with what its rule says of it."""
 
     code: Code
-    layer: Annotated[str, Meta(extra_json_schema={"enum": [layer.word for layer in Layer]})]
+    layer: Layer
     status: Status
     subject: str
     seen: str

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from gdrkit.evidence import Lacks, Source
+from msgspec.structs import replace
+
+from gdrkit.consumers.consumer import Fallback, Path
+from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import hostname, release
 from gdrkit.facts.probe import probe_calls
-from gdrkit.facts.rdma import Pair, distance
+from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
 from gdrkit.node import Fact, Node, Subject
@@ -16,8 +19,6 @@ from gdrkit.report.document import (
     Ceiling,
     ChainStep,
     ConsumerSection,
-    EvidenceSection,
-    FindingSection,
     JudgementSection,
     ModprobeOutcome,
     ModprobeSection,
@@ -27,23 +28,15 @@ from gdrkit.report.document import (
     PlanStep,
     ProbeSection,
     Report,
-    ThenSection,
     VerdictSection,
 )
 from gdrkit.report.summary import summary
-from gdrkit.rules.rule import Failed, NotApplicable, Passed, Status, Unknown
 from gdrkit.verdict import Assumption, Verdict
-from gdrkit.verdict.findings import SILENT, Finding
 from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
 
 Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
 """What each pair can move at most, by GPU and RDMA device."""
-
-EVIDENCE_SHOWN = 12
-EVIDENCE_SHOWN_OF_UNKNOWN = 3
-"""Sources listed under one finding: the places first, so that 8 GPUs x 12 NICs stay under 60 KB. What is
-unknown names the source that it lacks; what was read on the way there tells little."""
 
 
 def build(
@@ -70,16 +63,18 @@ def build(
         consumers={state.consumer: _consumer(state) for state in verdict.states},
         pairs=pairs,
         judgements=table.sections,
-        findings=_findings(verdict.findings),
-        what_then=[_chain(chain) for chain in chains],
-        plan=[_plan(chain) for chain in plans],
+        findings=verdict.findings,
+        what_then=tuple(_chain(chain) for chain in chains),
+        plan=tuple(_plan(chain) for chain in plans),
         modprobe=None if prediction is None else modprobe_section(prediction),
         probes=_probes(node),
-        measurements=[],
+        measurements=(),
     )
 
 
-def _pairs(node: Node, verdict: Verdict, table: _Judgements, ceilings: Ceilings | None) -> list[PairSection]:
+def _pairs(
+    node: Node, verdict: Verdict, table: _Judgements, ceilings: Ceilings | None
+) -> tuple[PairSection, ...]:
     """The pairs with the keys of their judgements, which this puts into the table. Ceilings are asked for
     only where there is a pair."""
     sections = []
@@ -88,20 +83,24 @@ def _pairs(node: Node, verdict: Verdict, table: _Judgements, ceilings: Ceilings 
     for pair, here in verdict.matrix.items():
         keys = table.keys(here)
         if pair is not None and pair.device:
-            section = PairSection(
-                gpu=pair.gpu, device=pair.device, distance=_or(distance, node, pair), judgements=keys
+            sections.append(
+                PairSection(
+                    gpu=pair.gpu,
+                    device=pair.device,
+                    distance=_or(distance, node, pair),
+                    judgements=keys,
+                    ceiling=bounds.get((pair.gpu, pair.device)),
+                )
             )
-            section.ceiling = bounds.get((pair.gpu, pair.device))
-            sections.append(section)
-    return sections
+    return tuple(sections)
 
 
 def _verdict(verdict: Verdict, consumer: str) -> VerdictSection:
     state = verdict.of(consumer)
     return VerdictSection(
-        state=state.state.value,
+        state=state.state,
         consumer=consumer,
-        first_broken_layer=_layer(state),
+        first_broken_layer=state.first_broken_layer,
         best_fallback=_best_fallback(verdict, consumer),
         summary=summary(state),
     )
@@ -109,136 +108,70 @@ def _verdict(verdict: Verdict, consumer: str) -> VerdictSection:
 
 def _consumer(state: ConsumerState) -> ConsumerSection:
     return ConsumerSection(
-        state=state.state.value,
+        state=state.state,
         path=state.path,
-        first_broken_layer=_layer(state),
+        first_broken_layer=state.first_broken_layer,
         best_fallback=state.best_fallback,
     )
-
-
-def _layer(state: ConsumerState) -> str | None:
-    return state.first_broken_layer
 
 
 class _Judgements:
     """Equal judgements are told once: 96 pairs share a handful."""
 
     def __init__(self, assumes: tuple[Assumption, ...]) -> None:
-        self.sections: dict[str, JudgementSection] = {}
-        self._names: dict[tuple[object, ...], str] = {}
+        self._names: dict[JudgementSection, str] = {}
         self._assumes = assumes
 
-    def keys(self, judgements: Iterable[Judgement]) -> list[str]:
-        consumers: dict[tuple[object, ...], list[str]] = {}
-        for j in judgements:
-            missing = tuple(dict.fromkeys(m.source for m in j.missing))
-            assumes = tuple(a.text for a in self._assumes if a.consumer in ("", j.consumer))
-            key = (j.path, j.direction, j.state.value, j.codes, missing, assumes, j.confidence)
-            consumers.setdefault(key, []).append(j.consumer)
-        return [self._name(key, tuple(who)) for key, who in consumers.items()]
+    @property
+    def sections(self) -> dict[str, JudgementSection]:
+        return {name: section for section, name in self._names.items()}
 
-    def _name(self, key: tuple[object, ...], who: tuple[str, ...]) -> str:
-        name = self._names.setdefault((*key, who), f"j{len(self._names) + 1}")
-        if name not in self.sections:
-            path, direction, state, codes, missing, assumes, confidence = key
-            self.sections[name] = JudgementSection(
-                path=path,  # type: ignore[arg-type]
-                consumers=list(who),
-                direction=direction,  # type: ignore[arg-type]
-                state=state,  # type: ignore[arg-type]
-                blocked_by=list(codes),  # type: ignore[call-overload]
-                missing=list(missing),  # type: ignore[call-overload]
-                assumes=list(assumes),  # type: ignore[call-overload]
-                confidence=confidence,  # type: ignore[arg-type]
-            )
-        return name
+    def keys(self, judgements: Iterable[Judgement]) -> tuple[str, ...]:
+        """The names of the judgements; programs of which the same holds share one."""
+        alike: dict[JudgementSection, list[str]] = {}
+        for judgement in judgements:
+            alike.setdefault(self._of_nobody(judgement), []).append(judgement.consumer)
+        return tuple(self._name(replace(one, consumers=tuple(who))) for one, who in alike.items())
 
+    def _of_nobody(self, judgement: Judgement) -> JudgementSection:
+        return JudgementSection(
+            path=Path(judgement.path),
+            consumers=(),
+            direction=judgement.direction,
+            state=judgement.state,
+            blocked_by=judgement.codes,
+            missing=tuple(dict.fromkeys(m.source for m in judgement.missing)),
+            assumes=tuple(a.text for a in self._assumes if a.consumer in ("", judgement.consumer)),
+            confidence=judgement.confidence,
+        )
 
-def _findings(findings: Iterable[Finding]) -> list[FindingSection]:
-    """What is worth telling. What one look would answer of several subjects is told once."""
-    sections: list[FindingSection] = []
-    unanswered: dict[tuple[str, str, str], FindingSection] = {}
-    for finding in findings:
-        if finding.status in SILENT:
-            continue
-        section = finding_section(finding)
-        if finding.status is Status.UNKNOWN:
-            first = unanswered.setdefault((section.code, section.seen, section.expected), section)
-            if first is not section:
-                first.also.append(section.subject)
-                continue
-        sections.append(section)
-    return sections
+    def _name(self, section: JudgementSection) -> str:
+        return self._names.setdefault(section, f"j{len(self._names) + 1}")
 
 
-def finding_section(finding: Finding) -> FindingSection:
-    """One finding as the document tells it."""
-    rule, outcome = finding.ruling.rule, finding.ruling.outcome
-    seen, expected, cost = "", "", rule.cost
-    match outcome:
-        case Failed():
-            seen, expected, cost = outcome.seen, outcome.expected, outcome.cost or rule.cost
-        case Unknown(missing):
-            seen, expected = f"{missing.source}: {missing.why.value}", missing.ask
-        case Passed(why) | NotApplicable(why):
-            seen = why
-    return FindingSection(
-        code=rule.code,
-        layer=rule.layer,
-        status=finding.status.value,
-        subject=outcome.subject if isinstance(outcome, Failed) else subject_name(finding.ruling.subject),
-        seen=seen,
-        expected=expected,
-        cost=cost if finding.status in (Status.FAILED, Status.WARNING) else "",
-        confidence=finding.confidence,
-        evidence=[EvidenceSection(source=s.name, locator=s.locator, text=s.text) for s in _shown(finding)],
-        remedies=[*rule.remedies] if isinstance(outcome, Failed) else [],
-        references=list(rule.references),
-    )
-
-
-def subject_name(subject: object) -> str:
-    """A subject in words: a PCI address, a device, a module."""
-    match subject:
-        case None:
-            return ""
-        case str():
-            return subject
-        case Pair(gpu, device):
-            return f"{gpu} {device}".strip()
-        case _:
-            return str(getattr(subject, "address", None) or getattr(subject, "name", None) or subject)
-
-
-def _shown(finding: Finding) -> list[Source]:
-    """The places that were quoted first, then the files; each once."""
-    most = EVIDENCE_SHOWN_OF_UNKNOWN if finding.status is Status.UNKNOWN else EVIDENCE_SHOWN
-    return sorted(finding.evidence, key=lambda source: not (source.locator or source.text))[:most]
-
-
-def _best_fallback(verdict: Verdict, consumer: str) -> str | None:
+def _best_fallback(verdict: Verdict, consumer: str) -> Fallback | None:
     """The best way round for anybody: host-mapped where the GPU is integrated, though only verbs has it."""
     names = [verdict.of(consumer).best_fallback, *(state.best_fallback for state in verdict.states)]
     return "host-mapped" if "host-mapped" in names else next((name for name in names if name), None)
 
 
-def _chain(chain: Chain) -> list[ChainStep]:
-    return [
+def _chain(chain: Chain) -> tuple[ChainStep, ...]:
+    return tuple(
         ChainStep(
             remedy=step.remedy.name,
             effect=step.remedy.becomes,
-            then=ThenSection(state=step.state.value, blocked_by=list(step.codes)),
+            then=step.then,
             modprobe=None
             if step.modprobe is None
             else ModprobeOutcome(stderr="\n".join(step.modprobe.stderr)),
         )
         for step in chain
-    ]
+    )
 
 
 def _plan(chain: Chain) -> PlanSection:
     return PlanSection(
-        steps=[
+        steps=tuple(
             PlanStep(
                 remedy=step.remedy.name,
                 effect=step.remedy.becomes,
@@ -246,10 +179,10 @@ def _plan(chain: Chain) -> PlanSection:
                 needs_reboot=step.remedy.needs_reboot,
                 risk=step.remedy.risk,
                 undo=step.remedy.undo,
-                then=ThenSection(state=step.state.value, blocked_by=list(step.codes)),
+                then=step.then,
             )
             for step in chain
-        ]
+        )
     )
 
 
@@ -261,22 +194,22 @@ def modprobe_section(prediction: Prediction) -> ModprobeSection:
         exit_code=prediction.exit_code if told else None,
         loaded=prediction.loaded if told else None,
         stderr="\n".join(prediction.stderr),
-        kernel_log=list(prediction.kernel_log),
+        kernel_log=prediction.kernel_log,
         reason=prediction.reason,
         confidence=prediction.confidence,
-        assumes=list(prediction.assumes),
+        assumes=prediction.assumes,
     )
 
 
-def _probes(node: Node) -> list[ProbeSection]:
+def _probes(node: Node) -> tuple[ProbeSection, ...]:
     try:
         calls = probe_calls(node)
     except Lacks:
-        return []
-    return [
+        return ()
+    return tuple(
         ProbeSection(call=c.call, argument=c.argument, subject=c.subject, returned=c.returned, errno=c.errno)
         for c in calls
-    ]
+    )
 
 
 def _or(question: Fact[*Subject, str], node: Node, *subject: *Subject) -> str:

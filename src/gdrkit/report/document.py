@@ -1,124 +1,115 @@
 """The report as a document: `gdr doctor --json`, schema gdrkit.report/1. Versioned, additive. PURE.
 
 Every other form of the report — text, one line, metrics — is made from this one, so that none says more.
+The published schema follows from these types.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from gdrkit.consumers.consumer import Direction, Fallback, Path
+from gdrkit.consumers.names import NAMES
+from gdrkit.evidence import Confidence
+from gdrkit.repair.remedies.plan import Then
+from gdrkit.rules import Code
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import Layer
+from gdrkit.verdict.findings import Finding
+from gdrkit.verdict.judgement import State
+
+ConsumerName = Annotated[str, Meta(extra_json_schema={"enum": sorted(NAMES)})]
 
 
-class NodeSection(Struct, kw_only=True):
+class NodeSection(Struct, frozen=True, kw_only=True):
     hostname: str
     kernel: str
     source: str  # live, tree, bundle, sosreport, bug-report, ssh, rdma-topo, pasted
     scope: str  # host, container, or empty where that is not known
 
 
-class VerdictSection(Struct, kw_only=True):
-    state: str  # active, ready, blocked, impossible, unknown
-    consumer: str  # the consumer that the state is about
-    first_broken_layer: str | None
-    best_fallback: str | None
-    summary: str  # at most 80 characters
+class VerdictSection(Struct, frozen=True, kw_only=True):
+    state: State
+    consumer: ConsumerName  # that the state is about
+    first_broken_layer: Layer | None
+    best_fallback: Fallback | None
+    summary: Annotated[str, Meta(max_length=80)]
 
 
-class ConsumerSection(Struct, kw_only=True):
-    state: str
+class ConsumerSection(Struct, frozen=True, kw_only=True):
+    state: State
     path: str = ""  # the direct path that the state is about
-    first_broken_layer: str | None = None
-    best_fallback: str | None = None
+    first_broken_layer: Layer | None = None
+    best_fallback: Fallback | None = None
 
 
-class Ceiling(Struct, kw_only=True):
+class Ceiling(Struct, frozen=True, kw_only=True):
     low_gb_per_s: float
     high_gb_per_s: float
     tightest: str
-    shared_with: list[str]
+    shared_with: tuple[str, ...]
 
 
-class PairSection(Struct, kw_only=True, omit_defaults=True):
+class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu: str  # PCI address
     device: str  # RDMA device
     distance: str  # PIX, PXB, PHB, NODE, SYS; empty where not known
-    judgements: list[str]  # keys into `judgements`
+    judgements: tuple[str, ...]  # keys into `judgements`
     ceiling: Ceiling | None = None  # left out where nobody computed one
 
 
-class JudgementSection(Struct, kw_only=True):
-    path: str
-    consumers: list[str]
-    direction: str  # both, send, receive
-    state: str
-    blocked_by: list[str]  # codes, the lowest layer first
-    missing: list[str]
-    assumes: list[str]
-    confidence: str  # certain, likely, assumed
+class JudgementSection(Struct, frozen=True, kw_only=True):
+    path: Path
+    consumers: tuple[ConsumerName, ...]
+    direction: Direction
+    state: State
+    blocked_by: tuple[Code, ...]  # the lowest layer first
+    missing: tuple[str, ...]
+    assumes: tuple[str, ...]
+    confidence: Confidence
 
 
-class EvidenceSection(Struct, kw_only=True, omit_defaults=True):
-    source: str
-    locator: str = ""
-    text: str = ""
-
-
-class FindingSection(Struct, kw_only=True, omit_defaults=True):
-    code: str
-    layer: str
-    status: str  # failed, warning, note, unknown, passed, not-applicable
-    subject: str
-    also: list[str] = []  # further subjects of which the same is unknown, for the same lack
-    seen: str
-    expected: str
-    cost: str
-    confidence: str
-    evidence: list[EvidenceSection]
-    remedies: list[str]
-    references: list[str]
-
-
-class ThenSection(Struct, kw_only=True):
-    state: str
-    blocked_by: list[str] = []
-
-
-class ModprobeOutcome(Struct, kw_only=True):
+class ModprobeOutcome(Struct, frozen=True, kw_only=True):
     stderr: str
 
 
-class ChainStep(Struct, kw_only=True):
-    remedy: str
+class ChainStep(Struct, frozen=True, kw_only=True):
+    remedy: RemedyName
     effect: str
-    then: ThenSection
+    then: Then
     modprobe: ModprobeOutcome | None = None  # null where the step has no bearing on a module
 
 
-class PlanStep(Struct, kw_only=True):
-    remedy: str
+class PlanStep(Struct, frozen=True, kw_only=True):
+    remedy: RemedyName
     effect: str
     needs_root: bool
     needs_reboot: bool
     risk: str
     undo: str
-    then: ThenSection
+    then: Then
 
 
-class PlanSection(Struct, kw_only=True):
-    steps: list[PlanStep]
+class PlanSection(Struct, frozen=True, kw_only=True):
+    steps: tuple[PlanStep, ...]
 
 
-class ModprobeSection(Struct, kw_only=True):
+class ModprobeSection(Struct, frozen=True, kw_only=True):
+    """A prediction as far as the evidence tells it; `gdr modprobe --json` is this alone."""
+
     module: str
     exit_code: int | None  # null where the evidence does not tell
     loaded: bool | None
     stderr: str
-    kernel_log: list[str]
-    reason: str
-    confidence: str
-    assumes: list[str] = []  # modules whose init is taken to succeed, as nobody knows
+    kernel_log: tuple[str, ...]
+    reason: str  # the code of what stops it; empty if nothing does
+    confidence: Confidence
+    assumes: tuple[str, ...] = ()  # modules whose init is taken to succeed, as nobody knows
 
 
-class ProbeSection(Struct, kw_only=True):
+class ProbeSection(Struct, frozen=True, kw_only=True):
     call: str
     argument: str
     subject: str
@@ -126,24 +117,23 @@ class ProbeSection(Struct, kw_only=True):
     errno: int
 
 
-class MeasurementSection(Struct, kw_only=True):
+class MeasurementSection(Struct, frozen=True, kw_only=True):
     name: str
     value: float
     unit: str
 
 
-class Report(Struct, kw_only=True):
+class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.report/1"):
     """All that `gdr doctor` has to say of a node."""
 
-    schema: str = "gdrkit.report/1"
     node: NodeSection
     verdict: VerdictSection
-    consumers: dict[str, ConsumerSection]
-    pairs: list[PairSection]
+    consumers: dict[ConsumerName, ConsumerSection]
+    pairs: tuple[PairSection, ...]
     judgements: dict[str, JudgementSection]
-    findings: list[FindingSection]
-    what_then: list[list[ChainStep]]
-    plan: list[PlanSection]
+    findings: tuple[Finding, ...]
+    what_then: tuple[tuple[ChainStep, ...], ...]
+    plan: tuple[PlanSection, ...]
     modprobe: ModprobeSection | None
-    probes: list[ProbeSection]
-    measurements: list[MeasurementSection]
+    probes: tuple[ProbeSection, ...]
+    measurements: tuple[MeasurementSection, ...]

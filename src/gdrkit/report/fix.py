@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -25,11 +25,11 @@ from gdrkit.repair.platforms.choices import Choices
 from gdrkit.repair.platforms.procedures import procedure
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
-from gdrkit.repair.remedies.plan import plan
+from gdrkit.repair.remedies.plan import Then, plan
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.build import build
-from gdrkit.report.document import Report, ThenSection
-from gdrkit.report.fix_document import ActionSection, FixReport, StepSection, WaySection
+from gdrkit.report.document import Report
+from gdrkit.report.fix_document import ActionSection, Aim, FixReport, StepSection, WaySection
 from gdrkit.verdict import judge_node
 
 _TOLD = ("failed", "warning")
@@ -40,7 +40,7 @@ class Wish(Struct, frozen=True, kw_only=True):
     """What is to be planned."""
 
     consumer: str = NAMES[0]
-    aim: str = "verdict"  # verdict; module: nvidia-peermem loads; steps: those that are named
+    aim: Aim = "verdict"
     steps: tuple[str, ...] = ()
     choices: Choices = Choices()
 
@@ -52,19 +52,18 @@ def fix_report(node: Node, wish: Wish) -> FixReport:
     ways: list[WaySection] = []
     if wish.aim == "verdict":
         for chain in plan(node, verdict, wish.consumer):
-            then = [ThenSection(state=s.state.value, blocked_by=list(s.codes)) for s in chain]
-            ways.append(_way(node, report, wish, [step.remedy for step in chain], then))
+            ways.append(_way(node, report, wish, [(step.remedy, step.then) for step in chain]))
     else:
         steps = _named(wish.steps) if wish.aim == "steps" else loading_plan(node)
         if steps:
-            ways.append(_way(node, report, wish, steps, [None] * len(steps)))
-    planned = {step.remedy for way in ways for step in way.steps}
+            ways.append(_way(node, report, wish, [(step, None) for step in steps]))
+    planned: set[str] = {step.remedy for way in ways for step in way.steps}
     return FixReport(
         node=report.node,
         verdict=report.verdict,
         aim=wish.aim,
-        ways=ways,
-        further=_further(node, report, wish, planned) if wish.aim == "verdict" else [],
+        ways=tuple(ways),
+        further=_further(node, report, wish, planned) if wish.aim == "verdict" else (),
     )
 
 
@@ -72,15 +71,11 @@ def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
     return tuple(BY_NAME[name] for name in names)
 
 
-def _way(
-    node: Node, report: Report, wish: Wish, steps: Iterable[Remedy], then: Sequence[ThenSection | None]
-) -> WaySection:
-    return WaySection(
-        steps=[_step(node, report, wish, step, state) for step, state in zip(steps, then, strict=True)]
-    )
+def _way(node: Node, report: Report, wish: Wish, steps: Iterable[tuple[Remedy, Then | None]]) -> WaySection:
+    return WaySection(steps=tuple(_step(node, report, wish, remedy, then) for remedy, then in steps))
 
 
-def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> list[StepSection]:
+def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> tuple[StepSection, ...]:
     """Steps for what failed or will, that no way takes; none where the hardware can do nothing with them."""
     names = {
         name
@@ -90,20 +85,20 @@ def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> list[
         if name not in planned
     }
     if report.verdict.state in ("impossible", "blocked"):
-        return []
-    return [_step(node, report, wish, remedy, None) for remedy in REMEDIES if remedy.name in names]
+        return ()
+    return tuple(_step(node, report, wish, remedy, None) for remedy in REMEDIES if remedy.name in names)
 
 
-def _step(node: Node, report: Report, wish: Wish, remedy: Remedy, then: ThenSection | None) -> StepSection:
+def _step(node: Node, report: Report, wish: Wish, remedy: Remedy, then: Then | None) -> StepSection:
     how = procedure(node, remedy.name, remedy.becomes, wish.choices, replaces_driver=remedy.replaces_driver)
     return StepSection(
         remedy=remedy.name,
         title=remedy.title,
-        because=[
+        because=tuple(
             f"{finding.code}: {finding.subject}"
             for finding in report.findings
             if remedy.name in finding.remedies and finding.status in (*_TOLD, "note")
-        ],
+        ),
         effect=remedy.becomes,
         risk=remedy.risk,
         undo=remedy.undo,
@@ -117,9 +112,9 @@ def _step(node: Node, report: Report, wish: Wish, remedy: Remedy, then: ThenSect
     )
 
 
-def actions(how: Procedure) -> list[ActionSection]:
+def actions(how: Procedure) -> tuple[ActionSection, ...]:
     """What a step does, in words and as commands."""
-    return [_action(action) for action in how.actions]
+    return tuple(_action(action) for action in how.actions)
 
 
 def _action(action: Action) -> ActionSection:
@@ -138,8 +133,8 @@ def _action(action: Action) -> ActionSection:
                 kind="run",
                 line=shlex.join(action.argv),
                 why=action.why,
-                argv=list(action.argv),
-                undo=[shlex.join(argv) for argv in _inverse(action)],
+                argv=action.argv,
+                undo=tuple(shlex.join(argv) for argv in _inverse(action)),
                 never_executed=action.never_executed,
             )
         case MakeKey():
@@ -152,8 +147,8 @@ def _action(action: Action) -> ActionSection:
         case EnrolKey():
             argv = ("mokutil", "--import", action.certificate)
             return ActionSection(
-                kind="enrol-key", line=shlex.join(argv), why=f"{action.why}; {BLUE_SCREEN}", argv=list(argv),
-                undo=["mokutil --revoke-import", f"mokutil --delete {shlex.quote(action.certificate)}"],
+                kind="enrol-key", line=shlex.join(argv), why=f"{action.why}; {BLUE_SCREEN}", argv=argv,
+                undo=("mokutil --revoke-import", f"mokutil --delete {shlex.quote(action.certificate)}"),
             )  # fmt: skip
         case AskPerson():
             return ActionSection(kind="ask-person", line=action.what)

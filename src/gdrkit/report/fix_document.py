@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
-from gdrkit.report.document import NodeSection, ThenSection, VerdictSection
+from gdrkit.repair.remedies.plan import Then
+from gdrkit.report.document import NodeSection, VerdictSection
+from gdrkit.rules.remedy_names import RemedyName
+
+ActionKind = Literal["write", "remove", "run", "make-key", "sign", "enrol-key", "ask-person"]
+"""The tags of the actions that a procedure is made of."""
+
+Aim = Literal["verdict", "module", "steps"]
+"""What the ways lead to: a verdict that is ready, a nvidia-peermem that loads, the steps that were named."""
 
 
-class ActionSection(Struct, kw_only=True, omit_defaults=True):
+class ActionSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that a step does. `argv` is there for commands, `content` for files that are written."""
 
-    kind: str  # write, remove, run, make-key, sign, enrol-key, ask-person
+    kind: ActionKind
     line: str  # in words, or as somebody would type it
     why: str = ""
-    argv: list[str] = []
+    argv: tuple[str, ...] = ()
     path: str = ""
     content: str = ""
-    undo: list[str] = []  # commands that take it back; files are put back from copies
+    undo: tuple[str, ...] = ()  # commands that take it back; files are put back from copies
     never_executed: bool = False  # nobody has run it for gdrkit yet
 
 
-class StepSection(Struct, kw_only=True):
+class StepSection(Struct, frozen=True, kw_only=True):
     """A step of a way, with what it does on this machine."""
 
-    remedy: str
+    remedy: RemedyName
     title: str
-    because: list[str]  # codes and subjects on this node
+    because: tuple[str, ...]  # codes and subjects on this node
     effect: str
     risk: str
     undo: str
@@ -34,20 +44,19 @@ class StepSection(Struct, kw_only=True):
     needs_reboot: bool
     never_executed: bool
     by_hand: bool
-    actions: list[ActionSection]
-    then: ThenSection | None = None  # what the verdict becomes; null for steps outside a plan
+    actions: tuple[ActionSection, ...]
+    then: Then | None = None  # what the verdict becomes; null for steps outside a plan
 
 
-class WaySection(Struct, kw_only=True):
-    steps: list[StepSection]
+class WaySection(Struct, frozen=True, kw_only=True):
+    steps: tuple[StepSection, ...]
 
 
-class FixReport(Struct, kw_only=True):
+class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.fix/1"):
     """All that `gdr fix` has to say of a node before anything is done."""
 
-    schema: str = "gdrkit.fix/1"
     node: NodeSection
     verdict: VerdictSection
-    aim: str  # verdict, module or steps: what the ways lead to
-    ways: list[WaySection]  # the shortest first; any one of them is enough
-    further: list[StepSection]  # steps that mend what slows down or will break, and are in no way
+    aim: Aim
+    ways: tuple[WaySection, ...]  # the shortest first; any one of them is enough
+    further: tuple[StepSection, ...]  # steps that mend what slows down or will break, and are in no way

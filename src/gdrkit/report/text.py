@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from gdrkit.report.document import ChainStep, FindingSection, PlanSection, Report
+from gdrkit.report.document import ChainStep, PlanSection, Report
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
+from gdrkit.verdict.findings import Finding
 
 WORST_FIRST = ("failed", "unknown", "warning", "note", "passed")
 STYLES = {
@@ -81,11 +82,11 @@ def _ladder(report: Report) -> Iterator[Row]:
             yield 2, "note", _told(finding)
 
 
-def _merged(findings: Iterable[FindingSection]) -> Iterator[FindingSection]:
+def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Findings that say the same of several subjects, once."""
     from msgspec.structs import replace
 
-    groups: dict[tuple[str, ...], list[FindingSection]] = {}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for f in findings:
         groups.setdefault((f.code, f.status, f.seen, f.expected), []).append(f)
     for group in groups.values():
@@ -95,7 +96,7 @@ def _merged(findings: Iterable[FindingSection]) -> Iterator[FindingSection]:
         yield replace(group[0], subject=", ".join(shown) + more)
 
 
-def _unanswered(findings: Iterable[FindingSection]) -> Iterator[str]:
+def _unanswered(findings: Iterable[Finding]) -> Iterator[str]:
     """What could not be asked, by what was missing: one look answers all that stand in one line."""
     groups: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
@@ -107,7 +108,7 @@ def _unanswered(findings: Iterable[FindingSection]) -> Iterator[str]:
         yield f"? {', '.join(named[: 3 if more else 4])}{more}: {source} ({why}); ask: {ask}"
 
 
-def _told(finding: FindingSection) -> str:
+def _told(finding: Finding) -> str:
     subject = f" {finding.subject}" if finding.subject not in ("", "node") else ""
     sure = "" if finding.confidence == "certain" else f" ({finding.confidence})"
     expected = f"; expected {finding.expected}" if finding.expected else ""
@@ -165,7 +166,7 @@ def _led(step: ChainStep) -> str:
     return f"{step.remedy} ({said}{step.then.state}{blocked})"
 
 
-def _evidence(findings: Iterable[FindingSection]) -> Iterator[Row]:
+def _evidence(findings: Iterable[Finding]) -> Iterator[Row]:
     yield 0, "", ""
     yield 0, "bold", "Evidence"
     for finding in findings:

@@ -183,6 +183,6 @@ RULES: tuple[Rule, ...] = (
 
 BY_CODE: Mapping[str, Rule] = {rule.code: rule for rule in RULES}
 Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(BY_CODE)})]
-"""A code, in documents."""
+"""A code, for the documents: their schemas list every one."""
 LOAD_ORDER: tuple[Rule, ...] = in_load_order(RULES)
 """What stands between a module's name and its use, as somebody who loads it runs into it."""

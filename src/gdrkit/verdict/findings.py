@@ -2,74 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
+from gdrkit.rules import Code
 from gdrkit.rules.engine import Ruling, confidence_of, trail_of
-from gdrkit.rules.rule import DIRECT, Failed, NotApplicable, Passed, Status, Unknown
+from gdrkit.rules.remedy_names import RemedyName
+from gdrkit.rules.rule import DIRECT, Failed, Layer, Status, Unknown
 from gdrkit.verdict.judgement import State, stops
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
 
 GOOD = (State.READY, State.ACTIVE)
 
+EVIDENCE_SHOWN = 12
+EVIDENCE_SHOWN_OF_UNKNOWN = 3
+"""Sources told under one finding: the places first, so that 8 GPUs x 12 NICs stay under 60 KB. What is
+unknown names the source that it lacks; what was read on the way there tells little."""
 
-SILENT = (Status.PASSED, Status.NOT_APPLICABLE)
-"""What no report tells."""
+
+class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    source: str
+    locator: str = ""
+    text: str = ""
 
 
-class Finding(Struct, frozen=True, kw_only=True):
-    """One ruling, as it matters here, with everything that it stands on."""
+class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One ruling, as it matters here, with what it stands on."""
 
-    ruling: Ruling
+    code: Code
+    layer: Layer
     status: Status
+    subject: str
+    also: tuple[str, ...] = ()  # further subjects of which the same is unknown, for the same lack
+    seen: str
+    expected: str
+    cost: str  # what it costs to leave it so; empty where it costs nothing here
     confidence: Confidence
-    evidence: tuple[Source, ...]  # of what the report is silent about: nothing
+    evidence: tuple[Evidence, ...]
+    remedies: tuple[RemedyName, ...]
+    references: tuple[str, ...]
 
 
 def findings(
     node: Node, rulings: Iterable[Ruling], table: Matrix, states: Iterable[ConsumerState]
 ) -> tuple[Finding, ...]:
-    """Every ruling with its status, the ground first and within a layer the worst first."""
+    """What is worth telling, the ground first and within a layer the worst first. What passed is not, nor
+    what does not arise. What one look would answer of several subjects is told once."""
     states = tuple(states)
     nearest = {pair for state in states for pair in state.pairs}
-    answers = []
-    for ruling in rulings:
-        if isinstance(ruling.subject, Pair) and ruling.subject not in nearest and ruling.decisive:
-            continue  # a far NIC is no news: each GPU is judged at its nearest
-        status = status_of(ruling, table, states)
-        answers.append(
-            Finding(
-                ruling=ruling,
-                status=status,
-                confidence=confidence_of(node, ruling),
-                evidence=() if status in SILENT else trail_of(node, ruling).sources,
-            )
-        )
     order = list(Status)
-    return tuple(sorted(answers, key=lambda f: (f.ruling.rule.layer, order.index(f.status))))
+    answers = (
+        _finding(node, ruling, status_of(ruling, table, states))
+        for ruling in rulings
+        if ruling.decisive and not _is_far(ruling, nearest)
+    )
+    return tuple(_merged(sorted(answers, key=lambda f: (f.layer, order.index(f.status)))))
+
+
+def _is_far(ruling: Ruling, nearest: set[Pair]) -> bool:
+    """A far NIC is no news: each GPU is judged at its nearest."""
+    return isinstance(ruling.subject, Pair) and ruling.subject not in nearest
+
+
+def _merged(found: Iterable[Finding]) -> Iterator[Finding]:
+    groups: dict[object, list[Finding]] = {}
+    for number, one in enumerate(found):
+        unanswered = one.status is Status.UNKNOWN
+        groups.setdefault((one.code, one.seen, one.expected) if unanswered else number, []).append(one)
+    for first, *others in groups.values():
+        yield replace(first, also=tuple(other.subject for other in others)) if others else first
+
+
+def _finding(node: Node, ruling: Ruling, status: Status) -> Finding:
+    rule, outcome = ruling.rule, ruling.outcome
+    subject, seen, expected, cost = subject_name(ruling.subject), "", "", ""
+    match outcome:
+        case Failed():
+            subject, seen, expected, cost = outcome.subject, outcome.seen, outcome.expected, outcome.cost
+        case Unknown(missing):
+            seen, expected = f"{missing.source}: {missing.why.value}", missing.ask
+    return Finding(
+        code=rule.code,
+        layer=rule.layer,
+        status=status,
+        subject=subject,
+        seen=seen,
+        expected=expected,
+        cost=cost or rule.cost if status in (Status.FAILED, Status.WARNING) else "",
+        confidence=confidence_of(node, ruling),
+        evidence=_shown(trail_of(node, ruling).sources, status),
+        remedies=rule.remedies if isinstance(outcome, Failed) else (),
+        references=rule.references,
+    )
+
+
+def subject_name(subject: object) -> str:
+    """A subject in words: a PCI address, a device, a module."""
+    match subject:
+        case None:
+            return ""
+        case str():
+            return subject
+        case Pair(gpu, device):
+            return f"{gpu} {device}".strip()
+        case _:
+            return str(getattr(subject, "address", None) or getattr(subject, "name", None) or subject)
+
+
+def _shown(sources: Iterable[Source], status: Status) -> tuple[Evidence, ...]:
+    """The places that were quoted first, then the files; each once."""
+    most = EVIDENCE_SHOWN_OF_UNKNOWN if status is Status.UNKNOWN else EVIDENCE_SHOWN
+    first = sorted(sources, key=lambda source: not (source.locator or source.text))[:most]
+    return tuple(Evidence(source=s.name, locator=s.locator, text=s.text) for s in first)
 
 
 def status_of(ruling: Ruling, table: Matrix, states: Iterable[ConsumerState]) -> Status:
-    """What a ruling means, for the programs with these states. A blocker fails the node only where no other
-    direct path is ready in its place."""
-    match ruling.outcome:
-        case Passed():
-            return Status.PASSED
-        case NotApplicable():
-            return Status.NOT_APPLICABLE
-        case Unknown():
-            return Status.UNKNOWN
-        case Failed():
-            stopped = [s for s in states if any(stops(ruling, path, s.consumer) for path in DIRECT)]
-            if stopped:
-                return _status_of_blocker(ruling, table, stopped)
-            return Status.WARNING if ruling.rule.slows else ruling.rule.default_status
+    """What a decisive ruling means, for the programs with these states.
+
+    A blocker fails the node only where no other direct path is ready in its place.
+    """
+    if isinstance(ruling.outcome, Unknown):
+        return Status.UNKNOWN
+    stopped = [s for s in states if any(stops(ruling, path, s.consumer) for path in DIRECT)]
+    if stopped:
+        return _status_of_blocker(ruling, table, stopped)
+    return Status.WARNING if ruling.rule.slows else ruling.rule.default_status
 
 
 def _status_of_blocker(ruling: Ruling, table: Matrix, stopped: Iterable[ConsumerState]) -> Status:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from gdrkit.consumers.consumer import Fallback
 from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
@@ -23,7 +24,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     state: State
     path: str  # the direct path that the state is about; "" for a program that has none
     first_broken_layer: Layer | None
-    best_fallback: str | None
+    best_fallback: Fallback | None
     confidence: Confidence
     judgements: tuple[Judgement, ...]  # the one that decided for each GPU
     pairs: tuple[Pair, ...]  # the pairs that they are about
@@ -102,7 +103,7 @@ def _best_direct(
     return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state), default=None)
 
 
-def _best_fallback(node: Node, table: Matrix, consumer: str) -> str | None:
+def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:
     """The best of the ways round. Sharing host memory is as good as direct on integrated GPUs only."""
     usable = {
         judgement.path
@@ -110,7 +111,9 @@ def _best_fallback(node: Node, table: Matrix, consumer: str) -> str | None:
         for judgement in here
         if judgement.consumer == consumer and judgement.state in (State.READY, State.ACTIVE)
     }
-    order = ("host-mapped", "staged", "socket") if _all_integrated(node) else ("staged", "socket")
+    order: tuple[Fallback, ...] = ("staged", "socket")
+    if _all_integrated(node):
+        order = ("host-mapped", *order)
     return next((path for path in order if path in usable), None)
 
 

@@ -24,7 +24,7 @@ def test_both_ports_of_one_function_pair_share_their_link(tmp_path):
     report = diagnose(open_host(str(build("spark-two-cables", tmp_path))))
     found = {pair.device: pair.ceiling for pair in report.pairs}
 
-    assert found["rocep1s0f0"].shared_with == ["rocep1s0f1"]
+    assert found["rocep1s0f0"].shared_with == ("rocep1s0f1",)
     assert found["rocep1s0f0"].high_gb_per_s == pytest.approx(15.05)
 
 

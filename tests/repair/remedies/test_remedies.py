@@ -86,7 +86,7 @@ def test_a_step_leaves_the_node_as_it_was(remedy, name):
 @each_node
 def test_a_plan_ends_in_ready_and_every_way_is_short(name):
     for chain in plan(*judged(name), "nccl"):
-        assert chain[-1].state in (State.READY, State.ACTIVE)
+        assert chain[-1].then.state in (State.READY, State.ACTIVE)
         assert 1 <= len(chain) <= STEPS_AT_MOST
         assert len({step.remedy.name for step in chain}) == len(chain)
 
@@ -103,7 +103,7 @@ def test_signing_a_stub_changes_one_error_into_another():
     assert modprobe(node, PEERMEM).reason == "module-unknown-key"
     first = what_then(node, verdict, "nccl")[0][0]
     assert (first.remedy.name, first.modprobe.reason) == ("sign-module", "peermem-stub")
-    assert first.state is State.IMPOSSIBLE
+    assert first.then.state is State.IMPOSSIBLE
 
 
 def test_a_rebuild_promises_a_linkage_and_forgets_the_signer():

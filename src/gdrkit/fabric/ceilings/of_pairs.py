@@ -30,5 +30,5 @@ def _ceiling(machine: Machine, route: Route) -> Ceiling | None:
         low_gb_per_s=round(interval.low_gb_per_s, 2),
         high_gb_per_s=round(interval.high_gb_per_s, 2),
         tightest=tightest.name,
-        shared_with=list(tightest.shared_with),
+        shared_with=tuple(tightest.shared_with),
     )

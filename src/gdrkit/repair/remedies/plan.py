@@ -19,7 +19,7 @@ from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Change, Node
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.remedy import Remedy
-from gdrkit.rules import LOAD_ORDER, RULES
+from gdrkit.rules import LOAD_ORDER, RULES, Code
 from gdrkit.rules.engine import Ruling
 from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
@@ -33,12 +33,18 @@ STEPS_AT_MOST = 5
 GOOD = (State.READY, State.ACTIVE)
 
 
+class Then(Struct, frozen=True):
+    """What is true of the path (or, in a plan, of the node) once a step is taken."""
+
+    state: State
+    blocked_by: tuple[Code, ...] = ()
+
+
 class Step(Struct, frozen=True):
-    """One step, what is true of the path (or, in a plan, of the node) once it is taken."""
+    """One step, and where it leads."""
 
     remedy: Remedy
-    state: State
-    codes: tuple[str, ...]  # what still blocks it
+    then: Then
     modprobe: Prediction | None  # where the step bears on whether nvidia-peermem loads
 
 
@@ -67,7 +73,7 @@ def _follow(node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer
         taken.append(remedy)
         judgement = _worst(judge_pairs(node, RULES, (pair,), consumer), pair, path, consumer)
         prediction = predicted(node) if path == "peermem" else None
-        yield Step(remedy, judgement.state, judgement.codes, prediction)
+        yield Step(remedy, Then(judgement.state, judgement.codes), prediction)
 
 
 def predicted(node: Node) -> Prediction | None:
@@ -139,7 +145,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             then = consumer_state(after, judged, consumer)
             still = [_worst(judged, pair, path, consumer) for pair in then.pairs or (None,)]
             codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))
-            way = (*chain, Step(remedy, then.state, codes, None))
+            way = (*chain, Step(remedy, Then(then.state, codes), None))
             if then.state in GOOD:
                 return way
             if len(way) < STEPS_AT_MOST:
