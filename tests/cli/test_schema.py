@@ -56,6 +56,18 @@ def written(command, name):
     return document, json.loads(out.getvalue())
 
 
+def broken(document, where, value):
+    """A copy of a document that has another value at a place, or none."""
+    document = copy.deepcopy(document)
+    *way, last = where
+    there = functools.reduce(operator.getitem, way, document)
+    if value is LEFT_OUT:
+        del there[last]
+    else:
+        there[last] = value
+    return document
+
+
 @pytest.mark.parametrize("command", [("topo",), ("estimate",), COST])
 @pytest.mark.parametrize(
     "name", ["acs-redirect", "ubuntu-6.8-h100", "spark-two-cables", "no-gpu", "h200-vm"]
@@ -97,12 +109,27 @@ def test_what_the_fabric_commands_write_keeps_to_the_schema_of_its_type(command,
 )
 def test_a_schema_refuses_what_no_command_writes(command, where, value):
     document, schema = written(command, "ubuntu-6.8-h100")
-    document = copy.deepcopy(document)
-    *way, last = where
-    there = functools.reduce(operator.getitem, way, document)
-    if value is LEFT_OUT:
-        del there[last]
-    else:
-        there[last] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, schema)
+        jsonschema.validate(broken(document, where, value), schema)
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("schema",), LEFT_OUT),
+        (("schema",), "gdrkit.report/1"),
+        (("aim",), "profit"),
+        (("verdict", "state"), "fine"),
+        (("verdict", "summary"), "x" * 81),
+        (("ways", 0, "steps", 0, "remedy"), "prayer"),
+        (("ways", 0, "steps", 0, "then", "state"), "fine"),
+        (("ways", 0, "steps", 0, "then", "blocked_by"), ["gremlins"]),
+        (("ways", 0, "steps", 0, "actions", 0, "kind"), "dance"),
+        (("ways", 0, "steps", 0, "actions", 0, "line"), LEFT_OUT),
+    ],
+)
+def test_the_schema_of_a_plan_refuses_what_fix_does_not_write(where, value):
+    document, schema = written(("fix",), "ofed-rebuilt")
+    jsonschema.validate(document, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken(document, where, value), schema)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from typing import get_args
+
 import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
 from gdrkit.cli.schema import schema_of
+from gdrkit.repair.platforms.action import Action
 from gdrkit.report.document import Report
+from gdrkit.report.fix_document import ActionKind
 from gdrkit.report.line import line
 from gdrkit.report.text import text
 from gdrkit.rules import RULES
@@ -25,17 +31,47 @@ def test_every_report_is_valid_against_the_schema(name):
     assert [error.message for error in VALIDATOR.iter_errors(document)] == []
 
 
-@pytest.mark.parametrize("broken", ["state", "code", "summary"])
-def test_the_schema_refuses_what_is_not_in_the_contract(broken):
+BROKEN = [
+    ("schema", "gdrkit.report/2"),
+    ("verdict.state", "fine"),
+    ("verdict.consumer", "gremlins"),
+    ("verdict.first_broken_layer", "cloud"),
+    ("verdict.best_fallback", "dmabuf"),
+    ("verdict.summary", "x" * 81),
+    ("consumers.nccl.state", "fine"),
+    ("consumers.nccl.first_broken_layer", "cloud"),
+    ("judgements.j1.path", "nvlink"),
+    ("judgements.j1.direction", "sideways"),
+    ("judgements.j1.state", None),
+    ("judgements.j1.confidence", "hoped"),
+    ("judgements.j1.blocked_by", ["gremlins"]),
+    ("findings.0.code", "gremlins"),
+    ("findings.0.layer", 0),
+    ("findings.0.status", "fine"),
+    ("findings.0.confidence", 2),
+    ("findings.0.evidence", [{"text": "from nowhere"}]),
+    ("what_then.0.0.then.state", "fine"),
+    ("what_then.0.0.modprobe", "nothing"),
+    ("modprobe.exit_code", "1"),
+    ("pairs.0.gpu", None),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), BROKEN, ids=[place for place, _ in BROKEN])
+def test_the_schema_refuses_what_is_not_in_the_contract(place, value):
     document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
-    match broken:
-        case "state":
-            document["verdict"]["state"] = "fine"
-        case "code":
-            document["findings"][0]["code"] = "gremlins"
-        case "summary":
-            document["verdict"]["summary"] = "x" * 81
+    *above, last = (int(step) if step.isdigit() else step for step in place.split("."))
+    parent = functools.reduce(operator.getitem, above, document)
+    assert last in parent
+    parent[last] = value
     assert list(VALIDATOR.iter_errors(document))
+
+
+def test_the_schema_refuses_a_document_that_lacks_any_of_its_sections():
+    document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
+    for name in document:
+        lacking = {key: section for key, section in document.items() if key != name}
+        assert list(VALIDATOR.iter_errors(lacking)), name
 
 
 def test_the_published_schema_is_the_one_that_the_types_and_rules_give():
@@ -126,6 +162,11 @@ def test_text_without_colour_has_no_escape_codes_and_with_colour_the_same_words(
 def test_a_report_reads_back_as_what_it_was():
     whole = report("zgx-3285")
     assert msgspec.json.decode(msgspec.json.encode(whole), type=Report) == whole
+
+
+def test_an_action_is_of_the_kind_by_which_journals_name_it():
+    tags = {action.__struct_config__.tag for action in get_args(Action)}
+    assert tags == set(get_args(ActionKind))
 
 
 def test_every_code_is_declared_once():
