@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Command, Host, Lacks, Missing, Why
+from gdrkit.evidence import Command, Host, Lacks, Missing, Origin, Why
 
 
 class HidingHost:
@@ -35,6 +35,9 @@ class HidingHost:
     def run(self, command: Command) -> bytes:
         self._ask(command.line)
         return self._host.run(command)
+
+    def origin(self, name: str) -> Origin | None:
+        return self._host.origin(name)
 
     def _ask(self, name: str) -> None:
         self.asked[name] = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
-from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Command, Lacks, Missing, Origin, Why
+from gdrkit.evidence.lacks import not_collected
 
 
 class MemoryHost:
@@ -21,10 +22,12 @@ class MemoryHost:
         links: Mapping[str, str] = {},
         absent: frozenset[str] | set[str] = frozenset(),
         complete: bool = False,
+        origins: Mapping[str, Origin] = {},
     ) -> None:
         self.files = {path: _bytes(content) for path, content in files.items()}
         self.commands = {argv: _bytes(output) for argv, output in commands.items()}
         self.links, self.absent, self.complete = dict(links), absent, complete
+        self.origins = origins
         self.opened: list[str] = []
 
     def read(self, path: str) -> bytes:
@@ -81,10 +84,13 @@ class MemoryHost:
                 return self.files[file]
         raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
 
+    def origin(self, name: str) -> Origin | None:
+        return self.origins.get(name)
+
     def _lack(self, path: str) -> Lacks:
         if self.complete or path in self.absent:
             return Absent(Missing(path, Why.ABSENT, f"ls /{path}"))
-        return Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))
+        return not_collected(path)
 
 
 def _bytes(content: bytes | str) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.diagnosis import diagnose
-from gdrkit.evidence import Command, Host
+from gdrkit.evidence import Command, Host, Origin
 from gdrkit.evidence.target import open_host
 from tests.evidence_nodes import build, names
 
@@ -132,6 +132,9 @@ class CountingHost:
     def run(self, command: Command) -> bytes:
         self.asked["run", command.line] += 1
         return self._host.run(command)
+
+    def origin(self, name: str) -> Origin | None:
+        return self._host.origin(name)
 
 
 @pytest.mark.parametrize("name", names())

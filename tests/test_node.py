@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Absent, Command, Confidence, Lacks, Missing, Source, Why
+from gdrkit.evidence import Absent, Command, Confidence, Kind, Lacks, Missing, Origin, Source, Why
+from gdrkit.evidence.lacks import denied, timed_out
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first, known, otherwise, seek, witness
 from tests.memory_host import MemoryHost
@@ -99,7 +100,86 @@ def test_what_was_not_collected_is_missing_for_every_question_that_stands_on_it(
     for question in (total, double):
         with pytest.raises(Lacks) as caught:
             question(here)
-        assert caught.value.missing == Missing("b", Why.NOT_COLLECTED, "cat /b")
+        assert caught.value.missing == Missing("b", Why.NOT_COLLECTED, "cat /b", Kind.READ)
+
+
+class Refusing(MemoryHost):
+    """Answers no question about a path."""
+
+    def __init__(self, reason: Lacks) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def read(self, path: str) -> bytes:
+        raise self.reason
+
+    def list(self, path: str) -> tuple[str, ...]:
+        raise self.reason
+
+    def exists(self, path: str) -> bool:
+        raise self.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "read", "names"),
+    [
+        (denied("a", "hidden"), "sudo cat /a (hidden)", "sudo ls /a (hidden)"),
+        (timed_out("a"), "cat /a", "ls /a"),
+        (Lacks(Missing("a", Why.UNDECIDED, "cat /a; ls")), "cat /a; ls", "cat /a; ls"),
+    ],
+)
+def test_the_command_that_would_tell_fits_the_kind_of_question(reason, read, names):
+    here = Node(Refusing(reason))
+    asked = []
+    for question in (here.read, here.list, here.exists):
+        with pytest.raises(Lacks) as caught:
+            question("a")
+        asked.append((caught.value.missing.ask, caught.value.missing.why))
+
+    assert asked == [(words, reason.missing.why) for words in (read, names, names)]
+
+
+@fact
+def third_line(node: Node, path: str) -> str:
+    node.read(path)
+    node.cite(path, text="c", line=3)
+    return node.place(path, 2)
+
+
+def test_a_cited_line_is_that_of_the_file():
+    here = Node(MemoryHost({"x": "a\nb\nc\n"}))
+
+    assert third_line(here, "x") == "x:2"
+    assert here.trail(third_line, "x").sources == (
+        Source("x", lines=(2,)),
+        Source("x", "line 3", "c", lines=(3,)),
+    )
+
+
+def test_a_cited_line_of_an_excerpt_is_that_of_the_text_which_it_was_taken_from():
+    origins = {"x": Origin((7, 9, 12), "log"), "y": Origin((1, 2, 3), "run at line 1", numbered=False)}
+    here = Node(MemoryHost({"x": "a\nb\nc\n", "y": "a\nb\nc\n"}, origins=origins))
+
+    assert (third_line(here, "x"), third_line(here, "y")) == ("log, line 9", "run at line 1")
+    assert here.trail(third_line, "x").sources == (
+        Source("x", lines=(9,)),
+        Source("x", "line 12", "c", lines=(12,)),
+    )
+    assert (here.place("x"), here.place("z")) == ("log", "z")
+
+
+def test_marks_of_all_questions_below_point_into_the_one_source():
+    @fact
+    def outer(node: Node) -> int:
+        found = number(node, "a")
+        node.mark("a", 4)
+        node.mark("elsewhere", 1)
+        return found
+
+    here = Node(MemoryHost({"a": b"1"}))
+    outer(here)
+
+    assert here.trail(outer).sources == (Source("a", lines=(4,)),)
 
 
 def test_garbled_content_is_missing_and_named_by_its_file():

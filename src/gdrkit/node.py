@@ -6,13 +6,15 @@ Provenance stays outside values: the node keeps each answer's trail. Nothing is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.evidence import Absent, Command, Confidence, Host, Lacks, Missing, Source, Why
+from gdrkit.evidence.lacks import for_names
 from gdrkit.formats.errors import FormatError
 
 Subject = TypeVarTuple("Subject")
@@ -70,12 +72,13 @@ KEPT_BYTES = 1 << 16
 class _Answer:
     """A value, or why there is none, and what was opened and asked on the way to it."""
 
-    __slots__ = ("confidence", "facts", "lacks", "sources", "value")
+    __slots__ = ("confidence", "facts", "lacks", "marks", "sources", "value")
 
     def __init__(self) -> None:
         self.value: Any = None
         self.lacks: Lacks | None = None
         self.sources: dict[Source, None] = {}  # in the order of reading
+        self.marks: dict[str, tuple[int, ...]] = {}  # lines that count of a source as a whole
         self.facts: dict[Key, None] = {}
         self.confidence: Confidence | None = None  # of everything below, once somebody asked for it
 
@@ -137,6 +140,7 @@ class Node:
     def trail(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Trail:
         """What the answer to a question stands on. The question must have been asked."""
         sources: dict[Source, None] = {}
+        marks: dict[str, tuple[int, ...]] = {}
         facts: dict[Key, None] = {}
         stack: list[Key] = [(fact, subject)]
         while stack:
@@ -146,8 +150,10 @@ class Node:
             facts[key] = None
             answer = self._answers[key]
             sources.update(answer.sources)
+            for name, lines in answer.marks.items():
+                marks[name] = (*marks.get(name, ()), *lines)
             stack.extend(reversed(answer.facts))
-        return Trail(tuple(sources), frozenset(facts))
+        return Trail(tuple(_marked(source, marks) for source in sources), frozenset(facts))
 
     def confidence(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Confidence:
         """That of the weakest thing an answer stands on: its trail's, without laying out the trail."""
@@ -182,14 +188,14 @@ class Node:
         except Absent:
             raise
         except Lacks as lacks:
-            raise _asking_ls(lacks, path) from None
+            raise for_names(lacks) from None
         return names
 
     def exists(self, path: str) -> bool:
         try:
             there: bool = self._once("exists", path)
         except Lacks as lacks:
-            raise _asking_ls(lacks, path) from None
+            raise for_names(lacks) from None
         self.cite(path, text="" if there else "absent")
         return there
 
@@ -227,10 +233,36 @@ class Node:
         return found
 
     def cite(
-        self, name: str, locator: str = "", text: str = "", confidence: Confidence = Confidence.CERTAIN
+        self,
+        name: str,
+        locator: str = "",
+        text: str = "",
+        confidence: Confidence = Confidence.CERTAIN,
+        line: int = 0,
     ) -> None:
-        """Note what the question being answered stands on, and the place in it."""
-        self._open[-1].sources[Source(name, locator, text, confidence)] = None
+        """Note what the question being answered stands on, and the place in it; lines count from 1."""
+        lines = (self.line_of(name, line),) if line else ()
+        source = Source(name, locator or (f"line {lines[0]}" if lines else ""), text, confidence, lines)
+        self._open[-1].sources[source] = None
+
+    def mark(self, name: str, *lines: int) -> tuple[int, ...]:
+        """Note which lines count of a source as a whole. Their numbers, as a reader sees them."""
+        seen = tuple(self.line_of(name, line) for line in lines)
+        self._open[-1].marks[name] = (*self._open[-1].marks.get(name, ()), *seen)
+        return seen
+
+    def place(self, path: str, line: int | None = None) -> str:
+        """How to tell a reader of a file, or of a line in it; the line is marked."""
+        origin = self.host.origin(path)
+        lines = () if line is None else self.mark(path, line)
+        if origin is None or not origin.title:
+            return path if line is None else f"{path}:{line}"
+        return f"{origin.title}, line {lines[0]}" if lines and origin.numbered else origin.title
+
+    def line_of(self, name: str, line: int) -> int:
+        """The number under which a reader finds a line of a file or an output."""
+        origin = self.host.origin(name)
+        return line if origin is None else origin.line(line)
 
     # -- suppositions ------------------------------------------------------------------------------
 
@@ -270,10 +302,11 @@ class Node:
         return reached
 
 
-def _asking_ls(lacks: Lacks, path: str) -> Lacks:
-    """The same reason, asking for names: a host knows paths, only the question knows what it wants."""
-    ask = lacks.missing.ask.replace(f"cat /{path}", f"ls /{path}")
-    return Lacks(Missing(lacks.missing.source, lacks.missing.why, ask))
+def _marked(source: Source, marks: Mapping[str, tuple[int, ...]]) -> Source:
+    """A source with the lines that count of it, where it was noted as a whole."""
+    if source.lines or source.locator or source.name not in marks:
+        return source
+    return replace(source, lines=marks[source.name])
 
 
 def first(node: Node, *authorities: tuple[Confidence, Callable[[], T]]) -> T:

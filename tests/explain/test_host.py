@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Command, Lacks, Why
+from gdrkit.evidence import Absent, Command, Lacks, Origin, Why
 from gdrkit.explain.host import PastedHost
 from gdrkit.facts.commands import DMESG, MOKUTIL_SB_STATE
 
@@ -16,9 +16,6 @@ from gdrkit.facts.commands import DMESG, MOKUTIL_SB_STATE
 def test_the_text_is_all_there_is():
     host = PastedHost("modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n")
 
-    assert host.read("pasted").startswith(b"modprobe: ERROR")
-    assert bytes(host.map("pasted")) == host.read("pasted")
-    assert host.exists("pasted")
     for ask in (host.read, host.map, host.list, host.exists):
         with pytest.raises(Lacks) as error:
             ask("proc/modules")
@@ -42,10 +39,19 @@ def test_a_module_that_is_listed_is_there_and_one_that_is_not_may_be():
     _, b = PastedHost(TWO).machines()
 
     assert b.exists("sys/module/nvidia_peermem/initstate")
-    assert b.where("sys/module/nvidia_peermem") == (6,)
+    assert b.origin("sys/module/nvidia_peermem/initstate") == Origin((6,))
     with pytest.raises(Lacks) as error:
         b.exists("sys/module/mlx5_core/initstate")
     assert not isinstance(error.value, Absent)
+
+
+def test_the_lines_of_a_log_are_found_again_in_the_text():
+    log = "sos_commands/nccl/pasted.log"
+    host = PastedHost("It hangs.\n\nh1:1:2 [0] NCCL INFO A\nAnd then:\nh1:1:2 [0] NCCL INFO B\n")
+
+    assert host.read(log).decode().splitlines() == ["h1:1:2 [0] NCCL INFO A", "h1:1:2 [0] NCCL INFO B"]
+    assert host.origin(log) == Origin((3, 5), "nccl log")
+    assert host.origin("proc/modules") is None
 
 
 def test_what_a_command_says_is_not_there_is_absent():

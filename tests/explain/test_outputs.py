@@ -14,6 +14,32 @@ BANNER = "[    0.000000] Linux version 6.8.0-90-generic (build@x) #1 SMP\n"
 TAINT = "[   50.100000] nvidia_peermem: loading out-of-tree module taints kernel.\n"
 
 
+TEXTS = (
+    "$ dmesg",
+    "$ cat /proc/driver/nvidia/version",
+    "$ lspci",
+    BANNER.strip(),
+    TAINT.strip(),
+    "GPU 0: NVIDIA H200 (UUID: GPU-1)",
+    "GPU 00000000:1B:00.0",
+    "    Product Name                          : NVIDIA GB10",
+    "| NVIDIA-SMI 580.95.05    Driver Version: 580.95.05    CUDA Version: 13.0 |",
+    "1b:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2335] (rev a1)",
+    "h1:1:2 [0] NCCL INFO NCCL version 2.27.5+cuda12.9",
+    "$ ib_write_bw --use_cuda=0",
+    "Couldn't allocate MR with error=14",
+    "filename:       /lib/modules/6.14.0/nvidia-peermem.ko",
+    "depends:",
+    "hca_id:\tmlx5_0",
+    "\tport:\t1",
+    "$ uname -r",
+    "6.8.0-90-generic",
+    "```",
+    "apiVersion: nvidia.com/v1",
+    "kind: ClusterPolicy",
+)
+
+
 def of(text: str) -> Outputs:
     return outputs(read(text))
 
@@ -114,10 +140,10 @@ def test_modinfo_is_known_by_its_file_by_its_name_and_by_its_command():
 # -- logs ----------------------------------------------------------------------------------------------
 
 
-def test_lines_of_a_log_keep_their_numbers():
-    found = of(f"prose first\n\n{TAINT}").commands["dmesg",].text
+def test_a_log_is_its_own_lines_and_where_each_stands_in_the_text_is_kept_beside_it():
+    found = of(f"prose first\n\n{TAINT}\nmore prose.\n\n{TAINT}").commands["dmesg",]
 
-    assert parse_kernel_log(found, "").lines[0].number == 3
+    assert (found.text, found.lines) == (TAINT * 2, (3, 7))
 
 
 @pytest.mark.parametrize(
@@ -154,11 +180,20 @@ def test_each_run_of_perftest_is_a_log_of_its_own():
     assert not of("$ ib_write_bw --use_cuda=0\n").files
 
 
-def test_a_manifest_in_a_block_of_code_keeps_its_lines():
-    text = "The policy:\n```yaml\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\nspec:\n  driver:\n```\n"
-    found = of(text).files["sos_commands/kubernetes/line-3.yaml"].text
+def test_a_manifest_in_a_block_of_code_is_a_file_from_its_first_line_to_its_last():
+    manifest = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\n\nspec:\n  driver:\n"
+    found = of(f"The policy:\n```yaml\n{manifest}```\n").files["sos_commands/kubernetes/line-3.yaml"]
 
-    assert found.splitlines()[2:4] == ["apiVersion: nvidia.com/v1", "kind: ClusterPolicy"]
+    assert (found.text, found.lines) == (manifest, (3, 4, 5, 6, 7))
+
+
+@given(st.lists(st.sampled_from((*TEXTS, "", "prose.")), max_size=12).map("\n".join))
+def test_every_answer_knows_a_line_of_the_text_for_each_line_of_its_own(text):
+    found = of(text)
+    for answer in (*found.files.values(), *found.commands.values(), *found.modinfo.values()):
+        if not answer.missing and not answer.contradicted:
+            assert len(answer.lines) == answer.text.count("\n") + (not answer.text.endswith("\n"))
+            assert set(answer.lines) <= set(range(1, text.count("\n") + 2))
 
 
 def test_a_manifest_as_advice_is_none():

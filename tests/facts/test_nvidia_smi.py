@@ -92,13 +92,14 @@ def test_each_gpu_is_read_with_its_sections():
 
 def test_not_available_is_an_answer_and_not_printed_is_none():
     (gpu,) = nvidia_smi.parse(SPARK)
+    node = Node(MemoryHost())
 
     assert gpu.address == "000f:01:00.0"
-    assert nvidia_smi.said(gpu, "addressing_mode") == "ATS"
+    assert nvidia_smi.said(node, gpu, "addressing_mode") == "ATS"
     with pytest.raises(Absent):
-        nvidia_smi.said(gpu, "framebuffer_mib")
+        nvidia_smi.said(node, gpu, "framebuffer_mib")
     with pytest.raises(Lacks) as lacks:
-        nvidia_smi.said(gpu, "bar1_total_mib")
+        nvidia_smi.said(node, gpu, "bar1_total_mib")
     assert not isinstance(lacks.value, Absent)
 
 

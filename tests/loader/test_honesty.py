@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence.lacks import not_collected
 from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
@@ -25,7 +26,7 @@ class Unseen(MemoryHost):
 
     def _check(self, path: str) -> None:
         if path == self.hidden:
-            raise Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))
+            raise not_collected(path)
 
     def read(self, path: str) -> bytes:
         self._check(path)

@@ -19,7 +19,7 @@ def copies(node: Node) -> tuple[Copy, ...]:
     found = {copy.source: copy.version for copy in nccl_copies(node)}
     for log in nccl_logs(node):
         for said in log.all(Version)[:1]:
-            found[f"{log.path}:{said.line}"] = said.record.text
+            found[node.place(log.path, said.line)] = said.record.text
     if found:
         return tuple(Copy(version, where) for where, version in found.items())
     missing = Missing("version of libnccl", Why.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'")

@@ -25,6 +25,19 @@ class Source(Struct, frozen=True):
     locator: str = ""  # the place in it: a section, a key, a line number
     text: str = ""  # what stands there, short enough to print
     confidence: Confidence = Confidence.CERTAIN
+    lines: tuple[int, ...] = ()  # from 1, of the text that the host was made of; () where it is all of it
+
+
+class Origin(Struct, frozen=True):
+    """Where a file or an output stands in the text that a host was made of."""
+
+    lines: tuple[int, ...]  # of the text, one for each line of the content
+    title: str = ""  # how to speak of it, where its path is made up
+    numbered: bool = True  # the title needs the line's number to say where
+
+    def line(self, number: int) -> int:
+        """The line of the text for one of the content, both from 1."""
+        return self.lines[min(number, len(self.lines)) - 1]
 
 
 class Why(enum.StrEnum):
@@ -40,12 +53,22 @@ class Why(enum.StrEnum):
     UNDECIDED = "undecided"  # seen, but it does not settle the question
 
 
+class Kind(enum.StrEnum):
+    """What a question wants of its source."""
+
+    READ = "read"  # the content of a file
+    LIST = "list"  # names, or whether there is one
+    RUN = "run"  # the output of a command, or anything else
+
+
 class Missing(Struct, frozen=True):
     """What is not known, why not, and the one command that would tell."""
 
     source: str
     why: Why
     ask: str
+    kind: Kind = Kind.RUN
+    note: str = ""  # what a host adds to the command that it names
 
 
 class Lacks(Exception):
@@ -97,3 +120,7 @@ class Host(Protocol):
 
     def run(self, command: Command) -> bytes:
         """Standard output of a command that succeeded; of a failed one, Lacks that quotes its complaint."""
+
+    def origin(self, name: str) -> Origin | None:
+        """Where a file or an output, by the name under which facts cite it, stands in the text that this
+        host was made of. None where there is none: the content is what somebody sees."""

@@ -124,6 +124,9 @@ class BundleHost:
 
     # -- commands ----------------------------------------------------------------------------------
 
+    def origin(self, name: str) -> None:
+        """Nowhere but in itself."""
+
     def run(self, command: Command) -> bytes:
         reason: Lacks | None = None
         files = command.files

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from errno import EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, ESRCH, ETIMEDOUT
 
-from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Command, Kind, Lacks, Missing, Why
 
 NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG, ESRCH})  # ESRCH: a process that ended under our eyes
 NOT_ALLOWED = frozenset({EACCES, EPERM})
@@ -29,17 +29,17 @@ def absent(path: str) -> Absent:
 
 def not_collected(path: str, note: str = "") -> Lacks:
     """Nobody looked."""
-    return Lacks(Missing(path, Why.NOT_COLLECTED, _ask(f"cat /{path}", note)))
+    return Lacks(of_path(path, Why.NOT_COLLECTED, note))
 
 
 def denied(path: str, note: str = "") -> Lacks:
     """There, but not for this user."""
-    return Lacks(Missing(path, Why.DENIED, _ask(f"sudo cat /{path}", note)))
+    return Lacks(of_path(path, Why.DENIED, note))
 
 
 def cut(path: str, note: str = "") -> Lacks:
     """There, but only the beginning of it, or a part, reached us."""
-    return Lacks(Missing(path, Why.TRUNCATED, _ask(f"cat /{path}", note)))
+    return Lacks(of_path(path, Why.TRUNCATED, note))
 
 
 def unreadable(path: str, note: str) -> Lacks:
@@ -49,7 +49,25 @@ def unreadable(path: str, note: str) -> Lacks:
 
 def timed_out(path: str) -> Lacks:
     """Too slow to answer."""
-    return Lacks(Missing(path, Why.TIMED_OUT, f"cat /{path}"))
+    return Lacks(of_path(path, Why.TIMED_OUT))
+
+
+COMMANDS = {Kind.READ: "cat", Kind.LIST: "ls"}
+"""What answers each kind of question about a path."""
+
+
+def of_path(path: str, why: Why, note: str = "", kind: Kind = Kind.READ) -> Missing:
+    """What is not known of a path, and the command that answers this kind of question."""
+    command = f"{COMMANDS[kind]} /{path}"
+    return Missing(path, why, _ask(f"sudo {command}" if why is Why.DENIED else command, note), kind, note)
+
+
+def for_names(lacks: Lacks) -> Lacks:
+    """The same reason, asking for names: a host knows paths, only the question knows what it wants."""
+    missing = lacks.missing
+    if missing.kind is not Kind.READ:
+        return lacks
+    return Lacks(of_path(missing.source, missing.why, missing.note, Kind.LIST))
 
 
 def of_error(path: str, error: OSError) -> Lacks:

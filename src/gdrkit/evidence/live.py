@@ -116,6 +116,9 @@ class LiveHost:
             return f"{' '.join(os.uname())} GNU/Linux\n".encode()
         return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
+    def origin(self, name: str) -> None:
+        """Nowhere but in itself."""
+
     def _lacks(self, path: str, error: OSError) -> Lacks:
         if error.errno in NOT_THERE:
             for point in MOUNT_POINTS:

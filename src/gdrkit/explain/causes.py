@@ -74,7 +74,7 @@ def _by_silence(node: Node, event: Event, code: str, module: str) -> str:
         return ""
     try:
         log = kernel_log.lines(node)
-        if log.lines[-1].number > event.line.number and silent(node, module):
+        if node.line_of(log.source, log.lines[-1].number) > event.line.number and silent(node, module):
             return "the kernel's log is whole, and has no line of it"
     except Lacks:
         pass

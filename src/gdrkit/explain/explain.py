@@ -14,7 +14,8 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.causes import decides, left
 from gdrkit.explain.explanation import Established, Explanation, Machine, OpenLine, Proof
 from gdrkit.explain.facts import cause_of, contradictions, known, mentioned
-from gdrkit.explain.place import TextHost, plain, proofs_of
+from gdrkit.explain.gpus import gpu_word
+from gdrkit.explain.place import TextHost, proofs_of
 from gdrkit.explain.question import question
 from gdrkit.explain.said import Event, events, named_beside
 from gdrkit.explain.transcript import Line
@@ -115,14 +116,14 @@ def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
         if not isinstance(outcome, Failed):
             continue
         trail = trail_of(node, ruling)
-        found = proofs_of(trail.sources, outcome, host)
+        found = proofs_of(trail.sources, host)
         yield Established(
             code=ruling.rule.code,
             layer=ruling.rule.layer,
-            subject=plain(outcome.subject),
-            seen=plain(outcome.seen),
+            subject=gpu_word(outcome.subject),
+            seen=outcome.seen,
             confidence=trail.confidence,
-            proofs=found or proofs_of(node.trail(subjects_of, ruling.rule).sources, outcome, host),
+            proofs=found or proofs_of(node.trail(subjects_of, ruling.rule).sources, host),
             blocks=paths_of(speaks_of(ruling)),
         )
 

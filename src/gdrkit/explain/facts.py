@@ -10,7 +10,7 @@ from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.explain.explanation import Cause, Contradiction, Known, OpenLine, Proof
 from gdrkit.explain.gpus import gpu_word
 from gdrkit.explain.lines import is_advice
-from gdrkit.explain.place import TextHost, proofs_of
+from gdrkit.explain.place import TextHost, proofs_of, quote
 from gdrkit.explain.said import events
 from gdrkit.explain.transcript import Line
 from gdrkit.facts.driver import driver_flavour, driver_version
@@ -24,7 +24,6 @@ from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
 from gdrkit.node import Fact, Node
 from gdrkit.rules import BY_CODE
-from gdrkit.rules.rule import Failed
 
 QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("kernel", lambda node: release(node)),
@@ -46,7 +45,7 @@ def known(node: Node, host: TextHost) -> tuple[Known, ...]:
     except Lacks:
         here = ()
     for gpu in here[:GPUS]:
-        fact = _known(node, host, gpu_word(gpu.address), _name_of(gpu), gpu.address)
+        fact = _known(node, host, gpu_word(gpu.address), _name_of(gpu))
         if fact is not None:
             found.append(fact)
     return (*found, *_of_logs(node))
@@ -60,23 +59,22 @@ def _name_of(gpu: Gpu) -> Callable[[Node], str]:
     return lambda node: product_name(node, gpu)
 
 
-def _known(
-    node: Node, host: TextHost, name: str, ask: Callable[[Node], str], subject: str = ""
-) -> Known | None:
+def _known(node: Node, host: TextHost, name: str, ask: Callable[[Node], str]) -> Known | None:
     question = Fact(ask)
     try:
         value = question(node)
     except Lacks:
         return None
-    proofs = proofs_of(node.trail(question).sources, Failed(seen=value, expected="", subject=subject), host)
+    proofs = proofs_of(node.trail(question).sources, host)
     return Known(name, value, proofs[0] if proofs else None)
 
 
 def _needs(node: Node) -> str:
-    depends = printed_module(node, PEERMEM).depends
+    printed = printed_module(node, PEERMEM)
+    depends = printed.depends
     if depends is None:
         raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, "modinfo nvidia-peermem"))
-    node.cite(modinfo(PEERMEM).line, "depends", f"depends: {', '.join(depends)}".strip())
+    node.mark(modinfo(PEERMEM).line, printed.lines["depends"])
     return ", ".join(depends) or "nothing"
 
 
@@ -85,13 +83,13 @@ def _of_logs(node: Node) -> Iterable[Known]:
     for log in nccl_logs(node):
         for said in log.all(Version)[:1]:
             version = said.record.text
-            yield Known("NCCL", version, Proof(said.line, f"NCCL version {version}"))
+            yield Known("NCCL", version, Proof(node.line_of(log.path, said.line), f"NCCL version {version}"))
         if legs := log.legs:
             direct = [leg for leg in legs if leg.record.via.carried is Carrier.DIRECT]
             leg = (direct or legs)[0]
             words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
             text = f"{len(direct)} of {len(legs)} legs over the network go straight to GPU memory"
-            yield Known("NCCL channels", text, Proof(leg.line, words))
+            yield Known("NCCL channels", text, Proof(node.line_of(log.path, leg.line), words))
 
 
 # -- what does not go together -------------------------------------------------------------------------
@@ -103,11 +101,10 @@ def contradictions(node: Node, host: TextHost) -> tuple[Contradiction, ...]:
 
 
 def _answered_twice(host: TextHost) -> Iterable[Contradiction]:
-    texts = {line.number: line.text.strip() for line in host.mine}
-    for source, numbers_ in host.contradicted():
+    for source, numbers in host.contradicted():
         yield Contradiction(
             f"{source} is answered in two ways, of two machines or at two times: neither answer is used",
-            tuple(Proof(number, texts[number]) for number in numbers_ if number in texts)[:4],
+            quote(host, numbers)[:4],
         )
 
 
@@ -118,17 +115,16 @@ def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
             return
     except Lacks:
         return
-    texts = {line.number: line.text.strip() for line in host.mine}
-    loaded = host.where(f"sys/module/{PEERMEM}")[:1]
+    loaded = host.origin(f"sys/module/{PEERMEM}")
     for log in nccl_logs(node):
         devices = log.all(NetDevice)
         disabled = [found for found in devices if found.record.network == "IB" and not found.record.enabled]
         if not disabled:
             continue
-        places = (*loaded, disabled[0].line)
+        line = node.line_of(log.path, disabled[0].line)
         yield Contradiction(
             f"nvidia_peermem is loaded, and NCCL says Disabled. {_rule_of(log.version)}",
-            tuple(Proof(number, texts[number]) for number in places if number in texts),
+            quote(host, (*(loaded.lines[:1] if loaded else ()), line)),
         )
 
 

@@ -114,25 +114,23 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
     full = _full(lines)
     if full[0]:
         return full
-    gpus: dict[str, list[str]] = {}
-    numbers: list[int] = []
-    heads: list[str] = []
+    gpus: dict[str, list[tuple[str, int]]] = {}
+    heads: list[tuple[str, int]] = []
     for line in lines:
         version = re.search(r"Driver Version: *(\d+\.[\d.]+)", line.text)
         if version and "NVIDIA-SMI" in line.text:
-            heads.append(f"Driver Version : {version[1]}")
-        for address, fields in _brief(line.text):
-            gpus.setdefault(address, []).extend(fields)
-            numbers.append(line.number)
+            heads.append((f"Driver Version : {version[1]}", line.number))
+        for address, name in _brief(line.text):
+            gpus.setdefault(address, []).append((name, line.number))
     for address, name, number in (*_of_csv(blocks), *_of_perftest(lines)):
-        gpus.setdefault(address, []).append(f"Product Name : {name}")
-        numbers.append(number)
-    if any(len({f for f in fields if f.startswith("Product Name")}) > 1 for fields in gpus.values()):
+        gpus.setdefault(address, []).append((name, number))
+    if not gpus or any(len({name for name, _ in found}) > 1 for found in gpus.values()):
         return "", ()  # one address, two GPUs: two machines
-    text = "".join(
-        f"GPU {address}\n" + "".join(f"    {f}\n" for f in gpus[address]) for address in sorted(gpus)
-    )
-    return ("\n".join([*heads, text]), tuple(numbers)) if gpus else ("", ())
+    printed = heads
+    for address, found in sorted(gpus.items()):
+        printed.append((f"GPU {address}", found[0][1]))
+        printed += [(f"    Product Name : {name}", number) for name, number in found]
+    return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
 
 
 def _full(lines: tuple[Line, ...]) -> Found:
@@ -165,18 +163,18 @@ def _name(lines: list[Line]) -> str:
     return next((name[1] for name in names if name), "")
 
 
-def _brief(text: str) -> Iterable[tuple[str, list[str]]]:
-    """A row of the table, or of -L, and what it says of its GPU."""
+def _brief(text: str) -> Iterable[tuple[str, str]]:
+    """The GPU in a row of the table, or of -L, and its name."""
     row = re.match(
         r"\s*\| +\d+ +(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b.*?) +"
         r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) ",
         text,
     )
     if row:
-        yield row["address"], [f"Product Name : {row['name'].rstrip('. ')}"]
+        yield row["address"], row["name"].rstrip(". ")
     listed = re.match(r"\s*GPU (?P<number>\d+): (?P<name>.+?) \(UUID: ", text)
     if listed:
-        yield _by_number(int(listed["number"])), [f"Product Name : {listed['name']}"]
+        yield _by_number(int(listed["number"])), listed["name"]
 
 
 def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:

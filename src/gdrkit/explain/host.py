@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Command, Lacks, Missing, Origin, Why
 from gdrkit.evidence.lacks import absent, denied, not_collected
 from gdrkit.explain.outputs import Answer, Outputs, outputs
 from gdrkit.explain.transcript import Line, read, speakers
 from gdrkit.formats.module_name import canonical
-
-PATH = "pasted"
-"""Where the text stands."""
 
 DEVINFO = ("ibv_devinfo",)
 
@@ -45,13 +42,14 @@ class PastedHost:
             self._outputs = outputs(self.mine)
         return self._outputs
 
-    def where(self, source: str) -> tuple[int, ...]:
-        """The lines that answer for a file or a command, by the name under which facts cite it."""
-        answer = self._command(tuple(source.split())) or self.outputs.files.get(source)
+    def origin(self, name: str) -> Origin | None:
+        """The lines that answer for a file or a command."""
+        answer = self._command(tuple(name.split())) or self.outputs.files.get(name)
         if answer is not None:
-            return answer.lines
-        module = source.split("/")[2:3] if source.startswith("sys/module/") else []
-        return (self.outputs.modules[module[0]],) if module and module[0] in self.outputs.modules else ()
+            return Origin(answer.lines, answer.title, answer.numbered)
+        module = name.split("/")[2:3] if name.startswith("sys/module/") else []
+        line = self.outputs.modules.get(module[0]) if module else None
+        return None if line is None else Origin((line,))
 
     def contradicted(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
         """Each question that the text answers twice, differently, with the lines that do."""
@@ -66,8 +64,6 @@ class PastedHost:
     # -- what a host answers ---------------------------------------------------------------------------
 
     def read(self, path: str) -> bytes:
-        if path == PATH:
-            return self.text.encode("utf-8", "replace")
         answer = self.outputs.files.get(path)
         if answer is None:
             raise not_collected(path)
@@ -90,7 +86,7 @@ class PastedHost:
         raise not_collected(path)
 
     def exists(self, path: str) -> bool:
-        if path == PATH or self._is_loaded_module(path):
+        if self._is_loaded_module(path):
             return True
         answer = self.outputs.files.get(path)
         if answer is None:

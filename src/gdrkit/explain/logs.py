@@ -1,12 +1,11 @@
-"""Logs in a pasted text: their lines, at the numbers that they have in the text. PURE.
-
-So what a fact finds on line 12 of such a log stands on line 12 of what somebody pasted.
-"""
+"""Logs in a pasted text: their lines, by the numbers that they have in the text. PURE."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
 
 from gdrkit.explain.blocks import EVIDENCE, Block
 from gdrkit.explain.lines import is_kernel_line
@@ -73,21 +72,33 @@ def _is_whole(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> bool:
     return len(log) == len(lines)
 
 
-def handed_over(blocks: Iterable[Block], lines: Iterable[Line]) -> dict[str, Mapping[int, str]]:
-    """Logs of programs, by the path under which a bundle would hold them."""
+class Log(Struct, frozen=True):
+    """A log of a program."""
+
+    path: str  # where a bundle would hold it
+    title: str  # how to speak of it
+    lines: Mapping[int, str]
+    numbered: bool = True  # all that the text has of the program, so that only a line's number says where
+
+
+def handed_over(blocks: Iterable[Block], lines: Iterable[Line]) -> tuple[Log, ...]:
+    """The logs of programs."""
     everything = tuple(lines)
     evidence = [line for line in everything if line.kind in EVIDENCE]
-    found: dict[str, Mapping[int, str]] = {
-        f"{nccl_log.FOLDER}/pasted.log": {
-            **_having(evidence, "NCCL", "NET/"),
-            **_given_beside(everything, evidence),
-        },
-    }
+    found = [
+        Log(
+            f"{nccl_log.FOLDER}/pasted.log",
+            "nccl log",
+            {**_having(evidence, "NCCL", "NET/"), **_given_beside(everything, evidence)},
+        )
+    ]
     if any(words in line.text for line in evidence for words in OF_THE_CONTAINER):
-        found[f"{kubernetes.FOLDER}/pasted.log"] = _having(evidence, "peermem", "mellanox ofed")
+        said = _having(evidence, "peermem", "mellanox ofed")
+        found.append(Log(f"{kubernetes.FOLDER}/pasted.log", "kubernetes log", said))
     for number, run in _perftest_runs(tuple(blocks), evidence).items():
-        found[f"{perftest_log.FOLDER}/line-{number}.log"] = run
-    return {path: log for path, log in found.items() if log}
+        path = f"{perftest_log.FOLDER}/line-{number}.log"
+        found.append(Log(path, f"perftest at line {number}", run, numbered=False))
+    return tuple(log for log in found if log.lines)
 
 
 def _having(lines: Iterable[Line], *words: str) -> dict[int, str]:
@@ -141,12 +152,3 @@ _GAP = 6
 """Lines of no form that is known between two lines of one run, at most: perftest's banners have four."""
 _RUN = 400
 """Lines of one run, at most: `-a` prints 23 sizes, and a listing of GPUs has 16."""
-
-
-def padded(lines: Mapping[int, str]) -> str:
-    """Lines at their numbers, with blank lines between them."""
-    text, last = [], 0
-    for number in sorted(lines):
-        text.append("\n" * (number - last - 1) + lines[number] + "\n")
-        last = number
-    return "".join(text)

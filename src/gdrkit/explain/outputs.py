@@ -7,13 +7,14 @@ answers twice, differently, was answered by two machines or at two times: neithe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.gpus import listing, smi_text
-from gdrkit.explain.logs import handed_over, kernel_log, padded
+from gdrkit.explain.logs import handed_over, kernel_log
 from gdrkit.explain.manifests import manifests
 from gdrkit.explain.transcript import Line
 from gdrkit.facts import kubernetes
@@ -34,9 +35,11 @@ class Answer(Struct, frozen=True):
     """What the text says to one question, and where."""
 
     text: str
-    lines: tuple[int, ...]
+    lines: tuple[int, ...]  # one for each line of it; of a contradicted answer all that answer
     contradicted: bool = False  # the text says something else, too
     missing: str = ""  # "absent", "denied": what a command said in place of an answer
+    title: str = ""  # how to speak of it, where it is a file that no machine has
+    numbered: bool = True  # the title needs a line's number
 
 
 class Outputs(Struct, frozen=True):
@@ -77,13 +80,15 @@ class _Collector:
         """Logs and manifests, as files that somebody handed over."""
         kernel, _ = kernel_log(self.blocks, self.lines)
         if kernel:
-            self.commands["dmesg",] = Answer(padded(kernel), tuple(kernel))
-        for path, log in handed_over(self.blocks, self.lines).items():
-            self.files[path] = Answer(padded(log), tuple(log))
+            self.commands["dmesg",] = _numbered(kernel)
+        for log in handed_over(self.blocks, self.lines):
+            said = _numbered(log.lines)
+            self.files[log.path] = replace(said, title=log.title, numbered=log.numbered)
         for number, text in manifests(self.lines).items():
-            count = text.count("\n") + 1
-            lines = tuple(range(number, count)) or (number,)
-            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = Answer(text, lines)
+            lines = tuple(range(number, number + text.count("\n")))
+            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = Answer(
+                text, lines, title=f"kubernetes at line {number}", numbered=False
+            )
 
     # -- outputs of commands that are shown ------------------------------------------------------------
 
@@ -99,7 +104,8 @@ class _Collector:
         if program == "cat" and len(paths) == 1 and paths[0].startswith("/") and not block.filtered:
             path = paths[0].strip("/")
             if ONE_LINE_FILES.fullmatch(path) and text and not _is_complaint(text):
-                self._say(self.files, path, _content(path, block), numbers[:1])
+                content = _content(path, block)
+                self._say(self.files, path, content, numbers[: content.count("\n")])
         elif program == "uname" and arguments == ["-r"] and len(block.lines) == 1:
             self._say(self.files, "proc/sys/kernel/osrelease", text.strip() + "\n", numbers)
         elif program == "hostname" and not arguments and len(block.lines) == 1:
@@ -198,6 +204,12 @@ class _Collector:
             table[key] = Answer(old.text, places, contradicted=True)
         elif len(text) > len(old.text):
             table[key] = Answer(text, lines, old.contradicted)
+
+
+def _numbered(lines: Mapping[int, str]) -> Answer:
+    """Lines by number as an answer."""
+    numbers = tuple(sorted(lines))
+    return Answer("".join(f"{lines[number]}\n" for number in numbers), numbers)
 
 
 _MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")

@@ -83,7 +83,7 @@ def driver_build(node: Node) -> DriverBuild:
         said = [line for line in log.lines if "NVIDIA UNIX" in line.text and "loading" in line.text]
         if not said:
             raise Lacks(Missing(PROC_VERSION, Why.NOT_COLLECTED, f"cat /{PROC_VERSION}"))
-        node.cite(log.source, f"line {said[-1].number}", said[-1].text, Confidence.LIKELY)
+        node.cite(log.source, "", said[-1].text, Confidence.LIKELY, said[-1].number)
         return parse_banner(said[-1].text)
 
     return first(node, (Confidence.CERTAIN, proc), (Confidence.LIKELY, kernel_message))
@@ -103,6 +103,7 @@ def driver_version(node: Node) -> str:
         found = re.search(r"Driver Version\s*: *(\d+\.[\d.]+)", node.run(NVIDIA_SMI))
         if found is None:
             raise FormatError("no driver version in it")
+        node.mark(NVIDIA_SMI.line, found.string.count("\n", 0, found.start()) + 1)
         return found[1]
 
     return where_looked(module_version, banner, nvidia_smi)

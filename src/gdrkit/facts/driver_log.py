@@ -22,7 +22,7 @@ def last_line(node: Node, pattern: str) -> Line | None:
     log = kernel_log.lines(node)
     for line in reversed(log.lines):
         if re.search(pattern, line.text):
-            node.cite(log.source, f"line {line.number}", line.text)
+            node.cite(log.source, text=line.text, line=line.number)
             return line
     if not log.complete:
         raise Lacks(Missing(log.source, Why.TRUNCATED, f"journalctl -k -b | grep -E '{pattern}'"))

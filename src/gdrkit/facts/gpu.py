@@ -56,7 +56,7 @@ def product_name(node: Node, gpu: Gpu) -> str:
 
     sources: tuple[Callable[[], str], ...] = (
         lambda: gpu_information(node, gpu.address)["Model"],
-        lambda: str(said(smi_gpu(node, gpu.address), "product_name")),
+        lambda: str(said(node, smi_gpu(node, gpu.address), "product_name")),
         in_text,
     )
     try:
@@ -113,7 +113,7 @@ def is_coherent(node: Node, gpu: Gpu) -> bool:
         return False
     if gpu_ids.is_consumer(gpu.device_id):
         return False
-    return said(smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
+    return said(node, smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
 
 
 @fact
@@ -132,14 +132,14 @@ def is_before_turing(node: Node, gpu: Gpu) -> bool:
     known = gpu_ids.supported_name(product_name(node, gpu))
     if known:
         return int(known, 16) < gpu_ids.FIRST_TURING
-    architecture = said(smi_gpu(node, gpu.address), "architecture")
+    architecture = said(node, smi_gpu(node, gpu.address), "architecture")
     return architecture in ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta")
 
 
 @fact
 def addressing_mode(node: Node, gpu: Gpu) -> str:
     """None, HMM or ATS, as nvidia-smi prints it. ATS alone proves nothing: GH200 has it and is supported."""
-    return str(said(smi_gpu(node, gpu.address), "addressing_mode"))
+    return str(said(node, smi_gpu(node, gpu.address), "addressing_mode"))
 
 
 @fact
@@ -171,7 +171,7 @@ def mig_enabled(node: Node, gpu: Gpu) -> bool:
             return False
 
     def by_smi() -> bool:
-        return otherwise(lambda: str(said(smi_gpu(node, gpu.address), "mig_mode")), "N/A") == "Enabled"
+        return otherwise(lambda: str(said(node, smi_gpu(node, gpu.address), "mig_mode")), "N/A") == "Enabled"
 
     try:
         return where_looked(by_driver, by_smi)
@@ -190,7 +190,7 @@ def vgpu_guest(node: Node, gpu: Gpu) -> bool:
         raise nobody_looked(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
 
     def by_smi() -> bool:
-        return str(said(smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
+        return str(said(node, smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
 
     return where_looked(by_machine, by_smi)
 
@@ -213,7 +213,7 @@ def confidential_compute(node: Node, gpu: Gpu) -> bool:
         return "ON" in answer.split("CC status:")[1].split()[:1]
 
     def by_memory() -> bool:
-        return otherwise(lambda: str(said(smi_gpu(node, gpu.address), "protected_mib")), "0") != "0"
+        return otherwise(lambda: str(said(node, smi_gpu(node, gpu.address), "protected_mib")), "0") != "0"
 
     return where_looked(by_machine, by_question, by_memory)
 

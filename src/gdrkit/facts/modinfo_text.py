@@ -23,6 +23,7 @@ class PrintedModule(Struct, frozen=True):
 
     name: str
     fields: Mapping[str, str]  # the first value of each key
+    lines: Mapping[str, int]  # where it stands in the output
 
     @property
     def depends(self) -> tuple[str, ...] | None:
@@ -48,17 +49,22 @@ def modinfo(name: str) -> Command:
 def parse(text: str) -> tuple[PrintedModule, ...]:
     """Every module of an output. Raises FormatError where none is named by file, name or otherwise."""
     found: list[dict[str, str]] = []
-    for line in text.splitlines():
+    lines: list[dict[str, int]] = []
+    for number, line in enumerate(text.splitlines(), 1):
         key, colon, value = line.partition(":")
         if not colon or not key.replace("_", "").isalnum():
             continue
         if key == "filename" or not found:
             found.append({})
+            lines.append({})
         found[-1].setdefault(key, value.strip())
+        lines[-1].setdefault(key, number)
     if not found:
         complaint = " ".join(text.split())[:120]
         raise FormatError(f"no field in the output of modinfo: {complaint or 'empty'}")
-    return tuple(PrintedModule(_name(fields), fields) for fields in found)
+    return tuple(
+        PrintedModule(_name(fields), fields, places) for fields, places in zip(found, lines, strict=True)
+    )
 
 
 def _name(fields: Mapping[str, str]) -> str:

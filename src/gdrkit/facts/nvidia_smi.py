@@ -6,9 +6,11 @@ printed as N/A was asked for, and the GPU has none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
@@ -36,6 +38,7 @@ class SmiGpu(Struct, frozen=True, kw_only=True):
     bar1_free_mib: int | None = None
     protected_mib: int | None = None  # memory that confidential computing keeps to itself
     not_available: frozenset[str] = frozenset()
+    lines: Mapping[str, int] = {}  # where each of these stands in the output
 
 
 WORDS = {
@@ -57,6 +60,9 @@ NUMBERS = {
     ("BAR1 Memory Usage", "Free"): "bar1_free_mib",
     ("Conf Compute Protected Memory Usage", "Total"): "protected_mib",
 }
+Printed = tuple[str, int]
+"""A value, and the line on which it is printed."""
+
 IDS = {("PCI", "Device Id"): "device_id", ("PCI", "Sub System Id"): "subsystem"}
 
 
@@ -66,15 +72,15 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
     Source of the layout: output of driver 580.159.04; sections nest by four spaces, `key : value`.
     """
     attached: int | None = None
-    gpus: list[tuple[str, dict[tuple[str, ...], str]]] = []
+    gpus: list[tuple[Printed, dict[tuple[str, ...], Printed]]] = []
     sections: list[tuple[int, str]] = []
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.strip()
         if not words:
             continue
         address = _header(words)
         if address is not None:
-            gpus.append((address, {}))
+            gpus.append(((address, number), {}))
             sections = []
             continue
         key, colon, value = (part.strip() for part in words.partition(":"))
@@ -86,7 +92,7 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
         while sections and sections[-1][0] >= indent:
             sections.pop()
         if colon:
-            gpus[-1][1].setdefault((*(name for _, name in sections), key), value)
+            gpus[-1][1].setdefault((*(name for _, name in sections), key), (value, number))
         else:
             sections.append((indent, key))
     if not gpus:
@@ -94,7 +100,7 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
         raise FormatError(f"no GPU in the output of nvidia-smi -q: {complaint or 'empty'}")
     if attached is not None and len(gpus) < attached:
         raise FormatError(f"{len(gpus)} of {attached} attached GPUs: the output is cut")
-    return tuple(_gpu(address, fields) for address, fields in gpus)
+    return tuple(_gpu(title, fields) for title, fields in gpus)
 
 
 def _header(words: str) -> str | None:
@@ -119,14 +125,15 @@ def pci_address(text: str) -> str:
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*numbers)
 
 
-def _gpu(address: str, fields: dict[tuple[str, ...], str]) -> SmiGpu:
+def _gpu(title: Printed, fields: dict[tuple[str, ...], Printed]) -> SmiGpu:
     answers: dict[str, object] = {}
+    address, lines = title[0], {"address": title[1]}
     not_available = set()
     for table in (WORDS, NUMBERS, IDS):
         for path, name in table.items():
-            value = fields.get(path)
-            if value is None:
+            if path not in fields:
                 continue
+            value, lines[name] = fields[path]
             if value == "N/A":
                 not_available.add(name)
             elif table is WORDS:
@@ -135,7 +142,7 @@ def _gpu(address: str, fields: dict[tuple[str, ...], str]) -> SmiGpu:
                 answers[name] = _number(value)
             else:
                 answers[name] = _id(value, name)
-    return SmiGpu(address=address, not_available=frozenset(not_available), **answers)  # type: ignore[arg-type]
+    return SmiGpu(address=address, not_available=frozenset(not_available), lines=lines, **answers)  # type: ignore[arg-type]
 
 
 def _number(value: str) -> int | None:
@@ -181,9 +188,11 @@ def _find(gpus: tuple[SmiGpu, ...], address: str) -> SmiGpu:
     raise Lacks(Missing(f"nvidia-smi -q of {address}", Why.NOT_COLLECTED, f"nvidia-smi -q -i {address}"))
 
 
-def said(gpu: SmiGpu, name: str) -> object:
+def said(node: Node, gpu: SmiGpu, name: str, command: Command = NVIDIA_SMI) -> object:
     """A field of a GPU. Raises Absent where it is N/A, Lacks where it was not printed."""
     value = getattr(gpu, name)
+    if name in gpu.lines:
+        node.mark(command.line, gpu.lines[name], gpu.lines["address"])
     if value is not None:
         return value
     source = f"nvidia-smi -q: {name.replace('_', ' ')} of {gpu.address}"

@@ -134,8 +134,8 @@ def link(node: Node, address: str) -> Link:
 
     def in_smi() -> Link:
         gpu = smi_gpu(node, address)
-        now, best = (said(gpu, f"generation_{when}") for when in ("current", "max"))
-        width, most = (said(gpu, f"width_{when}") for when in ("current", "max"))
+        now, best = (said(node, gpu, f"generation_{when}") for when in ("current", "max"))
+        width, most = (said(node, gpu, f"width_{when}") for when in ("current", "max"))
         return _link(address, GENERATIONS.get(now), width, GENERATIONS.get(best), most)
 
     return where_looked(in_sysfs, lambda: _link_in_config(node, address), in_text, in_smi)
@@ -179,7 +179,7 @@ def bar1_bytes(node: Node, address: str) -> int:
         return _second(address, device.memory_bytes)
 
     def in_smi() -> int:
-        total = said(smi_gpu(node, address), "bar1_total_mib")
+        total = said(node, smi_gpu(node, address), "bar1_total_mib")
         return int(str(total)) << 20
 
     return where_looked(in_sysfs, in_text, in_smi)

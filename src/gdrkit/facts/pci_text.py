@@ -54,6 +54,7 @@ class TextDevice(Struct, frozen=True, kw_only=True):
     verbose: bool = False  # something is printed below the first line
     denied: bool = False  # "<access denied>": the capabilities need root
     extended: bool = False  # at least one extended capability is printed, so a missing one is not there
+    line: int = 0  # where its title stands in the listing
 
 
 CLASS_OF = {  # pci.ids, the names of classes; for listings without -nn
@@ -75,17 +76,18 @@ def parse(text: str) -> tuple[TextDevice, ...]:
     start = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([01][0-9a-f])\.([0-7]) (\S.*)")
     devices: list[TextDevice] = []
     head: re.Match[str] | None = None
+    titled = 0
     below: list[str] = []
-    for line in text.splitlines():
+    for number, line in enumerate(text.splitlines(), 1):
         match = start.fullmatch(line.rstrip())
         if match and _is_title(match[5]):
             if head:
-                devices.append(_device(head, below))
-            head, below = match, []
+                devices.append(_device(head, titled, below))
+            head, titled, below = match, number, []
         elif line[:1] in ("\t", " "):
             below.append(line)
     if head:
-        devices.append(_device(head, below))
+        devices.append(_device(head, titled, below))
     if not devices:
         complaint = " ".join(text.split())[:120]
         raise FormatError(f"no device in the output of lspci: {complaint or 'empty'}")
@@ -98,10 +100,11 @@ def _is_title(rest: str) -> bool:
     return bool(re.search(r" \[[0-9a-f]{4}\]$|(?i:controller|bridge|memory|class|device|accelerator)", kind))
 
 
-def _device(head: re.Match[str], below: list[str]) -> TextDevice:
+def _device(head: re.Match[str], line: int, below: list[str]) -> TextDevice:
     domain, bus, slot, function, rest = head.groups()
     return TextDevice(
         address=f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function}",
+        line=line,
         verbose=any(line.strip() for line in below),
         **_title(rest),  # type: ignore[arg-type]
         **_body(below),  # type: ignore[arg-type]
@@ -197,5 +200,6 @@ def text_device(node: Node, address: str) -> TextDevice:
     """One device of the listing. Raises Lacks where it is not among those printed."""
     for device in text_devices(node):
         if device.address == address:
+            node.mark(LSPCI.line, device.line)
             return device
     raise nobody_looked(f"lspci of {address}", f"lspci -nnvvv -s {address}")

@@ -62,10 +62,16 @@ def peermem_linkage(node: Node) -> Linkage:
 
     def by_what_it_needs() -> Linkage:
         """A stub imports nothing of nvidia's and the RDMA core's, so that modinfo's `depends:` is empty."""
-        depends = printed_module(node, modules.PEERMEM).depends
+        printed = printed_module(node, modules.PEERMEM)
+        depends = printed.depends
         if depends is None:
             raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, ASK_DEPENDS))
-        node.cite(modinfo(modules.PEERMEM).line, "depends", f"depends: {','.join(depends)}".rstrip())
+        node.cite(
+            modinfo(modules.PEERMEM).line,
+            "depends",
+            f"depends: {','.join(depends)}".rstrip(),
+            line=printed.lines["depends"],
+        )
         return Linkage(bool(depends))
 
     return where_looked(by_its_symbols, by_what_it_needs)

@@ -22,7 +22,9 @@ class PerftestRun(Struct, frozen=True, kw_only=True):
     uses_gpu: bool = False
     uses_dmabuf: bool | None = None
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
+    integrated_line: int = 0  # where it says so
     registration_errno: int | None = None  # Couldn't allocate MR with error=N
+    refused_line: int = 0
     bandwidth_shown: bool = False  # a result line: the run worked
 
 
@@ -48,6 +50,8 @@ def parse(text: str, path: str = "") -> PerftestRun:
         uses_gpu=run.uses_gpu,
         uses_dmabuf=run.uses_dmabuf,
         integrated_gpu=run.integrated_gpu,
+        integrated_line=run.integrated_line,
         registration_errno=run.registration_errno,
+        refused_line=run.refused_line,
         bandwidth_shown=run.result_shown,
     )

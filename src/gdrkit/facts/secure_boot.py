@@ -69,7 +69,7 @@ def secure_boot(node: Node) -> bool:
         for line in log.lines:
             for word in ("enabled", "disabled"):
                 if f"ecure boot {word}" in line.text or f"ecure Boot {word}" in line.text:
-                    node.cite(log.source, f"line {line.number}", line.text)
+                    node.cite(log.source, text=line.text, line=line.number)
                     return word == "enabled"
         raise Lacks(Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", Why.NOT_COLLECTED, "mokutil --sb-state"))
 

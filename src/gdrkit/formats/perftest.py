@@ -53,7 +53,9 @@ class Perftest(Struct, frozen=True, kw_only=True):
     uses_dmabuf: bool | None = None
     gpu_bus: str = ""  # bus and device of the GPU in use, "1b:00"; perftest leaves out the domain
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
+    integrated_line: int = 0  # where it says so
     refused: bool = False  # Couldn't allocate MR
+    refused_line: int = 0
     registration_errno: int | None = None
     result_shown: bool = False  # a line of numbers, even without the head that names them
     rows: tuple[PerftestRow, ...] = ()
@@ -69,10 +71,15 @@ def parse_perftest(text: str) -> tuple[Perftest, ...]:
     """The runs of a text, in order; at least one. Raises FormatError."""
     if text.lstrip().startswith("{"):
         return (_parse_json(text),)
-    runs = tuple(run for run in map(_run, _blocks(text.splitlines())) if run is not None)
+    runs: list[Perftest] = []
+    first = 1
+    for block in _blocks(text.splitlines()):
+        if (run := _run(block, first)) is not None:
+            runs.append(run)
+        first += len(block)
     if not runs:
         raise FormatError("no line of perftest's")
-    return runs
+    return tuple(runs)
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
@@ -89,11 +96,12 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
     yield block
 
 
-def _run(lines: list[str]) -> Perftest | None:
-    """One run; None for lines that are none of perftest's."""
+def _run(lines: list[str], first: int) -> Perftest | None:
+    """One run, by its lines and the number of the first; None for lines that are none of perftest's."""
     text = "\n".join(lines)
     command = next((found[1].strip() for line in lines if (found := COMMAND.match(line))), "")
     refused = re.search(r"Couldn't allocate MR(?: with error=(\d{1,9})\b)?", text)
+    integrated = re.search(r"CUDA device integrated: 1\b", text)
     gpu = USES_GPU.search(text)
     rows = tuple(_rows(lines))
     shown = bool(rows) or any(NUMBERS.match(line) for line in lines)
@@ -113,12 +121,19 @@ def _run(lines: list[str]) -> Perftest | None:
         uses_gpu=bool(gpu) or "--use_cuda" in command,
         uses_dmabuf=by_command if command else (True if re.search(r"DMA-?BUF", text) else None),
         gpu_bus=_gpu_bus(text),
-        integrated_gpu=re.search(r"CUDA device integrated: 1\b", text) is not None,
+        integrated_gpu=integrated is not None,
+        integrated_line=_line_of(integrated, first),
         refused=refused is not None,
+        refused_line=_line_of(refused, first),
         registration_errno=int(refused[1]) if refused and refused[1] else None,
         result_shown=shown,
         rows=rows,
     )
+
+
+def _line_of(found: re.Match[str] | None, first: int) -> int:
+    """The line on which something was found; 0 where it was not."""
+    return first + found.string.count("\n", 0, found.start()) if found else 0
 
 
 def _gpu_bus(text: str) -> str:

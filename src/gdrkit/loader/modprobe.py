@@ -155,7 +155,7 @@ class Run:
             return EEXIST if order.first_time else 0
         shut_out = self.config.blacklisted(target.name)
         if shut_out is not None and (target.by_alias or order.use_blacklist):
-            self.node.cite(shut_out.file, f"line {shut_out.line}", f"blacklist {shut_out.name}")
+            self.node.cite(shut_out.file, text=f"blacklist {shut_out.name}", line=shut_out.line)
             self.reason = self.reason or "module-blacklisted"
             return 0
         if order.dry_run:
@@ -206,7 +206,7 @@ class Run:
         before = self.reason, self.kernel.init_unknown
         options = f"{self.config.arguments_of(step.name)} {arguments}".strip()
         if command is not None and not step.ignore_install:
-            self.node.cite(command.file, f"line {command.line}", f"install {command.name} {command.value}")
+            self.node.cite(command.file, text=f"install {command.name} {command.value}", line=command.line)
             errno = self._install(step.name, command.value, options)
         else:
             self._note_unlisted(step.name)

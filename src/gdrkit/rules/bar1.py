@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import heard
 from gdrkit.facts.gpu import is_coherent, is_integrated
@@ -101,7 +102,8 @@ def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
     if _no_driver(node):
         return Passed("no driver is loaded, so nothing is mapped")
     try:
-        free = int(str(said(smi_gpu_memory(node, gpu.address), "bar1_free_mib"))) * MIB
+        shown = smi_gpu_memory(node, gpu.address)
+        free = int(str(said(node, shown, "bar1_free_mib", NVIDIA_SMI_MEMORY))) * MIB
     except Lacks:
         line = heard(node, NO_SPACE)
         if line is not None:

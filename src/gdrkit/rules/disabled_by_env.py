@@ -9,7 +9,7 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import CONSUMERS
 from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
 from gdrkit.node import Node
-from gdrkit.rules.job_settings import place, reach, settings_of
+from gdrkit.rules.job_settings import reach, settings_of
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.tell import Tell
@@ -32,7 +32,7 @@ def _closes(network: bool) -> Callable[[str], tuple[Need, ...]]:
     return lambda source: () if source == UCX_CONF else tuple(dict.fromkeys(takes))
 
 
-def _judged(found: Environment, network: bool, well: str) -> Outcome:
+def _judged(node: Node, found: Environment, network: bool, well: str) -> Outcome:
     """Whether a source turns one of these switches off; of each program the first is told."""
     wrong: dict[str, Setting] = {}
     takes: list[Need] = []
@@ -43,10 +43,11 @@ def _judged(found: Environment, network: bool, well: str) -> Outcome:
             takes.extend(consumer.own(*switch.closes))
     if not wrong:
         return Passed(well) if found.settings else NotApplicable(f"{found.source} sets nothing")
+    first = next(iter(wrong.values()))
     return Failed(
         seen=", ".join(f"{setting.name}={setting.value}" for setting in wrong.values()),
         expected="unset",
-        subject=place(next(iter(wrong.values()))),
+        subject=node.place(first.source, first.line),
         takes=reach(found, tuple(dict.fromkeys(takes))),
     )
 
@@ -82,7 +83,8 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
         return NotApplicable(f"{source} does not set it")
     if not READ.off(setting.value):
         return Passed(f"{READ.name}={setting.value}")
-    return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=place(setting), takes=reach(found))
+    where = node.place(setting.source, setting.line)
+    return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=where, takes=reach(found))
 
 
 @rule(
@@ -110,7 +112,7 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
     src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA; NVSHMEM src/modules/transport/common/env_defs.h.
     """
-    return _judged(settings_of(node, source), False, "dma-buf is not turned off")
+    return _judged(node, settings_of(node, source), False, "dma-buf is not turned off")
 
 
 @rule(
@@ -137,4 +139,4 @@ def ib_disabled_by_env(node: Node, source: str) -> Outcome:
     Source: NCCL src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable), and src/plugin/net.cc, NCCL_NET; UCX
     src/ucp/core/ucp_context.c, the aliases of transports.
     """
-    return _judged(settings_of(node, source), True, "RDMA is not turned off")
+    return _judged(node, settings_of(node, source), True, "RDMA is not turned off")

@@ -69,7 +69,7 @@ def heard(node: Node, code: str, subject: object) -> Failed | None:
         return None
     for line in reversed(lines):
         if line.causes == (code,) and line.values.get("module") == subject:
-            node.cite("dmesg", f"line {line.number}", line.text)
+            node.cite("dmesg", text=line.text, line=line.number)
             return Failed(seen=line.text, expected="no such line in the kernel's log", subject=str(subject))
     return None
 

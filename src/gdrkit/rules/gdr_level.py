@@ -15,7 +15,7 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.messages.nccl_records import PairLine
 from gdrkit.node import Node
-from gdrkit.rules.job_settings import first_wrong, place, reach, settings_of
+from gdrkit.rules.job_settings import first_wrong, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 from gdrkit.rules.tell import Tell
 
@@ -64,7 +64,7 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
         if kind is None or allows(level, kind) or (kind == "P2C" and level in ("PIX", "PXB")):
             return None
         return Failed(
-            seen=f"{NAME}={setting.value} in {place(setting)}"
+            seen=f"{NAME}={setting.value} in {node.place(setting.source, setting.line)}"
             + (f", pair at {kind}" if level != "LOC" else ""),
             expected=f"{kind} or farther" if level != "LOC" else "unset",
             subject=_name(subject),
@@ -100,8 +100,9 @@ def _refused_in_log(node: Node) -> Failed | None:
                 continue
             kind, level = (printed_type(number, log.version) for number in (pair.distance, pair.level))
             words = f" ({kind} > {level})" if kind and level else ""
+            place = node.place(log.path, found.line)
             return Failed(
-                seen=f"distance {pair.distance} > {pair.level}{words} in {log.path}:{found.line}",
+                seen=f"distance {pair.distance} > {pair.level}{words} in {place}",
                 expected="a nearer NIC, or a level that allows it",
                 subject=f"GPU {pair.gpu} HCA {pair.hca}",
             )
@@ -143,7 +144,8 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     level = gdr_level(setting.value, found.nccl_version)
     if level:
         return Passed(f"understood as {level}")
-    return Failed(seen=f"{NAME}={setting.value!r}", expected=" ".join(LEVELS), subject=place(setting))
+    where = node.place(setting.source, setting.line)
+    return Failed(seen=f"{NAME}={setting.value!r}", expected=" ".join(LEVELS), subject=where)
 
 
 @rule(
@@ -183,7 +185,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
         if not release(version or NEWEST).compares_p2c:
             return None
         return Failed(
-            seen=f"{NAME}={setting.value} in {place(setting)}",
+            seen=f"{NAME}={setting.value} in {node.place(setting.source, setting.line)}",
             expected="unset, or P2C",
             subject=_name(pair),
             takes=reach(found),

@@ -9,7 +9,7 @@ from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
 from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
-from gdrkit.rules.job_settings import place, reach, settings_of
+from gdrkit.rules.job_settings import reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.tell import Tell
 
@@ -56,7 +56,7 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     return Failed(
         seen=f"NCCL_IB_GID_INDEX={index}, empty on {empty}",
         expected="a slot in use, or -1",
-        subject=place(setting),
+        subject=node.place(setting.source, setting.line),
         takes=reach(found),
     )
 
@@ -73,7 +73,7 @@ def _modify_qp(node: Node, source: str) -> Failed | None:
             return Failed(
                 seen=f"ibv_modify_qp failed with 22: {failure.text}",
                 expected="a GID index in use",
-                subject=f"{source}:{found.line}",
+                subject=node.place(source, found.line),
             )
     return None
 

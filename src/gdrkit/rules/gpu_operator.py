@@ -96,7 +96,7 @@ def operator_stub(node: Node, _: str) -> Outcome:
     return Failed(
         seen=f"{event.text}{_why(node)}",
         expected="a module with the peer-memory API, or rdma.enabled: false",
-        subject=f"{event.source}:{event.line}",
+        subject=node.place(event.source, event.line),
     )
 
 
@@ -169,7 +169,7 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
         words = f"CRC of {PEER_API[0]} differs"
     else:
         return Passed("no symbol is of another version, as far as is seen")
-    return Failed(seen=words, expected="equal versions", subject=f"{event.source}:{event.line}")
+    return Failed(seen=words, expected="equal versions", subject=node.place(event.source, event.line))
 
 
 def _mismatched(node: Node) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     if Kind.NOT_FOUND not in kinds(said):
         return Passed("the module was found")
     event = at(said, Kind.NOT_FOUND)
-    return Failed(seen=event.text, expected="a module file", subject=f"{event.source}:{event.line}")
+    return Failed(seen=event.text, expected="a module file", subject=node.place(event.source, event.line))
 
 
 @rule(
@@ -251,7 +251,7 @@ def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     return Failed(
         seen=f"it waits, {times} times so far{_for_what(node)}",
         expected="an OFED that is ready",
-        subject=f"{event.source}:{event.line}",
+        subject=node.place(event.source, event.line),
     )
 
 

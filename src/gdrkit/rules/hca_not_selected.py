@@ -7,7 +7,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import Environment, Setting, selects
 from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
 from gdrkit.node import Node
-from gdrkit.rules.job_settings import first_wrong, place, reach
+from gdrkit.rules.job_settings import first_wrong, reach
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.tell import Tell
 
@@ -44,7 +44,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
         if selects(setting.value, device.name) or not _is_nearest(node, device):
             return None
         return Failed(
-            seen=f"NCCL_IB_HCA={setting.value} in {place(setting)}",
+            seen=f"NCCL_IB_HCA={setting.value} in {node.place(setting.source, setting.line)}",
             expected=f"a list with {device.name}",
             subject=device.name,
             takes=reach(found),

@@ -30,11 +30,6 @@ def reach(found: Environment, takes: tuple[Need, ...] | None = None) -> tuple[Ne
     return () if found.scope == "user" else takes
 
 
-def place(setting: Setting) -> str:
-    """Where a setting stands, in words."""
-    return f"{setting.source}:{setting.line}"
-
-
 def first_wrong(
     node: Node, name: str, wrong: Callable[[Environment, Setting], Failed | None]
 ) -> Failed | None:

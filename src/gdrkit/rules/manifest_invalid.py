@@ -62,7 +62,7 @@ def manifest_invalid(node: Node, manifest: Manifest) -> Outcome:
     if not fault:
         return Passed("as far as GPUDirect RDMA goes, it fits")
     return Failed(
-        seen=fault, expected="what the schema asks for", subject=f"{manifest.source}:{manifest.line}"
+        seen=fault, expected="what the schema asks for", subject=node.place(manifest.source, manifest.line)
     )
 
 

@@ -87,7 +87,7 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
     entry = configuration(node).blacklisted(module)
     if entry is None:
         return Passed("on no blacklist")
-    node.cite(entry.file, f"line {entry.line}", f"blacklist {entry.name}")
+    node.cite(entry.file, text=f"blacklist {entry.name}", line=entry.line)
     return Failed(
         seen=f"blacklist {entry.name} in /{entry.file}, line {entry.line}",
         expected="no such line, for a module that is to be loaded at boot",

@@ -47,7 +47,7 @@ def install_override(node: Node, module: str) -> Outcome:
     if entry is None:
         return Passed("no install line")
     where = f"/{entry.file}, line {entry.line}"
-    node.cite(entry.file, f"line {entry.line}", f"install {entry.name} {entry.value}")
+    node.cite(entry.file, text=f"install {entry.name} {entry.value}", line=entry.line)
     if config.soft_dependencies(module) is not None:
         return Passed(f"a soft dependency makes modprobe ignore the install line in {where}")
     found = effect(entry.value)

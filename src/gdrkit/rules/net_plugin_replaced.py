@@ -39,7 +39,7 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
             name = found.record.name
             if name not in ("IB", "Socket"):
                 return Failed(
-                    seen=f"Using network {name}", expected="IB", subject=f"{log.path}:{found.line}"
+                    seen=f"Using network {name}", expected="IB", subject=node.place(log.path, found.line)
                 )
         if networks:
             return Passed(f"Using network {networks[0].record.name}")

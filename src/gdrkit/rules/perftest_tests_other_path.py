@@ -39,7 +39,8 @@ def perftest_tests_other_path(node: Node, path: str) -> Outcome:
     if run.uses_dmabuf is None and run.registration_errno != EFAULT:
         return NotApplicable("the text does not show how GPU memory was registered")
     if run.registration_errno == EFAULT:
+        node.mark(path, run.refused_line)
         seen = "error=14 from plain ibv_reg_mr"
     else:
         seen = "a run that worked through plain ibv_reg_mr" if run.bandwidth_shown else "--use_cuda alone"
-    return Failed(seen=seen, expected="--use_cuda_dmabuf", subject=path)
+    return Failed(seen=seen, expected="--use_cuda_dmabuf", subject=node.place(path))

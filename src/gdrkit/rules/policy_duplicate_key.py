@@ -70,15 +70,16 @@ def policy_duplicate_key(node: Node, subject: Repeated | Unreadable) -> Outcome:
     if isinstance(subject, Unreadable):
         raise Lacks(
             Missing(
-                f"{subject.source}:{subject.line}",
+                node.place(subject.source, subject.line),
                 Why.GARBLED,
                 f"yamllint {subject.source}: {subject.fault}",
             )
         )
     lost = f"; lost: {', '.join(subject.lost)}" if subject.lost else ""
-    lines = ", ".join(map(str, subject.lines[:-1]))
+    *earlier, last = node.mark(subject.source, *subject.lines)
+    lines = ", ".join(map(str, earlier))
     return Failed(
-        seen=f"{subject.path} at lines {lines} and {subject.lines[-1]}: the last counts{lost}",
+        seen=f"{subject.path} at lines {lines} and {last}: the last counts{lost}",
         expected="each key once",
-        subject=f"{subject.source}:{subject.lines[0]}",
+        subject=node.place(subject.source, subject.lines[0]),
     )

@@ -41,29 +41,32 @@ def proof_misread(node: Node, path: str) -> Outcome:
         log = nccl_log(node, path)
     except Lacks:
         return NotApplicable("none of NCCL's")
-    claim = _claim(log)
-    if not claim:
+    claimed = _claim(log)
+    if claimed is None:
         return NotApplicable("the log claims nothing")
+    claim, line = claimed
     legs = log.legs
     if any(leg.record.via.carried is Carrier.DIRECT for leg in legs):
         return Passed("channel lines with /GDRDMA")
     lack = "through TCP or host memory" if any(leg.record.via.gdr for leg in legs) else "without /GDRDMA"
     seen = f"and {len(legs)} channel lines {lack}" if legs else "and no channel line over a network"
-    return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=path)
+    node.mark(path, line)
+    return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=node.place(path))
 
 
-def _claim(log: JobLog) -> str:
-    """The line that is taken for proof; "" if there is none."""
+def _claim(log: JobLog) -> tuple[str, int] | None:
+    """What is taken for proof, and the line that says it; None if there is none."""
     for gpu in log.all(DmabufGpu):
-        return gpu.record.text
-    for device in (found.record for found in log.all(NetDevice)):
-        if device.enabled:
-            network = f"{device.network} ({device.how})" if device.how else device.network
-            return f"NET/{network}: enabled for HCA {device.device}"
-    for rings in (found.record for found in log.all(Rings)):
-        if rings.gdr:
-            return f"Connected all rings, use ring PXN {rings.pxn:d} GDR 1"
-    return ""
+        return gpu.record.text, gpu.line
+    for device in log.all(NetDevice):
+        said = device.record
+        if said.enabled:
+            network = f"{said.network} ({said.how})" if said.how else said.network
+            return f"NET/{network}: enabled for HCA {said.device}", device.line
+    for rings in log.all(Rings):
+        if rings.record.gdr:
+            return f"Connected all rings, use ring PXN {rings.record.pxn:d} GDR 1", rings.line
+    return None
 
 
 def _perftest(node: Node, path: str) -> Outcome:
@@ -73,8 +76,9 @@ def _perftest(node: Node, path: str) -> Outcome:
         return NotApplicable("none of perftest's")
     if not (run.integrated_gpu and run.bandwidth_shown):
         return NotApplicable("no run on an integrated GPU")
+    node.mark(path, run.integrated_line)
     return Failed(
         seen="CUDA device integrated: 1, and a result",
         expected="a run on a GPU with memory of its own",
-        subject=path,
+        subject=node.place(path),
     )

@@ -45,6 +45,6 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
             return Failed(
                 seen=f"completion status 12, vendor error {failure.vendor_error}",
                 expected="no such completion",
-                subject=f"{path}:{found.line}",
+                subject=node.place(path, found.line),
             )
     return Passed("no retry was exceeded")

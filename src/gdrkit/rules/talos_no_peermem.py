@@ -45,7 +45,7 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
             return Failed(
                 seen="machine.kernel.modules names nvidia_peermem",
                 expected="no such entry",
-                subject=f"{manifest.source}:{line}",
+                subject=node.place(manifest.source, line),
             )
     if not _is_talos(node):
         return NotApplicable("not Talos")

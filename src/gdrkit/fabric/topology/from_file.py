@@ -8,6 +8,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.evidence import Command, Lacks, Missing, Why
+from gdrkit.evidence.lacks import not_collected
 from gdrkit.fabric.topology import from_drawing, from_hwloc, from_matrix, from_nccl_xml, from_node
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.facts.commands import LSPCI
@@ -102,25 +103,24 @@ class _Listing:
         self.content = content
 
     def read(self, path: str) -> bytes:
-        raise _unseen(path)
+        raise not_collected(path)
 
     def map(self, path: str) -> memoryview:
-        raise _unseen(path)
+        raise not_collected(path)
 
     def list(self, path: str) -> tuple[str, ...]:
-        raise _unseen(path)
+        raise not_collected(path)
 
     def exists(self, path: str) -> bool:
-        raise _unseen(path)
+        raise not_collected(path)
 
     def resolve(self, path: str) -> str:
-        raise _unseen(path)
+        raise not_collected(path)
 
     def run(self, command: Command) -> bytes:
         if command == LSPCI:
             return self.content
         raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
 
-
-def _unseen(path: str) -> Lacks:
-    return Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))
+    def origin(self, name: str) -> None:
+        """Nowhere but in itself."""
