@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdrkit.explain.document import document, exit_code
 from gdrkit.explain.host import PastedHost
 from tests.explain.explaining import (
     DISABLED,
@@ -31,7 +30,7 @@ def test_invalid_argument_alone_never_proves_the_stub():
     assert codes(EINVAL + "\n") == set()
     (line,) = open_lines(EINVAL + "\n")
     assert {"peermem-stub", "module-crc-mismatch", "module-bad-parameter"} <= set(line.codes)
-    assert line.proof.number == 1
+    assert line.line == 1
 
 
 def test_an_unambiguous_line_of_the_kernel_decides_and_explains_what_modprobe_said():
@@ -43,7 +42,7 @@ def test_an_unambiguous_line_of_the_kernel_decides_and_explains_what_modprobe_sa
 
     assert proven(text) == {("module-crc-mismatch", "nvidia_peermem")}
     assert open_lines(text) == []
-    assert only(text).established[0].proofs[0].number == 2
+    assert only(text).established[0].proofs[0].line == 2
 
 
 def test_the_line_of_another_module_does_not_explain_it():
@@ -81,7 +80,7 @@ def test_depends_with_nothing_proves_the_stub():
     assert proven(text) == {("peermem-stub", "nvidia-peermem.ko")}
     assert only(text).established[0].proofs[0].text == "depends:"
     assert open_lines(text) == []
-    assert exit_code(document(told(text))) == 2
+    assert told(text).exit_code == 2
 
 
 def test_depends_as_the_last_word_of_a_cut_text_proves_nothing():
@@ -100,7 +99,7 @@ def test_depends_with_the_rdma_core_rules_the_stub_out():
     (line,) = open_lines(f"{EINVAL}\n\n$ modinfo nvidia-peermem\n{full}\nThat is all.\n")
 
     assert "peermem-stub" not in line.codes
-    assert [cause.code for cause in line.excluded] == ["peermem-stub"]
+    assert [cause.code for cause in line.ruled_out] == ["peermem-stub"]
     assert "module-crc-mismatch" in line.codes
 
 
@@ -129,7 +128,7 @@ def test_required_key_not_available_is_the_older_wording():
 def test_without_enforcement_a_rejected_key_is_a_signature_that_is_wrong():
     (line,) = open_lines(f"{REJECTED}\n$ cat /sys/module/module/parameters/sig_enforce\nN\n$ exit\n")
 
-    assert {cause.code for cause in line.excluded} == {"module-unsigned", "module-unknown-key"}
+    assert {cause.code for cause in line.ruled_out} == {"module-unsigned", "module-unknown-key"}
     assert {"module-signature-broken", "module-key-revoked"} <= set(line.codes)
 
 
@@ -262,7 +261,7 @@ def test_contradictory_answers_of_nobody_are_used_for_neither():
     machine = only(f"SecureBoot enabled\nSecureBoot disabled\n{REJECTED}\n")
 
     assert "Secure Boot" not in {known.name for known in machine.known}
-    assert [proof.number for proof in machine.contradictions[0].proofs] == [1, 2]
+    assert [proof.line for proof in machine.contradictions[0].proofs] == [1, 2]
 
 
 def test_two_modules_of_one_name_prove_nothing():
@@ -332,7 +331,7 @@ def test_a_sentence_that_begins_like_an_error_is_none(end):
 @pytest.mark.parametrize("text", ["", "\n\n\n", b"\x00\x00", b"\xff\xfe\x00", "\ufeff"])
 def test_nothing_is_an_explanation_too(text):
     assert told(text).machines == ()
-    assert exit_code(document(told(text))) == 0
+    assert told(text).exit_code == 0
 
 
 def test_nul_bytes_hide_nothing():
@@ -404,8 +403,8 @@ def test_any_text_gives_an_explanation(text):
     for machine in found.machines:
         for established in machine.established:
             assert established.proofs
-            assert {proof.number for proof in established.proofs} <= numbers
-    assert exit_code(document(found)) in (0, 1, 2, 3)
+            assert {proof.line for proof in established.proofs} <= numbers
+    assert found.exit_code in (0, 1, 2, 3)
 
 
 @settings(max_examples=60, deadline=None)

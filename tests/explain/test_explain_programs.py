@@ -63,7 +63,7 @@ def test_lsmod_and_nccl_contradict_each_other_and_the_version_says_who_is_wrong(
     assert "does not look at /sys/module/nvidia_peermem" in old.contradictions[0].text
     assert "2.27.3 does look" in new.contradictions[0].text
     assert "2.23.4" in unsaid.contradictions[0].text
-    assert [proof.number for proof in unsaid.contradictions[0].proofs] == [2, 3]
+    assert [proof.line for proof in unsaid.contradictions[0].proofs] == [2, 3]
     assert set(unsaid.open[0].codes) == {"peermem-not-loaded", "nccl-misses-peermem"}
 
 
@@ -105,7 +105,7 @@ def test_nvidia_smi_establishes_an_integrated_gpu_and_nothing_else_is_asked():
     found = told(text)
 
     assert ("gpu-integrated", "000f:01:00.0") in proven(text)
-    assert found.machines[0].established[0].proofs[0].number == 3
+    assert found.machines[0].established[0].proofs[0].line == 3
     assert found.question is None
 
 
@@ -114,7 +114,7 @@ def test_the_same_of_the_pci_id_is_certain():
     text = f"$ lspci -nn -d 10de:\n{gpu}\n"
     (machine,) = told(text).machines
 
-    assert [(e.code, e.confidence.name) for e in machine.established] == [("gpu-integrated", "CERTAIN")]
+    assert [(e.code, e.confidence) for e in machine.established] == [("gpu-integrated", "certain")]
 
 
 @pytest.mark.parametrize(

@@ -34,11 +34,10 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.explain.document import document, exit_code
     from gdrkit.explain.explain import explain
     from gdrkit.explain.host import PastedHost
 
-    told = document(explain(PastedHost(_content(options.file))))
+    told = explain(PastedHost(_content(options.file)))
     if options.quiet:
         pass
     elif options.json:
@@ -49,7 +48,7 @@ def main(arguments: list[str]) -> int:
         from gdrkit.explain.text import text
 
         write(text(told, verbose=options.verbose, colour=sys.stdout.isatty()))
-    return exit_code(told)
+    return told.exit_code
 
 
 def _content(file: str) -> bytes:

@@ -56,9 +56,9 @@ def _document(what: str) -> type:
 
             return FixReport
         case "explanation":
-            from gdrkit.explain.document import ExplanationDocument
+            from gdrkit.explain.explanation import Explanation
 
-            return ExplanationDocument
+            return Explanation
         case "nccl":
             from gdrkit.jobs.document import NcclDocument
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence, Lacks
-from gdrkit.explain.explanation import Excluded
+from gdrkit.explain.explanation import RuledOut
 from gdrkit.explain.said import Event
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
@@ -19,7 +19,7 @@ from gdrkit.rules.rule import NotApplicable, Passed
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
 
 
-def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[Excluded, ...]]:
+def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[RuledOut, ...]]:
     """The causes of a line that are still open, and those that the text excludes, each with the reason.
 
     If all were excluded, something in the text is of another time: then none is."""
@@ -27,7 +27,7 @@ def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[
     open_codes = tuple(code for code in event.codes if code not in excluded)
     if not open_codes:
         return event.codes, ()
-    return open_codes, tuple(Excluded(code, why) for code, why in excluded.items())
+    return open_codes, tuple(RuledOut(code, why) for code, why in excluded.items())
 
 
 def decides(node: Node, event: Event) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.explain.causes import decides, left
@@ -32,14 +34,7 @@ def explain(text: TextHost) -> Explanation:
     machines = [_machine(host) for host in text.machines()]
     suspected = mentioned(text.lines, {found.code for machine in machines for found in machine.established})
     if suspected:
-        first = machines[0]
-        machines[0] = Machine(
-            name=first.name,
-            established=first.established,
-            open=(*first.open, *suspected),
-            known=first.known,
-            contradictions=first.contradictions,
-        )
+        machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
     telling = tuple(machine for machine in machines if machine.says_anything)
     return Explanation(
         machines=telling,
@@ -152,14 +147,16 @@ def _open(node: Node, all_events: tuple[Event, ...], proven: tuple[Established, 
             groups.setdefault((event.codes, module, event.of_loader), []).append(event)
     for (_, module, _), same in groups.items():
         unnamed = same[0].needs_module and not module
-        open_codes, excluded = left(node, same[0], module)
+        open_codes, ruled_out = left(node, same[0], module)
         yield OpenLine(
-            proof=_proof(same[0].line),
+            line=same[0].line.number,
+            text=same[0].line.text.strip(),
             count=len(same),
             subject=module,
-            causes=tuple(cause_of(code) for code in open_codes),
-            excluded=excluded,
+            causes=tuple(cause_of(code, module) for code in open_codes),
+            ruled_out=ruled_out,
             note="it names no module, and no program beside it does" if unnamed else same[0].note,
+            said_by_person=False,
         )
 
 
@@ -181,7 +178,7 @@ def _module_of(subject: str) -> str:
 
 
 def _first_line(found: Established) -> int:
-    return found.proofs[0].number if found.proofs else 0
+    return found.proofs[0].line if found.proofs else 0
 
 
 def _proof(line: Line) -> Proof:

@@ -1,56 +1,68 @@
-"""What a pasted text tells: the types of `explain`. PURE."""
+"""What a pasted text tells: the types of `explain`, and as they are what `gdr explain --json` writes. PURE.
+
+Versioned, additive. The text for a terminal is made from these, so that neither says more. No field has a
+default: whoever reads the document finds each of them.
+"""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from gdrkit.evidence import Confidence
-from gdrkit.rules.tell import Tell
+from gdrkit.rules import Code
+from gdrkit.rules.rule import PATHS, Layer
+
+Path = Annotated[str, Meta(extra_json_schema={"enum": list(PATHS)})]
+LineNumber = Annotated[int, Meta(ge=1, description="a line of the text, from 1")]
 
 
 class Proof(Struct, frozen=True):
     """A line of the text, as it stands there."""
 
-    number: int
+    line: LineNumber
     text: str
 
 
 class Established(Struct, frozen=True, kw_only=True):
     """A problem that the text proves."""
 
-    code: str
-    layer: str
+    code: Code
+    layer: Layer
     subject: str
     seen: str
     confidence: Confidence
+    blocks: tuple[Path, ...]  # the paths that it stops
     proofs: tuple[Proof, ...]  # the one that proves it first
-    blocks: tuple[str, ...]  # the paths that it stops
 
 
 class Cause(Struct, frozen=True):
     """Something that may be behind a line."""
 
-    code: str
-    tell: Tell | None  # what would show it
+    code: Code
+    ask: str  # the command that would show it; empty where there is none
+    shows: str  # what it shows if this is the cause
 
 
-class Excluded(Struct, frozen=True):
+class RuledOut(Struct, frozen=True):
     """A cause that the text rules out."""
 
-    code: str
+    code: Code
     why: str
 
 
 class OpenLine(Struct, frozen=True, kw_only=True):
     """A line that the text does not explain."""
 
-    proof: Proof
-    count: int = 1  # lines that say the same
-    subject: str = ""  # the module that it names
+    line: LineNumber
+    text: str
+    count: int  # lines that say the same
+    subject: str  # the module that it names; empty if none
     causes: tuple[Cause, ...]
-    excluded: tuple[Excluded, ...] = ()
-    note: str = ""  # why it decides nothing, where that is not plain
-    said_by_person: bool = False  # a word of a person's: worth a look, no more
+    ruled_out: tuple[RuledOut, ...]
+    note: str  # why it decides nothing, where that is not plain
+    said_by_person: bool  # a word of a person's: worth a look, no more
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -58,11 +70,12 @@ class OpenLine(Struct, frozen=True, kw_only=True):
 
 
 class Known(Struct, frozen=True):
-    """A fact that the text shows, good or bad."""
+    """A fact that the text shows, good or bad, and the line that does."""
 
     name: str
     value: str
-    proof: Proof | None
+    line: LineNumber | None
+    text: str
 
 
 class Contradiction(Struct, frozen=True):
@@ -76,10 +89,10 @@ class Machine(Struct, frozen=True, kw_only=True):
     """What the text tells of one machine. The name is empty where nobody gives one."""
 
     name: str
-    established: tuple[Established, ...] = ()
-    open: tuple[OpenLine, ...] = ()
-    known: tuple[Known, ...] = ()
-    contradictions: tuple[Contradiction, ...] = ()
+    established: tuple[Established, ...]
+    open: tuple[OpenLine, ...]
+    known: tuple[Known, ...]
+    contradictions: tuple[Contradiction, ...]
 
     @property
     def says_anything(self) -> bool:
@@ -90,7 +103,7 @@ class Answer(Struct, frozen=True):
     """What a question's answer would mean."""
 
     shows: str
-    codes: tuple[str, ...]
+    codes: tuple[Code, ...]
 
 
 class Question(Struct, frozen=True, kw_only=True):
@@ -99,12 +112,22 @@ class Question(Struct, frozen=True, kw_only=True):
     command: str
     machine: str
     answers: tuple[Answer, ...]
-    otherwise: tuple[str, ...]  # causes that it leaves open, should it show none of these
+    otherwise: tuple[Code, ...]  # causes that it leaves open, should it show none of these
 
 
-class Explanation(Struct, frozen=True, kw_only=True):
+class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):
     """What a text establishes, what it leaves open, and what to ask next."""
 
     machines: tuple[Machine, ...]
     question: Question | None
     lines: int  # lines of the text that a machine printed, as far as that can be told
+
+    @property
+    def exit_code(self) -> int:
+        """2 something established stops a path, 3 causes are open, 1 something else is wrong, else 0."""
+        established = [found for machine in self.machines for found in machine.established]
+        if any(found.blocks for found in established):
+            return 2
+        if any(machine.open or machine.contradictions for machine in self.machines):
+            return 3
+        return 1 if established else 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from gdrkit.consumers import nccl_releases
 from gdrkit.evidence import Lacks, Missing, Why
-from gdrkit.explain.explanation import Cause, Contradiction, Known, OpenLine, Proof
+from gdrkit.explain.explanation import Cause, Contradiction, Known, OpenLine
 from gdrkit.explain.gpus import gpu_word
 from gdrkit.explain.lines import is_advice
 from gdrkit.explain.place import TextHost, proofs_of, quote
@@ -24,6 +24,7 @@ from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
 from gdrkit.node import Fact, Node
 from gdrkit.rules import BY_CODE
+from gdrkit.rules.tell import fill
 
 QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("kernel", lambda node: release(node)),
@@ -66,7 +67,7 @@ def _known(node: Node, host: TextHost, name: str, ask: Callable[[Node], str]) ->
     except Lacks:
         return None
     proofs = proofs_of(node.trail(question).sources, host)
-    return Known(name, value, proofs[0] if proofs else None)
+    return Known(name, value, proofs[0].line, proofs[0].text) if proofs else Known(name, value, None, "")
 
 
 def _needs(node: Node) -> str:
@@ -83,13 +84,13 @@ def _of_logs(node: Node) -> Iterable[Known]:
     for log in nccl_logs(node):
         for said in log.all(Version)[:1]:
             version = said.record.text
-            yield Known("NCCL", version, Proof(node.line_of(log.path, said.line), f"NCCL version {version}"))
+            yield Known("NCCL", version, node.line_of(log.path, said.line), f"NCCL version {version}")
         if legs := log.legs:
             direct = [leg for leg in legs if leg.record.via.carried is Carrier.DIRECT]
             leg = (direct or legs)[0]
             words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
             text = f"{len(direct)} of {len(legs)} legs over the network go straight to GPU memory"
-            yield Known("NCCL channels", text, Proof(node.line_of(log.path, leg.line), words))
+            yield Known("NCCL channels", text, node.line_of(log.path, leg.line), words)
 
 
 # -- what does not go together -------------------------------------------------------------------------
@@ -207,13 +208,18 @@ def _codes_of(words: str) -> tuple[str, ...]:
 
 def _suspect(line: Line, codes: tuple[str, ...], note: str) -> OpenLine:
     return OpenLine(
-        proof=Proof(line.number, line.text),
-        causes=tuple(cause_of(code) for code in codes),
+        line=line.number,
+        text=line.text,
+        count=1,
+        subject="",
+        causes=tuple(cause_of(code, "") for code in codes),
+        ruled_out=(),
         note=note,
         said_by_person=True,
     )
 
 
-def cause_of(code: str) -> Cause:
-    """A cause, with what would tell it first of all."""
-    return Cause(code, next(iter(BY_CODE[code].told_by), None))
+def cause_of(code: str, module: str) -> Cause:
+    """A cause, with what would tell it first of all for this module."""
+    tell = next(iter(BY_CODE[code].told_by), None)
+    return Cause(code, fill(tell.command, module), fill(tell.shows, module)) if tell else Cause(code, "", "")

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.explain.document import (
-    EstablishedSection,
-    ExplanationDocument,
-    MachineSection,
-    OpenSection,
-    ProofSection,
-    QuestionSection,
-)
+from gdrkit.explain.explanation import Established, Explanation, Machine, OpenLine, Proof, Question
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
 
@@ -25,14 +18,12 @@ HELPFUL = (
 )
 
 
-def text(
-    told: ExplanationDocument, *, verbose: bool = False, colour: bool = False, width: int | None = None
-) -> str:
+def text(told: Explanation, *, verbose: bool = False, colour: bool = False, width: int | None = None) -> str:
     """The explanation as lines, with ANSI colours where asked for. Width in columns."""
     return render(_rows(told, verbose), STYLES, colour=colour, width=width)
 
 
-def _rows(told: ExplanationDocument, verbose: bool) -> Iterator[Row]:
+def _rows(told: Explanation, verbose: bool) -> Iterator[Row]:
     machines = told.machines
     if not machines:
         yield 0, "head", "Nothing in this text tells of GPUDirect RDMA"
@@ -57,7 +48,7 @@ def _rows(told: ExplanationDocument, verbose: bool) -> Iterator[Row]:
         yield 0, "dim", "-v shows what would tell each cause; gdr codes CODE explains a code"
 
 
-def _section(title: str, machines: list[MachineSection], rows: object, verbose: bool) -> Iterator[Row]:
+def _section(title: str, machines: tuple[Machine, ...], rows: object, verbose: bool) -> Iterator[Row]:
     """A part of the page: of each machine that has something to say to it."""
     shown = False
     for machine in machines:
@@ -78,7 +69,7 @@ def _name(name: str) -> str:
     return f"on {name}" if name else "on a machine that the text does not name"
 
 
-def _established(machine: MachineSection, verbose: bool) -> Iterator[Row]:
+def _established(machine: Machine, verbose: bool) -> Iterator[Row]:
     for found in machine.established:
         yield 2, "bad" if found.blocks else "", _headline(found)
         for proof in found.proofs[: None if verbose else 2]:
@@ -88,21 +79,21 @@ def _established(machine: MachineSection, verbose: bool) -> Iterator[Row]:
         yield 2, "", f"No fix exists for this hardware{more}."
 
 
-def _headline(found: EstablishedSection) -> str:
+def _headline(found: Established) -> str:
     subject = "" if found.subject in ("", "node") else f" {found.subject}"
     sure = "" if found.confidence == "certain" else f" ({found.confidence})"
     quoted = any(found.seen == proof.text for proof in found.proofs)
     return f"{found.code}{subject}{sure}" + ("" if quoted else f": {found.seen}")
 
 
-def _open(machine: MachineSection, verbose: bool) -> Iterator[Row]:
+def _open(machine: Machine, verbose: bool) -> Iterator[Row]:
     for line in machine.open:
         times = f", and {line.count - 1} more like it" if line.count > 1 else ""
-        yield from _quote(ProofSection(line=line.line, text=line.text), 2, times)
+        yield from _quote(Proof(line.line, line.text), 2, times)
         yield from _causes(line, verbose)
 
 
-def _causes(line: OpenSection, verbose: bool) -> Iterator[Row]:
+def _causes(line: OpenLine, verbose: bool) -> Iterator[Row]:
     if line.note:
         yield 6, "", f"{line.note}."
     if verbose:
@@ -122,20 +113,20 @@ def _causes(line: OpenSection, verbose: bool) -> Iterator[Row]:
         yield 6, "quote", f"not {', '.join(codes)}: {why}"
 
 
-def _contradictions(machine: MachineSection, verbose: bool) -> Iterator[Row]:
+def _contradictions(machine: Machine, verbose: bool) -> Iterator[Row]:
     for found in machine.contradictions:
         yield 2, "bad", f"{found.text}."
         for proof in found.proofs:
             yield from _quote(proof)
 
 
-def _known(machine: MachineSection, verbose: bool) -> Iterator[Row]:
+def _known(machine: Machine, verbose: bool) -> Iterator[Row]:
     for fact in machine.known:
         place = f"  (line {fact.line})" if fact.line is not None else ""
         yield 2, "", f"{fact.name}: {fact.value}{place}"
 
 
-def _question(asked: QuestionSection, several: bool) -> Iterator[Row]:
+def _question(asked: Question, several: bool) -> Iterator[Row]:
     where = f", {_name(asked.machine)}" if several else ""
     yield 0, "head", f"Ask next{where}"
     yield 2, "ask", asked.command
@@ -147,7 +138,7 @@ def _question(asked: QuestionSection, several: bool) -> Iterator[Row]:
     yield 0, "", ""
 
 
-def _quote(proof: ProofSection, indent: int = 6, more: str = "") -> Iterator[Row]:
+def _quote(proof: Proof, indent: int = 6, more: str = "") -> Iterator[Row]:
     words = " ".join(proof.text.split())
     cut = words if len(words) <= QUOTE_CHARACTERS else words[:QUOTE_CHARACTERS] + "..."
     yield indent, "quote", f"line {proof.line}: {cut}{more}"

@@ -3,25 +3,31 @@
 import msgspec
 import pytest
 
-from gdrkit.explain.document import ExplanationDocument, document, exit_code
-from gdrkit.explain.explain import explain
-from gdrkit.explain.host import PastedHost
+from gdrkit.explain.explanation import Explanation
 from gdrkit.explain.text import text
+from gdrkit.rules import BY_CODE
+from tests.explain.explaining import told
 
 EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
 CRC = "[ 1.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
 GEFORCE = "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-1)\n"
 
 
-def told(words: str) -> ExplanationDocument:
-    return document(explain(PastedHost(words)))
-
-
 def test_the_document_names_its_schema_and_survives_json():
     made = told(EINVAL + GEFORCE)
+    written = msgspec.json.encode(made)
 
-    assert made.schema == "gdrkit.explanation/1"
-    assert msgspec.json.decode(msgspec.json.encode(made), type=ExplanationDocument) == made
+    assert written.startswith(b'{"schema":"gdrkit.explanation/1",')
+    assert msgspec.json.decode(written, type=Explanation) == made
+
+
+def test_the_schema_wants_every_key_that_is_written_and_knows_each_code():
+    types = msgspec.json.schema(Explanation)["$defs"]
+
+    assert all(set(made["required"]) == set(made["properties"]) for made in types.values())
+    assert types["Explanation"]["properties"]["schema"] == {"enum": ["gdrkit.explanation/1"]}
+    for name in ("Established", "Cause", "RuledOut"):
+        assert types[name]["properties"]["code"]["enum"] == sorted(BY_CODE)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,7 @@ def test_the_document_names_its_schema_and_survives_json():
     ],
 )
 def test_the_exit_code_is_the_worst_that_is_told(words, code):
-    assert exit_code(told(words)) == code
+    assert told(words).exit_code == code
 
 
 def test_the_page_reads_top_down():
