@@ -10,7 +10,18 @@ import pytest
 from gdrkit.evidence import Absent, Command, Confidence, Kind, Lacks, Missing, Origin, Source, Why
 from gdrkit.evidence.lacks import denied, timed_out
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first, known, otherwise, seek, witness
+from gdrkit.node import (
+    Node,
+    each_known,
+    fact,
+    first_collected,
+    first_of,
+    if_absent,
+    if_missing,
+    likely,
+    seek,
+    witness,
+)
 from tests.memory_host import MemoryHost
 
 UNAME = Command(("uname", "-r"), ("sos_commands/kernel/uname_-r",))
@@ -193,7 +204,7 @@ def test_garbled_content_is_missing_and_named_by_its_file():
 def test_absent_is_an_answer_for_who_asks_and_is_cited():
     @fact
     def there(node: Node) -> bool:
-        return otherwise(lambda: bool(node.read("gone")), False)
+        return bool(if_absent(b"", node.read, "gone"))
 
     here = node()
     assert there(here) is False
@@ -203,7 +214,7 @@ def test_absent_is_an_answer_for_who_asks_and_is_cited():
 def test_not_collected_is_never_taken_for_absent():
     @fact
     def there(node: Node) -> bool:
-        return otherwise(lambda: bool(node.read("unseen")), False)
+        return bool(if_absent(b"", node.read, "unseen"))
 
     with pytest.raises(Lacks) as caught:
         there(node())
@@ -258,29 +269,74 @@ def test_a_witness_stays_silent_through_later_steps():
         log(later)
 
 
-def test_the_highest_authority_that_knows_answers_and_lends_its_confidence():
+def test_a_default_for_what_is_missing_stands_for_absent_and_for_not_collected():
+    @fact
+    def seen(node: Node) -> tuple[bytes, ...]:
+        return tuple(if_missing(b"?", node.read, name) for name in ("gone", "unseen", "a"))
+
+    here = node()
+    assert seen(here) == (b"?", b"?", b"1")
+    assert here.trail(seen).sources == (Source("gone", text="absent"), Source("a"))
+
+
+def test_a_default_keeps_the_question_in_the_trail_with_its_subject():
+    @fact
+    def seen(node: Node) -> int:
+        return if_missing(0, number, node, "unseen")
+
+    here = node()
+    assert seen(here) == 0
+    assert (number, ("unseen",)) in here.trail(seen).facts
+
+
+@pytest.mark.parametrize("default", [if_absent, if_missing])
+def test_a_default_hides_no_other_error(default):
+    with pytest.raises(ZeroDivisionError):
+        default(0, lambda: 1 // 0)
+
+
+def test_the_best_source_that_knows_answers_and_lends_its_confidence():
     @fact
     def size(node: Node) -> int:
-        return first(
-            node, (Confidence.CERTAIN, lambda: number(node, "unseen")), (Confidence.LIKELY, by_name)
-        )
+        return first_of(lambda: number(node, "unseen"), likely(node, by_name))
 
     def by_name() -> int:
         return 5
 
     here = node()
     assert size(here) == 5
+    assert here.trail(size).sources[-1] == Source("by name", confidence=Confidence.LIKELY)
     assert here.trail(size).confidence is Confidence.LIKELY
 
 
-def test_where_no_authority_knows_the_first_reason_is_told():
+def test_a_lesser_source_that_is_not_asked_or_has_no_answer_lends_nothing():
+    @fact
+    def size(node: Node) -> int:
+        return first_of(likely(node, nobody), lambda: number(node, "a"), likely(node, int))
+
+    def nobody() -> int:
+        return number(node(), "unseen")
+
+    here = node()
+    assert size(here) == 1
+    assert here.trail(size).confidence is Confidence.CERTAIN
+
+
+def test_where_no_source_knows_the_first_reason_is_told():
     with pytest.raises(Lacks) as caught:
-        first(
-            node(),
-            (Confidence.CERTAIN, lambda: number(node(), "x")),
-            (Confidence.LIKELY, lambda: number(node(), "y")),
-        )
+        first_of(lambda: number(node(), "x"), lambda: number(node(), "y"))
     assert caught.value.missing.source == "x"
+
+
+def test_what_somebody_looked_at_decides_even_if_it_is_not_there():
+    here = node()
+    assert first_collected(lambda: here.read("unseen"), lambda: here.read("a")) == b"1"
+    with pytest.raises(Absent):
+        first_collected(lambda: here.read("gone"), lambda: here.read("a"))
+    assert first_of(lambda: here.read("gone"), lambda: here.read("a")) == b"1"
+    with pytest.raises(Lacks) as caught:
+        first_collected(lambda: here.read("unseen"), lambda: here.read("unseen too"))
+    assert caught.value.missing.source == "unseen"
 
 
 def test_a_hit_beats_an_unreadable_neighbour_and_no_hit_does_not():
@@ -291,9 +347,12 @@ def test_a_hit_beats_an_unreadable_neighbour_and_no_hit_does_not():
         seek(("unseen", "b"), lambda name: number(here, name) == 9)
 
 
-def test_known_passes_over_what_is_missing():
+def test_each_known_passes_over_what_is_missing_and_asks_no_further_than_it_is_read():
     here = node()
-    assert list(known(lambda name=name: number(here, name) for name in ("unseen", "a", "b"))) == [1, 2]
+    answers = each_known(lambda name: number(here, name), ("unseen", "a", "b"))
+    assert next(answers) == 1
+    assert here.host.opened == ["unseen", "a"]
+    assert list(answers) == [2]
 
 
 def test_a_command_is_cited_by_its_line():
@@ -331,7 +390,7 @@ def test_a_fact_whose_subject_has_a_default_is_refused_when_it_is_made():
 
 
 SNIPPET = """
-from gdrkit.node import Fact, Node, fact, witness
+from gdrkit.node import Fact, Node, fact, if_absent, if_missing, witness
 
 @fact
 def number(node: Node, name: str) -> int: return 1
@@ -342,7 +401,9 @@ def log(node: Node) -> str: return ""
 def right(here: Node) -> tuple[int, str]:
     here.after("step", [number.becomes(1, "b"), log.becomes("")])
     here.trail(number, "b"), here.trail(log), here.confidence(number, "b")
-    return number(here, "b"), log(here)
+    names: tuple[str, ...] = if_absent((), here.list, "etc")
+    perhaps: int | None = if_missing(None, number, here, "b")
+    return if_missing(0, number, here, "b"), log(here)
 
 def wrong(here: Node) -> None:
 """
@@ -352,6 +413,9 @@ WRONG = (
     "number(here, 2)",
     'number.becomes("one", "b")',
     'log(here, "b")',
+    "if_missing(0, number, here)",
+    "if_missing(0, number, here, 2)",
+    'if_absent(None, number, here, "b") + 1',
 )
 
 

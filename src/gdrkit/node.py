@@ -19,6 +19,8 @@ from gdrkit.formats.errors import FormatError
 
 Subject = TypeVarTuple("Subject")
 T = TypeVar("T")
+Default = TypeVar("Default")
+Candidate = TypeVar("Candidate")
 AnyFact: TypeAlias = "Fact[*tuple[Any, ...], Any]"
 Key: TypeAlias = "tuple[AnyFact, tuple[Hashable, ...]]"
 
@@ -309,19 +311,61 @@ def _marked(source: Source, marks: Mapping[str, tuple[int, ...]]) -> Source:
     return replace(source, lines=marks[source.name])
 
 
-def first(node: Node, *authorities: tuple[Confidence, Callable[[], T]]) -> T:
-    """The answer of the highest authority that has one; the first reason if none has."""
+# -- where there is no answer ----------------------------------------------------------------------
+# Absent is a fact: somebody looked, and it is not there. Missing is that, and also what nobody looked at or
+# may see. A default for what is absent is knowledge; a default for what is missing is a choice.
+
+
+def if_absent(default: Default, ask: Callable[[*Subject], T], *subject: *Subject) -> T | Default:
+    """The answer, or the default where somebody looked and it is not there. Not-collected still raises."""
+    try:
+        return ask(*subject)
+    except Absent:
+        return default
+
+
+def if_missing(default: Default, ask: Callable[[*Subject], T], *subject: *Subject) -> T | Default:
+    """The answer, or the default where there is none, whyever."""
+    try:
+        return ask(*subject)
+    except Lacks:
+        return default
+
+
+def first_of(*sources: Callable[[], T]) -> T:
+    """The answer of the first source that has one, best first; the first reason if none has."""
+    return _first(sources, lambda _: True)
+
+
+def first_collected(*sources: Callable[[], T]) -> T:
+    """The first source that somebody looked at decides, even if it says no; the first reason if none was.
+
+    So no program is started on a live machine for what its files deny: the program is denied it, too.
+    """
+    return _first(sources, lambda lacks: lacks.missing.why is Why.NOT_COLLECTED)
+
+
+def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[Lacks], bool]) -> T:
     reason: Lacks | None = None
-    for confidence, ask in authorities:
+    for ask in sources:
         try:
-            answer = ask()
+            return ask()
         except Lacks as lacks:
+            if not goes_on(lacks):
+                raise
             reason = reason or lacks
-        else:
-            if confidence is not Confidence.CERTAIN:
-                node.cite(ask.__name__.strip("_").replace("_", " "), confidence=confidence)
-            return answer
-    raise reason or LookupError("no authority")
+    raise reason or LookupError("no source")
+
+
+def likely(node: Node, ask: Callable[[], T]) -> Callable[[], T]:
+    """A source of lesser authority, named for what it asks: what stands on its answer is but likely."""
+
+    def asked() -> T:
+        answer = ask()
+        node.cite(ask.__name__.strip("_").replace("_", " "), confidence=Confidence.LIKELY)
+        return answer
+
+    return asked
 
 
 def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
@@ -341,18 +385,10 @@ def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
     return None
 
 
-def known(answers: Iterable[Callable[[], T]]) -> Iterator[T]:
-    """Each answer that can be had; those that are missing are passed over."""
-    for ask in answers:
+def each_known(ask: Callable[[Candidate], T], subjects: Iterable[Candidate]) -> Iterator[T]:
+    """The answers that can be had, of many subjects; those that are missing are passed over."""
+    for subject in subjects:
         try:
-            yield ask()
+            yield ask(subject)
         except Lacks:
             continue
-
-
-def otherwise(ask: Callable[[], T], default: T) -> T:
-    """The answer, or the default where somebody looked and it is not there. Not-collected still raises."""
-    try:
-        return ask()
-    except Absent:
-        return default

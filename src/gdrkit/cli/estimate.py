@@ -170,10 +170,7 @@ def _code(told: EstimateDocument) -> int:
 
 
 def _hostname(node: Node) -> str:
-    from gdrkit.evidence import Lacks
     from gdrkit.facts.kernel import hostname
+    from gdrkit.node import if_missing
 
-    try:
-        return hostname(node)
-    except Lacks:
-        return ""
+    return if_missing("", hostname, node)

@@ -144,22 +144,19 @@ def _paths(
 
 
 def _gpu_count(node: Node | None) -> int:
-    from gdrkit.evidence import Lacks
     from gdrkit.facts.pci import gpus
+    from gdrkit.node import if_missing
 
-    try:
-        return len(gpus(node)) or 1 if node is not None else 1
-    except Lacks:
-        return 1
+    return len(if_missing((), gpus, node)) or 1 if node is not None else 1
 
 
 def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
     """The product that is named, which must be known; else the node's first GPU, which need not be."""
-    from gdrkit.evidence import Lacks
     from gdrkit.fabric.cost.gpus import GPUS, rates_of
     from gdrkit.fabric.cost.layout import CostError
     from gdrkit.facts.gpu import product_name
     from gdrkit.facts.pci import gpus
+    from gdrkit.node import if_missing
 
     if named is not None:
         rates = rates_of(named)
@@ -168,8 +165,6 @@ def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
         return rates
     if node is None:
         return None
-    try:
-        first = next(iter(gpus(node)), None)
-        return rates_of(product_name(node, first)) if first is not None else None
-    except Lacks:
-        return None
+    gpu = next(iter(if_missing((), gpus, node)), None)
+    name = None if gpu is None else if_missing(None, product_name, node, gpu)
+    return None if name is None else rates_of(name)

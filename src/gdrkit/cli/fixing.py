@@ -55,10 +55,9 @@ def _told(error: ApplyError, code: int) -> int:
 
 def _refused(options: argparse.Namespace, plan: Plan) -> int:
     """Why this process may not change the machine: an exit code, 0 if it may."""
-    from gdrkit.evidence import Lacks
     from gdrkit.evidence.live import LiveHost
     from gdrkit.facts.virtual import scope
-    from gdrkit.node import Node
+    from gdrkit.node import Node, if_missing
 
     if os.geteuid() != 0:
         sys.stderr.write("gdr fix: this needs root, and gdr calls no sudo by itself\n")
@@ -69,10 +68,7 @@ def _refused(options: argparse.Namespace, plan: Plan) -> int:
                         f"  {step.remedy}: {'needs root' if step.needs_root else 'needs no root'}\n"
                     )
         return NO_PERMISSION
-    try:
-        inside = scope(Node(LiveHost())) == "container"
-    except Lacks:
-        inside = False
+    inside = if_missing(False, lambda: scope(Node(LiveHost())) == "container")
     if inside:
         sys.stderr.write("gdr fix: this is a container\n  run it on the host, whose kernel it is about\n")
         return BLOCKED

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent
 
 STATUS = "var/lib/dpkg/status"
 LISTS = "var/lib/dpkg/info"
@@ -64,8 +64,7 @@ def owner_by_lists(node: Node, path: str) -> str:
 
     A list names the file as it was packed, which before the merge of /usr may lack the "usr"."""
     ways = {f"/{path}".encode(), f"/{path.removeprefix('usr/')}".encode(), f"/usr/{path}".encode()}
-    nothing: tuple[str, ...] = ()
-    for name in otherwise(lambda: node.list(LISTS), nothing):
+    for name in if_absent((), node.list, LISTS):
         if name.endswith(".list") and _OWNERS.search(name):
             content = b"\n%s\n" % node.read(f"{LISTS}/{name}")
             if any(b"\n%s\n" % way in content for way in ways):

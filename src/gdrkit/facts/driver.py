@@ -11,7 +11,6 @@ from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
-from gdrkit.facts.looked import where_looked
 from gdrkit.facts.peer_memory import (
     LegacyPeerMem,
     Linkage,
@@ -23,7 +22,7 @@ from gdrkit.facts.peer_memory import (
 )
 from gdrkit.facts.symvers import PEER_API, Symvers, conftest_symvers
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first
+from gdrkit.node import Node, fact, first_collected, first_of, likely
 
 __all__ = [
     "DRIVER", "PEER_API", "DriverBuild", "LegacyPeerMem", "Linkage", "MemoryPeer", "Symvers",
@@ -86,7 +85,7 @@ def driver_build(node: Node) -> DriverBuild:
         node.cite(log.source, "", said[-1].text, Confidence.LIKELY, said[-1].number)
         return parse_banner(said[-1].text)
 
-    return first(node, (Confidence.CERTAIN, proc), (Confidence.LIKELY, kernel_message))
+    return first_of(proc, likely(node, kernel_message))
 
 
 @fact
@@ -106,7 +105,7 @@ def driver_version(node: Node) -> str:
         node.mark(NVIDIA_SMI.line, found.string.count("\n", 0, found.start()) + 1)
         return found[1]
 
-    return where_looked(module_version, banner, nvidia_smi)
+    return first_collected(module_version, banner, nvidia_smi)
 
 
 @fact
@@ -131,12 +130,7 @@ def driver_flavour(node: Node) -> str:
             raise Absent(Missing(PROC_VERSION, Why.ABSENT, f"cat /{PROC_VERSION}"))
         return disk_driver_flavour(node)
 
-    return first(
-        node,
-        (Confidence.CERTAIN, banner),
-        (Confidence.CERTAIN, taint),
-        (Confidence.LIKELY, module_license),
-    )
+    return first_of(banner, taint, likely(node, module_license))
 
 
 @fact

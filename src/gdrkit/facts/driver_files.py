@@ -8,7 +8,7 @@ from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import release
 from gdrkit.facts.modinfo_text import printed_module
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 
 DRIVER = "nvidia"
 CONTAINER = "run/nvidia/driver"
@@ -41,10 +41,7 @@ def peermem_path(node: Node) -> str:
 
 def has_driver_container(node: Node) -> bool:
     """Whether the GPU Operator's driver container is on this node. False also where nobody looked."""
-    try:
-        return node.exists(CONTAINER)
-    except Lacks:
-        return False
+    return if_missing(False, node.exists, CONTAINER)
 
 
 def _file(node: Node, module: str, renamed: str) -> str:

@@ -10,7 +10,7 @@ from gdrkit.facts.commands import DMESG
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.kernel_log import Line
 from gdrkit.facts.peer_memory import peermem_linkage
-from gdrkit.node import Node, witness
+from gdrkit.node import Node, if_missing, witness
 
 
 @witness(modules.is_loaded, modules.module_path, driver_version, driver_parameters, peermem_linkage)
@@ -32,7 +32,4 @@ def last_line(node: Node, pattern: str) -> Line | None:
 
 def heard(node: Node, pattern: str) -> Line | None:
     """The same, where the log only adds to what other facts settle: None also where it cannot be had."""
-    try:
-        return last_line(node, pattern)
-    except Lacks:
-        return None
+    return if_missing(None, last_line, node, pattern)

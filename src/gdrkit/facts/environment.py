@@ -10,10 +10,10 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Absent
 from gdrkit.facts import nccl_log
 from gdrkit.messages.nccl_records import Variable
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 
 NCCL_CONF = "etc/nccl.conf"
 UCX_CONF = "etc/ucx/ucx.conf"
@@ -59,23 +59,9 @@ def nccl_sources(node: Node) -> tuple[str, ...]:
 
 def _user_files(node: Node) -> list[str]:
     """Users' own files concern their jobs alone, so nobody has to look: those that can be seen are read."""
-    found = []
-    try:
-        homes = [f"home/{name}" for name in node.list("home")]
-    except Lacks:
-        homes = []
-    try:
-        if node.exists(SHELL):
-            found.append(SHELL)
-    except Lacks:
-        pass
-    for home in ("root", *homes):
-        try:
-            if node.exists(f"{home}/.nccl.conf"):
-                found.append(f"{home}/.nccl.conf")
-        except Lacks:
-            continue
-    return found
+    homes = [f"home/{name}" for name in if_missing((), node.list, "home")]
+    paths = (SHELL, *(f"{home}/.nccl.conf" for home in ("root", *homes)))
+    return [path for path in paths if if_missing(False, node.exists, path)]
 
 
 @fact

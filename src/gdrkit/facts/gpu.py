@@ -15,14 +15,14 @@ from gdrkit.facts import gpu_ids
 from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
 from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
 from gdrkit.facts.kernel import product
-from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.looked import nobody_looked
 from gdrkit.facts.nvidia_smi import said, smi_gpu
 from gdrkit.facts.pci import Gpu
 from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.probe import cuda_calls
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, otherwise, witness
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, witness
 
 INTEGRATED, MAJOR, MINOR = 18, 75, 76  # cuda.h, CUdevice_attribute
 GPU_DIRECT_RDMA_SUPPORTED, DMA_BUF_SUPPORTED = 116, 124
@@ -60,7 +60,7 @@ def product_name(node: Node, gpu: Gpu) -> str:
         in_text,
     )
     try:
-        return where_looked(*sources)
+        return first_collected(*sources)
     except Lacks:
         name = gpu_ids.INTEGRATED.get(gpu.device_id) or gpu_ids.SUPPORTED.get(gpu.device_id)
         if name is None:
@@ -72,10 +72,9 @@ def product_name(node: Node, gpu: Gpu) -> str:
 @fact
 def is_integrated(node: Node, gpu: Gpu) -> bool:
     """Whether the GPU shares the CPU's memory and has none of its own."""
-    try:
-        return cuda_attributes(node, gpu.address)[INTEGRATED] == 1
-    except (Lacks, KeyError):
-        pass
+    found = if_missing({}, cuda_attributes, node, gpu.address)
+    if INTEGRATED in found:
+        return found[INTEGRATED] == 1
     if gpu.device_id in gpu_ids.INTEGRATED:
         _cite_id(node, gpu)
         return True
@@ -121,11 +120,9 @@ def is_before_turing(node: Node, gpu: Gpu) -> bool:
     """Whether the GPU is a Volta or older, for which there is no open kernel module, hence no dma-buf.
 
     Source: open-gpu-kernel-modules README.md, "Turing or later"; compute capability 7.5 is Turing's."""
-    try:
-        found = cuda_attributes(node, gpu.address)
+    found = if_missing({}, cuda_attributes, node, gpu.address)
+    if MAJOR in found and MINOR in found:
         return (found[MAJOR], found[MINOR]) < (7, 5)
-    except (Lacks, KeyError):
-        pass
     if gpu.device_id:
         _cite_id(node, gpu)
         return int(gpu.device_id, 16) < gpu_ids.FIRST_TURING
@@ -165,16 +162,14 @@ def mig_enabled(node: Node, gpu: Gpu) -> bool:
     def by_driver() -> bool:
         minor = gpu_information(node, gpu.address)["Device Minor"]
         folder = f"proc/driver/nvidia/capabilities/gpu{minor}/mig"
-        try:
-            return any(name.startswith("gi") for name in node.list(folder))
-        except Absent:  # the driver has no capabilities for a GPU that cannot be split
-            return False
+        # The driver has no capabilities for a GPU that cannot be split.
+        return if_absent(False, lambda: any(name.startswith("gi") for name in node.list(folder)))
 
     def by_smi() -> bool:
-        return otherwise(lambda: str(said(node, smi_gpu(node, gpu.address), "mig_mode")), "N/A") == "Enabled"
+        return if_absent("N/A", lambda: str(said(node, smi_gpu(node, gpu.address), "mig_mode"))) == "Enabled"
 
     try:
-        return where_looked(by_driver, by_smi)
+        return first_collected(by_driver, by_smi)
     except Absent:  # no driver is loaded
         node.cite("MIG mode", text="off unless somebody turned it on", confidence=Confidence.LIKELY)
         return False
@@ -192,7 +187,7 @@ def vgpu_guest(node: Node, gpu: Gpu) -> bool:
     def by_smi() -> bool:
         return str(said(node, smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
 
-    return where_looked(by_machine, by_smi)
+    return first_collected(by_machine, by_smi)
 
 
 @fact
@@ -213,9 +208,9 @@ def confidential_compute(node: Node, gpu: Gpu) -> bool:
         return "ON" in answer.split("CC status:")[1].split()[:1]
 
     def by_memory() -> bool:
-        return otherwise(lambda: str(said(node, smi_gpu(node, gpu.address), "protected_mib")), "0") != "0"
+        return if_absent("0", lambda: str(said(node, smi_gpu(node, gpu.address), "protected_mib"))) != "0"
 
-    return where_looked(by_machine, by_question, by_memory)
+    return first_collected(by_machine, by_question, by_memory)
 
 
 # -- whether CUDA lets a NIC at it -----------------------------------------------------------------
@@ -259,10 +254,7 @@ def capability(node: Node, gpu: Gpu, path: str) -> Support:
 
 def _by_probe(node: Node, gpu: Gpu, path: str) -> Support | None:
     """CUDA's word, if it was asked and knows."""
-    try:
-        found = cuda_attributes(node, gpu.address)
-    except Lacks:
-        return None
+    found = if_missing({}, cuda_attributes, node, gpu.address)
     if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
         code = _kind_of_refusal(node, gpu)
         elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then something here is wrong, not the product
@@ -272,7 +264,7 @@ def _by_probe(node: Node, gpu: Gpu, path: str) -> Support | None:
         code = "gpu-before-turing" if is_before_turing(node, gpu) else "gpu-unsupported"
         return Support("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0", code in PERMANENT)
     if GPU_DIRECT_RDMA_SUPPORTED not in found or (path == "dmabuf" and DMA_BUF_SUPPORTED not in found):
-        return None  # a library older than the question
+        return None  # nobody asked, or a library older than the question
     return Support("yes", "gpu-unsupported", "CUDA says so")
 
 
@@ -289,11 +281,8 @@ def _kind_of_refusal(node: Node, gpu: Gpu) -> str:
         ("gpu-mig", lambda: mig_enabled(node, gpu)),
     )
     for code, ask in reasons:
-        try:
-            if ask():
-                return code
-        except Lacks:
-            continue
+        if if_missing(False, ask):
+            return code
     return "gpu-unsupported"
 
 
@@ -305,11 +294,8 @@ def _by_kind(node: Node, gpu: Gpu, path: str) -> Support | None:
         ("gpu-before-turing", "older than Turing", lambda: path == "dmabuf" and is_before_turing(node, gpu)),
     )
     for code, why, ask in kinds:
-        try:
-            if ask():
-                return Support("no", code, why, permanent=True)
-        except Lacks:
-            continue
+        if if_missing(False, ask):
+            return Support("no", code, why, permanent=True)
     return None
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence
 from gdrkit.facts.gpu import MAJOR, MINOR, cuda_attributes
 from gdrkit.facts.looked import nobody_looked
 from gdrkit.facts.pci import Gpu
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 
 CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, Compute Capabilities
     ("15f", 60),  # GP100
@@ -45,11 +45,9 @@ def by_device_id(device_id: str) -> int | None:
 @fact
 def compute_capability(node: Node, gpu: Gpu) -> int:
     """90 for 9.0: asked of CUDA where a probe was run, else by the chip. Raises Lacks."""
-    try:
-        found = cuda_attributes(node, gpu.address)
+    found = if_missing({}, cuda_attributes, node, gpu.address)
+    if MAJOR in found and MINOR in found:
         return 10 * found[MAJOR] + found[MINOR]
-    except (Lacks, KeyError):
-        pass
     capability = by_device_id(gpu.device_id)
     if capability is not None:
         node.cite(f"chip of 10de:{gpu.device_id}", confidence=Confidence.LIKELY)

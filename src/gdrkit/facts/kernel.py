@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.commands import UNAME
 from gdrkit.facts.machine import Cpu, Distribution, Product, cpu, distribution, one_line, product
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first
+from gdrkit.node import Node, fact, first_of, if_missing, likely
 
 __all__ = [
     "Cpu", "Distribution", "Product", "architecture", "boot_parameter", "command_line", "config_option",
@@ -43,22 +43,13 @@ def release(node: Node) -> str:
             raise Lacks(missing)
         return folders[0]
 
-    return first(
-        node,
-        (Confidence.CERTAIN, the_running_kernel),
-        (Confidence.CERTAIN, the_kernel_banner),
-        (Confidence.CERTAIN, uname),
-        (Confidence.LIKELY, the_only_kernel_with_modules),
-    )
+    return first_of(the_running_kernel, the_kernel_banner, uname, likely(node, the_only_kernel_with_modules))
 
 
 @fact
 def built_by_debian(node: Node) -> bool:
     """Whether this is one of Debian's own kernels, by the builder's address in its banner. No, if unseen."""
-    try:
-        return "(debian-kernel@lists.debian.org)" in node.text("proc/version")
-    except Lacks:
-        return False
+    return if_missing(False, lambda: "(debian-kernel@lists.debian.org)" in node.text("proc/version"))
 
 
 def _module_folders(node: Node) -> tuple[str, ...]:
@@ -105,13 +96,7 @@ def architecture(node: Node) -> str:
                 return machine
         raise Lacks(Missing("uname -m", Why.UNDECIDED, "uname -m"))
 
-    return first(
-        node,
-        (Confidence.CERTAIN, the_kernel),
-        (Confidence.CERTAIN, uname),
-        (Confidence.CERTAIN, the_processors),
-        (Confidence.LIKELY, the_kernel_release),
-    )
+    return first_of(the_kernel, uname, the_processors, likely(node, the_kernel_release))
 
 
 _MACHINES = ("x86_64", "aarch64", "ppc64le", "s390x", "riscv64")
@@ -141,9 +126,7 @@ def hostname(node: Node) -> str:
     def uname() -> str:
         return _uname(node)[1]
 
-    return first(
-        node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, the_file), (Confidence.CERTAIN, uname)
-    )
+    return first_of(the_kernel, the_file, uname)
 
 
 # -- command line and configuration --------------------------------------------------------------------
@@ -265,12 +248,7 @@ def lockdown(node: Node) -> str:
             raise Lacks(Missing("sys/kernel/security/lockdown", Why.NOT_COLLECTED, _ASK_LOCKDOWN))
         return values[-1]
 
-    return first(
-        node,
-        (Confidence.CERTAIN, the_kernel),
-        (Confidence.CERTAIN, a_kernel_without_lockdown),
-        (Confidence.LIKELY, the_command_line),
-    )
+    return first_of(the_kernel, a_kernel_without_lockdown, likely(node, the_command_line))
 
 
 _ASK_LOCKDOWN = "cat /sys/kernel/security/lockdown"

@@ -14,7 +14,7 @@ from gdrkit.facts.kernel import release
 from gdrkit.facts.loaded_modules import is_loaded, loaded, running
 from gdrkit.facts.module_files import image, information
 from gdrkit.facts.module_index import all_paths, module_path
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, each_known, fact, if_missing
 
 T = TypeVar("T")
 
@@ -74,10 +74,7 @@ def loaded_path(node: Node, name: str) -> str:
 @fact
 def _reference_names(node: Node) -> tuple[str, ...]:
     """Modules whose files may tell what this kernel accepts, best first."""
-    try:
-        there = loaded(node)
-    except Lacks:
-        return _PREFERRED
+    there = if_missing({}, loaded, node)
     accepted = [module for module in there.values() if "F" not in module.taint]
     by_size = sorted(accepted, key=lambda module: module.size_bytes)
     names = [name for name in _PREFERRED if name in there]
@@ -99,10 +96,7 @@ def _reference(node: Node, name: str) -> str:
 @fact
 def is_loaded_for_sure(node: Node, name: str) -> bool:
     """Whether the module is seen to be loaded; False also where nobody can tell."""
-    try:
-        return is_loaded(node, name)
-    except Lacks:
-        return False
+    return if_missing(False, is_loaded, node, name)
 
 
 def _references(node: Node) -> Iterator[str]:
@@ -129,11 +123,7 @@ def reference_files(node: Node) -> tuple[str, ...]:
 
 def from_a_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
     """The first answer that a reference module gives. Raises Lacks if none has one."""
-    for path in _references(node):
-        try:
-            answer = ask(path)
-        except Lacks:
-            continue
+    for answer in each_known(ask, _references(node)):
         if answer is not None:
             return answer
     folder = f"lib/modules/{release(node)}"

@@ -19,7 +19,7 @@ from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 if TYPE_CHECKING:
     from gdrkit.formats.elf import Export
@@ -50,10 +50,9 @@ class Provider(Struct, frozen=True):
 @fact
 def module_layout_crc(node: Node) -> int | None:
     """The CRC of the kernel's module structures; None if the kernel has no symbol versions."""
-    try:
-        return _symvers_export(symvers(node), "module_layout").crc
-    except Lacks:
-        pass
+    export = if_missing(None, lambda: _symvers_export(symvers(node), "module_layout"))
+    if export is not None:
+        return export.crc
 
     def crc(path: str) -> tuple[int | None] | None:
         wanted = versions(node, path)
@@ -126,11 +125,8 @@ def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
     for prefix, module in _EXPORTED_BY:
         if symbol.startswith(prefix) and _is_a_module(node, module):
             raise Absent(Missing(f"{VMLINUX} ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
-    try:
-        text = symvers(node)
-    except Lacks:
-        pass
-    else:
+    text = if_missing(None, symvers, node)
+    if text is not None:
         return _symvers_export(text, symbol)
     try:
         crc = from_a_reference(node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}")
@@ -146,10 +142,7 @@ def _wanted(node: Node, path: str, symbol: str) -> int | None:
 
 def _is_a_module(node: Node, name: str) -> bool:
     """Whether this lies in a file of its own. False also where nobody can tell."""
-    try:
-        return bool(module_path(node, name)) and not builtin(node, name)
-    except Lacks:
-        return False
+    return if_missing(False, lambda: bool(module_path(node, name)) and not builtin(node, name))
 
 
 def _in_kallsyms(node: Node, symbol: str) -> None:
@@ -165,7 +158,7 @@ def export_tables(node: Node) -> bytes:
     A kernel lists these with CONFIG_KALLSYMS_ALL alone; raises Lacks for one that leaves them out. The file
     has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
     """
-    text = otherwise(lambda: node.read("proc/kallsyms"), b"")
+    text = if_absent(b"", node.read, "proc/kallsyms")
     found = b"".join(re.findall(rb" (?:__ksymtab_[^\n]*|__start___ksymtab_gpl)\n", text))
     if b" __ksymtab_" not in found:
         raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, "grep -w vmlinux Module.symvers"))
@@ -179,10 +172,7 @@ def _is_gpl_only(node: Node, symbol: str) -> bool | None:
     addresses: Linux include/asm-generic/vmlinux.lds.h, RO_DATA(). The first entry has the address of the
     mark, and may stand on either side of it.
     """
-    try:
-        table = export_tables(node)
-    except Lacks:
-        return None
+    table = if_missing(b"", export_tables, node)
     mark, entry = table.find(_GPL_MARK), table.find(f" __ksymtab_{symbol}\n".encode())
     if mark < 0 or entry < 0:
         return None

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.kernel import config_option, distribution
 from gdrkit.facts.secure_boot import DATABASE, SHIM, efi_variable, kernel_sees_secure_boot
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 if TYPE_CHECKING:
     from gdrkit.formats.x509 import Certificate
@@ -85,10 +85,7 @@ def certificates(node: Node, variable: str, vendor: str) -> tuple[Certificate, .
     """The certificates in a list of firmware's or shim's; () if there is no such list."""
     from gdrkit.formats import efi_list, x509
 
-    try:
-        value = efi_variable(node, variable, vendor)
-    except Absent:
-        return ()
+    value = if_absent(b"", efi_variable, node, variable, vendor)
     return tuple(
         x509.parse(entry.data) for entry in efi_list.parse(value, attributes=False) if entry.kind == "x509"
     )
@@ -105,10 +102,7 @@ def enrolled_keys(node: Node) -> tuple[Enrolled, ...]:
     by_firmware = [(cert, PLATFORM) for cert in certificates(node, "db", DATABASE)]
     if not by_owner and not by_firmware:
         return ()
-    try:
-        held = proc_keys(node)
-    except Lacks:
-        held = None
+    held = if_missing(None, proc_keys, node)
     found = []
     for certificate, keyring in (*by_owner, *by_firmware):
         if held is not None and not held.has(certificate):

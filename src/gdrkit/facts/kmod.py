@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts import dpkg
 from gdrkit.facts.kernel import distribution
-from gdrkit.node import Node, fact, first
+from gdrkit.node import Node, fact, first_of, likely
 
 # Packages of releases: packages.debian.org, launchpad.net, distrowatch's tables of Red Hat's.
 _OF_RELEASES = {
@@ -42,7 +42,7 @@ def kmod_version(node: Node) -> int:
                 return _OF_RELEASES[family, release]
         raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
 
-    return first(node, (Confidence.CERTAIN, the_package), (Confidence.LIKELY, the_distribution))
+    return first_of(the_package, likely(node, the_distribution))
 
 
 def _number(text: str) -> int:

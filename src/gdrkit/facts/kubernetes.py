@@ -10,10 +10,9 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 
 FOLDER = "sos_commands/kubernetes"
 POD_LOGS = "var/log/pods"
@@ -69,12 +68,8 @@ def files(node: Node) -> tuple[str, ...]:
 
 
 def _below(node: Node, folder: str, depth: int) -> list[str]:
-    try:
-        names = node.list(folder)
-    except Lacks:  # a file, or nothing was handed over
-        return []
     found = []
-    for name in names:
+    for name in if_missing((), node.list, folder):  # none of a file, or where nothing was handed over
         path = f"{folder}/{name}"
         inside = _below(node, path, depth - 1) if depth and "." not in name else []
         found += inside or [path]
@@ -85,11 +80,8 @@ def _below(node: Node, folder: str, depth: int) -> list[str]:
 def pod_logs(node: Node) -> tuple[str, ...]:
     """Logs of the containers that load nvidia-peermem: handed over, or kept by this node's own kubelet."""
     found = [path for path in files(node) if "peermem" in path or path.endswith((".log", ".txt"))]
-    try:
-        pods = node.list(POD_LOGS)
-    except Lacks:  # logs of pods are for root, and add to what the node itself shows
-        pods = ()
-    for pod in pods:
+    # Logs of pods are for root, and add to what the node itself shows.
+    for pod in if_missing((), node.list, POD_LOGS):
         if "nvidia-driver-daemonset" in pod or "nvidia-gpu-driver" in pod:
             found += _below(node, f"{POD_LOGS}/{pod}/nvidia-peermem-ctr", 0)
     return tuple(found)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts import packages
 from gdrkit.facts.commands import UCX_INFO
-from gdrkit.facts.looked import where_looked
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, fact, first, otherwise
+from gdrkit.node import Node, each_known, fact, first_collected, first_of, if_absent, if_missing, likely
 
 FOLDERS = (
     "usr/lib/x86_64-linux-gnu",
@@ -86,7 +86,7 @@ def libibverbs(node: Node) -> Library:
 
 
 def _library(node: Node, path: str) -> Library:
-    target = otherwise(lambda: node.resolve(path), path)
+    target = if_absent(path, node.resolve, path)
     match = re.search(r"\.so\.([\d.]+)$", target)
     return Library(target, match[1] if match and "." in match[1] else "")
 
@@ -117,12 +117,7 @@ def verbs_has_dmabuf(node: Node) -> bool:
         raise Lacks(Missing("libibverbs", Why.NOT_COLLECTED, _ASK_VERBS))
 
     try:
-        return first(
-            node,
-            (Confidence.CERTAIN, symbol_table),
-            (Confidence.LIKELY, library_version),
-            (Confidence.LIKELY, package_version),
-        )
+        return first_of(symbol_table, likely(node, library_version), likely(node, package_version))
     except Lacks as lacks:  # whichever file was in the way, what is missing is a look at the library
         missing = Missing("libibverbs", lacks.missing.why, _ASK_VERBS)
         raise (Absent if isinstance(lacks, Absent) else Lacks)(missing) from lacks
@@ -149,13 +144,12 @@ def other_libibverbs(node: Node) -> tuple[Library, ...]:
     """Copies that programs may load instead of the system's: in vendors' folders and images. () if none is
     seen.
     """
-    found = []
-    for folder in MORE_FOLDERS:
-        try:
-            found.append(_library(node, find(node, "libibverbs.so.1", (folder,))))
-        except Lacks:  # copies that nobody has or nobody looked for change nothing for the system's own
-            continue
-    return tuple(found)
+    # Copies that nobody has or nobody looked for change nothing for the system's own.
+    return tuple(_each(node, "libibverbs.so.1", MORE_FOLDERS))
+
+
+def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
+    return each_known(lambda folder: _library(node, find(node, name, (folder,))), folders)
 
 
 # -- the driver's user space ---------------------------------------------------------------------------
@@ -197,14 +191,8 @@ def nvshmem_copies(node: Node) -> tuple[Copy, ...]:
 
 def _copies(node: Node, library: str, wheel: str) -> tuple[Copy, ...]:
     """Files of a library whose name has the version, and wheels of Python environments."""
-    found = []
-    for folder in (*FOLDERS, *MORE_FOLDERS):
-        try:
-            seen = _library(node, find(node, library, (folder,)))
-        except Lacks:
-            continue
-        if len(numbers(seen.version)) == 3:
-            found.append(Copy(seen.version, seen.path))
+    libraries = _each(node, library, (*FOLDERS, *MORE_FOLDERS))
+    found = [Copy(seen.version, seen.path) for seen in libraries if len(numbers(seen.version)) == 3]
     pattern = re.compile(rf"{wheel}_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info")
     for folder in _python_folders(node):
         for name in _if_seen(node, folder):
@@ -215,10 +203,7 @@ def _copies(node: Node, library: str, wheel: str) -> tuple[Copy, ...]:
 
 def _packaged_nccl(node: Node) -> tuple[Copy, ...]:
     """What the list of packages says where no file of NCCL is seen."""
-    try:
-        known = packages.installed(node)
-    except Lacks:
-        return ()
+    known = if_missing({}, packages.installed, node)
     for name in ("libnccl2", "libnccl"):
         package = known.get(name)
         if package and len(numbers(package.version)) >= 3:
@@ -240,19 +225,13 @@ def _if_seen(node: Node, folder: str) -> tuple[str, ...]:
     """Names in a folder; () also where nobody looked: which environments programs have is nobody's duty to
     list.
     """
-    try:
-        return node.list(folder)
-    except Lacks:
-        return ()
+    return if_missing((), node.list, folder)
 
 
 @fact
 def nccl_is_installed(node: Node) -> bool:
     """Whether the system's folders hold an NCCL. Raises Lacks where nobody looked."""
-    try:
-        return bool(find(node, "libnccl.so.2"))
-    except Absent:
-        return False
+    return if_absent(False, lambda: bool(find(node, "libnccl.so.2")))
 
 
 @fact
@@ -274,21 +253,16 @@ def ucx_version(node: Node) -> str:
     """
 
     def pkg_config() -> str:
-        for folder in (*FOLDERS, *MORE_FOLDERS):
-            try:
-                text = node.text(f"{folder}/pkgconfig/ucx.pc")
-            except Lacks:
-                continue
+        paths = (f"{folder}/pkgconfig/ucx.pc" for folder in (*FOLDERS, *MORE_FOLDERS))
+        for text in each_known(node.text, paths):
             found = re.search(r"^Version: *(\d+\.\d+\.\d+)", text, re.MULTILINE)
             if found:
                 return found[1]
         raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
 
     def package() -> str:
-        try:
-            known = packages.installed(node)
-        except Lacks:  # a node without a package list may have UCX all the same
-            known = {}
+        # A node without a package list may have UCX all the same.
+        known = if_missing({}, packages.installed, node)
         for name in ("ucx", "libucx0"):
             if name in known and len(numbers(known[name].version)) >= 2:
                 return ".".join(map(str, numbers(known[name].version)[:3]))
@@ -305,7 +279,7 @@ def ucx_version(node: Node) -> str:
             raise FormatError("no version in it")
         return found[1]
 
-    return where_looked(pkg_config, package, library, ucx_info)
+    return first_collected(pkg_config, package, library, ucx_info)
 
 
 @fact
@@ -315,13 +289,9 @@ def net_plugins(node: Node) -> tuple[str, ...]:
 
     Source: NCCL src/plugin/net.cc: libnccl-net.so, unless NCCL_NET_PLUGIN names another.
     """
-    found = []
-    for folder in (*FOLDERS, *MORE_FOLDERS):
-        try:
-            found.append(find(node, "libnccl-net.so", (folder,)))
-        except Lacks:  # a plugin that nobody looked for is not claimed to be absent: this only adds remarks
-            continue
-    return tuple(found)
+    # A plugin that nobody looked for is not claimed to be absent: this only adds remarks.
+    folders = (*FOLDERS, *MORE_FOLDERS)
+    return tuple(each_known(lambda folder: find(node, "libnccl-net.so", (folder,)), folders))
 
 
 # -- limits --------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, image, information, versions
 from gdrkit.facts.module_index import dependencies, module_path, symbol_owner
 from gdrkit.messages.errors import EINVAL, ENOENT
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 _GPL_COMPATIBLE = (
     "GPL",
@@ -204,10 +204,7 @@ class _Linker:
 @fact
 def proprietary(node: Node, name: str) -> bool:
     """Whether a module carries the taint of a proprietary licence, its own or one that it inherited."""
-    try:
-        there = loaded(node).get(name)
-    except Lacks:
-        there = None
+    there = if_missing(None, lambda: loaded(node).get(name))
     if there is not None:
         return "P" in there.taint
     return not gpl_compatible(information(node, module_path(node, name)).license)
@@ -252,18 +249,11 @@ def duplicate_export(node: Node, name: str) -> Duplicate | None:
 
 def _may_export_anything(node: Node, name: str) -> bool:
     """Whether a loaded module is not the kernel's own: those never export the same symbol twice."""
-    try:
-        there = loaded(node).get(name)
-    except Lacks:
-        return False
+    there = if_missing(None, lambda: loaded(node).get(name))
     return there is not None and "O" in there.taint
 
 
 def _in_the_image(node: Node, symbol: str) -> bool:
     if symbol_owner(node, symbol):
         return False
-    try:
-        kernel_symbol(node, symbol)
-    except Absent:
-        return False
-    return True
+    return if_absent(None, kernel_symbol, node, symbol) is not None

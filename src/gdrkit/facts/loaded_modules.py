@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_absent
 
 PEERMEM = "nvidia_peermem"
 
@@ -90,11 +90,7 @@ def running(node: Node, name: str) -> Running:
 
 def _parameters(node: Node, folder: str) -> dict[str, str]:
     values = {}
-    try:
-        names = node.list(f"{folder}/parameters")
-    except Absent:
-        return {}
-    for name in names:
+    for name in if_absent((), node.list, f"{folder}/parameters"):
         try:
             values[name] = node.text(f"{folder}/parameters/{name}").rstrip("\n")
         except Lacks:  # write only, or for root alone

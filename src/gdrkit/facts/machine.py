@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence
+from gdrkit.evidence import Absent
 from gdrkit.facts.commands import LSCPU
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first, otherwise
+from gdrkit.node import Node, fact, first_of, if_absent
 
 
 class Distribution(Struct, frozen=True):
@@ -78,9 +78,9 @@ def product(node: Node) -> Product:
         vendor, _, rest = model.partition(" ")
         return Product(vendor, rest or model, "")
     return Product(
-        otherwise(lambda: node.text(folder + "sys_vendor").strip(), ""),
+        if_absent("", lambda: node.text(folder + "sys_vendor").strip()),
         name,
-        otherwise(lambda: node.text(folder + "board_name").strip(), ""),
+        if_absent("", lambda: node.text(folder + "board_name").strip()),
     )
 
 
@@ -101,7 +101,7 @@ def cpu(node: Node) -> Cpu:
         values = _colon_pairs(node.run(LSCPU))
         return Cpu(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
 
-    return first(node, (Confidence.CERTAIN, the_kernel), (Confidence.CERTAIN, lscpu))
+    return first_of(the_kernel, lscpu)
 
 
 def _colon_pairs(text: str) -> dict[str, str]:

@@ -10,11 +10,10 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import command_line
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 # kmod, libkmod.c, default_config_paths: a file in an earlier folder hides its namesakes in later ones.
 FOLDERS = (
@@ -95,27 +94,25 @@ def configuration(node: Node) -> ModprobeConfig:
     found = _Directives()
     for path in _in_order_of_name(node, FOLDERS, ".conf", (*_module_softdeps(node),)):
         found.read(path, node.text(path))
-    nothing: tuple[str, ...] = ()
-    found.read_command_line(otherwise(lambda: command_line(node), nothing))
+    found.read_command_line(if_absent((), command_line, node))
     return found.config()
 
 
-def _module_softdeps(node: Node) -> Iterator[str]:
+def _module_softdeps(node: Node) -> tuple[str, ...]:
     """modules.softdep takes its place among the files by its name: kmod_config_new()."""
-    try:
+
+    def by_depmod() -> tuple[str, ...]:
         path = f"{modules_dir(node)}/modules.softdep"
-        if node.exists(path):
-            yield path
-    except Lacks:  # soft dependencies of modules decide nothing: what they fail at is ignored
-        return
+        return (path,) if node.exists(path) else ()
+
+    return if_missing((), by_depmod)  # they decide nothing: what they fail at is ignored
 
 
 def _in_order_of_name(node: Node, folders: tuple[str, ...], ending: str, more: tuple[str, ...]) -> list[str]:
     """Files of those folders sorted by file name, namesakes in later folders left out."""
     chosen = {path.rpartition("/")[2]: path for path in more}
-    nothing: tuple[str, ...] = ()
     for folder in folders:
-        for name in otherwise(lambda folder=folder: node.list(folder), nothing):  # type: ignore[misc]
+        for name in if_absent((), node.list, folder):
             if name.endswith(ending) and len(name) > len(ending) and not name.startswith("."):
                 chosen.setdefault(name, f"{folder}/{name}")
     return [chosen[name] for name in sorted(chosen, key=str.encode)]
@@ -242,7 +239,7 @@ _DEPMOD_DEFAULT = ("updates", "built-in")
 def autoload(node: Node) -> tuple[AutoLoad, ...]:
     """Modules that systemd or Debian's init loads at boot. Sources: modules-load.d(5), modules(5)."""
     paths = _in_order_of_name(node, _AUTOLOAD_FOLDERS, ".conf", ())
-    if otherwise(lambda: node.exists("etc/modules"), False):
+    if if_absent(False, node.exists, "etc/modules"):
         paths.append("etc/modules")
     found = []
     for path in paths:

@@ -11,11 +11,11 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Missing, Why
 from gdrkit.facts.kernel import release
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 _DASHES = bytes.maketrans(b"-", b"_")
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")  # kmod, libkmod-util.c, kmod_exts
@@ -32,15 +32,10 @@ class _Dependencies(Struct):
 def modules_dir(node: Node) -> str:
     """The folder of the running kernel's modules. Raises Absent if there is none."""
     kernel = release(node)
-    reason: Lacks | None = None
-    for base in ("lib/modules", "usr/lib/modules"):
-        folder = f"{base}/{kernel}"
-        try:
-            if node.exists(folder):
-                return folder
-        except Lacks as lacks:
-            reason = reason or lacks
-    raise reason or Absent(Missing(f"lib/modules/{kernel}", Why.ABSENT, f"ls /lib/modules/{kernel}"))
+    folder = seek((f"lib/modules/{kernel}", f"usr/lib/modules/{kernel}"), node.exists)
+    if folder is None:
+        raise Absent(Missing(f"lib/modules/{kernel}", Why.ABSENT, f"ls /lib/modules/{kernel}"))
+    return folder
 
 
 @fact
@@ -105,21 +100,15 @@ def missing_dependency(node: Node, name: str) -> str:
     """
     for path in _dependency_line(node, name)[1:]:
         full = f"{modules_dir(node)}/{path}"
-        try:
-            if not node.exists(full):
-                return full
-        except Lacks:
-            continue
+        if not if_missing(True, node.exists, full):
+            return full
     return ""
 
 
 @fact
 def builtin(node: Node, name: str) -> bool:
     """Whether a module is part of the kernel's own image. False if depmod has no such list."""
-    try:
-        return b"/" + canonical(name).encode() + b".ko\n" in _builtin_list(node)
-    except Absent:
-        return False
+    return if_absent(False, lambda: b"/" + canonical(name).encode() + b".ko\n" in _builtin_list(node))
 
 
 @fact
@@ -155,10 +144,7 @@ def aliases(node: Node, alias: str) -> tuple[str, ...]:
     Source: kmod, kmod_lookup_alias_from_aliases_file(). Patterns in the list are fnmatch(3) patterns; those
     that could match are told by the letters before their first wildcard.
     """
-    try:
-        text = node.text(f"{modules_dir(node)}/modules.alias")
-    except Absent:
-        return ()
+    text = if_absent("", lambda: node.text(f"{modules_dir(node)}/modules.alias"))
     if alias not in text and ":" not in alias:  # names of devices have a colon, plain names no wildcards
         return ()
     from fnmatch import fnmatchcase
@@ -180,7 +166,7 @@ def all_paths(node: Node, name: str) -> tuple[str, ...]:
     dkms(8), Red Hat's weak-modules(8), Linux Documentation/kbuild/kbuild.rst (modules.order).
     """
     folder = modules_dir(node)
-    chosen = otherwise(lambda: module_path(node, name), "")
+    chosen = if_absent("", module_path, node, name)
     found = dict.fromkeys((chosen,) if chosen else ())
     for place in ("updates", "extra", "weak-updates"):
         for path in _below(node, f"{folder}/{place}", depth=3):
@@ -194,8 +180,7 @@ def all_paths(node: Node, name: str) -> tuple[str, ...]:
 def _below(node: Node, folder: str, depth: int) -> list[str]:
     """Paths of everything in a folder and, `depth` levels down, in its folders."""
     paths: list[str] = []
-    nothing: tuple[str, ...] = ()
-    for name in otherwise(lambda: node.list(folder), nothing):
+    for name in if_absent((), node.list, folder):
         path = f"{folder}/{name}"
         paths.append(path)
         if depth > 1 and "." not in name:
@@ -205,7 +190,7 @@ def _below(node: Node, folder: str, depth: int) -> list[str]:
 
 def _in_tree_paths(node: Node, name: str) -> list[str]:
     folder = modules_dir(node)
-    text = otherwise(lambda: node.text(f"{folder}/modules.order"), "")
+    text = if_absent("", node.text, f"{folder}/modules.order")
     pattern = re.escape(name).replace("_", "[-_]")
     candidates = [
         f"{folder}/{own}{suffix}"

@@ -10,7 +10,7 @@ from gdrkit.facts.module_files import imports, information, weak_imports
 from gdrkit.facts.module_index import dependencies, module_path
 from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.facts.symvers import PEER_API
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent
 
 # A parameter of nvidia-peermem in every version since 470: NVIDIA open-gpu-kernel-modules nvidia-peermem.c.
 _PARAMETER = "peerdirect_support"
@@ -47,7 +47,7 @@ def init(node: Node, name: str) -> Init:
 
 def _uses_peer_api(node: Node, path: str) -> bool:
     """By the linkage of nvidia-peermem where this is it, as a rebuild would change that."""
-    if path == otherwise(lambda: peermem_path(node), ""):
+    if path == if_absent("", peermem_path, node):
         return peermem_linkage(node).uses_peer_api
     return PEER_API[0] in imports(node, path)
 

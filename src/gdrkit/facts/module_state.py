@@ -12,7 +12,7 @@ from gdrkit.facts.kernel_reference import struct_module_bytes, vermagic
 from gdrkit.facts.kernel_symbols import module_layout_crc
 from gdrkit.facts.module_files import content, image, information, is_packed, versions
 from gdrkit.facts.module_index import module_path
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent
 
 # What e_machine must be for the kernel to take a module: Linux arch/*/include/asm/elf.h, elf_check_arch().
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "s390x": 22, "ppc64le": 21}
@@ -176,8 +176,7 @@ def boot_blacklist(node: Node) -> tuple[str, ...]:
     Source: main.c, blacklisted(): core_param, so that the last one counts; compared with the module's own
     name, underscores and all.
     """
-    nothing: tuple[str, ...] = ()
-    values = otherwise(lambda: boot_parameter(node, "module_blacklist"), nothing)
+    values = if_absent((), boot_parameter, node, "module_blacklist")
     return tuple(values[-1].split(",")) if values else ()
 
 

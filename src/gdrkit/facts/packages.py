@@ -11,9 +11,8 @@ from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import dpkg as dpkg_files
 from gdrkit.facts import modules
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
-from gdrkit.facts.looked import where_looked
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 DKMS = "var/lib/dkms"
 
@@ -55,7 +54,7 @@ def installed(node: Node) -> Mapping[str, Package]:
     """
 
     def dpkg() -> Mapping[str, Package]:
-        return where_looked(
+        return first_collected(
             lambda: _Packages(dpkg_files.versions(node)),
             lambda: parse_packages(node.run(PACKAGES_DPKG), "dpkg"),
         )
@@ -144,7 +143,7 @@ def owner(node: Node, path: str) -> Package:
             )
             if any(name.partition(".ko")[0] == built["stem"] for name in names):
                 return Package(module.name, module.version, "dkms")
-    return where_looked(
+    return first_collected(
         lambda: Package(dpkg_files.owner_by_lists(node, path), "", "dpkg"),
         lambda: _dpkg_owner(node, path),
         lambda: _rpm_owner(node, path),
@@ -179,13 +178,11 @@ def _rpm_owner(node: Node, path: str) -> Package:
 
 def listed(node: Node, folder: str) -> tuple[str, ...]:
     """What is in a folder; () if somebody looked and there is no such folder."""
-    nothing: tuple[str, ...] = ()
-    return otherwise(lambda: node.list(folder), nothing)
+    return if_absent((), node.list, folder)
 
 
 def _dkms_if_any(node: Node) -> tuple[DkmsModule, ...]:
-    nothing: tuple[DkmsModule, ...] = ()
-    return otherwise(lambda: dkms(node), nothing)
+    return if_absent((), dkms, node)
 
 
 # -- DKMS ----------------------------------------------------------------------------------------------
@@ -198,7 +195,7 @@ def dkms(node: Node) -> tuple[DkmsModule, ...]:
     Read from its tree: <name>/<version>/<kernel>/<arch>/module holds what was built, and the link
     <name>/kernel-<kernel>-<arch> names the version that is installed. Source: dkms(8), dkms.in.
     """
-    return where_looked(lambda: _dkms_tree(node), lambda: parse_dkms_status(node.run(DKMS_STATUS)))
+    return first_collected(lambda: _dkms_tree(node), lambda: parse_dkms_status(node.run(DKMS_STATUS)))
 
 
 def _dkms_tree(node: Node) -> tuple[DkmsModule, ...]:
@@ -267,8 +264,8 @@ def ofed(node: Node) -> Ofed:
     """
 
     def loaded() -> bool:
-        return modules.is_loaded(node, "mlx_compat") or otherwise(
-            lambda: bool(modules.module_path(node, "mlx_compat")), False
+        return modules.is_loaded(node, "mlx_compat") or if_absent(
+            False, lambda: bool(modules.module_path(node, "mlx_compat"))
         )
 
     def named() -> Ofed:
@@ -285,10 +282,7 @@ def ofed(node: Node) -> Ofed:
 
 def has_doca_packages(node: Node) -> bool:
     """Whether a package of DOCA is known to be installed. False also where no package list was seen."""
-    try:
-        return any(name.startswith("doca") for name in installed(node))
-    except Lacks:
-        return False
+    return if_missing(False, lambda: any(name.startswith("doca") for name in installed(node)))
 
 
 def parse_ofed_info(text: str) -> Ofed:

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.looked import nobody_looked
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
 from gdrkit.facts.pci_tree import drawn_places
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, first_collected, if_missing
 
 ROOT = "sys/bus/pci/devices"
 NVIDIA = "10de"
@@ -49,7 +49,7 @@ class Gpu(Struct, frozen=True, order=True):
 @fact
 def devices(node: Node) -> tuple[Device, ...]:
     """Every PCI function. Raises Absent on a machine without PCI."""
-    return where_looked(lambda: sysfs_devices(node), lambda: _listed_devices(node))
+    return first_collected(lambda: sysfs_devices(node), lambda: _listed_devices(node))
 
 
 @fact
@@ -155,7 +155,7 @@ def root_bus(node: Node, address: str) -> str:
 
 @fact
 def _place(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
-    return where_looked(
+    return first_collected(
         lambda: _place_in_sysfs(node, address),
         lambda: _place_in_text(node, address),
         lambda: _place_in_drawing(node, address),
@@ -205,7 +205,7 @@ def numa_node(node: Node, address: str) -> int | None:
             raise nobody_looked(f"NUMA node of {address}", f"cat /{ROOT}/{address}/numa_node")
         return device.numa_node  # lspci prints the line only where it is known: lspci.c, show_verbose()
 
-    found = where_looked(lambda: _number(node.text(f"{ROOT}/{address}/numa_node")), in_text)
+    found = first_collected(lambda: _number(node.text(f"{ROOT}/{address}/numa_node")), in_text)
     return None if found is None or found < 0 else found
 
 
@@ -225,7 +225,7 @@ def iommu_group(node: Node, address: str) -> str:
             raise nobody_looked(link, f"readlink /{link}")
         return group
 
-    return where_looked(in_sysfs, in_text)
+    return first_collected(in_sysfs, in_text)
 
 
 @fact
@@ -245,7 +245,4 @@ def _number(text: str) -> int:
 
 def there(node: Node, link: str) -> bool:
     """Whether a link that most devices do not have is seen; a tree that kept few links may lack it, too."""
-    try:
-        return node.exists(link)
-    except Lacks:
-        return False
+    return if_missing(False, node.exists, link)

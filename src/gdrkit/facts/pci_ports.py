@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.looked import nobody_looked
 from gdrkit.facts.pci_registers import config
 from gdrkit.facts.pci_text import text_device
 from gdrkit.formats.pci_registers import Truncated
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, first_collected
 
 
 class PortRegisters(Struct, frozen=True):
@@ -52,7 +52,7 @@ def port_registers(node: Node, address: str) -> PortRegisters:
             device.read_request_bytes,
         )
 
-    return where_looked(in_config, in_text)
+    return first_collected(in_config, in_text)
 
 
 @fact

@@ -11,7 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.looked import nobody_looked
 from gdrkit.facts.nvidia_smi import said, smi_gpu
 from gdrkit.facts.pci import ROOT, there
 from gdrkit.facts.pci_text import TextDevice, text_device
@@ -20,7 +20,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_config import Config
 from gdrkit.formats.pci_express import Acs, Express
 from gdrkit.formats.pci_registers import Truncated
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, first_collected
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def config(node: Node, address: str) -> Config:
         except Absent:
             raise nobody_looked(f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {address}") from None
 
-    return pci_config.parse(where_looked(lambda: node.read(f"{ROOT}/{address}/config"), in_proc))
+    return pci_config.parse(first_collected(lambda: node.read(f"{ROOT}/{address}/config"), in_proc))
 
 
 def _capability(node: Node, address: str, found: T | Truncated) -> T:
@@ -82,7 +82,7 @@ def acs(node: Node, address: str) -> Acs | None:
             raise nobody_looked(f"ACS of {address}", f"sudo lspci -vvv -s {address}")
         return device.acs
 
-    return where_looked(lambda: _capability(node, address, config(node, address).acs), in_text)
+    return first_collected(lambda: _capability(node, address, config(node, address).acs), in_text)
 
 
 @fact
@@ -93,7 +93,7 @@ def ats_enabled(node: Node, address: str) -> bool:
         ats = _capability(node, address, config(node, address).ats)
         return ats is not None and ats.enabled
 
-    return where_looked(in_config, lambda: bool(_capabilities_of(node, address).ats_enabled))
+    return first_collected(in_config, lambda: bool(_capabilities_of(node, address).ats_enabled))
 
 
 @fact
@@ -106,7 +106,7 @@ def read_request_bytes(node: Node, address: str) -> int:
             raise nobody_looked(f"MaxReadReq of {address}", f"sudo lspci -vvv -s {address}")
         return device.read_request_bytes
 
-    return where_looked(lambda: _express(node, address).read_request_bytes, in_text)
+    return first_collected(lambda: _express(node, address).read_request_bytes, in_text)
 
 
 @fact
@@ -138,7 +138,7 @@ def link(node: Node, address: str) -> Link:
         width, most = (said(node, gpu, f"width_{when}") for when in ("current", "max"))
         return _link(address, GENERATIONS.get(now), width, GENERATIONS.get(best), most)
 
-    return where_looked(in_sysfs, lambda: _link_in_config(node, address), in_text, in_smi)
+    return first_collected(in_sysfs, lambda: _link_in_config(node, address), in_text, in_smi)
 
 
 GENERATIONS: dict[object, float] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}  # GT/s, PCIe 6.0
@@ -182,7 +182,7 @@ def bar1_bytes(node: Node, address: str) -> int:
         total = said(node, smi_gpu(node, address), "bar1_total_mib")
         return int(str(total)) << 20
 
-    return where_looked(in_sysfs, in_text, in_smi)
+    return first_collected(in_sysfs, in_text, in_smi)
 
 
 def region_bytes(resource: str) -> tuple[int, ...]:

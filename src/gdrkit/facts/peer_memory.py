@@ -11,11 +11,10 @@ from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.kernel_symbols import export_tables
-from gdrkit.facts.looked import where_looked
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, first_collected, if_absent
 
 LEGACY = "nv_peer_mem"
 MEMORY_PEERS = "sys/kernel/mm/memory_peers"
@@ -74,7 +73,7 @@ def peermem_linkage(node: Node) -> Linkage:
         )
         return Linkage(bool(depends))
 
-    return where_looked(by_its_symbols, by_what_it_needs)
+    return first_collected(by_its_symbols, by_what_it_needs)
 
 
 ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
@@ -118,7 +117,7 @@ def exported_crc(node: Node, symbol: str) -> int | None:
 @fact
 def peer_api_exporter(node: Node) -> str:
     """The module that exports the peer-memory API here, "vmlinux" for the kernel itself; "" if none does."""
-    return otherwise(lambda: exporter(node, PEER_API[0]), "")
+    return if_absent("", lambda: exporter(node, PEER_API[0]))
 
 
 @fact
@@ -167,7 +166,7 @@ def _peer(node: Node, client: str) -> MemoryPeer:
 @fact
 def legacy_peer_mem(node: Node) -> LegacyPeerMem:
     """Whether the older nv_peer_mem is in the kernel or installed for it."""
-    path = otherwise(lambda: modules.module_path(node, LEGACY), "")
+    path = if_absent("", modules.module_path, node, LEGACY)
     return LegacyPeerMem(modules.is_loaded(node, LEGACY), path)
 
 

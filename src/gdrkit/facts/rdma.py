@@ -6,17 +6,16 @@ Source of the files: Linux drivers/infiniband/core/sysfs.c; Documentation/ABI/st
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from msgspec import Struct
 
 from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked, where_looked
+from gdrkit.facts.looked import nobody_looked
 from gdrkit.facts.nvidia_smi import smi_topology
 from gdrkit.facts.pci import ROOT, bridges_above, gpus, numa_node, root_bus
 from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 CLASS = "sys/class/infiniband"
 SOFTWARE = ("rxe", "siw")  # names that `rdma link add` is told in every manual; see rdma-link(8)
@@ -61,10 +60,7 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
     """Every RDMA device; empty where somebody looked and there is none."""
 
     def in_sysfs() -> tuple[RdmaDevice, ...]:
-        try:
-            names = node.list(CLASS)
-        except Absent:  # ib_core is not loaded, or nothing registered
-            return ()
+        names = if_absent((), node.list, CLASS)  # absent: ib_core is not loaded, or nothing registered
         return tuple(_device(node, name) for name in names)
 
     def in_text() -> tuple[RdmaDevice, ...]:
@@ -80,14 +76,14 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
             for d in listed_rdma_devices(node)
         )
 
-    return where_looked(in_sysfs, in_text)
+    return first_collected(in_sysfs, in_text)
 
 
 def _device(node: Node, name: str) -> RdmaDevice:
     folder = f"{CLASS}/{name}"
     place = node.resolve(folder)
     if "/" in place and not place.startswith("sys/devices/"):  # a copy without the links of the class
-        place = _or_empty(lambda: node.resolve(f"{folder}/device"))
+        place = if_missing("", node.resolve, f"{folder}/device")
     addresses = re.findall(r"/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/|$)", place)
     address = addresses[-1] if addresses else ""
 
@@ -98,21 +94,13 @@ def _device(node: Node, name: str) -> RdmaDevice:
     return RdmaDevice(
         name,
         address,
-        driver=_or_empty(driver) if address else "",
-        board_id=_or_empty(lambda: node.text(f"{folder}/board_id").strip()),
-        firmware=_or_empty(lambda: node.text(f"{folder}/fw_ver").strip()),
-        node_guid=_or_empty(lambda: node.text(f"{folder}/node_guid").strip()),
-        sys_image_guid=_or_empty(lambda: node.text(f"{folder}/sys_image_guid").strip()),
+        driver=if_missing("", driver) if address else "",
+        board_id=if_missing("", lambda: node.text(f"{folder}/board_id").strip()),
+        firmware=if_missing("", lambda: node.text(f"{folder}/fw_ver").strip()),
+        node_guid=if_missing("", lambda: node.text(f"{folder}/node_guid").strip()),
+        sys_image_guid=if_missing("", lambda: node.text(f"{folder}/sys_image_guid").strip()),
         virtual="/virtual/" in place or name.startswith(SOFTWARE),
     )
-
-
-def _or_empty(ask: Callable[[], str]) -> str:
-    """A word that helps to recognise a device, and stops nothing if it cannot be had."""
-    try:
-        return ask()
-    except Lacks:
-        return ""
 
 
 @fact
@@ -178,7 +166,7 @@ def ports(node: Node, device: str) -> tuple[Port, ...]:
             for p in found.ports
         )
 
-    return where_looked(in_sysfs, in_text)
+    return first_collected(in_sysfs, in_text)
 
 
 def _port(node: Node, device: str, number: int) -> Port:
@@ -251,7 +239,7 @@ def gids(node: Node, device: str, number: int) -> tuple[tuple[int, str, str], ..
 
 
 def _gid_kind(node: Node, folder: str, index: int) -> str:
-    return _or_empty(lambda: node.text(f"{folder}/gid_attrs/types/{index}").strip())
+    return if_missing("", lambda: node.text(f"{folder}/gid_attrs/types/{index}").strip())
 
 
 # -- pairs -----------------------------------------------------------------------------------------
@@ -301,15 +289,12 @@ def distance(node: Node, pair: Pair) -> str:
             raise nobody_looked(f"distance of {pair.gpu} and {pair.device}", "nvidia-smi topo -m")
         return cell
 
-    return where_looked(by_path, by_smi)
+    return first_collected(by_path, by_smi)
 
 
 def _one_numa_node(node: Node) -> bool:
     """Whether the machine has no second NUMA node, so that firmware has nothing to say about places."""
-    try:
-        return node.text("sys/devices/system/node/online").strip() == "0"
-    except Lacks:
-        return False
+    return if_missing(False, lambda: node.text("sys/devices/system/node/online").strip() == "0")
 
 
 DISTANCES = ("PIX", "PXB", "PHB", "NODE", "SYS")

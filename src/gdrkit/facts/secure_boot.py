@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts import kernel_log
 from gdrkit.facts.commands import MOKUTIL_SB_STATE
 from gdrkit.facts.kernel import boot_parameter, config_option
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first, otherwise
+from gdrkit.node import Node, fact, first_of, if_absent, likely
 
 EFIVARS = "sys/firmware/efi/efivars"
 # UEFI specification 2.10, 3.3 (global variables) and 32.6.1 (signature databases); shim, MokVars.txt.
@@ -24,7 +24,7 @@ def efi_variable(node: Node, name: str, vendor: str) -> bytes:
         content = node.read(f"{EFIVARS}/{name}-{vendor}")
     except Absent:
         # An efivarfs that is not mounted looks like an empty folder; no firmware is without variables.
-        if not otherwise(lambda: node.exists("sys/firmware/efi"), False):
+        if not if_absent(False, node.exists, "sys/firmware/efi"):
             raise
         if not any("-" in variable for variable in node.list(EFIVARS)):
             raise Lacks(
@@ -73,13 +73,7 @@ def secure_boot(node: Node) -> bool:
                     return word == "enabled"
         raise Lacks(Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", Why.NOT_COLLECTED, "mokutil --sb-state"))
 
-    return first(
-        node,
-        (Confidence.CERTAIN, the_firmware),
-        (Confidence.CERTAIN, a_machine_without_efi),
-        (Confidence.CERTAIN, mokutil),
-        (Confidence.LIKELY, the_kernel_log),
-    )
+    return first_of(the_firmware, a_machine_without_efi, mokutil, likely(node, the_kernel_log))
 
 
 @fact
@@ -95,7 +89,7 @@ def shim_validation_disabled(node: Node) -> bool:
     The kernel then takes Secure Boot for switched off: Linux drivers/firmware/efi/libstub/secureboot.c,
     efi_get_secureboot(). Source of the variable: shim, MokVars.txt, MokSBState and its mirror MokSBStateRT.
     """
-    return otherwise(lambda: _flag(node, "MokSBStateRT", SHIM), False)
+    return if_absent(False, _flag, node, "MokSBStateRT", SHIM)
 
 
 def _flag(node: Node, name: str, vendor: str) -> bool:
@@ -121,7 +115,7 @@ def module_signatures_supported(node: Node) -> bool:
     def the_configuration() -> bool:
         return config_option(node, "CONFIG_MODULE_SIG") == "y"
 
-    return first(node, (Confidence.CERTAIN, the_parameter), (Confidence.CERTAIN, the_configuration))
+    return first_of(the_parameter, the_configuration)
 
 
 @fact
@@ -154,16 +148,10 @@ def signatures_enforced(node: Node) -> bool:
             raise Lacks(Missing(missing, Why.NOT_COLLECTED, f"cat /{missing}"))
         return True
 
-    return first(
-        node,
-        (Confidence.CERTAIN, the_kernel),
-        (Confidence.LIKELY, what_it_was_booted_with),
-        (Confidence.LIKELY, secure_boot_alone),
-    )
+    return first_of(the_kernel, likely(node, what_it_was_booted_with), likely(node, secure_boot_alone))
 
 
 def _asked_for(node: Node) -> bool:
     """`module.sig_enforce[=1]` on the command line, which can switch it on, not off: bool_enable_only."""
-    nothing: tuple[str, ...] = ()
-    values = otherwise(lambda: boot_parameter(node, "module.sig_enforce"), nothing)
+    values = if_absent((), boot_parameter, node, "module.sig_enforce")
     return any(value[:1].lower() in ("", "1", "y") or value.lower() == "on" for value in values)

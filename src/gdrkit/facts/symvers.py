@@ -13,7 +13,7 @@ import re
 from msgspec import Struct
 
 from gdrkit.facts.kernel import architecture, release
-from gdrkit.node import Node, fact, otherwise, seek
+from gdrkit.node import Node, fact, if_absent, seek
 
 PEER_API = ("ib_register_peer_memory_client", "ib_unregister_peer_memory_client")
 OFA = "usr/src/ofa_kernel"
@@ -79,8 +79,7 @@ def overlooked_symvers(node: Node) -> tuple[Symvers, ...]:
 @fact
 def ofed_build_trees(node: Node) -> tuple[str, ...]:
     """The build folders of OFED's DKMS module, one per version that DKMS keeps; () if there are none."""
-    nothing: tuple[str, ...] = ()
-    versions = otherwise(lambda: node.list(DKMS_OFED), nothing)
+    versions = if_absent((), node.list, DKMS_OFED)
     return tuple(path for name in versions if node.exists(path := f"{DKMS_OFED}/{name}/build"))
 
 

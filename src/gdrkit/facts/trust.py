@@ -14,7 +14,7 @@ from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.kernel_reference import reference_files
 from gdrkit.facts.keyrings import BUILTIN, Enrolled, enrolled_keys, proc_keys, revoked
-from gdrkit.facts.loaded_modules import LoadedModule, loaded
+from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content
 from gdrkit.facts.module_index import module_path
 from gdrkit.facts.secure_boot import (
@@ -25,7 +25,7 @@ from gdrkit.facts.secure_boot import (
     signatures_enforced,
 )
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, otherwise
+from gdrkit.node import Node, fact, if_absent
 
 if TYPE_CHECKING:
     from gdrkit.formats.module_signature import Signature
@@ -300,8 +300,7 @@ def _signers_of_loaded(node: Node) -> Iterator[Key]:
     """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E.
 
     One by one: a signature stands at the end of a file, and a packed driver takes long to unpack."""
-    nothing: tuple[LoadedModule, ...] = ()
-    for module in otherwise(lambda: tuple(loaded(node).values()), nothing):
+    for module in if_absent((), lambda: tuple(loaded(node).values())):
         if "O" in module.taint and not set("EF") & set(module.taint):
             try:
                 found = signature(node, module_path(node, module.name))

@@ -9,7 +9,7 @@ from gdrkit.evidence import Absent, Confidence, Lacks
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import config_option
 from gdrkit.facts.peer_memory import exporter
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 VERBS_MODULES = {
     "mlx5_core": "mlx5_ib",
@@ -79,22 +79,19 @@ def exporter_or_none(node: Node, prefix: str) -> str:
     """Who exports a symbol of this name or, for dma-buf, of its longer one; "" if nobody does."""
     if DMABUF_SYMBOLS[0].startswith(prefix):
         return dmabuf_exporter(node)
-    try:
-        return exporter(node, prefix)
-    except Absent:
-        return ""
+    return if_absent("", exporter, node, prefix)
 
 
 @fact
 def is_built_in(node: Node, module: str) -> bool:
     """Whether an RDMA driver is part of the kernel's image. Its folder in /sys then has no initstate."""
     folder = f"sys/module/{module}"
-    try:
-        if node.exists(folder):
-            return not node.exists(f"{folder}/initstate")
-    except Lacks:  # then depmod's list of what is built in decides
-        pass
-    return modules.builtin(node, module)
+
+    def in_sysfs() -> bool | None:
+        return not node.exists(f"{folder}/initstate") if node.exists(folder) else None
+
+    seen = if_missing(None, in_sysfs)
+    return modules.builtin(node, module) if seen is None else seen  # depmod's list of what is built in
 
 
 @fact

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import product, release
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
 """Docker, Podman, and what container managers tell systemd (systemd Container Interface)."""
@@ -44,18 +44,13 @@ UNNAMED = "vm-other"  # systemd's word for a hypervisor that it cannot name
 @fact
 def scope(node: Node) -> str:
     """Where the evidence was read: "host" or "container"."""
-    reason: Lacks | None = None
-    for look in (_container_file, _container_cgroup, _container_root, _container_environment):
-        try:
-            if look(node):
-                return "container"
-        except Absent:
-            continue
-        except Lacks as lacks:
-            reason = reason or lacks
-    if reason is not None and not _first_process_is_init(node):
-        raise reason
-    return "host"
+    looks = (_container_file, _container_cgroup, _container_root, _container_environment)
+    try:
+        return "host" if seek(looks, lambda look: if_absent(False, look, node)) is None else "container"
+    except Lacks:
+        if _first_process_is_init(node):
+            return "host"
+        raise
 
 
 def _container_file(node: Node) -> bool:
@@ -86,10 +81,7 @@ def _first_process_is_init(node: Node) -> bool:
     """On the host the first process lives in init.scope (systemd.special(7)) or at the root of its cgroups.
 
     A container with a namespace of cgroups also shows the root, `0::/`; so only init.scope settles it."""
-    try:
-        return "/init.scope" in node.text("proc/1/cgroup")
-    except Lacks:
-        return False
+    return if_missing(False, lambda: "/init.scope" in node.text("proc/1/cgroup"))
 
 
 @fact
@@ -133,10 +125,7 @@ def _by_processor(node: Node) -> str:
         return ""
     if "hypervisor" not in flags.split():
         return "none"
-    try:
-        return _by_product(node) or UNNAMED
-    except Lacks:
-        return UNNAMED
+    return if_missing(UNNAMED, lambda: _by_product(node) or UNNAMED)
 
 
 def _by_product(node: Node) -> str:

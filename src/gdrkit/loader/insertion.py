@@ -31,7 +31,7 @@ from gdrkit.loader.taints import Taints
 from gdrkit.messages import kernel
 from gdrkit.messages.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, ENOSPC, EPERM
 from gdrkit.messages.message import Message
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import checks_at
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
@@ -132,13 +132,10 @@ class Kernel:
     def _signature(self, name: str) -> Refusal | None:
         """module_sig_check()."""
         failed = next((check for check in checks_at(Stage.SIGNATURE) if self._fails(check, name)), None)
-        try:
-            if not module_signatures_supported(self.node):
-                return None
-            path = module_path(self.node, name)
-            state, fault = standing(self.node, path).state, signature_fault(self.node, path)
-        except Lacks:
+        seen = if_missing(None, self._signature_seen, name)
+        if seen is None:
             return None
+        path, state, fault = seen
         self._say_untested(path)
         if state is State.UNSUPPORTED:
             self.log.extend(on_unsupported(self.node, path, fault))
@@ -155,11 +152,15 @@ class Kernel:
             return Refusal(EPERM, failed.code)
         return Refusal(EBADMSG if state is State.MALFORMED else EKEYREJECTED, failed.code)
 
+    def _signature_seen(self, name: str) -> tuple[str, State, str] | None:
+        """The file, what its signature is worth, and its fault; None for a kernel that does not look."""
+        if not module_signatures_supported(self.node):
+            return None
+        path = module_path(self.node, name)
+        return path, standing(self.node, path).state, signature_fault(self.node, path)
+
     def _say_untested(self, path: str) -> None:
-        try:
-            digest = untested_digest(self.node, path)
-        except Lacks:
-            return
+        digest = if_missing("", untested_digest, self.node, path)
         if digest:
             tried = f"pkcs1pad(rsa,{digest}) (pkcs1pad(rsa-generic,{digest}))"
             line = kernel.NO_SELF_TEST.say(algorithm=tried)
@@ -188,9 +189,8 @@ class Kernel:
     def _build(self, name: str) -> Refusal | None:
         """check_modstruct_version() and check_modinfo()."""
         failed = self._fails(module_wrong_kernel, name)
-        try:
-            found = fit(self.node, name)
-        except Lacks:
+        found = if_missing(None, fit, self.node, name)
+        if found is None:
             return None
         module = self._name(name)
         if found.misfit is Misfit.NO_LAYOUT or (found.unversioned and not self._said(kernel.UNVERSIONED)):
@@ -248,10 +248,7 @@ class Kernel:
         return any(line.match(text) is not None for text in (*self._before(), *self.log))
 
     def _before(self) -> tuple[str, ...]:
-        try:
-            return tuple(row.text for row in kernel_log.lines(self.node).lines)
-        except Lacks:
-            return ()
+        return if_missing((), lambda: tuple(row.text for row in kernel_log.lines(self.node).lines))
 
     def _exports(self, name: str) -> Refusal | None:
         """complete_formation()."""

@@ -20,7 +20,7 @@ from gdrkit.loader.prediction import Prediction
 from gdrkit.loader.probing import Step, Target, probe_list, targets
 from gdrkit.messages import modprobe as modprobe_said
 from gdrkit.messages.errors import EEXIST, EINVAL, words_of
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_absent, if_missing
 
 _NESTED_AT_MOST = 8  # install lines that call modprobe in turn; more is a loop
 
@@ -171,10 +171,7 @@ class Run:
 
     def _note_missing_files(self, name: str) -> None:
         """kmod complains twice of a dependency without a file, and goes on as if there were none."""
-        try:
-            path = missing_dependency(self.node, name)
-        except Absent:
-            return
+        path = if_absent("", missing_dependency, self.node, name)
         if path:
             line = modprobe_said.DEPENDENCY_GONE.say(
                 place=dependency_place(self.node), pointer="0x0", path=f"/{path}"
@@ -193,10 +190,7 @@ class Run:
     def _in_kernel(self, name: str) -> bool:
         if name in self.kernel.came or name in self.present:
             return True
-        try:
-            there = is_loaded(self.node, name) or builtin(self.node, name)
-        except Lacks:
-            there = False
+        there = if_missing(False, lambda: is_loaded(self.node, name) or builtin(self.node, name))
         if there:
             self.present.add(name)
         return there

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.modprobe_config import ModprobeConfig
 from gdrkit.facts.modules import aliases, builtin, dependencies, missing_dependency, module_path
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node
+from gdrkit.node import Node, each_known, if_absent
 
 
 class Target(Struct, frozen=True):
@@ -36,21 +35,14 @@ def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[Target, ...]
     entries = config.modules_of_alias(wanted)
     if entries:
         return tuple(Target(entry.value, by_alias=True) for entry in entries)
-    try:
-        module_path(node, wanted)
-    except Absent:
-        pass
-    else:
+    if if_absent(None, module_path, node, wanted) is not None:
         return (Target(wanted),)
     if any(entry.name == wanted for entry in (*config.install, *config.remove)):
         return (Target(wanted),)
     found = aliases(node, wanted)
     if found:
         return tuple(Target(module, by_alias=True) for module in found)
-    try:
-        return (Target(wanted, builtin=True),) if builtin(node, wanted) else ()
-    except Absent:
-        return ()
+    return if_absent((), lambda: (Target(wanted, builtin=True),) if builtin(node, wanted) else ())
 
 
 def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bool) -> tuple[Step, ...]:
@@ -93,18 +85,11 @@ class _Walk:
             self.visit(other)
 
     def _known(self, wishes: tuple[str, ...]) -> list[str]:
-        found: list[str] = []
-        for wish in wishes:
-            try:
-                found += [target.name for target in targets(self.node, self.config, wish)]
-            except Lacks:  # what fails of soft dependencies fails silently
-                continue
-        return found
+        """What soft dependencies stand for. What fails of them fails silently."""
+        known = each_known(lambda wish: targets(self.node, self.config, wish), wishes)
+        return [target.name for found in known for target in found]
 
 
 def _dependencies(node: Node, name: str) -> tuple[str, ...]:
     """What a module needs; nothing, as for kmod, where a file of that is missing."""
-    try:
-        return () if missing_dependency(node, name) else dependencies(node, name)
-    except Absent:
-        return ()
+    return if_absent((), lambda: () if missing_dependency(node, name) else dependencies(node, name))

@@ -6,12 +6,11 @@ kernel/panic.c, add_taint(). Bits: Documentation/admin-guide/tainted-kernels.rst
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.kernel import architecture, config_option, tainted, version
 from gdrkit.facts.linkage import gpl_compatible
 from gdrkit.facts.modules import information, loaded, module_path
 from gdrkit.messages import kernel
-from gdrkit.node import Node, first
+from gdrkit.node import Node, first_of, if_missing, likely
 
 PROPRIETARY, FORCED, STAGING, OUT_OF_TREE, UNSIGNED, LIVEPATCH, TEST = 0, 1, 10, 12, 13, 15, 18
 # Taints that switch lock debugging off, which is said of the first: LOCKDEP_NOW_UNRELIABLE in the kernel's
@@ -42,12 +41,7 @@ def mask_of(node: Node) -> int:
     def a_fresh_boot() -> int:
         return 0
 
-    return first(
-        node,
-        (Confidence.CERTAIN, lambda: tainted(node)),
-        (Confidence.LIKELY, the_loaded_modules),
-        (Confidence.LIKELY, a_fresh_boot),
-    )
+    return first_of(lambda: tainted(node), likely(node, the_loaded_modules), likely(node, a_fresh_boot))
 
 
 class Taints:
@@ -111,7 +105,7 @@ class Taints:
             config_option(node, "CONFIG_MITIGATION_RETPOLINE"),
         ):
             return False
-        try:
-            return node.text("sys/devices/system/cpu/vulnerabilities/spectre_v2").startswith("Mitigation:")
-        except Lacks:
-            return False
+        return if_missing(
+            False,
+            lambda: node.text("sys/devices/system/cpu/vulnerabilities/spectre_v2").startswith("Mitigation:"),
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import heard
@@ -10,7 +10,7 @@ from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.nvidia_smi import said, smi_gpu_memory
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 from gdrkit.rules.tell import DMESG, NVIDIA_SMI, Tell
@@ -54,7 +54,7 @@ def bar1_small(node: Node, gpu: Gpu) -> Outcome:
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c (reserve), kernel-open/nvidia/nv-pci.c
     (resizing).
     """
-    aside = _no_window(node, gpu)
+    aside = if_missing(None, _no_window, node, gpu)
     if aside is not None:
         return aside
     size = bar1_bytes(node, gpu.address)
@@ -96,7 +96,7 @@ def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c.
     """
-    aside = _no_window(node, gpu)
+    aside = if_missing(None, _no_window, node, gpu)
     if aside is not None:
         return aside
     if _no_driver(node):
@@ -128,22 +128,13 @@ def _by_size(node: Node, gpu: Gpu) -> Outcome:
 
 
 def _no_driver(node: Node) -> bool:
-    try:
-        driver_version(node)
-    except Absent:
-        return True
-    except Lacks:
-        return False
-    return False
+    return if_missing(False, lambda: if_absent(None, driver_version, node) is None)
 
 
 def _no_window(node: Node, gpu: Gpu) -> Outcome | None:
     """GPUs that a NIC does not reach through a window: joined to the CPU, or without memory of their own."""
-    try:
-        if is_integrated(node, gpu):
-            return NotApplicable("a GPU without memory of its own")
-        if is_coherent(node, gpu):
-            return NotApplicable("its memory is reached through the CPU's fabric")
-    except Lacks:
-        return None
+    if is_integrated(node, gpu):
+        return NotApplicable("a GPU without memory of its own")
+    if is_coherent(node, gpu):
+        return NotApplicable("its memory is reached through the CPU's fabric")
     return None

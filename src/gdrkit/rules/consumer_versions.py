@@ -8,9 +8,9 @@ from gdrkit.consumers.ucx import UCX
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.libraries import Copy
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.peer_memory import MEMORY_PEERS, MemoryPeer, memory_peers
+from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node, otherwise
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.tell import Tell
@@ -71,8 +71,7 @@ def _failed(
 def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
     if "sys/module/nvidia_peermem/version" in files:
         return True  # it is loaded
-    nobody: tuple[MemoryPeer, ...] = ()
-    clients = otherwise(lambda: memory_peers(node), nobody)
+    clients = if_absent((), memory_peers, node)
     return any(f"{MEMORY_PEERS}/{peer.client}/version" in files for peer in clients)
 
 

@@ -7,7 +7,7 @@ from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
 from gdrkit.messages.errors import EBADF, EINVAL, UNSUPPORTED, name_of
-from gdrkit.node import Node, known
+from gdrkit.node import Node, each_known, if_missing
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.tell import VERBS_PROBE, Tell
 
@@ -45,7 +45,7 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     Source: NCCL src/transport/net_ib (the same probe); Linux drivers/infiniband/hw/mlx5/mr.c,
     mlx5_ib_reg_user_mr_dmabuf().
     """
-    offered = known((lambda: verbs_calls(node), lambda: memory_calls(node)))
+    offered = each_known(lambda ask: ask(node), (verbs_calls, memory_calls))
     results = [
         c.result
         for record in offered
@@ -104,7 +104,4 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
 
 def _nothing_to_pair(node: Node) -> bool:
     """Whether there is no pair at all, so that the kernel's log need not be read."""
-    try:
-        return not hardware_pairs(node)
-    except Lacks:
-        return False
+    return if_missing(False, lambda: not hardware_pairs(node))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     REGISTRATION,
@@ -60,10 +60,8 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
         return Failed(
             seen=f"module {loaded}, libcuda {libraries}", expected="one version", subject="libcuda"
         )
-    try:
-        on_disk = disk_driver_version(node)
-    except Lacks:  # the loaded module works without its file; what is on disk matters at the next boot
-        on_disk = ""
+    # The loaded module works without its file; what is on disk matters at the next boot.
+    on_disk = if_missing("", disk_driver_version, node)
     if on_disk not in ("", loaded):
         return Failed(
             seen=f"loaded {loaded}, on disk {on_disk}",
@@ -82,25 +80,17 @@ def _libraries(node: Node) -> str:
     any library, that is said once, about libibverbs.
     """
     try:
-        return libcuda_version(node)
-    except Absent:
-        return ""
+        return if_absent("", libcuda_version, node)
     except Lacks as lacks:
         if lacks.missing.why is not Why.NOT_COLLECTED:
             raise
         reason = lacks
-    try:
-        folder = libibverbs(node).path.rpartition("/")[0]
-    except Lacks:
-        return ""
-    if _may_be_there(node, f"{folder}/libcuda.so.1"):
+    library = if_missing(None, libibverbs, node)
+    if library and _may_be_there(node, f"{library.path.rpartition('/')[0]}/libcuda.so.1"):
         raise reason
     return ""
 
 
 def _may_be_there(node: Node, path: str) -> bool:
     """Whether a file may be there: it is, or nobody looked."""
-    try:
-        return node.exists(path)
-    except Lacks:
-        return True
+    return if_missing(True, node.exists, path)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.evidence import Absent, Confidence
 from gdrkit.facts.driver import driver_build, driver_parameters, driver_path
 from gdrkit.facts.packages import owner
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import Bearer, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
@@ -66,7 +66,4 @@ def driver_modified(node: Node, _: str) -> Outcome:
 
 def _parameters(node: Node) -> tuple[str, ...]:
     """Names of parameters; none where they were not collected: the builder still says something."""
-    try:
-        return tuple(driver_parameters(node))
-    except Lacks:
-        return ()
+    return if_missing((), lambda: tuple(driver_parameters(node)))

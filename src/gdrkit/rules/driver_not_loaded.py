@@ -6,7 +6,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     REGISTRATION,
@@ -61,17 +61,11 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
 
 def _has_no_gpu(node: Node) -> bool:
     """Only where the GPUs are known: without them, a missing driver is still worth saying."""
-    try:
-        return not gpus(node)
-    except Lacks:
-        return False
+    return if_missing(False, lambda: not gpus(node))
 
 
 def _nouveau(node: Node) -> bool:
-    try:
-        return is_loaded(node, "nouveau")
-    except Lacks:
-        return False
+    return if_missing(False, is_loaded, node, "nouveau")
 
 
 def _on_disk(node: Node) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import Confidence, Lacks
 from gdrkit.facts.kernel_said import load_lines
-from gdrkit.node import Node, Trail, fact
+from gdrkit.node import Node, Trail, fact, if_missing
 from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
 
 
@@ -63,11 +63,7 @@ def heard(node: Node, code: str, subject: object) -> Failed | None:
 
     The last such line counts. None where there is none, or no log.
     """
-    try:
-        lines = load_lines(node)
-    except Lacks:
-        return None
-    for line in reversed(lines):
+    for line in reversed(if_missing((), load_lines, node)):
         if line.causes == (code,) and line.values.get("module") == subject:
             node.cite("dmesg", text=line.text, line=line.number)
             return Failed(seen=line.text, expected="no such line in the kernel's log", subject=str(subject))

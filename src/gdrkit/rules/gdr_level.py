@@ -7,14 +7,13 @@ from collections.abc import Iterable
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import LEVELS, allows, gdr_level, path_type, printed_type
 from gdrkit.consumers.nccl_releases import NEWEST, release
-from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import Environment, Setting, nccl_sources
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.messages.nccl_records import PairLine
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.job_settings import first_wrong, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 from gdrkit.rules.tell import Tell
@@ -24,10 +23,7 @@ NAME = "NCCL_NET_GDR_LEVEL"
 
 def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     """The pairs; the node where they are not known or there are none, as with a pasted log."""
-    try:
-        return pairs(node) or ("node",)
-    except Lacks:
-        return ("node",)
+    return if_missing(("node",), lambda: pairs(node) or ("node",))
 
 
 @rule(

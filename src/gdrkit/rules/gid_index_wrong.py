@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from gdrkit.consumers.nccl import NCCL
-from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import integer, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
 from gdrkit.messages.nccl_records import Failure
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.job_settings import reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.tell import Tell
@@ -63,11 +62,8 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
 
 def _modify_qp(node: Node, source: str) -> Failed | None:
     """NCCL's own word that a queue pair would not take the GID."""
-    try:
-        log = nccl_log(node, source)
-    except Lacks:
-        return None
-    for found in log.all(Failure):
+    log = if_missing(None, nccl_log, node, source)
+    for found in log.all(Failure) if log else ():
         failure = found.record
         if failure.call == "ibv_modify_qp" and failure.number == EINVAL:
             return Failed(

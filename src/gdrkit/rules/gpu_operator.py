@@ -9,7 +9,7 @@ from gdrkit.facts.driver_log import heard, last_line
 from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peermem_container import Event, Kind, events, last_attempt
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 from gdrkit.rules.tell import DMESG, Tell
 
@@ -25,11 +25,10 @@ def attempt(node: Node) -> tuple[Event, ...] | NotApplicable:
 
     Raises Lacks on a node of the operator whose log did not come along.
     """
-    try:
-        if is_loaded(node, PEERMEM):
-            return NotApplicable("nvidia_peermem is loaded, whatever the container says")
-    except Lacks:  # then the container's own words are all there is
-        pass
+    if if_missing(
+        False, is_loaded, node, PEERMEM
+    ):  # if not known, the container's own words are all there is
+        return NotApplicable("nvidia_peermem is loaded, whatever the container says")
     settings = gpu_operator(node)
     if settings is not None and settings.rdma_enabled is False:
         return NotApplicable("rdma.enabled is false: there is no such container")
@@ -102,10 +101,7 @@ def operator_stub(node: Node, _: str) -> Outcome:
 
 def _is_stub(node: Node) -> bool | None:
     """By the module file; None where it is not to be seen."""
-    try:
-        return not peermem_linkage(node).uses_peer_api
-    except Lacks:
-        return None
+    return if_missing(None, lambda: not peermem_linkage(node).uses_peer_api)
 
 
 def _silent(node: Node) -> bool:
@@ -173,10 +169,7 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
 
 
 def _mismatched(node: Node) -> tuple[str, ...]:
-    try:
-        return peermem_linkage(node).mismatched
-    except Lacks:
-        return ()
+    return if_missing((), lambda: peermem_linkage(node).mismatched)
 
 
 @rule(
@@ -257,11 +250,8 @@ def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
 
 def _for_what(node: Node) -> str:
     """What is not there, in words; "" if that cannot be told."""
-    try:
-        if node.exists(OFED_READY):
-            return "; OFED is ready, the driver is not"
-    except Lacks:
-        pass
+    if if_missing(False, node.exists, OFED_READY):
+        return "; OFED is ready, the driver is not"
     settings = gpu_operator(node)
     if settings and settings.use_host_mofed:
         return "; useHostMofed: true, so for mlx5_core"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gdrkit.consumers.nccl import NCCL
-from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import Environment, Setting, selects
 from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.job_settings import first_wrong, reach
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.tell import Tell
@@ -55,10 +54,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
 
 def _is_nearest(node: Node, device: RdmaDevice) -> bool:
     """Whether a GPU has no NIC nearer than this one. True also where distances are not known."""
-    try:
-        far = {pair: NEAREST_FIRST.index(distance(node, pair)) for pair in pairs(node)}
-    except Lacks:
-        return True
+    far = if_missing({}, lambda: {p: NEAREST_FIRST.index(distance(node, p)) for p in pairs(node)})
     nearest: dict[str, int] = {}
     for pair, steps in far.items():
         nearest[pair.gpu] = min(steps, nearest.get(pair.gpu, steps))

@@ -7,7 +7,7 @@ from gdrkit.facts.driver_log import heard
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
-from gdrkit.node import Node, otherwise
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -104,4 +104,4 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
 
 def _group(node: Node, address: str) -> str:
     """The IOMMU group of a function; empty without an IOMMU."""
-    return otherwise(lambda: iommu_group(node, address), "")
+    return if_absent("", iommu_group, node, address)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Status, rule, the_node
 from gdrkit.rules.tell import LSMOD, Tell
@@ -70,15 +69,9 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
 
 def _installed(node: Node) -> str:
     """The file of the old module, "" if none is seen: a file that is not loaded stands in nobody's way."""
-    try:
-        return module_path(node, LEGACY)
-    except Lacks:
-        return ""
+    return if_missing("", module_path, node, LEGACY)
 
 
 def _version(node: Node) -> str:
     """The driver's version; "" if it is not known, which leaves the old module its chance."""
-    try:
-        return driver_version(node)
-    except Lacks:
-        return ""
+    return if_missing("", driver_version, node)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.facts.packages import ofed
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
 
@@ -56,10 +55,8 @@ def lock_inversion(node: Node, module: str) -> Outcome:
 def _setting(node: Node, module: str) -> tuple[str, str]:
     """The parameter's value and where it stands: in the kernel if the module is loaded, else what is set."""
     if is_loaded(node, module):
-        try:
-            return running(node, module).parameters.get(PARAMETER, ""), f"sys/module/{module}/parameters"
-        except Absent:
-            return "", ""
+        where = f"sys/module/{module}/parameters"
+        return if_absent(("", ""), lambda: (running(node, module).parameters.get(PARAMETER, ""), where))
     for entry in reversed(configuration(node).options_of(module)):
         for word in reversed(entry.value.split()):
             name, _, value = word.partition("=")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import memlock_limit_bytes
 from gdrkit.facts.rdma import rdma_devices
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 from gdrkit.rules.tell import Tell
@@ -54,7 +53,4 @@ def memlock_limit(node: Node, _: str) -> Outcome:
 
 def _has_no_rdma(node: Node) -> bool:
     """Only where the devices are known: without them, the limit is still worth saying."""
-    try:
-        return not rdma_devices(node)
-    except Lacks:
-        return False
+    return if_missing(False, lambda: not rdma_devices(node))

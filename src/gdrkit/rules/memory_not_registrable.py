@@ -7,7 +7,7 @@ from gdrkit.facts.gpu import cuda_attributes
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.probe import Call, cuda_calls, memory_calls
 from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
-from gdrkit.node import Node, known
+from gdrkit.node import Node, each_known, if_missing
 from gdrkit.rules.rule import (
     ADDRESS,
     DMABUF,
@@ -56,7 +56,7 @@ def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
 
     Source: cuda.h; open-gpu-kernel-modules src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
     """
-    records = known((lambda: cuda_calls(node), lambda: memory_calls(node)))
+    records = each_known(lambda ask: ask(node), (cuda_calls, memory_calls))
     calls = [c for record in records for c in record if c.subject == gpu.address]
     for c in calls:
         if c.call == "cuPointerGetAttribute" and c.argument == IS_GPU_DIRECT_RDMA_CAPABLE and c.value == 0:
@@ -85,11 +85,8 @@ def _of_device(call: Call) -> bool:
 
 def _of_kernel(node: Node, gpu: Gpu) -> Failed | None:
     """What the kernel module says, asked without CUDA. Its consent alone proves nothing of the product."""
-    try:
-        answer = third_party(node, gpu.address)
-    except Lacks:
-        return None
-    if answer.status not in REFUSALS:
+    answer = if_missing(None, third_party, node, gpu.address)
+    if answer is None or answer.status not in REFUSALS:
         return None
     return Failed(
         seen=f"{CLASS} {answer.kind}: {answer.word}",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Absent
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import builtin, module_path, modules_dir
 from gdrkit.facts.virtual import scope
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import At, Stage
@@ -62,21 +62,13 @@ def module_not_found(node: Node, module: str) -> Outcome:
 
 
 def _in_a_container(node: Node) -> bool:
-    try:
-        return scope(node) == "container"
-    except Lacks:  # then it is judged as a host, which says so of its verdict
-        return False
+    # Where that is unknown, it is judged as a host, which says so of its verdict.
+    return if_missing(False, lambda: scope(node) == "container")
 
 
 def _built_in(node: Node, module: str) -> bool:
-    try:
-        return builtin(node, module)
-    except Absent:
-        return False
+    return if_absent(False, builtin, node, module)
 
 
 def _folder(node: Node) -> str:
-    try:
-        return modules_dir(node)
-    except Absent:
-        return "lib/modules"
+    return if_absent("lib/modules", modules_dir, node)

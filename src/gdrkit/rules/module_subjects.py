@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded, module_path, name_of
 from gdrkit.facts.pci import gpus
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import NotApplicable
 
 
@@ -29,25 +28,22 @@ def node_with_gpu(node: Node) -> Iterable[str]:
 
 def gpu_expected(node: Node) -> bool:
     """False where somebody looked and there is no NVIDIA GPU: then nobody needs what serves one."""
-    try:
-        return bool(gpus(node))
-    except Lacks:
-        return True
+    return if_missing(True, lambda: bool(gpus(node)))
 
 
 def file_name(node: Node) -> str:
     """The name of nvidia-peermem's file, as a module; its usual one where no file is seen."""
-    try:
+
+    def as_installed() -> str:
         found = name_of(peermem_path(node))
         module_path(node, found)
-    except Lacks:  # the rule of missing modules says so
-        return PEERMEM
-    return found
+        return found
+
+    return if_missing(PEERMEM, as_installed)  # the rule of missing modules says what is missing
 
 
 def in_kernel_already(node: Node, module: str) -> NotApplicable | None:
     """Why there is no question of loading a module; None if there is, or if nobody can tell."""
-    try:
-        return NotApplicable(f"{module} is loaded") if is_loaded(node, module) else None
-    except Lacks:
-        return None
+    return if_missing(
+        None, lambda: NotApplicable(f"{module} is loaded") if is_loaded(node, module) else None
+    )

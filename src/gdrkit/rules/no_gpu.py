@@ -6,7 +6,7 @@ from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.gpu import is_tegra
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.virtual import is_wsl
-from gdrkit.node import Node, otherwise
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
@@ -37,12 +37,9 @@ def no_gpu(node: Node, subject: str) -> Outcome:
     found = gpus(node)
     if found:
         return Passed(f"{len(found)} GPU{'s' if len(found) > 1 else ''}")
-    if otherwise(lambda: is_wsl(node), False):
+    if if_absent(False, is_wsl, node):
         return NotApplicable("WSL shows no GPU on the PCI bus")
-    try:
-        tegra = is_tegra(node)
-    except Lacks:
-        tegra = False
+    tegra = if_missing(False, is_tegra, node)
     if tegra:
         raise Lacks(Missing("GPU of a Jetson", Why.UNDECIDED, "cat /etc/nv_tegra_release"))
     return Failed(seen="no PCI function of an NVIDIA GPU", expected="at least one", subject="node")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import Device, devices
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import scope
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
 from gdrkit.rules.tell import DEVINFO, Tell
 
@@ -77,11 +76,7 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
 
 def _dormant(node: Node) -> Device | None:
     """A NIC that could have RDMA devices. None also where nobody knows the devices."""
-    try:
-        found = devices(node)
-    except Lacks:
-        return None
-    for device in found:
+    for device in if_missing((), devices, node):
         network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand
         if network and (device.vendor == MELLANOX or device.driver in RDMA_MODULE):
             return device
@@ -90,7 +85,4 @@ def _dormant(node: Node) -> Device | None:
 
 def _is_host(node: Node) -> bool:
     """In a container the device may be in another network namespace: rdma-system(8), exclusive mode."""
-    try:
-        return scope(node) == "host"
-    except Lacks:
-        return True
+    return if_missing(True, lambda: scope(node) == "host")

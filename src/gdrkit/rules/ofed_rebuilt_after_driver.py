@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.evidence import Absent, Lacks, Missing, Why
 from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -63,7 +63,4 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
 
 
 def _runs(node: Node) -> bool:
-    try:
-        return is_loaded(node, PEERMEM)
-    except Lacks:
-        return False
+    return if_missing(False, is_loaded, node, PEERMEM)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Absent
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.driver_log import heard
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
 
 FIRST_WITH_TABLE_2 = (580,)
@@ -54,10 +54,7 @@ def p2p_page_table_version(node: Node, _: str) -> Outcome:
         return NotApplicable(f"driver {version} has the old page tables")
     if not is_loaded(node, "gdrdrv"):
         return NotApplicable("gdrdrv is not loaded")
-    try:
-        gdrdrv = running(node, "gdrdrv").version
-    except Lacks:
-        gdrdrv = ""
+    gdrdrv = if_missing("", lambda: running(node, "gdrdrv").version)
     if numbers(gdrdrv) and numbers(gdrdrv) < FIRST_GDRDRV:
         return Failed(
             seen=f"gdrdrv {gdrdrv} with driver {version}", expected="gdrdrv 2.5 or newer", subject="gdrdrv"

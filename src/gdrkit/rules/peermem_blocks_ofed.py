@@ -5,7 +5,7 @@ from __future__ import annotations
 from gdrkit.facts.driver import peer_api_exporter
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.packages import ofed
-from gdrkit.node import Node, otherwise
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule
 
@@ -37,8 +37,8 @@ def peermem_blocks_ofed(node: Node, module: str) -> Outcome:
         return NotApplicable("it is not loaded")
     if ofed(node).kind == "inbox":
         return NotApplicable("the kernel's own RDMA stack is not restarted")
-    restarts = otherwise(lambda: node.exists("etc/init.d/openibd"), False) or otherwise(
-        lambda: node.exists("run/mellanox/drivers"), False
+    restarts = if_absent(False, node.exists, "etc/init.d/openibd") or if_absent(
+        False, node.exists, "run/mellanox/drivers"
     )
     if not restarts:
         return NotApplicable("no openibd and no OFED container")

@@ -7,7 +7,7 @@ from gdrkit.facts.driver import peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -60,7 +60,4 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
 
 
 def _legacy_is_loaded(node: Node) -> bool:
-    try:
-        return is_loaded(node, LEGACY)
-    except Lacks:
-        return False
+    return if_missing(False, is_loaded, node, LEGACY)

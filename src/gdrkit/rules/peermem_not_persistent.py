@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
 from gdrkit.facts.kubernetes import has_gpu_operator
 from gdrkit.facts.modprobe_config import autoload, configuration
 from gdrkit.facts.modules import is_loaded
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -63,16 +62,8 @@ def _another_way(node: Node, module: str) -> str:
     softdep = configuration(node).soft_dependencies("nvidia")
     if softdep and module in (*softdep.pre, *softdep.post):
         return f"{softdep.file}:{softdep.line}"
-    nothing: tuple[str, ...] = ()
     for folder in UNITS:
-        for name in _listed(node, folder, nothing):
+        for name in if_absent((), node.list, folder):
             if "peermem" in name.replace("_", "").replace("-", "") and name.endswith(".service"):
                 return f"{folder}/{name}"
     return ""
-
-
-def _listed(node: Node, folder: str, nothing: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        return node.list(folder)
-    except Absent:
-        return nothing

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.libraries import verbs_has_dmabuf
 from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.verbs_kernel import dmabuf_exporter
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -60,9 +59,5 @@ def peermem_redundant(node: Node, module: str) -> Outcome:
 
 
 def _is_stub(node: Node) -> bool:
-    try:
-        return not peermem_linkage(node).uses_peer_api
-    except Absent:
-        return False
-    except Lacks:  # then the stub itself is what is unknown, and said elsewhere
-        return False
+    """Whether it is known to be one; where that is unknown, another rule says so."""
+    return if_missing(False, lambda: not peermem_linkage(node).uses_peer_api)

@@ -7,7 +7,7 @@ from gdrkit.facts.driver import PEER_API, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -65,7 +65,7 @@ def peermem_stub(node: Node, module: str) -> Outcome:
     if linkage.uses_peer_api:
         return Passed(f"imports {PEER_API[0]}")
     failed = Failed(
-        seen=f"no import of {PEER_API[0]}{_rebuilt(node)}",
+        seen=f"no import of {PEER_API[0]}{if_missing('', _rebuilt, node)}",
         expected=f"{PEER_API[0]} undefined in .symtab",
         subject=_file_name(node),
     )
@@ -82,27 +82,18 @@ def peermem_stub(node: Node, module: str) -> Outcome:
 
 def _file_name(node: Node) -> str:
     """The module's file, or what it is called where only its dependencies were shown."""
-    try:
-        return peermem_path(node).rpartition("/")[2]
-    except Lacks:
-        return "nvidia-peermem.ko"
+    return if_missing("nvidia-peermem.ko", lambda: peermem_path(node).rpartition("/")[2])
 
 
 def _rebuilt(node: Node) -> str:
-    """What a rebuild would find now, in words that end a sentence; empty where that cannot be told."""
-    try:
-        if found := rebuild_would_find(node):
-            return f"; a rebuild would find it in {found}"
-        if missed := overlooked_symvers(node):
-            return f"; a rebuild would find nothing, as conftest.sh does not look at {missed[0].path}"
-    except Lacks:
-        return ""
+    """What a rebuild would find now, in words that end a sentence."""
+    if found := rebuild_would_find(node):
+        return f"; a rebuild would find it in {found}"
+    if missed := overlooked_symvers(node):
+        return f"; a rebuild would find nothing, as conftest.sh does not look at {missed[0].path}"
     return "; a rebuild would find no such API either"
 
 
 def _runs(node: Node) -> bool:
     """Whether a module of that name is in the kernel. Unknown is no: the file is what loading would use."""
-    try:
-        return is_loaded(node, PEERMEM)
-    except Lacks:
-        return False
+    return if_missing(False, is_loaded, node, PEERMEM)

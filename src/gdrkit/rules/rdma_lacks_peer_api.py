@@ -6,7 +6,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.driver import PEER_API, peer_api_exporter
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.packages import ofed
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.module_subjects import node_with_gpu
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
@@ -61,8 +61,5 @@ def _exporter(node: Node) -> str:
 
 
 def _stack(node: Node) -> str:
-    try:
-        stack = ofed(node)
-    except Lacks:
-        return ""
-    return f" ({stack.kind} {stack.version})".replace(" )", ")")
+    stack = if_missing(None, ofed, node)
+    return "" if stack is None else f" ({stack.kind} {stack.version})".replace(" )", ")")

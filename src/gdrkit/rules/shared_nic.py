@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import RdmaDevice, is_virtual_function, nics, phys_port_name, ports
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
@@ -40,8 +39,9 @@ def shared_nic(node: Node, subject: str) -> Outcome:
     for group in _cards(node, whole):
         buses = {device.pci_address[:7] for device in group}
         if len(buses) > 1:
+            names = if_missing("", _names, node, group)
             return Failed(
-                seen=f"{len(group)} RDMA devices on {len(buses)} PCIe links, one NIC{_names(node, group)}",
+                seen=f"{len(group)} RDMA devices on {len(buses)} PCIe links, one NIC{names}",
                 expected="each physical port counted once",
                 subject=" ".join(device.name for device in group),
             )
@@ -51,11 +51,8 @@ def shared_nic(node: Node, subject: str) -> Outcome:
 def _cards(node: Node, devices: list[RdmaDevice]) -> list[list[RdmaDevice]]:
     """Devices by card. A machine with a GB10 has one NIC, whatever its GUIDs say: DGX Spark User Guide."""
     with_address = [device for device in devices if device.pci_address]
-    try:
-        if any(gpu.device_id in gpu_ids.INTEGRATED for gpu in gpus(node)):
-            return [[d for d in with_address if d.driver in ("mlx5_core", "")]]
-    except Lacks:
-        pass
+    if any(gpu.device_id in gpu_ids.INTEGRATED for gpu in if_missing((), gpus, node)):
+        return [[d for d in with_address if d.driver in ("mlx5_core", "")]]
     cards: dict[str, list[RdmaDevice]] = {}
     for device in with_address:
         if device.sys_image_guid.strip("0:"):
@@ -64,18 +61,10 @@ def _cards(node: Node, devices: list[RdmaDevice]) -> list[list[RdmaDevice]]:
 
 
 def _names(node: Node, group: list[RdmaDevice]) -> str:
-    """The physical ports, where interfaces name them."""
-    names = set()
-    for device in group:
-        try:
-            names |= {phys_port_name(node, device.name, port.number) for port in ports(node, device.name)}
-        except Lacks:
-            return ""
+    """The physical ports, by the names of their interfaces."""
+    names = {phys_port_name(node, d.name, port.number) for d in group for port in ports(node, d.name)}
     return f" with ports {', '.join(sorted(names))}"
 
 
 def _is_virtual(node: Node, device: RdmaDevice) -> bool:
-    try:
-        return is_virtual_function(node, device.name)
-    except Lacks:
-        return False
+    return if_missing(False, is_virtual_function, node, device.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver_log import heard
 from gdrkit.facts.kernel import distribution
 from gdrkit.facts.kubernetes import Manifest, manifests
@@ -10,7 +9,7 @@ from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.module_name import canonical
 from gdrkit.formats.yaml_values import Scalar, YamlMapping, YamlSequence, text_at
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
 
 
@@ -58,10 +57,7 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
 
 
 def _is_talos(node: Node) -> bool:
-    try:
-        return distribution(node).id == "talos"
-    except Lacks:
-        return False
+    return if_missing(False, lambda: distribution(node).id == "talos")
 
 
 def asks_for_peermem(manifest: Manifest) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import Absent
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.driver_log import heard
 from gdrkit.facts.gpu import is_coherent
@@ -10,7 +10,7 @@ from gdrkit.facts.pci import devices, gpus
 from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.tell import DMESG, Tell
@@ -100,10 +100,7 @@ def _failed(node: Node, pair: Pair, seen: str, expected: str) -> Failed:
 
 def _override(node: Node) -> str:
     """The parameter in force; the default where the file was not collected."""
-    try:
-        return driver_parameters(node).get(PARAMETER, "0")
-    except Lacks:
-        return "0"
+    return if_missing("0", lambda: driver_parameters(node).get(PARAMETER, "0"))
 
 
 def _chipset(node: Node) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.libraries import DMABUF_CALL, libibverbs, verbs_has_dmabuf
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, Bearer, Failed, Layer, Outcome, Passed, rule, the_node
 from gdrkit.rules.tell import VERBS_PROBE, Tell
@@ -44,7 +43,4 @@ def verbs_lacks_dmabuf(node: Node, _: str) -> Outcome:
 
 def _library(node: Node) -> str:
     """The library's path; its name where only its package is known."""
-    try:
-        return libibverbs(node).path
-    except Lacks:
-        return "libibverbs"
+    return if_missing("libibverbs", lambda: libibverbs(node).path)

@@ -90,16 +90,14 @@ def judged(node: Node, gpu: str, device: str) -> tuple[Choice, ...]:
 
 def _pair(node: Node, gpu: str, device: str) -> Pair:
     """Raises TransportError for what a machine that was looked at does not have."""
-    from gdrkit.evidence import Lacks
     from gdrkit.facts.pci import gpus
     from gdrkit.facts.rdma import Pair, rdma_devices
+    from gdrkit.node import if_missing
 
     pair = Pair(gpu, device)
-    try:
-        names = [found.name for found in rdma_devices(node)]
-        addresses = [found.address for found in gpus(node)]
-    except Lacks:  # the rules tell what could not be read
-        return pair
+    # The rules tell what could not be read.
+    devices, here = if_missing(((), ()), lambda: (rdma_devices(node), gpus(node)))
+    names, addresses = [found.name for found in devices], [found.address for found in here]
     if names and device not in names:
         raise TransportError(f"no RDMA device {device} here (of {', '.join(names)})")
     if addresses and gpu and gpu not in addresses:

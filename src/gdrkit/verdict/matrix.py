@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.consumers.table import CELLS, cells_of
-from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, RdmaDevice, pairs
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.engine import Ruling, confidence_of, rulings
 from gdrkit.rules.rule import Passed, Rule
 from gdrkit.verdict.judgement import Judgement, judge_path, speaks_of
@@ -83,14 +82,8 @@ def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
 
     A pair that could not be judged is not an empty pair: a GPU that can never do it settles the matter.
     """
-    try:
-        return pairs(node)
-    except Lacks:
-        pass
-    try:
-        return tuple(Pair(gpu.address, "") for gpu in gpus(node))
-    except Lacks:
-        return ()
+    found = if_missing(None, pairs, node)
+    return tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node)) if found is None else found
 
 
 def _by_direction(node: Node, answers: list[Ruling], path: str, consumer: str) -> tuple[Judgement, ...]:

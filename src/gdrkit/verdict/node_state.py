@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.consumers.consumer import Fallback
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, ports
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import DIRECT, Layer
 from gdrkit.verdict.judgement import BEST_FIRST, WORST_FIRST, Judgement, State
 from gdrkit.verdict.matrix import Matrix
@@ -74,18 +74,12 @@ def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
 
 
 def _place(node: Node, pair: Pair) -> int | None:
-    try:
-        return NEAREST_FIRST.index(distance(node, pair))
-    except Lacks:
-        return None
+    return if_missing(None, lambda: NEAREST_FIRST.index(distance(node, pair)))
 
 
 def _is_down(node: Node, pair: Pair) -> bool:
     """Whether none of the device's ports is active; what nobody could see may be."""
-    try:
-        return all(port.state != "ACTIVE" for port in ports(node, pair.device))
-    except Lacks:
-        return False
+    return if_missing(False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device)))
 
 
 def _best_direct(
@@ -118,7 +112,4 @@ def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:
 
 
 def _all_integrated(node: Node) -> bool:
-    try:
-        return all(is_integrated(node, gpu) for gpu in gpus(node))
-    except Lacks:
-        return False
+    return if_missing(False, lambda: all(is_integrated(node, gpu) for gpu in gpus(node)))

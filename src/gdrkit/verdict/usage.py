@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair, nic_address
 from gdrkit.facts.usage import dmabuf_importers, peermem_regions
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.verdict.judgement import Judgement, State
 
 MAY_BE_ACTIVE = (State.READY, State.UNKNOWN)
@@ -30,14 +30,10 @@ def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[Judgement, ...]
 
 
 def _peermem(node: Node, pair: Pair | None) -> bool:
-    try:
-        return peermem_regions(node) > 0
-    except Lacks:
-        return False
+    return if_missing(False, lambda: peermem_regions(node) > 0)
 
 
 def _dmabuf(node: Node, pair: Pair | None) -> bool:
-    try:
-        return pair is not None and nic_address(node, pair.device) in dmabuf_importers(node)
-    except Lacks:
-        return False
+    return if_missing(
+        False, lambda: pair is not None and nic_address(node, pair.device) in dmabuf_importers(node)
+    )

@@ -5,7 +5,6 @@ What cannot be read is left open, never guessed: a link without a speed, a port 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TypeVar
 
 from gdrkit.evidence import Lacks
@@ -30,7 +29,7 @@ from gdrkit.facts.rdma import (
 )
 from gdrkit.facts.rdma import Port as _Port
 from gdrkit.formats.pci_express import Express
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 
 T = TypeVar("T")
 
@@ -66,16 +65,16 @@ def _gpu(node: Node, gpu: pci.Gpu) -> Gpu:
 
 
 def _attachment(node: Node, gpu: pci.Gpu) -> Attachment:
-    if _or(lambda: is_integrated(node, gpu), False):
+    if if_missing(False, is_integrated, node, gpu):
         return Attachment.INTEGRATED
-    if not _or(lambda: is_coherent(node, gpu), False):
+    if not if_missing(False, is_coherent, node, gpu):
         return Attachment.PCIE
     return Attachment.C2C if gpu.device_id in ONE_TO_A_GRACE else Attachment.C2C_SHARED
 
 
 def _is_whole(node: Node, device: RdmaDevice) -> bool:
     """Not a virtual function, whose link and port are those of its physical function, which is here, too."""
-    return not _or(lambda: is_virtual_function(node, device.name), False)
+    return not if_missing(False, is_virtual_function, node, device.name)
 
 
 def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
@@ -85,15 +84,14 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
     card = device.sys_image_guid if device.sys_image_guid.strip("0:") else ""
     if not card and one_card and device.driver in ("mlx5_core", ""):
         card = "ConnectX-7"
-    nothing: tuple[_Port, ...] = ()
-    known = _or(lambda: ports(node, device.name), nothing)
+    known = if_missing((), ports, node, device.name)
     port = _active_port(known)
-    mtu = _or(lambda: _interface_mtu(node, device.name, port.number), None) if port else None
+    mtu = if_missing(None, _interface_mtu, node, device.name, port.number) if port else None
     return Function(
         name=device.name,
         card=card or device.pci_address[:-2] or device.name,
         wires=wires,
-        port_name=_or(lambda: phys_port_name(node, device.name, port.number if port else 1), ""),
+        port_name=if_missing("", phys_port_name, node, device.name, port.number if port else 1),
         port=_port(node, port, mtu) if port else None,
         active=port is not None,
         down=_down(known),
@@ -121,7 +119,7 @@ def _interface_mtu(node: Node, device: str, number: int) -> int | None:
 def _port(node: Node, port: _Port, interface_mtu: int | None) -> Port:
     """Linux: drivers/infiniband/core/sysfs.c, rate_show(), writes `400 Gb/sec (4X NDR)`."""
     ethernet = port.link_layer == "Ethernet"
-    rate = _or(lambda: node.text(f"{CLASS}/{port.device}/ports/{port.number}/rate"), "")
+    rate = if_missing("", node.text, f"{CLASS}/{port.device}/ports/{port.number}/rate")
     generation = re.search(r"\(\d+X (\w+)\)", rate)
     return Port(
         rate_gbit_per_s=port.rate_gbit_per_s,
@@ -145,7 +143,7 @@ def _wires(node: Node, address: str, *, idles: bool) -> tuple[Wire, ...]:
 
 def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
     """A link as it runs; an idle GPU's at the speed that both ends can do, for it lowers the speed alone."""
-    express = _or(lambda: config(node, segment.address).express, None)
+    express = if_missing(None, lambda: config(node, segment.address).express)
     sizes = express if isinstance(express, Express) else None
     return PcieLink(
         gt_per_s=segment.best_gt_per_s if idles else segment.gt_per_s,
@@ -156,9 +154,7 @@ def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
 
 
 def _route(node: Node, gpu: Gpu, function: Function) -> Route:
-    meeting = MEETINGS.get(
-        _or(lambda: distance(node, Pair(gpu.address, function.name)), ""), Meeting.UNKNOWN
-    )
+    meeting = MEETINGS.get(if_missing("", distance, node, Pair(gpu.address, function.name)), Meeting.UNKNOWN)
     if meeting is not Meeting.SWITCH:
         return Route(gpu, function, meeting, gpu.wires, function.wires)
     address = _address(function)
@@ -177,18 +173,10 @@ def _address(function: Function) -> str:
 
 def _redirects(node: Node, port: str) -> bool:
     """Whether a switch port is known to send peer traffic up to the root complex."""
-    found = _or(lambda: acs(node, port), None)
+    found = if_missing(None, acs, node, port)
     return found is not None and found.request_redirect
 
 
 def _below(wires: tuple[Wire, ...], bridges: tuple[str, ...]) -> tuple[Wire, ...]:
     """A device's own link, and those of the switches between it and the meeting point."""
     return (*wires[:1], *(wire for wire in wires[1:] if wire.address in bridges))
-
-
-def _or(ask: Callable[[], T], default: T) -> T:
-    """The answer, or what stands for not knowing it."""
-    try:
-        return ask()
-    except Lacks:
-        return default

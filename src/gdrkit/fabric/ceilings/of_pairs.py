@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
 from gdrkit.fabric.ceilings.from_node import machine
 from gdrkit.fabric.ceilings.machine import Machine, Route
 from gdrkit.fabric.ceilings.paths import chain, possible
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.report.document import Ceiling
 
 
 def ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
     """By GPU and RDMA device: the first path that the hardware has, direct where it can be. Pairs of which
     nothing is known are left out, as are virtual functions, which share what their port has."""
-    try:
-        found = machine(node)
-    except Lacks:
-        return {}
-    told = ((route, _ceiling(found, route)) for route in found.routes)
+    found = if_missing(None, machine, node)
+    told = ((route, _ceiling(found, route)) for route in found.routes) if found else ()
     return {(r.gpu.address, r.function.name): ceiling for r, ceiling in told if ceiling is not None}
 
 

@@ -13,19 +13,13 @@ from gdrkit.facts.gpu import DMA_BUF_SUPPORTED, GPU_DIRECT_RDMA_SUPPORTED, cuda_
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.probe import verbs_calls
 from gdrkit.messages.errors import UNSUPPORTED
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 
 
 def nic_evidence(node: Node, rules: Release) -> NicEvidence:
     """The files of nvidia-peermem that this release looks for, and what verbs said of dma-buf, if asked."""
-    try:
-        files = frozenset(name for name in rules.peermem_files if node.exists(name))
-    except Lacks:
-        files = None
-    try:
-        calls = [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"]
-    except Lacks:
-        calls = []
+    files = if_missing(None, lambda: frozenset(name for name in rules.peermem_files if node.exists(name)))
+    calls = if_missing([], lambda: [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"])
     return NicEvidence(
         files, {call.subject or call.argument: call.errno not in UNSUPPORTED for call in calls}
     )

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.fabric.topology.graph import (
     C2C,
     Cpu,
@@ -48,7 +48,7 @@ from gdrkit.facts.pci_registers import acs, ats_enabled, link
 from gdrkit.facts.pci_text import ACS_BITS
 from gdrkit.facts.processors import Model, mask, numa_nodes, processor
 from gdrkit.facts.rdma import RdmaDevice, netdev, nics, phys_port_name, ports
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 
 T = TypeVar("T")
 
@@ -67,9 +67,7 @@ class _Asking:
     def __call__(self, what: str, ask: Callable[[], T], absent: T | None = None) -> T | None:
         """The answer; `absent` where somebody looked in vain; None, with a note of `what`, if unknown."""
         try:
-            return ask()
-        except Absent:
-            return absent
+            return if_absent(absent, ask)
         except Lacks as lacks:
             self.missing.setdefault(what, lacks.missing)
             return None
@@ -120,11 +118,7 @@ def topology(node: Node, *, ask_driver: bool = True) -> Topology:
 
 
 def _origin(node: Node) -> Origin:
-    try:
-        sysfs_devices(node)
-    except Lacks:
-        return Origin.LSPCI
-    return Origin.SYSFS
+    return Origin.LSPCI if if_missing(None, sysfs_devices, node) is None else Origin.SYSFS
 
 
 def _cpus(node: Node, asking: _Asking, tree: tuple[Device, ...]) -> tuple[Cpu, ...]:
@@ -301,8 +295,8 @@ def _nets(
                 rate_gbit_per_s=port.rate_gbit_per_s,
                 state=port.state,
                 link_layer=port.link_layer,
-                netdev=_word(partial(netdev, node, nic.name, port.number)),
-                port_name=_word(partial(phys_port_name, node, nic.name, port.number)),
+                netdev=if_missing("", netdev, node, nic.name, port.number),
+                port_name=if_missing("", phys_port_name, node, nic.name, port.number),
             )
     named = {nic.pci_address for nic in hardware}
     for device in tree:
@@ -313,14 +307,6 @@ def _nets(
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """A key by which mlx5_2 stands before mlx5_10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
-
-
-def _word(ask: Callable[[], str]) -> str:
-    """A name that helps to recognise a port, and stops nothing if it cannot be had."""
-    try:
-        return ask()
-    except Lacks:
-        return ""
 
 
 # -- NVLink ----------------------------------------------------------------------------------------

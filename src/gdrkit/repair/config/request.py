@@ -8,11 +8,10 @@ from typing import TypeVar
 from msgspec import Struct
 
 from gdrkit.consumers.names import NAMES
-from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.rdma import Pair, Port, distance, nics, ports
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Bearer, Failed, Rule
 from gdrkit.verdict import Verdict, judge_node
@@ -55,10 +54,7 @@ def ask(request: Request, question: Callable[[Node], T]) -> T | None:
     """What the node answers; None without a node, or where its evidence does not tell."""
     if request.node is None:
         return None
-    try:
-        return question(request.node)
-    except Lacks:
-        return None
+    return if_missing(None, question, request.node)
 
 
 def of_path(node: Node, path: str) -> tuple[Judgement, ...]:

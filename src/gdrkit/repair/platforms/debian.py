@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver import disk_driver_version
 from gdrkit.facts.kernel import release
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.packages import installed
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.platforms.texts import grub_argument
@@ -67,17 +66,11 @@ def _branch(node: Node) -> tuple[str, str]:
         found = re.match(r"(?:linux-modules-nvidia|nvidia-dkms|nvidia-driver)-(\d+)(-server)?(?:-|$)", name)
         if found:
             return found[1], found[2] or ""
-    try:
-        return disk_driver_version(node).partition(".")[0], ""
-    except Lacks:
-        return "", ""
+    return if_missing("", lambda: disk_driver_version(node).partition(".")[0]), ""
 
 
 def _installed(node: Node) -> tuple[str, ...]:
-    try:
-        return tuple(installed(node))
-    except Lacks:
-        return ()
+    return if_missing((), lambda: tuple(installed(node)))
 
 
 DEBIAN = Platform(

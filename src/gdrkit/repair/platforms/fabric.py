@@ -8,7 +8,7 @@ from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import version
 from gdrkit.facts.pci_registers import acs, read_request_bytes
 from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address, nics
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms import texts
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import Choices
@@ -93,10 +93,7 @@ def acs_argument(bridges: tuple[str, ...], kernel: tuple[int, ...]) -> str:
 
 
 def _has_rdma_topo(node: Node) -> bool:
-    try:
-        return node.exists(RDMA_TOPO)
-    except Lacks:
-        return False
+    return if_missing(False, node.exists, RDMA_TOPO)
 
 
 def passthrough(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import Entry, configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.facts.module_index import name_of
 from gdrkit.facts.modules import PEERMEM
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 
 
 def in_the_way(node: Node) -> tuple[Entry, ...]:
@@ -30,7 +29,4 @@ def _stops(entry: Entry, names: set[str]) -> bool:
 
 
 def _is_bad(node: Node, entry: Entry) -> bool:
-    try:
-        return bool(reading(node, entry.name, entry.value).bad)
-    except Lacks:
-        return False
+    return if_missing(False, lambda: bool(reading(node, entry.name, entry.value).bad))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from gdrkit.evidence import Absent, Lacks
 from gdrkit.facts.driver_files import driver_path, peermem_path
@@ -14,7 +14,7 @@ from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded
 from gdrkit.facts.packages import installed
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.trust import State, standing
-from gdrkit.node import Node
+from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.repair.platforms import texts
 from gdrkit.repair.platforms.action import (
     Action,
@@ -47,14 +47,6 @@ def depmod(node: Node, why: str) -> RunCommand:
     )
 
 
-def _yes(ask: Callable[[], bool]) -> bool:
-    """Whether it is so; not where nobody can tell."""
-    try:
-        return ask()
-    except Lacks:
-        return False
-
-
 def to_sign(node: Node) -> tuple[str, ...]:
     """The modules that get one key: NVIDIA's, where nvidia-peermem lies, and what it needs that has none."""
     peermem = peermem_path(node)
@@ -69,10 +61,7 @@ def to_sign(node: Node) -> tuple[str, ...]:
 
 
 def _driver(node: Node) -> tuple[str, ...]:
-    try:
-        return (driver_path(node),)
-    except Absent:
-        return ()
+    return if_absent((), lambda: (driver_path(node),))
 
 
 def _nvidia(node: Node, folder: str) -> Iterator[str]:
@@ -82,11 +71,7 @@ def _nvidia(node: Node, folder: str) -> Iterator[str]:
 
 
 def _needed(node: Node, name: str) -> Iterator[str]:
-    try:
-        names = dependencies(node, name)
-    except Absent:
-        return
-    for needed in names:
+    for needed in if_absent((), dependencies, node, name):
         try:
             yield module_path(node, needed)
         except Absent:
@@ -111,7 +96,7 @@ def sign(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     yield depmod(node, "packed modules changed their sizes")
     if choices.enrol:
         yield EnrolKey(certificate=choices.certificate_path, why="the firmware must trust the key")
-    if _yes(lambda: node.exists(_tool(platform))):
+    if if_missing(False, node.exists, _tool(platform)):
         yield platform.refresh_initramfs(release(node), "it may hold the unsigned modules")
 
 
@@ -157,7 +142,7 @@ def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     if not any(entry.name == PEERMEM for entry in autoload(node)):
         content = texts.modules_load(texts.PEERMEM_MODULE)
         yield WriteFile(path=texts.MODULES_LOAD, content=content, why="load it at each boot")
-    if _yes(lambda: node.exists("etc/init.d/openibd")):
+    if if_missing(False, node.exists, "etc/init.d/openibd"):
         yield WriteFile(
             path=texts.PEERMEM_UNIT, content=texts.peermem_unit(), why="OFED restarts without it"
         )
@@ -170,7 +155,7 @@ def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
         argv=("modprobe", texts.PEERMEM_MODULE),
         why="load it now",
         undo=()
-        if _yes(lambda: is_loaded(node, PEERMEM))
+        if if_missing(False, is_loaded, node, PEERMEM)
         else (("rmmod", PEERMEM),),  # -r would take the driver out, too
     )
 
@@ -200,7 +185,7 @@ _SERVICE_FILES = ("etc/init.d/nv_peer_mem", "usr/lib/systemd/system/nv_peer_mem.
 def remove_legacy(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     """The service stops, the module goes, and what brought it: packages, or a file that nobody owns."""
     del choices
-    if any(_yes(lambda path=path: node.exists(path)) for path in _SERVICE_FILES):  # type: ignore[misc]
+    if any(if_missing(False, node.exists, path) for path in _SERVICE_FILES):
         yield RunCommand(
             argv=("systemctl", "disable", "--now", "nv_peer_mem"),
             why="its service would load it again",
@@ -208,7 +193,7 @@ def remove_legacy(node: Node, platform: Platform, choices: Choices) -> Iterator[
             never_executed=True,
         )
     yield from _quiet(node, LEGACY, "nvidia-peermem takes its place")
-    if _yes(lambda: is_loaded(node, LEGACY)):
+    if if_missing(False, is_loaded, node, LEGACY):
         yield RunCommand(argv=("rmmod", LEGACY), why="it holds the name nv_mem",
                          undo=(("modprobe", LEGACY),))  # fmt: skip
     packages = _legacy_packages(node)
@@ -226,15 +211,9 @@ def remove_legacy(node: Node, platform: Platform, choices: Choices) -> Iterator[
 
 
 def _legacy_packages(node: Node) -> dict[str, str]:
-    try:
-        known = installed(node)
-    except Lacks:
-        return {}
+    known = if_missing({}, installed, node)
     return {name: known[name].version for name in LEGACY_PACKAGES if name in known}
 
 
 def _legacy_file(node: Node) -> str:
-    try:
-        return module_path(node, LEGACY)
-    except Lacks:
-        return ""
+    return if_missing("", module_path, node, LEGACY)

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.machine import distribution
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import Action, RunCommand
 
 IMMUTABLE = frozenset(("talos", "rhcos", "fedora-coreos", "flatcar", "bottlerocket", "cos", "sl-micro"))
@@ -44,10 +43,7 @@ class Platform(Struct, frozen=True, kw_only=True):
 
 def family(node: Node, platforms: tuple[Platform, ...]) -> Platform | None:
     """The family that a node's distribution belongs to; None if it is not known, or not changed by hand."""
-    try:
-        found = distribution(node)
-    except Lacks:
-        return None
-    if IMMUTABLE & found.family:
+    found = if_missing(None, distribution, node)
+    if found is None or IMMUTABLE & found.family:
         return None
     return next((row for row in platforms if row.members & found.family), None)

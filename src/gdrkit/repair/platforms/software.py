@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gdrkit.consumers.nccl_releases import since
-from gdrkit.evidence import Lacks
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.kernel import release
 from gdrkit.facts.module_index import modules_dir
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.packages import DkmsModule, dkms
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms import texts
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import Choices
@@ -85,10 +84,7 @@ def rebuild_driver(node: Node, platform: Platform, choices: Choices) -> Iterator
 
 
 def _dkms(node: Node) -> tuple[DkmsModule, ...]:
-    try:
-        return dkms(node)
-    except Lacks:
-        return ()
+    return if_missing((), dkms, node)
 
 
 def allow_topology(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
@@ -127,13 +123,13 @@ def memlock(node: Node, platform: Platform, choices: Choices) -> Iterator[Action
 
 
 def _has_unit(node: Node, unit: str) -> bool:
-    try:
-        return any(
+    return if_missing(
+        False,
+        lambda: any(
             node.exists(f"{folder}/{unit}.service")
             for folder in ("usr/lib/systemd/system", "lib/systemd/system", "etc/systemd/system")
-        )
-    except Lacks:
-        return False
+        ),
+    )
 
 
 def upgrade_verbs(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:

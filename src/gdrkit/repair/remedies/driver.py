@@ -22,7 +22,7 @@ from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_enforced
 from gdrkit.facts.trust import State, standing
-from gdrkit.node import Change, Node
+from gdrkit.node import Change, Node, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
@@ -52,10 +52,7 @@ def _open_modules(node: Node) -> Iterable[Change]:
 
 def _signatures_decide(node: Node) -> bool:
     """Whether the kernel may refuse the new modules for what signed them."""
-    try:
-        return signatures_enforced(node)
-    except Lacks:
-        return False
+    return if_missing(False, signatures_enforced, node)
 
 
 def _files(node: Node) -> Iterable[str]:

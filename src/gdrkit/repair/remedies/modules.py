@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import Lacks, Missing, Why
 from gdrkit.facts.driver import PEER_API, Linkage, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.driver_files import driver_path
 from gdrkit.facts.linkage import Links, links
@@ -16,7 +16,7 @@ from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.loader import modprobe
-from gdrkit.node import Change, Node
+from gdrkit.node import Change, Node, each_known, if_absent, if_missing
 from gdrkit.repair.platforms.in_the_way import in_the_way
 from gdrkit.repair.platforms.texts import MODULES_LOAD
 from gdrkit.repair.remedies.remedy import Remedy
@@ -39,31 +39,18 @@ def _sign(node: Node) -> Iterable[Change]:
 
 
 def _driver(node: Node) -> tuple[str, ...]:
-    try:
-        return (driver_path(node),)
-    except Absent:
-        return ()
+    return if_absent((), lambda: (driver_path(node),))
 
 
 def _needed(node: Node) -> Iterator[str]:
     """Files of what modprobe loads before nvidia-peermem, as far as they are known."""
-    try:
-        names = dependencies(node, _name(node))
-    except Lacks:
-        return
-    for name in names:
-        try:
-            yield module_path(node, name)
-        except Lacks:
-            continue
+    names = if_missing((), lambda: dependencies(node, _name(node)))
+    return each_known(lambda name: module_path(node, name), names)
 
 
 def _trusted(node: Node, path: str) -> bool:
     """Whether the kernel takes it as it is; so, too, where that cannot be told: it is not ours to sign."""
-    try:
-        return standing(node, path).state is State.VERIFIED
-    except Lacks:
-        return True
+    return if_missing(True, lambda: standing(node, path).state is State.VERIFIED)
 
 
 def _install_ofed(node: Node) -> Iterable[Change]:
@@ -89,10 +76,8 @@ def _rebuild(node: Node) -> Iterable[Change]:
     yield init.becomes(Init.REGISTERS, name)
     unsure = Missing(f"signer of the rebuilt {name}", Why.STALE, f"modinfo -F signer {name}")
     yield standing.becomes(unsure, path)
-    try:
-        yield standing.becomes(unsure, driver_path(node))
-    except Absent:
-        return
+    for driver in _driver(node):
+        yield standing.becomes(unsure, driver)
 
 
 def _load(node: Node) -> Iterable[Change]:
@@ -103,10 +88,9 @@ def _load(node: Node) -> Iterable[Change]:
     yield is_loaded.becomes(True, PEERMEM)
     if (name := _name(node)) != PEERMEM:
         yield is_loaded.becomes(True, name)
-    try:
-        yield memory_peers.becomes((*memory_peers(node), MemoryPeer(CLIENT, "", {})))
-    except Absent:  # an RDMA core without that folder does not make one
-        return
+    peers = if_absent(None, memory_peers, node)
+    if peers is not None:  # an RDMA core without that folder does not make one
+        yield memory_peers.becomes((*peers, MemoryPeer(CLIENT, "", {})))
 
 
 def _allow(node: Node) -> Iterable[Change]:

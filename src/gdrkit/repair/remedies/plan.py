@@ -16,7 +16,7 @@ from gdrkit.evidence import Lacks, Why
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
 from gdrkit.loader import Prediction, modprobe
-from gdrkit.node import Change, Node
+from gdrkit.node import Change, Node, if_missing
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules import LOAD_ORDER, RULES, Code
@@ -78,10 +78,7 @@ def _follow(node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer
 
 def predicted(node: Node) -> Prediction | None:
     """What modprobe would say of nvidia-peermem; None where not even that can be told."""
-    try:
-        return modprobe(node, PEERMEM)
-    except Lacks:
-        return None
+    return if_missing(None, modprobe, node, PEERMEM)
 
 
 def _worst(table: Matrix, pair: Pair | None, path: str, consumer: str) -> Judgement:

@@ -1,0 +1,87 @@
+"""A default for a missing answer comes from `if_absent` or `if_missing`, which say which it is."""
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from tools.architecture import SOURCE
+
+MISSING = {"Absent", "Lacks"}
+HOME = "node.py"
+BY_HAND = {
+    "explain/causes.py": "a cause that cannot be decided is left out",
+    "explain/facts.py": "a fact that the text does not show is left out",
+    "report/build.py": "a field that is not known is empty",
+    "rules/peermem_not_loaded.py": "absent is an outcome there, and a default stands for the rest alone",
+}
+"""Files with a function that gives a default itself, and why. Rows may only go."""
+
+
+def names_in(tree: ast.AST | None) -> set[str]:
+    return {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)} if tree else set()
+
+
+def gives_a_default(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler of missing evidence alone does nothing but name a value: no call, no reason."""
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    caught = {ast.unparse(kind).rpartition(".")[2] for kind in types if kind}
+    lines = handler.body
+    return bool(caught) and caught <= MISSING and all(is_default(line, handler.name) for line in lines)
+
+
+def is_default(line: ast.stmt, reason: str | None) -> bool:
+    if isinstance(line, ast.Pass):
+        return True
+    if not isinstance(line, ast.Return | ast.Assign | ast.AnnAssign):
+        return False
+    calls = line.value is not None and any(isinstance(part, ast.Call) for part in ast.walk(line.value))
+    return not calls and reason not in names_in(line.value)
+
+
+def defaults_in(tree: ast.AST, function: str = "") -> Iterator[str]:
+    """The innermost function around each such handler."""
+    for part in ast.iter_child_nodes(tree):
+        if isinstance(part, ast.ExceptHandler) and gives_a_default(part):
+            yield function
+        yield from defaults_in(part, part.name if isinstance(part, ast.FunctionDef) else function)
+
+
+def test_no_handler_of_missing_evidence_merely_gives_a_default():
+    found = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = str(path.relative_to(SOURCE))
+        if name != HOME:
+            tree = ast.parse(path.read_text())
+            found |= {name for _ in defaults_in(tree)}
+    assert found == BY_HAND.keys()
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except Lacks: return False",
+        "except Absent: return",
+        "except (Absent, Lacks): found = ()",
+        "except evidence.Lacks: pass",
+        "except Lacks as lacks: return DEFAULT",
+    ],
+)
+def test_a_handler_that_gives_a_default_is_seen(handler):
+    tree = ast.parse(f"def ask():\n    def inner():\n        try: pass\n        {handler}\n")
+    assert list(defaults_in(tree)) == ["inner"]
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "except Lacks: raise",
+        "except Lacks: continue",
+        "except (Lacks, KeyError): return False",
+        "except Lacks as lacks: return lacks",
+        "except Lacks: return NotApplicable('it is not there')",
+        "except Lacks:\n            node.cite('log')\n            return False",
+    ],
+)
+def test_a_handler_that_does_more_is_left_alone(handler):
+    tree = ast.parse(f"def ask():\n    while True:\n        try: pass\n        {handler}\n")
+    assert list(defaults_in(tree)) == []
