@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
 from gdrkit.facts import dpkg
 from gdrkit.facts.kernel import distribution
+from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, first_of, likely
 
 # Packages of releases: packages.debian.org, launchpad.net, distrowatch's tables of Red Hat's.
@@ -32,7 +33,10 @@ def kmod_version(node: Node) -> int:
     """The version of kmod. Raises Lacks where neither a package nor the distribution tells."""
 
     def the_package() -> int:
-        return _number(dpkg.version(node, "kmod"))
+        found = numbers(dpkg.version(node, "kmod"))
+        if not found:
+            raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
+        return found[0]
 
     def the_distribution() -> int:
         found = distribution(node)
@@ -43,17 +47,6 @@ def kmod_version(node: Node) -> int:
         raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
 
     return first_of(the_package, likely(node, the_distribution))
-
-
-def _number(text: str) -> int:
-    digits = ""
-    for letter in text:
-        if not letter.isdigit():
-            break
-        digits += letter
-    if not digits:
-        raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
-    return int(digits)
 
 
 @fact

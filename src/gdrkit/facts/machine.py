@@ -89,7 +89,7 @@ def cpu(node: Node) -> Cpu:
     """The first processor. From /proc/cpuinfo, else from lscpu."""
 
     def the_kernel() -> Cpu:
-        values = _colon_pairs(node.text("proc/cpuinfo"))
+        values = colon_pairs(node.text("proc/cpuinfo"))
         return Cpu(
             values.get("vendor_id", ""),
             values.get("model name", ""),
@@ -98,13 +98,13 @@ def cpu(node: Node) -> Cpu:
         )
 
     def lscpu() -> Cpu:
-        values = _colon_pairs(node.run(LSCPU))
+        values = colon_pairs(node.run(LSCPU))
         return Cpu(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
 
     return first_of(the_kernel, lscpu)
 
 
-def _colon_pairs(text: str) -> dict[str, str]:
+def colon_pairs(text: str) -> dict[str, str]:
     """The first value of each name; raises FormatError if no line has the form `name : value`."""
     values: dict[str, str] = {}
     for line in text.splitlines():

@@ -6,10 +6,13 @@ arch/arm64/kernel/cpuinfo.c, c_show().
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from msgspec import Struct
 
 from gdrkit.evidence import Lacks
 from gdrkit.facts.commands import LSCPU
+from gdrkit.facts.machine import colon_pairs
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
@@ -87,16 +90,7 @@ def processor(node: Node) -> Model:
 
 def _first_block(text: str) -> dict[str, str]:
     """`name : value` lines up to the first empty one: of /proc/cpuinfo, the first processor."""
-    values: dict[str, str] = {}
-    for line in text.lstrip().splitlines():
-        if not line.strip():
-            break
-        name, colon, value = line.partition(":")
-        if colon:
-            values.setdefault(name.strip(), value.strip())
-    if not values:
-        raise FormatError("no line of the form `name : value`")
-    return values
+    return colon_pairs("\n".join(takewhile(str.strip, text.lstrip().splitlines())))
 
 
 def _number(text: str) -> int | None:

@@ -3,6 +3,7 @@
 Sources: Linux include/linux/module_signature.h (the trailer), kernel/module_signature.c and
 kernel/module/signing.c (what is refused), scripts/sign-file.c (what is made: detached, no attributes),
 crypto/asymmetric_keys/pkcs7_parser.c and pkcs7_verify.c; RFC 5652, section 5, SignedData.
+By hand: the PKCS#7 reader of `cryptography` refuses every kernel module (formats/der.py).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """X.509 certificates, as far as it takes to find a module's signer and ask its key. PURE.
 
 Source: RFC 5280, section 4.1; Linux crypto/asymmetric_keys/x509_cert_parser.c for names.
+By hand: `cryptography` takes 53 ms to import, asn1crypto 32 ms (formats/der.py).
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 No document types of their own, no entities but the five that XML 1.0 predefines (section 4.6) and numbers of
 characters, no CDATA: none of the writers that we read makes them, and all of them are ways to do harm.
+By hand: expat refuses what is read here (bytes that are not UTF-8, an attribute given twice, `<` in a
+value), and the limits and the refusal of entities would be by hand all the same.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def registered(probe: Probe, verbs: Any, call: str, name: str, device: str, regi
 
 
 def load() -> "tuple[Optional[Any], str]":
-    """libcuda and its name, or None and why not."""
+    """libcuda and its name, or None and why not. As in cuda_probe.py: a probe is one file and runs alone."""
     complaint = ""
     for name in LIBRARIES:
         try:

@@ -210,7 +210,8 @@ def _net(node: XmlNode, address: str, place: int | None) -> Net:
 
 
 def pci_address(text: str) -> str:
-    """A busid as 0000:1b:00.0. Raises FormatError."""
+    """A busid as 0000:1b:00.0. Raises FormatError, also for the short forms that facts/nvidia_smi.py reads:
+    NCCL writes all four parts (src/misc/utils.cc, int64ToBusId())."""
     found = _ADDRESS.fullmatch(text.strip().lower())
     if found is None:
         raise FormatError(f"not a busid: {text[:30]!r}")
