@@ -23,7 +23,7 @@ from gdrkit.transport.measure_document import (
     told,
 )
 from gdrkit.transport.measure_document import csv as written
-from gdrkit.transport.proof.evidence import PathName
+from gdrkit.transport.paths import PathName
 
 
 def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoint:

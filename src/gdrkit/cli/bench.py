@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gdrkit.transport.measure.job import End
     from gdrkit.transport.measure.sweep import Point
     from gdrkit.transport.measure_document import BenchDocument, Bound, PathRun
-    from gdrkit.transport.proof.evidence import PathName
+    from gdrkit.transport.paths import PathName
 
 SIZES = "64K,1M,16M,256M"
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)

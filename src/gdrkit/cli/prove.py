@@ -12,8 +12,9 @@ from gdrkit.cli.exit import NO_INPUT
 
 if TYPE_CHECKING:
     from gdrkit.transport.measure.job import End
+    from gdrkit.transport.paths import PathName
     from gdrkit.transport.proof.document import PathProof, ProveDocument
-    from gdrkit.transport.proof.evidence import PathName, Trial
+    from gdrkit.transport.proof.evidence import Trial
     from gdrkit.transport.proof.log import LogProof
 
 _MOST_REPEATS = 1000

@@ -8,7 +8,6 @@ connection.send(tensor).wait(timeout=10)
 connection.recv(tensor).wait(timeout=10)
 """
 
-from gdrkit.transport.agreement import PATHS
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.choices import Choice, Reason, paths
 from gdrkit.transport.connection import Connection
@@ -25,6 +24,7 @@ from gdrkit.transport.errors import (
 from gdrkit.transport.handshake import generate_key
 from gdrkit.transport.mapped import HostMapped, host_mapped
 from gdrkit.transport.meeting import Listener, connect, listen
+from gdrkit.transport.paths import PATHS
 from gdrkit.transport.transfer import Transfer
 from gdrkit.transport.window import Window
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.native.verbs import NoVerbs, VerbsError
 from gdrkit.transport.operation import Channel
+from gdrkit.transport.paths import PATHS
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.shared import SharedChannel
 from gdrkit.transport.wires import PeerChannel, TcpChannel
 
-PathName = Literal["verbs", "peer", "shared", "tcp"]
-PATHS: tuple[PathName, ...] = ("verbs", "peer", "shared", "tcp")
-"""Best first. `verbs` needs an RDMA device that both sides name, `peer` a GPU that both name."""
 LINES = 6
 """Three channels of two directions: each needs a socket, or a ring."""
 _SERVICE_SHARE = 4  # the rings of one-sided access are smaller than those of messages

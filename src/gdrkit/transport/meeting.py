@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from gdrkit.transport import protocol
-from gdrkit.transport.agreement import LINES, PATHS, Prepared, Side, check_paths, possible
+from gdrkit.transport.agreement import LINES, Prepared, Side, check_paths, possible
 from gdrkit.transport.connection import Connection
 from gdrkit.transport.errors import (
     AuthenticationFailed,
@@ -19,6 +19,7 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly, prove, read_frame, write_frame
+from gdrkit.transport.paths import PATHS
 
 _Wanted = TypeVar("_Wanted", bound=protocol.Message)
 _STRANGER, _IDENTITY_BYTES = bytes(16), 16

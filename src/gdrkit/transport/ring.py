@@ -173,14 +173,11 @@ class Ring:
         """Let CUDA's copy engines reach it, through that device or another. Raises CudaError."""
         if self._pinned_by is not None:
             return
-        from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
+        from gdrkit.transport.native.cuda import cuda
 
-        driver, flags = cuda(), REGISTER_PORTABLE | REGISTER_DEVICE_MAP
-        with driver.on(device):
-            driver.call("cuMemHostRegister_v2", self.address, self.size_bytes, flags)
-            self._pinned_by = device
-            place = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0)
-        self._device_offset = place - self.address
+        with cuda().on(device):
+            self._device_offset = cuda().map_host(self.address, self.size_bytes) - self.address
+        self._pinned_by = device
 
     def on_device(self, counter: ctypes.Array[ctypes.c_uint32]) -> int:
         """A counter's address as the GPU knows it."""

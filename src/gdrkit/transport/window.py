@@ -12,7 +12,7 @@ from typing import Any
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.mapped import Mapped
-from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, CudaError, NoCuda, cuda
+from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 from gdrkit.transport.ring import new_file, open_file, remove
 
 
@@ -43,11 +43,9 @@ class Window(Mapped, mmap.mmap):
         """All is done by `__new__`."""
 
     def _pin(self, gpu: int) -> None:
-        driver, flags = cuda(), REGISTER_DEVICE_MAP | REGISTER_PORTABLE
-        with driver.on(gpu):
-            driver.call("cuMemHostRegister_v2", self.address, self.size_bytes, flags)
-            self._unpin = weakref.finalize(self, _unpin, self.address, gpu)
-            self.device_address = driver.number("cuMemHostGetDevicePointer_v2", self.address, 0)
+        with cuda().on(gpu):
+            self.device_address = cuda().map_host(self.address, self.size_bytes)
+        self._unpin = weakref.finalize(self, _unpin, self.address, gpu)
 
     def close(self) -> None:
         """Unregister and unmap. No kernel and no transfer may use it any more; BufferError where an array or

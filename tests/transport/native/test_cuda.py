@@ -1,5 +1,8 @@
 """The CUDA driver through ctypes: what it answers where there is none, and where there is one."""
 
+import ctypes
+import mmap
+
 import pytest
 
 from gdrkit.transport.native.cuda import _SIGNATURES, Cuda, CudaError, NoCuda, cuda
@@ -43,3 +46,23 @@ def test_a_pointer_knows_its_device(driver):
 
 def test_host_memory_that_cuda_never_saw_is_of_no_device(driver):
     assert driver.device_of(id(driver)) is None
+
+
+def test_host_memory_that_is_mapped_is_read_by_the_gpu(driver):
+    """Copied by its device address alone; registering it a second time is refused and takes nothing away."""
+    with mmap.mmap(-1, 1 << 16) as memory, driver.on(0):
+        memory[:4] = b"host"
+        view = (ctypes.c_char * len(memory)).from_buffer(memory)
+        address = ctypes.addressof(view)
+        place, pointer = driver.map_host(address, len(memory)), driver.number("cuMemAlloc_v2", 4)
+        try:
+            with pytest.raises(CudaError, match="cuMemHostRegister_v2 returned 712"):
+                driver.map_host(address, len(memory))
+            driver.call("cuMemcpy", pointer, place, 4)
+            found = ctypes.create_string_buffer(4)
+            driver.call("cuMemcpy", ctypes.addressof(found), pointer, 4)
+            assert found.raw == b"host"
+        finally:
+            driver.call("cuMemFree_v2", pointer)
+            driver.call("cuMemHostUnregister", address)
+            del view

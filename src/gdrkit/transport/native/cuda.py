@@ -228,6 +228,16 @@ class Cuda:
             end = size_bytes - 2
             self.call("cuMemcpy2DAsync_v2", _Copy2D.of(to + end, of + end, 1, 2), stream)
 
+    def map_host(self, address: int, size_bytes: int) -> int:
+        """Register host memory, and return where the current device reaches it. None stays registered where
+        that is refused."""
+        self.call("cuMemHostRegister_v2", address, size_bytes, REGISTER_PORTABLE | REGISTER_DEVICE_MAP)
+        try:
+            return self.number("cuMemHostGetDevicePointer_v2", address, 0)
+        except CudaError:
+            self.call("cuMemHostUnregister", address)
+            raise
+
     def release(self) -> None:
         """Give back every primary context that was retained here."""
         while self._contexts:

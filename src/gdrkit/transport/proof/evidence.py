@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gdrkit.transport.paths import PathName
+
 Counter = Literal[
     "nvlink-out",
     "nvlink-in",
@@ -21,9 +23,6 @@ Counter = Literal[
     "dmabuf-attachments",
 ]
 """`-out` is the sending GPU's, `-in` the receiving one's. The first seven count bytes, the others things."""
-
-PathName = Literal["verbs", "peer", "shared", "tcp"]
-"""The paths of gdrkit.transport."""
 
 Registration = Literal["", "dmabuf", "peermem", "host", "staged"]
 """How an RDMA device holds the memory; "" where none has a part in it."""
