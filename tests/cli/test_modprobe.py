@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.cli.exit import BLOCKED
+from gdrkit.cli.exit import BLOCKED, UNKNOWN
 from gdrkit.cli.modprobe import _told, main
 from gdrkit.loader import Prediction
 from tests.evidence_nodes import build
@@ -33,3 +33,13 @@ def test_options_may_stand_between_module_and_target(
         main(["nvidia_peermem", "--json", target]) == main(["nvidia_peermem", target, "--json"]) == BLOCKED
     )
     assert capsys.readouterr().out.count('"exit_code": 1') == 2
+
+
+def test_where_no_module_was_collected_it_is_one_line_and_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A bug report holds no module files."""
+    assert main(["nvidia_peermem", str(build("geforce-desktop", tmp_path))]) == UNKNOWN
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines()[-1].endswith("not-collected; ls /lib/modules/6.8.0-45-generic")

@@ -35,6 +35,7 @@ def main(arguments: list[str]) -> int:
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
         parser().error(f"one target at most, not {len(targets)}")
+    from gdrkit.evidence import Lacks
     from gdrkit.evidence.target import open_host
     from gdrkit.loader import modprobe
     from gdrkit.node import Node
@@ -42,7 +43,12 @@ def main(arguments: list[str]) -> int:
     parameters = tuple(word for word in options.parameters if "=" in word)
     host = open_host(targets[0] if targets else None)
     tell_notes(host)
-    prediction = modprobe(Node(host), options.module, parameters)
+    try:
+        prediction = modprobe(Node(host), options.module, parameters)
+    except Lacks as lacks:  # not even the folder of modules is known
+        missing = lacks.missing
+        sys.stderr.write(f"gdr modprobe: {missing.source}: {missing.why}; {missing.ask}\n")
+        return UNKNOWN
     if options.json:
         import msgspec
 
