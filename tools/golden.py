@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-TEXTS_OF = ("verdict", "nccl", "facts", "rules", "cli", "loader", "explain", "jobs", "messages")
+TEXTS_OF = ("verdict", "facts", "rules", "cli", "loader", "explain", "jobs", "messages")
 """Folders of tests whose string literals are pasted texts, logs and command outputs."""
 CATALOGUE = "src/gdrkit/messages"
 """What programs print, as this code knows it."""

@@ -1,4 +1,4 @@
-"""Writes docs/measurements.md of the table in tests/estimate/published.py.
+"""Writes docs/measurements.md of the table in tests/fabric/ceilings/published.py.
 
 uv run --no-sync python -m tools.measurements
 """
