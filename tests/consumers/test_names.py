@@ -43,8 +43,8 @@ LABELS = {
     ("messages/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
     ("messages/nccl.py", "nccl"): TABLE,
     ("messages/verbs.py", "verbs"): TABLE,
-    ("transport/measure_document.py", "nccl"): WAY,
-    ("transport/proof/evidence.py", "verbs"): WAY,
+    ("transport/bench/document.py", "nccl"): WAY,
+    ("transport/path_names.py", "verbs"): WAY,
     ("facts/libraries.py", "ucx"): PACKAGE,
     ("explain/facts.py", "nccl"): TOLD,
 }

@@ -11,10 +11,10 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
+    from gdrkit.transport.bench.document import BenchDocument, Bound, PathRun
     from gdrkit.transport.measure.job import End
     from gdrkit.transport.measure.sweep import Point
-    from gdrkit.transport.measure_document import BenchDocument, Bound, PathRun
-    from gdrkit.transport.paths import PathName
+    from gdrkit.transport.path_names import PathName
 
 SIZES = "64K,1M,16M,256M"
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
@@ -70,7 +70,7 @@ def add_ends(parser: Parser) -> None:
 
 def main(arguments: list[str]) -> int:
     asked = parser().parse_args(arguments)
-    from gdrkit.transport import measure_document as bench
+    from gdrkit.transport.bench import document as bench
 
     document = _measured(asked)
     for name, text in ((asked.csv, bench.csv(document)), (asked.plot, bench.svg(document))):
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _measured(asked: argparse.Namespace) -> BenchDocument:
-    from gdrkit.transport.measure_document import BenchDocument
+    from gdrkit.transport.bench.document import BenchDocument
 
     here, there = ends(asked)
     paths = asked.paths or possible(here, asked.host is not None)
@@ -143,8 +143,8 @@ def _next_gpu(gpu: int) -> int:
 
 def _run(path: PathName, here: End, there: End, asked: argparse.Namespace) -> PathRun:
     from gdrkit.transport import TransportError
+    from gdrkit.transport.bench.document import PathRun, SizePoint
     from gdrkit.transport.measure.job import measure
-    from gdrkit.transport.measure_document import PathRun, SizePoint
     from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 
     def progress(point: Point) -> None:
@@ -185,8 +185,8 @@ def _copy_limits(
     staged = tuple(path for path in paths if path in ("shared", "tcp"))
     if here.gpu is None or not staged:
         return []
+    from gdrkit.transport.bench.document import Bound
     from gdrkit.transport.measure.copies import slower_copy
-    from gdrkit.transport.measure_document import Bound
     from gdrkit.transport.native.cuda import CudaError, NoCuda
 
     try:
@@ -205,7 +205,7 @@ def named(end: End, host: str | None) -> str:
 
 
 def _exit_code(document: BenchDocument) -> int:
-    from gdrkit.transport.measure_document import limit_of
+    from gdrkit.transport.bench.document import limit_of
 
     measured = [run for run in document.runs if run.points]
     if not measured:

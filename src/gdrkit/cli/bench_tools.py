@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gdrkit.transport.bench.document import Bound, PathRun, SizePoint
     from gdrkit.transport.measure.job import End
-    from gdrkit.transport.measure_document import Bound, PathRun, SizePoint
 
 Told = Callable[[str], None]
 
@@ -16,8 +16,8 @@ def tool_runs(
     here: End, there: End, sizes: tuple[int, ...], host: str | None, address: str | None, told: Told
 ) -> tuple[PathRun, ...]:
     """A row of every tool that has something to say of these two ends, or why it has not."""
+    from gdrkit.transport.bench.document import PathRun
     from gdrkit.transport.measure.tools import PERFTEST
-    from gdrkit.transport.measure_document import PathRun
 
     runs: list[PathRun] = []
     if here.device and there.device:
@@ -34,8 +34,8 @@ def _perftest(
     program: str, here: End, there: End, sizes: tuple[int, ...], host: str | None, address: str | None
 ) -> PathRun:
     """All sizes with one program, in GPU memory in the first way that works."""
+    from gdrkit.transport.bench.document import PathRun
     from gdrkit.transport.measure.tools import ToolFailed, cuda_flags
-    from gdrkit.transport.measure_document import PathRun
 
     on_gpu = here.gpu is not None or there.gpu is not None
     try:
@@ -63,8 +63,8 @@ def _sizes(
     """A point for each size; and a word on the memory, where it is not the GPU's. Raises ToolFailed."""
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.perftest import parse_perftest
+    from gdrkit.transport.bench.document import SizePoint
     from gdrkit.transport.measure.tools import ToolEnd, ToolFailed, perftest
-    from gdrkit.transport.measure_document import SizePoint
 
     points, note = [], ""
     for size in sizes:
@@ -105,8 +105,8 @@ def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
     """nccl-tests' sendrecv, which sends both ways at once: the rate is one way's."""
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.nccl_tests import parse_nccl_tests
+    from gdrkit.transport.bench.document import PathRun, SizePoint
     from gdrkit.transport.measure.tools import SENDRECV, ToolFailed, sendrecv
-    from gdrkit.transport.measure_document import PathRun, SizePoint
 
     try:
         runs = parse_nccl_tests(sendrecv(gpus, sizes[0], sizes[-1]))
@@ -128,7 +128,7 @@ def estimated(here: End) -> tuple[Bound, ...]:
     from gdrkit.fabric.ceilings.from_node import machine
     from gdrkit.fabric.ceilings.paths import chain, network_chain, possible
     from gdrkit.node import Node
-    from gdrkit.transport.measure_document import Bound
+    from gdrkit.transport.bench.document import Bound
     from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 
     device = (here.device or "").partition(":")[0]

@@ -12,7 +12,7 @@ from gdrkit.cli.exit import NO_INPUT
 
 if TYPE_CHECKING:
     from gdrkit.transport.measure.job import End
-    from gdrkit.transport.paths import PathName
+    from gdrkit.transport.path_names import PathName
     from gdrkit.transport.proof.document import PathProof, ProveDocument
     from gdrkit.transport.proof.evidence import Trial
     from gdrkit.transport.proof.log import LogProof

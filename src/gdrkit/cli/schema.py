@@ -76,7 +76,7 @@ def _document(what: str) -> type:
 
             return CostDocument
         case "bench":
-            from gdrkit.transport.measure_document import BenchDocument
+            from gdrkit.transport.bench.document import BenchDocument
 
             return BenchDocument
         case "modprobe":

@@ -24,7 +24,7 @@ from gdrkit.transport.errors import (
 from gdrkit.transport.handshake import generate_key
 from gdrkit.transport.mapped import HostMapped, host_mapped
 from gdrkit.transport.meeting import Listener, connect, listen
-from gdrkit.transport.paths import PATHS
+from gdrkit.transport.path_names import PATHS
 from gdrkit.transport.transfer import Transfer
 from gdrkit.transport.window import Window
 

@@ -11,7 +11,7 @@ from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
 from gdrkit.transport.native.verbs import NoVerbs, VerbsError
 from gdrkit.transport.operation import Channel
-from gdrkit.transport.paths import PATHS
+from gdrkit.transport.path_names import PATHS
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.shared import SharedChannel

@@ -19,7 +19,7 @@ from gdrkit.transport.errors import (
     TransportError,
 )
 from gdrkit.transport.handshake import exactly, prove, read_frame, write_frame
-from gdrkit.transport.paths import PATHS
+from gdrkit.transport.path_names import PATHS
 
 _Wanted = TypeVar("_Wanted", bound=protocol.Message)
 _STRANGER, _IDENTITY_BYTES = bytes(16), 16

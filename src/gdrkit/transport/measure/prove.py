@@ -14,7 +14,7 @@ from gdrkit.transport.measure.job import End, session
 from gdrkit.transport.measure.prove_peer import CRC_BYTES, TOLD_BYTES, WAIT_SECONDS
 from gdrkit.transport.measure.search import search
 from gdrkit.transport.measure.sweep import Memory, fill
-from gdrkit.transport.paths import PathName
+from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import Reading, Registration, Search, Trial, Window
 from gdrkit.transport.proof.table import THINGS
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.transport.paths import PathName
+from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import Trial
 from gdrkit.transport.proof.log import LogProof
 from gdrkit.transport.proof.proof import Proof

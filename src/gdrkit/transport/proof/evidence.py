@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.transport.paths import PathName
+from gdrkit.transport.path_names import PathName
 
 Counter = Literal[
     "nvlink-out",

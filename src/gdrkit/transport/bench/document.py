@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.transport.paths import PathName
+from gdrkit.transport.path_names import PathName
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's: told apart by people who see colours differently."""

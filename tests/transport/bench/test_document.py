@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from gdrkit.transport import PATHS
-from gdrkit.transport.measure_document import (
+from gdrkit.transport.bench.document import (
     BenchDocument,
     Bound,
     PathRun,
@@ -22,8 +22,8 @@ from gdrkit.transport.measure_document import (
     svg,
     told,
 )
-from gdrkit.transport.measure_document import csv as written
-from gdrkit.transport.paths import PathName
+from gdrkit.transport.bench.document import csv as written
+from gdrkit.transport.path_names import PathName
 
 
 def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoint:

@@ -1,0 +1,1 @@
+"""What `gdr bench` writes: each path's speed beside what bounds it."""
