@@ -22,13 +22,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from gdrkit.transport.native.cuda import (
-    EVENT_DISABLE_TIMING,
-    LIBRARY,
-    REGISTER_PORTABLE,
-    STREAM_NON_BLOCKING,
-    cuda,
-)
+from gdrkit.agent.native.cuda import load
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, REGISTER_PORTABLE, STREAM_NON_BLOCKING
+from gdrkit.transport.native.cuda import cuda
 
 SIZE_BYTES = 256 << 20
 CHUNKS_MIB = (1, 2, 4, 6, 8, 12, 16)
@@ -146,7 +142,7 @@ def chunked(machine: Machine, device: int, cuts: Cuts, streams: int) -> float:
 
 def batch(machine: Machine, device: int, cuts: Cuts) -> float | None:
     """All chunks of one direction in one call, or None where the driver has no such call."""
-    function = getattr(ctypes.CDLL(LIBRARY), "cuMemcpyBatchAsync_v2", None)
+    function = getattr(load()[0], "cuMemcpyBatchAsync_v2", None)
     if function is None:
         return None
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] + [ctypes.c_void_p] * 2

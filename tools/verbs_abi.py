@@ -1,6 +1,6 @@
 """Lay libibverbs' structures out with a C compiler and write what `native/verbs.py` needs of them.
 
-    python tools/verbs_abi.py [INCLUDE_FOLDER] > src/gdrkit/transport/native/verbs_abi.py
+    python tools/verbs_abi.py [INCLUDE_FOLDER] > src/gdrkit/agent/native/verbs_abi.py
     python tools/verbs_abi.py --tags path/to/rdma-core [TAG...]     the versions in which anything differs
 
 28 to 64 agree in every number and offset (compared on 2026-11-20); ibv_port_attr grew by 4 bytes at its
@@ -101,11 +101,15 @@ def module(includes: Path) -> str:
     lines = [
         '"""What libibverbs\' header lays out; made by tools/verbs_abi.py, not to be edited."""',
         "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Dict, Tuple",
+        "",
         "# fmt: off",
-        "NUMBERS: dict[str, int] = {",
+        "NUMBERS: Dict[str, int] = {",
         *(f'    "{name}": {value},' for name, value in numbers.items()),
         "}",
-        "STRUCTURES: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {",
+        "STRUCTURES: Dict[str, Tuple[int, Dict[str, Tuple[int, int]]]] = {",
     ]
     for name, (size, fields) in structures.items():
         lines.append(f'    "{name}": ({size}, {{')

@@ -26,8 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gdrkit.agent.native.cuda_abi import NOT_READY
 from gdrkit.transport.native import cuda as native
-from gdrkit.transport.native.cuda import NOT_READY, Cuda, CudaError
+from gdrkit.transport.native.cuda import Cuda, CudaError
 
 DEVICES = 2
 PRELUDE = f"""

@@ -15,9 +15,10 @@ from collections import deque
 from functools import cache, lru_cache
 from pathlib import Path
 
+from gdrkit.agent.native.cuda_abi import REGISTER_PORTABLE, STREAM_NON_BLOCKING
 from gdrkit.transport import Connection, Transfer
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
+from gdrkit.transport.native.cuda import cuda
 from tests.transport import driver_model
 from tests.transport.peer import peer
 

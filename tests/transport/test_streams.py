@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from gdrkit.agent.native.cuda_abi import LIBRARIES, STREAM_NON_BLOCKING
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.native.cuda import LIBRARY, STREAM_NON_BLOCKING, CudaError, NoCuda, cuda
+from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
 from tests.transport import driver_model
 from tests.transport.mix import IMPORT_MIX, pattern
 from tests.transport.peer import peer
@@ -117,7 +118,8 @@ def test_messages_on_several_streams_arrive_in_the_order_in_which_they_were_sent
     program = f"""{IMPORT_MIX}
 import ctypes
 from tests.transport.mix import pattern
-from gdrkit.transport.native.cuda import STREAM_NON_BLOCKING, cuda
+from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
+from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.buffers import Buffer
 driver = cuda()
 driver.use(gpu)
@@ -321,7 +323,7 @@ def test_a_stream_that_records_a_graph_is_refused_and_the_connection_goes_on(bes
         driver = cuda()
         one = filled(4096, 7)
         stream = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
-        library = ctypes.CDLL(LIBRARY)
+        library = ctypes.CDLL(LIBRARIES[0])
         handle = ctypes.c_void_p(stream)
         assert library.cuStreamBeginCapture_v2(handle, 0) == 0
         try:

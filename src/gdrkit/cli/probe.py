@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, INVALID_VALUE, REFUSALS
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN
 
@@ -15,35 +16,20 @@ if TYPE_CHECKING:
 PROBES = ("rm", "cuda", "memory", "verbs")
 
 MARKED = {
-    18: "INTEGRATED",
-    100: "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES",
-    110: "GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED",
-    116: "GPU_DIRECT_RDMA_SUPPORTED",
-    124: "DMA_BUF_SUPPORTED",
-    146: "HOST_ALLOC_DMA_BUF_SUPPORTED",
-}
-"""The attributes that decide, shown without -v: cuda.h, CUdevice_attribute."""
+    DEVICE_ATTRIBUTES[name]: name
+    for name in (
+        "INTEGRATED", "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES",
+        "GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED", "GPU_DIRECT_RDMA_SUPPORTED", "DMA_BUF_SUPPORTED",
+        "HOST_ALLOC_DMA_BUF_SUPPORTED",
+    )
+}  # fmt: skip
+"""The attributes that decide, shown without -v."""
 
 DECIDING = (
     "cuPointerGetAttribute", "cuMemGetHandleForAddressRange", "readlink", "ibv_reg_dmabuf_mr", "ibv_reg_mr",
     "ibv_query_port", "BAR1",
 )  # fmt: skip
 """Other calls that are shown without -v."""
-
-CUDA = {
-    -1: "not in this libcuda",
-    1: "INVALID_VALUE",
-    2: "OUT_OF_MEMORY",
-    3: "NOT_INITIALIZED",
-    35: "INSUFFICIENT_DRIVER",
-    100: "NO_DEVICE",
-    201: "INVALID_CONTEXT",
-    801: "NOT_SUPPORTED",
-    802: "SYSTEM_NOT_READY",
-    803: "SYSTEM_DRIVER_MISMATCH",
-    999: "UNKNOWN",
-}
-"""CUresult: cuda.h, CUDA_ERROR_*; -1 is ours."""
 
 DMA_BUF = "/dmabuf:"
 """What the kernel calls the file of a dma-buf: drivers/dma-buf/dma-buf.c, dmabuffs_dname()."""
@@ -178,6 +164,8 @@ def _number(name: str, call: Call) -> str:
         from gdrkit.facts.third_party import STATUS
 
         return STATUS.get(call.result, "an NV_STATUS")
-    if call.call == "cuDeviceGetAttribute" and call.result == 1:
+    if call.call == "cuDeviceGetAttribute" and call.result == INVALID_VALUE:
         return "unknown to this libcuda"
-    return CUDA.get(call.result, "a CUresult")
+    if call.result == -1:  # the probe's own number
+        return "not in this libcuda"
+    return REFUSALS.get(call.result, "a CUresult")

@@ -198,14 +198,15 @@ def _holds_something(folder: str) -> bool:
 
 
 def _probe_words(command: Command) -> tuple[str, ...]:
-    """How to run a probe: its script, by this Python, which must not find other modules beside it."""
+    """How to run a probe: as it runs on a machine that has nothing else, by this Python."""
     import sys
 
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    script = f"{package}/agent/probe/{command.argv[2]}_probe.py"
-    if not os.path.exists(script):
-        raise of_command(command, "there is no such probe")
-    return (sys.executable, "-I", script)
+    from gdrkit.agent.probe.program import program
+
+    try:
+        return (sys.executable, "-I", "-c", program(f"{command.argv[2]}_probe"))
+    except OSError:
+        raise of_command(command, "there is no such probe") from None
 
 
 def run_command(command: Command, words: tuple[str, ...], timeout_s: float) -> bytes:

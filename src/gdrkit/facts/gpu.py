@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
@@ -24,8 +25,10 @@ from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, witness
 
-INTEGRATED, MAJOR, MINOR = 18, 75, 76  # cuda.h, CUdevice_attribute
-GPU_DIRECT_RDMA_SUPPORTED, DMA_BUF_SUPPORTED = 116, 124
+INTEGRATED = DEVICE_ATTRIBUTES["INTEGRATED"]
+MAJOR, MINOR = DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MAJOR"], DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MINOR"]
+GPU_DIRECT_RDMA_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_SUPPORTED"]
+DMA_BUF_SUPPORTED = DEVICE_ATTRIBUTES["DMA_BUF_SUPPORTED"]
 
 ASK_PROBE = "gdr doctor --probe"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import Lacks
 from gdrkit.facts.commands import PROBE_CUDA, PROBE_MEMORY, PROBE_RM, PROBE_VERBS
 from gdrkit.facts.nvidia_smi import pci_address
@@ -18,7 +19,9 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact
 
 SCHEMAS = tuple(f"gdrkit.probe.{name}/1" for name in ("cuda", "verbs", "memory", "rm"))
-PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = "33", "34", "50"  # cuda.h, CUdevice_attribute
+PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = (
+    str(DEVICE_ATTRIBUTES[name]) for name in ("PCI_BUS_ID", "PCI_DEVICE_ID", "PCI_DOMAIN_ID")
+)
 
 
 class Call(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, POINTER_RDMA_CAPABLE
 from gdrkit.evidence import Lacks
 from gdrkit.facts.gpu import cuda_attributes
 from gdrkit.facts.pci import Gpu, gpus
@@ -22,8 +23,7 @@ from gdrkit.rules.rule import (
 )
 from gdrkit.rules.tell import CUDA_PROBE, Tell
 
-IS_GPU_DIRECT_RDMA_CAPABLE = "15"  # cuda.h, CUpointer_attribute
-WITH_CUDA_VMM_SUPPORTED = 110  # cuda.h, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED"]
 
 
 @rule(
@@ -59,7 +59,7 @@ def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
     records = each_known(lambda ask: ask(node), (cuda_calls, memory_calls))
     calls = [c for record in records for c in record if c.subject == gpu.address]
     for c in calls:
-        if c.call == "cuPointerGetAttribute" and c.argument == IS_GPU_DIRECT_RDMA_CAPABLE and c.value == 0:
+        if c.call == "cuPointerGetAttribute" and c.argument == str(POINTER_RDMA_CAPABLE) and c.value == 0:
             return Failed(
                 seen="CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE = 0", expected="1", subject=gpu.address
             )

@@ -9,6 +9,7 @@ import math
 import zlib
 from typing import Any, NamedTuple
 
+from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.mapped import Mapped
 
@@ -36,7 +37,7 @@ class Buffer(NamedTuple):
         """The CRC-32 of its contents; GPU memory is copied to the host for it, so this is slow."""
         if self.device is None:
             return zlib.crc32(memory(self.address, self.size_bytes)) if self.size_bytes else 0
-        from gdrkit.transport.native.cuda import STREAM_NON_BLOCKING, cuda
+        from gdrkit.transport.native.cuda import cuda
 
         driver, crc = cuda(), 0
         room = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))

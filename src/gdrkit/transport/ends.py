@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gdrkit.transport.native.cuda import EVENT_DISABLE_TIMING, cuda
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING
+from gdrkit.transport.native.cuda import cuda
 
 
 class Ends:

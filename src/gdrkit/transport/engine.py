@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.ends import Ends
-from gdrkit.transport.native.cuda import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING, CudaError, cuda
+from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.operation import pause, until
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING
 from gdrkit.transport.engine import Engine, Message
-from gdrkit.transport.native.cuda import EVENT_DISABLE_TIMING
 from gdrkit.transport.ring import Ring, reached, units
 
 _MARKS = 16  # copies on their way that a waiting sender looks after; a ring holds ten of a large message

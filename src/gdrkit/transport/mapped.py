@@ -10,8 +10,9 @@ import ctypes
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from gdrkit.agent.native.cuda_abi import REGISTER_DEVICE_MAP, REGISTER_PORTABLE
 from gdrkit.transport.errors import TransportError
-from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
+from gdrkit.transport.native.cuda import cuda
 
 
 class Mapped:

@@ -17,6 +17,7 @@ import struct
 import threading
 from collections.abc import Callable
 
+from gdrkit.agent.native.verbs_abi import NUMBERS
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import (
@@ -35,7 +36,6 @@ from gdrkit.transport.native.verbs import (
     QueuePair,
     VerbsError,
 )
-from gdrkit.transport.native.verbs_abi import NUMBERS
 from gdrkit.transport.operation import Operation, rest, until
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.staging import Staging

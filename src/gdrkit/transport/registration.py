@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from gdrkit.agent.native.cuda_abi import HANDLE_DMA_BUF
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.native.verbs import Device, MemoryRegion, VerbsError
 
@@ -60,7 +61,7 @@ def _by_address(device: Device, what: Buffer) -> MemoryRegion:
 
 def _by_dmabuf(device: Device, what: Buffer) -> MemoryRegion:
     """The whole allocation as a dma-buf, and our part of it registered."""
-    from gdrkit.transport.native.cuda import HANDLE_DMA_BUF, cuda
+    from gdrkit.transport.native.cuda import cuda
 
     driver = cuda()
     base, size = driver.allocation(what.address)

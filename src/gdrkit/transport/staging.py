@@ -7,6 +7,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 
+from gdrkit.agent.native.cuda_abi import (
+    EVENT_DISABLE_TIMING,
+    REGISTER_DEVICE_MAP,
+    REGISTER_PORTABLE,
+    STREAM_NON_BLOCKING,
+    WAIT_GEQ,
+)
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.ends import Ends
 from gdrkit.transport.operation import until
@@ -28,7 +35,7 @@ class Tickets:
 
     def prepare(self, device: int) -> None:
         """Make the counter, if there is none. To be called while no stream waits for a thread."""
-        from gdrkit.transport.native.cuda import REGISTER_DEVICE_MAP, REGISTER_PORTABLE, cuda
+        from gdrkit.transport.native.cuda import cuda
 
         if not self._address:
             with cuda().on(device):
@@ -38,7 +45,7 @@ class Tickets:
 
     def issue(self, device: int, stream: int) -> Callable[[], None]:
         """Let the stream wait until the returned function is called, in the order of issue."""
-        from gdrkit.transport.native.cuda import WAIT_GEQ, cuda
+        from gdrkit.transport.native.cuda import cuda
 
         driver = cuda()
         self._issued = ticket = (self._issued + 1) % (1 << 32)
@@ -70,7 +77,7 @@ class Staging:
     """Two pinned halves and a stream of one device: while one half is on the wire, the other is copied."""
 
     def __init__(self, device: int) -> None:
-        from gdrkit.transport.native.cuda import REGISTER_PORTABLE, STREAM_NON_BLOCKING, cuda
+        from gdrkit.transport.native.cuda import cuda
 
         self._driver, self._device = cuda(), device
         with self._driver.on(device):
@@ -153,7 +160,7 @@ class Staging:
 
 def recorded(device: int, stream: int) -> int:
     """An event that passes when all that is queued on a stream now is done. Staging.begin takes it."""
-    from gdrkit.transport.native.cuda import EVENT_DISABLE_TIMING, cuda
+    from gdrkit.transport.native.cuda import cuda
 
     driver = cuda()
     with driver.on(device):

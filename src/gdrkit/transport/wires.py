@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.handshake import exactly
@@ -205,7 +206,8 @@ class PeerChannel(TcpChannel):
         self._opened: dict[bytes, int] = {}
 
     def push(self, what: Buffer, staging: Staging | None, crc32: int | None) -> int | None:
-        from gdrkit.transport.native.cuda import IPC_LAZY_PEER_ACCESS, IpcHandle, cuda
+        from gdrkit.agent.native.cuda import IpcHandle
+        from gdrkit.transport.native.cuda import cuda
 
         self.announce(what, crc32, ON_GPU if staging else 0)
         if staging is None:
@@ -247,7 +249,8 @@ def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:
     """
     import ctypes
 
-    from gdrkit.transport.native.cuda import IpcHandle, cuda
+    from gdrkit.agent.native.cuda import IpcHandle
+    from gdrkit.transport.native.cuda import cuda
 
     driver, handle = cuda(), IpcHandle()
     base, _ = driver.allocation(buffer.address)

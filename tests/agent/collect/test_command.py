@@ -18,7 +18,7 @@ from gdrkit.agent import collect
 from gdrkit.agent.collect import main, pyz, version
 
 HERE = Path(collect.__file__).parent
-SOURCES = [*HERE.glob("*.py"), *(HERE.parent / "probe").glob("*_probe.py")]
+SOURCES = sorted(HERE.parent.rglob("*.py"))
 
 
 def old_python() -> str | None:

@@ -6,10 +6,11 @@ import ctypes
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.agent.probe import cuda_probe
+from gdrkit.agent.probe.program import program
 
 INVALID_VALUE, NO_DEVICE = 1, 100  # cuda.h, CUresult
 
@@ -54,7 +55,7 @@ def test_attributes_are_recorded_with_the_gpus_address():
     assert attributes["116"] == {
         "call": "cuDeviceGetAttribute", "argument": "116", "device": "0001:1b:00.0", "result": 0, "value": 1,
     }  # fmt: skip
-    assert len(attributes) == len(cuda_probe.ATTRIBUTES)
+    assert len(attributes) == len(DEVICE_ATTRIBUTES)
 
 
 def test_an_attribute_that_libcuda_does_not_know_is_an_answer():
@@ -85,9 +86,8 @@ def test_no_device_is_asked_if_there_is_none():
 
 
 def test_without_libcuda_the_json_says_so():
-    script = Path(cuda_probe.__file__)
-    code = "import ctypes, runpy, sys\nctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name))\n"
-    code += f"runpy.run_path({str(script)!r}, run_name='__main__')"
+    code = "import ctypes\nctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name))\n"
+    code += program("cuda_probe")
 
     child = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     report = json.loads(child.stdout)

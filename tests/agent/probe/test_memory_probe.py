@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gdrkit.agent.probe import memory_probe
+from gdrkit.agent.probe.program import program
 
 HERE = Path(__file__).parent
 NOT_SUPPORTED, OUT_OF_MEMORY, INVALID_VALUE = 801, 2, 1
@@ -226,7 +227,7 @@ def test_an_h200_answered_like_this():
 
 def test_alone_on_this_machine_it_answers_in_json():
     child = subprocess.run(
-        [sys.executable, "-I", Path(memory_probe.__file__)], capture_output=True, check=True
+        [sys.executable, "-I", "-c", program("memory_probe")], capture_output=True, check=True
     )
     report = json.loads(child.stdout)
 

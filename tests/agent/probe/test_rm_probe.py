@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.agent.probe import rm_probe
+from gdrkit.agent.probe.program import program
 
 HERE = Path(__file__).parent
 ABI = json.loads((HERE / "rm_abi.json").read_text())
@@ -290,7 +291,9 @@ def test_two_h200s_answered_like_this():
 
 
 def test_alone_on_this_machine_it_answers_in_json():
-    child = subprocess.run([sys.executable, "-I", Path(rm_probe.__file__)], capture_output=True, check=True)
+    child = subprocess.run(
+        [sys.executable, "-I", "-c", program("rm_probe")], capture_output=True, check=True
+    )
     report = json.loads(child.stdout)
 
     assert report["schema"] == "gdrkit.probe.rm/1"

@@ -5,7 +5,8 @@ import mmap
 
 import pytest
 
-from gdrkit.transport.native.cuda import _SIGNATURES, Cuda, CudaError, NoCuda, cuda
+from gdrkit.agent.native.cuda import PROTOTYPES
+from gdrkit.transport.native.cuda import Cuda, CudaError, NoCuda, cuda
 
 
 def test_a_machine_without_the_driver_says_so():
@@ -29,7 +30,7 @@ def driver():
 
 
 def test_this_libcuda_has_every_function_that_is_named(driver):
-    for name in _SIGNATURES:
+    for name in PROTOTYPES:
         driver.function(name)
 
 

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, List, NamedTuple, Optional, Tuple
 
+from ..probe.program import program
 from . import children, identity
 from .anonymize import Anonymizer
 from .bundle import Bundle
@@ -15,7 +16,7 @@ from .loading import Loading
 from .progress import Progress
 from .redact import NEVER_OPENED
 from .reductions import BY_NAME
-from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, Probe, Run
+from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, Run
 from .tree import Tree
 from .walker import Walker
 
@@ -135,7 +136,7 @@ class Collection:
         ]
         for probe in PROBES if self.options.probe else ():
             row = Run(probe.argv, probe.why, timeout_s=probe.timeout_s)
-            argv = [sys.executable or "python3", "-I", "-c", probe_source(probe)]
+            argv = [sys.executable or "python3", "-I", "-c", program(probe.script)]
             jobs.append((row, pool.submit(children.run, argv, row.timeout_s, row.limit_bytes, path)))
         return jobs
 
@@ -166,15 +167,6 @@ class Collection:
             path for path, note in notes if note["status"] == "denied" and note.get("why") != NEVER_OPENED
         )
         return Summary(files, commands, denied, time.monotonic() - self._started)
-
-
-def probe_source(probe: Probe) -> str:
-    """A probe's text, from beside this package: in a folder, or in the archive that this runs from."""
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    path = os.path.join(here, "probe", probe.script)
-    loader = globals().get("__loader__")
-    data: bytes = loader.get_data(path)  # type: ignore[union-attr]
-    return data.decode("utf-8")
 
 
 def _release_of(tree: Tree, peek: identity.Peek) -> str:

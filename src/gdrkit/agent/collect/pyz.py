@@ -27,11 +27,9 @@ def archive() -> bytes:
     Raises OSError if run from such an archive: copy that file instead. Source: PEP 441."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     members = {"__main__.py": _MAIN}
-    members.update((f"gdrkit/{folder}__init__.py", b"") for folder in ("", "agent/", "agent/probe/"))
-    members.update(_sources(package, "agent/collect"))
-    members.update(
-        (name, data) for name, data in _sources(package, "agent/probe") if name.endswith("_probe.py")
-    )
+    members.update((f"gdrkit/{folder}__init__.py", b"") for folder in ("", "agent/"))
+    for folder in ("agent/collect", "agent/native", "agent/probe"):
+        members.update(_sources(package, folder))
     buffer = io.BytesIO()
     buffer.write(SHEBANG)
     # Stored, not deflated: zlib's output differs from version to version, and the file is 100 KB as it is.

@@ -249,9 +249,9 @@ COMMANDS: Tuple[Run, ...] = (
 
 _PROBE = "sos_commands/gdr/probe_"
 PROBES: Tuple[Probe, ...] = (
-    Probe(("gdr", "probe", "cuda", "--json"), "cuda_probe.py", _PROBE + "cuda", "GPUs, by libcuda"),
-    Probe(("gdr", "probe", "verbs", "--json"), "verbs_probe.py", _PROBE + "verbs", "NICs and dma-buf"),
-    Probe(("gdr", "probe", "rm", "--json"), "rm_probe.py", _PROBE + "rm", "GPUs, by the kernel module"),
+    Probe(("gdr", "probe", "cuda", "--json"), "cuda_probe", _PROBE + "cuda", "GPUs, by libcuda"),
+    Probe(("gdr", "probe", "verbs", "--json"), "verbs_probe", _PROBE + "verbs", "NICs and dma-buf"),
+    Probe(("gdr", "probe", "rm", "--json"), "rm_probe", _PROBE + "rm", "GPUs, by the kernel module"),
 )
 
 # -- modules, tables of symbols, libraries ---------------------------------------------------------

@@ -1,12 +1,11 @@
-"""Take a little memory of a GPU, offer it to others as a dma-buf, and print the answers as JSON. Runs alone.
+"""Take a little memory of a GPU, offer it to others as a dma-buf, and print the answers as JSON.
 
 Standard library only, Python 3.8 and later. One GPU of each product is asked: 2 MiB of it, exported plainly
 and mapped over PCIe, and 2 MiB of pinned host memory; where there is an RDMA device, that memory is
 registered with it by dma-buf and, as nvidia-peermem needs it, by its address. All is given back. A context
 costs a few hundred MB of the GPU while this runs.
 
-Sources: cuda.h of CUDA 13 (CUmemRangeHandleType, CUmemRangeFlags, CUpointer_attribute, CUresult); rdma-core
-libibverbs/verbs.h, man ibv_reg_mr(3). A GPU and an RDMA device were never seen together by this script.
+Source: man ibv_reg_mr(3). A GPU and an RDMA device were never seen together by this script.
 """
 
 from __future__ import annotations
@@ -17,18 +16,24 @@ import os
 import sys
 from typing import Any, Dict, List, Optional
 
-SCHEMA = "gdrkit.probe.memory/1"
-LIBRARIES = ("libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib64/libcuda.so.1")
-VERBS = "libibverbs.so.1"
+from ..native.cuda import load as load_cuda
+from ..native.cuda_abi import (
+    HANDLE_DMA_BUF,
+    MAP_PCIE,
+    MAP_PLAIN,
+    POINTER_RDMA_CAPABLE,
+    REGISTER_DEVICE_MAP,
+    REGISTER_PORTABLE,
+)
+from ..native.library import complaint
+from ..native.verbs import REMOTE_ACCESS
+from ..native.verbs import load as load_verbs
 
+SCHEMA = "gdrkit.probe.memory/1"
 SIZE_BYTES = 2 << 20  # the granularity of GPU memory: cuMemGetAllocationGranularity
-HANDLE_DMA_BUF, PLAIN, PCIE = 1, 0, 1  # CU_MEM_RANGE_HANDLE_TYPE_*, CU_MEM_RANGE_FLAG_*
-POINTER_RDMA_CAPABLE = 15  # CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE
-HOST_FLAGS = 3  # CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
-ACCESS = 7  # IBV_ACCESS_LOCAL_WRITE | REMOTE_WRITE | REMOTE_READ
 DEVICES_LIMIT = 64
 
-NUMBER, SIZE, POINTER = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p
+NUMBER, SIZE = ctypes.c_uint64, ctypes.c_size_t
 
 
 class Probe:
@@ -81,7 +86,7 @@ def ask_device(probe: Probe, verbs: Any, ordinal: int) -> None:
         device = f"#{ordinal}"
     else:
         device = place.value.decode("ascii", "replace").lower()[-12:]  # 0000:1b:00.0
-    context = POINTER()
+    context = NUMBER(0)
     if probe.call("cuDevicePrimaryCtxRetain", str(ordinal), device, ctypes.byref(context), ordinal):
         return
     try:
@@ -104,22 +109,22 @@ def ask_memory(probe: Probe, verbs: Any, device: str) -> None:
             POINTER_RDMA_CAPABLE, memory,
         )  # fmt: skip
         probe.note(capable.value)
-        fd = export(probe, memory, PLAIN, "device plain", device)
+        fd = export(probe, memory, MAP_PLAIN, "device plain", device)
         if verbs is not None:
             register(probe, verbs, memory.value, fd, device)
         close(fd)
-        close(export(probe, memory, PCIE, "device pcie", device))
+        close(export(probe, memory, MAP_PCIE, "device pcie", device))
     finally:
         probe.call("cuMemFree_v2", "", device, memory)
 
 
 def ask_host_memory(probe: Probe, device: str) -> None:
     """Pinned host memory, as a GPU without memory of its own could lend it."""
-    pointer = POINTER()
-    words = (ctypes.byref(pointer), SIZE(SIZE_BYTES), HOST_FLAGS)
+    pointer = NUMBER(0)
+    words = (ctypes.byref(pointer), SIZE(SIZE_BYTES), REGISTER_PORTABLE | REGISTER_DEVICE_MAP)
     if probe.call("cuMemHostAlloc", str(SIZE_BYTES), device, *words):
         return
-    close(export(probe, NUMBER(pointer.value or 0), PLAIN, "host plain", device))
+    close(export(probe, pointer, MAP_PLAIN, "host plain", device))
     probe.call("cuMemFreeHost", "", device, pointer)
 
 
@@ -157,10 +162,10 @@ def register(probe: Probe, verbs: Any, memory: int, fd: Optional[int], device: s
         if domain:
             if fd is not None and hasattr(verbs, "ibv_reg_dmabuf_mr"):
                 ctypes.set_errno(0)
-                region = verbs.ibv_reg_dmabuf_mr(domain, 0, SIZE_BYTES, memory, fd, ACCESS)
+                region = verbs.ibv_reg_dmabuf_mr(domain, 0, SIZE_BYTES, memory, fd, REMOTE_ACCESS)
                 registered(probe, verbs, "ibv_reg_dmabuf_mr", name, device, region)
             ctypes.set_errno(0)
-            region = verbs.ibv_reg_mr(domain, memory, SIZE_BYTES, ACCESS)
+            region = verbs.ibv_reg_mr(domain, memory, SIZE_BYTES, REMOTE_ACCESS)
             registered(probe, verbs, "ibv_reg_mr", name, device, region)
             verbs.ibv_dealloc_pd(domain)
         if context:
@@ -175,60 +180,27 @@ def registered(probe: Probe, verbs: Any, call: str, name: str, device: str, regi
         verbs.ibv_dereg_mr(region)
 
 
-def load() -> "tuple[Optional[Any], str]":
-    """libcuda and its name, or None and why not. As in cuda_probe.py: a probe is one file and runs alone."""
-    complaint = ""
-    for name in LIBRARIES:
-        try:
-            return ctypes.CDLL(name), name
-        except OSError as error:
-            # The linker's words for "not there" are what bundles take for a failed command; so in ours.
-            complaint = complaint or str(error).replace("No such file or directory", "not installed")
-    return None, complaint
-
-
-def load_verbs() -> Optional[Any]:
-    """libibverbs with the types of the functions that are called; None where it is not there."""
+def verbs_if_there() -> Optional[Any]:
+    """libibverbs, or None."""
     try:
-        verbs = ctypes.CDLL(VERBS, use_errno=True)
-        functions = (
-            ("ibv_get_device_list", ctypes.POINTER(POINTER), [ctypes.POINTER(ctypes.c_int)]),
-            ("ibv_free_device_list", None, [ctypes.POINTER(POINTER)]),
-            ("ibv_get_device_name", ctypes.c_char_p, [POINTER]),
-            ("ibv_open_device", POINTER, [POINTER]),
-            ("ibv_close_device", ctypes.c_int, [POINTER]),
-            ("ibv_alloc_pd", POINTER, [POINTER]),
-            ("ibv_dealloc_pd", ctypes.c_int, [POINTER]),
-            ("ibv_reg_mr", POINTER, [POINTER, POINTER, SIZE, ctypes.c_int]),
-            ("ibv_dereg_mr", ctypes.c_int, [POINTER]),
-        )
-        for name, result, arguments in functions:
-            function = getattr(verbs, name)
-            function.restype, function.argtypes = result, arguments
+        return load_verbs()
     except (OSError, AttributeError):
         return None
-    if hasattr(verbs, "ibv_reg_dmabuf_mr"):
-        verbs.ibv_reg_dmabuf_mr.restype = POINTER
-        verbs.ibv_reg_dmabuf_mr.argtypes = [POINTER, NUMBER, SIZE, NUMBER, ctypes.c_int, ctypes.c_int]
-    return verbs
 
 
 def main() -> int:
     """Print the answers; 0 even where there is no libcuda, which the JSON then says."""
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the machine's GPUs, not a job's
-    cuda, words = load()
-    report: Dict[str, Any] = {"schema": SCHEMA, "library": words if cuda else None, "error": "", "calls": []}
-    if cuda is None:
-        report["error"] = f"no libcuda: {words}"
+    report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
+    try:
+        cuda, report["library"] = load_cuda()
+    except OSError as error:
+        report["error"] = f"no libcuda: {complaint(error)}"
     else:
         try:
-            report["calls"] = ask(cuda, load_verbs())
+            report["calls"] = ask(cuda, verbs_if_there())
         except AttributeError as error:  # a library of that name without the functions
             report["error"] = str(error)
     json.dump(report, sys.stdout)
     sys.stdout.write("\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

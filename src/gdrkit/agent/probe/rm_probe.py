@@ -1,6 +1,6 @@
 """Ask NVIDIA's kernel module itself whether third parties may map GPU memory, and print the answers as JSON.
 
-Runs alone: `python3 rm_probe.py`. Standard library only, Python 3.8 and later, no CUDA. For each GPU it
+Standard library only, Python 3.8 and later, no CUDA. For each GPU it
 makes the object through which libcuda opens memory to nvidia-peermem (class NV50_THIRD_PARTY_P2P), and frees
 it. No GPU memory is taken. Opening a GPU wakes it, which takes seconds without persistence mode.
 
@@ -246,7 +246,3 @@ def main() -> int:
     json.dump(report, sys.stdout)
     sys.stdout.write("\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,12 +1,11 @@
 """Ask each RDMA device for its ports and GIDs, whether it registers host memory, and whether its driver
-takes a dma-buf; print the answers as JSON. Runs alone.
+takes a dma-buf; print the answers as JSON.
 
 Standard library only, Python 3.8 and later. One page of host memory is registered and given back, and no GPU
 is needed: the dma-buf that is offered has the file descriptor -1, and the errno tells how far the call came.
 EBADF (9): kernel and provider have the call; EOPNOTSUPP (95) or EPROTONOSUPPORT (93): they have not.
 
-Sources: rdma-core libibverbs/verbs.h, laid out by tools/verbs_abi.py; man ibv_reg_mr(3); NCCL
-src/transport/net_ib offers a dma-buf in the same way.
+Sources: man ibv_reg_mr(3); NCCL src/transport/net_ib offers a dma-buf in the same way.
 """
 
 from __future__ import annotations
@@ -14,25 +13,17 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
+
+from ..native.library import complaint
+from ..native.verbs import GID_BYTES, LIBRARY, REMOTE_ACCESS, Record, load
 
 SCHEMA = "gdrkit.probe.verbs/1"
-LIBRARY = "libibverbs.so.1"
 DEVICES_LIMIT = 1024  # with virtual functions; a look at each takes a few milliseconds
 GIDS_LIMIT = 32  # a table has up to 255 entries, of which the first few are used
 
 PAGE_BYTES = 4096
-ACCESS = 7  # IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-
-DEVICE_ATTR_BYTES, PHYS_PORT_CNT = 232, 227  # struct ibv_device_attr, offset of a byte
-PORT_ATTR_BYTES = 52  # struct ibv_port_attr, and offset and size of what is asked
-PORT_FIELDS = {
-    "state": (0, 4),
-    "active_mtu": (8, 4),
-    "gid_tbl_len": (12, 4),
-    "lid": (34, 2),
-    "link_layer": (46, 1),
-}
+PORT_FIELDS = ("state", "active_mtu", "gid_tbl_len", "lid", "link_layer")
 """Numbers as libibverbs gives them: state 4 is active, active_mtu 5 means 4096, link_layer 2 is Ethernet."""
 
 
@@ -55,35 +46,6 @@ class Calls:
             {"call": call, "argument": argument, "device": device, "result": errno, "value": None}
         )
         return errno == 0
-
-
-def load() -> Any:
-    """libibverbs with the types of the functions that are called. Raises OSError, AttributeError."""
-    verbs = ctypes.CDLL(LIBRARY, use_errno=True)
-    pointer = ctypes.c_void_p
-    for name, result, arguments in (
-        ("ibv_get_device_list", ctypes.POINTER(pointer), [ctypes.POINTER(ctypes.c_int)]),
-        ("ibv_free_device_list", None, [ctypes.POINTER(pointer)]),
-        ("ibv_get_device_name", ctypes.c_char_p, [pointer]),
-        ("ibv_open_device", pointer, [pointer]),
-        ("ibv_close_device", ctypes.c_int, [pointer]),
-        ("ibv_alloc_pd", pointer, [pointer]),
-        ("ibv_dealloc_pd", ctypes.c_int, [pointer]),
-        ("ibv_reg_mr", pointer, [pointer, pointer, ctypes.c_size_t, ctypes.c_int]),
-        ("ibv_dereg_mr", ctypes.c_int, [pointer]),
-        ("ibv_query_device", ctypes.c_int, [pointer, pointer]),
-        ("ibv_query_port", ctypes.c_int, [pointer, ctypes.c_uint8, pointer]),
-        ("ibv_query_gid", ctypes.c_int, [pointer, ctypes.c_uint8, ctypes.c_int, pointer]),
-    ):
-        function = getattr(verbs, name)
-        function.restype, function.argtypes = result, arguments
-    if hasattr(verbs, "ibv_reg_dmabuf_mr"):
-        number = ctypes.c_uint64
-        verbs.ibv_reg_dmabuf_mr.restype = pointer
-        verbs.ibv_reg_dmabuf_mr.argtypes = [
-            pointer, number, ctypes.c_size_t, number, ctypes.c_int, ctypes.c_int,
-        ]  # fmt: skip
-    return verbs
 
 
 def ask(verbs: Any) -> List[Dict[str, Any]]:
@@ -127,7 +89,7 @@ def ask_host_memory(verbs: Any, domain: Any, name: str, calls: Calls) -> None:
     """One page, registered and given back: what locks of memory and the device allow."""
     page = ctypes.create_string_buffer(PAGE_BYTES)
     ctypes.set_errno(0)
-    region = verbs.ibv_reg_mr(domain, ctypes.addressof(page), PAGE_BYTES, ACCESS)
+    region = verbs.ibv_reg_mr(domain, ctypes.addressof(page), PAGE_BYTES, REMOTE_ACCESS)
     calls.add("ibv_reg_mr", "host", name, not region)
     if region:
         verbs.ibv_dereg_mr(region)
@@ -135,27 +97,24 @@ def ask_host_memory(verbs: Any, domain: Any, name: str, calls: Calls) -> None:
 
 def ask_ports(verbs: Any, context: Any, name: str, calls: Calls) -> None:
     """Every port's attributes and GIDs. These functions return the errno, or -1 with errno set."""
-    attributes = ctypes.create_string_buffer(DEVICE_ATTR_BYTES)
-    if calls.answered("ibv_query_device", "", name, verbs.ibv_query_device(context, attributes)):
-        ports = attributes.raw[PHYS_PORT_CNT]
+    attributes = Record("ibv_device_attr")
+    if calls.answered("ibv_query_device", "", name, verbs.ibv_query_device(context, attributes.address)):
+        ports = attributes["phys_port_cnt"]
         calls.made[-1]["value"] = ports
         for port in range(1, ports + 1):
             ask_port(verbs, context, name, port, calls)
 
 
 def ask_port(verbs: Any, context: Any, name: str, port: int, calls: Calls) -> None:
-    attributes = ctypes.create_string_buffer(PORT_ATTR_BYTES)
+    attributes = Record("ibv_port_attr")
     if not calls.answered(
-        "ibv_query_port", str(port), name, verbs.ibv_query_port(context, port, attributes)
+        "ibv_query_port", str(port), name, verbs.ibv_query_port(context, port, attributes.address)
     ):
         return
-    values = {
-        field: int.from_bytes(attributes.raw[at : at + size], sys.byteorder)
-        for field, (at, size) in PORT_FIELDS.items()
-    }
+    values = {field: attributes[field] for field in PORT_FIELDS}
     calls.made[-1]["value"] = " ".join(f"{field}={value}" for field, value in values.items())
     for index in range(min(values["gid_tbl_len"], GIDS_LIMIT)):
-        raw = ctypes.create_string_buffer(16)
+        raw = ctypes.create_string_buffer(GID_BYTES)
         if not calls.answered(
             "ibv_query_gid", f"{port} {index}", name, verbs.ibv_query_gid(context, port, index, raw)
         ):
@@ -170,21 +129,12 @@ def ask_port(verbs: Any, context: Any, name: str, port: int, calls: Calls) -> No
 def main() -> int:
     """Print the answers; 0 even where there is no libibverbs, which the JSON then says."""
     report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
-    error: Optional[Exception] = None
     try:
         verbs = load()
         report["library"] = LIBRARY
         report["calls"] = ask(verbs)
-    except (OSError, AttributeError) as problem:
-        error = problem
-    if error is not None:
-        # The linker's words for "not there" are what bundles take for a failed command; so in ours.
-        words = str(error).replace("No such file or directory", "not installed")
-        report["error"] = f"no libibverbs: {words}"
+    except (OSError, AttributeError) as error:
+        report["error"] = f"no libibverbs: {complaint(error)}"
     json.dump(report, sys.stdout)
     sys.stdout.write("\n")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 
-from gdrkit.transport.native.cuda import REGISTER_PORTABLE, cuda
+from gdrkit.agent.native.cuda_abi import REGISTER_PORTABLE
+from gdrkit.transport.native.cuda import cuda
 
 SIZE_BYTES = 256 << 20
 _REPEATS = 7

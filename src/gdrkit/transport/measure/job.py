@@ -16,7 +16,7 @@ from gdrkit.transport.measure.peer import Task
 from gdrkit.transport.measure.sweep import Memory, Point, lead
 
 CONNECT_SECONDS = 60.0
-_SENT = ("transport", "transport/native", "transport/measure")
+_SENT = ("agent/native", "transport", "transport/native", "transport/measure")
 _REMOTE = """import os, sys
 if sys.version_info < (3, 9):
     sys.exit("gdrkit needs Python 3.9 or later there; this is %d.%d" % sys.version_info[:2])
@@ -150,7 +150,8 @@ def _packed() -> bytes:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("gdrkit/__init__.py", "")
+        for above in ("gdrkit", "gdrkit/agent"):
+            archive.writestr(f"{above}/__init__.py", "")
         for folder in _SENT:
             for name in sorted(os.listdir(os.path.join(package, folder))):
                 if name.endswith(".py"):

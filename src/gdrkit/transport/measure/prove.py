@@ -8,6 +8,7 @@ from typing import cast
 
 import msgspec
 
+from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.transport import Buffer, Connection
 from gdrkit.transport.measure.counters import Counters, Value
 from gdrkit.transport.measure.job import End, session
@@ -21,7 +22,6 @@ from gdrkit.transport.proof.table import THINGS
 IDLE_SECONDS = 0.3
 SETTLE_SECONDS = 0.15
 """NVML's values were up to date at once on an H200; elsewhere drivers refresh them every 100 ms."""
-_INTEGRATED = 18  # cuda.h, CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 
 def trial(
@@ -113,7 +113,7 @@ def _integrated(end: End) -> bool:
         return False
     from gdrkit.transport.native.cuda import cuda
 
-    return cuda().attribute(end.gpu, _INTEGRATED) == 1
+    return cuda().attribute(end.gpu, DEVICE_ATTRIBUTES["INTEGRATED"]) == 1
 
 
 def _told(connection: Connection) -> str:

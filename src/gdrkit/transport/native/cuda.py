@@ -1,8 +1,6 @@
 """The CUDA driver's functions that moving bytes needs, each with its result checked.
 
-Names, argument types and constants are those of cuda.h (CUDA 12 and 13). No CUDA toolkit is needed:
-libcuda.so.1 comes with the driver. A function that this libcuda lacks is an error of the call, not of the
-import.
+A function that this libcuda lacks is an error of the call, not of the import.
 """
 
 from __future__ import annotations
@@ -11,110 +9,20 @@ import ctypes
 from functools import cache
 from typing import Any
 
-LIBRARY = "libcuda.so.1"
-SUCCESS, NOT_READY = 0, 600
-MEMORY_HOST, MEMORY_DEVICE, MEMORY_UNIFIED = 1, 2, 4
-"""CUmemorytype."""
-STREAM_NON_BLOCKING, EVENT_DISABLE_TIMING = 1, 2
-REGISTER_PORTABLE, REGISTER_DEVICE_MAP = 1, 2
-"""CU_MEMHOSTREGISTER_*; CU_MEMHOSTALLOC_* has the same two."""
-WAIT_GEQ, WRITE_DEFAULT = 0, 0
-"""cuStreamWaitValue32 compares cyclically, (int)(*address - value) >= 0; a default write comes after all
-that its stream did before, for the whole system (cuda.h, CUstreamWriteValue_flags).
-"""
-ATTRIBUTE_MEMORY_TYPE, ATTRIBUTE_SYNC_MEMOPS, ATTRIBUTE_DEVICE_ORDINAL = 2, 6, 9
-HANDLE_DMA_BUF, MAP_PCIE = 1, 1
-"""CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD; CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE."""
+from gdrkit.agent.native.cuda import Copy2D, load
+from gdrkit.agent.native.cuda_abi import (
+    INVALID_VALUE,
+    MEMORY_HOST,
+    NOT_FOUND,
+    NOT_READY,
+    POINTER_DEVICE_ORDINAL,
+    POINTER_MEMORY_TYPE,
+    REGISTER_DEVICE_MAP,
+    REGISTER_PORTABLE,
+    SUCCESS,
+)
 
-IPC_LAZY_PEER_ACCESS = 1
 _QUEUED_AS_COPY = 32 << 10
-
-
-class IpcHandle(ctypes.Structure):
-    """CUipcMemHandle: 64 bytes that another process opens."""
-
-    _fields_ = (("reserved", ctypes.c_char * 64),)
-
-
-class _Copy2D(ctypes.Structure):
-    """CUDA_MEMCPY2D: rows of `width` bytes, `pitch` apart, of memory that its address tells the kind of."""
-
-    class _Side(ctypes.Structure):
-        _fields_ = (
-            ("x", ctypes.c_size_t),
-            ("y", ctypes.c_size_t),
-            ("kind", ctypes.c_int),
-            ("host", ctypes.c_uint64),
-            ("device", ctypes.c_uint64),
-            ("array", ctypes.c_uint64),
-            ("pitch", ctypes.c_size_t),
-        )
-
-    _fields_ = (
-        ("source", _Side),
-        ("destination", _Side),
-        ("width", ctypes.c_size_t),
-        ("rows", ctypes.c_size_t),
-    )
-
-    @classmethod
-    def of(cls, to: int, of: int, width: int, rows: int) -> _Copy2D:
-        """As many rows, one right after another."""
-        sides = (cls._Side(kind=MEMORY_UNIFIED, device=place, pitch=width) for place in (of, to))
-        return cls(*sides, width, rows)
-
-
-_NUMBER, _SIZE, _FLAG, _OUT = ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint, ctypes.c_void_p
-_SIGNATURES: dict[str, tuple[Any, ...]] = {
-    "cuInit": (_FLAG,),
-    "cuDriverGetVersion": (_OUT,),
-    "cuDeviceGet": (_OUT, ctypes.c_int),
-    "cuDeviceGetCount": (_OUT,),
-    "cuDeviceGetAttribute": (_OUT, ctypes.c_int, ctypes.c_int),
-    "cuDeviceGetPCIBusId": (ctypes.c_char_p, ctypes.c_int, ctypes.c_int),
-    "cuDeviceGetByPCIBusId": (_OUT, ctypes.c_char_p),
-    "cuDevicePrimaryCtxRetain": (_OUT, ctypes.c_int),
-    "cuDevicePrimaryCtxRelease_v2": (ctypes.c_int,),
-    "cuCtxGetCurrent": (_OUT,),
-    "cuCtxSetCurrent": (_NUMBER,),
-    "cuMemAlloc_v2": (_OUT, _SIZE),
-    "cuMemFree_v2": (_NUMBER,),
-    "cuMemGetInfo_v2": (_OUT, _OUT),
-    "cuMemHostAlloc": (_OUT, _SIZE, _FLAG),
-    "cuMemFreeHost": (_NUMBER,),
-    "cuMemHostRegister_v2": (_NUMBER, _SIZE, _FLAG),
-    "cuMemHostUnregister": (_NUMBER,),
-    "cuMemHostGetDevicePointer_v2": (_OUT, _NUMBER, _FLAG),
-    "cuMemcpyAsync": (_NUMBER, _NUMBER, _SIZE, _NUMBER),
-    "cuMemcpy2DAsync_v2": (ctypes.POINTER(_Copy2D), _NUMBER),
-    "cuMemcpy": (_NUMBER, _NUMBER, _SIZE),
-    "cuMemsetD8_v2": (_NUMBER, ctypes.c_ubyte, _SIZE),
-    "cuStreamCreate": (_OUT, _FLAG),
-    "cuStreamDestroy_v2": (_NUMBER,),
-    "cuStreamSynchronize": (_NUMBER,),
-    "cuStreamQuery": (_NUMBER,),
-    "cuStreamIsCapturing": (_NUMBER, _OUT),
-    "cuStreamWaitEvent": (_NUMBER, _NUMBER, _FLAG),
-    "cuStreamWaitValue32_v2": (_NUMBER, _NUMBER, ctypes.c_uint32, _FLAG),
-    "cuStreamWriteValue32_v2": (_NUMBER, _NUMBER, ctypes.c_uint32, _FLAG),
-    "cuEventCreate": (_OUT, _FLAG),
-    "cuEventRecord": (_NUMBER, _NUMBER),
-    "cuEventQuery": (_NUMBER,),
-    "cuEventSynchronize": (_NUMBER,),
-    "cuEventDestroy_v2": (_NUMBER,),
-    "cuPointerGetAttribute": (_OUT, ctypes.c_int, _NUMBER),
-    "cuPointerSetAttribute": (_OUT, ctypes.c_int, _NUMBER),
-    "cuMemGetAddressRange_v2": (_OUT, _OUT, _NUMBER),
-    "cuDeviceCanAccessPeer": (_OUT, ctypes.c_int, ctypes.c_int),
-    "cuIpcGetMemHandle": (_OUT, _NUMBER),
-    "cuIpcOpenMemHandle_v2": (_OUT, IpcHandle, _FLAG),
-    "cuIpcCloseMemHandle": (_NUMBER,),
-    "cuModuleLoadData": (_OUT, ctypes.c_char_p),
-    "cuModuleGetFunction": (_OUT, _NUMBER, ctypes.c_char_p),
-    "cuModuleUnload": (_NUMBER,),
-    "cuLaunchKernel": (_NUMBER, *(_FLAG,) * 7, _NUMBER, _OUT, _OUT),
-    "cuMemGetHandleForAddressRange": (_OUT, _NUMBER, _SIZE, ctypes.c_int, ctypes.c_ulonglong),
-}
 
 
 class CudaError(Exception):
@@ -137,28 +45,22 @@ class Cuda:
 
     def __init__(self) -> None:
         try:
-            self._library = ctypes.CDLL(LIBRARY)
+            self._library, _ = load()
         except OSError as error:
             raise NoCuda(str(error)) from None
-        self._bound: dict[str, Any] = {}
         self._contexts: dict[int, int] = {}
         self.call("cuInit", 0)
         # It only reads a variable of this thread: to give up the interpreter's lock for that takes longer.
-        self._get_current = ctypes.PyDLL(LIBRARY).cuCtxGetCurrent
-        self._get_current.argtypes = _SIGNATURES["cuCtxGetCurrent"]
+        self._get_current = load(ctypes.PyDLL)[0].cuCtxGetCurrent
 
     def function(self, name: str) -> Any:
         """The function of that name, with its argument types set; CudaError 500 where libcuda lacks it."""
-        if (bound := self._bound.get(name)) is None:
-            try:
-                bound = getattr(self._library, name)
-            except AttributeError:
-                raise CudaError(
-                    name, 500, "CUDA_ERROR_NOT_FOUND: this libcuda has no such function"
-                ) from None
-            bound.argtypes, bound.restype = _SIGNATURES[name], ctypes.c_int
-            self._bound[name] = bound
-        return bound
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            raise CudaError(
+                name, NOT_FOUND, "CUDA_ERROR_NOT_FOUND: this libcuda has no such function"
+            ) from None
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call it; anything but CUDA_SUCCESS is raised."""
@@ -223,10 +125,10 @@ class Cuda:
         if size_bytes >= _QUEUED_AS_COPY or not half:
             self.call("cuMemcpyAsync", to, of, size_bytes, stream)
             return
-        self.call("cuMemcpy2DAsync_v2", _Copy2D.of(to, of, half, 2), stream)
+        self.call("cuMemcpy2DAsync_v2", Copy2D.of(to, of, half, 2), stream)
         if size_bytes % 2:  # the last two bytes once more
             end = size_bytes - 2
-            self.call("cuMemcpy2DAsync_v2", _Copy2D.of(to + end, of + end, 1, 2), stream)
+            self.call("cuMemcpy2DAsync_v2", Copy2D.of(to + end, of + end, 1, 2), stream)
 
     def map_host(self, address: int, size_bytes: int) -> int:
         """Register host memory, and return where the current device reaches it. None stays registered where
@@ -247,14 +149,14 @@ class Cuda:
     def device_of(self, pointer: int) -> int | None:
         """The device whose memory a pointer is in; None for host memory, registered or not."""
         try:
-            kind = self.number("cuPointerGetAttribute", ATTRIBUTE_MEMORY_TYPE, pointer)
+            kind = self.number("cuPointerGetAttribute", POINTER_MEMORY_TYPE, pointer)
         except CudaError as error:
-            if error.number == 1:  # CUDA_ERROR_INVALID_VALUE: memory that CUDA never heard of
+            if error.number == INVALID_VALUE:  # memory that CUDA never heard of
                 return None
             raise
         if kind == MEMORY_HOST:
             return None
-        return self.number("cuPointerGetAttribute", ATTRIBUTE_DEVICE_ORDINAL, pointer)
+        return self.number("cuPointerGetAttribute", POINTER_DEVICE_ORDINAL, pointer)
 
     def allocation(self, pointer: int) -> tuple[int, int]:
         """Where the allocation begins that a pointer into GPU memory lies in, and its bytes."""

@@ -1,48 +1,17 @@
 """libibverbs: a device, a protection domain, memory regions and reliable connections.
 
-Structures are laid out by `verbs_abi`, which a compiler made. ibv_poll_cq, ibv_post_send and
-ibv_post_recv are inline in the header: they are called through the table in the context, as the header
-does. Source: rdma-core, libibverbs/verbs.h and the man pages of section 3.
+Source: rdma-core, libibverbs/verbs.h and the man pages of section 3.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-import struct
-from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-from gdrkit.transport.native.verbs_abi import NUMBERS, STRUCTURES
-
-LIBRARY = "libibverbs.so.1"
-_SPARE = 64  # structures have grown at their ends: room for what a newer library writes there
-_UNSIGNED = {4: struct.Struct("<I"), 8: struct.Struct("<Q")}
-_POINTER, _INT = ctypes.c_void_p, ctypes.c_int
-_FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "ibv_get_device_list": (ctypes.POINTER(_POINTER), (_POINTER,)),
-    "ibv_free_device_list": (None, (_POINTER,)),
-    "ibv_get_device_name": (ctypes.c_char_p, (_POINTER,)),
-    "ibv_open_device": (_POINTER, (_POINTER,)),
-    "ibv_close_device": (_INT, (_POINTER,)),
-    "ibv_query_port": (_INT, (_POINTER, ctypes.c_uint8, _POINTER)),
-    "ibv_query_gid": (_INT, (_POINTER, ctypes.c_uint8, _INT, _POINTER)),
-    "ibv_alloc_pd": (_POINTER, (_POINTER,)),
-    "ibv_dealloc_pd": (_INT, (_POINTER,)),
-    "ibv_reg_mr": (_POINTER, (_POINTER, ctypes.c_uint64, ctypes.c_size_t, _INT)),
-    "ibv_reg_dmabuf_mr": (
-        _POINTER,
-        (_POINTER, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_uint64, _INT, _INT),
-    ),
-    "ibv_dereg_mr": (_INT, (_POINTER,)),
-    "ibv_create_cq": (_POINTER, (_POINTER, _INT, _POINTER, _POINTER, _INT)),
-    "ibv_destroy_cq": (_INT, (_POINTER,)),
-    "ibv_create_qp": (_POINTER, (_POINTER, _POINTER)),
-    "ibv_modify_qp": (_INT, (_POINTER, _POINTER, _INT)),
-    "ibv_destroy_qp": (_INT, (_POINTER,)),
-    "ibv_wc_status_str": (ctypes.c_char_p, (_INT,)),
-}
+from gdrkit.agent.native.verbs import GID_BYTES, POLL, POST, REMOTE_ACCESS, Record, load
+from gdrkit.agent.native.verbs_abi import NUMBERS
 
 
 class NoVerbs(Exception):
@@ -57,53 +26,21 @@ class VerbsError(Exception):
         self.call, self.errno = call, errno
 
 
-class Record:
-    """A structure of the header, zeroed; fields are read and written by the names that the header gives
-    them.
-    """
-
-    def __init__(self, kind: str, address: int | None = None) -> None:
-        size, self._fields = STRUCTURES[kind]
-        self._memory = ctypes.create_string_buffer(size + _SPARE) if address is None else None
-        self.address = ctypes.addressof(self._memory) if self._memory is not None else int(address or 0)
-
-    def __getitem__(self, field: str) -> int:
-        offset, size = self._fields[field]
-        return int.from_bytes(ctypes.string_at(self.address + offset, size), "little")
-
-    def __setitem__(self, field: str, value: int) -> None:
-        offset, size = self._fields[field]
-        ctypes.memmove(self.address + offset, value.to_bytes(size, "little"), size)
-
-    def writer(self, field: str) -> Callable[[int], None]:
-        """What writes one field, faster than by its name: for what is done for every message."""
-        offset, size = self._fields[field]
-        assert self._memory is not None
-        return partial(_UNSIGNED[size].pack_into, self._memory, offset)
-
-    def put(self, field: str, value: bytes) -> None:
-        """Write a field of bytes, as a GID is."""
-        offset, size = self._fields[field]
-        ctypes.memmove(self.address + offset, value[:size], size)
-
-
 class Verbs:
     """libibverbs, loaded. Raises NoVerbs where there is none."""
 
     def __init__(self) -> None:
         try:
-            self._library = ctypes.CDLL(LIBRARY, use_errno=True)
-        except OSError as error:
+            self._library = load()
+        except (OSError, AttributeError) as error:
             raise NoVerbs(str(error)) from None
 
     def function(self, name: str) -> Any:
-        """A function with its types set. Raises VerbsError (EOPNOTSUPP) where this library lacks it."""
+        """A function of the library. Raises VerbsError (EOPNOTSUPP) where this library lacks it."""
         try:
-            found = getattr(self._library, name)
+            return getattr(self._library, name)
         except AttributeError:
             raise VerbsError(f"{name} (not in this libibverbs)", 95) from None
-        found.restype, found.argtypes = _FUNCTIONS[name]
-        return found
 
     def object(self, name: str, *arguments: Any) -> int:
         """Call what returns a pointer; VerbsError with errno where that is NULL."""
@@ -162,33 +99,26 @@ class Device:
 
     def gid(self, port: int, index: int) -> bytes:
         """The 16 bytes of a GID."""
-        gid = ctypes.create_string_buffer(16)
+        gid = ctypes.create_string_buffer(GID_BYTES)
         self._verbs.check("ibv_query_gid", self.context, port, index, ctypes.addressof(gid))
         return gid.raw
 
     def register(self, address: int, size_bytes: int) -> MemoryRegion:
         """ibv_reg_mr with local and remote access: host memory, or GPU memory through peermem."""
         return MemoryRegion(
-            self._verbs, self._verbs.object("ibv_reg_mr", self.domain, address, size_bytes, _ACCESS)
+            self._verbs, self._verbs.object("ibv_reg_mr", self.domain, address, size_bytes, REMOTE_ACCESS)
         )
 
     def register_dmabuf(self, descriptor: int, offset: int, size_bytes: int, address: int) -> MemoryRegion:
         """ibv_reg_dmabuf_mr: `size_bytes` at `offset` into a dma-buf, known to the wire as `address`."""
         region = self._verbs.object(
-            "ibv_reg_dmabuf_mr", self.domain, offset, size_bytes, address, descriptor, _ACCESS
+            "ibv_reg_dmabuf_mr", self.domain, offset, size_bytes, address, descriptor, REMOTE_ACCESS
         )
         return MemoryRegion(self._verbs, region)
 
     def close(self) -> None:
         self._verbs.check("ibv_dealloc_pd", self.domain)
         self._verbs.check("ibv_close_device", self.context)
-
-
-_ACCESS = (
-    NUMBERS["IBV_ACCESS_LOCAL_WRITE"]
-    | NUMBERS["IBV_ACCESS_REMOTE_WRITE"]
-    | NUMBERS["IBV_ACCESS_REMOTE_READ"]
-)
 
 
 class MemoryRegion:
@@ -224,8 +154,7 @@ class CompletionQueue:
     def __init__(self, device: Device, depth: int) -> None:
         self._verbs = verbs()
         self.handle = self._verbs.object("ibv_create_cq", device.context, depth, None, None, 0)
-        signature = ctypes.CFUNCTYPE(_INT, _POINTER, _INT, _POINTER)
-        self._poll = signature(Record("ibv_context", device.context)["ops.poll_cq"])
+        self._poll = POLL(Record("ibv_context", device.context)["ops.poll_cq"])
         self._record = Record("ibv_wc")
 
     def poll(self) -> Completion | None:
@@ -259,10 +188,9 @@ class QueuePair:
             wanted[field] = value
         self.handle = self._verbs.object("ibv_create_qp", device.domain, wanted.address)
         self.number = Record("ibv_qp", self.handle)["qp_num"]
-        signature = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER)
         context = Record("ibv_context", device.context)
-        self._post_send = signature(context["ops.post_send"])
-        self._post_recv = signature(context["ops.post_recv"])
+        self._post_send = POST(context["ops.post_send"])
+        self._post_recv = POST(context["ops.post_recv"])
         self._sent, self._received = _Sent(), _Work("ibv_recv_wr")
         self._bad = ctypes.c_void_p()
         self._bad_address = ctypes.addressof(self._bad)

@@ -1,7 +1,11 @@
 """What libibverbs' header lays out; made by tools/verbs_abi.py, not to be edited."""
 
+from __future__ import annotations
+
+from typing import Dict, Tuple
+
 # fmt: off
-NUMBERS: dict[str, int] = {
+NUMBERS: Dict[str, int] = {
     "IBV_QPT_RC": 2,
     "IBV_QPS_RESET": 0,
     "IBV_QPS_INIT": 1,
@@ -38,7 +42,7 @@ NUMBERS: dict[str, int] = {
     "IBV_LINK_LAYER_INFINIBAND": 1,
     "IBV_LINK_LAYER_ETHERNET": 2,
 }
-STRUCTURES: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {
+STRUCTURES: Dict[str, Tuple[int, Dict[str, Tuple[int, int]]]] = {
     "ibv_device_attr": (232, {
         "max_qp_wr": (112, 4),
         "max_mr_size": (80, 8),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.transport.native.verbs_abi import NUMBERS, STRUCTURES
+from gdrkit.agent.native.verbs_abi import NUMBERS, STRUCTURES
 
 TOOL = Path(__file__).parents[3] / "tools" / "verbs_abi.py"
 HEADER = Path("/usr/include/infiniband/verbs.h")
@@ -36,7 +36,7 @@ def test_every_field_lies_within_its_structure():
 
 
 def test_a_writer_of_one_field_writes_what_its_name_does_and_no_more():
-    from gdrkit.transport.native.verbs import Record
+    from gdrkit.agent.native.verbs import Record
 
     by_name, by_writer = Record("ibv_send_wr"), Record("ibv_send_wr")
     for field, value in (

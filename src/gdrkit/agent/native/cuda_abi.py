@@ -1,0 +1,80 @@
+"""The numbers of cuda.h (CUDA 12 and 13) that are used, by the header's names without their prefixes."""
+
+from __future__ import annotations
+
+from typing import Dict
+
+LIBRARIES = ("libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib64/libcuda.so.1")
+"""Where it is: for the linker, in WSL, in the GPU Operator's driver container."""
+
+SUCCESS, INVALID_VALUE, NOT_FOUND, NOT_READY = 0, 1, 500, 600
+"""CUresult."""
+
+REFUSALS = {
+    INVALID_VALUE: "INVALID_VALUE",
+    2: "OUT_OF_MEMORY",
+    3: "NOT_INITIALIZED",
+    35: "INSUFFICIENT_DRIVER",
+    100: "NO_DEVICE",
+    201: "INVALID_CONTEXT",
+    801: "NOT_SUPPORTED",
+    802: "SYSTEM_NOT_READY",
+    803: "SYSTEM_DRIVER_MISMATCH",
+    999: "UNKNOWN",
+}
+"""What CUDA_ERROR_ calls them: those that a probe gets. A loaded libcuda names all: cuGetErrorName."""
+
+DEVICE_ATTRIBUTES: Dict[str, int] = {
+    "MULTIPROCESSOR_COUNT": 16,
+    "INTEGRATED": 18,
+    "PCI_BUS_ID": 33,
+    "PCI_DEVICE_ID": 34,
+    "UNIFIED_ADDRESSING": 41,
+    "PCI_DOMAIN_ID": 50,
+    "COMPUTE_CAPABILITY_MAJOR": 75,
+    "COMPUTE_CAPABILITY_MINOR": 76,
+    "MANAGED_MEMORY": 83,
+    "HOST_NATIVE_ATOMIC_SUPPORTED": 86,
+    "PAGEABLE_MEMORY_ACCESS": 88,
+    "CONCURRENT_MANAGED_ACCESS": 89,
+    "CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM": 91,
+    "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES": 100,
+    "DIRECT_MANAGED_MEM_ACCESS_FROM_HOST": 101,
+    "VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED": 102,
+    "HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED": 103,
+    "GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED": 110,
+    "GPU_DIRECT_RDMA_SUPPORTED": 116,
+    "GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS": 117,
+    "GPU_DIRECT_RDMA_WRITES_ORDERING": 118,
+    "DMA_BUF_SUPPORTED": 124,
+    "NUMA_CONFIG": 130,
+    "NUMA_ID": 131,
+    "HOST_NUMA_ID": 134,
+    "GPU_PCI_DEVICE_ID": 139,
+    "GPU_PCI_SUBSYSTEM_ID": 140,
+    "HOST_ALLOC_DMA_BUF_SUPPORTED": 146,
+    "ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SUPPORTED": 147,
+    "DMA_BUF_MMAP_SUPPORTED": 152,
+    "LOCALIZED_MEMORY_SUPPORTED": 161,
+}
+"""CU_DEVICE_ATTRIBUTE_."""
+
+POINTER_MEMORY_TYPE, POINTER_SYNC_MEMOPS, POINTER_DEVICE_ORDINAL, POINTER_RDMA_CAPABLE = 2, 6, 9, 15
+"""CU_POINTER_ATTRIBUTE_; the last is IS_GPU_DIRECT_RDMA_CAPABLE."""
+
+MEMORY_HOST, MEMORY_DEVICE, MEMORY_UNIFIED = 1, 2, 4
+"""CUmemorytype."""
+
+REGISTER_PORTABLE, REGISTER_DEVICE_MAP = 1, 2
+"""CU_MEMHOSTREGISTER_*; CU_MEMHOSTALLOC_* has the same two."""
+
+STREAM_NON_BLOCKING, EVENT_DISABLE_TIMING = 1, 2
+WAIT_GEQ, WRITE_DEFAULT = 0, 0
+"""cuStreamWaitValue32 compares cyclically, (int)(*address - value) >= 0; a default write comes after all
+that its stream did before, for the whole system (cuda.h, CUstreamWriteValue_flags).
+"""
+
+HANDLE_DMA_BUF, MAP_PLAIN, MAP_PCIE = 1, 0, 1
+"""CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD; CU_MEM_RANGE_FLAG_*: none, DMA_BUF_MAPPING_TYPE_PCIE."""
+
+IPC_LAZY_PEER_ACCESS = 1
