@@ -263,7 +263,6 @@ def test_what_was_run_was_also_built_from_source():
 HOME = "consumers/nccl_releases.py"
 TUPLES = {
     "rules/p2p_page_table_version.py": "a version of gdrdrv",
-    "agent/native/cuda_abi.py": "numbers of CUDA's attributes",
     "transport/buffers.py": "numbers of DLPack's devices",
 }
 """Modules with tuples of other numbers."""

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from gdrkit.agent.native import cuda as binding
 from gdrkit.transport import Choice, TransportError, choices, paths
 from gdrkit.transport.measure.job import _packed
 from gdrkit.transport.native import cuda as native_cuda
@@ -56,7 +57,7 @@ def test_what_this_machine_does_not_have_is_an_error(gpu: str, device: str, why:
 
 def test_without_cuda_no_path_is_usable_and_the_loader_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     native_cuda.cuda.cache_clear()
-    monkeypatch.setattr(native_cuda, "LIBRARY", "libcuda-of-nobody.so.1")
+    monkeypatch.setattr(binding, "LIBRARIES", ("libcuda-of-nobody.so.1",))
     try:
         found = by_name(paths(0, NIC))
     except TransportError as error:  # a machine with RDMA devices of other names

@@ -104,7 +104,7 @@ PROTOTYPES = {name: (_INT, arguments) for name, arguments in _ARGUMENTS.items()}
 """Every function returns a CUresult."""
 
 
-def load(kind: Any = None) -> Tuple[Any, str]:
-    """libcuda and where it was found. With ctypes.PyDLL as `kind`, calls keep the interpreter's lock. Raises
-    OSError where there is none."""
-    return _load(LIBRARIES, PROTOTYPES, kind or ctypes.CDLL)
+def load(keep_lock: bool = False) -> Tuple[Any, str]:
+    """libcuda and where it was found; its functions may keep the interpreter's lock. Raises OSError where
+    there is none."""
+    return _load(LIBRARIES, PROTOTYPES, ctypes.PyDLL if keep_lock else ctypes.CDLL)

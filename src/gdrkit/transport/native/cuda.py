@@ -51,7 +51,7 @@ class Cuda:
         self._contexts: dict[int, int] = {}
         self.call("cuInit", 0)
         # It only reads a variable of this thread: to give up the interpreter's lock for that takes longer.
-        self._get_current = load(ctypes.PyDLL)[0].cuCtxGetCurrent
+        self._get_current = load(keep_lock=True)[0].cuCtxGetCurrent
 
     def function(self, name: str) -> Any:
         """The function of that name, with its argument types set; CudaError 500 where libcuda lacks it."""

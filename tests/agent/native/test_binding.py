@@ -1,0 +1,168 @@
+"""The two libraries are bound here alone, and their prototypes are what a compiler and a linker accept."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gdrkit
+from gdrkit.agent.native import cuda, cuda_abi, verbs
+from gdrkit.agent.native.library import complaint, load
+from gdrkit.agent.native.verbs_abi import NUMBERS, STRUCTURES
+
+SOURCE = Path(gdrkit.__file__).parent
+HOME = SOURCE / "agent" / "native"
+LOADERS = {"CDLL", "PyDLL", "LoadLibrary", "dlopen"}
+OTHERS = {
+    "transport/buffers.py": "DLPack's tensors and Python's own buffers",
+    "transport/measure/counters_nvml.py": "libnvidia-ml, of which nobody else knows",
+    "transport/operation.py": "this process's own sched_yield",
+    "transport/ring.py": "this process's own syscall",
+}
+"""Modules that load or lay out something else through ctypes."""
+LAID_OUT = {"Structure", "CFUNCTYPE", "PYFUNCTYPE", "argtypes", "restype"}
+NAMES = {name for name in vars(cuda_abi) if name.isupper()} | {
+    *cuda_abi.DEVICE_ATTRIBUTES,
+    *NUMBERS,
+    *STRUCTURES,
+    *(name.removeprefix("IBV_") for name in NUMBERS),
+}
+AMBIGUOUS = {"NOT_FOUND": "transport/measure/counters_nvml.py"}
+"""Names that another library's header has too, and where that is meant."""
+
+
+def outside() -> Iterator[tuple[str, ast.Module]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        if HOME not in path.parents:
+            yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text("utf-8"))
+
+
+def words(tree: ast.AST) -> set[str]:
+    """Every name and attribute that is used."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+
+
+def is_number(node: ast.AST | None) -> bool:
+    """Whether a number, a text of digits, or a sum of such stands there."""
+    match node:
+        case ast.Constant(value=value):
+            return type(value) is int or (isinstance(value, str) and value.isdigit())
+        case ast.BinOp(left=left, right=right):
+            return is_number(left) and is_number(right)
+    return False
+
+
+def numbers_named(tree: ast.AST) -> Iterator[str]:
+    """The names that a number is given to, alone or among several, and the texts that name one in a dict."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            for target in node.targets if isinstance(node, ast.Assign) else (node.target,):
+                several = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+                names = target.elts if several else [target]
+                values = node.value.elts if several else [node.value]
+                pairs = zip(names, values, strict=False)
+                yield from (n.id.lstrip("_") for n, v in pairs if isinstance(n, ast.Name) and is_number(v))
+        elif isinstance(node, ast.Dict):
+            for pair in zip(node.keys, node.values, strict=True):
+                if any(is_number(side) for side in pair):
+                    yield from (
+                        s.value for s in pair if isinstance(s, ast.Constant) and str(s.value) == s.value
+                    )
+
+
+def test_no_other_module_loads_a_library_or_lays_one_out():
+    found = {name for name, tree in outside() if words(tree) & (LOADERS | LAID_OUT)}
+    assert found == set(OTHERS)
+
+
+def test_what_others_load_is_neither_of_the_two():
+    for name, tree in outside():
+        if name in OTHERS:
+            texts = {
+                n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+            }
+            assert not [text for text in texts if text.startswith(("libcuda", "libibverbs", "ibv_", "cuD"))]
+
+
+def test_no_number_of_their_headers_is_written_down_a_second_time():
+    for name, tree in outside():
+        again = {word for word in numbers_named(tree) if word in NAMES and AMBIGUOUS.get(word) != name}
+        assert not again, name
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "DMA_BUF_SUPPORTED = 124",
+        "_DMA_BUF_SUPPORTED: int = 124",
+        "FIRST, DMA_BUF_SUPPORTED = 116, 124",
+        "PCI_BUS_ID = '33'",
+        "def f():\n    IBV_ACCESS_LOCAL_WRITE = 1 | 2",
+        "TABLE = {124: 'DMA_BUF_SUPPORTED'}",
+        "TABLE = {'DMA_BUF_SUPPORTED': 124}",
+    ],
+)
+def test_a_second_number_would_be_seen(code):
+    assert NAMES & set(numbers_named(ast.parse(code)))
+
+
+def test_the_first_library_that_is_there_is_taken_and_its_functions_have_their_types():
+    prototypes = {"abs": (ctypes.c_int, (ctypes.c_int,)), "no_such_function": (None, ())}
+    library, name = load(("libnobody.so.1", "libc.so.6", "libm.so.6"), prototypes, ctypes.CDLL)
+
+    assert name == "libc.so.6"
+    assert (library.abs.restype, library.abs.argtypes) == (ctypes.c_int, (ctypes.c_int,))
+    with pytest.raises(AttributeError, match="no_such_function"):
+        library.no_such_function  # noqa: B018
+
+
+def test_where_none_is_there_the_first_ones_refusal_is_told():
+    with pytest.raises(OSError, match=r"libnobody\.so\.1") as refused:
+        load(("libnobody.so.1", "libnobody.so.2"), {}, ctypes.CDLL)
+    assert complaint(refused.value) == "libnobody.so.1: cannot open shared object file: not installed"
+
+
+def test_a_libibverbs_that_lacks_what_each_has_is_none(monkeypatch):
+    monkeypatch.setattr(verbs, "LIBRARY", "libc.so.6")
+    with pytest.raises(AttributeError, match="ibv_"):
+        verbs.load()
+
+
+def test_a_record_reads_what_it_wrote_and_knows_only_the_headers_fields():
+    record = verbs.Record("ibv_port_attr")
+    record["lid"] = 0xABCD
+    assert (record["lid"], record["state"]) == (0xABCD, 0)
+    with pytest.raises(KeyError):
+        record["no_such_field"]
+
+
+@pytest.mark.skipif(
+    not shutil.which("cc"), reason="needs a C compiler: sudo apt-get install -y gcc libc6-dev"
+)
+def test_structures_that_are_passed_to_libcuda_have_the_size_of_the_headers(tmp_path):
+    """CUDA_MEMCPY2D_v2 and CUipcMemHandle as cuda.h writes them down, laid out by the compiler."""
+    (tmp_path / "sizes.c").write_text(
+        "#include <stddef.h>\n#include <stdio.h>\n"
+        "typedef struct { size_t srcXInBytes, srcY; int srcMemoryType; const void *srcHost;\n"
+        "  unsigned long long srcDevice; void *srcArray; size_t srcPitch;\n"
+        "  size_t dstXInBytes, dstY; int dstMemoryType; void *dstHost;\n"
+        "  unsigned long long dstDevice; void *dstArray; size_t dstPitch;\n"
+        "  size_t WidthInBytes, Height; } copy;\n"
+        'int main(void) { printf("%zu %zu %zu %zu", sizeof(copy), offsetof(copy, srcDevice),\n'
+        "  offsetof(copy, dstMemoryType), offsetof(copy, WidthInBytes)); }\n"
+    )
+    subprocess.run(["cc", "-o", tmp_path / "sizes", tmp_path / "sizes.c"], check=True)
+    told = subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True).stdout
+    copy = cuda.Copy2D
+    side = copy._Side
+    kind, width = copy.destination.offset + side.kind.offset, copy.width.offset
+    found = (ctypes.sizeof(copy), side.device.offset, kind, width)
+    assert " ".join(map(str, found)) == told
+    assert ctypes.sizeof(cuda.IpcHandle) == 64

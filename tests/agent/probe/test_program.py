@@ -1,0 +1,131 @@
+"""A probe as it is sent: one text that runs where nothing of ours is, and what it asks of real libraries."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gdrkit.agent.collect import pyz
+from gdrkit.agent.collect.sources import PROBES
+from gdrkit.agent.probe.program import program
+from gdrkit.evidence import Command, Lacks, live
+
+HERE = Path(__file__).parent
+SCRIPTS = ("cuda_probe", "memory_probe", "rm_probe", "verbs_probe")
+ARGUMENT_BYTES = 128 << 10
+"""The longest argument that Linux hands to a program: MAX_ARG_STRLEN, execve(2)."""
+WITHOUT_US = (
+    "import importlib.util, sys\nif importlib.util.find_spec('gdrkit'): sys.exit('gdrkit is here')\n"
+)
+
+each_script = pytest.mark.parametrize("script", SCRIPTS)
+
+
+def pythons() -> list[str]:
+    """This Python, and a 3.8 if this machine has one."""
+    versions = Path.home() / ".pyenv/versions"
+    found = [shutil.which("python3.8"), *map(str, versions.glob("3.8.*/bin/python3.8"))]
+    return [sys.executable, *[path for path in found if path and "shims" not in path][:1]]
+
+
+def answered(python: str, text: str, environment: dict[str, str]) -> dict:
+    """What the program says, given on standard input to a Python that finds no package of anybody's."""
+    child = subprocess.run(
+        [python, "-I", "-S", "-W", "error", "-"], input=WITHOUT_US + text, capture_output=True, text=True,
+        env={"PATH": "/usr/bin:/bin", **environment}, cwd="/", check=False,
+    )  # fmt: skip
+    assert child.returncode == 0, child.stderr
+    return json.loads(child.stdout)
+
+
+def texts(script: str) -> dict[str, str]:
+    """The modules within a program, by their names, in the order in which they run."""
+    tree = ast.parse(program(script), feature_version=(3, 8))
+    loop = next(node for node in tree.body if isinstance(node, ast.For))
+    return dict(ast.literal_eval(loop.iter))
+
+
+@each_script
+def test_what_is_sent_is_in_the_language_of_python_3_8_and_fits_one_argument(script):
+    for name, text in texts(script).items():
+        ast.parse(text, name, feature_version=(3, 8))
+    text = program(script)
+    assert text.isascii() and len(text) < ARGUMENT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("script", "imported"),
+    [
+        ("cuda_probe", ["cuda_abi", "library", "cuda"]),
+        ("memory_probe", ["cuda_abi", "library", "cuda", "verbs_abi", "verbs"]),
+        ("rm_probe", []),
+        ("verbs_probe", ["library", "verbs_abi", "verbs"]),
+    ],
+)
+def test_what_a_probe_imports_is_sent_once_and_before_it_and_nothing_else_is(script, imported):
+    names = [f"gdrkit.agent.native.{name}" for name in imported]
+    assert list(texts(script)) == [*names, f"gdrkit.agent.probe.{script}"]
+
+
+@each_script
+@pytest.mark.parametrize("python", pythons())
+def test_it_runs_from_standard_input_where_nothing_of_ours_is(script, python):
+    report = answered(python, program(script), {})
+    assert report["schema"] == f"gdrkit.probe.{script.removesuffix('_probe')}/1"
+    assert list(report) == ["schema", "library", "error", "calls"]
+
+
+@each_script
+def test_a_live_machine_a_collector_and_its_archive_run_the_same_text(script, tmp_path):
+    name = script.removesuffix("_probe")
+    words = live._probe_words(Command(("gdr", "probe", name, "--json"), ()))
+    assert words == (sys.executable, "-I", "-c", program(script))
+    assert name == "memory" or script in {probe.script for probe in PROBES}
+
+    (tmp_path / "sent.pyz").write_bytes(pyz.archive())
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'sent.pyz')!r})\n"
+    code += f"from gdrkit.agent.probe.program import program; print(program({script!r}), end='')"
+    child = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
+    assert child.stdout == program(script)
+
+
+def test_a_probe_that_does_not_exist_is_told_of():
+    with pytest.raises(Lacks) as lacks:
+        live._probe_words(Command(("gdr", "probe", "nosuch", "--json"), ()))
+    assert "there is no such probe" in str(lacks.value.missing)
+
+
+def test_the_archive_of_the_collector_has_all_that_probes_import(tmp_path):
+    (tmp_path / "sent.pyz").write_bytes(pyz.archive())
+    names = set(zipfile.ZipFile(tmp_path / "sent.pyz").namelist())
+    for script in SCRIPTS:
+        assert {f"{name.replace('.', '/')}.py" for name in texts(script)} <= names
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory) -> dict[str, str]:
+    """The environment in which the linker finds a libcuda and a libibverbs of C."""
+    if not shutil.which("cc"):
+        pytest.skip("needs a C compiler: sudo apt-get install -y gcc libc6-dev")
+    folder = tmp_path_factory.mktemp("lib")
+    for name in ("libcuda", "libibverbs"):
+        made = folder / f"{name}.so.1"
+        subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", made, HERE / f"{name}.c"], check=True)
+    return {"LD_LIBRARY_PATH": os.fspath(folder)}
+
+
+@pytest.mark.parametrize("python", pythons())
+@pytest.mark.parametrize("script", ["cuda_probe", "memory_probe", "verbs_probe"])
+def test_libraries_of_c_are_asked_as_their_headers_have_it(script, python, libraries):
+    """c.json holds what the probes answered to the same two libraries when each had a binding of its own."""
+    assert answered(python, program(script), libraries) == json.loads((HERE / "c.json").read_text())[script]
