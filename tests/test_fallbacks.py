@@ -9,9 +9,6 @@ from tools.architecture import SOURCE
 MISSING = {"Absent", "Lacks"}
 HOME = "node.py"
 BY_HAND = {
-    "explain/causes.py": "a cause that cannot be decided is left out",
-    "explain/facts.py": "a fact that the text does not show is left out",
-    "report/build.py": "a field that is not known is empty",
     "rules/peermem_not_loaded.py": "absent is an outcome there, and a default stands for the rest alone",
 }
 """Files with a function that gives a default itself, and why. Rows may only go."""

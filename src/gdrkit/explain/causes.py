@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import RuledOut
 from gdrkit.explain.said import Event
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
 from gdrkit.facts.kernel_said import silent
 from gdrkit.facts.linkage import gpl_compatible
-from gdrkit.facts.modinfo_text import PrintedModule, printed_module
+from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.formats.versions import numbers
-from gdrkit.node import Node
+from gdrkit.node import Node, if_missing
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.engine import judge
 from gdrkit.rules.rule import NotApplicable, Passed
@@ -34,19 +34,18 @@ def decides(node: Node, event: Event) -> bool:
     """Whether a line of one cause is proof of it on this machine."""
     if event.row != "map-enotsupp":
         return event.decides
-    try:  # error -524 from the mapping means the topology since the driver checks it
-        return numbers(driver_version(node)) >= FIRST_WITH_CHECK
-    except Lacks:
-        return False
+    # error -524 from the mapping means the topology since the driver checks it
+    return numbers(if_missing("", driver_version, node)) >= FIRST_WITH_CHECK
 
 
 def _why_not(node: Node, event: Event, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only a certain answer excludes."""
     if event.row == "hca-disabled":
-        if code in ("nccl-misses-peermem", "peermem-not-loaded") or not _loaded(node, PEERMEM):
+        of_peermem = code in ("nccl-misses-peermem", "peermem-not-loaded")
+        if of_peermem or not if_missing(False, is_loaded, node, PEERMEM):
             return ""
         return "nvidia_peermem is loaded, and NCCL needs only one of the two ways"
-    if not module or _loaded(node, module):  # loaded, so at another time than it could not be
+    if not module or if_missing(False, is_loaded, node, module):  # at another time than it could not be
         return ""
     return (
         _by_modinfo(node, code, module)
@@ -56,9 +55,8 @@ def _why_not(node: Node, event: Event, code: str, module: str) -> str:
 
 
 def _by_modinfo(node: Node, code: str, module: str) -> str:
-    try:
-        printed: PrintedModule = printed_module(node, module)
-    except Lacks:
+    printed = if_missing(None, printed_module, node, module)
+    if printed is None:
         return ""
     license = printed.fields.get("license", "")
     if code == "module-unsigned" and printed.signed:
@@ -72,13 +70,12 @@ def _by_silence(node: Node, event: Event, code: str, module: str) -> str:
     """A whole log that comes after the attempt, and says nothing of it."""
     if not BY_CODE[code].logged or not event.of_loader:
         return ""
-    try:
-        log = kernel_log.lines(node)
-        if node.line_of(log.source, log.lines[-1].number) > event.line.number and silent(node, module):
-            return "the kernel's log is whole, and has no line of it"
-    except Lacks:
-        pass
-    return ""
+    log = if_missing(None, kernel_log.lines, node)
+    if log is None or node.line_of(log.source, log.lines[-1].number) <= event.line.number:
+        return ""
+    if not if_missing(False, silent, node, module):
+        return ""
+    return "the kernel's log is whole, and has no line of it"
 
 
 def _by_rule(node: Node, code: str, module: str) -> str:
@@ -89,10 +86,3 @@ def _by_rule(node: Node, code: str, module: str) -> str:
     if not isinstance(outcome, Passed | NotApplicable):
         return ""
     return outcome.why if node.trail(judge, rule, module).confidence is Confidence.CERTAIN else ""
-
-
-def _loaded(node: Node, module: str) -> bool:
-    try:
-        return is_loaded(node, module)
-    except Lacks:
-        return False

@@ -22,7 +22,7 @@ from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.facts.pci import Gpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
-from gdrkit.node import Fact, Node
+from gdrkit.node import Fact, Node, if_missing
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.tell import fill
 
@@ -41,11 +41,7 @@ QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
 def known(node: Node, host: TextHost) -> tuple[Known, ...]:
     """What the text shows of a machine, and where."""
     found = [fact for name, ask in QUESTIONS if (fact := _known(node, host, name, ask)) is not None]
-    try:
-        here = gpus(node)
-    except Lacks:
-        here = ()
-    for gpu in here[:GPUS]:
+    for gpu in if_missing((), gpus, node)[:GPUS]:
         fact = _known(node, host, gpu_word(gpu.address), _name_of(gpu))
         if fact is not None:
             found.append(fact)
@@ -62,9 +58,8 @@ def _name_of(gpu: Gpu) -> Callable[[Node], str]:
 
 def _known(node: Node, host: TextHost, name: str, ask: Callable[[Node], str]) -> Known | None:
     question = Fact(ask)
-    try:
-        value = question(node)
-    except Lacks:
+    value = if_missing(None, question, node)
+    if value is None:
         return None
     proofs = proofs_of(node.trail(question).sources, host)
     return Known(name, value, proofs[0].line, proofs[0].text) if proofs else Known(name, value, None, "")
@@ -111,10 +106,7 @@ def _answered_twice(host: TextHost) -> Iterable[Contradiction]:
 
 def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
     """nvidia_peermem is loaded, and NCCL says that its network cannot."""
-    try:
-        if not is_loaded(node, PEERMEM):
-            return
-    except Lacks:
+    if not if_missing(False, is_loaded, node, PEERMEM):
         return
     loaded = host.origin(f"sys/module/{PEERMEM}")
     for log in nccl_logs(node):

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from gdrkit.consumers.consumer import Fallback, Path
-from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import hostname, release
 from gdrkit.facts.probe import probe_calls
 from gdrkit.facts.rdma import distance
 from gdrkit.facts.virtual import scope
 from gdrkit.loader import Prediction
-from gdrkit.node import Fact, Node, Subject
+from gdrkit.node import Node, if_missing
 from gdrkit.repair.remedies.plan import Chain
 from gdrkit.report.document import (
     Ceiling,
@@ -54,10 +53,10 @@ def build(
     pairs = _pairs(node, verdict, table, ceilings)
     return Report(
         node=NodeSection(
-            hostname=_or(hostname, node),
-            kernel=_or(release, node),
+            hostname=if_missing("", hostname, node),
+            kernel=if_missing("", release, node),
             source=node.host.source,
-            scope=_or(scope, node),
+            scope=if_missing("", scope, node),
         ),
         verdict=_verdict(verdict, consumer),
         consumers={state.consumer: _consumer(state) for state in verdict.states},
@@ -87,7 +86,7 @@ def _pairs(
                 PairSection(
                     gpu=pair.gpu,
                     device=pair.device,
-                    distance=_or(distance, node, pair),
+                    distance=if_missing("", distance, node, pair),
                     judgements=keys,
                     ceiling=bounds.get((pair.gpu, pair.device)),
                 )
@@ -202,18 +201,7 @@ def modprobe_section(prediction: Prediction) -> ModprobeSection:
 
 
 def _probes(node: Node) -> tuple[ProbeSection, ...]:
-    try:
-        calls = probe_calls(node)
-    except Lacks:
-        return ()
     return tuple(
         ProbeSection(call=c.call, argument=c.argument, subject=c.subject, returned=c.returned, errno=c.errno)
-        for c in calls
+        for c in if_missing((), probe_calls, node)
     )
-
-
-def _or(question: Fact[*Subject, str], node: Node, *subject: *Subject) -> str:
-    try:
-        return question(node, *subject)
-    except Lacks:
-        return ""
