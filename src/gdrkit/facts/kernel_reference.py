@@ -7,6 +7,7 @@ that were built together with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
@@ -101,17 +102,13 @@ def is_loaded_for_sure(node: Node, name: str) -> bool:
 
 def _references(node: Node) -> Iterator[str]:
     """Files of reference modules that can be read, opened one by one."""
-    count = 0
-    for name in _reference_names(node):
-        try:
-            path = _reference(node, name)
-            information(node, path)
-        except Lacks:
-            continue
-        yield path
-        count += 1
-        if count == _REFERENCES:
-            return
+
+    def read(name: str) -> str:
+        path = _reference(node, name)
+        information(node, path)
+        return path
+
+    return islice(each_known(read, _reference_names(node)), _REFERENCES)
 
 
 @fact

@@ -227,11 +227,7 @@ def _owner(node: Node, symbol: str, importer: str) -> str:
 @fact
 def usable_by(node: Node, name: str) -> frozenset[str]:
     """The modules whose exports a module finds when modprobe loads it: its dependencies, and all loaded."""
-    try:
-        there = frozenset(loaded(node))
-    except Lacks:
-        there = frozenset()
-    return there | frozenset(dependencies(node, name))
+    return frozenset(if_missing({}, loaded, node)) | frozenset(dependencies(node, name))
 
 
 @fact

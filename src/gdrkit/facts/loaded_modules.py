@@ -9,7 +9,7 @@ from msgspec import Struct
 from gdrkit.evidence import Lacks
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
-from gdrkit.node import Node, fact, if_absent
+from gdrkit.node import Node, each_known, fact, if_absent
 
 PEERMEM = "nvidia_peermem"
 
@@ -89,10 +89,8 @@ def running(node: Node, name: str) -> Running:
 
 
 def _parameters(node: Node, folder: str) -> dict[str, str]:
-    values = {}
-    for name in if_absent((), node.list, f"{folder}/parameters"):
-        try:
-            values[name] = node.text(f"{folder}/parameters/{name}").rstrip("\n")
-        except Lacks:  # write only, or for root alone
-            continue
-    return values
+    """The values of parameters, but of those that are write only, or for root alone."""
+    names = if_absent((), node.list, f"{folder}/parameters")
+    return dict(
+        each_known(lambda name: (name, node.text(f"{folder}/parameters/{name}").rstrip("\n")), names)
+    )

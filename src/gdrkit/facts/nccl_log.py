@@ -12,11 +12,10 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.looked import handed_over
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages.nccl_records import OVER_NETWORK, Leg, Record, Version
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, each_known, fact
 
 R = TypeVar("R")
 
@@ -84,12 +83,7 @@ def nccl_log(node: Node, path: str) -> JobLog:
 
 def nccl_logs(node: Node) -> Iterator[JobLog]:
     """The logs that came with a node, but those that turn out to be of something else."""
-    for path in logs(node):
-        try:
-            log = nccl_log(node, path)
-        except Lacks:
-            continue
-        yield log
+    return each_known(lambda path: nccl_log(node, path), logs(node))
 
 
 def parse(text: str, path: str = "") -> JobLog:

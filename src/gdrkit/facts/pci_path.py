@@ -7,7 +7,7 @@ from msgspec import Struct
 from gdrkit.evidence import Absent, Lacks, Why
 from gdrkit.facts.pci import bridges_above
 from gdrkit.facts.pci_registers import Link, link
-from gdrkit.node import Node, fact
+from gdrkit.node import Node, each_known, fact
 
 ENCODING = {2.5: 8 / 10, 5.0: 8 / 10, 64.0: 236 / 256}
 """Share of a link's bits that are packets, where it is not 128/130: 8b/10b at 2.5 and 5 GT/s (PCI Express
@@ -37,11 +37,8 @@ def links_to_root(node: Node, address: str) -> tuple[Segment, ...]:
     Links of switches that nobody can read are left out, as are the made-up ones of virtual machines."""
     chain = (*bridges_above(node, address), address)
     segments = [_segment(node, address, link(node, address), chain[-2:-1])]
-    for index in range(len(chain) - 3, 0, -2):
-        try:
-            own = link(node, chain[index])
-        except Lacks:
-            continue
+    farther = range(len(chain) - 3, 0, -2)
+    for index, own in each_known(lambda index: (index, link(node, chain[index])), farther):
         segments.append(_segment(node, chain[index], own, chain[index - 1 : index]))
     return tuple(segments)
 

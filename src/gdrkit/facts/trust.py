@@ -25,7 +25,7 @@ from gdrkit.facts.secure_boot import (
     signatures_enforced,
 )
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, if_absent
+from gdrkit.node import Node, each_known, fact, if_absent
 
 if TYPE_CHECKING:
     from gdrkit.formats.module_signature import Signature
@@ -286,11 +286,7 @@ def _by_name(node: Node, found: Signature) -> Standing:
 @fact
 def _signers_of_the_build(node: Node) -> tuple[Key, ...]:
     """The key that signed the kernel's own modules, from the first of them that can be read."""
-    for path in reference_files(node):
-        try:
-            found = signature(node, path)
-        except Lacks:
-            continue
+    for found in each_known(lambda path: signature(node, path), reference_files(node)):
         if found is not None:
             return (_key(found, BUILTIN),)
     return ()
@@ -300,14 +296,11 @@ def _signers_of_loaded(node: Node) -> Iterator[Key]:
     """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E.
 
     One by one: a signature stands at the end of a file, and a packed driver takes long to unpack."""
-    for module in if_absent((), lambda: tuple(loaded(node).values())):
-        if "O" in module.taint and not set("EF") & set(module.taint):
-            try:
-                found = signature(node, module_path(node, module.name))
-            except Lacks:
-                continue
-            if found is not None:
-                yield _key(found, "")
+    running = if_absent((), lambda: tuple(loaded(node).values()))
+    names = (m.name for m in running if "O" in m.taint and not set("EF") & set(m.taint))
+    for found in each_known(lambda name: signature(node, module_path(node, name)), names):
+        if found is not None:
+            yield _key(found, "")
 
 
 def _key(found: Signature, keyring: str) -> Key:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.kernel import version
 from gdrkit.facts.pci_registers import acs, read_request_bytes
 from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address, nics
-from gdrkit.node import Node, if_missing
+from gdrkit.node import Node, each_known, if_missing
 from gdrkit.repair.platforms import texts
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import Choices
@@ -34,11 +33,7 @@ def redirecting(node: Node) -> dict[str, int]:
     for pair in hardware_pairs(node):
         shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
         between.update(dict.fromkeys((*to_gpu, *to_nic) if shared else ()))
-    for bridge in between:
-        try:
-            capability = acs(node, bridge)
-        except Lacks:
-            continue
+    for bridge, capability in each_known(lambda bridge: (bridge, acs(node, bridge)), between):
         if capability is not None and capability.control & REDIRECTS:
             found[bridge] = capability.control
     return found
@@ -105,18 +100,14 @@ def passthrough(node: Node, platform: Platform, choices: Choices) -> Iterator[Ac
 def read_request(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     """Three bits of each NIC's Device Control register. Firmware sets them anew at each boot."""
     del platform, choices
-    for device in nics(node):
-        address = nic_address(node, device.name)
-        try:
-            size = read_request_bytes(node, address)
-        except Lacks:
-            continue
+    places = ((nic.name, nic_address(node, nic.name)) for nic in nics(node))
+    for name, address, size in each_known(lambda at: (*at, read_request_bytes(node, at[1])), places):
         if size >= 4096:
             continue
         old = (size.bit_length() - 8) << 12  # 128 bytes is 0
         yield RunCommand(
             argv=("setpci", "-s", address, f"CAP_EXP+0x8.w={READ_REQUEST_4096:04x}:{READ_REQUEST_MASK:04x}"),
-            why=f"{device.name} asks for 4096 bytes at a time",
+            why=f"{name} asks for 4096 bytes at a time",
             undo=(("setpci", "-s", address, f"CAP_EXP+0x8.w={old:04x}:{READ_REQUEST_MASK:04x}"),),
             never_executed=True,
         )

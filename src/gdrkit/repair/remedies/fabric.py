@@ -6,11 +6,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from gdrkit.evidence import Lacks
 from gdrkit.facts.pci import bridges_above, gpus, iommu_type
 from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
-from gdrkit.node import Change, Node
+from gdrkit.node import Change, Node, each_known
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.read_request_small import WANTED_BYTES
 from gdrkit.rules.remedy_names import RemedyName
@@ -24,11 +23,8 @@ LARGE_BAR1_BYTES = 1 << 37
 
 def _direct(node: Node) -> Iterable[Change]:
     """No bridge above a GPU redirects any more; bridges that cannot be read stay as they are."""
-    for bridge in dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address)):
-        try:
-            found = acs(node, bridge)
-        except Lacks:
-            continue
+    bridges = dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address))
+    for bridge, found in each_known(lambda bridge: (bridge, acs(node, bridge)), bridges):
         if found is not None:
             yield acs.becomes(replace(found, control=found.control & ~REDIRECTS), bridge)
 

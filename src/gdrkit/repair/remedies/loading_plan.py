@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from gdrkit.evidence import Lacks
 from gdrkit.loader import Prediction
-from gdrkit.node import Change, Node
+from gdrkit.node import Change, Node, each_known
 from gdrkit.repair.remedies import REMEDIES
 from gdrkit.repair.remedies.modules import load_peermem
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted
@@ -47,9 +46,5 @@ def _cures(
     """Steps that cure what stops the loading, or what a step before made uncertain."""
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
     names = {name for code in stops if code in BY_CODE for name in BY_CODE[code].remedies}
-    for remedy in REMEDIES:
-        if "peermem" in remedy.paths and remedy not in taken and remedy.name in names:
-            try:
-                yield remedy, tuple(remedy.effect(node))
-            except Lacks:
-                continue
+    remedies = (r for r in REMEDIES if "peermem" in r.paths and r not in taken and r.name in names)
+    return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), remedies)

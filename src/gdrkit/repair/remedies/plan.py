@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.consumers.table import consumer_of
-from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence import Why
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
 from gdrkit.loader import Prediction, modprobe
-from gdrkit.node import Change, Node, if_missing
+from gdrkit.node import Change, Node, each_known, if_missing
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules import LOAD_ORDER, RULES, Code
@@ -103,13 +103,9 @@ def _choices(
     node: Node, rulings: list[Ruling], taken: list[Remedy], path: str
 ) -> Iterator[tuple[Remedy, tuple[Change, ...]]]:
     """The steps that would cure one of these, on this path, and are to be had here."""
-    for ruling in rulings:
-        for remedy in (BY_NAME[name] for name in ruling.rule.remedies):
-            if path in remedy.paths and remedy not in taken:
-                try:
-                    yield remedy, tuple(remedy.effect(node))
-                except Lacks:
-                    continue
+    named = (BY_NAME[name] for ruling in rulings for name in ruling.rule.remedies)
+    fitting = (remedy for remedy in named if path in remedy.paths and remedy not in taken)
+    return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), fitting)
 
 
 def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
