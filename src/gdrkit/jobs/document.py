@@ -17,7 +17,7 @@ from gdrkit.jobs.job import (
     Counts,
     Direction,
     Error,
-    Found,
+    JobFinding,
     JobPart,
     Line,
     Logged,
@@ -26,31 +26,14 @@ from gdrkit.jobs.job import (
     Reason,
     Route,
     State,
-    Status,
 )
 from gdrkit.report.summary import WIDTH, clip
-from gdrkit.rules import BY_CODE, Code
-from gdrkit.rules.rule import Layer
+from gdrkit.rules import Code
 
 
 class JobVerdict(Struct, frozen=True, kw_only=True):
     state: State
     summary: Annotated[str, Meta(max_length=WIDTH)]
-
-
-class JobFinding(Struct, frozen=True, kw_only=True):
-    """A finding, with what its rule says of it."""
-
-    code: Code
-    layer: Layer
-    status: Status
-    subject: str
-    seen: str
-    expected: str
-    cost: str
-    ranks: int  # how many it concerns
-    lines: tuple[Line, ...]
-    references: tuple[str, ...]
 
 
 class WhySection(Struct, frozen=True, kw_only=True):
@@ -84,7 +67,7 @@ def document(found: Analysis) -> NcclDocument:
         verdict=JobVerdict(state=found.state, summary=summary(found)),
         counts=found.counts,
         logged=found.logged,
-        findings=tuple(map(_finding, found.findings)),
+        findings=found.findings,
         why_not_direct=_why(found),
         errors=found.errors,
         misleading=found.misleading,
@@ -126,14 +109,6 @@ def exit_code(told: NcclDocument) -> int:
     if told.verdict.state == "unknown":
         return 3
     return 1 if any(finding.status != "note" for finding in told.findings) else 0
-
-
-def _finding(one: Found) -> JobFinding:
-    rule = BY_CODE[one.code]
-    return JobFinding(
-        code=one.code, layer=rule.layer, status=one.status, subject=one.subject, seen=one.seen,
-        expected=one.expected, cost=rule.cost, ranks=one.ranks, lines=one.places, references=rule.references,
-    )  # fmt: skip
 
 
 def _why(found: Analysis) -> tuple[WhySection, ...]:

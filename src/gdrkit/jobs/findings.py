@@ -13,15 +13,16 @@ from gdrkit.facts.environment import integer
 from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import Gathered, Process
-from gdrkit.jobs.job import Error, Found, JobPart, Place, Rank, Reason
+from gdrkit.jobs.job import Error, JobFinding, JobPart, Place, Rank, Reason, Status
 from gdrkit.messages import nccl_records as said
+from gdrkit.rules import BY_CODE, Code
 
 LEVEL = "NCCL_NET_GDR_LEVEL"
 QUOTED = 4
 """Places that are named for one finding, at most."""
 
 
-def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> list[Found]:
+def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> tuple[JobFinding, ...]:
     """All that is found, what keeps ranks from the direct path first."""
     found = [
         *_of_reasons(jobs),
@@ -31,10 +32,23 @@ def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> li
         *(one for error in errors for one in _of_error(error)),
     ]
     order = ("failed", "warning", "note")
-    return sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject))
+    told = sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject))
+    return tuple(told)
 
 
-def _of_job(gathered: Gathered, job: JobPart) -> Iterator[Found]:
+def _found(
+    *, code: Code, status: Status, subject: str, seen: str, expected: str, ranks: int,
+    lines: tuple[Place, ...],
+) -> JobFinding:  # fmt: skip
+    """A finding, with what its rule says of it."""
+    rule = BY_CODE[code]
+    return JobFinding(
+        code=code, layer=rule.layer, status=status, subject=subject, seen=seen, expected=expected,
+        cost=rule.cost, ranks=ranks, lines=lines, references=rule.references,
+    )  # fmt: skip
+
+
+def _of_job(gathered: Gathered, job: JobPart) -> Iterator[JobFinding]:
     processes = [gathered.processes[name] for name in sorted({rank.process for rank in job.ranks})]
     yield from _environment(gathered, processes)
     yield from _unused(gathered, job)
@@ -46,7 +60,7 @@ def _of_job(gathered: Gathered, job: JobPart) -> Iterator[Found]:
 # -- reasons that are certain ----------------------------------------------------------------------------
 
 
-def _of_reasons(jobs: list[JobPart]) -> Iterator[Found]:
+def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
     """One finding for each code that alone keeps routes from being direct."""
     found: dict[str, dict[str, tuple[Rank, Reason]]] = defaultdict(dict)
     for rank in (rank for job in jobs for rank in job.ranks):
@@ -59,16 +73,16 @@ def _of_reasons(jobs: list[JobPart]) -> Iterator[Found]:
             (pair for pair in ranks.values()), key=lambda p: (p[1].line is UNSET, p[1].line, p[0].name)
         )
         places = sorted({reason.line for _, reason in ranks.values() if reason.line is not UNSET})
-        yield Found(
+        yield _found(
             code=code, status="failed", subject=first[0].name, seen=first[1].text,
-            expected="a channel with GDRDMA", ranks=len(ranks), places=tuple(places[:QUOTED]),
+            expected="a channel with GDRDMA", ranks=len(ranks), lines=tuple(places[:QUOTED]),
         )  # fmt: skip
 
 
 # -- ranks that differ -----------------------------------------------------------------------------------
 
 
-def _environment(gathered: Gathered, processes: list[Process]) -> Iterator[Found]:
+def _environment(gathered: Gathered, processes: list[Process]) -> Iterator[JobFinding]:
     """Variables with other values on some ranks, or set on some alone, among ranks that print any."""
     printing = [
         process for process in processes if any(variable.resolved for variable in process.all(said.Variable))
@@ -85,10 +99,10 @@ def _environment(gathered: Gathered, processes: list[Process]) -> Iterator[Found
         others = sorted(value for value in values if value != common)
         words = [f"{value} on {_who(values[value])}" for value in (common, *others)]
         places = sorted(place for value in values.values() for _, place in value[:1] if place is not None)
-        yield Found(
+        yield _found(
             code="env-differs-between-ranks", status="warning", subject=name,
             seen=f"{name} is {', '.join(words)}", expected="one value on all ranks",
-            ranks=sum(len(values[value]) for value in others), places=tuple(places[:QUOTED]),
+            ranks=sum(len(values[value]) for value in others), lines=tuple(places[:QUOTED]),
         )  # fmt: skip
 
 
@@ -97,7 +111,7 @@ def _who(members: list[tuple[str, Place | None]]) -> str:
     return first if len(members) == 1 else f"{first} and {len(members) - 1} more"
 
 
-def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
+def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[JobFinding]:
     """NCCL's own complaint, of whichever process; else the versions that a job's processes print."""
     mixed = sorted(
         (entry.place, found.text)
@@ -105,10 +119,10 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
         for found, entry in process.all(said.MixedVersions).items()
     )
     if mixed:
-        yield Found(
+        yield _found(
             code="versions-differ-between-ranks", status="warning", subject="job", seen=mixed[0][1],
             expected="one version", ranks=len(mixed),
-            places=tuple(gathered.where(place) for place, _ in mixed[:QUOTED]),
+            lines=tuple(gathered.where(place) for place, _ in mixed[:QUOTED]),
         )  # fmt: skip
         return
     for job in jobs:
@@ -119,17 +133,17 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
                 for found, entry in process.all(said.Version).items()
                 if found.text in job.nccl_versions
             )
-            yield Found(
+            yield _found(
                 code="versions-differ-between-ranks", status="warning", subject=f"job {job.number}",
                 seen=f"NCCL {' and '.join(job.nccl_versions)}", expected="one version", ranks=len(job.ranks),
-                places=tuple(places[:QUOTED]),
+                lines=tuple(places[:QUOTED]),
             )  # fmt: skip
 
 
 # -- devices and networks --------------------------------------------------------------------------------
 
 
-def _unused(gathered: Gathered, job: JobPart) -> Iterator[Found]:
+def _unused(gathered: Gathered, job: JobPart) -> Iterator[JobFinding]:
     """Devices that NCCL lists on a host and gives no channel there, while others carry all."""
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
@@ -150,33 +164,33 @@ def _unused(gathered: Gathered, job: JobPart) -> Iterator[Found]:
     for names, places in idle.items():
         full = any(ranks >= devices for _, ranks, devices, _ in places)
         more = f" and {len(places) - 1} more hosts" if len(places) > 1 else ""
-        yield Found(
+        yield _found(
             code="hca-not-selected", status="warning" if full else "note", subject=", ".join(names),
             seen=f"no channel uses {', '.join(names)} on {min(places)[0]}{more}, which NCCL lists as usable",
             expected="channels over every device that is meant to carry data",
             ranks=sum(ranks for _, ranks, _, _ in places),
-            places=tuple(sorted(place for *_, place in places)[:QUOTED]),
+            lines=tuple(sorted(place for *_, place in places)[:QUOTED]),
         )  # fmt: skip
 
 
-def _plugin(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
+def _plugin(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[JobFinding]:
     names: dict[str, list[Place]] = defaultdict(list)
     for process in processes:
         for network, entry in process.all(said.Network).items():
             if network.name not in ("IB", "Socket"):
                 names[network.name].append(gathered.where(entry.place))
     for name, places in names.items():
-        yield Found(
+        yield _found(
             code="net-plugin-replaced", status="note", subject=f"job {job.number}",
             seen=f"Using network {name}", expected="IB", ranks=len(places),
-            places=tuple(sorted(places)[:QUOTED]),
+            lines=tuple(sorted(places)[:QUOTED]),
         )  # fmt: skip
 
 
 # -- settings --------------------------------------------------------------------------------------------
 
 
-def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
+def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[JobFinding]:
     """dma-buf turned off where that is no reason for anything that is seen."""
     blamed = {
         code for r in job.ranks for route in r.routes for reason in route.reasons for code in reason.codes
@@ -187,14 +201,14 @@ def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) 
         if (value := process.variable("NCCL_DMABUF_ENABLE")) is not None and integer(value[0]) == 0
     ]
     if off and "dmabuf-disabled-by-env" not in blamed:
-        yield Found(
+        yield _found(
             code="dmabuf-disabled-by-env", status="note", subject=f"job {job.number}",
             seen="NCCL_DMABUF_ENABLE=0", expected="unset: only nvidia-peermem is left", ranks=len(off),
-            places=tuple(sorted(gathered.where(value[1]) for _, value in off)[:QUOTED]),
+            lines=tuple(sorted(gathered.where(value[1]) for _, value in off)[:QUOTED]),
         )  # fmt: skip
 
 
-def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[Found]:
+def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[JobFinding]:
     """PXB or PIX on a machine with NVLink-C2C, where it now forbids what it used to allow."""
     if len(job.nccl_versions) != 1 or not release(job.nccl_versions[0]).compares_p2c:
         return
@@ -204,14 +218,14 @@ def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) ->
     for process in processes:
         value = process.variable(LEVEL)
         if coherent and value is not None and gdr_level(value[0], job.nccl_versions[0]) in ("PIX", "PXB"):
-            yield Found(
+            yield _found(
                 code="gdr-level-pxb-on-c2c", status="warning", subject=LEVEL, seen=f"{LEVEL}={value[0]}",
-                expected="unset, or P2C", ranks=len(job.ranks), places=(gathered.where(value[1]),),
+                expected="unset, or P2C", ranks=len(job.ranks), lines=(gathered.where(value[1]),),
             )  # fmt: skip
             return
 
 
-def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
+def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[JobFinding]:
     """A level that was given and is not understood, or that no rank took, though ranks print theirs."""
     version = next((job.nccl_versions[0] for job in jobs if len(job.nccl_versions) == 1), "")
     printed = [
@@ -232,17 +246,17 @@ def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[Found]:
                 expected = f"{LEVEL} set by environment to {level}"
             else:
                 continue
-            yield Found(
+            yield _found(
                 code="gdr-level-ignored", status="warning", subject=LEVEL, seen=seen, expected=expected,
-                ranks=sum(len(job.ranks) for job in jobs), places=(gathered.where(entry.place),),
+                ranks=sum(len(job.ranks) for job in jobs), lines=(gathered.where(entry.place),),
             )  # fmt: skip
 
 
-def _of_error(error: Error) -> Iterator[Found]:
+def _of_error(error: Error) -> Iterator[JobFinding]:
     """Errors of one cause."""
     if len(error.codes) == 1:
-        yield Found(
+        yield _found(
             code=error.codes[0], status="failed" if error.call in BLOCKING else "warning",
             subject=error.call, seen=error.words, expected="no such error", ranks=error.ranks,
-            places=(error.line,),
+            lines=(error.line,),
         )  # fmt: skip

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from gdrkit.messages.nccl_records import Carrier
 from gdrkit.rules import Code
+from gdrkit.rules.rule import Layer
 
 State = Literal["active", "blocked", "unknown"]
 Status = Literal["failed", "warning", "note"]
@@ -108,16 +109,19 @@ class JobPart(Struct, kw_only=True):
     ranks: list[Rank]
 
 
-class Found(Struct, frozen=True, kw_only=True):
-    """A finding, with one of the codes that doctor has."""
+class JobFinding(Struct, frozen=True, kw_only=True):
+    """A finding, with what its rule says of it."""
 
     code: Code
+    layer: Layer
     status: Status  # failed: it keeps something from the direct path
     subject: str
     seen: str
     expected: str
+    cost: str
     ranks: int  # how many it concerns
-    places: tuple[Place, ...]
+    lines: tuple[Line, ...]
+    references: tuple[str, ...]
 
 
 class Error(Struct, frozen=True, kw_only=True):
@@ -170,7 +174,7 @@ class Analysis(Struct, kw_only=True):
     jobs: list[JobPart]
     counts: Counts
     state: State
-    findings: list[Found]
+    findings: tuple[JobFinding, ...]
     errors: list[Error]
     misleading: list[Misleading]
     damaged: int  # lines that were cut, or cut into each other

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from gdrkit.jobs.document import JobFinding, NcclDocument
-from gdrkit.jobs.job import Direction, JobPart, Rank, Route
+from gdrkit.jobs.document import NcclDocument
+from gdrkit.jobs.job import Direction, JobFinding, JobPart, Rank, Route
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
