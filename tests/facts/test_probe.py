@@ -3,6 +3,7 @@
 import contextlib
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +35,7 @@ def test_calls_name_the_gpu_by_its_pci_address():
     (call,) = probe.parse(record(attribute("116", 1, "00000000:1B:00.0")))
 
     assert (call.subject, call.argument, call.result, call.value) == ("0000:1b:00.0", "116", 0, 1)
-    assert (call.returned, call.errno) == ("1", 0)
+    assert call.returned == "1"
 
 
 def test_a_number_of_a_device_is_turned_into_its_address():
@@ -47,7 +48,26 @@ def test_a_number_of_a_device_is_turned_into_its_address():
 def test_a_call_that_failed_keeps_its_error():
     (call,) = probe.parse(record({"call": "cuInit", "argument": "0", "result": 100}))
 
-    assert (call.subject, call.errno, call.returned) == ("", 100, "")
+    assert (call.subject, call.result, call.returned) == ("", 100, "")
+
+
+def test_the_document_has_a_call_with_its_result_as_errno():
+    (call,) = probe.parse(record(attribute("116", 1, "0000:1b:00.0")))
+
+    assert msgspec.to_builtins(call) == {
+        "call": "cuDeviceGetAttribute",
+        "argument": "116",
+        "subject": "0000:1b:00.0",
+        "returned": "1",
+        "errno": 0,
+    }
+
+
+def test_a_text_of_many_digits_is_no_number():
+    """Python refuses to make one of more than 4300 digits."""
+    (call,) = probe.parse(record(attribute("116", "9" * 5000)))
+
+    assert call.value is None
 
 
 def test_an_answer_in_words_is_kept_as_words():

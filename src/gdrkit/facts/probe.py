@@ -8,8 +8,10 @@ device's name, and `result` an errno. A live machine is probed only when the use
 
 from __future__ import annotations
 
+import re
+
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.evidence import Lacks
@@ -24,19 +26,19 @@ PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = (
 )
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, kw_only=True):
     """One call that a probe made."""
 
     call: str
     argument: str
     subject: str  # PCI address of a GPU, name of an RDMA device; empty for calls about none
-    result: int  # CUresult, errno or NV_STATUS; 0 is success
-    value: int | None = None
-    returned: str = ""  # the same, or what is no number, in words
+    returned: str  # empty where it returned nothing but its result
+    result: int = field(name="errno")  # CUresult, errno or NV_STATUS; 0 is success
 
     @property
-    def errno(self) -> int:
-        return self.result
+    def value(self) -> int | None:
+        """What it returned, where that is a number; none of C has more digits."""
+        return int(self.returned) if re.fullmatch(r"-?[0-9]{1,20}", self.returned) else None
 
 
 class _Recorded(Struct):
@@ -77,9 +79,8 @@ def parse(text: str) -> tuple[Call, ...]:
             call=c.call,
             argument=str(c.argument),
             subject=places.get(str(c.device), _address(c.device)),
-            result=c.result,
-            value=c.value if isinstance(c.value, int) else None,
             returned="" if c.value is None else str(c.value),
+            result=c.result,
         )
         for c in record.calls
     )

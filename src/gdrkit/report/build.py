@@ -25,7 +25,6 @@ from gdrkit.report.document import (
     PairSection,
     PlanSection,
     PlanStep,
-    ProbeSection,
     Report,
     VerdictSection,
 )
@@ -66,7 +65,7 @@ def build(
         what_then=tuple(_chain(chain) for chain in chains),
         plan=tuple(_plan(chain) for chain in plans),
         modprobe=None if prediction is None else modprobe_section(prediction),
-        probes=_probes(node),
+        probes=if_missing((), probe_calls, node),
         measurements=(),
     )
 
@@ -197,11 +196,4 @@ def modprobe_section(prediction: Prediction) -> ModprobeSection:
         reason=prediction.reason,
         confidence=prediction.confidence,
         assumes=prediction.assumes,
-    )
-
-
-def _probes(node: Node) -> tuple[ProbeSection, ...]:
-    return tuple(
-        ProbeSection(call=c.call, argument=c.argument, subject=c.subject, returned=c.returned, errno=c.errno)
-        for c in if_missing((), probe_calls, node)
     )

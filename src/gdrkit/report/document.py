@@ -2,6 +2,12 @@
 
 Every other form of the report — text, one line, metrics — is made from this one, so that none says more.
 The published schema follows from these types.
+
+What is judged is written as it is (findings, calls of probes), but where the document tells another thing:
+a ConsumerSection leaves out the judgements and pairs of a state, which stand elsewhere in it; one
+JudgementSection stands for all programs and pairs of which it holds; a ChainStep and a PlanStep are two
+sides of a step, the first with what modprobe says, the second with what the step costs; a
+ModprobeSection has null for what the prediction could only guess.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from msgspec import Meta, Struct
 from gdrkit.consumers.consumer import Direction, Fallback, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence
+from gdrkit.facts.probe import Call
 from gdrkit.repair.remedies.plan import Then
 from gdrkit.rules import Code
 from gdrkit.rules.remedy_names import RemedyName
@@ -109,14 +116,6 @@ class ModprobeSection(Struct, frozen=True, kw_only=True):
     assumes: tuple[str, ...] = ()  # modules whose init is taken to succeed, as nobody knows
 
 
-class ProbeSection(Struct, frozen=True, kw_only=True):
-    call: str
-    argument: str
-    subject: str
-    returned: str
-    errno: int
-
-
 class MeasurementSection(Struct, frozen=True, kw_only=True):
     name: str
     value: float
@@ -135,5 +134,5 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     what_then: tuple[tuple[ChainStep, ...], ...]
     plan: tuple[PlanSection, ...]
     modprobe: ModprobeSection | None
-    probes: tuple[ProbeSection, ...]
+    probes: tuple[Call, ...]
     measurements: tuple[MeasurementSection, ...]

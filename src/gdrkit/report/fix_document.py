@@ -1,4 +1,9 @@
-"""A plan as a document: `gdr fix --json`, schema gdrkit.fix/1. Versioned, additive. PURE."""
+"""A plan as a document: `gdr fix --json`, schema gdrkit.fix/1. Versioned, additive. PURE.
+
+An ActionSection is not the action itself, which the journal keeps and the executor takes: a reader gets one
+form for all kinds, with the line that somebody would type and what takes it back. A StepSection joins a
+remedy with what it comes to on this machine.
+"""
 
 from __future__ import annotations
 

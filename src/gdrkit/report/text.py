@@ -9,7 +9,7 @@ from gdrkit.report.terminal import Row, render
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
 
-WORST_FIRST = ("failed", "unknown", "warning", "note", "passed")
+WORST_FIRST = ("failed", "unknown", "warning", "note")
 STYLES = {
     "active": "bold green", "ready": "bold green", "blocked": "bold red", "impossible": "bold yellow",
     "unknown": "bold magenta", "failed": "red", "warning": "yellow", "note": "dim", "ok": "green",

@@ -50,8 +50,6 @@ class Status(enum.StrEnum):
     WARNING = "warning"
     NOTE = "note"
     UNKNOWN = "unknown"
-    PASSED = "passed"
-    NOT_APPLICABLE = "not-applicable"
 
 
 class Bearer(enum.StrEnum):

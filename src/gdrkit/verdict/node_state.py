@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.consumers.consumer import Fallback
-from gdrkit.evidence import Confidence
 from gdrkit.facts.gpu import is_integrated
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, ports
@@ -25,7 +24,6 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     path: str  # the direct path that the state is about; "" for a program that has none
     first_broken_layer: Layer | None
     best_fallback: Fallback | None
-    confidence: Confidence
     judgements: tuple[Judgement, ...]  # the one that decided for each GPU
     pairs: tuple[Pair, ...]  # the pairs that they are about
 
@@ -44,7 +42,6 @@ def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
         path=worst.path if worst else "",
         first_broken_layer=worst.first_broken_layer if worst and broken else None,
         best_fallback=_best_fallback(node, table, consumer),
-        confidence=min((j.confidence for j in judgements if j.state is state), default=Confidence.CERTAIN),
         judgements=judgements,
         pairs=tuple(pair for pair, _ in chosen if pair is not None),
     )

@@ -21,7 +21,7 @@ def nic_evidence(node: Node, rules: Release) -> NicEvidence:
     files = if_missing(None, lambda: frozenset(name for name in rules.peermem_files if node.exists(name)))
     calls = if_missing([], lambda: [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"])
     return NicEvidence(
-        files, {call.subject or call.argument: call.errno not in UNSUPPORTED for call in calls}
+        files, {call.subject or call.argument: call.result not in UNSUPPORTED for call in calls}
     )
 
 
