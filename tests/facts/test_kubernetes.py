@@ -87,7 +87,7 @@ def test_settings_of_the_policy_or_of_the_driver_where_the_policy_says_so():
     assert both is not None
     assert (both.kind, both.rdma_enabled, both.use_host_mofed) == ("NVIDIADriver", True, False)
     assert alone is not None
-    assert (alone.kernel_module_type, alone.use_precompiled, alone.rdma_enabled) == ("open", False, None)
+    assert (alone.use_precompiled, alone.rdma_enabled) == (False, None)
     assert gpu_operator(node()) is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.facts.modprobe_config import autoload, configuration, depmod_search
+from gdrkit.facts.modprobe_config import autoload, configuration
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
@@ -76,13 +76,6 @@ def test_modules_loaded_at_boot_come_from_several_files() -> None:
         }
     )
     assert [(entry.name, entry.line) for entry in autoload(node)] == [("nvidia_peermem", 2), ("ib_umad", 1)]
-
-
-def test_depmod_prefers_updates_unless_told_otherwise() -> None:
-    assert depmod_search(a_node({})) == ("updates", "built-in")
-    text = "search extra updates built-in weak-updates\n"
-    node = a_node({"etc/depmod.d/dist.conf": text})
-    assert depmod_search(node) == ("extra", "updates", "built-in", "weak-updates")
 
 
 @given(st.text())

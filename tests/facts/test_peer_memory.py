@@ -10,7 +10,6 @@ from gdrkit.facts.peer_memory import (
     legacy_peer_mem,
     memory_peers,
     peer_api_exporter,
-    peer_memory_in_use,
     peermem_linkage,
 )
 from gdrkit.facts.symvers import PEER_API
@@ -175,9 +174,3 @@ def test_the_old_module_is_seen_loaded_and_installed():
     found = legacy_peer_mem(node)
 
     assert (found.loaded, found.path) == (True, f"{ROOT}/extra/nv_peer_mem.ko")
-
-
-def test_references_are_registrations():
-    node = Node(MemoryHost({"sys/module/nvidia_peermem/refcnt": "3\n"}))
-
-    assert peer_memory_in_use(node) == 3

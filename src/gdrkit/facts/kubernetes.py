@@ -53,7 +53,6 @@ class OperatorSettings(Struct, frozen=True):
     kind: str  # ClusterPolicy, NVIDIADriver
     rdma_enabled: bool | None
     use_host_mofed: bool | None
-    kernel_module_type: str
     use_precompiled: bool | None
     use_driver_crd: bool | None
 
@@ -161,7 +160,6 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
             manifest.kind,
             boolean(manifest.at(*prefix, "rdma", "enabled")),
             boolean(manifest.at(*prefix, "rdma", "useHostMofed")),
-            manifest.text(*prefix, "kernelModuleType"),
             boolean(manifest.at(*prefix, "usePrecompiled")),
             boolean(manifest.at("spec", "driver", "useNvidiaDriverCRD")),
         )

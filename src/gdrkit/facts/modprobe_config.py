@@ -1,6 +1,6 @@
 """What modprobe is told: blacklists, commands, options, aliases; and what is loaded at boot.
 
-Sources: modprobe.d(5), depmod.d(5), modules-load.d(5); kmod, libkmod-config.c for what the pages leave out.
+Sources: modprobe.d(5), modules-load.d(5); kmod, libkmod-config.c for what the pages leave out.
 """
 
 from __future__ import annotations
@@ -224,15 +224,6 @@ _AUTOLOAD_FOLDERS = (
     "usr/lib/modules-load.d",
     "lib/modules-load.d",
 )
-_DEPMOD_FOLDERS = (
-    "etc/depmod.d",
-    "run/depmod.d",
-    "usr/local/lib/depmod.d",
-    "usr/lib/depmod.d",
-    "lib/depmod.d",
-)
-# depmod.d(5), search: what holds if no file says otherwise.
-_DEPMOD_DEFAULT = ("updates", "built-in")
 
 
 @fact
@@ -248,15 +239,3 @@ def autoload(node: Node) -> tuple[AutoLoad, ...]:
             if words and not words[0].startswith(("#", ";")):
                 found.append(AutoLoad(canonical(words[0]), path, number))
     return tuple(found)
-
-
-@fact
-def depmod_search(node: Node) -> tuple[str, ...]:
-    """The folders in which depmod prefers a module, best first; "built-in" stands for all others."""
-    order: list[str] = []
-    for path in _in_order_of_name(node, _DEPMOD_FOLDERS, ".conf", ()):
-        for _, line in _lines(node.text(path)):
-            words = line.split()
-            if words[:1] == ["search"]:
-                order.extend(words[1:])
-    return tuple(order) or _DEPMOD_DEFAULT

@@ -168,14 +168,3 @@ def legacy_peer_mem(node: Node) -> LegacyPeerMem:
     """Whether the older nv_peer_mem is in the kernel or installed for it."""
     path = if_absent("", modules.module_path, node, LEGACY)
     return LegacyPeerMem(modules.is_loaded(node, LEGACY), path)
-
-
-@fact
-def peer_memory_in_use(node: Node) -> int:
-    """GPU memory registrations that live on nvidia-peermem now. Raises Absent if it is not loaded.
-
-    Each holds one reference to the module: nvidia-peermem.c, nv_mem_acquire(). Zero is normal when idle, and
-    always on the dma-buf path.
-    """
-    references = modules.running(node, modules.PEERMEM).reference_count
-    return references or 0

@@ -84,19 +84,6 @@ def ofed_build_trees(node: Node) -> tuple[str, ...]:
 
 
 @fact
-def linking_tree(node: Node) -> str:
-    """The folder whose headers and symbols nvidia-peermem would be built with; "" if only the kernel's own.
-
-    The first that exists, without a look at what is in it: detection may have succeeded in another one.
-    """
-    kernel, machine = release(node), architecture(node)
-    for place in (f"{OFA}/{machine}/{kernel}", f"{OFA}/{kernel}", f"{OFA}/default", DKMS_OFED):
-        if node.exists(place):
-            return place
-    return ""
-
-
-@fact
 def rebuild_would_find(node: Node) -> str:
     """The Module.symvers by which conftest.sh would say yes now; "" if a rebuild gives a stub again."""
     folder = seek(_places(node), lambda place: _candidate(node, place).has_peer_api)

@@ -21,7 +21,6 @@ perftest_parameters.c, format_factor."""
 COLUMN = re.compile(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
 COMMAND = re.compile(r"^.*?\b((?:ib|raw_ethernet)_(?:write|read|send|atomic)_(?:bw|lat)\b.*)$")
 TITLE = re.compile(r"^\s+((?:RDMA_|Send|Atomic_|Raw|WriteImm)\S*(?: \S+)*) Test\s*$")
-SETTING = re.compile(r"(\w[\w*. ]*?)\s*:\s+(\S+)")
 NUMBERS = re.compile(r"^ *\d+(?:[ \t]+-?[\d.]+){3,}[ \t]*$")
 USES_GPU = re.compile(r"initializing CUDA|CUDA device|creating CUDA Ctx|making it the current CUDA Ctx")
 

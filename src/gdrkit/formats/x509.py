@@ -19,7 +19,6 @@ class Certificate(Struct, frozen=True):
     """A certificate. Ids are lower-case hex."""
 
     der: bytes
-    tbs_der: bytes  # the part that is signed; dbx entries x509-sha256 and the kernel's tbs: hash it
     subject: str  # common name, else organization
     issuer: str
     issuer_der: bytes
@@ -41,12 +40,6 @@ class Certificate(Struct, frozen=True):
 
         return hashlib.new(digest, self.der).hexdigest()
 
-    def tbs_fingerprint(self, digest: str) -> str:
-        """The hash of the signed part, by which dbx and the kernel's blacklist know a certificate."""
-        import hashlib
-
-        return hashlib.new(digest, self.tbs_der).hexdigest()
-
 
 def parse(data: bytes) -> Certificate:
     """A certificate from its DER. Raises FormatError."""
@@ -66,7 +59,6 @@ def parse(data: bytes) -> Certificate:
     key_id = extensions.get(_SUBJECT_KEY_ID)
     return Certificate(
         der=data,
-        tbs_der=signed.encoded,
         subject=name_of(subject),
         issuer=name_of(issuer),
         issuer_der=issuer.encoded,

@@ -48,16 +48,6 @@ def documents(text: str) -> tuple[Document, ...]:
     return tuple(found)
 
 
-def scan(text: str) -> Value:
-    """The single document of a text. Raises FormatError if it is none, several, or cannot be read."""
-    found = documents(text)
-    if len(found) != 1:
-        raise FormatError(f"{len(found)} documents instead of one")
-    if found[0].value is None:
-        raise FormatError(found[0].fault)
-    return found[0].value
-
-
 def _split(text: str) -> Iterator[tuple[int, list[str]]]:
     """The lines of each document, with the number of the first. Empty documents are passed over.
 

@@ -102,8 +102,3 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
     every = {version for versions in own for version in versions}
     for job, versions in zip(jobs, own, strict=True):
         job.nccl_versions = tuple(sorted(versions or (every if len(every) == 1 else ())))
-
-
-def over_network(rank: Rank) -> bool:
-    """Whether a rank has channels that leave its node."""
-    return any(route.carried in said.OVER_NETWORK for route in rank.routes)

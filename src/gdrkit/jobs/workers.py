@@ -29,7 +29,6 @@ class Counted(Struct):
     tally: Tally
     files: list[str]
     sections: list[job_logs.Section]
-    bytes_read: int
     notes: list[str]
     bases: list[int] = []
 
@@ -51,10 +50,10 @@ def count(files: list[str], told: Callable[[int, int], None] = lambda done, size
     size = sum(_size(path) for path in files)
     alone = size < WORTH_TWO_BYTES or len(sections) < 2 or len(os.sched_getaffinity(0)) < 2
     if alone or len(sections) > MOST_TOKENS:
-        tally, done, notes = _work(files, sections, iter(range(len(sections))), lambda n: told(n, size))
+        tally, notes = _work(files, sections, iter(range(len(sections))), lambda n: told(n, size))
     else:
-        tally, done, notes = _with_another(files, sections, lambda n: told(2 * n, size))
-    return Counted(tally, files, sections, done, notes)
+        tally, notes = _with_another(files, sections, lambda n: told(2 * n, size))
+    return Counted(tally, files, sections, notes)
 
 
 def _size(path: str) -> int:
@@ -66,7 +65,7 @@ def _size(path: str) -> int:
 
 def _work(
     files: list[str], sections: list[job_logs.Section], numbers: Any, told: Callable[[int], None]
-) -> tuple[Tally, int, list[str]]:
+) -> tuple[Tally, list[str]]:
     tally, notes, done = Tally(), [], 0
 
     def add(size: int) -> None:
@@ -78,12 +77,12 @@ def _work(
         path = files[sections[number].file]
         if wrong := job_logs.count(tally, number, sections[number], path, add):
             notes.append(f"{path}: {wrong}")
-    return tally, done, notes
+    return tally, notes
 
 
 def _with_another(
     files: list[str], sections: list[job_logs.Section], told: Callable[[int], None]
-) -> tuple[Tally, int, list[str]]:
+) -> tuple[Tally, list[str]]:
     """A child takes sections from the same pipe as we do, so that neither waits for the other."""
     import pickle
 
@@ -105,16 +104,16 @@ def _with_another(
         finally:
             os._exit(code)
     os.close(to_answer)
-    tally, done, notes = _work(files, sections, _taken(tokens), told)
+    tally, notes = _work(files, sections, _taken(tokens), told)
     with open(answer, "rb") as incoming:
         data = incoming.read()
     _, status = os.waitpid(child, 0)
     os.close(tokens)
     if status or not data:
         return _work(files, sections, iter(range(len(sections))), told)  # alone, and the error is ours
-    other, more, theirs = pickle.loads(data)
+    other, theirs = pickle.loads(data)
     tally.add(other)
-    return tally, done + more, notes + theirs
+    return tally, notes + theirs
 
 
 def _taken(tokens: int) -> Any:

@@ -6,10 +6,12 @@ import pytest
 
 from gdrkit.fabric.cost.models import MODELS, UnknownModel, known_model
 from gdrkit.fabric.cost.models_size import (
-    active_parameters,
     cache_elements,
     cache_tokens,
+    dense_parameters,
+    expert_parameters,
     experts_touched,
+    head_parameters,
     prefill_attention_flop,
     total_parameters,
 )
@@ -52,7 +54,12 @@ def test_a_shape_adds_up_to_the_published_parameters_but_for_norms_and_biases(na
     ],
 )
 def test_a_token_meets_the_published_active_parameters(name, billion, tolerance):
-    assert active_parameters(known_model(name)) / 1e9 == pytest.approx(billion, rel=tolerance)
+    """Active are the layers, the experts of one token, and the logits."""
+    model = known_model(name)
+    experts = model.moe_layers * (model.experts.per_token if model.experts else 0) * expert_parameters(model)
+    active = dense_parameters(model) + experts + head_parameters(model)
+
+    assert active / 1e9 == pytest.approx(billion, rel=tolerance)
 
 
 @pytest.mark.parametrize(

@@ -54,16 +54,6 @@ def total_parameters(model: Model) -> int:
     return embeddings + dense_parameters(model) + routed
 
 
-def active_parameters(model: Model) -> int:
-    """Elements that one token is multiplied with: layers, its own experts, and the logits."""
-    per_token = model.experts.per_token if model.experts else 0
-    return (
-        dense_parameters(model)
-        + model.moe_layers * per_token * expert_parameters(model)
-        + head_parameters(model)
-    )
-
-
 def experts_touched(model: Model, tokens: float) -> float:
     """How many of a layer's experts that many tokens reach on average, if routing is even.
 

@@ -77,12 +77,6 @@ class Nvml:
             return int(asked.value.long_long)
         raise NvmlError(f"field {field}", 0, f"a value of type {asked.type}")
 
-    def pcie_now(self, address: str, direction: int) -> int:
-        """KB/s over the last 20 ms, for which the call waits."""
-        out = ctypes.c_uint()
-        self._call("nvmlDeviceGetPcieThroughput", self._device(address), direction, ctypes.byref(out))
-        return out.value
-
     def _device(self, address: str) -> ctypes.c_void_p:
         if address not in self._devices:
             handle = ctypes.c_void_p()
