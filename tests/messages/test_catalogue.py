@@ -196,7 +196,7 @@ def test_a_loader_of_another_name_is_heard_with_its_module():
     ],
 )
 def test_what_a_call_answers_means_the_same_in_a_line_and_by_its_number(key: tuple[str, int], line: str):
-    assert set(FAILINGS[key].causes) <= set(a_match(line).causes)
+    assert FAILINGS[key].causes == a_match(line).causes
 
 
 def test_causes_of_failed_calls_are_declared():

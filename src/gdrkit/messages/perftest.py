@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gdrkit.messages.message import Message
-from gdrkit.messages.verbs import EFAULT_OF_ANY, NO_DMABUF, NO_GPU, causes_of
+from gdrkit.messages.verbs import NO_DMABUF, NO_GPU, causes_of
 
 _RESOURCES = "perftest src/perftest_resources.c"
 
@@ -11,7 +11,7 @@ ROWS = (
     Message(
         "perftest",
         r"Couldn't allocate MR with error=14{:\b}",
-        EFAULT_OF_ANY,
+        causes_of("ibv_reg_mr", 14),
         source=f"{_RESOURCES}, create_single_mr()",
         open_end=True,
     ),
@@ -47,7 +47,7 @@ ROWS = (
     Message(
         "perftest",
         r"Couldn't allocate MR{:\s*$}",
-        (*EFAULT_OF_ANY, "memlock-limit"),
+        (*causes_of("ibv_reg_mr", 14), "memlock-limit"),
         source=_RESOURCES,
         versions="before 4.5",
         open_end=True,

@@ -22,16 +22,11 @@ from gdrkit.messages.message import Message
 
 NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
 NO_DMABUF = ("verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused")
-EFAULT_OF_ANY = ("peermem-not-loaded", "gpu-integrated", *NO_GPU, "bar1-exhausted", "memory-not-registrable")
+_UNCLAIMED = ("peermem-not-loaded", "gpu-integrated", *NO_GPU, "bar1-exhausted", "memory-not-registrable")
 """Why ibv_reg_mr answers EFAULT to GPU memory. In the API since MOFED 5.1 the core pins the pages itself
 first, which fails, and keeps that error unless a peer claims them; nvidia-peermem turns each refusal of
 nvidia_p2p_get_pages into "not mine". Source: MLNX_OFED drivers/infiniband/core/umem.c;
 open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c."""
-_EFAULT_OF_A_JOB = (
-    "peermem-not-loaded", "gpu-integrated", "gpu-consumer", "gpu-unsupported", "memory-not-registrable",
-    "bar1-exhausted",
-)  # fmt: skip
-"""The same in the log of a job: without the kinds of GPU on which jobs of several nodes rarely run."""
 _REDIRECTED = ("acs-redirect", "iommu-translating")
 
 
@@ -46,7 +41,7 @@ class Failing(Struct, frozen=True):
 _NO_REGISTRATION = Failing("kernel or driver registers no dma-buf", NO_DMABUF)
 
 FAILINGS: dict[tuple[str, int], Failing] = {
-    ("ibv_reg_mr", EFAULT): Failing("nothing claims GPU memory for plain registration", _EFAULT_OF_A_JOB),
+    ("ibv_reg_mr", EFAULT): Failing("nothing claims GPU memory for plain registration", _UNCLAIMED),
     ("ibv_reg_mr", ENOMEM): Failing("memory cannot be pinned", ("memlock-limit", "bar1-exhausted")),
     ("ibv_reg_mr", EINVAL): Failing("the memory or its flags are refused", ("memory-not-registrable",)),
     ("ibv_reg_dmabuf_mr", EOPNOTSUPP): _NO_REGISTRATION,
@@ -95,7 +90,7 @@ ROWS = (
     Message(
         "verbs",
         _failed("ibv_reg_mr", EFAULT),
-        EFAULT_OF_ANY,
+        causes_of("ibv_reg_mr", EFAULT),
         source="ibv_reg_mr(3)",
         open_end=True,
         sample="h1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address",
