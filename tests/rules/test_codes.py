@@ -23,10 +23,8 @@ MESSAGES = ("messages/", "rules/")
 
 TABLES = {
     "facts/gpu.py": "which of several reasons a GPU is refused for",
-    "loader/refusals.py": "which code a fault of linking is",
     "jobs/reasons.py": "causes of messages: NCCL's lines about its routes",
     "fabric/topology/paths.py": "which findings slow a way down, as a closed set",
-    "explain/causes.py": "causes of a message that need the module to be loaded",
     "explain/facts.py": "what people call the hardware that a code is about",
 }
 """Files with tables of codes that are not properties of the codes. May only shrink."""

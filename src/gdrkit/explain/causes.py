@@ -12,6 +12,7 @@ from gdrkit.facts.linkage import gpl_compatible
 from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.formats.versions import numbers
+from gdrkit.messages.nccl import MODULE_UNSEEN
 from gdrkit.node import Node, if_missing
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.engine import judge
@@ -41,8 +42,7 @@ def decides(node: Node, event: Event) -> bool:
 def _why_not(node: Node, event: Event, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only a certain answer excludes."""
     if event.row == "hca-disabled":
-        of_peermem = code in ("nccl-misses-peermem", "peermem-not-loaded")
-        if of_peermem or not if_missing(False, is_loaded, node, PEERMEM):
+        if code in MODULE_UNSEEN or not if_missing(False, is_loaded, node, PEERMEM):
             return ""
         return "nvidia_peermem is loaded, and NCCL needs only one of the two ways"
     if not module or if_missing(False, is_loaded, node, module):  # at another time than it could not be

@@ -86,10 +86,6 @@ class Links(Struct, frozen=True):
         """The symbols that the module will not get."""
         return tuple(event for event in self.events if isinstance(event, Problem))
 
-    def having(self, *faults: Fault) -> tuple[Problem, ...]:
-        """The problems of these kinds."""
-        return tuple(problem for problem in self.problems if problem.fault in faults)
-
 
 def gpl_compatible(license: str) -> bool:
     """Whether the kernel takes a licence for compatible with the GPL."""

@@ -26,7 +26,7 @@ from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import State, signature_fault, standing, untested_digest
 from gdrkit.loader.prediction import Refusal
-from gdrkit.loader.refusals import CODES, REFUSED, on_flaw, on_problem, on_unsupported
+from gdrkit.loader.refusals import REFUSED, on_flaw, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
 from gdrkit.messages import kernel
 from gdrkit.messages.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, ENOSPC, EPERM
@@ -36,6 +36,7 @@ from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import checks_at
 from gdrkit.rules.module_admission import module_blacklisted, modules_are_disabled
 from gdrkit.rules.module_build import module_corrupt, module_wrong_kernel
+from gdrkit.rules.module_symbols import code_of
 from gdrkit.rules.peermem_registration_refused import peermem_registration_refused
 from gdrkit.rules.rule import Failed, Rule, Unknown
 from gdrkit.rules.stage import Stage
@@ -236,7 +237,7 @@ class Kernel:
         for event in found.events:
             if isinstance(event, Problem):
                 self.log.extend(on_problem(module, event))
-                refusal = Refusal(event.fault.errno, CODES[event.fault])
+                refusal = Refusal(event.fault.errno, code_of(event.fault))
             elif isinstance(event, Inherited):
                 self.log.append(kernel.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
             elif isinstance(event, Unversioned) and not self._said(kernel.UNVERSIONED):

@@ -19,15 +19,6 @@ REFUSED = {
     State.UNKNOWN_KEY: kernel.UNKNOWN_KEY,
     State.UNSUPPORTED: kernel.UNSUPPORTED,
 }
-CODES = {
-    Fault.MISSING: "module-symbol-missing",
-    Fault.GPL_ONLY: "module-symbol-gpl-only",
-    Fault.PROPRIETARY: "module-symbol-gpl-only",
-    Fault.VERSION: "module-crc-mismatch",
-    Fault.UNVERSIONED: "module-crc-mismatch",
-    Fault.NAMESPACE: "module-symbol-namespace",
-}
-
 
 # Linux include/linux/oid_registry.h, OID__NR: what stands for "no such identifier". It grows; of kernels
 # that are not listed the line is left out.

@@ -20,9 +20,11 @@ from gdrkit.messages.verbs import NO_DMABUF, causes_of
 _line = functools.partial(Message, "nccl", open_end=True, source="NCCL src/{graph,misc,plugin,transport}")
 
 _NET_IB = "NCCL src/transport/net_ib.cc"
+MODULE_UNSEEN = ("peermem-not-loaded", "nccl-misses-peermem")
+"""Why NCCL finds no file of nvidia-peermem's."""
 _NO_NET_GDR = (
-    "peermem-not-loaded", "nccl-misses-peermem", "nccl-lacks-dmabuf", "dmabuf-disabled-by-env",
-    "driver-proprietary", "gpu-integrated", "gpu-consumer", "gpu-unsupported", *NO_DMABUF,
+    *MODULE_UNSEEN, "nccl-lacks-dmabuf", "dmabuf-disabled-by-env", "driver-proprietary", "gpu-integrated",
+    "gpu-consumer", "gpu-unsupported", *NO_DMABUF,
 )  # fmt: skip
 """Why NCCL's network says that it cannot: neither a file of nvidia-peermem's nor dma-buf, whose half on the
 GPU's side (CUDA attribute 124) counts as well. Source: NCCL src/graph/topo.cc and transport/net_ib."""

@@ -11,13 +11,27 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import At, Stage
 from gdrkit.rules.tell import DMESG, Tell
 
+_CODES = {
+    Fault.MISSING: "module-symbol-missing",
+    Fault.GPL_ONLY: "module-symbol-gpl-only",
+    Fault.PROPRIETARY: "module-symbol-gpl-only",
+    Fault.VERSION: "module-crc-mismatch",
+    Fault.UNVERSIONED: "module-crc-mismatch",
+    Fault.NAMESPACE: "module-symbol-namespace",
+}
 
-def _judged(node: Node, module: str, expected: str, *faults: Fault) -> Outcome:
-    """Failed if symbols have these faults; unknown if some symbols could not be seen."""
+
+def code_of(fault: Fault) -> str:
+    """The code of the rule that a symbol with this fault fails."""
+    return _CODES[fault]
+
+
+def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
+    """Failed if symbols have a fault of this code; unknown if some symbols could not be seen."""
     if (outside := in_kernel_already(node, module)) is not None:
         return outside
     found = links(node, module)
-    problems = found.having(*faults)
+    problems = [problem for problem in found.problems if code_of(problem.fault) == code]
     if problems:
         names = ", ".join(problem.symbol for problem in problems[:3])
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
@@ -73,7 +87,7 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, simplify_symbols().
     """
-    return _judged(node, module, "an exporter for every symbol", Fault.MISSING)
+    return _judged(node, module, "an exporter for every symbol", "module-symbol-missing")
 
 
 @rule(
@@ -108,7 +122,7 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     form was read in source, not seen in a kernel.
     """
     expected = "symbols that are open to this module's licence"
-    return _judged(node, module, expected, Fault.GPL_ONLY, Fault.PROPRIETARY)
+    return _judged(node, module, expected, "module-symbol-gpl-only")
 
 
 @rule(
@@ -138,7 +152,7 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/version.c, check_version().
     """
-    return _judged(node, module, "the CRC that the exporter has", Fault.VERSION, Fault.UNVERSIONED)
+    return _judged(node, module, "the CRC that the exporter has", "module-crc-mismatch")
 
 
 @rule(
@@ -167,7 +181,7 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
     Source: Linux kernel/module/main.c, verify_namespace_is_imported(); unless the kernel was built with
     CONFIG_MODULE_ALLOW_MISSING_NAMESPACE_IMPORTS, which lets it pass with the same line.
     """
-    return _judged(node, module, "an import of the namespace", Fault.NAMESPACE)
+    return _judged(node, module, "an import of the namespace", "module-symbol-namespace")
 
 
 @rule(
