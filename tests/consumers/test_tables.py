@@ -23,6 +23,7 @@ NV_MEM = f"{PEERS}/nv_mem/version"
 NV_MEM_NC = f"{PEERS}/nv_mem_nc/version"
 RENAMED = f"{PEERS}/nvidia-peermem/version"
 MODULE = "sys/module/nvidia_peermem/version"
+LEGACY = "sys/module/nv_peer_mem/version"
 CONF = "etc/nccl.conf"
 
 
@@ -94,12 +95,12 @@ def test_what_nccl_looks_at_by_version(version: str, files: tuple[str, ...]):
         ("1.5.0", (NV_MEM,)),
         ("1.12.1", (NV_MEM,)),
         ("1.17.0", (NV_MEM,)),
-        ("1.18.0", (NV_MEM, MODULE)),
-        ("1.22.0", (NV_MEM, MODULE)),
+        ("1.18.0", (NV_MEM, MODULE, LEGACY)),
+        ("1.22.0", (NV_MEM, MODULE, LEGACY)),
     ],
 )
 def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
-    """openucx/ucx src/uct/ib/base/ib_md.c at each tag, uct_ib_check_gpudirect_driver()."""
+    """openucx/ucx src/uct/ib/base/ib_md.c at each tag, who calls uct_ib_check_gpudirect_driver()."""
     assert UCX.looked_at(Path.PEERMEM, version) == files
 
 

@@ -7,7 +7,9 @@ from gdrkit.facts.libraries import Copy, ucx_version
 from gdrkit.facts.peer_memory import MEMORY_PEERS
 from gdrkit.node import Node
 
-_MD = "openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver()"
+_MD = "openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_open_common()"
+_CLIENT = f"{MEMORY_PEERS}/nv_mem/version"  # nvidia-peermem registers under this name as well
+_MODULES = ("sys/module/nvidia_peermem/version", "sys/module/nv_peer_mem/version")
 _OFF = ("n", "no", "off", "0", "false")  # src/ucs/config/parser.c, ucs_config_sscanf_bool()
 
 
@@ -35,8 +37,8 @@ UCX = Consumer(
         PathUse(
             path=Path.PEERMEM,
             looks=(
-                Looks((1, 18), (f"{MEMORY_PEERS}/nv_mem/version", "sys/module/nvidia_peermem/version"), _MD),
-                Looks((0,), (f"{MEMORY_PEERS}/nv_mem/version",), _MD),
+                Looks((1, 18), (_CLIENT, *_MODULES), _MD),  # uct_ib_check_gpudirect_driver() for each
+                Looks((0,), (_CLIENT,), _MD),
             ),
         ),
         PathUse(path=Path.STAGED),
