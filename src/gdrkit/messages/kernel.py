@@ -1,7 +1,10 @@
 """Lines of the kernel's module loader: what taints it, and why it refuses a module.
 
 `gdr modprobe` says them, in the kernel's order; facts/kernel_said.py hears them in a log. A line that names
-no module establishes nothing alone. Files are Linux's where no other project is named.
+no module establishes nothing alone. Files are Linux's where no other project is named, and functions are
+those of 6.18. What is now kernel/module/ was kernel/module.c up to 5.15, and was read at 3.10 (RHEL 7),
+4.18 (RHEL 8), 4.19, 5.4, 5.10, 5.14, 5.15, 5.19, 6.1, 6.6, 6.12 and 6.18; other files up to 5.19, and
+lockdown.c also at 6.18.
 """
 
 from __future__ import annotations
@@ -12,22 +15,25 @@ from gdrkit.messages.message import Message
 
 PROGRAM = "kernel"
 _line = functools.partial(Message, PROGRAM)
+_TAINTS = "kernel/module/main.c, module_augment_kernel_taints()"
 
 # -- taint, refusing nothing ---------------------------------------------------------------------------
 
 OUT_OF_TREE = _line(
-    "{module}: loading out-of-tree module taints kernel.", source="kernel/module/main.c, check_modinfo()"
+    "{module}: loading out-of-tree module taints kernel.",
+    source=f"{_TAINTS}, and check_modinfo() in 6.1 and before",
 )
 UNVERIFIED = _line(
     "{module}: module verification failed: signature and/or required key missing - tainting kernel",
-    source="kernel/module/main.c, load_module()",
+    source=f"{_TAINTS}, and load_module() in 6.1 and before",
 )
 LICENSE = _line(
-    "{module}: module license '{license}' taints kernel.", source="kernel/module/main.c, set_license()"
+    "{module}: module license '{license}' taints kernel.",
+    source="kernel/module/main.c, module_license_taint_check(), and set_license() in 6.1 and before",
 )
 LICENSE_TAINTS = _line(
     "{module}: module license taints kernel.",
-    source="kernel/module/main.c, module_augment_kernel_taints()",
+    source=f"{_TAINTS}; before, check_module_license_and_versions() said it of three modules alone",
     versions="6.4 and later",
 )
 NO_LOCK_DEBUGGING = _line(
@@ -43,14 +49,16 @@ SPECTRE = _line(
 )
 STAGING = _line(
     "{module}: module is from the staging directory, the quality is unknown, you have been warned.",
-    source="kernel/module/main.c, check_modinfo()",
+    source=f"{_TAINTS}, and check_modinfo() in 6.1 and before",
 )
 TEST_MODULE = _line(
-    "{module}: loading test module taints kernel.", source="kernel/module/main.c, check_modinfo()"
+    "{module}: loading test module taints kernel.",
+    source=f"{_TAINTS}, and check_modinfo() in 6.1 and before",
+    versions="6.1 and later; not 5.19",
 )
 LIVEPATCH = _line(
     "{module}: tainting kernel with TAINT_LIVEPATCH",
-    source="kernel/module/main.c, check_modinfo_livepatch()",
+    source=f"{_TAINTS}, and check_modinfo_livepatch() in 6.1 and before",
 )
 FORCED = _line("{module}: {what:[^:]+}: kernel tainted.", source="kernel/module/main.c, try_to_force_load()")
 UNVERSIONED = _line(
@@ -60,7 +68,10 @@ INHERITED = _line(
     "{module}: module uses symbols {symbol} from proprietary module {owner}, inheriting taint.",
     source="kernel/module/main.c, inherit_taint()",
 )
-NO_SELF_TEST = _line("alg: No test for {algorithm}", source="crypto/testmgr.c, alg_test()")
+NO_SELF_TEST = _line(
+    "alg: No test for {algorithm}",
+    source="crypto/testmgr.c, alg_test(): a name, and a driver's in parentheses",
+)
 UNKNOWN_PARAMETER = _line(
     "{module}: unknown parameter '{parameter}' ignored",
     source="kernel/module/main.c, unknown_module_param_cb()",
@@ -72,13 +83,14 @@ NO_SYMBOL_ONCE = _line(
     "{module}: Unknown symbol {symbol} (err 0)",
     ("module-symbol-missing", "module-symbol-gpl-only"),
     source="kernel/module.c, simplify_symbols(), which took NULL for an error",
-    versions="3.10",
+    versions="before 4.19",
     open_end=True,
 )
 NO_SYMBOL = _line(
     "{module}: Unknown symbol {symbol} (err -2)",
     ("module-symbol-missing", "module-symbol-gpl-only"),
     source="kernel/module/main.c, simplify_symbols()",
+    versions="4.19 and later",
 )
 BAD_SYMBOL = _line(
     "{module}: Unknown symbol {symbol} (err -22)",
@@ -104,11 +116,12 @@ NAMESPACE = _line(
     "{module}: module uses symbol ({symbol}) from namespace {namespace}, but does not import it.",
     ("module-symbol-namespace",),
     source="kernel/module/main.c, verify_namespace_is_imported()",
+    versions="5.4 and later",
 )
 DUPLICATE = _line(
     "{module}: exports duplicate symbol {symbol} (owned by {owner})",
     ("module-symbol-duplicate",),
-    source="kernel/module/main.c, verify_exported_symbols()",
+    source="kernel/module/main.c, verify_exported_symbols(), and verify_export_symbols() in 4.19 and before",
 )
 VERMAGIC = _line(
     "{module}: version magic '{found}' should be '{wanted}'",
@@ -119,7 +132,7 @@ STRUCT_SIZE = _line(
     "module {module}: .gnu.linkonce.this_module section size must match the kernel's built struct module "
     "size at run time",
     ("module-wrong-kernel",),
-    source="kernel/module/main.c, elf_validity_check()",
+    source="kernel/module/main.c, elf_validity_cache_index_mod(), and elf_validity_cache_copy() up to 6.12",
     versions="6.4 and later",
 )
 INVALID_PARAMETER = _line(
@@ -133,7 +146,10 @@ LARGE_PARAMETER = _line(
     source="kernel/params.c, parse_args()",
 )
 BLACKLISTED = _line(
-    "Module {module} is blacklisted", ("module-blacklisted",), source="kernel/module/main.c, load_module()"
+    "Module {module} is blacklisted",
+    ("module-blacklisted",),
+    source="kernel/module/main.c, early_mod_check(), and load_module() in 6.1 and before",
+    versions="5.10 and later; not 5.4",
 )
 UNSIGNED = _line(
     "Loading of unsigned module is rejected",
@@ -154,11 +170,13 @@ LOCKDOWN = _line(
     "Lockdown: {process}: unsigned module loading is restricted; see man kernel_lockdown.7",
     ("lockdown-blocks-module",),
     source="security/lockdown/lockdown.c, lockdown_is_locked_down(); security/security.c, lockdown_reasons",
+    versions="5.4 and later; once in a boot in 6.18",
 )
 NOT_PKCS7 = _line(
     "module: not signed with expected PKCS#7 message",
     ("module-unknown-key",),
     source="kernel/module_signature.c, mod_check_sig()",
+    versions="5.4 and later",
 )
 UNKNOWN_OID = _line(
     "PKCS7: Unknown OID: [{place}] {oid}",
@@ -181,60 +199,55 @@ ATTRIBUTES = _line(
     source="crypto/asymmetric_keys/pkcs7_verify.c, pkcs7_verify()",
 )
 _CORRUPT = ("module-corrupt",)
-ELF_MAGIC = _line(
-    "Invalid ELF header magic: != \\x7fELF", _CORRUPT, source="kernel/module/main.c, elf_validity_check()"
-)
-ELF_LENGTH = _line(
-    "Invalid ELF header len {size}", _CORRUPT, source="kernel/module/main.c, elf_validity_check()"
-)
-ELF_TYPE = _line(
-    "Invalid ELF header type: {found} != {wanted}",
-    _CORRUPT,
-    source="kernel/module/main.c, elf_validity_check()",
-)
+_ELF = "kernel/module/main.c, elf_validity_ehdr()"
+_ELF_TABLE = "kernel/module/main.c, elf_validity_cache_sechdrs()"
+_SAID_SINCE = "5.15.215, 5.19 and later; not 5.14"
+"""elf_validity_cache_copy() makes all these checks up to 6.12, elf_validity_check() in 6.1 and before."""
+ELF_MAGIC = _line("Invalid ELF header magic: != \\x7fELF", _CORRUPT, source=_ELF, versions=_SAID_SINCE)
+ELF_LENGTH = _line("Invalid ELF header len {size}", _CORRUPT, source=_ELF, versions=_SAID_SINCE)
+ELF_TYPE = _line("Invalid ELF header type: {found} != {wanted}", _CORRUPT, source=_ELF, versions=_SAID_SINCE)
 ELF_MACHINE = _line(
-    "Invalid architecture in ELF header: {machine}",
-    _CORRUPT,
-    source="kernel/module/main.c, elf_validity_check()",
+    "Invalid architecture in ELF header: {machine}", _CORRUPT, source=_ELF, versions=_SAID_SINCE
 )
-ELF_TABLE_SIZE = _line(
-    "Invalid ELF section header size", _CORRUPT, source="kernel/module/main.c, elf_validity_check()"
-)
-ELF_TABLE = _line(
-    "Invalid ELF section header overflow", _CORRUPT, source="kernel/module/main.c, elf_validity_check()"
-)
+ELF_TABLE_SIZE = _line("Invalid ELF section header size", _CORRUPT, source=_ELF_TABLE, versions=_SAID_SINCE)
+ELF_TABLE = _line("Invalid ELF section header overflow", _CORRUPT, source=_ELF_TABLE, versions=_SAID_SINCE)
 ELF_NAMES = _line(
     "Invalid ELF section name index: {found} || e_shstrndx ({index}) >= e_shnum ({count})",
     _CORRUPT,
-    source="kernel/module/main.c, elf_validity_check()",
+    source="kernel/module/main.c, elf_validity_cache_secstrings()",
+    versions=_SAID_SINCE,
 )
 ELF_SECTION = _line(
     "Invalid ELF section in module (section {number} type {type})",
     _CORRUPT,
-    source="kernel/module/main.c, elf_validity_check()",
+    source=_ELF_TABLE,
+    versions="5.4.214 and later; not 4.18",
 )
 NO_MODULE = _line(
     "{module}: No module found in object",
     _CORRUPT,
-    source="kernel/module/main.c, setup_load_info(), and elf_validity_check() since 6.4",
+    source="kernel/module/main.c, setup_load_info(); 3.10 names no module",
+    versions="before 6.4",
 )
 NO_SYMBOLS = _line(
     "{module}: module has no symbols (stripped?)",
     _CORRUPT,
-    source="kernel/module/main.c, setup_load_info(), and elf_validity_check() since 6.4",
+    source="kernel/module/main.c, elf_validity_cache_index_sym(), elf_validity_cache_copy() up to 6.12, "
+    "setup_load_info() in 6.1 and before",
 )
 
 # -- nvidia-peermem's own, while it comes in -------------------------------------------------------------
 
+_PEERMEM = "open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c"
 PEERMEM_PARAMETER = _line(
     "invalid {parameter} param value {value}",
     ("module-bad-parameter",),
-    source="open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c",
+    source=f"{_PEERMEM}, nv_mem_param_peerdirect_conf_check(), nv_mem_param_persistent_api_conf_check()",
 )
 PEERMEM_REFUSED = _line(
     "error while registering {kind} client",
     ("peermem-registration-refused",),
-    source="open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c",
+    source=f"{_PEERMEM}, nv_mem_legacy_client_init(), nv_mem_nc_client_init()",
 )
 
 ROWS = tuple(row for row in globals().values() if isinstance(row, Message))
