@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.evidence import Confidence, Lacks, Missing, Why
-from gdrkit.facts.linkage import Links, links
+from gdrkit.facts.linkage import Fault, Inherited, Links, Problem, links
+from gdrkit.facts.module_state import Corruption, Flaw
 from gdrkit.facts.peer_memory import Linkage, peermem_linkage
 from gdrkit.facts.trust import Standing, State, standing
 from gdrkit.loader import modprobe
+from gdrkit.loader.refusals import on_flaw, on_inherited, on_problem
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
 from tests.kernel_tree import KERNEL_SYMBOLS, KernelTree
 from tests.module_builder import RELEASE, VERMAGIC, append_signature, build_module, sign
@@ -297,6 +299,59 @@ def test_what_is_no_module(content: bytes, error: str, line: str) -> None:
     found = modprobe(KernelTree().module("x", content=content).node(), "x")
     assert (found.stderr, found.kernel_log) == (could_not(error), (line,) if line else ())
     assert found.reason == "module-corrupt"
+
+
+@pytest.mark.parametrize(
+    ("release", "line"),
+    [
+        ("4.18.0", ""),
+        ("5.4.214", "Module has invalid ELF structures"),
+        ("5.14.0", "Module has invalid ELF structures"),
+        ("5.15.215", "Invalid ELF header magic: != \\x7fELF"),
+        ("6.18.0", "Invalid ELF header magic: != \\x7fELF"),
+    ],
+)
+def test_older_kernels_say_less_of_what_is_no_module(release: str, line: str) -> None:
+    """kernel/module.c, elf_header_check() of 4.18, load_module() of 5.4 and 5.14."""
+    node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
+    assert on_flaw(node, Flaw(Corruption.MAGIC), "x") == line
+
+
+@pytest.mark.parametrize(
+    ("release", "line"),
+    [
+        ("6.1.0", "x: No module found in object"),
+        ("6.6.0", "module x: Only one .gnu.linkonce.this_module section must exist."),
+        ("6.12.0", "module x: Only one .gnu.linkonce.this_module section must exist."),
+        ("6.18.0", "module x: Exactly one .gnu.linkonce.this_module section must exist."),
+    ],
+)
+def test_a_file_without_a_module_is_told_of_in_other_words_since_6_4(release: str, line: str) -> None:
+    """kernel/module/main.c: setup_load_info(), elf_validity_cache_copy(), elf_validity_cache_index_mod()."""
+    node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
+    assert on_flaw(node, Flaw(Corruption.NO_MODULE), "x") == line
+
+
+@pytest.mark.parametrize(("release", "error"), [("4.18.0", "0"), ("4.19.0", "-2"), ("6.18.0", "-2")])
+def test_a_missing_symbol_was_no_error_before_4_19(release: str, error: str) -> None:
+    """kernel/module.c, simplify_symbols()."""
+    node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
+    missing = Problem("nowhere", Fault.MISSING)
+    assert on_problem(node, "x", missing) == [f"x: Unknown symbol nowhere (err {error})"]
+
+
+@pytest.mark.parametrize(
+    ("release", "named"), [("5.15.0", ""), ("5.19.0", "get_pages "), ("6.18.0", "get_pages ")]
+)
+def test_what_a_module_takes_from_a_proprietary_one_is_named_since_5_19(release: str, named: str) -> None:
+    """kernel/module/main.c, inherit_taint()."""
+    node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
+    tail = f"uses symbols {named}from proprietary module nvidia"
+    assert (
+        on_inherited(node, "x", Inherited("get_pages", "nvidia")) == f"x: module {tail}, inheriting taint."
+    )
+    refused = Problem("get_pages", Fault.PROPRIETARY, owner="nvidia")
+    assert on_problem(node, "x", refused)[0] == f"x: module using GPL-only symbols {tail}."
 
 
 def test_an_arm_machine_refuses_modules_of_the_other() -> None:

@@ -26,7 +26,7 @@ from gdrkit.facts.modules import PEERMEM, content, module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
 from gdrkit.facts.trust import State, signature_fault, standing, untested_digest
 from gdrkit.loader.prediction import Refusal
-from gdrkit.loader.refusals import REFUSED, on_flaw, on_problem, on_unsupported
+from gdrkit.loader.refusals import REFUSED, on_flaw, on_inherited, on_problem, on_unsupported
 from gdrkit.loader.taints import Taints
 from gdrkit.messages import kernel
 from gdrkit.messages.errors import EBADMSG, EINVAL, EKEYREJECTED, ENOENT, ENOEXEC, ENOSPC, EPERM
@@ -173,7 +173,7 @@ class Kernel:
         if not self._fails(module_corrupt, name):
             return None
         found = flaw(self.node, module_path(self.node, name))
-        if found is not None and (line := on_flaw(found, name)):
+        if found is not None and (line := on_flaw(self.node, found, name)):
             self.log.append(line)
         return Refusal(ENOEXEC, "module-corrupt")
 
@@ -236,10 +236,10 @@ class Kernel:
         refusal = None
         for event in found.events:
             if isinstance(event, Problem):
-                self.log.extend(on_problem(module, event))
+                self.log.extend(on_problem(self.node, module, event))
                 refusal = Refusal(event.fault.errno, code_of(event.fault))
             elif isinstance(event, Inherited):
-                self.log.append(kernel.INHERITED.say(module=module, symbol=event.symbol, owner=event.owner))
+                self.log.append(on_inherited(self.node, module, event))
             elif isinstance(event, Unversioned) and not self._said(kernel.UNVERSIONED):
                 self.log.append(kernel.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.kernel import version
-from gdrkit.facts.linkage import Fault, Problem
-from gdrkit.facts.module_state import Corruption, Flaw
+from gdrkit.facts.linkage import Fault, Inherited, Problem
+from gdrkit.facts.module_state import SIZE_IS_CHECKED, Corruption, Flaw
 from gdrkit.facts.trust import State, digest_places, signature
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages import kernel
 from gdrkit.messages.errors import EINVAL
+from gdrkit.messages.message import Message
 from gdrkit.node import Node
 
 REFUSED = {
@@ -19,6 +20,16 @@ REFUSED = {
     State.UNKNOWN_KEY: kernel.UNKNOWN_KEY,
     State.UNSUPPORTED: kernel.UNSUPPORTED,
 }
+
+# Kernels from which on a line has its words of today; messages/kernel.py tells what was read.
+_MISSING_IS_ENOENT = 4, 19  # `(err -2)` of a missing symbol, and `(err 0)` before
+_SYMBOL_NAMED = 5, 19  # beside the proprietary module that has it
+_HEADER_IS_REFUSED_ALOUD, _HEADER_IS_EXPLAINED = (5, 4), (5, 15)  # a file's header that is none
+_EXACTLY = 6, 13  # one struct module
+_HEADER = (
+    Corruption.SHORT, Corruption.MAGIC, Corruption.TYPE, Corruption.MACHINE, Corruption.TABLE,
+    Corruption.NAMES,
+)  # fmt: skip
 
 # Linux include/linux/oid_registry.h, OID__NR: what stands for "no such identifier". It grows; of kernels
 # that are not listed the line is left out.
@@ -46,7 +57,7 @@ def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
     return [*lines, kernel.UNKNOWN_DIGEST.say(number=number)]
 
 
-def on_problem(module: str, problem: Problem) -> list[str]:
+def on_problem(node: Node, module: str, problem: Problem) -> list[str]:
     """The lines on a symbol that the module will not get."""
     lines = []
     if problem.fault is Fault.VERSION:
@@ -56,14 +67,24 @@ def on_problem(module: str, problem: Problem) -> list[str]:
     if problem.fault is Fault.NAMESPACE:
         lines.append(kernel.NAMESPACE.say(module=module, symbol=problem.symbol, namespace=problem.namespace))
     if problem.fault is Fault.PROPRIETARY:
-        lines.append(kernel.PROPRIETARY.say(module=module, symbol=problem.symbol, owner=problem.owner))
-    last = kernel.BAD_SYMBOL if problem.fault.errno == EINVAL else kernel.NO_SYMBOL
+        row = kernel.PROPRIETARY if version(node) >= _SYMBOL_NAMED else kernel.PROPRIETARY_UNNAMED
+        lines.append(row.say(module=module, symbol=problem.symbol, owner=problem.owner))
+    missing = kernel.NO_SYMBOL if version(node) >= _MISSING_IS_ENOENT else kernel.NO_SYMBOL_ONCE
+    last = kernel.BAD_SYMBOL if problem.fault.errno == EINVAL else missing
     lines.append(last.say(module=module, symbol=problem.symbol))
     return lines
 
 
-def on_flaw(found: Flaw, name: str) -> str:
+def on_inherited(node: Node, module: str, event: Inherited) -> str:
+    """The line on a module that takes over the taint of one that it uses."""
+    row = kernel.INHERITED if version(node) >= _SYMBOL_NAMED else kernel.INHERITED_UNNAMED
+    return row.say(module=module, symbol=event.symbol, owner=event.owner)
+
+
+def on_flaw(node: Node, found: Flaw, name: str) -> str:
     """The line on a file that is no module; empty where its wording is not known."""
+    if found.kind in _HEADER and found.number >= 0 and version(node) < _HEADER_IS_EXPLAINED:
+        return kernel.ELF_INVALID.say() if version(node) >= _HEADER_IS_REFUSED_ALOUD else ""
     say: Mapping[Corruption, Callable[[], str]] = {
         Corruption.SHORT: lambda: "" if found.number < 0 else kernel.ELF_LENGTH.say(size=found.number),
         Corruption.MAGIC: kernel.ELF_MAGIC.say,
@@ -73,7 +94,13 @@ def on_flaw(found: Flaw, name: str) -> str:
         Corruption.NAMES: lambda: kernel.ELF_NAMES.say(
             found=found.number, index=found.number, count=found.limit
         ),
-        Corruption.NO_MODULE: lambda: kernel.NO_MODULE.say(module=canonical(name)),
+        Corruption.NO_MODULE: lambda: _no_module(node).say(
+            module=canonical(name), how="Only" if version(node) < _EXACTLY else "Exactly"
+        ),
         Corruption.NO_SYMBOLS: lambda: kernel.NO_SYMBOLS.say(module=canonical(name)),
     }
     return say[found.kind]() if found.kind in say else ""
+
+
+def _no_module(node: Node) -> Message:
+    return kernel.NO_MODULE if version(node) < SIZE_IS_CHECKED else kernel.NOT_ONE_MODULE

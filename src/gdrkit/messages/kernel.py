@@ -67,6 +67,12 @@ UNVERSIONED = _line(
 INHERITED = _line(
     "{module}: module uses symbols {symbol} from proprietary module {owner}, inheriting taint.",
     source="kernel/module/main.c, inherit_taint()",
+    versions="5.19 and later",
+)
+INHERITED_UNNAMED = _line(
+    "{module}: module uses symbols from proprietary module {owner}, inheriting taint.",
+    source="kernel/module.c, inherit_taint()",
+    versions="5.4.214 to 5.15; not 4.18",
 )
 NO_SELF_TEST = _line(
     "alg: No test for {algorithm}",
@@ -111,6 +117,13 @@ PROPRIETARY = _line(
     "{module}: module using GPL-only symbols uses symbols {symbol} from proprietary module {owner}.",
     ("module-symbol-gpl-only",),
     source="kernel/module/main.c, inherit_taint()",
+    versions="5.19 and later",
+)
+PROPRIETARY_UNNAMED = _line(
+    "{module}: module using GPL-only symbols uses symbols from proprietary module {owner}.",
+    ("module-symbol-gpl-only",),
+    source="kernel/module.c, inherit_taint()",
+    versions="5.4.214 to 5.15; not 4.18",
 )
 NAMESPACE = _line(
     "{module}: module uses symbol ({symbol}) from namespace {namespace}, but does not import it.",
@@ -201,6 +214,12 @@ ATTRIBUTES = _line(
 _CORRUPT = ("module-corrupt",)
 _ELF = "kernel/module/main.c, elf_validity_ehdr()"
 _ELF_TABLE = "kernel/module/main.c, elf_validity_cache_sechdrs()"
+ELF_INVALID = _line(
+    "Module has invalid ELF structures",
+    _CORRUPT,
+    source="kernel/module.c, load_module()",
+    versions="5.4.214 to 5.14; not 4.18",
+)
 _SAID_SINCE = "5.15.215, 5.19 and later; not 5.14"
 """elf_validity_cache_copy() makes all these checks up to 6.12, elf_validity_check() in 6.1 and before."""
 ELF_MAGIC = _line("Invalid ELF header magic: != \\x7fELF", _CORRUPT, source=_ELF, versions=_SAID_SINCE)
@@ -228,6 +247,13 @@ NO_MODULE = _line(
     _CORRUPT,
     source="kernel/module/main.c, setup_load_info(); 3.10 names no module",
     versions="before 6.4",
+)
+NOT_ONE_MODULE = _line(
+    "module {module}: {how:Only|Exactly} one .gnu.linkonce.this_module section must exist.",
+    _CORRUPT,
+    source='kernel/module/main.c, elf_validity_cache_index_mod(); "Only" in elf_validity_cache_copy()',
+    versions='6.4 and later; "Only" in 6.6 and 6.12',
+    sample="module nvidia_peermem: Exactly one .gnu.linkonce.this_module section must exist.",
 )
 NO_SYMBOLS = _line(
     "{module}: module has no symbols (stripped?)",
