@@ -1,7 +1,8 @@
 """Lines of programs that load modules or look after them: modprobe and its like, and who starts them.
 
 An `{error}` is in the words of the C library or the program's own: errors.py has them, with their causes.
-Sources: kmod tools/modprobe.c, insmod.c and libkmod/libkmod-module.c; systemd src/shared/module-util.c.
+Sources: kmod tools/modprobe.c, insmod.c and libkmod/libkmod-module.c at the tags from v9 to v34 and at the
+newest commit; systemd src/shared/module-util.c.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ NOT_FOUND = Message(
     "modprobe",
     "modprobe: FATAL: Module {module} not found in directory {directory}",
     ("module-not-found",),
-    source=f"{_KMOD}, insmod()",
+    source=f"{_KMOD}, module_new_from_any(), and insmod() up to 34",
+    versions="22 and later",
     loads=True,
 )
 COMMAND_FAILED = Message(
@@ -24,13 +26,14 @@ COMMAND_FAILED = Message(
     "retcode {status}",
     ("install-override",),
     source=f"{_LIBKMOD}, command_do()",
+    versions="27 and later; 25 gives no status",
     loads=True,
 )
 DEPENDENCY_GONE = Message(
     "modprobe",
     "modprobe: ERROR: {place}ctx={pointer} path={path} error=No such file or directory",
     ("dependency-failed",),
-    source=f"{_LIBKMOD}, kmod_module_new_from_path()",
+    source=f"{_LIBKMOD}, kmod_module_parse_depline()",
     loads=True,
 )
 NO_FILE = Message(
@@ -43,13 +46,13 @@ NO_FILE = Message(
 PRESENT = Message(
     "modprobe",
     "modprobe: ERROR: could not insert '{module}': Module already in kernel",
-    source=f"{_KMOD}, insmod_insert()",
+    source=f"{_KMOD}, insmod_insert(), and insmod() up to 30",
     loads=True,
 )
 COULD_NOT = Message(
     "modprobe",
     "modprobe: ERROR: could not insert '{module}': {error}",
-    source=f"{_KMOD}, insmod_insert()",
+    source=f"{_KMOD}, insmod_insert(), and insmod() up to 30",
     loads=True,
 )
 
@@ -57,7 +60,7 @@ TOOLS = (
     Message(
         "insmod",
         "insmod: ERROR: could not insert module {file}: {error}",
-        source="kmod tools/insmod.c",
+        source="kmod tools/insmod.c, do_insmod()",
         loads=True,
     ),
     Message(
@@ -69,7 +72,7 @@ TOOLS = (
     Message(
         "talos",
         "load {module} failed: {error}",
-        source="talos internal/app/machined/pkg/controllers/runtime/kernel_module_spec.go",
+        source="pmorjan/kmod, which talos calls; its source was not seen",
         loads=True,
     ),
 )
@@ -90,7 +93,7 @@ ROWS = (
         "depmod",
         r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} disagrees about version of symbol",
         ("module-crc-mismatch",),
-        source="kmod tools/depmod.c",
+        source="kmod tools/depmod.c, depmod_load_module_dependencies()",
         decides=False,  # what depmod saw when it ran, perhaps of another kernel
         open_end=True,
         sample="depmod: WARNING: /lib/modules/5.4.0/extra/nv_peer_mem.ko disagrees about version of symbol "
@@ -109,7 +112,7 @@ ROWS = (
             "dependency-failed",
             "init-failed",
         ),
-        source="NVIDIA/nvidia-installer kernel.c, test_kernel_modules()",
+        source="NVIDIA/nvidia-installer kernel.c, ignore_load_error()",
         loads=True,
         open_end=True,
         sample="ERROR: Unable to load the kernel module 'nvidia.ko'.  This happens most frequently when",
@@ -118,7 +121,7 @@ ROWS = (
         "talos",
         r'error loading module {quote:\\?"}{module:nvidia[-_]peermem}{unquote:\\?"}',
         ("talos-no-peermem",),
-        source="talos internal/app/machined/pkg/controllers/runtime/kernel_module_spec.go",
+        source="talos internal/app/machined/pkg/controllers/runtime/kernel_module_spec.go, Run()",
         open_end=True,
         sample='error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument',
     ),

@@ -19,7 +19,7 @@ from gdrkit.messages.verbs import NO_DMABUF, causes_of
 
 _line = functools.partial(Message, "nccl", open_end=True, source="NCCL src/{graph,misc,plugin,transport}")
 
-_NET_IB = "NCCL src/transport/net_ib.cc"
+_NET_IB = "NCCL src/transport/net_ib.cc, and net_ib/ since 2.29"
 MODULE_UNSEEN = ("peermem-not-loaded", "nccl-misses-peermem")
 """Why NCCL finds no file of nvidia-peermem's."""
 _NO_NET_GDR = (
@@ -178,7 +178,7 @@ ROWS = (
     _line(
         f"NET/IB : GPU Direct RDMA Disabled for {_HCA}",
         _NO_NET_GDR,
-        source=f"{_NET_IB}; src/graph/topo.cc",
+        source=f"{_NET_IB}; src/graph/topo.cc since 2.13.4",
         name="hca-disabled",
         sample="NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",
         make=_device,
@@ -202,7 +202,7 @@ ROWS = (
     _line(
         "GPU Direct RDMA {state:Disabled}" + _PAIR % ">=?",
         ("pair-distant", "pair-cross-socket", "gdr-level-too-low"),
-        source="NCCL src/graph/paths.cc",
+        source="NCCL src/graph/paths.cc, ncclTopoCheckGdr()",
         sample="GPU Direct RDMA Disabled for GPU 1b000 / HCA 0 (distance 7 > 4)",
         make=_pair,
     ),
@@ -221,7 +221,8 @@ ROWS = (
     _line(
         "Mismatched NCCL version detected{:.*}",
         ("versions-differ-between-ranks",),
-        source="NCCL src/init.cc",
+        source="NCCL src/init.cc, initTransportsRank()",
+        versions="2.23.4 and later",
         sample="Mismatched NCCL version detected : rank 0 version 22304 rank 3 version 22005",
         make=lambda m: said.MixedVersions(m.words),
     ),
@@ -264,7 +265,7 @@ ROWS = (
     _line(
         "NET/IB : No device found",
         ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected"),
-        source=f"{_NET_IB}, ncclIbInitDevices()",
+        source=f"{_NET_IB}, ncclIbInitDevices(), ncclIbInit() in 2.21",
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
         make=lambda m: said.NoDevice(),
     ),

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from gdrkit.messages.message import Message
 
-_CONTAINER = "gpu-driver-container ubuntu24.04/nvidia-driver, reload_nvidia_peermem()"
+_SCRIPT = "gpu-driver-container ubuntu24.04/nvidia-driver"
+_RELOAD = f"{_SCRIPT}, reload_nvidia_peermem()"
 
 ROWS = (
     Message(
         "gpu-operator",
         "failed to load nvidia-peermem module",
         ("operator-stub", "operator-ofed-changed", "module-unsigned", "module-unknown-key"),
-        source=_CONTAINER,
+        source=_RELOAD,
         module="nvidia_peermem",
         open_end=True,
     ),
@@ -19,7 +20,7 @@ ROWS = (
         "gpu-operator",
         "nvidia-peermem module is not loaded",
         ("operator-stub", "operator-ofed-changed", "operator-module-missing", "operator-waits-for-ofed"),
-        source=_CONTAINER,
+        source=f"{_SCRIPT}, probe_nvidia_peermem()",
         module="nvidia_peermem",
         open_end=True,
     ),
@@ -27,7 +28,7 @@ ROWS = (
         "gpu-operator",
         "waiting for mellanox ofed and nvidia drivers to be installed",
         ("operator-waits-for-ofed",),
-        source=f"{_CONTAINER}; said for a while by every node that starts",
+        source=f"{_RELOAD}; said for a while by every node that starts",
         decides=False,
         open_end=True,
     ),

@@ -6,20 +6,21 @@ from gdrkit.messages.message import Message
 from gdrkit.messages.verbs import NO_DMABUF, NO_GPU, causes_of
 
 _RESOURCES = "perftest src/perftest_resources.c"
+_REGISTER = f"{_RESOURCES}, register_memory_region(), and create_single_mr() in 25.01 and before"
 
 ROWS = (
     Message(
         "perftest",
         r"Couldn't allocate MR with error=14{:\b}",
         causes_of("ibv_reg_mr", 14),
-        source=f"{_RESOURCES}, create_single_mr()",
+        source=_REGISTER,
         open_end=True,
     ),
     Message(
         "perftest",
         r"Couldn't allocate MR with error=12{:\b}",
         causes_of("ibv_reg_mr", 12),
-        source=_RESOURCES,
+        source=_REGISTER,
         open_end=True,
     ),
     Message(
@@ -48,29 +49,29 @@ ROWS = (
         "perftest",
         r"Couldn't allocate MR{:\s*$}",
         (*causes_of("ibv_reg_mr", 14), "memlock-limit"),
-        source=_RESOURCES,
-        versions="before 4.5",
+        source=f"{_RESOURCES}, create_single_mr(); later, of the buffer for credits alone",
+        versions="before 25.10; since 4.5-0.18 not of a dma-buf",
         open_end=True,
     ),
     Message(
         "perftest",
         "DMA-BUF is not supported on this GPU",
         ("gpu-integrated", *NO_GPU, "gpu-before-turing", "driver-proprietary", "kernel-lacks-dmabuf"),
-        source="perftest src/cuda_memory.c: CUDA attribute 124",
+        source="perftest src/cuda_memory.c, cuda_memory_init(): CUDA attribute 124",
         open_end=True,
     ),
     Message(
         "perftest",
         "OFED stack does not support DMA-BUF",
         NO_DMABUF,
-        source=_RESOURCES,
+        source=_REGISTER,
         open_end=True,
     ),
     Message(
         "perftest",
         r"CUDA device integrated: 1{:\b}",
         ("gpu-integrated",),
-        source="perftest src/cuda_memory.c; Jetsons are integrated, too",
+        source="perftest src/cuda_memory.c, cuda_allocate_device_memory_buffer(); of Jetsons, too",
         decides=False,
         open_end=True,
     ),
