@@ -71,6 +71,33 @@ def test_lines_end_with_a_line_feed_alone(end: str):
     assert [s.line for s in parse_conf(f"x{end}\nNCCL_NET=B", NCCL_CONF)] == [2]
 
 
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("UCX_TLS = tcp\n", {"UCX_TLS": "tcp"}),
+        ("\ufeffUCX_TLS:tcp ; for now\n", {"UCX_TLS": "tcp"}),
+        ("UCX_TLS=tcp;rc\n", {"UCX_TLS": "tcp;rc"}),
+        ("; UCX_TLS=tcp\n  # UCX_NET_DEVICES=all\n", {}),
+        ("UCX_TLS=tcp\nUCX_TLS=rc\n", {"UCX_TLS": "rc"}),
+        ("UCX_TLS=tcp\n\n  rc,cuda\n", {"UCX_TLS": "rc,cuda"}),
+        ("UCX_TLS\n  UCX_NET_DEVICES=mlx5_0:1\n", {"UCX_NET_DEVICES": "mlx5_0:1"}),
+        ("[Acme]\nProduct name=DGX*\nUCX_TLS=tcp\n  rc\n", {}),
+        ("=tcp\n", {}),
+        ("UCX_A=1\n[Grace]\nCPU model=Grace\nUCX_TLS=tcp\n[other]\nUCX_B=2\n", {"UCX_A": "1", "UCX_B": "2"}),
+        ("", {}),
+    ],
+)
+def test_a_file_of_ucx_is_read_as_ucx_reads_it(text: str, settings: dict[str, str]):
+    """src/ucs/config/ini.c, ini_parse_stream(); parser.c, ucs_config_parse_set_section_info()."""
+    found = environment(Node(MemoryHost({UCX_CONF: text})), UCX_CONF)
+    assert {s.name: s.value for s in found.settings} == settings
+
+
+def test_the_line_of_a_setting_of_ucx_is_the_one_that_counts():
+    node = Node(MemoryHost({UCX_CONF: "UCX_TLS=rc\n# x\nUCX_TLS = tcp\n"}))
+    assert [(s.value, s.line) for s in environment(node, UCX_CONF).settings] == [("tcp", 3)]
+
+
 def test_ucx_has_sections_and_lines_of_dos():
     node = Node(MemoryHost({UCX_CONF: "[a=b]\r\nUCX_TLS=tcp\r\n"}))
     assert [(s.name, s.value) for s in environment(node, UCX_CONF).settings] == [("UCX_TLS", "tcp")]

@@ -1,7 +1,9 @@
 """What NCCL and UCX are told: configuration files of the node and of users, and the environment of jobs.
 
 A file of the node speaks for every job that says nothing else; a user's file and a job's log for that user
-or job alone. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX src/ucs/config/parser.c.
+or job alone. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX src/ucs/config/parser.c,
+ucs_config_parse_config_files(). UCX reads more files than are read here: beside its library, in the home
+folder, in $UCX_CONFIG_DIR and in the working folder, each of which overrides those before.
 """
 
 from __future__ import annotations
@@ -82,9 +84,8 @@ def environment(node: Node, source: str) -> Environment:
         text = re.sub(r"(?m)^[ \t]*(?:export[ \t]+)?", "", text)
         settings = parse_conf(text, source)
         return Environment(source, scope, tuple(_unquoted(setting) for setting in settings))
-    if source == UCX_CONF:  # an INI file: its sections are no settings, and its lines may end as in DOS
-        settings = parse_conf(text.replace("\r\n", "\n"), source)
-        return Environment(source, scope, tuple(s for s in settings if not s.name.startswith("[")))
+    if source == UCX_CONF:
+        return Environment(source, scope, parse_ucx_conf(text, source))
     return Environment(source, scope, parse_conf(text, source))
 
 
@@ -106,6 +107,42 @@ def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
         if name and equals and not name.startswith("#"):
             found.append(Setting(name, value, source, number))
     return tuple(found)
+
+
+_BLANK = " \t\n\v\f\r"  # isspace(3)
+_FILTERS = ("CPU vendor", "CPU model", "Product name")
+
+
+def parse_ucx_conf(text: str, source: str) -> tuple[Setting, ...]:
+    """What an INI file of UCX's sets, each variable as its last line does.
+
+    Blanks around a name and a value are taken off; `:` is as good as `=`. `#` and `;` start a comment at the
+    line's start, and `;` also behind a blank. An indented line is another value of the variable before it.
+    What a section sets behind the name of a processor or a machine counts there alone, and is left out.
+
+    Source: UCX src/ucs/config/ini.c, ini_parse_stream(), the same from 1.14.0 to 1.22.0; parser.c,
+    ucs_config_parse_config_file_line(), whose sections can filter since 1.17.
+    """
+    found: dict[str, Setting] = {}
+    name, filtered = "", False
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        stripped = line.strip(_BLANK)
+        if not stripped or stripped[0] in "#;":
+            continue
+        if name and line[0] in _BLANK:
+            value = stripped
+        elif stripped[0] == "[":
+            name, filtered = "", False
+            continue
+        else:
+            parts = re.split("[=:]", re.split(r"(?<=[ \t\v\f\r]);", stripped)[0], maxsplit=1)
+            if len(parts) == 1:
+                continue
+            name, value = (part.strip(_BLANK) for part in parts)
+        filtered = filtered or name in _FILTERS
+        if name and not filtered:
+            found[name] = Setting(name, value, source, number)
+    return tuple(found.values())
 
 
 def _job(node: Node, source: str) -> Environment:

@@ -44,6 +44,13 @@ def test_a_file_of_settings_keeps_its_comments_and_its_modules():
     assert reductions.environment_file(data) == b"# loaded at boot\nnvidia-peermem\nNCCL_DEBUG=INFO\n"
 
 
+def test_a_file_of_settings_may_have_blanks_and_colons_as_those_of_ucx_do():
+    data = b"UCX_TLS = rc\nAPI_TOKEN = x\n  SECRET:y\nUCX_NET_DEVICES: all\n[Grace]\nCPU model=Grace\n"
+
+    kept = b"UCX_TLS = rc\nUCX_NET_DEVICES: all\n[Grace]\nCPU model=Grace\n"
+    assert reductions.environment_file(data) == kept
+
+
 def test_mounts_of_users_are_not_told():
     data = (
         b"22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n"

@@ -73,7 +73,7 @@ def environment_file(data: bytes) -> bytes:
     """A file of settings: lines that assign a variable nobody of ours reads are left out."""
     lines = []
     for line in data.splitlines(True):
-        if re.match(rb"\s*(?:export\s+)?[A-Za-z_]\w*=", line) and not _SETTINGS.match(line.lstrip()):
+        if re.match(rb"\s*(?:export\s+)?[A-Za-z_]\w*\s*[=:]", line) and not _SETTINGS.match(line.lstrip()):
             continue
         lines.append(line)
     return b"".join(lines)
