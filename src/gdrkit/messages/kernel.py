@@ -122,7 +122,7 @@ PROPRIETARY = _line(
 PROPRIETARY_UNNAMED = _line(
     "{module}: module using GPL-only symbols uses symbols from proprietary module {owner}.",
     ("module-symbol-gpl-only",),
-    source="kernel/module.c, inherit_taint()",
+    source="kernel/module.c, inherit_taint(); 5.14.0-362.24.1.el9_3 says so in gds-nvidia-fs issue 41",
     versions="5.4.214 to 5.15; not 4.18",
 )
 NAMESPACE = _line(
