@@ -82,6 +82,19 @@ SAMPLES = (
         causes=("rdma-device-not-in-container", "no-rdma-device"),
     ),
     Sample(
+        name="2.30.3: no libibverbs, sockets",
+        text=info(
+            "gpu23:1513", 3,
+            "NCCL version 2.30.3+cuda13.0",
+            "Count not open libibverbs.so",
+            "Count not open libibverbs.so.1",
+            "Using network Socket",
+            "Channel 00/0 : 3[3] -> 4[4] [send] via NET/Socket/0",
+        ),
+        state="blocked", legs=(0, 0, 1), ranks=1, version="2.30.3",
+        causes=("rdma-device-not-in-container", "no-rdma-device"),
+    ),
+    Sample(
         name="2.7.8: NCCL_NET_GDR_LEVEL=LOC",
         text="NCCL version 2.7.8+cuda11.0\n"
         + info(

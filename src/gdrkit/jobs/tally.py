@@ -25,9 +25,9 @@ MOST_CHANNELS = 64
 
 WANTED = frozenset(
     (
-        b"Call", b"Chan", b"Coll", b"Conn", b"DMA-", b"Data", b"Fail", b"GPU ", b"Got ", b"HINT", b"Mism",
-        b"NCCL", b"NET/", b"P2P ", b"Plug", b"Ring", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs", b"mess",
-        b"nccl",
+        b"Call", b"Chan", b"Coll", b"Conn", b"Coun", b"DMA-", b"Data", b"Fail", b"GPU ", b"Got ", b"HINT",
+        b"Mism", b"NCCL", b"NET/", b"P2P ", b"Plug", b"Ring", b"Succ", b"Usin", b"[Ran", b"comm", b"dlvs",
+        b"mess", b"nccl",
     )
 )  # fmt: skip
 """How the words begin that may be of a known form, by their first four bytes."""

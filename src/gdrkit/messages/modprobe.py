@@ -72,7 +72,7 @@ TOOLS = (
     Message(
         "talos",
         "load {module} failed: {error}",
-        source="pmorjan/kmod, which talos calls; its source was not seen",
+        source="pmorjan/kmod kmod_linux.go, Load(), which talos calls",
         loads=True,
     ),
 )

@@ -269,7 +269,18 @@ ROWS = (
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
         make=lambda m: said.NoDevice(),
     ),
-    _line("Failed to open libibverbs.so{what:.*}", make=lambda m: said.NoVerbs(m.words)),
+    _line(
+        "Failed to open libibverbs.so{what:.*}",
+        make=lambda m: said.NoVerbs(m.words),
+        source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
+        versions="2.29.7 and before",
+    ),
+    _line(  # the last name that is tried
+        "Count not open libibverbs.so.1",
+        make=lambda m: said.NoVerbs(m.words),
+        source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
+        versions="2.30.3 and later",
+    ),
     _line(
         r"Made virtual device [{index:\d{1,4}}] name={name:\S+} speed={speed:\d{1,9}} ndevs={parts:\d{1,3}}",
         make=lambda m: said.FusedDevice(
