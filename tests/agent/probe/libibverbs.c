@@ -1,4 +1,4 @@
-/* One device with one port, as far as the probes ask; it takes dma-bufs, and no addresses of a GPU. */
+/* One device with one port, as far as the probes ask; it takes dma-bufs unless OLD, and no addresses of a GPU. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -33,16 +33,16 @@ int ibv_dealloc_pd(void *domain) { if (domain != DOMAIN) abort(); return 0; }
 void *ibv_reg_mr(void *domain, void *address, size_t size, int access) {
     return or_errno(domain != DOMAIN || access != 7 ? EINVAL : address == (void *)0x7fabcdef00000000ull ? EFAULT : 0, REGION);
 }
+#ifndef OLD
 void *ibv_reg_dmabuf_mr(void *domain, uint64_t offset, size_t size, uint64_t iova, int fd, int access) {
     if (domain != DOMAIN || offset) return or_errno(EINVAL, NULL);
     return or_errno(fd == -1 ? EBADF : size != 2 << 20 || iova != 0x7fabcdef00000000ull || access != 7 ? EINVAL : 0, REGION);
 }
+#endif
 int ibv_dereg_mr(void *region) { if (region != REGION) abort(); return 0; }
-#ifndef OLD
 void *ibv_create_cq(void) { abort(); }
 int ibv_destroy_cq(void) { abort(); }
 void *ibv_create_qp(void) { abort(); }
 int ibv_modify_qp(void) { abort(); }
 int ibv_destroy_qp(void) { abort(); }
 const char *ibv_wc_status_str(void) { abort(); }
-#endif

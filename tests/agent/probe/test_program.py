@@ -112,16 +112,19 @@ def test_the_archive_of_the_collector_has_all_that_probes_import(tmp_path):
         assert {f"{name.replace('.', '/')}.py" for name in texts(script)} <= names
 
 
-@pytest.fixture(scope="module")
-def libraries(tmp_path_factory) -> dict[str, str]:
+def compiled(folder: Path, *options: str) -> dict[str, str]:
     """The environment in which the linker finds a libcuda and a libibverbs of C."""
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler: sudo apt-get install -y gcc libc6-dev")
-    folder = tmp_path_factory.mktemp("lib")
     for name in ("libcuda", "libibverbs"):
-        made = folder / f"{name}.so.1"
-        subprocess.run(["cc", "-w", "-shared", "-fPIC", "-o", made, HERE / f"{name}.c"], check=True)
+        words = ["cc", "-w", "-shared", "-fPIC", *options, "-o", folder / f"{name}.so.1", HERE / f"{name}.c"]
+        subprocess.run(words, check=True)
     return {"LD_LIBRARY_PATH": os.fspath(folder)}
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory) -> dict[str, str]:
+    return compiled(tmp_path_factory.mktemp("lib"))
 
 
 @pytest.mark.parametrize("python", pythons())
@@ -129,3 +132,9 @@ def libraries(tmp_path_factory) -> dict[str, str]:
 def test_libraries_of_c_are_asked_as_their_headers_have_it(script, python, libraries):
     """c.json holds what the probes answered to the same two libraries when each had a binding of its own."""
     assert answered(python, program(script), libraries) == json.loads((HERE / "c.json").read_text())[script]
+
+
+def test_a_libibverbs_of_before_dma_bufs_is_asked_all_else(tmp_path):
+    report = answered(sys.executable, program("verbs_probe"), compiled(tmp_path, "-DOLD"))
+    recorded = json.loads((HERE / "c.json").read_text())["verbs_probe"]
+    assert report["calls"] == [c for c in recorded["calls"] if c["call"] != "ibv_reg_dmabuf_mr"]
