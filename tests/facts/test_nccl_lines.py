@@ -109,10 +109,10 @@ def test_a_channel_line_that_is_cut_or_unknown_is_none(text: str):
         ("NET/IB : Using [0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB} [1]={[2] mlx5_2:1/IB}; OOB e:1<0>",
          said.Hcas((said.Hca(0, "mlx5_0+mlx5_1", "IB"), said.Hca(1, "mlx5_2", "IB")))),
         ("comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE",
-         said.Communicator(3, 8, 3, None, "5d000")),
+         said.Communicator(3, 8, 3, "5d000")),
         ("[Rank 3] ncclCommInitRank comm 0x55aa rank 3 nranks 8 cudaDev 3 nvmlDev 2 busId 5d000 "
          "commId 0xab - Init",
-         said.Communicator(3, 8, 3, 2, "5d000", "0xab")),
+         said.Communicator(3, 8, 3, "5d000", "0xab")),
         ("GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 1 mode Default",
          said.PairLine("3", "1", True, 4, 5, True, "Default")),
         ("NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 (distance 2 >= 2)",

@@ -163,18 +163,6 @@ class Elf(Layout):
             raise FormatError("the module has no name")
         return text(name)
 
-    def note_build_id(self) -> str | None:
-        """The build id in hex; None if there is none. Source: gABI chapter 5, Note Section; elf.h."""
-        content = self.section(".note.gnu.build-id")
-        if content is None:
-            return None
-        if len(content) < 16:
-            raise FormatError("the build id is cut off")
-        name_size, size, kind = struct.unpack_from("<III", content)
-        if (name_size, kind) != (4, 3) or bytes(content[12:16]) != b"GNU\0" or size > len(content) - 16:
-            raise FormatError("the build id is no build id note")
-        return bytes(content[16 : 16 + size]).hex()
-
 
 def _undefined(table: memoryview) -> Iterator[int]:
     """Numbers of the symbols in section 0: a search in the two bytes of st_shndx, as most are in others."""

@@ -123,10 +123,9 @@ def _pair(found: Match) -> said.PairLine:
 
 def _communicator(found: Match) -> said.Communicator:
     values = found.values
-    nvml = values.get("nvml")
     return said.Communicator(
-        int(values["rank"]), int(values["ranks"]), int(values["cuda"]), int(nvml) if nvml else None,
-        values.get("bus", ""), values.get("identifier", ""),
+        int(values["rank"]), int(values["ranks"]), int(values["cuda"]), values.get("bus", ""),
+        values.get("identifier", ""),
     )  # fmt: skip
 
 
@@ -294,7 +293,7 @@ ROWS = (
     ),
     _line(
         r"comm {:(?:0x)?[0-9a-fx]+} rank {rank:\d{1,7}} nranks {ranks:\d{1,7}} cudaDev {cuda:-?\d{1,4}}"
-        r"{:(?: nvmlDev (?P<nvml>-?\d{1,4}))?(?: busId (?P<bus>[0-9a-f]{1,12}))?"
+        r"{:(?: nvmlDev -?\d{1,4})?(?: busId (?P<bus>[0-9a-f]{1,12}))?"
         r"(?:.* commId (?P<identifier>0x[0-9a-f]+))?}",
         make=_communicator,
         sample="comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE",

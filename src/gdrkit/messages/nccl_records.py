@@ -191,7 +191,6 @@ class Communicator(Struct, frozen=True):
     rank: int
     ranks: int
     cuda_device: int
-    nvml_device: int | None = None
     bus_id: str = ""  # hex, as 1b000
     identifier: str = ""  # commId, since 2.16.2
 

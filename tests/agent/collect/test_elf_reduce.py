@@ -38,7 +38,7 @@ def answers(module: bytes) -> tuple[object, ...]:
     sizes = [(section.name, section.size) for section in image.sections if "tab" not in section.name]
     return (
         image.machine, image.type, sizes, sorted(symbol.name for symbol in image.undefined()),
-        image.exports(), image.versions(), image.modinfo(), image.this_module_name(), image.note_build_id(),
+        image.exports(), image.versions(), image.modinfo(), image.this_module_name(),
     )  # fmt: skip
 
 
