@@ -398,8 +398,8 @@ SAMPLES = (
                "Call to ibv_reg_mr_iova2 failed with error Bad address errno 14"),
         state="blocked", legs=(0, 0, 0), ranks=0, version="2.30.7",
         causes=(
-            "peermem-not-loaded", "gpu-integrated", "gpu-consumer", "gpu-unsupported",
-            "memory-not-registrable", "bar1-exhausted",
+            "peermem-not-loaded", "gpu-integrated", "gpu-consumer", "gpu-unsupported", "gpu-vgpu",
+            "gpu-confidential", "gpu-mig", "bar1-exhausted", "memory-not-registrable",
         ),
     ),
     Sample(
