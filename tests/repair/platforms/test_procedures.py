@@ -34,22 +34,32 @@ CHOICES = (
 
 
 @functools.cache
-def node(name: str, family: str = "") -> Node:
+def node_by_family(name: str) -> dict[str, Node]:
+    """The node as it is (""), and as a member of each family. What is asked of them is asked while its files
+    are there.
+    """
     with tempfile.TemporaryDirectory() as folder:
         found = Node(open_host(str(build(name, Path(folder)))))
-        for remedy in REMEDIES:  # while its files are there
+        for remedy in REMEDIES:
             procedure(found, remedy.name, remedy.becomes, Choices())
         distribution(found)
-        if family:
-            found = found.after("elsewhere", [distribution.becomes(FAMILIES[family])])
+        members = {
+            family: found.after("elsewhere", [distribution.becomes(member)])
+            for family, member in FAMILIES.items()
+        }
+        for member in members.values():
             for choices in CHOICES:
                 for remedy in REMEDIES:
-                    procedure(found, remedy.name, remedy.becomes, choices)
-        return found
+                    procedure(member, remedy.name, remedy.becomes, choices)
+        return {"": found, **members}
+
+
+def node(name: str) -> Node:
+    return node_by_family(name)[""]
 
 
 def procedures(name: str, family: str, choices: Choices) -> list[Procedure]:
-    where = node(name, family)
+    where = node_by_family(name)[family]
     return [
         procedure(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
         for remedy in REMEDIES
