@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import evidence_nodes
+
 settings.register_profile("no deadline", deadline=None)  # how long an example takes says nothing about it
 settings.load_profile("no deadline")
 
@@ -46,6 +48,11 @@ def pytest_runtest_makereport(
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The lab's tests first: they take longest, and one worker gets them all while others have work."""
     items.sort(key=lambda item: item.get_closest_marker("lab") is None)
+
+
+def pytest_unconfigure() -> None:
+    if evidence_nodes.laid_down_below.cache_info().currsize:
+        evidence_nodes.laid_down_below().cleanup()
 
 
 @pytest.hookimpl(wrapper=True)

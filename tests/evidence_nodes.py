@@ -7,6 +7,8 @@ tests/evidence/README.md tells how a node is described and how to add one."""
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,20 @@ def build(node_name: str, folder: Path) -> Path:
     if (collected := FOLDER / node_name / "bundle.tar.gz").exists():
         return collected
     return node.write(FOLDER / node_name, folder)
+
+
+@functools.cache
+def laid_down(node_name: str) -> Path:
+    """The path of a node that this process builds once: for tests that read it and leave it as it is."""
+    folder = Path(laid_down_below().name, node_name)
+    folder.mkdir()
+    return build(node_name, folder)
+
+
+@functools.cache
+def laid_down_below() -> tempfile.TemporaryDirectory[str]:
+    """Where they are; tests/conftest.py takes it away at the end."""
+    return tempfile.TemporaryDirectory(prefix="gdrkit-nodes-")
 
 
 def description(node_name: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Command, Host, Origin
 from gdrkit.evidence.target import open_host
-from tests.evidence_nodes import build, names
+from tests.evidence_nodes import laid_down, names
 
 HEAVY = {
     "cryptography", "asn1crypto", "rich", "subprocess", "hashlib", "ctypes", "pathlib", "tempfile", "shutil",
@@ -47,15 +46,7 @@ def traces(*arguments: str) -> dict[str, list[str]]:
 @pytest.fixture(scope="module")
 def node():
     """Builds a node by name and gives its path."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-
-        @functools.cache
-        def path(name: str) -> str:
-            (root / name).mkdir()
-            return str(build(name, root / name))
-
-        yield path
+    return lambda name: str(laid_down(name))
 
 
 @pytest.mark.parametrize("name", ["no-gpu", "ubuntu-6.8-h100", "zgx-3285", "mixed-signers", "wsl2"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,7 @@ from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
 from gdrkit.verdict.judgement import State
-from tests.evidence_nodes import build, names
+from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
 
 SAMPLE = 12
@@ -23,8 +21,7 @@ SAMPLE = 12
 
 @pytest.fixture(scope="module", params=names())
 def host(request):
-    with tempfile.TemporaryDirectory() as folder:
-        yield request.param, open_host(str(build(request.param, Path(folder))))
+    return request.param, open_host(str(laid_down(request.param)))
 
 
 def states(host: HidingHost) -> dict[str, State]:

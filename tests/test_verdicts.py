@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -12,15 +10,14 @@ from gdrkit.diagnosis import diagnose
 from gdrkit.evidence.target import open_host
 from gdrkit.report.document import JudgementSection, Report
 from gdrkit.report.exit_code import exit_code
-from tests.evidence_nodes import Cell, build, expected, names
+from tests.evidence_nodes import Cell, expected, laid_down, names
 
 SPOKEN = ("failed", "warning", "note")
 
 
 @functools.cache
 def report(name: str) -> Report:
-    with tempfile.TemporaryDirectory() as folder:
-        return diagnose(open_host(str(build(name, Path(folder)))))
+    return diagnose(open_host(str(laid_down(name))))
 
 
 def statuses(name: str) -> dict[str, set[str]]:

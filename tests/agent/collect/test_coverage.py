@@ -11,7 +11,7 @@ from gdrkit.agent.collect import sources
 from gdrkit.diagnosis import diagnose
 from gdrkit.evidence import Command
 from gdrkit.evidence.target import open_host
-from tests.evidence_nodes import build, names
+from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
 
 EXEMPT = {
@@ -51,8 +51,8 @@ def exempt(name: str) -> bool:
 
 
 @pytest.fixture(params=names(), scope="module")
-def asked(request, tmp_path_factory) -> NotingHost:
-    host = NotingHost(open_host(str(build(request.param, tmp_path_factory.mktemp("node")))))
+def asked(request) -> NotingHost:
+    host = NotingHost(open_host(str(laid_down(request.param))))
     diagnose(host)
     return host
 

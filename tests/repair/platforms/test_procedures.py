@@ -6,8 +6,6 @@ import functools
 import shlex
 import shutil
 import subprocess
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +17,7 @@ from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, Remov
 from gdrkit.repair.platforms.choices import Choices
 from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure
 from gdrkit.repair.remedies import REMEDIES
-from tests.evidence_nodes import build, names
+from tests.evidence_nodes import laid_down, names
 from tests.memory_host import MemoryHost
 
 FAMILIES = {
@@ -34,32 +32,14 @@ CHOICES = (
 
 
 @functools.cache
-def node_by_family(name: str) -> dict[str, Node]:
-    """The node as it is (""), and as a member of each family. What is asked of them is asked while its files
-    are there.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        found = Node(open_host(str(build(name, Path(folder)))))
-        for remedy in REMEDIES:
-            procedure(found, remedy.name, remedy.becomes, Choices())
-        distribution(found)
-        members = {
-            family: found.after("elsewhere", [distribution.becomes(member)])
-            for family, member in FAMILIES.items()
-        }
-        for member in members.values():
-            for choices in CHOICES:
-                for remedy in REMEDIES:
-                    procedure(member, remedy.name, remedy.becomes, choices)
-        return {"": found, **members}
-
-
-def node(name: str) -> Node:
-    return node_by_family(name)[""]
+def node(name: str, family: str = "") -> Node:
+    if family:
+        return node(name).after("elsewhere", [distribution.becomes(FAMILIES[family])])
+    return Node(open_host(str(laid_down(name))))
 
 
 def procedures(name: str, family: str, choices: Choices) -> list[Procedure]:
-    where = node_by_family(name)[family]
+    where = node(name, family)
     return [
         procedure(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
         for remedy in REMEDIES

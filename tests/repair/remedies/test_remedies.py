@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +18,7 @@ from gdrkit.rules import RULES
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import Verdict, judge_node
 from gdrkit.verdict.judgement import State
-from tests.evidence_nodes import build, names
+from tests.evidence_nodes import laid_down, names
 
 each_remedy = pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
 each_node = pytest.mark.parametrize("name", names())
@@ -28,9 +26,8 @@ each_node = pytest.mark.parametrize("name", names())
 
 @functools.cache
 def judged(name: str) -> tuple[Node, Verdict]:
-    with tempfile.TemporaryDirectory() as folder:
-        node = Node(open_host(str(build(name, Path(folder)))))
-        return node, judge_node(node)
+    node = Node(open_host(str(laid_down(name))))
+    return node, judge_node(node)
 
 
 def witnesses() -> list[Fact]:
