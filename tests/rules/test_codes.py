@@ -1,6 +1,7 @@
 """A code owns everything about itself: what its rule declares fits together, and no other table exists."""
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -123,6 +124,7 @@ def tables(path: Path) -> list[ast.AST]:
     ]
 
 
+@functools.cache
 def files_with_tables() -> dict[str, list[ast.AST]]:
     paths = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}
     found = {name: tables(path) for name, path in paths.items() if not name.startswith(MESSAGES)}
