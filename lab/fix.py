@@ -61,7 +61,7 @@ def _boot(
     kernel: Kernel, chosen: Profile, rows: Iterable[Scenario], more: dict[str, bytes] | None = None
 ) -> list[dict[str, Any]]:
     compiled = built(kernel)
-    files: dict[str, bytes] = {**dict(gdrkit_files()), **_keys(), **(more or {})}
+    files: dict[str, bytes] = {**gdrkit_files(), **_keys(), **(more or {})}
     files["lab/guest_fix.py"] = (_GUEST / "fix.py").read_bytes()
     told = []
     for row in rows:

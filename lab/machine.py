@@ -27,6 +27,7 @@ from lab.kernels import Kernel
 
 BOOT_SECONDS = 300.0  # generous: a loaded machine takes three times as long as an idle one
 CASE_SECONDS = 2.0  # added for each case: one takes 0.3 s, with a bundle 1.2 s
+SCRIPT_SECONDS = 20.0  # added for each script: gdrkit's processes take seconds to start
 
 
 class Firmware(Struct, frozen=True):

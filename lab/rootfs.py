@@ -7,6 +7,7 @@ A boot adds a third, small one with its cases.
 from __future__ import annotations
 
 import compileall
+import functools
 import lzma
 import re
 import shutil
@@ -51,8 +52,9 @@ _BUILTIN_KEPT = (b"unix", b"tpm", b"xz_dec")
 """Built-in modules whose .modinfo a guest keeps: kmod 29 reads 8 KiB for each line of it, 12 s for all."""
 
 
+@functools.cache
 def packages_archive(flavour: Flavour, names: tuple[str, ...]) -> Path:
-    """The initramfs of some packages and all they depend on, compressed."""
+    """The initramfs of some packages and all they depend on, compressed. apt takes seconds to say which."""
     source = apt(flavour.architecture, flavour.archive)
     closure = source.closure(*names)
     home = folder(f"rootfs-{flavour.archive.name}-{flavour.architecture}")

@@ -16,7 +16,7 @@ from lab.cache import LabError
 from lab.case import Case, Prepared, prepare
 from lab.firmware import firmware
 from lab.kernels import Kernel
-from lab.machine import BOOT_SECONDS, CASE_SECONDS, Boot, Transcript, run
+from lab.machine import BOOT_SECONDS, CASE_SECONDS, SCRIPT_SECONDS, Boot, Transcript, run
 from lab.modules import built
 from lab.packages import DEBIAN
 from lab.profiles import Profile
@@ -67,7 +67,7 @@ def boot(
         own = Path(scratch, "own.cpio")
         own.write_bytes(own_archive(kernel, profile, plan, contents | (files or {})))
         archives = (packages_archive(kernel.flavour, packages), modules_archive(kernel), own)
-        limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS
+        limit = BOOT_SECONDS + len(prepared) * CASE_SECONDS + len(plan["scripts"]) * SCRIPT_SECONDS
         machine = Boot(kernel, archives, command_line(profile, prepared), firmware(profile))
         transcript = run(machine, seconds=limit, heard=heard)
     return Session(kernel, profile, seed, prepared, transcript)

@@ -30,7 +30,7 @@ def answers(kernel: Kernel, *, scenarios: tuple[str, ...] = SCENARIOS, limit_s: 
     for scenario in scenarios:
         argv = ["/usr/bin/python3", "-S", "-E", "/lab/transport.py", *scenario.split()]
         scripts.append({"name": scenario, "argv": argv, "seconds": limit_s})
-    files = {**dict(gdrkit_files()), "lab/transport.py": program.read_bytes()}
+    files = {**gdrkit_files(), "lab/transport.py": program.read_bytes()}
     session = boot(kernel, profile("plain"), (), seed=0, packages=RDMA, scripts=scripts, files=files)
     say(f"transport guest: {session.transcript.seconds:.1f} s")
     found = {}

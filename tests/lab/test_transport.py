@@ -5,6 +5,7 @@ Two processes, rdma_rxe, no GPU. Needs QEMU as `test_boot.py` does.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -22,8 +23,16 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, Any]:
-    return answers(kernel("6.1-amd64"), scenarios=(*SCENARIOS, "connects 20"), limit_s=120)
+def told(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> dict[str, Any]:
+    """One boot for all workers of a run; tests/conftest.py lets one test of the lab run at a time."""
+    here = tmp_path_factory.getbasetemp()
+    kept = (here if worker_id == "master" else here.parent) / "transport.json"
+    if not kept.exists():
+        found = answers(kernel("6.1-amd64"), scenarios=(*SCENARIOS, "connects 20"), limit_s=120)
+        kept.write_text(json.dumps(found))
+    found = json.loads(kept.read_text())
+    assert isinstance(found, dict)
+    return found
 
 
 def test_messages_of_every_size_go_both_ways_with_their_bytes_right(told: dict[str, Any]) -> None:
