@@ -3,8 +3,10 @@
     python -m tools.golden texts FOLDER                  before a change, once: freezes what tests paste
     python -m tools.golden record OUT --inputs FOLDER    FOLDER is what `texts` wrote
     python -m tools.golden compare BEFORE AFTER          exit 1 where anything differs
+    python -m tools.golden compare --structure ...       the same, without regard to wording
 
-A change that moves code must leave every output as it was, byte for byte. `record` runs each command in this
+A change that moves code must leave every output as it was, byte for byte; a change of wording must leave
+exit codes, and JSON but for its sentences. `record` runs each command in this
 process and keeps its exit code, standard output and standard error. What needs a machine of its own (a live
 doctor, ssh, bench, prove, probe) is not recorded; tests and lab cover it.
 """
@@ -215,11 +217,13 @@ def _without_places(said: str, inputs: Path) -> str:
 # -- comparing -----------------------------------------------------------------------------------------
 
 
-def differences(before: Path, after: Path) -> Iterator[tuple[str, str]]:
+def differences(before: Path, after: Path, structure: bool = False) -> Iterator[tuple[str, str]]:
     """The name of each recording that differs, and how: as a diff of its lines, JSON laid out."""
     names = sorted({path.name for folder in (before, after) for path in folder.iterdir()})
     for name in names:
         first, second = (_read(folder / name) for folder in (before, after))
+        if structure:
+            first, second = _structure(first), _structure(second)
         if first != second:
             rows = difflib.unified_diff(_lines(first), _lines(second), "before", "after", lineterm="", n=1)
             yield name, "\n".join(rows)
@@ -229,18 +233,36 @@ def _read(path: Path) -> str:
     return path.read_text("utf-8") if path.exists() else "not recorded\n"
 
 
+def _structure(text: str) -> str:
+    """The exit code, and each JSON document with every sentence in it replaced by an ellipsis."""
+    code, *rows = text.splitlines()
+    documents = [json.dumps(_without_sentences(found)) for row in rows for found in _parsed(row)]
+    return "\n".join([code, *documents])
+
+
+def _parsed(line: str) -> list[Any]:
+    try:
+        return [json.loads(line)] if line.startswith("{") else []
+    except ValueError:
+        return []
+
+
+def _without_sentences(value: Any) -> Any:
+    """A sentence is what has a space."""
+    if isinstance(value, dict):
+        return {key: _without_sentences(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_sentences(item) for item in value]
+    return "..." if isinstance(value, str) and " " in value else value
+
+
 def _lines(text: str) -> list[str]:
     return [row for line in text.splitlines() for row in _laid_out(line)]
 
 
 def _laid_out(line: str) -> Iterable[str]:
-    if not line.startswith("{"):
-        return [line]
-    try:
-        document: Any = json.loads(line)
-    except ValueError:
-        return [line]
-    return json.dumps(document, indent=1, ensure_ascii=False).splitlines()
+    documents = _parsed(line)
+    return json.dumps(documents[0], indent=1, ensure_ascii=False).splitlines() if documents else [line]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -259,6 +281,7 @@ def main(arguments: list[str] | None = None) -> int:
     comparing = verbs.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
+    comparing.add_argument("--structure", action="store_true", help="exit codes and JSON, but no sentences")
     comparing.add_argument("--lines", type=int, default=12, help="lines of each difference that are shown")
     options = parser.parse_args(arguments)
     if options.verb == "texts":
@@ -267,7 +290,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.verb == "record":
         sys.stdout.write(f"{record(options.out, options.inputs, options.workers, options.only)} outputs\n")
         return 0
-    found = list(differences(options.before, options.after))
+    found = list(differences(options.before, options.after, options.structure))
     for name, rows in found:
         shown = rows.splitlines()[2 : 2 + options.lines]
         sys.stdout.write(f"{name}\n" + "".join(f"    {row[:200]}\n" for row in shown))
