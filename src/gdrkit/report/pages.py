@@ -8,6 +8,9 @@ from gdrkit.repair.remedies import BY_NAME
 from gdrkit.rules import RULES
 from gdrkit.rules.rule import Rule
 
+HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
+"""The parts of every page, in the order in which a reader needs them."""
+
 
 class Title(Struct, frozen=True):
     """One row of the index of codes."""
@@ -20,30 +23,48 @@ class Title(Struct, frozen=True):
 def titles() -> tuple[Title, ...]:
     """Every code, by layer, with the first sentence of its page."""
     rules = sorted(RULES, key=lambda rule: rule.layer)
-    return tuple(Title(rule.code, rule.layer, _sections(rule)[0]) for rule in rules)
+    return tuple(Title(rule.code, rule.layer, sections(rule)[0]) for rule in rules)
 
 
 def page(code: str) -> str:
-    """The page of a code as Markdown. Raises StopIteration for a code that no rule declares."""
+    """The page of a code as Markdown. Raises StopIteration for a code that no rule declares.
+
+    Every page has all of HEADINGS, in that order.
+    """
     rule = next(rule for rule in RULES if rule.code == code)
-    title, body = _sections(rule)
-    lines = [f"# {code}", "", title, "", f"Layer: {rule.layer}.", ""]
-    if body:
-        lines += [body, ""]
-    if rule.cost and "cost" not in body.lower():
-        lines += [f"Cost: {rule.cost}", ""]
-    if rule.remedies:
-        cures = (BY_NAME[name] for name in rule.remedies)
-        lines += ["## Remedies", ""]
-        lines += [f"- `{remedy.name}`: {remedy.title}. {remedy.becomes}" for remedy in cures] + [""]
-    if rule.references:
-        lines += ["## See", "", *(f"- {reference}" for reference in rule.references), ""]
+    title, parts = sections(rule)
+    remedies = [BY_NAME[name] for name in rule.remedies]
+    more = {
+        "What to do": [
+            f"- `{remedy.name}`: {remedy.title}. Result: {remedy.becomes}." for remedy in remedies
+        ],
+        "Source": [f"- <{reference}>" for reference in rule.references],
+    }
+    parts["What it means"] = f"{title}\n\n{parts['What it means']}".strip()
+    lines = [f"# {code}", "", f"Layer: {rule.layer}.", ""]
+    for heading in HEADINGS:
+        lines += [f"## {heading}", "", parts[heading], ""]
+        if more.get(heading):
+            lines += [*more[heading], ""]
     return "\n".join(lines)
 
 
-def _sections(rule: Rule) -> tuple[str, str]:
-    """The first paragraph on one line, and the rest as it was written."""
+def sections(rule: Rule) -> tuple[str, dict[str, str]]:
+    """A page's first sentence on one line, and the text below each heading.
+
+    In a rule's docstring they are paragraphs that begin with the heading and a colon, `How to tell: ...`;
+    all before the first of them, and the cost, is what it means. A heading without text is "".
+    """
     from inspect import cleandoc
 
-    head, _, body = cleandoc(rule.page).partition("\n\n")
-    return " ".join(head.split()), body.strip()
+    head, *paragraphs = cleandoc(rule.page).split("\n\n")
+    parts = dict.fromkeys(HEADINGS, "")
+    heading = HEADINGS[0]
+    for paragraph in paragraphs:
+        label, colon, rest = paragraph.partition(": ")
+        if colon and label in HEADINGS[1:]:
+            heading, paragraph = label, rest
+        parts[heading] = f"{parts[heading]}\n\n{paragraph}".strip()
+    if rule.cost and "Cost: " not in rule.page:
+        parts["What it means"] = f"{parts['What it means']}\n\nCost: {rule.cost}".strip()
+    return " ".join(head.split()), parts

@@ -26,19 +26,19 @@ from gdrkit.rules.tell import Tell
 def acs_redirect(node: Node, pair: Pair) -> Outcome:
     """A port between GPU and NIC redirects peer requests to the root complex.
 
-    Seen: `ACSCtl: ... ReqRedir+` or `CmpltRedir+` in `sudo lspci -vvv` of a port that lies below the switch
-    which GPU and NIC share. Ports above it do not matter, nor do pairs without a common switch: their
-    traffic goes through the CPU anyway. These registers are for root: without it, nothing is known.
+    Cost: Every byte crosses the switch's uplink twice.
 
-    Why: Access Control Services keep devices apart for virtual machines. Firmware or the kernel turns them
-    on together with the IOMMU.
+    How to tell: `ACSCtl: ... ReqRedir+` or `CmpltRedir+` in `sudo lspci -vvv` of a port that lies below the
+    switch which GPU and NIC share. Ports above it do not matter, nor do pairs without a common switch:
+    their traffic goes through the CPU anyway. These registers are for root: without it, nothing is known.
 
-    Cost: every byte crosses the switch's uplink twice.
-
-    Fix on bare metal: turn ACS off in firmware setup; or, until the next boot, `setpci -s <port>
+    What to do: On bare metal, turn ACS off in firmware setup; or, until the next boot, `setpci -s <port>
     ECAP_ACS+0x6.w=0000` for each port named here; or `pci=config_acs=` on the kernel's command line (6.12
     and newer). In virtual machines keep ACS, and use ATS with Direct Translated. Machines with Data Direct
     need certain bits on: there `sudo rdma_topo check` judges, not this rule.
+
+    Why: Access Control Services keep devices apart for virtual machines. Firmware or the kernel turns them
+    on together with the IOMMU.
 
     Source: PCI Express Base Specification 5.0, 6.12 and 7.7.8; NCCL User Guide, Troubleshooting; rdma-core
     kernel-boot/rdma_topo.

@@ -39,17 +39,17 @@ NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
 def bar1_small(node: Node, gpu: Gpu) -> Outcome:
     """BAR1, the window through which a NIC reaches GPU memory, is as small as it can be.
 
-    Seen: a second memory region of 256 MiB or less (`lspci -v`: `[size=256M]`; `nvidia-smi -q`: BAR1 Memory
-    Usage, Total).
-
-    Why: firmware keeps device memory below 4 GiB ("Above 4G Decoding" is off), or the board starts with a
-    small BAR and nobody resized it.
-
     Cost: 36 MiB of it stay reserved, what is left must hold every registered byte. Larger registrations fail
     with EFAULT or ENOMEM. NCCL's own buffers fit; a program that registers its tensors does not.
 
-    Fix: in firmware setup, turn on Above 4G Decoding and Resizable BAR; then `options nvidia
+    How to tell: A second memory region of 256 MiB or less (`lspci -v`: `[size=256M]`; `nvidia-smi -q`: BAR1
+    Memory Usage, Total).
+
+    What to do: In firmware setup, turn on Above 4G Decoding and Resizable BAR; then `options nvidia
     NVreg_EnableResizableBar=1` (530.30.02 and newer).
+
+    Why: Firmware keeps device memory below 4 GiB ("Above 4G Decoding" is off), or the board starts with a
+    small BAR and nobody resized it.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c (reserve), kernel-open/nvidia/nv-pci.c
     (resizing).
@@ -84,15 +84,15 @@ def bar1_small(node: Node, gpu: Gpu) -> Outcome:
 def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
     """BAR1, the window through which a NIC reaches GPU memory, is full.
 
-    Seen: `nvidia-smi -q -d MEMORY` shows no more BAR1 memory free than the driver keeps in reserve, or the
-    kernel log says `no space for BAR1 mappings`.
+    Cost: Registrations fail with EFAULT (through nvidia-peermem) or ENOMEM; small ones may still work.
 
-    Why: every registered byte is mapped into the window, and other things are mapped there, too. A mapping
+    How to tell: `nvidia-smi -q -d MEMORY` shows no more BAR1 memory free than the driver keeps in reserve,
+    or the kernel log says `no space for BAR1 mappings`.
+
+    What to do: End what holds the memory; register less; make the window larger (see bar1-small).
+
+    Why: Every registered byte is mapped into the window, and other things are mapped there, too. A mapping
     is made only while what is left is at least its length and 36 MiB more.
-
-    Cost: registrations fail with EFAULT (through nvidia-peermem) or ENOMEM; small ones may still work.
-
-    Fix: end what holds the memory; register less; make the window larger (see bar1-small).
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c.
     """

@@ -88,17 +88,17 @@ def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
 def nccl_misses_peermem(node: Node, _: str) -> Outcome:
     """nvidia-peermem is loaded and works, and this NCCL does not notice it.
 
-    Seen: NCCL logs `GPU Direct RDMA Disabled for HCA` while nvidia_peermem is in /proc/modules and
+    Cost: The peermem path is closed for NCCL alone; verbs programs use it.
+
+    How to tell: NCCL logs `GPU Direct RDMA Disabled for HCA` while nvidia_peermem is in /proc/modules and
     `ib_write_bw --use_cuda` succeeds. None of the files that this version of NCCL looks for exists.
 
-    Why: before 2.23.4 NCCL looks only below /sys/kernel/mm/memory_peers. Whether the RDMA core makes that
+    What to do: NCCL 2.23.4 or newer: look at the copy that the job loads, which in containers and Python
+    wheels is not the system's. Or use dma-buf.
+
+    Why: Before 2.23.4 NCCL looks only below /sys/kernel/mm/memory_peers. Whether the RDMA core makes that
     folder depends on kernel and OFED: it needs a kernel symbol, mm_kobj, that newer kernels do not export.
     From 2.23.4 on it also accepts /sys/module/nvidia_peermem.
-
-    Cost: the peermem path is closed for NCCL alone; verbs programs use it.
-
-    Fix: NCCL 2.23.4 or newer: look at the copy that the job loads, which in containers and Python wheels is
-    not the system's. Or use dma-buf.
 
     Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
     """
@@ -118,14 +118,14 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
 def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     """This NCCL is from before dma-buf.
 
-    Seen: a version below 2.13.4. Its log never says `DMA-BUF is available on GPU device`.
+    Cost: The dma-buf path is closed for NCCL.
+
+    How to tell: A version below 2.13.4. Its log never says `DMA-BUF is available on GPU device`.
+
+    What to do: A newer NCCL in the image or environment that the job loads.
 
     Why: NCCL learned to register dma-bufs with 2.13.4. It also needs to be built with CUDA 11.7 or newer,
     which cannot be seen from outside.
-
-    Cost: the dma-buf path is closed for NCCL.
-
-    Fix: a newer NCCL in the image or environment that the job loads.
 
     Source: NCCL src/init.cc, dmaBufSupported(), first in v2.13.4-1.
     """
@@ -143,17 +143,17 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
 def ucx_misses_peermem(node: Node, _: str) -> Outcome:
     """nvidia-peermem is loaded and works, and this UCX does not notice it.
 
-    Seen: UCX older than 1.18, nvidia_peermem loaded, and no file
+    Cost: The peermem path is closed for UCX alone.
+
+    How to tell: UCX older than 1.18, nvidia_peermem loaded, and no file
     /sys/kernel/mm/memory_peers/nv_mem/version.
 
-    Why: until 1.17 that file is the only sign that UCX accepts, and not every kernel with the API has it.
+    What to do: UCX 1.18 or newer (also in HPC-X and in images), or dma-buf, which UCX does from 1.14 on.
+
+    Why: Until 1.17 that file is the only sign that UCX accepts, and not every kernel with the API has it.
     From 1.18 on /sys/module/nvidia_peermem/version counts as well.
 
-    Cost: the peermem path is closed for UCX alone.
-
-    Fix: UCX 1.18 or newer (also in HPC-X and in images), or dma-buf, which UCX does from 1.14 on.
-
-    Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver() and its callers, at the
+    Source: Openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver() and its callers, at the
     tags from 1.5 to 1.20.
     """
     return overlooks(node, UCX)
@@ -170,14 +170,14 @@ def ucx_misses_peermem(node: Node, _: str) -> Outcome:
 def ucx_lacks_dmabuf(node: Node, _: str) -> Outcome:
     """This UCX is from before dma-buf.
 
-    Seen: a version below 1.14.
+    Cost: The dma-buf path is closed for UCX.
+
+    How to tell: A version below 1.14.
+
+    What to do: UCX 1.14 or newer, in the image or environment that the job loads.
 
     Why: UCX registers dma-bufs from 1.14 on, if it was built with a verbs library that has the call.
 
-    Cost: the dma-buf path is closed for UCX.
-
-    Fix: UCX 1.14 or newer, in the image or environment that the job loads.
-
-    Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_check_dmabuf(), first at v1.14.0.
+    Source: Openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_check_dmabuf(), first at v1.14.0.
     """
     return too_old(node, UCX, "dmabuf")

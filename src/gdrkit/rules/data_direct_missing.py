@@ -29,17 +29,17 @@ def data_direct_functions(node: Node) -> tuple[Device, ...]:
 def data_direct_missing(node: Node, device: RdmaDevice) -> Outcome:
     """A ConnectX-8 next to a coherent GPU has no working Data Direct function.
 
-    Seen: a ConnectX-8 (15b3:1023) and a GPU joined to its CPU by NVLink-C2C (GH200, GB200, GB300), but no
-    PCI function 15b3:2100, or none that mlx5_ib drives.
+    Cost: A PCIe mapping of GPU memory cannot be used; the data crosses the CPU.
 
-    Why: on these machines the NIC's ordinary function hangs on the CPU. A second function, below the switch
+    How to tell: A ConnectX-8 (15b3:1023) and a GPU joined to its CPU by NVLink-C2C (GH200, GB200, GB300),
+    but no PCI function 15b3:2100, or none that mlx5_ib drives.
+
+    What to do: `sudo rdma_topo check` (rdma-core of October 2025 or newer) says what is wrong; a newer
+    kernel or DOCA-OFED; firmware with Data Direct enabled.
+
+    Why: On these machines the NIC's ordinary function hangs on the CPU. A second function, below the switch
     that it shares with the GPU, carries GPU traffic. It is off in firmware, or mlx5_ib is older than Linux
     6.12 or its OFED counterpart.
-
-    Cost: a PCIe mapping of GPU memory cannot be used; the data crosses the CPU.
-
-    Fix: `sudo rdma_topo check` (rdma-core of October 2025 or newer) says what is wrong; a newer kernel or
-    DOCA-OFED; firmware with Data Direct enabled.
 
     Source: Linux drivers/infiniband/hw/mlx5/data_direct.c; rdma-core kernel-boot/rdma_topo.
     """

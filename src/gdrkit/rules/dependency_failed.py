@@ -28,16 +28,16 @@ from gdrkit.rules.tell import DMESG, Tell
 def dependency_failed(node: Node, module: str) -> Outcome:
     """A module that this one depends on cannot be loaded.
 
-    What is seen. modprobe loads dependencies first, and reports their error under the name of the module
+    Cost: The module that was asked for is not even tried.
+
+    How to tell: modprobe loads dependencies first, and reports their error under the name of the module
     that was asked for. So "could not insert 'nvidia_peermem': No such device" speaks of nvidia, which found
     no GPU, and "Key was rejected by service" may speak of any module in the chain.
 
-    Why it happens. The other module is unsigned, built for another kernel, kept out by an install line, or
+    What to do: Load the dependencies one by one, by their own names; each then reports for itself.
+
+    Why: The other module is unsigned, built for another kernel, kept out by an install line, or
     its init fails: without a GPU nvidia returns ENODEV.
-
-    What it costs. The module that was asked for is not even tried.
-
-    How to fix. Load the dependencies one by one, by their own names; each then reports for itself.
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module().
     """

@@ -65,15 +65,15 @@ def _judged(node: Node, found: Environment, network: bool, well: str) -> Outcome
 def gdr_read_off(node: Node, source: str) -> Outcome:
     """NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory, so that sending takes the detour.
 
-    Seen: the variable in /etc/nccl.conf or in a job's log; channel lines `[receive] via NET/IB/0/GDRDMA` and
-    `[send] via NET/IB/0` without it.
+    Cost: Half of the traffic is copied.
 
-    Why: on PCIe machines of the years before Ampere reading through the CPU was slow. NCCL up to 2.18 leaves
+    How to tell: The variable in /etc/nccl.conf or in a job's log; channel lines `[receive] via
+    NET/IB/0/GDRDMA` and `[send] via NET/IB/0` without it.
+
+    What to do: Unset it; 1 forces it on, where a measurement says so.
+
+    Why: On PCIe machines of the years before Ampere reading through the CPU was slow. NCCL up to 2.18 leaves
     it off by itself on GPUs without NVLink, later versions only before Ampere.
-
-    Cost: half of the traffic is copied.
-
-    Fix: unset it; 1 forces it on, where a measurement says so.
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_PARAM(NetGdrRead).
     """
@@ -101,13 +101,13 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     """A variable turns dma-buf off: NCCL_DMABUF_ENABLE=0, OFI_NCCL_DISABLE_DMABUF=1,
     UCX_IB_GPU_DIRECT_RDMA=n, NVSHMEM_IB_DISABLE_DMABUF=1.
 
-    Seen: the variable in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
+    Cost: Without dma-buf NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
 
-    Why: it was the way around a bug of 2.13, or a test of nvidia-peermem that stayed.
+    How to tell: The variable in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
 
-    Cost: without dma-buf NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
+    What to do: Unset it.
 
-    Fix: unset it.
+    Why: It was the way around a bug of 2.13, or a test of nvidia-peermem that stayed.
 
     Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
     src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA; NVSHMEM src/modules/transport/common/env_defs.h.
@@ -127,14 +127,14 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
 def ib_disabled_by_env(node: Node, source: str) -> Outcome:
     """A variable keeps NCCL or UCX from using RDMA devices at all.
 
-    Seen: NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a UCX_TLS without an InfiniBand transport. The log says
-    `Using network Socket`, and `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
+    Cost: A tenth of the bandwidth and less.
 
-    Why: a leftover of a first test, or of an image for machines without RDMA.
+    How to tell: NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a UCX_TLS without an InfiniBand transport. The log
+    says `Using network Socket`, and `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
 
-    Cost: a tenth of the bandwidth and less.
+    What to do: Unset it.
 
-    Fix: unset it.
+    Why: A leftover of a first test, or of an image for machines without RDMA.
 
     Source: NCCL src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable), and src/plugin/net.cc, NCCL_NET; UCX
     src/ucp/core/ucp_context.c, the aliases of transports.

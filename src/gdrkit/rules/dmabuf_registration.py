@@ -29,18 +29,18 @@ NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-ope
 def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     """The NIC's driver refuses to register a dma-buf.
 
-    Seen: `ibv_reg_dmabuf_mr` with a file descriptor that cannot be valid fails with EOPNOTSUPP (95) or
-    EPROTONOSUPPORT (93) instead of EBADF (9); or a real registration fails with EINVAL (22).
+    Cost: dma-buf is lost for this NIC.
 
-    Why: the kernel's driver for this NIC has no such call; or libibverbs' provider is older than it; or, for
+    How to tell: `ibv_reg_dmabuf_mr` with a file descriptor that cannot be valid fails with EOPNOTSUPP (95)
+    or EPROTONOSUPPORT (93) instead of EBADF (9); or a real registration fails with EINVAL (22).
+
+    What to do: A newer rdma-core in the container that runs the job; a kernel whose NIC driver imports
+    ib_umem_dmabuf_get*; for EINVAL, the firmware's capabilities of the virtual function.
+
+    Why: The kernel's driver for this NIC has no such call; or libibverbs' provider is older than it; or, for
     mlx5, the kernel was built without CONFIG_INFINIBAND_ON_DEMAND_PAGING. EINVAL comes from an mlx5 device
     (often a virtual function) that may not change translations through UMR: NCCL takes that for "supported",
     and fails later.
-
-    Cost: dma-buf is lost for this NIC.
-
-    Fix: a newer rdma-core in the container that runs the job; a kernel whose NIC driver imports
-    ib_umem_dmabuf_get*; for EINVAL, the firmware's capabilities of the virtual function.
 
     Source: NCCL src/transport/net_ib (the same probe); Linux drivers/infiniband/hw/mlx5/mr.c,
     mlx5_ib_reg_user_mr_dmabuf().
@@ -77,15 +77,15 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
 def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
     """The NIC's driver imports a dma-buf without being able to reach device memory.
 
-    Seen: the kernel log says `NVRM: dma-buf attach failed: importer unable to handle MMIO without struct
-    page`.
-
-    Why: a driver that attaches to a dma-buf says whether it allows peer-to-peer memory (allow_peer2peer).
-    mlx5_ib, and drivers that pin through ib_umem_dmabuf_get_pinned, do; the one that asked here does not.
-
     Cost: dma-buf does not work with that driver; nvidia-peermem may.
 
-    Fix: a newer kernel or OFED for that NIC.
+    How to tell: The kernel log says `NVRM: dma-buf attach failed: importer unable to handle MMIO without
+    struct page`.
+
+    What to do: A newer kernel or OFED for that NIC.
+
+    Why: A driver that attaches to a dma-buf says whether it allows peer-to-peer memory (allow_peer2peer).
+    mlx5_ib, and drivers that pin through ib_umem_dmabuf_get_pinned, do; the one that asked here does not.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c; Linux
     drivers/infiniband/core/umem_dmabuf.c and hw/mlx5/mr.c.

@@ -35,18 +35,18 @@ from gdrkit.rules.tell import DRIVER_VERSION, Tell
 def driver_mismatch(node: Node, _: str) -> Outcome:
     """The loaded driver, its files on disk and its libraries are not of one version.
 
-    Seen: /sys/module/nvidia/version differs from the version in libcuda.so's file name, or from
+    Cost: With libraries of another version no program can open the GPU. With other module files on disk,
+    nvidia-peermem may be refused (`disagrees about version of symbol nvidia_p2p_get_pages`).
+
+    How to tell: /sys/module/nvidia/version differs from the version in libcuda.so's file name, or from
     `modinfo -F version nvidia`. `nvidia-smi` prints `Failed to initialize NVML: Driver/library version
     mismatch`; the kernel log says `NVRM: API mismatch`.
 
-    Why: the driver was updated and not reloaded. The old module stays in the kernel until the next boot, or
+    What to do: Reboot, or unload every nvidia module and load them again. After a GPU Operator update,
+    delete the driver pod.
+
+    Why: The driver was updated and not reloaded. The old module stays in the kernel until the next boot, or
     until nobody uses it.
-
-    Cost: with libraries of another version no program can open the GPU. With other module files on disk,
-    nvidia-peermem may be refused (`disagrees about version of symbol nvidia_p2p_get_pages`).
-
-    Fix: reboot, or unload every nvidia module and load them again. After a GPU Operator update, delete the
-    driver pod.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv.c and src/nvidia/arch/nvalloc/unix/src/escape.c,
     NV_ESC_CHECK_VERSION_STR; modinfo(8).

@@ -25,16 +25,18 @@ FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
 def driver_modified(node: Node, _: str) -> Outcome:
     """The kernel driver is not one of NVIDIA's releases.
 
-    Seen: registry keys in /proc/driver/nvidia/params that no release has; or a driver that somebody compiled
-    (the builder in /proc/driver/nvidia/version is not dvs-builder@...) in a file that no package owns.
-
-    Why: forks of the open modules open peer access on GPUs for which NVIDIA does not offer it. Distributions
-    compile the driver as well; a builder of another name alone therefore proves nothing.
-
-    Cost: verdicts that rest on NVIDIA's source or on product lines may be wrong here, in both directions.
+    Cost: Verdicts that rest on NVIDIA's source or on product lines may be wrong here, in both directions.
     Only a probe (`gdr doctor --probe`) is believed.
 
-    Fix: none is needed if it is meant. Else reinstall the driver from the distribution or from NVIDIA.
+    How to tell: Registry keys in /proc/driver/nvidia/params that no release has; or a driver that somebody
+    compiled (the builder in /proc/driver/nvidia/version is not dvs-builder@...) in a file that no package
+    owns.
+
+    What to do: None is needed if it is meant. Else reinstall the driver from the distribution or from
+    NVIDIA.
+
+    Why: Forks of the open modules open peer access on GPUs for which NVIDIA does not offer it. Distributions
+    compile the driver as well; a builder of another name alone therefore proves nothing.
 
     Source: open-gpu-kernel-modules utils.mk (NV_BUILD_USER, NV_BUILD_HOST), kernel-open/nvidia/nv-reg.h.
     """

@@ -36,17 +36,17 @@ from gdrkit.rules.tell import DRIVER_VERSION, Tell
 def driver_not_loaded(node: Node, _: str) -> Outcome:
     """The module nvidia is not in the kernel, so there is no GPU memory to register.
 
-    Seen: no line `nvidia` in /proc/modules, no /proc/driver/nvidia. `nvidia-smi` says that it couldn't
-    communicate with the NVIDIA driver.
+    Cost: No path exists, direct or staged.
 
-    Why: no driver is installed for this kernel (after a kernel update, most often), its modules are refused
+    How to tell: No line `nvidia` in /proc/modules, no /proc/driver/nvidia. `nvidia-smi` says that it
+    couldn't communicate with the NVIDIA driver.
+
+    What to do: Find the reason first: `gdr modprobe nvidia` says what loading it would print. Then install
+    the driver's modules for the running kernel, or load them.
+
+    Why: No driver is installed for this kernel (after a kernel update, most often), its modules are refused
     (then another finding says why), the driver lives in a container that has not started, or nouveau holds
     the GPU.
-
-    Cost: no path exists, direct or staged.
-
-    Fix: find the reason first: `gdr modprobe nvidia` says what loading it would print. Then install the
-    driver's modules for the running kernel, or load them.
 
     Source: Linux proc(5), /proc/modules; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c.
     """

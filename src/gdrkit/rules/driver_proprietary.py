@@ -26,17 +26,17 @@ from gdrkit.rules.tell import DRIVER_VERSION, Tell
 def driver_proprietary(node: Node, _: str) -> Outcome:
     """The NVIDIA driver is the proprietary one, which does not export GPU memory as dma-buf.
 
-    Seen: /proc/driver/nvidia/version says `NVIDIA UNIX x86_64 Kernel Module` without the word Open;
+    Cost: dma-buf is not there. nvidia-peermem works with either kind of module.
+
+    How to tell: /proc/driver/nvidia/version says `NVIDIA UNIX x86_64 Kernel Module` without the word Open;
     `modinfo -F license nvidia` prints NVIDIA; /proc/modules shows the taint P. CUDA attribute 124
     (DMA_BUF_SUPPORTED) is 0.
 
-    Why: the export of GPU memory as dma-buf is a part of the open modules alone.
+    What to do: Change to the open modules, which drive Turing and newer: `nvidia-driver-<branch>-open` on
+    Ubuntu, `kmod-nvidia-open-dkms` on Red Hat's, `--kernel-module-type=open` for the .run installer from
+    560 on, `driver.kernelModuleType=open` for the GPU Operator. Reboot.
 
-    Cost: dma-buf is not there. nvidia-peermem works with either kind of module.
-
-    Fix: change to the open modules, which drive Turing and newer: `nvidia-driver-<branch>-open` on Ubuntu,
-    `kmod-nvidia-open-dkms` on Red Hat's, `--kernel-module-type=open` for the .run installer from 560 on,
-    `driver.kernelModuleType=open` for the GPU Operator. Reboot.
+    Why: The export of GPU memory as dma-buf is a part of the open modules alone.
 
     Source: NVIDIA GPU Operator documentation, GPUDirect RDMA, table of requirements; open-gpu-kernel-modules
     kernel-open/nvidia/nv-dmabuf.c, which has no counterpart in the closed driver.

@@ -38,19 +38,21 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
 def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
     """NCCL_NET_GDR_LEVEL forbids the direct path over the distance of this pair.
 
-    Seen: the variable in /etc/nccl.conf or in a job's log, and a pair that is farther apart than it allows.
-    With NCCL_DEBUG_SUBSYS=NET a log may say `GPU Direct RDMA Disabled for GPU ... (distance 8 > 5)`; the
-    numbers mean different distances in different versions.
+    Cost: Every byte of this pair passes through host memory.
 
-    Why: somebody limited it, with LOC (or 0) often to test whether GPUDirect RDMA is to blame for an error.
+    How to tell: The variable in /etc/nccl.conf or in a job's log, and a pair that is farther apart than it
+    allows. With NCCL_DEBUG_SUBSYS=NET a log may say `GPU Direct RDMA Disabled for GPU ... (distance 8 >
+    5)`; the numbers mean different distances in different versions.
 
-    Cost: every byte of this pair passes through host memory.
+    What to do: Remove the setting; NCCL's default allows every distance below one host bridge. To go
+    farther, PHB or SYS, if a measurement shows that it is faster: through the CPU it can be slower than the
+    copy.
 
-    Fix: remove the setting; NCCL's default allows every distance below one host bridge. To go farther, PHB
-    or SYS, if a measurement shows that it is faster: through the CPU it can be slower than the copy.
+    Why: Somebody limited it, with LOC (or 0) often to test whether GPUDirect RDMA is to blame for an error.
 
     Source: NCCL src/graph/paths.cc, ncclGetLevel() and ncclTopoCheckGdr(); user guide, environment
-    variables."""
+    variables.
+    """
 
     def wrong(found: Environment, setting: Setting) -> Failed | None:
         level = gdr_level(setting.value, found.nccl_version)
@@ -120,16 +122,16 @@ def _name(subject: Pair | str) -> str:
 def gdr_level_ignored(node: Node, source: str) -> Outcome:
     """NCCL does not understand the value of NCCL_NET_GDR_LEVEL and keeps its default.
 
-    Seen: a value such as ALL, NODE, sys, -1 or one with a blank after it. NCCL prints no line
+    Cost: Nothing changes, although it looks as if it were set.
+
+    How to tell: A value such as ALL, NODE, sys, -1 or one with a blank after it. NCCL prints no line
     `NCCL_NET_GDR_LEVEL set by environment to`, and no complaint.
 
-    Why: words are compared letter by letter with LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB and SYS, some
+    What to do: SYS for any distance, PHB through one CPU, PXB below one host bridge; or unset it.
+
+    Why: Words are compared letter by letter with LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB and SYS, some
     of them only in newer versions; a digit is a number. There is no level ALL; 5 is read as 4, SYS.
     nvidia-smi's NODE is PHB here.
-
-    Cost: nothing changes, although it looks as if it were set.
-
-    Fix: SYS for any distance, PHB through one CPU, PXB below one host bridge; or unset it.
 
     Source: NCCL src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
     """
@@ -155,16 +157,16 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
 def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
     """NCCL_NET_GDR_LEVEL is PXB or PIX on a Grace machine, where that now forbids what it used to allow.
 
-    Seen: the variable set to PXB or PIX (or 2, or 1), a GPU that is coherent with its CPU (GH200, GB200,
-    GB300), a NIC on that CPU, and NCCL 2.29.2 or newer, or of unknown version.
-
-    Why: from 2.29.2 on the path over NVLink-C2C has a level of its own, P2C, beyond PXB. The default rose to
-    P2C with it; an explicit PXB now means less than the default. From 2.26 to 2.28 the setting did not
-    matter there, and the documentation still says so.
-
     Cost: 13 to 20 % on a GH200 in one report.
 
-    Fix: unset the variable, or P2C.
+    How to tell: The variable set to PXB or PIX (or 2, or 1), a GPU that is coherent with its CPU (GH200,
+    GB200, GB300), a NIC on that CPU, and NCCL 2.29.2 or newer, or of unknown version.
+
+    What to do: Unset the variable, or P2C.
+
+    Why: From 2.29.2 on the path over NVLink-C2C has a level of its own, P2C, beyond PXB. The default rose to
+    P2C with it; an explicit PXB now means less than the default. From 2.26 to 2.28 the setting did not
+    matter there, and the documentation still says so.
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at 2.28.9 and 2.29.2; NVIDIA/nccl issue 1579.
     """

@@ -28,16 +28,16 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 def gid_index_wrong(node: Node, source: str) -> Outcome:
     """The GID index that NCCL is told does not fit the ports.
 
-    Seen: NCCL_IB_GID_INDEX names a slot that is empty on a RoCE port of this node; or a log says `Call to
-    ibv_modify_qp failed with 22 Invalid argument`.
+    Cost: The job fails at its first connection.
 
-    Why: an index that was right on another machine. Slots depend on the addresses of the network card, and
-    change when one is added. 3 is common for RoCE v2 with IPv4, and no rule.
+    How to tell: NCCL_IB_GID_INDEX names a slot that is empty on a RoCE port of this node; or a log says
+    `Call to ibv_modify_qp failed with 22 Invalid argument`.
 
-    Cost: the job fails at its first connection.
-
-    Fix: unset it, or -1: from 2.21 on NCCL chooses by itself. `show_gids`, or
+    What to do: Unset it, or -1: from 2.21 on NCCL chooses by itself. `show_gids`, or
     /sys/class/infiniband/*/ports/*/gid_attrs/types, tells which slot is RoCE v2.
+
+    Why: An index that was right on another machine. Slots depend on the addresses of the network card, and
+    change when one is added. 3 is common for RoCE v2 with IPv4, and no rule.
 
     Source: NCCL src/transport/net_ib/connect.cc, ncclIbGetGidIndex(); Linux
     Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs.

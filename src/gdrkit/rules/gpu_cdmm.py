@@ -24,16 +24,17 @@ PARAMETER = "CoherentGPUMemoryMode"
 def gpu_cdmm(node: Node, gpu: Gpu) -> Outcome:
     """The driver manages the memory of a coherent GPU itself (CDMM), which nvidia-peermem cannot use.
 
-    Seen: a GH200, GB200 or GB300 with CoherentGPUMemoryMode "driver" in /proc/driver/nvidia/params, and a
-    driver of the 580 branch.
-
-    Why: in this mode GPU memory is no NUMA node of the kernel. The driver's header of 580 says that
-    nvidia_p2p_get_pages does not support it; from 590.44.01 the sentence is gone.
-
-    Cost: peermem fails. dma-buf works, but on kernels before 6.18 needs nvidia_uvm to be loaded, else the
+    Cost: Peermem fails. dma-buf works, but on kernels before 6.18 needs nvidia_uvm to be loaded, else the
     kernel log says `Failed to get a reference on dev_pagemap in CDMM(driver) mode`.
 
-    Fix: use dma-buf; or a driver of 590 or newer; or `options nvidia NVreg_CoherentGPUMemoryMode=numa`.
+    How to tell: A GH200, GB200 or GB300 with CoherentGPUMemoryMode "driver" in /proc/driver/nvidia/params,
+    and a driver of the 580 branch.
+
+    What to do: Use dma-buf; or a driver of 590 or newer; or `options nvidia
+    NVreg_CoherentGPUMemoryMode=numa`.
+
+    Why: In this mode GPU memory is no NUMA node of the kernel. The driver's header of 580 says that
+    nvidia_p2p_get_pages does not support it; from 590.44.01 the sentence is gone.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and nv-dmabuf.c at 580.65.06 and 590.44.01.
     """

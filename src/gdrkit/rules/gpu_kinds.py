@@ -23,19 +23,19 @@ from gdrkit.rules.tell import NVIDIA_SMI, Tell
 def gpu_integrated(node: Node, gpu: Gpu) -> Outcome:
     """The GPU has no memory of its own.
 
-    Seen: the PCI id of a GB10 (10de:2e12), or CUDA attributes 18 (INTEGRATED) = 1 and 116
+    Cost: Peermem, dma-buf and GDRCopy do not work and never will. NCCL copies through host memory.
+
+    How to tell: The PCI id of a GB10 (10de:2e12), or CUDA attributes 18 (INTEGRATED) = 1 and 116
     (GPU_DIRECT_RDMA_SUPPORTED) = 0. `nvidia-smi -q` prints the frame buffer's size as N/A. Addressing mode
     ATS is no sign of it: GH200 and GB200 have it, too, and are supported.
 
+    What to do: None, and none is needed: signing or rebuilding nvidia-peermem changes its error and nothing
+    else. Programs of your own allocate with cudaHostAlloc and register that with ibv_reg_mr: GPU and NIC
+    then use the same memory without a copy. perftest's --use_cuda allocates host memory on such a GPU, so
+    that a run which succeeds proves nothing.
+
     Why: CPU and GPU of a DGX Spark and its relatives share one memory. What cudaMalloc returns on them may
     not be reached coherently by PCI Express devices, so there is nothing that a NIC could be given.
-
-    Cost: peermem, dma-buf and GDRCopy do not work and never will. NCCL copies through host memory.
-
-    Fix: none, and none is needed: signing or rebuilding nvidia-peermem changes its error and nothing else.
-    Programs of your own allocate with cudaHostAlloc and register that with ibv_reg_mr: GPU and NIC then use
-    the same memory without a copy. perftest's --use_cuda allocates host memory on such a GPU, so that a run
-    which succeeds proves nothing.
 
     Source: NVIDIA, DGX Spark Porting Guide, CUDA; open-gpu-kernel-modules README.md for the id; perftest
     src/cuda_memory.c.
@@ -61,17 +61,17 @@ def gpu_integrated(node: Node, gpu: Gpu) -> Outcome:
 def gpu_consumer(node: Node, gpu: Gpu) -> Outcome:
     """The GPU is a GeForce or a TITAN, which NVIDIA does not support for GPUDirect RDMA.
 
-    Seen: the product's name, its PCI id, or CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0.
+    Cost: Peermem and dma-buf do not work; NCCL and UCX copy through host memory.
+
+    How to tell: The product's name, its PCI id, or CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0.
     `ibv_reg_mr` answers EFAULT ("Bad address", error 14), perftest `Couldn't allocate MR with error=14`,
     nvidia-fs `Error ret -22 invoking nvidia_p2p_get_pages`.
 
-    Why: a policy of the product line. NVIDIA's CUDA library does not create the object through which the
+    What to do: None that NVIDIA supports. Patches of the CUDA library exist; they are not ours to
+    recommend. A patched library that says yes is believed, because a probe outranks a name.
+
+    Why: A policy of the product line. NVIDIA's CUDA library does not create the object through which the
     kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such test.
-
-    Cost: peermem and dma-buf do not work; NCCL and UCX copy through host memory.
-
-    Fix: none that NVIDIA supports. Patches of the CUDA library exist; they are not ours to recommend. A
-    patched library that says yes is believed, because a probe outranks a name.
 
     Source: NVIDIA, GPUDirect RDMA guide, supported systems; open-gpu-kernel-modules
     kernel-open/nvidia/nv-p2p.c and src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
@@ -97,13 +97,13 @@ def gpu_consumer(node: Node, gpu: Gpu) -> Outcome:
 def gpu_before_turing(node: Node, gpu: Gpu) -> Outcome:
     """The GPU is a Volta or older, and cannot use dma-buf.
 
-    Seen: a PCI id below that of the first Turing, or a compute capability below 7.5.
-
-    Why: only NVIDIA's open kernel module exports GPU memory as dma-buf, and it drives Turing and newer.
-
     Cost: nvidia-peermem remains the only direct path.
 
-    Fix: none for dma-buf. Use nvidia-peermem with DOCA-OFED or a kernel that has the peer-memory API.
+    How to tell: A PCI id below that of the first Turing, or a compute capability below 7.5.
+
+    What to do: None for dma-buf. Use nvidia-peermem with DOCA-OFED or a kernel that has the peer-memory API.
+
+    Why: Only NVIDIA's open kernel module exports GPU memory as dma-buf, and it drives Turing and newer.
 
     Source: open-gpu-kernel-modules README.md; NVIDIA GPU Operator documentation, GPUDirect RDMA, table of
     requirements.

@@ -64,17 +64,17 @@ def at(said: tuple[Event, ...], kind: Kind) -> Event:
 def operator_stub(node: Node, _: str) -> Outcome:
     """The GPU Operator built an nvidia-peermem that is a stub.
 
-    Seen: the container nvidia-peermem-ctr logs `could not insert 'nvidia_peermem': Invalid argument` and
-    `failed to load nvidia-peermem module`, and the kernel's log is silent about it.
-
-    Why: with useHostMofed: true the operator takes any loaded mlx5_core for an OFED, also the kernel's own;
-    precompiled driver images are built without one. The driver's build then finds no peer-memory API.
-
     Cost: CrashLoopBackOff. dma-buf does not need this container.
 
-    Fix: dma-buf: driver.kernelModuleType=open and driver.rdma.enabled=false, by a merge patch of the cluster
-    policy. Else deploy NicClusterPolicy.spec.ofedDriver and set useHostMofed to false, or install DOCA-OFED
-    on the hosts.
+    How to tell: The container nvidia-peermem-ctr logs `could not insert 'nvidia_peermem': Invalid argument`
+    and `failed to load nvidia-peermem module`, and the kernel's log is silent about it.
+
+    What to do: dma-buf: driver.kernelModuleType=open and driver.rdma.enabled=false, by a merge patch of the
+    cluster policy. Else deploy NicClusterPolicy.spec.ofedDriver and set useHostMofed to false, or install
+    DOCA-OFED on the hosts.
+
+    Why: With useHostMofed: true the operator takes any loaded mlx5_core for an OFED, also the kernel's own;
+    precompiled driver images are built without one. The driver's build then finds no peer-memory API.
 
     Source: gpu-operator controllers and cmd/nvidia-validator, MOFED; gpu-driver-container,
     reload_nvidia_peermem().
@@ -137,16 +137,16 @@ def _why(node: Node) -> str:
 def operator_ofed_changed(node: Node, _: str) -> Outcome:
     """The OFED container was replaced after the GPU Operator had built its driver.
 
-    Seen: the container nvidia-peermem-ctr says `Invalid argument`, and the kernel's log
-    `disagrees about version of symbol ib_register_peer_memory_client`.
-
-    Why: an upgrade of the Network Operator brought another OFED; the driver pod kept the modules that it had
-    built before.
-
     Cost: CrashLoopBackOff. dma-buf is not affected.
 
-    Fix: rebuild: set FORCE_REINSTALL=true in the driver manager's environment and delete the driver pod
-    (this drains the node), or reboot the node.
+    How to tell: The container nvidia-peermem-ctr says `Invalid argument`, and the kernel's log
+    `disagrees about version of symbol ib_register_peer_memory_client`.
+
+    What to do: Rebuild: set FORCE_REINSTALL=true in the driver manager's environment and delete the driver
+    pod (this drains the node), or reboot the node.
+
+    Why: An upgrade of the Network Operator brought another OFED; the driver pod kept the modules that it had
+    built before.
 
     Source: gpu-operator issue 2868 and release notes 26.3; Linux kernel/module/version.c.
     """
@@ -184,16 +184,16 @@ def _mismatched(node: Node) -> tuple[str, ...]:
 def operator_module_missing(node: Node, _: str) -> Outcome:
     """The driver container was restarted without its kernel modules.
 
-    Seen: the container nvidia-peermem-ctr logs `modprobe: FATAL: Module nvidia-peermem not found in
+    Cost: CrashLoopBackOff until the node is rebooted or the driver reinstalled. dma-buf is not affected.
+
+    How to tell: The container nvidia-peermem-ctr logs `modprobe: FATAL: Module nvidia-peermem not found in
     directory /lib/modules/...`, after a pod restart; the driver's log says `performing userspace-only
     install`.
 
-    Why: from 26.3 on a restarted driver pod keeps a driver that is loaded already and installs user space
+    What to do: FORCE_REINSTALL=true in the driver manager's environment, or a reboot of the node.
+
+    Why: From 26.3 on a restarted driver pod keeps a driver that is loaded already and installs user space
     alone, so that its root has no module files.
-
-    Cost: CrashLoopBackOff until the node is rebooted or the driver reinstalled. dma-buf is not affected.
-
-    Fix: FORCE_REINSTALL=true in the driver manager's environment, or a reboot of the node.
 
     Source: gpu-operator issue 2619; gpu-driver-container, nvidia-driver, the userspace-only install.
     """
@@ -221,17 +221,18 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
 def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     """The GPU Operator waits for an OFED that nobody installs.
 
-    Seen: the last line of nvidia-peermem-ctr is `waiting for mellanox ofed and nvidia drivers to be
+    Cost: The peermem path stays closed. dma-buf is not affected.
+
+    How to tell: The last line of nvidia-peermem-ctr is `waiting for mellanox ofed and nvidia drivers to be
     installed`, one every ten seconds.
 
-    Why: with useHostMofed: false it waits for /run/mellanox/drivers/.driver-ready, which the Network
+    What to do: rdma.enabled: false and dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or
+    useHostMofed: true with DOCA-OFED on the hosts. GPU Operator and useHostMofed: false do not install an
+    OFED.
+
+    Why: With useHostMofed: false it waits for /run/mellanox/drivers/.driver-ready, which the Network
     Operator's OFED container writes. Without a NicClusterPolicy that has ofedDriver nobody writes it. With
     useHostMofed: true it waits for mlx5_core. In both cases it also waits for the driver's own container.
-
-    Cost: the peermem path stays closed. dma-buf is not affected.
-
-    Fix: rdma.enabled: false and dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or useHostMofed: true
-    with DOCA-OFED on the hosts. GPU Operator and useHostMofed: false do not install an OFED.
 
     Source: gpu-driver-container, reload_nvidia_peermem().
     """

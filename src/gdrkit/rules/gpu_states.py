@@ -22,16 +22,16 @@ from gdrkit.rules.tell import NVIDIA_SMI, Tell
 def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
     """The GPU is a share of one (vGPU), lent to this virtual machine.
 
-    Seen: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU passed through whole prints Pass-Through,
-    and is not meant here.
+    Cost: Without the bit, registering GPU memory fails.
 
-    Why: the host's driver refuses unless the vGPU's profile carries the capability bit for GPUDirect RDMA,
+    How to tell: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU passed through whole prints
+    Pass-Through, and is not meant here.
+
+    What to do: Ask CUDA first (`gdr doctor --probe`). If it says no, a profile that has it, or the whole
+    GPU by pass-through: both are for whoever runs the hypervisor.
+
+    Why: The host's driver refuses unless the vGPU's profile carries the capability bit for GPUDirect RDMA,
     which only some profiles of some boards do.
-
-    Cost: without the bit, registering GPU memory fails.
-
-    Fix: ask CUDA first (`gdr doctor --probe`). If it says no, a profile that has it, or the whole GPU by
-    pass-through: both are for whoever runs the hypervisor.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/nv_gpu_ops.c and p2p.c,
     GPU_DIRECT_RDMA_ENABLED; NVIDIA AI Enterprise, vGPU documentation.
@@ -54,15 +54,15 @@ def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
 def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
     """Confidential computing is on: the GPU keeps its memory from other devices.
 
-    Seen: `nvidia-smi conf-compute -f` prints `CC status: ON`, or memory counts as protected.
+    Cost: Every byte is encrypted and copied through buffers outside the protected memory.
 
-    Why: in this mode devices cannot access the GPU's protected memory. NVIDIA's release notes say so of all
+    How to tell: `nvidia-smi conf-compute -f` prints `CC status: ON`, or memory counts as protected.
+
+    What to do: Turn confidential computing off for nodes that need the network more than the protection;
+    this is a decision of the hypervisor's side, and needs a reset of the GPU.
+
+    Why: In this mode devices cannot access the GPU's protected memory. NVIDIA's release notes say so of all
     devices; we found no sentence about GPUDirect RDMA itself, so CUDA is asked before anything is concluded.
-
-    Cost: every byte is encrypted and copied through buffers outside the protected memory.
-
-    Fix: turn confidential computing off for nodes that need the network more than the protection; this is a
-    decision of the hypervisor's side, and needs a reset of the GPU.
 
     Source: NVIDIA Confidential Computing, release notes of R550 and R580 TRD1.
     """
@@ -84,17 +84,17 @@ def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
 def gpu_mig(node: Node, gpu: Gpu) -> Outcome:
     """The GPU is split into MIG instances.
 
-    Seen: instances among the driver's capabilities (capabilities/gpu0/mig/gi1), or MIG Mode Enabled in
-    `nvidia-smi -q`.
+    Cost: Not known before CUDA is asked.
 
-    Why: the driver's header says that persistent mappings, which nvidia-peermem makes by default since 560,
+    How to tell: Instances among the driver's capabilities (capabilities/gpu0/mig/gi1), or MIG Mode Enabled
+    in `nvidia-smi -q`.
+
+    What to do: Ask CUDA (`gdr doctor --probe`). If peermem fails, `options nvidia-peermem
+    persistent_api_support=0` lets it use the other kind of mapping; or turn MIG off (`nvidia-smi -mig 0`).
+
+    Why: The driver's header says that persistent mappings, which nvidia-peermem makes by default since 560,
     do not work under MIG; its resource manager handles instances of their own kind since 560 all the same. A
     mapping that is forced through PCIe is always refused under MIG.
-
-    Cost: not known before CUDA is asked.
-
-    Fix: ask CUDA (`gdr doctor --probe`). If peermem fails, `options nvidia-peermem persistent_api_support=0`
-    lets it use the other kind of mapping; or turn MIG off (`nvidia-smi -mig 0`).
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and src/nvidia/src/kernel/rmapi/p2p.c.
     """

@@ -23,20 +23,20 @@ from gdrkit.rules.tell import CUDA_PROBE, Tell
 def gpu_unsupported(node: Node, gpu: Gpu) -> Outcome:
     """CUDA does not let a NIC at this GPU's memory, for no reason that has a page of its own.
 
-    Seen: CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0, which stops both direct paths, or attribute 124
-    (DMA_BUF_SUPPORTED) = 0, which stops dma-buf alone. NCCL asks just these two.
+    Cost: The path that CUDA refuses is not used by any program that asks first.
 
-    Why: the product is not supported, or attribute 124 is 0 because the proprietary kernel module is loaded,
-    CUDA is older than 11.7, or the kernel has no dma-buf.
+    How to tell: CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0, which stops both direct paths, or
+    attribute 124 (DMA_BUF_SUPPORTED) = 0, which stops dma-buf alone. NCCL asks just these two.
 
-    Cost: the path that CUDA refuses is not used by any program that asks first.
-
-    Fix: for attribute 124, the open kernel module and a driver of CUDA 11.7 or newer. For attribute 116 of a
-    product that is supported elsewhere, the driver's version and the GPU's state (MIG, confidential
-    computing, vGPU). Otherwise none.
+    What to do: For attribute 124, the open kernel module and a driver of CUDA 11.7 or newer. For attribute
+    116 of a product that is supported elsewhere, the driver's version and the GPU's state (MIG,
+    confidential computing, vGPU). Otherwise none.
 
     Without a probe the answer is at best likely: a table of data centre, Quadro and RTX professional boards
     says yes; of a GPU that is not in the table nothing is known. `gdr doctor --probe` asks CUDA.
+
+    Why: The product is not supported, or attribute 124 is 0 because the proprietary kernel module is loaded,
+    CUDA is older than 11.7, or the kernel has no dma-buf.
 
     Source: cuda.h, CUdevice_attribute; NCCL src/init.cc and src/plugin/net.cc; the table's sources stand in
     facts/gpu_ids.py.

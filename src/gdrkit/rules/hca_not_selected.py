@@ -25,16 +25,17 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
     """NCCL_IB_HCA leaves out an RDMA device that is the nearest one to a GPU.
 
-    Seen: the variable in /etc/nccl.conf or in a job's log, and a device that it does not name.
+    Cost: The GPU's nearest NIC is idle.
 
-    Why: a list that was written for another machine, or for fewer NICs. Names are prefixes unless the list
+    How to tell: The variable in /etc/nccl.conf or in a job's log, and a device that it does not name.
+
+    What to do: Name every NIC that carries data, `NCCL_IB_HCA==mlx5_0,mlx5_1,...`, or unset it and let NCCL
+    choose by distance. Leaving out NICs for storage or management is right: those nearest to no GPU are not
+    meant.
+
+    Why: A list that was written for another machine, or for fewer NICs. Names are prefixes unless the list
     starts with `=`: mlx5_1 also selects mlx5_10. On a DGX Spark one cable shows up as two devices, and both
     must be named for the full rate.
-
-    Cost: the GPU's nearest NIC is idle.
-
-    Fix: name every NIC that carries data, `NCCL_IB_HCA==mlx5_0,mlx5_1,...`, or unset it and let NCCL choose
-    by distance. Leaving out NICs for storage or management is right: those nearest to no GPU are not meant.
 
     Source: NCCL src/transport/net_ib/init.cc, NCCL_IB_HCA, and src/misc/utils.cc, parseStringList().
     """

@@ -23,17 +23,17 @@ from gdrkit.rules.tell import DMESG, Tell
 def init_failed(node: Node, module: str) -> Outcome:
     """The kernel accepted the module, and its own init then returned an error.
 
-    What is seen. modprobe prints the error that init returned, whatever it is, and the kernel's log has
+    Cost: The module is not loaded.
+
+    How to tell: modprobe prints the error that init returned, whatever it is, and the kernel's log has
     nothing, unless the module itself logs. ENOENT reads like a missing symbol, EINVAL like a bad CRC, and
     for EEXIST modprobe even exits 0 while the module is not loaded.
 
-    Why it happens. There is no device for it, a resource is taken, or the module decided so: nvidia-peermem
-    as a stub is the best known case and has a code of its own.
-
-    What it costs. The module is not loaded.
-
-    How to fix. Look at what the module logs. Nobody can tell from a file what an init will return; so
+    What to do: Look at what the module logs. Nobody can tell from a file what an init will return; so
     nothing is said against a module that nobody has tried to load.
+
+    Why: There is no device for it, a resource is taken, or the module decided so: nvidia-peermem
+    as a stub is the best known case and has a code of its own.
 
     Source: Linux kernel/module/main.c, do_init_module().
     """

@@ -30,17 +30,17 @@ FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
 def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     """The IOMMU translates what the NIC sends.
 
-    Seen: /sys/kernel/iommu_groups/<group>/type of the NIC is DMA or DMA-FQ. identity is good, and so is no
-    IOMMU at all.
-
-    Why: the kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its command line.
-
-    Cost: registration works, because nvidia.ko maps GPU memory for the NIC (DmaRemapPeerMmio: 1). But the
+    Cost: Registration works, because nvidia.ko maps GPU memory for the NIC (DmaRemapPeerMmio: 1). But the
     addresses mean nothing to a switch, so that all traffic goes through the CPU. Where that is not possible,
     transfers fail.
 
-    Fix: `iommu=pt` on the kernel's command line (with `intel_iommu=on` only where the IOMMU is needed), then
-    reboot. It keeps the IOMMU for virtual machines.
+    How to tell: /sys/kernel/iommu_groups/<group>/type of the NIC is DMA or DMA-FQ. identity is good, and so
+    is no IOMMU at all.
+
+    What to do: `iommu=pt` on the kernel's command line (with `intel_iommu=on` only where the IOMMU is
+    needed), then reboot. It keeps the IOMMU for virtual machines.
+
+    Why: The kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its command line.
 
     Source: Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups; NVIDIA GPUDirect RDMA guide;
     open-gpu-kernel-modules kernel-open/nvidia/nv-dma.c.
@@ -68,17 +68,17 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
 def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     """GPU and NIC are in different IOMMU groups, and a PCIe mapping needs one.
 
-    Seen: on GH200, GB200 or GB300 with ConnectX-8, no function 15b3:2100 shares the GPU's group. Or the
-    kernel log says `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`,
+    Cost: The ordinary mapping still works, at the speed of the CPU's fabric.
+
+    How to tell: On GH200, GB200 or GB300 with ConnectX-8, no function 15b3:2100 shares the GPU's group. Or
+    the kernel log says `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`,
     whatever the NIC: a program asked for such a mapping (perftest's --use_cuda_pcie_mapping does).
 
-    Why: a coherent GPU maps its memory over PCIe, past the CPU, only for a device of its own IOMMU group.
+    What to do: `sudo rdma_topo check`; `sudo rdma_topo write-grub-acs`, `sudo update-grub`, reboot. The
+    driver's GrdmaPciTopoCheckOverride lifts the test up to 590 only.
+
+    Why: A coherent GPU maps its memory over PCIe, past the CPU, only for a device of its own IOMMU group.
     Which devices share one follows from the ACS bits of the switch that they hang on.
-
-    Cost: the ordinary mapping still works, at the speed of the CPU's fabric.
-
-    Fix: `sudo rdma_topo check`; `sudo rdma_topo write-grub-acs`, `sudo update-grub`, reboot. The driver's
-    GrdmaPciTopoCheckOverride lifts the test up to 590 only.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; rdma-core kernel-boot/rdma_topo.
     """

@@ -22,16 +22,16 @@ from gdrkit.rules.tell import VERBS_PROBE, Tell
 def kernel_lacks_dmabuf(node: Node, device: RdmaDevice) -> Outcome:
     """The kernel's driver of this RDMA device cannot register dma-bufs.
 
-    Seen: no module exports ib_umem_dmabuf_get or ib_umem_dmabuf_get_pinned, or the device's own verbs module
-    (mlx5_ib for ConnectX) imports neither. `ibv_reg_dmabuf_mr` answers EOPNOTSUPP (95).
+    Cost: The dma-buf path is closed for this device.
 
-    Why: the RDMA core learned it in Linux 5.12, each driver at a time of its own: mlx5 with it, irdma,
+    How to tell: No module exports ib_umem_dmabuf_get or ib_umem_dmabuf_get_pinned, or the device's own
+    verbs module (mlx5_ib for ConnectX) imports neither. `ibv_reg_dmabuf_mr` answers EOPNOTSUPP (95).
+
+    What to do: A newer kernel or OFED; for ConnectX also see kernel-lacks-odp. Else nvidia-peermem.
+
+    Why: The RDMA core learned it in Linux 5.12, each driver at a time of its own: mlx5 with it, irdma,
     bnxt_re and efa later, mlx4 and the software devices never. Distributions backport it, so the version
     tells nothing.
-
-    Cost: the dma-buf path is closed for this device.
-
-    Fix: a newer kernel or OFED; for ConnectX also see kernel-lacks-odp. Else nvidia-peermem.
 
     Source: Linux drivers/infiniband/core/umem_dmabuf.c, drivers/infiniband/hw/mlx5/mr.c,
     reg_user_mr_dmabuf().

@@ -21,15 +21,15 @@ from gdrkit.rules.tell import Tell
 def kernel_lacks_odp(node: Node, device: RdmaDevice) -> Outcome:
     """The kernel was built without on-demand paging, and its mlx5 driver therefore refuses dma-bufs.
 
-    Seen: mlx5_ib imports no ib_umem_odp_get; or CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set in the
+    Cost: The dma-buf path is closed for every ConnectX here. Other vendors' drivers do not need it.
+
+    How to tell: mlx5_ib imports no ib_umem_odp_get; or CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set in the
     kernel's configuration. `ibv_reg_dmabuf_mr` answers EOPNOTSUPP (95).
+
+    What to do: A kernel with that option, or OFED, whose modules bring their own.
 
     Why: mlx5's dma-buf code is compiled only with CONFIG_INFINIBAND_USER_MEM and
     CONFIG_INFINIBAND_ON_DEMAND_PAGING. Some kernels for small systems or containers leave the latter out.
-
-    Cost: the dma-buf path is closed for every ConnectX here. Other vendors' drivers do not need it.
-
-    Fix: a kernel with that option, or OFED, whose modules bring their own.
 
     Source: Linux drivers/infiniband/hw/mlx5/mr.c, mlx5_ib_reg_user_mr_dmabuf(); drivers/infiniband/Kconfig.
     """

@@ -30,18 +30,18 @@ open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
 def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
     """The archived module nv_peer_mem stands where nvidia-peermem should.
 
-    Seen: nv_peer_mem in /proc/modules, or its file among the modules; packages nvidia-peer-memory and
-    nvidia-peer-memory-dkms.
-
-    Why: nvidia-peermem replaced it with the driver's branch 470. Both register as nv_mem, so the second one
-    to come is refused.
-
-    Cost: its persistent client fails from 525.105.17 on (`error -22 while calling nvidia_p2p_get_pages()
+    Cost: Its persistent client fails from 525.105.17 on (`error -22 while calling nvidia_p2p_get_pages()
     with NULL callback`), and from 580 on it cannot read the driver's page tables at all. Until then it
     serves.
 
-    Fix: `systemctl disable --now nv_peer_mem`, `rmmod nv_peer_mem`, remove its packages, then
+    How to tell: nv_peer_mem in /proc/modules, or its file among the modules; packages nvidia-peer-memory and
+    nvidia-peer-memory-dkms.
+
+    What to do: `systemctl disable --now nv_peer_mem`, `rmmod nv_peer_mem`, remove its packages, then
     `modprobe nvidia-peermem`; or use dma-buf and neither.
+
+    Why: nvidia-peermem replaced it with the driver's branch 470. Both register as nv_mem, so the second one
+    to come is refused.
 
     Source: Mellanox/nv_peer_memory README.md and nv_peer_mem.c; open-gpu-kernel-modules
     kernel-open/nvidia/nv-p2p.c, nvidia_p2p_get_pages().

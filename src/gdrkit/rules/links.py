@@ -29,17 +29,17 @@ def ends(node: Node) -> Iterator[Gpu | RdmaDevice]:
 def link_degraded(node: Node, end: Gpu | RdmaDevice) -> Outcome:
     """A PCIe link runs narrower or slower than both its ends can.
 
-    Seen: current_link_width below what the device and the port above it both name as their maximum, or
-    current_link_speed below it on any link but the GPU's own. `lspci -vv` prints (downgraded).
+    Cost: Bandwidth in proportion.
 
-    Why: a card not seated well, a bad riser or cable, a lane that failed training, or a firmware setting. An
+    How to tell: current_link_width below what the device and the port above it both name as their maximum,
+    or current_link_speed below it on any link but the GPU's own. `lspci -vv` prints (downgraded).
+
+    What to do: Reseat the card, change riser or cable, look into firmware setup (slot bifurcation, link
+    speed). Look at an idle GPU's speed again under load.
+
+    Why: A card not seated well, a bad riser or cable, a lane that failed training, or a firmware setting. An
     idle GPU lowers the speed of its link, never the width: its speed is noted, and not held against it.
     A slot that never had more lanes is no degraded link.
-
-    Cost: bandwidth in proportion.
-
-    Fix: reseat the card, change riser or cable, look into firmware setup (slot bifurcation, link speed).
-    Look at an idle GPU's speed again under load.
 
     Source: Linux drivers/pci/pci-sysfs.c; PCI Express Base Specification 5.0, 7.5.3.6 and 7.5.3.8.
     """
@@ -76,19 +76,20 @@ def _failed(segment: Segment, seen: str, expected: str) -> Failed:
 def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     """The NIC's PCIe link carries less than its network port.
 
-    Seen: speed times width of the narrowest link between NIC and root complex, less its encoding, is below
-    the rate of the device's active ports. On a DGX Spark: 32 GT/s x4 = 126 Gbit/s for a port of 200 Gbit/s.
-
-    Why: the card sits in a slot with few lanes, or the machine was built so. On a Spark one NIC hangs on two
-    links of four lanes each, and every physical port shows up once on each.
-
-    Cost: one device reaches the link's rate, less headers (92 to 97 Gbit/s were measured on a Spark's), not
+    Cost: One device reaches the link's rate, less headers (92 to 97 Gbit/s were measured on a Spark's), not
     the port's.
 
-    Fix: a wider slot. On a Spark, use both devices of a port (NCCL_IB_HCA): together they fill one cable,
-    and a second cable adds nothing.
+    How to tell: Speed times width of the narrowest link between NIC and root complex, less its encoding, is
+    below the rate of the device's active ports. On a DGX Spark: 32 GT/s x4 = 126 Gbit/s for a port of 200
+    Gbit/s.
 
-    Source: encodings of PCI Express Base 5.0, 4.2.1, and 6.0, 4.2.3; NVIDIA DGX Spark playbooks, performance
+    What to do: A wider slot. On a Spark, use both devices of a port (NCCL_IB_HCA): together they fill one
+    cable, and a second cable adds nothing.
+
+    Why: The card sits in a slot with few lanes, or the machine was built so. On a Spark one NIC hangs on two
+    links of four lanes each, and every physical port shows up once on each.
+
+    Source: Encodings of PCI Express Base 5.0, 4.2.1, and 6.0, 4.2.3; NVIDIA DGX Spark playbooks, performance
     benchmarking guide.
     """
     active = [port for port in ports(node, device.name) if port.state == "ACTIVE"]

@@ -26,19 +26,19 @@ FIRST_PEERDIRECT = (5, 1)
 def lock_inversion(node: Node, module: str) -> Outcome:
     """nvidia-peermem runs in its legacy PeerDirect mode on a stack that does not need it, and can deadlock.
 
-    Seen: /sys/module/nvidia_peermem/parameters/peerdirect_support is 1, or an options line says so, with
-    MLNX_OFED 5.1 or newer, DOCA-OFED, or a kernel that has the API itself. When it strikes, tasks hang in
-    state D with ib_umem and nvidia functions on their stacks.
+    Cost: A rare deadlock that only a reboot ends.
 
-    Why: freeing GPU memory takes the driver's lock and then the RDMA core's; deregistering takes them the
+    How to tell: /sys/module/nvidia_peermem/parameters/peerdirect_support is 1, or an options line says so,
+    with MLNX_OFED 5.1 or newer, DOCA-OFED, or a kernel that has the API itself. When it strikes, tasks hang
+    in state D with ib_umem and nvidia functions on their stacks.
+
+    What to do: Remove `peerdirect_support=1` from modprobe.d; it is for MLNX_OFED 5.0 and the 4.9 LTS
+    alone. Reload the module.
+
+    Why: Freeing GPU memory takes the driver's lock and then the RDMA core's; deregistering takes them the
     other way round. Fixed stacks let a client say that it unmaps by itself (PEER_MEM_INVALIDATE_UNMAPS);
     nvidia-peermem says so unless peerdirect_support=1. The persistent client, default from driver 560 on,
     has no such callback at all.
-
-    Cost: a rare deadlock that only a reboot ends.
-
-    Fix: remove `peerdirect_support=1` from modprobe.d; it is for MLNX_OFED 5.0 and the 4.9 LTS alone. Reload
-    the module.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c; Mellanox/nv_peer_memory
     README.md.

@@ -34,17 +34,17 @@ MODULE_TYPES = ("", "auto", "open", "proprietary")
 def manifest_invalid(node: Node, manifest: Manifest) -> Outcome:
     """A manifest does not fit the resource that it names.
 
-    Seen: a ClusterPolicy with spec.driver and nothing else; a misspelt key below rdma; settings below
+    Cost: What was meant does not happen, in the worst case without a word.
+
+    How to tell: A ClusterPolicy with spec.driver and nothing else; a misspelt key below rdma; settings below
     spec.driver.rdma although useNvidiaDriverCRD moves them to NVIDIADriver; an ofedDriver without image; a
     MachineConfig with `contents.inline`.
 
-    Why: recipes show excerpts, or mix formats: `inline` is Butane's, Ignition wants `contents.source` with a
+    What to do: Patch the object that is there (`kubectl patch clusterpolicy/cluster-policy --type merge -p
+    ...`), or Helm values; check with `kubectl apply --dry-run=server --validate=strict`.
+
+    Why: Recipes show excerpts, or mix formats: `inline` is Butane's, Ignition wants `contents.source` with a
     data: URL. A key that the schema does not know is dropped unless validation is strict.
-
-    Cost: what was meant does not happen, in the worst case without a word.
-
-    Fix: patch the object that is there (`kubectl patch clusterpolicy/cluster-policy --type merge -p ...`),
-    or Helm values; check with `kubectl apply --dry-run=server --validate=strict`.
 
     Source: NVIDIA/gpu-operator and Mellanox/network-operator config/crd/bases; Ignition specification 3.x,
     storage.files.contents.

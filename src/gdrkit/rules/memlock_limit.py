@@ -27,17 +27,17 @@ alone have 4 MiB per connection (NCCL_BUFFSIZE), so what nobody raised is too li
 def memlock_limit(node: Node, _: str) -> Outcome:
     """Processes may lock no more memory than the kernel's default, which is too little for RDMA.
 
-    Seen: `Max locked memory` in /proc/self/limits is 8 MiB or less, in a shell like the one that asked. Jobs
-    see `ibv_reg_mr` fail with `Cannot allocate memory` (error 12).
-
-    Why: nobody raised RLIMIT_MEMLOCK. Memory that is registered for RDMA counts against it; root and
-    processes with CAP_IPC_LOCK are free of it. Daemons that start jobs (slurmd, containerd) hand down their
-    own limit, which can be another than the shell's.
-
     Cost: NCCL, UCX and perftest fail as soon as they register more, also on the way through host memory.
 
-    Fix: `* - memlock unlimited` in /etc/security/limits.d/; LimitMEMLOCK=infinity in the units of slurmd,
-    containerd or docker; the capability IPC_LOCK in Kubernetes.
+    How to tell: `Max locked memory` in /proc/self/limits is 8 MiB or less, in a shell like the one that
+    asked. Jobs see `ibv_reg_mr` fail with `Cannot allocate memory` (error 12).
+
+    What to do: `* - memlock unlimited` in /etc/security/limits.d/; LimitMEMLOCK=infinity in the units of
+    slurmd, containerd or docker; the capability IPC_LOCK in Kubernetes.
+
+    Why: Nobody raised RLIMIT_MEMLOCK. Memory that is registered for RDMA counts against it; root and
+    processes with CAP_IPC_LOCK are free of it. Daemons that start jobs (slurmd, containerd) hand down their
+    own limit, which can be another than the shell's.
 
     Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(); limits.conf(5).
     """

@@ -39,20 +39,21 @@ WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPO
 def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
     """A piece of GPU memory cannot be registered, although the GPU supports it.
 
-    Seen: a probe allocated memory, and `cuMemGetHandleForAddressRange` gave no dma-buf for it, or
+    Cost: That memory does not go the direct way.
+
+    How to tell: A probe allocated memory, and `cuMemGetHandleForAddressRange` gave no dma-buf for it, or
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or attribute 110
     (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns memory of cuMemCreate alone. Or the kernel
     module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's path stands on.
 
-    Why: only pinned device memory can be given away. Managed memory (cudaMallocManaged) and host memory
+    What to do: CudaMalloc; or gpuDirectRDMACapable in CUmemAllocationProp. Ask per pointer before
+    registering.
+
+    Why: Only pinned device memory can be given away. Managed memory (cudaMallocManaged) and host memory
     cannot. Memory of cuMemCreate, which PyTorch's expandable segments use, can if it was made with
     gpuDirectRDMACapable = 1. A mapping is of whole pages of 64 KiB. The kernel module refuses with
     NOT_SUPPORTED (0x56) where the GPU's memory is protected, and with INVALID_CLASS (0x22) where it knows no
     such object.
-
-    Cost: that memory does not go the direct way.
-
-    Fix: cudaMalloc; or gpuDirectRDMACapable in CUmemAllocationProp. Ask per pointer before registering.
 
     Source: cuda.h; open-gpu-kernel-modules src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
     """

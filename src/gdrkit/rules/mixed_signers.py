@@ -25,18 +25,18 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 def mixed_signers(node: Node, _: str) -> Outcome:
     """nvidia and nvidia-peermem lie in one folder and were signed by different keys.
 
-    What is seen. nvidia, nvidia-uvm and nvidia-modeset load, nvidia-peermem says "Key was rejected by
-    service". `modinfo -F signer` differs between them.
-
-    Why it happens. A distribution attaches its own signatures to the modules it lists, and one module kept
-    the vendor's, or none; or one of them was rebuilt by hand beside signed ones.
-
-    What it costs. Nothing while signatures are not enforced. With Secure Boot the odd one out is refused,
+    Cost: Nothing while signatures are not enforced. With Secure Boot the odd one out is refused,
     unless both keys are trusted.
 
-    How to fix. One source for all of the driver's modules: the distribution's packages, or DKMS for all.
+    How to tell: nvidia, nvidia-uvm and nvidia-modeset load, nvidia-peermem says "Key was rejected by
+    service". `modinfo -F signer` differs between them.
 
-    Source: reported of DGX OS on 6.17.0-1008-nvidia, not reproduced.
+    What to do: One source for all of the driver's modules: the distribution's packages, or DKMS for all.
+
+    Why: A distribution attaches its own signatures to the modules it lists, and one module kept
+    the vendor's, or none; or one of them was rebuilt by hand beside signed ones.
+
+    Source: Reported of DGX OS on 6.17.0-1008-nvidia, not reproduced.
     """
     try:
         paths = (driver_path(node), peermem_path(node))

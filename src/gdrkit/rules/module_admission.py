@@ -26,15 +26,15 @@ from gdrkit.rules.tell import DMESG, Tell
 def modules_are_disabled(node: Node, module: str) -> Outcome:
     """The kernel was told to load no more modules until the next boot.
 
-    What is seen. modprobe says "Operation not permitted", the kernel's log nothing.
+    Cost: Whatever was not loaded by then stays out. It cannot be undone without a reboot.
+
+    How to tell: modprobe says "Operation not permitted", the kernel's log nothing.
     /proc/sys/kernel/modules_disabled is 1.
 
-    Why it happens. A hardening script or a sysctl file set kernel.modules_disabled after boot, or the kernel
+    What to do: Load the module before that point (modules-load.d), or take the setting away and reboot.
+
+    Why: A hardening script or a sysctl file set kernel.modules_disabled after boot, or the kernel
     was started with `nomodule`.
-
-    What it costs. Whatever was not loaded by then stays out. It cannot be undone without a reboot.
-
-    How to fix. Load the module before that point (modules-load.d), or take the setting away and reboot.
 
     Source: Linux kernel/module/main.c, may_init_module().
     """
@@ -60,18 +60,18 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
 def module_blacklisted(node: Node, module: str) -> Outcome:
     """The module is shut out by name, by the kernel or by modprobe's configuration.
 
-    What is seen. With `module_blacklist=` on the kernel's command line, modprobe says "Operation not
+    Cost: By the kernel's list the module cannot be loaded; by modprobe's it is missing after each
+    boot until somebody loads it by hand.
+
+    How to tell: With `module_blacklist=` on the kernel's command line, modprobe says "Operation not
     permitted" and the kernel's log "Module ... is blacklisted". A `blacklist` line in modprobe.d, or
     `modprobe.blacklist=` on the command line, is seen only by its effect: nothing loads the module at boot.
 
-    Why it happens. Somebody wanted it out, often long ago. The two lists are not the same: the kernel's
+    What to do: Take the name off the list. The kernel's needs a reboot.
+
+    Why: Somebody wanted it out, often long ago. The two lists are not the same: the kernel's
     refuses every attempt; modprobe's only keeps aliases, udev and systemd from loading the module, while a
     plain `modprobe nvidia_peermem` loads it all the same.
-
-    What it costs. By the kernel's list the module cannot be loaded; by modprobe's it is missing after each
-    boot until somebody loads it by hand.
-
-    How to fix. Take the name off the list. The kernel's needs a reboot.
 
     Source: Linux kernel/module/main.c, blacklisted(); kmod libkmod-module.c, module_is_blacklisted().
     """

@@ -33,15 +33,15 @@ _MISFITS = {
 def module_corrupt(node: Node, module: str) -> Outcome:
     """The file is not a module of this machine: empty, cut off, not ELF, or for another processor.
 
-    What is seen. modprobe says "Exec format error", for an empty file or one that cannot be unpacked
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Exec format error", for an empty file or one that cannot be unpacked
     "Invalid argument". The kernel's log has a line on the ELF header that names no module, or nothing.
 
-    Why it happens. A disk ran full while the file was written, a copy was cut off, or a package for another
+    What to do: Install the package again, or build the module again.
+
+    Why: A disk ran full while the file was written, a copy was cut off, or a package for another
     architecture was unpacked by hand.
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. Install the package again, or build the module again.
 
     Source: Linux kernel/module/main.c, elf_validity_check(); kmod libkmod-file.c, kmod_file_open().
     """
@@ -69,17 +69,17 @@ def module_corrupt(node: Node, module: str) -> Outcome:
 def module_wrong_kernel(node: Node, module: str) -> Outcome:
     """The module was built for another kernel than the one that runs.
 
-    What is seen. modprobe says "Exec format error", the kernel's log either "version magic '...' should be
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Exec format error", the kernel's log either "version magic '...' should be
     '...'", or "disagrees about version of symbol module_layout", or, from Linux 6.4, that the size of struct
     module does not match.
 
-    Why it happens. The file was copied from another machine, a stale one lies in extra/ or updates/ and wins
+    What to do: Build or install the module for the running kernel, and remove the stale file.
+
+    Why: The file was copied from another machine, a stale one lies in extra/ or updates/ and wins
     over the right one, or the module was built with headers of another flavour. A mere difference in the
     release is no obstacle as long as the module has symbol versions: then only the flags behind it count.
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. Build or install the module for the running kernel, and remove the stale file.
 
     Source: Linux kernel/module/version.c, check_modstruct_version(), same_magic().
     """

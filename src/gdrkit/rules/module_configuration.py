@@ -28,15 +28,15 @@ from gdrkit.rules.tell import DMESG, Tell
 def install_override(node: Node, module: str) -> Outcome:
     """An install line in modprobe's configuration keeps the module from being loaded.
 
-    What is seen. With `install ... /bin/false`, modprobe says "Error running install command" and then
+    Cost: The module is not loaded, whoever asks for it.
+
+    How to tell: With `install ... /bin/false`, modprobe says "Error running install command" and then
     "Invalid argument". With `/bin/true` it says nothing, exits 0, and has loaded nothing.
 
-    Why it happens. It is the strong form of a blacklist, used by hardening guides. Distributions use the
+    What to do: Take the line out, or load the module with `modprobe --ignore-install`.
+
+    Why: It is the strong form of a blacklist, used by hardening guides. Distributions use the
     same line to load a renamed module in the place of another; that is no obstacle.
-
-    What it costs. The module is not loaded, whoever asks for it.
-
-    How to fix. Take the line out, or load the module with `modprobe --ignore-install`.
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module(), command_do().
     """
@@ -80,16 +80,16 @@ def install_override(node: Node, module: str) -> Outcome:
 def module_bad_parameter(node: Node, module: str) -> Outcome:
     """A parameter in modprobe's configuration has a value that the module does not take.
 
-    What is seen. modprobe says "Invalid argument" or "Numerical result out of range", the kernel's log
+    Cost: The module cannot be loaded until the value is right.
+
+    How to tell: modprobe says "Invalid argument" or "Numerical result out of range", the kernel's log
     "...: `...' invalid for parameter `...'". A parameter that the module does not have is no error: it is
     ignored, with a line in the log.
 
-    Why it happens. A typing error in an options line or on the kernel's command line, or a parameter whose
+    What to do: Correct the line; `modinfo -p` lists parameters and their types.
+
+    Why: A typing error in an options line or on the kernel's command line, or a parameter whose
     type changed with the driver's version.
-
-    What it costs. The module cannot be loaded until the value is right.
-
-    How to fix. Correct the line; `modinfo -p` lists parameters and their types.
 
     Source: Linux kernel/params.c, parse_args(); lib/kstrtox.c.
     """

@@ -26,18 +26,18 @@ from gdrkit.rules.tell import Tell
 def module_not_found(node: Node, module: str) -> Outcome:
     """No file of this module is installed for the running kernel.
 
-    What is seen. modprobe says "FATAL: Module ... not found in directory /lib/modules/<release>". depmod's
+    Cost: Nothing else of loading matters until there is a file.
+
+    How to tell: modprobe says "FATAL: Module ... not found in directory /lib/modules/<release>". depmod's
     list of the running kernel's modules has no such name, and no install line stands in for it.
 
-    Why it happens. The package with the modules was installed for another kernel, most often because the
+    What to do: Install the driver's modules for the running kernel (the distribution's package for this
+    release, or `dkms autoinstall` once the headers are there), run depmod, and try again.
+
+    Why: The package with the modules was installed for another kernel, most often because the
     kernel was upgraded since; DKMS skipped the build because the kernel's headers are missing; the module
     was copied there and depmod was not run; the driver's installer left it out; or this is a container whose
     /lib/modules is not the host's.
-
-    What it costs. Nothing else of loading matters until there is a file.
-
-    How to fix. Install the driver's modules for the running kernel (the distribution's package for this
-    release, or `dkms autoinstall` once the headers are there), run depmod, and try again.
 
     Source: kmod tools/modprobe.c, insmod(); libkmod.c, kmod_lookup_alias_from_moddep_file().
     """

@@ -48,17 +48,17 @@ def _standing(node: Node, module: str) -> Standing:
 def module_signature_broken(node: Node, module: str) -> Outcome:
     """The module carries a signature that does not belong to its content.
 
-    What is seen. modprobe says "Key was rejected by service" or "Bad message", the kernel's log mostly
+    Cost: The module cannot be loaded by any setting; only another file helps.
+
+    How to tell: modprobe says "Key was rejected by service" or "Bad message", the kernel's log mostly
     nothing. It does so with Secure Boot off, too: a signature that is wrong is refused where none at all
     would be let pass.
 
-    Why it happens. The file was changed after it was signed: patched, its debugging symbols taken out in
+    What to do: Install the package again, or build the module again and sign it as the last step.
+
+    Why: The file was changed after it was signed: patched, its debugging symbols taken out in
     part, or cut off in a copy. `strip` drops the signature as a whole; then the module is unsigned instead.
     Only a signature by a key that the kernel trusts is compared with the content.
-
-    What it costs. The module cannot be loaded by any setting; only another file helps.
-
-    How to fix. Install the package again, or build the module again and sign it as the last step.
 
     Source: Linux kernel/module/signing.c, module_sig_check(): every error but three is final.
     """
@@ -87,14 +87,14 @@ def module_signature_broken(node: Node, module: str) -> Outcome:
 def module_key_revoked(node: Node, module: str) -> Outcome:
     """The module was signed with a key that firmware or shim has revoked.
 
-    What is seen. modprobe says "Key was rejected by service", the kernel's log nothing.
+    Cost: The module cannot be loaded, even where signatures are not enforced.
 
-    Why it happens. The signer's certificate stands in the firmware's dbx or in shim's MokListX, and the
+    How to tell: modprobe says "Key was rejected by service", the kernel's log nothing.
+
+    What to do: Sign the module with another key, or take the certificate off the list if it is your own.
+
+    Why: The signer's certificate stands in the firmware's dbx or in shim's MokListX, and the
     kernel keeps a list of revoked certificates (CONFIG_SYSTEM_REVOCATION_LIST).
-
-    What it costs. The module cannot be loaded, even where signatures are not enforced.
-
-    How to fix. Sign the module with another key, or take the certificate off the list if it is your own.
 
     Source: Linux certs/system_keyring.c, verify_pkcs7_message_sig(). Read in source, not seen in a kernel:
     Debian's kernels have no such list.
@@ -122,17 +122,17 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
 def module_unsigned(node: Node, module: str) -> Outcome:
     """Signatures are enforced, and the module has none.
 
-    What is seen. modprobe says "Key was rejected by service", the kernel's log "Loading of unsigned module
-    is rejected", which names no module: with several in a chain any of them may be meant.
-
-    Why it happens. Secure Boot is on, or the kernel was started or built to enforce signatures, and the
-    module was built here without being signed, or stripped after.
-
-    What it costs. The module cannot be loaded. Nothing else about it has been looked at yet: once signed, it
+    Cost: The module cannot be loaded. Nothing else about it has been looked at yet: once signed, it
     may fail at the next step.
 
-    How to fix. Let DKMS sign it with the machine owner's key and enrol that key, or use the distribution's
+    How to tell: modprobe says "Key was rejected by service", the kernel's log "Loading of unsigned module
+    is rejected", which names no module: with several in a chain any of them may be meant.
+
+    What to do: Let DKMS sign it with the machine owner's key and enrol that key, or use the distribution's
     signed modules. First make sure that the signed module would then work.
+
+    Why: Secure Boot is on, or the kernel was started or built to enforce signatures, and the
+    module was built here without being signed, or stripped after.
 
     Source: Linux kernel/module/signing.c, module_sig_check().
     """
@@ -162,17 +162,17 @@ def module_unsigned(node: Node, module: str) -> Outcome:
 def module_unknown_key(node: Node, module: str) -> Outcome:
     """Signatures are enforced, and the module's signer is not among the keys that the kernel trusts.
 
-    What is seen. modprobe says "Key was rejected by service", the kernel's log "Loading of module with
+    Cost: The module cannot be loaded. Nothing else about it has been looked at yet.
+
+    How to tell: modprobe says "Key was rejected by service", the kernel's log "Loading of module with
     unavailable key is rejected", which names no module.
 
-    Why it happens. The module was signed with a machine owner's key that was never enrolled, or whose
+    What to do: Enrol the signer's certificate (`mokutil --import`, then confirm at the next boot), or sign
+    the module with a key that is enrolled. First make sure that the module would then work.
+
+    Why: The module was signed with a machine owner's key that was never enrolled, or whose
     enrolment was not confirmed at the next boot; by a vendor whose key this kernel does not have; or for
     another build of the kernel, whose key was made for that build alone.
-
-    What it costs. The module cannot be loaded. Nothing else about it has been looked at yet.
-
-    How to fix. Enrol the signer's certificate (`mokutil --import`, then confirm at the next boot), or sign
-    the module with a key that is enrolled. First make sure that the module would then work.
 
     Source: Linux kernel/module/signing.c, module_sig_check(); certs/system_keyring.c.
     """
@@ -211,16 +211,16 @@ def _not_enforced(node: Node, module: str) -> NotApplicable | None:
 def lockdown_blocks_module(node: Node, module: str) -> Outcome:
     """The kernel is locked down and refuses a module without a trusted signature.
 
-    What is seen. modprobe says "Operation not permitted", the kernel's log "Lockdown: modprobe: unsigned
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Operation not permitted", the kernel's log "Lockdown: modprobe: unsigned
     module loading is restricted". The same is said of a module whose signer is merely unknown.
 
-    Why it happens. The kernel was locked down on its command line, or by Secure Boot, while signatures as
-    such are not enforced. Where they are, that is asked first and answered with "Key was rejected".
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. As for an unsigned module: a signature by a key that the kernel trusts; or start the kernel
+    What to do: As for an unsigned module: a signature by a key that the kernel trusts; or start the kernel
     without lockdown where your rules permit it.
+
+    Why: The kernel was locked down on its command line, or by Secure Boot, while signatures as
+    such are not enforced. Where they are, that is asked first and answered with "Key was rejected".
 
     Source: Linux kernel/module/signing.c, module_sig_check(); security/lockdown/lockdown.c.
     """

@@ -72,18 +72,18 @@ _SEEN = {
 def module_symbol_missing(node: Node, module: str) -> Outcome:
     """The module uses a symbol that nothing on this node exports.
 
-    What is seen. modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
     log "...: Unknown symbol ... (err -2)" for each of them. A module whose own init returns ENOENT makes
     modprobe say the same.
 
-    Why it happens. What exported the symbol is gone: for ib_register_peer_memory_client, MLNX_OFED or
+    What to do: Bring the exporter back (reload OFED, rebuild the initramfs), or build the module again
+    against what is there now. For GPU memory over dma-buf the peer-memory API is not needed at all.
+
+    Why: What exported the symbol is gone: for ib_register_peer_memory_client, MLNX_OFED or
     DOCA-OFED was removed, or the kernel's own RDMA core is loaded in its stead (from the initramfs, or
     because depmod was not run), or the kernel was upgraded to one without the peer-memory patch.
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. Bring the exporter back (reload OFED, rebuild the initramfs), or build the module again
-    against what is there now. For GPU memory over dma-buf the peer-memory API is not needed at all.
 
     Source: Linux kernel/module/main.c, simplify_symbols().
     """
@@ -106,17 +106,17 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
 def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     """The module uses a symbol that its licence, or a proprietary module beside it, keeps from it.
 
-    What is seen. modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
     log "Unknown symbol ... (err -2)", as if it did not exist; or that a module using GPL-only symbols uses
     symbols of a proprietary module.
 
-    Why it happens. A module under a licence that is not GPL-compatible uses a GPL-only export: old
+    What to do: Use the driver's open modules, or a driver whose nvidia-peermem is "Dual BSD/GPL".
+
+    Why: A module under a licence that is not GPL-compatible uses a GPL-only export: old
     nvidia-peermem was under "Linux-OpenIB", which the kernel takes for proprietary. Or a GPL module uses
     GPL-only exports first and the proprietary nvidia module's after.
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. Use the driver's open modules, or a driver whose nvidia-peermem is "Dual BSD/GPL".
 
     Source: Linux kernel/module/main.c, find_symbol(), inherit_taint(); include/linux/license.h. The second
     form was read in source, not seen in a kernel.
@@ -139,16 +139,16 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
 def module_crc_mismatch(node: Node, module: str) -> Outcome:
     """The module was compiled against another version of something that it uses.
 
-    What is seen. modprobe says "Invalid argument", the kernel's log "...: disagrees about version of symbol
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Invalid argument", the kernel's log "...: disagrees about version of symbol
     ..." and "Unknown symbol ... (err -22)". "Invalid argument" alone has many other causes.
 
-    Why it happens. For ib_register_peer_memory_client: OFED was upgraded or rebuilt after the driver, or the
+    What to do: Build the driver again, after OFED; or reboot where the files on disk agree already.
+
+    Why: For ib_register_peer_memory_client: OFED was upgraded or rebuilt after the driver, or the
     driver was built against another OFED tree than the loaded one. For nvidia_p2p_ symbols: nvidia and
     nvidia-peermem come from different builds, or the driver was upgraded on disk and not reloaded.
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. Build the driver again, after OFED; or reboot where the files on disk agree already.
 
     Source: Linux kernel/module/version.c, check_version().
     """
@@ -168,15 +168,15 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
 def module_symbol_namespace(node: Node, module: str) -> Outcome:
     """The module uses a symbol of a namespace that it does not import.
 
-    What is seen. modprobe says "Invalid argument", the kernel's log "module uses symbol (...) from namespace
+    Cost: The module cannot be loaded.
+
+    How to tell: modprobe says "Invalid argument", the kernel's log "module uses symbol (...) from namespace
     ..., but does not import it" and "Unknown symbol ... (err -22)".
 
-    Why it happens. The kernel moved a symbol into a namespace, as it did with those of dma-buf in 5.16, and
+    What to do: A driver that knows this kernel.
+
+    Why: The kernel moved a symbol into a namespace, as it did with those of dma-buf in 5.16, and
     the module's source is older than that.
-
-    What it costs. The module cannot be loaded.
-
-    How to fix. A driver that knows this kernel.
 
     Source: Linux kernel/module/main.c, verify_namespace_is_imported(); unless the kernel was built with
     CONFIG_MODULE_ALLOW_MISSING_NAMESPACE_IMPORTS, which lets it pass with the same line.
@@ -197,15 +197,15 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
 def module_symbol_duplicate(node: Node, module: str) -> Outcome:
     """The module exports a symbol that another module has exported already.
 
-    What is seen. modprobe says "Exec format error", the kernel's log "...: exports duplicate symbol ...
+    Cost: Only one of the two can be in the kernel.
+
+    How to tell: modprobe says "Exec format error", the kernel's log "...: exports duplicate symbol ...
     (owned by ...)".
 
-    Why it happens. Two modules that replace each other are to be loaded together: the kernel's and OFED's
+    What to do: Unload and remove the one that you do not want.
+
+    Why: Two modules that replace each other are to be loaded together: the kernel's and OFED's
     RDMA core, or two builds of one driver under different names.
-
-    What it costs. Only one of the two can be in the kernel.
-
-    How to fix. Unload and remove the one that you do not want.
 
     Source: Linux kernel/module/main.c, verify_exported_symbols().
     """

@@ -19,17 +19,17 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
 def net_plugin_replaced(node: Node, _: str) -> Outcome:
     """A network plugin stands in for NCCL's own InfiniBand code.
 
-    Seen: a log with `Using network` IBext, AWS Libfabric, FasTrak or another name than IB or Socket, or with
-    the loading of an external plugin; a file libnccl-net.so where the linker finds it.
-
-    Why: HPC-X, aws-ofi-nccl and Google's gIB bring plugins. NCCL loads libnccl-net.so by itself, or what
-    NCCL_NET_PLUGIN names.
-
-    Cost: tests for nvidia-peermem and dma-buf, their versions and their log lines are the plugin's own.
+    Cost: Tests for nvidia-peermem and dma-buf, their versions and their log lines are the plugin's own.
     HPC-X prints `GPU Direct RDMA (nvidia-peermem) enabled for HCA` of the NIC alone, also where the GPU
     cannot.
 
-    Fix: nothing is wrong. To compare with NCCL's own code, run once with NCCL_NET_PLUGIN=none.
+    How to tell: A log with `Using network` IBext, AWS Libfabric, FasTrak or another name than IB or Socket,
+    or with the loading of an external plugin; a file libnccl-net.so where the linker finds it.
+
+    What to do: Nothing is wrong. To compare with NCCL's own code, run once with NCCL_NET_PLUGIN=none.
+
+    Why: HPC-X, aws-ofi-nccl and Google's gIB bring plugins. NCCL loads libnccl-net.so by itself, or what
+    NCCL_NET_PLUGIN names.
 
     Source: NCCL src/plugin/net.cc; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl.
     """

@@ -22,15 +22,15 @@ from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed
 def no_gpu(node: Node, subject: str) -> Outcome:
     """There is no NVIDIA GPU in this machine.
 
-    Seen: no PCI function of vendor 10de and class 0300 or 0302.
+    Cost: Nothing to reach.
 
-    Why: there is none, or it has fallen off the bus, or the hypervisor did not pass it to this machine. A
+    How to tell: No PCI function of vendor 10de and class 0300 or 0302.
+
+    What to do: If there should be one, look for it on the host: `lspci -d 10de:`, and in the kernel log for
+    `Xid` and `fallen off the bus`.
+
+    Why: There is none, or it has fallen off the bus, or the hypervisor did not pass it to this machine. A
     Jetson's GPU is no PCI device and is not looked for here.
-
-    Cost: nothing to reach.
-
-    Fix: if there should be one, look for it on the host: `lspci -d 10de:`, and in the kernel log for `Xid`
-    and `fallen off the bus`.
 
     Source: pci.ids for vendor and classes.
     """

@@ -42,15 +42,15 @@ MELLANOX = "15b3"  # pci.ids
 def no_rdma_device(node: Node, subject: str) -> Outcome:
     """There is no RDMA device in this machine.
 
-    Seen: /sys/class/infiniband is empty or not there.
-
-    Why: no NIC that can do RDMA, or its driver made no RDMA device of it: mlx5_ib is not loaded, RoCE is off
-    in firmware, or the device lives in another network namespace.
-
     Cost: NCCL uses sockets: on two H200s, over the loopback device, 3.5 GB/s against 36 GB/s.
 
-    Fix: if `lspci` shows a ConnectX, `modprobe mlx5_ib` and `rdma system`; in a container, run it with the
-    RDMA device; else a NIC that has it.
+    How to tell: /sys/class/infiniband is empty or not there.
+
+    What to do: If `lspci` shows a ConnectX, `modprobe mlx5_ib` and `rdma system`; in a container, run it
+    with the RDMA device; else a NIC that has it.
+
+    Why: No NIC that can do RDMA, or its driver made no RDMA device of it: mlx5_ib is not loaded, RoCE is off
+    in firmware, or the device lives in another network namespace.
 
     Source: Linux drivers/infiniband/core/device.c.
     """

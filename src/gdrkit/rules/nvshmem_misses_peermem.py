@@ -28,18 +28,18 @@ LAST_READ_WITHOUT = (3, 2, 5)
 def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
     """nvidia-peermem is loaded and works, and this NVSHMEM does not notice it.
 
-    Seen: `neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.` while nvidia_peermem is in
-    /proc/modules, and a libnvshmem_host of 3.2.5 or older.
-
-    Why: where it does not use dma-buf, NVSHMEM wants one of three files before it registers memory. Copies
-    up to 3.2.5 know only the two below /sys/kernel/mm/memory_peers, a folder that newer kernels do not have.
-    3.4.5 also accepts /sys/module/nvidia_peermem/version. What stands between the two was not read.
-
-    Cost: the peermem path is closed for NVSHMEM, and with it for DeepEP before version 2; other programs use
+    Cost: The peermem path is closed for NVSHMEM, and with it for DeepEP before version 2; other programs use
     it.
 
-    Fix: NVSHMEM 3.4.5 or newer in the image or environment that the job loads. Or use dma-buf, which needs
-    the open kernel modules: NVSHMEM then looks for no file.
+    How to tell: `neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.` while nvidia_peermem
+    is in /proc/modules, and a libnvshmem_host of 3.2.5 or older.
+
+    What to do: NVSHMEM 3.4.5 or newer in the image or environment that the job loads. Or use dma-buf, which
+    needs the open kernel modules: NVSHMEM then looks for no file.
+
+    Why: Where it does not use dma-buf, NVSHMEM wants one of three files before it registers memory. Copies
+    up to 3.2.5 know only the two below /sys/kernel/mm/memory_peers, a folder that newer kernels do not have.
+    3.4.5 also accepts /sys/module/nvidia_peermem/version. What stands between the two was not read.
 
     Source: NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/transport_ib_common.cpp,
     nvshmemt_ib_common_nv_peer_mem_available().

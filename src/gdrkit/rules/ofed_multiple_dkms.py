@@ -18,15 +18,15 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 def ofed_multiple_dkms(node: Node, _: str) -> Outcome:
     """DKMS keeps build folders of two OFED versions, and the driver's build therefore finds neither.
 
-    Seen: two folders /var/lib/dkms/mlnx-ofed-kernel/*/build, and no Module.symvers with the peer-memory API
-    in the kernel's build folder or in /usr/src/ofa_kernel.
+    Cost: Nothing until the driver is built again, then the peermem path.
 
-    Why: the build expands that pattern and puts /Module.symvers after the result. With two folders the
+    How to tell: Two folders /var/lib/dkms/mlnx-ofed-kernel/*/build, and no Module.symvers with the
+    peer-memory API in the kernel's build folder or in /usr/src/ofa_kernel.
+
+    What to do: `dkms remove mlnx-ofed-kernel/<old version> --all`, then rebuild the driver.
+
+    Why: The build expands that pattern and puts /Module.symvers after the result. With two folders the
     result is two words, and names no file.
-
-    Cost: nothing until the driver is built again, then the peermem path.
-
-    Fix: `dkms remove mlnx-ofed-kernel/<old version> --all`, then rebuild the driver.
 
     Source: open-gpu-kernel-modules kernel-open/conftest.sh, VAR_DKMS_SOURCES_DIR.
     """

@@ -23,18 +23,18 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
 def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     """nvidia-peermem was built against another RDMA stack than the one that is here.
 
-    Seen: the CRC of ib_register_peer_memory_client in nvidia-peermem's __versions section differs from the
-    one under which the RDMA core exports it. modprobe says `Invalid argument`; the kernel log says
+    Cost: The peermem path is closed. A module that is loaded already keeps working until it is unloaded.
+
+    How to tell: The CRC of ib_register_peer_memory_client in nvidia-peermem's __versions section differs
+    from the one under which the RDMA core exports it. modprobe says `Invalid argument`; the kernel log says
     `disagrees about version of symbol ib_register_peer_memory_client` and `Unknown symbol ... (err -22)`.
+
+    What to do: Rebuild the driver now that OFED is there: `dkms build --force` and `dkms install --force`
+    of nvidia for this kernel; the GPU Operator with FORCE_REINSTALL, or a reboot of the node.
 
     Why: OFED was installed, upgraded or rebuilt after the NVIDIA driver; or the driver's build linked with
     another tree than the one it detected: /usr/src/ofa_kernel/default can point at another kernel's. Nothing
     orders the two DKMS modules after a kernel update.
-
-    Cost: the peermem path is closed. A module that is loaded already keeps working until it is unloaded.
-
-    Fix: rebuild the driver now that OFED is there: `dkms build --force` and `dkms install --force` of nvidia
-    for this kernel; the GPU Operator with FORCE_REINSTALL, or a reboot of the node.
 
     Source: Linux kernel/module/version.c, check_version(); open-gpu-kernel-modules
     kernel-open/nvidia-peermem/nvidia-peermem.Kbuild, OFA_CANDIDATES.

@@ -30,16 +30,16 @@ SAID = r"incompatible page table version (0x[0-9a-f]+)"
 def p2p_page_table_version(node: Node, _: str) -> Outcome:
     """A module of another vendor's, or an older gdrdrv, rejects the page tables of driver 580 and newer.
 
-    Seen: `incompatible page table version 0x00020000` in the kernel log; or gdrdrv older than 2.5 loaded
-    beside a driver of 580 or newer.
-
-    Why: modules that use nvidia_p2p_get_pages compare the table's version with the one that they were
-    compiled with.
-
     Cost: GDRCopy, GPUDirect Storage or a driver of your own stops working. RDMA through nvidia-peermem or
     dma-buf does not pass through them.
 
-    Fix: rebuild the module against the new driver's nv-p2p.h; gdrcopy 2.5 or newer.
+    How to tell: `incompatible page table version 0x00020000` in the kernel log; or gdrdrv older than 2.5
+    loaded beside a driver of 580 or newer.
+
+    What to do: Rebuild the module against the new driver's nv-p2p.h; gdrcopy 2.5 or newer.
+
+    Why: Modules that use nvidia_p2p_get_pages compare the table's version with the one that they were
+    compiled with.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h at 575.51.02 and 580.65.06; NVIDIA/gdrcopy.
     """

@@ -37,22 +37,22 @@ TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
 def pair_distant(node: Node, pair: Pair) -> Outcome:
     """GPU and NIC are so far apart that NCCL, left alone, does not go directly.
 
-    Seen: no PCIe switch above both. `nvidia-smi topo -m` prints PHB, NODE or SYS for the pair.
+    Cost: Host memory in between. How much that is depends on the machine; one report measured 13 against
+    22 GB/s.
+
+    How to tell: No PCIe switch above both. `nvidia-smi topo -m` prints PHB, NODE or SYS for the pair.
+
+    What to do: A NIC below the GPU's switch. Where there is none, try NCCL_NET_GDR_LEVEL=PHB (or SYS) and
+    measure: through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU. In virtual
+    machines that flatten the PCIe tree, a topology file (NCCL_TOPO_FILE) is the better cure.
+
+    Only /etc/nccl.conf is looked at here; a job's own environment may say otherwise. PXN, by which a GPU
+    sends through its neighbour's NIC, is not considered.
 
     Why: NCCL_NET_GDR_LEVEL is PXB by default: direct only where no traffic crosses the CPU. nvidia-smi's
     PHB and NODE are both NCCL's PHB. UCX and programs of your own have no such rule, and go directly at the
     CPU's speed. On GH200, GB200 and GB300, NCCL from 2.27.3 on counts a NIC at the GPU's own CPU as near;
     from 2.29.2 on an explicit level of PIX or PXB takes that back.
-
-    Cost: host memory in between. How much that is depends on the machine; one report measured 13 against
-    22 GB/s.
-
-    Fix: a NIC below the GPU's switch. Where there is none, try NCCL_NET_GDR_LEVEL=PHB (or SYS) and measure:
-    through the CPU, direct traffic can be slower than a copy, or fail with an IOMMU. In virtual machines
-    that flatten the PCIe tree, a topology file (NCCL_TOPO_FILE) is the better cure.
-
-    Only /etc/nccl.conf is looked at here; a job's own environment may say otherwise. PXN, by which a GPU
-    sends through its neighbour's NIC, is not considered.
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), v2.6 to v2.30; NCCL User Guide.
     """
@@ -120,15 +120,16 @@ def _counts_c2c(node: Node, settings: Environment) -> bool:
 def pair_cross_socket(node: Node, pair: Pair) -> Outcome:
     """GPU and NIC hang on different sockets.
 
-    Seen: different NUMA nodes; `nvidia-smi topo -m` prints SYS.
+    Cost: The link between sockets carries less than a PCIe link does for device traffic, and delays it.
 
-    Why: the machine has NICs on one socket only, or the job uses the wrong NIC.
+    How to tell: Different NUMA nodes; `nvidia-smi topo -m` prints SYS.
 
-    Cost: the link between sockets carries less than a PCIe link does for device traffic, and delays it.
+    What to do: Bind each rank to the NIC nearest to its GPU (NCCL does so by itself; NCCL_IB_HCA must not
+    hide it).
 
-    Fix: bind each rank to the NIC nearest to its GPU (NCCL does so by itself; NCCL_IB_HCA must not hide it).
+    Why: The machine has NICs on one socket only, or the job uses the wrong NIC.
 
-    Source: the legend of `nvidia-smi topo -m`.
+    Source: The legend of `nvidia-smi topo -m`.
     """
     how_far = distance(node, pair)
     if how_far == "SYS":

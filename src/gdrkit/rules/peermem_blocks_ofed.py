@@ -20,16 +20,16 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule
 def peermem_blocks_ofed(node: Node, module: str) -> Outcome:
     """nvidia-peermem holds the RDMA core, so that OFED's service cannot unload it.
 
-    Seen: nvidia_peermem is loaded and a user of ib_core or ib_uverbs, and OFED's service or container runs
-    the stack. `openibd restart` says that a module is in use.
-
-    Why: a module that is used cannot be unloaded, and openibd does not know this user.
-
-    Cost: nothing until OFED is restarted or upgraded. The other way round, the GPU Operator's container may
+    Cost: Nothing until OFED is restarted or upgraded. The other way round, the GPU Operator's container may
     load the module again in the middle of a restart.
 
-    Fix: `modprobe -r nvidia_peermem` right before, and load it again afterwards. With the operators, delete
-    the driver pod before the OFED pod.
+    How to tell: nvidia_peermem is loaded and a user of ib_core or ib_uverbs, and OFED's service or
+    container runs the stack. `openibd restart` says that a module is in use.
+
+    What to do: `modprobe -r nvidia_peermem` right before, and load it again afterwards. With the operators,
+    delete the driver pod before the OFED pod.
+
+    Why: A module that is used cannot be unloaded, and openibd does not know this user.
 
     Source: Linux kernel/module/main.c, delete_module(); MLNX_OFED /etc/init.d/openibd.
     """

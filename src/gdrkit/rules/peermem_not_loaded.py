@@ -29,15 +29,15 @@ from gdrkit.rules.tell import LSMOD, Tell
 def peermem_not_loaded(node: Node, module: str) -> Outcome:
     """nvidia-peermem is installed and could be loaded, and is not in the kernel.
 
-    Seen: no line nvidia_peermem in /proc/modules. NCCL says `GPU Direct RDMA Disabled for HCA` unless
+    Cost: The peermem path is closed. Where dma-buf is ready, nothing is lost.
+
+    How to tell: No line nvidia_peermem in /proc/modules. NCCL says `GPU Direct RDMA Disabled for HCA` unless
     dma-buf serves; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
 
-    Why: nothing loads it by itself: no device asks for it, and the driver's packages bring no service.
+    What to do: `modprobe nvidia-peermem`, and a line in /etc/modules-load.d to keep it. modprobe brings
+    nvidia and the RDMA core along; mlx5 and nvidia_uvm are no dependencies of it.
 
-    Cost: the peermem path is closed. Where dma-buf is ready, nothing is lost.
-
-    Fix: `modprobe nvidia-peermem`, and a line in /etc/modules-load.d to keep it. modprobe brings nvidia and
-    the RDMA core along; mlx5 and nvidia_uvm are no dependencies of it.
+    Why: Nothing loads it by itself: no device asks for it, and the driver's packages bring no service.
 
     Source: NVIDIA driver README, nvidia-peermem; NCCL src/transport/net_ib/gdr.cc.
     """

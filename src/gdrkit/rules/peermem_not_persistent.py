@@ -25,16 +25,16 @@ UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
 def peermem_not_persistent(node: Node, module: str) -> Outcome:
     """nvidia-peermem is loaded now, and nothing will load it at the next boot.
 
-    Seen: nvidia_peermem in /proc/modules; no line of it in modules-load.d or /etc/modules, no soft
+    Cost: Nothing now; at the next boot the module is missing.
+
+    How to tell: nvidia_peermem in /proc/modules; no line of it in modules-load.d or /etc/modules, no soft
     dependency of nvidia, no service of its name. A line in modules-load.d does not help a module that is
     blacklisted: systemd obeys blacklists there.
 
-    Why: somebody ran modprobe by hand.
+    What to do: `echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf`. Where dma-buf is ready,
+    better not to need it.
 
-    Cost: nothing now; at the next boot the module is missing.
-
-    Fix: `echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf`. Where dma-buf is ready, better not
-    to need it.
+    Why: Somebody ran modprobe by hand.
 
     Source: modules-load.d(5); systemd src/modules-load/modules-load.c, KMOD_PROBE_APPLY_BLACKLIST.
     """

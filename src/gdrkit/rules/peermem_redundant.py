@@ -26,15 +26,16 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 def peermem_redundant(node: Node, module: str) -> Outcome:
     """nvidia-peermem is asked for, and is either a stub or stands beside a dma-buf path that is preferred.
 
-    Seen: a line of it in modules-load.d although its file is a stub, so that systemd-modules-load fails at
-    each boot; or it is loaded beside open kernel modules, an RDMA core and a libibverbs that do dma-buf.
-
-    Why: guides of the years before dma-buf ask for it.
-
     Cost: little. NCCL takes dma-buf where both are there; perftest without --use_cuda_dmabuf takes peermem.
     While it is loaded it keeps the RDMA stack from being restarted.
 
-    Fix: take the line out of modules-load.d; unload it where no program of yours depends on it.
+    How to tell: A line of it in modules-load.d although its file is a stub, so that systemd-modules-load
+    fails at each boot; or it is loaded beside open kernel modules, an RDMA core and a libibverbs that do
+    dma-buf.
+
+    What to do: Take the line out of modules-load.d; unload it where no program of yours depends on it.
+
+    Why: Guides of the years before dma-buf ask for it.
 
     Source: NCCL src/transport/net.cc, which registers by dma-buf if it can; NVIDIA GPU Operator
     documentation, GPUDirect RDMA, which calls the module legacy.

@@ -32,17 +32,17 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 def peermem_registration_refused(node: Node, module: str) -> Outcome:
     """The RDMA core refused nvidia-peermem as a client, so its init returns -EINVAL.
 
-    Seen: modprobe says `Invalid argument`, and the kernel log holds `nvidia-peermem ... error while
+    Cost: The peermem path is closed.
+
+    How to tell: modprobe says `Invalid argument`, and the kernel log holds `nvidia-peermem ... error while
     registering traditional client` or `... nc client`.
 
-    Why: the core returns no handle if a client of the same name, nv_mem, is there already (the older
+    What to do: `lsmod | grep nv_peer_mem`; if it is loaded, stop its service, unload it and remove its
+    package, then `modprobe nvidia-peermem`. If it is not, the RDMA stack and the driver are of different
+    times: rebuild the driver against the stack that is loaded.
+
+    Why: The core returns no handle if a client of the same name, nv_mem, is there already (the older
     nv_peer_mem registers under it), if a callback is missing that it insists on, or if it has no memory.
-
-    Cost: the peermem path is closed.
-
-    Fix: `lsmod | grep nv_peer_mem`; if it is loaded, stop its service, unload it and remove its package,
-    then `modprobe nvidia-peermem`. If it is not, the RDMA stack and the driver are of different times:
-    rebuild the driver against the stack that is loaded.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_legacy_client_init()
     and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c.

@@ -33,21 +33,21 @@ from gdrkit.rules.tell import DMESG, MODINFO, Tell
 def peermem_stub(node: Node, module: str) -> Outcome:
     """nvidia-peermem is an empty shell: all its init does is return -EINVAL.
 
-    Seen: the module file does not import ib_register_peer_memory_client. `modinfo -F depends nvidia-peermem`
-    prints nothing. Loading it gives `Invalid argument`, and nothing in the kernel log. Its version and its
-    `parm:` lines look as they should: they stand in both shapes.
+    Cost: The peermem path is closed. Signing the module changes one error into another.
 
-    Why: the driver's build looks for the peer-memory API in five Module.symvers files, those of the kernel
+    How to tell: The module file does not import ib_register_peer_memory_client. `modinfo -F depends
+    nvidia-peermem` prints nothing. Loading it gives `Invalid argument`, and nothing in the kernel log. Its
+    version and its `parm:` lines look as they should: they stand in both shapes.
+
+    What to do: Prefer dma-buf, which needs no such module: open kernel modules, and an RDMA stack that can.
+    Then take nvidia-peermem out of /etc/modules-load.d. Only where dma-buf is not to be had: install
+    DOCA-OFED first, then rebuild the NVIDIA driver (`dkms build --force`), in this order.
+
+    Why: The driver's build looks for the peer-memory API in five Module.symvers files, those of the kernel
     and of OFED. Where none has it, everything but that return is left out. Ubuntu's kernels from 6.8, Red
     Hat's, Debian's and Talos's do not have the API; only MLNX_OFED and DOCA-OFED bring it to them. On Arm
     the build looks in a folder called arm64, where OFED installs itself under aarch64; with two OFED
     versions in DKMS it finds neither.
-
-    Cost: the peermem path is closed. Signing the module changes one error into another.
-
-    Fix: prefer dma-buf, which needs no such module: open kernel modules, and an RDMA stack that can. Then
-    take nvidia-peermem out of /etc/modules-load.d. Only where dma-buf is not to be had: install DOCA-OFED
-    first, then rebuild the NVIDIA driver (`dkms build --force`), in this order.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_client_init(), and
     kernel-open/conftest.sh, ib_peer_memory_symbols; the same in every tag from 515.43.04 to 595.45.04.

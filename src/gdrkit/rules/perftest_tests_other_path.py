@@ -18,16 +18,16 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 def perftest_tests_other_path(node: Node, path: str) -> Outcome:
     """This run of perftest tested nvidia-peermem, not dma-buf.
 
-    Seen: `--use_cuda` without `--use_cuda_dmabuf` on the command line; a failure ends in `Couldn't allocate
-    MR with error=14`.
+    Cost: A node whose NCCL works well looks broken, or one that works through peermem alone looks well.
 
-    Why: without that option perftest registers GPU memory with plain ibv_reg_mr, which only works through
+    How to tell: `--use_cuda` without `--use_cuda_dmabuf` on the command line; a failure ends in `Couldn't
+    allocate MR with error=14`.
+
+    What to do: Add --use_cuda_dmabuf. If the option is not known, perftest was built without it: build one
+    against CUDA 11.7 or newer.
+
+    Why: Without that option perftest registers GPU memory with plain ibv_reg_mr, which only works through
     nvidia-peermem. NCCL prefers dma-buf where both are there.
-
-    Cost: a node whose NCCL works well looks broken, or one that works through peermem alone looks well.
-
-    Fix: add --use_cuda_dmabuf. If the option is not known, perftest was built without it: build one against
-    CUDA 11.7 or newer.
 
     Source: linux-rdma/perftest src/perftest_resources.c, register_mr(), and perftest_parameters.c.
     """

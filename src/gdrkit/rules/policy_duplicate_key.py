@@ -56,14 +56,14 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
 def policy_duplicate_key(node: Node, subject: Repeated | Unreadable) -> Outcome:
     """A key stands twice in one mapping of a manifest.
 
-    Seen: two `driver:` below `spec:`, as in recipes that show two ways in one text.
+    Cost: What only the earlier key says is gone: `enabled: true` above, `useHostMofed: false` below.
+
+    How to tell: Two `driver:` below `spec:`, as in recipes that show two ways in one text.
+
+    What to do: One mapping with all keys. `kubectl apply --validate=strict` and yamllint complain about it.
 
     Why: YAML forbids it. PyYAML and the reader of Helm and kubectl keep the last one; others refuse the
     file.
-
-    Cost: what only the earlier key says is gone: `enabled: true` above, `useHostMofed: false` below.
-
-    Fix: one mapping with all keys. `kubectl apply --validate=strict` and yamllint complain about it.
 
     Source: YAML 1.2.2, 3.2.1.3; sigs.k8s.io/yaml.
     """

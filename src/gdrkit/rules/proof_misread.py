@@ -21,17 +21,17 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 def proof_misread(node: Node, path: str) -> Outcome:
     """This text looks like proof of GPUDirect RDMA, and is none.
 
-    Seen: `DMA-BUF is available on GPU device`, `GPU Direct RDMA Enabled for HCA` or `GDR 1` in a log whose
-    channel lines over the network lack `/GDRDMA`, or that has no such lines; a perftest run with --use_cuda
-    on an integrated GPU, which allocates host memory there.
+    Cost: None in itself.
 
-    Why: these lines speak of one side alone. The first is about the GPU, the second about the NIC; `GDR 1`
+    How to tell: `DMA-BUF is available on GPU device`, `GPU Direct RDMA Enabled for HCA` or `GDR 1` in a log
+    whose channel lines over the network lack `/GDRDMA`, or that has no such lines; a perftest run with
+    --use_cuda on an integrated GPU, which allocates host memory there.
+
+    What to do: Run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on two nodes and read the channel lines.
+
+    Why: These lines speak of one side alone. The first is about the GPU, the second about the NIC; `GDR 1`
     is also printed by a job without any network. Only `via NET/IB/0/GDRDMA` on a channel line says that GPU
     memory is registered, per direction.
-
-    Cost: none in itself.
-
-    Fix: run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET on two nodes and read the channel lines.
 
     Source: NCCL src/transport/net.cc and src/transport/generic.cc; perftest src/cuda_memory.c.
     """

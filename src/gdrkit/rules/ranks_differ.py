@@ -19,15 +19,15 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 def env_differs_between_ranks(node: Node, _: str) -> Outcome:
     """Ranks of one job run with different settings of NCCL.
 
-    Seen: lines `NCCL_... set by environment to` with different values, or in some ranks only, among the
-    ranks that print such lines at all.
+    Cost: The slower side sets the pace; a mismatch of protocol or buffer settings can hang.
 
-    Why: the launcher does not forward the environment to remote nodes (mpirun needs -x for each variable),
+    How to tell: Lines `NCCL_... set by environment to` with different values, or in some ranks only, among
+    the ranks that print such lines at all.
+
+    What to do: Forward the same environment everywhere: `mpirun -x NCCL_NET_GDR_LEVEL`, `srun --export=ALL`.
+
+    Why: The launcher does not forward the environment to remote nodes (mpirun needs -x for each variable),
     or an /etc/nccl.conf is on some nodes only.
-
-    Cost: the slower side sets the pace; a mismatch of protocol or buffer settings can hang.
-
-    Fix: forward the same environment everywhere: `mpirun -x NCCL_NET_GDR_LEVEL`, `srun --export=ALL`.
 
     Source: NCCL src/param.cc, which prints what it takes; nccl-tests issue 350.
     """
@@ -78,14 +78,15 @@ def _two_different(values: dict[str, str]) -> tuple[tuple[str, str], tuple[str, 
 def versions_differ_between_ranks(node: Node, _: str) -> Outcome:
     """Ranks of one job load different versions of NCCL.
 
-    Seen: `Mismatched NCCL version detected` (from 2.23.4 on), or two version lines in one log.
+    Cost: Versions differ in what they take for GPUDirect RDMA, so that the direct path is on for one side.
 
-    Why: images or environments are not the same on all nodes. PyTorch brings its own NCCL; what a program
+    How to tell: `Mismatched NCCL version detected` (from 2.23.4 on), or two version lines in one log.
+
+    What to do: One image for all ranks. `python -c "import torch; print(torch.cuda.nccl.version())"` on
+    each node.
+
+    Why: Images or environments are not the same on all nodes. PyTorch brings its own NCCL; what a program
     was built with and what it loads can differ.
-
-    Cost: versions differ in what they take for GPUDirect RDMA, so that the direct path is on for one side.
-
-    Fix: one image for all ranks. `python -c "import torch; print(torch.cuda.nccl.version())"` on each node.
 
     Source: NCCL src/init.cc and src/bootstrap.cc, the check of peers' versions.
     """

@@ -22,15 +22,15 @@ from gdrkit.rules.tell import DEVINFO, Tell
 def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
     """The container sees an RDMA device, and has no file to open it by.
 
-    Seen: in a container, /sys/class/infiniband lists the device, but /dev/infiniband/uverbs<n> of it is not
-    there.
-
-    Why: sysfs shows every device of the host, device files are given to containers one by one.
-
     Cost: `ibv_devices` finds nothing; NCCL says `NET/IB : No device found` and uses sockets.
 
-    Fix: Docker: `--device=/dev/infiniband`, and `--ulimit memlock=-1`. Kubernetes: request the resource of
-    the RDMA device plugin (`rdma/...`) or of SR-IOV, with the capability IPC_LOCK.
+    How to tell: In a container, /sys/class/infiniband lists the device, but /dev/infiniband/uverbs<n> of it
+    is not there.
+
+    What to do: Docker: `--device=/dev/infiniband`, and `--ulimit memlock=-1`. Kubernetes: request the
+    resource of the RDMA device plugin (`rdma/...`) or of SR-IOV, with the capability IPC_LOCK.
+
+    Why: Sysfs shows every device of the host, device files are given to containers one by one.
 
     Source: Linux drivers/infiniband/core/uverbs_main.c; NCCL src/transport/net_ib.
     """

@@ -24,17 +24,18 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
     """Nothing in the kernel exports the peer-memory API that nvidia-peermem registers with.
 
-    Seen: no module and not the kernel itself exports ib_register_peer_memory_client: none in depmod's
-    modules.symbols, no __ksymtab entry in /proc/kallsyms.
-
-    Why: the API was never part of Linux. MLNX_OFED and DOCA-OFED bring it, in ib_core or in ib_uverbs;
-    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours longer. Look for the symbol: neither
-    version nor flavour tells.
-
-    Cost: an nvidia-peermem that is built here is a stub, and one from before fails with `Unknown symbol
+    Cost: An nvidia-peermem that is built here is a stub, and one from before fails with `Unknown symbol
     ib_register_peer_memory_client`.
 
-    Fix: dma-buf, which needs no such API. Else install DOCA-OFED and rebuild the NVIDIA driver after it.
+    How to tell: No module and not the kernel itself exports ib_register_peer_memory_client: none in depmod's
+    modules.symbols, no __ksymtab entry in /proc/kallsyms.
+
+    What to do: dma-buf, which needs no such API. Else install DOCA-OFED and rebuild the NVIDIA driver after
+    it.
+
+    Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED bring it, in ib_core or in ib_uverbs;
+    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours longer. Look for the symbol: neither
+    version nor flavour tells.
 
     Source: Launchpad bug 1923104, "RDMA/core: Introduce peer memory interface"; Linux
     drivers/infiniband/core/, which has no such file; Ubuntu's announcement for 6.8.

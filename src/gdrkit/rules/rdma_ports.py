@@ -20,18 +20,18 @@ from gdrkit.rules.tell import DEVINFO, Tell
 def port_down(node: Node, device: RdmaDevice) -> Outcome:
     """No port of the RDMA device is active.
 
-    Seen: every /sys/class/infiniband/<device>/ports/*/state says something else than `4: ACTIVE`. The rate
-    of a port that is down (often 40 Gb/sec) means nothing.
-
-    Why: no cable, a switch port that is off, or, where the state is INIT, no subnet manager on the fabric. A
-    second port without a cable is normal.
-
-    Cost: each GPU is judged at its nearest device with an active port, so that a device which is down costs
+    Cost: Each GPU is judged at its nearest device with an active port, so that a device which is down costs
     only its own share.
 
-    Fix: `ibstat` or `rdma link` show the state, `ip link set <interface> up` starts an Ethernet port,
+    How to tell: Every /sys/class/infiniband/<device>/ports/*/state says something else than `4: ACTIVE`.
+    The rate of a port that is down (often 40 Gb/sec) means nothing.
+
+    What to do: `ibstat` or `rdma link` show the state, `ip link set <interface> up` starts an Ethernet port,
     `mlxlink -d <device>` says what the cable lacks; INIT on InfiniBand asks for opensm or the switch's
     manager.
+
+    Why: No cable, a switch port that is off, or, where the state is INIT, no subnet manager on the fabric. A
+    second port without a cable is normal.
 
     Source: Linux drivers/infiniband/core/sysfs.c, state_show(); InfiniBand specification, 14.2.5.6.
     """
@@ -60,14 +60,15 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
 def rdma_device_software(node: Node, device: RdmaDevice) -> Outcome:
     """The RDMA device is made by software (Soft-RoCE or Soft-iWARP).
 
-    Seen: the device lies below /sys/devices/virtual, or is called rxe or siw.
+    Cost: No direct path through it, and the CPU's time.
+
+    How to tell: The device lies below /sys/devices/virtual, or is called rxe or siw.
+
+    What to do: None for this device. It is good for trying programs out. `rdma link delete <device>`
+    removes it.
 
     Why: rdma_rxe and siw play an RDMA device on top of any network interface. The CPU reads the memory and
     sends it; no device does.
-
-    Cost: no direct path through it, and the CPU's time.
-
-    Fix: none for this device. It is good for trying programs out. `rdma link delete <device>` removes it.
 
     Source: Linux drivers/infiniband/sw/rxe and sw/siw.
     """

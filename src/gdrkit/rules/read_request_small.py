@@ -24,16 +24,16 @@ WANTED_BYTES = 4096
 def read_request_small(node: Node, device: RdmaDevice) -> Outcome:
     """The NIC reads in small pieces.
 
-    Seen: `MaxReadReq` below 4096 bytes in `sudo lspci -vvv` of the NIC.
-
-    Why: firmware's default is often 512.
-
-    Cost: when it sends, the NIC reads GPU memory, and has only so many requests under way: smaller ones
+    Cost: When it sends, the NIC reads GPU memory, and has only so many requests under way: smaller ones
     cover less of the time that an answer takes. How much that costs depends on the distance; measure before
     and after.
 
-    Fix: `setpci -s <nic> CAP_EXP+8.w` shows the register; its highest digit 5 stands for 4096. Firmware
-    setup has it, too ("PCIe Max Read Request Size").
+    How to tell: `MaxReadReq` below 4096 bytes in `sudo lspci -vvv` of the NIC.
+
+    What to do: `setpci -s <nic> CAP_EXP+8.w` shows the register; its highest digit 5 stands for 4096.
+    Firmware setup has it, too ("PCIe Max Read Request Size").
+
+    Why: Firmware's default is often 512.
 
     Source: PCI Express Base Specification 5.0, 7.5.3.4; Mellanox community, DOC-2496.
     """

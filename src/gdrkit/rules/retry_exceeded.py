@@ -23,15 +23,15 @@ RETRY_EXCEEDED = 12
 def retry_exceeded(node: Node, path: str) -> Outcome:
     """The peer did not acknowledge within timeout and retries.
 
-    Seen: a work completion with status 12 (IBV_WC_RETRY_EXC_ERR), on mlx5 with vendor error 129.
+    Cost: The job ends.
 
-    Why: packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable), or the
-    peer died: then its own log has the first error. Status 5 in other ranks is a consequence.
+    How to tell: A work completion with status 12 (IBV_WC_RETRY_EXC_ERR), on mlx5 with vendor error 129.
 
-    Cost: the job ends.
-
-    Fix: look for the first error of all ranks, then at the port counters of both ends. A longer
+    What to do: Look for the first error of all ranks, then at the port counters of both ends. A longer
     NCCL_IB_TIMEOUT only hides congestion. Errors with status 4 (vendor 81) would point at ACS or an IOMMU.
+
+    Why: Packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable), or the
+    peer died: then its own log has the first error. Status 5 in other ranks is a consequence.
 
     Source: rdma-core libibverbs/verbs.h; NCCL src/transport/net_ib.cc.
     """

@@ -20,15 +20,16 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 def shared_nic(node: Node, subject: str) -> Outcome:
     """One NIC shows up as several RDMA devices on several PCIe links.
 
-    Seen: RDMA devices of one sys_image_guid on different PCI buses. On a DGX Spark: four RDMA devices, two
-    physical ports (p0 and p1, each twice), one ConnectX-7 on two links of four lanes.
-
-    Why: multi-host and socket-direct adapters have several links to the machine; each link shows every port.
-
-    Cost: none, if known: one cable lights several devices, and their rates name the same cable. On a Spark
+    Cost: None, if known: one cable lights several devices, and their rates name the same cable. On a Spark
     about 200 Gbit/s per direction is all there is, with one cable or two.
 
-    Fix: nothing is broken. Use one device of each link (NCCL_IB_HCA), and count each physical port once.
+    How to tell: RDMA devices of one sys_image_guid on different PCI buses. On a DGX Spark: four RDMA
+    devices, two physical ports (p0 and p1, each twice), one ConnectX-7 on two links of four lanes.
+
+    What to do: Nothing is broken. Use one device of each link (NCCL_IB_HCA), and count each physical port
+    once.
+
+    Why: multi-host and socket-direct adapters have several links to the machine; each link shows every port.
 
     Source: InfiniBand specification, SystemImageGUID; Linux Documentation/ABI/testing/sysfs-class-net,
     phys_port_name; NVIDIA DGX Spark playbooks.

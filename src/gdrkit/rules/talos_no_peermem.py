@@ -24,19 +24,19 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
 def talos_no_peermem(node: Node, _: str) -> Outcome:
     """nvidia_peermem is asked for on Talos, where it always is a stub.
 
-    Seen: nvidia_peermem below machine.kernel.modules; the log says `error loading module "nvidia_peermem":
-    load nvidia_peermem failed: invalid argument`.
+    Cost: None but the failed controller, if dma-buf is used.
+
+    How to tell: nvidia_peermem below machine.kernel.modules; the log says `error loading module
+    "nvidia_peermem": load nvidia_peermem failed: invalid argument`.
+
+    What to do: Take the line out. dma-buf needs the extension nvidia-open-gpu-kernel-modules-production or
+    -lts, and the modules nvidia, nvidia_uvm, nvidia_drm, nvidia_modeset, ib_uverbs, mlx5_core and mlx5_ib.
 
     Why: Talos's driver extensions are built against its own kernel, which has no peer-memory API, and there
     is no OFED extension. Modules that somebody else built are refused: module.sig_enforce=1 and a key that
     is thrown away after each build.
 
-    Cost: none but the failed controller, if dma-buf is used.
-
-    Fix: take the line out. dma-buf needs the extension nvidia-open-gpu-kernel-modules-production or -lts,
-    and the modules nvidia, nvidia_uvm, nvidia_drm, nvidia_modeset, ib_uverbs, mlx5_core and mlx5_ib.
-
-    Source: siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
+    Source: Siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
     """
     for manifest in manifests(node):
         line = asks_for_peermem(manifest)

@@ -47,19 +47,18 @@ SAID = (
 def topology_refused(node: Node, pair: Pair) -> Outcome:
     """The driver does not map this GPU's memory for this NIC: no PCIe bridge is above both.
 
-    Seen: a host with NVIDIA Grace, Ampere Altra or AmpereOne-160, a GPU that is not coherent with it, and no
-    bridge above both devices. Registering fails; the kernel log says `nvidia-peermem nv_dma_map -- error
-    -524
-    while calling nvidia_p2p_dma_map_pages()` or `NVRM: dma-buf attach failed: PCI topology not supported for
-    dma-buf`.
+    Cost: Neither direct path works for this pair. Pairs below one switch are not affected.
 
-    Why: these chipsets cannot pass traffic from one root port to another, and from 580.65.06 on the driver
-    checks. On x86 it does not; in a virtual machine with the GPU passed through it lets everything pass.
+    How to tell: A host with NVIDIA Grace, Ampere Altra or AmpereOne-160, a GPU that is not coherent with
+    it, and no bridge above both devices. Registering fails; the kernel log says `nvidia-peermem nv_dma_map
+    -- error -524 while calling nvidia_p2p_dma_map_pages()` or `NVRM: dma-buf attach failed: PCI topology
+    not supported for dma-buf`.
 
-    Cost: neither direct path works for this pair. Pairs below one switch are not affected.
-
-    Fix: put NIC and GPU below one switch, or use the pairs that are. `options nvidia
+    What to do: Put NIC and GPU below one switch, or use the pairs that are. `options nvidia
     NVreg_GrdmaPciTopoCheckOverride=1` lifts the check at your own risk; 2 refuses everywhere.
+
+    Why: These chipsets cannot pass traffic from one root port to another, and from 580.65.06 on the driver
+    checks. On x86 it does not; in a virtual machine with the GPU passed through it lets everything pass.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported().
     """

@@ -23,15 +23,15 @@ from gdrkit.rules.tell import VERBS_PROBE, Tell
 def verbs_lacks_dmabuf(node: Node, _: str) -> Outcome:
     """The libibverbs that programs load here has no ibv_reg_dmabuf_mr.
 
-    Seen: the symbol is not in the library's dynamic symbol table; or, where the library itself was not
-    collected, its version is older than rdma-core 34.
-
-    Why: the call came with rdma-core 34. Old distributions, and OFED's user space from before, do not have
-    it. Containers bring their own libibverbs: what is true of the host is not true of an image.
-
     Cost: NCCL takes a missing symbol for a NIC without dma-buf, and says so in no line.
 
-    Fix: a newer rdma-core, or DOCA-OFED's; in containers, a newer base image.
+    How to tell: The symbol is not in the library's dynamic symbol table; or, where the library itself was
+    not collected, its version is older than rdma-core 34.
+
+    What to do: A newer rdma-core, or DOCA-OFED's; in containers, a newer base image.
+
+    Why: The call came with rdma-core 34. Old distributions, and OFED's user space from before, do not have
+    it. Containers bring their own libibverbs: what is true of the host is not true of an image.
 
     Source: rdma-core libibverbs/libibverbs.map.in, IBVERBS_1.12 at v34.0; NCCL
     src/transport/net_ib/gdr.cc.

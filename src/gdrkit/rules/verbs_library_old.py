@@ -21,15 +21,15 @@ from gdrkit.rules.rule import Bearer, Failed, Layer, Outcome, Passed, Status, ru
 def verbs_library_old(node: Node, library: Library) -> Outcome:
     """A second libibverbs on this node is from before dma-buf.
 
-    Seen: a libibverbs.so.1 in a vendor's folder, without ibv_reg_dmabuf_mr among its dynamic symbols.
+    Cost: The program that loads it takes the NIC for one without dma-buf, and says nothing.
+
+    How to tell: A libibverbs.so.1 in a vendor's folder, without ibv_reg_dmabuf_mr among its dynamic symbols.
+
+    What to do: Update or remove the copy, or take its folder out of LD_LIBRARY_PATH. `ldd` on the program
+    tells which one it loads.
 
     Why: HPC-X, older OFED releases and Python or Conda environments bring libraries of their own, and
     LD_LIBRARY_PATH puts them first.
-
-    Cost: the program that loads it takes the NIC for one without dma-buf, and says nothing.
-
-    Fix: update or remove the copy, or take its folder out of LD_LIBRARY_PATH. `ldd` on the program tells
-    which one it loads.
 
     Source: rdma-core libibverbs/libibverbs.map.in, IBVERBS_1.12; ld.so(8).
     """

@@ -21,14 +21,14 @@ from gdrkit.rules.tell import Tell
 def wsl(node: Node, subject: str) -> Outcome:
     """This is the Windows Subsystem for Linux: there is no NVIDIA kernel driver here.
 
-    Seen: a kernel release that contains "microsoft".
+    Cost: NCCL copies through host memory and, without RDMA devices, uses sockets.
+
+    How to tell: A kernel release that contains "microsoft".
+
+    What to do: None within WSL. Start Linux itself.
 
     Why: CUDA reaches the GPU through /dev/dxg and the driver of Windows. Neither nvidia.ko nor
     nvidia-peermem.ko exists in the guest, so nothing could give GPU memory to a NIC.
-
-    Cost: NCCL copies through host memory and, without RDMA devices, uses sockets.
-
-    Fix: none within WSL. Start Linux itself.
 
     Source: NVIDIA, CUDA on WSL User Guide; Microsoft WSL2-Linux-Kernel.
     """
