@@ -1,4 +1,4 @@
-"""Write what is generated: a page per finding code under docs/codes/, and the published JSON Schema.
+"""Write what is generated: a page per finding code, the glossary, the published JSON Schemas.
 
 `uv run python tools/pages.py` writes; with --check it only says what is out of date, and exits 1.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument
 from gdrkit.report.document import Report
+from gdrkit.report.glossary import glossary_page
 from gdrkit.report.pages import page, titles
 
 ROOT = Path(__file__).parent.parent
@@ -22,6 +23,7 @@ def wanted() -> dict[Path, str]:
     files = {CODES / f"{row.code}.md": page(row.code) for row in titles()}
     rows = "".join(f"| {row.layer} | [{row.code}]({row.code}.md) | {row.title} |\n" for row in titles())
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"
+    files[ROOT / "docs" / "glossary.md"] = glossary_page()
     files[ROOT / "src/gdrkit/report/report.schema.json"] = schema_of(Report, "gdrkit.report/1")
     files[ROOT / "src/gdrkit/jobs/nccl.schema.json"] = schema_of(NcclDocument, "gdrkit.nccl/1")
     return files

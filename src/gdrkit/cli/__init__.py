@@ -7,24 +7,36 @@ import sys
 from gdrkit.cli import process
 from gdrkit.cli.exit import INTERNAL, NO_INPUT, USAGE
 
-COMMANDS = {
-    "doctor": "one verdict for a node: does GPU memory reach the network directly, and if not, why",
-    "explain": "the same judgement from pasted text: an error, a log, a forum post",
-    "nccl": "what a job of NCCL's did, from its logs: direct or not, per rank, and why",
-    "topo": "which GPU talks to which NIC over what: tree, path types, what NCCL decides",
-    "modprobe": "what modprobe would say of a module, without loading it",
-    "fix": "what would mend a node; on this machine: do it, go on with it, take it back",
-    "estimate": "what each path can move at most, how far a benchmark is from it, what a job costs",
-    "bench": "how fast each path between two processes is, beside what bounds it",
-    "prove": "which way known bytes went between two processes, shown by what moved and what did not",
-    "collect": "write a bundle of a node's evidence, for a look at it elsewhere",
-    "probe": "ask the CUDA driver what each GPU can do",
-    "codes": "the finding codes, and the page of each",
-    "schema": "the JSON Schema of `gdr doctor --json`",
-    "config": "what an operator, OpenShift, Talos, cloud-init or NCCL must be told; check of such a file",
-    "completion": "a completion script for bash, zsh or fish",
+GROUPS = {
+    "diagnose": {
+        "doctor": "one verdict per node: does GPU memory reach the network directly, and if not, why",
+        "explain": "the same judgement from pasted text: an error, a log, a forum post",
+        "modprobe": "predict what modprobe would print for a module, without loading it",
+        "probe": "ask the CUDA and RDMA drivers what each device can do",
+        "collect": "write a bundle of a node's evidence, to be judged elsewhere",
+    },
+    "repair": {
+        "fix": "plan the repair of a node; on this machine: apply it, resume it, undo it",
+        "config": "write or check configuration for operators, OpenShift, Talos, cloud-init and NCCL",
+    },
+    "fabric and jobs": {
+        "topo": "which GPU reaches which NIC over what: PCIe tree, path types, NCCL's decision",
+        "nccl": "what an NCCL job did, from its logs: direct or not, per rank, and why",
+        "estimate": "the most each path can move, how close a benchmark comes, what a job would gain",
+    },
+    "measure": {
+        "bench": "measure each path between two processes, beside its upper bound",
+        "prove": "send known bytes and show by counters which path they took",
+    },
+    "plumbing": {
+        "codes": "the finding codes, the page of one code, the glossary",
+        "schema": "the JSON Schema of each command's --json output",
+        "completion": "a completion script for bash, zsh or fish",
+    },
 }
-"""Every command, in the order of the help. Its module has the same name and a `main(arguments) -> int`."""
+"""Every command by what it is for, in the order of the help. Its module has the same name and a
+`main(arguments) -> int`."""
+COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,9 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(f"gdr {__version__}\n")
         return 0
     if arguments[0] not in COMMANDS:
-        sys.stderr.write(
-            f"gdr: there is no command {arguments[0]!r}{_meant(arguments[0])}; see gdr --help\n"
-        )
+        sys.stderr.write(f"gdr: unknown command {arguments[0]!r}{_meant(arguments[0])}\n  see gdr --help\n")
         return USAGE
     return _run(arguments[0], arguments[1:])
 
@@ -72,8 +82,8 @@ def _run(command: str, arguments: list[str]) -> int:
             raise
         where = _place(error)
         sys.stderr.write(
-            f"gdr {command}: this is a fault in gdrkit: {type(error).__name__}: {error} ({where})\n"
-            "  run it again with --debug for the traceback, and please report it\n"
+            f"gdr {command}: internal error: {type(error).__name__}: {error} ({where})\n"
+            "  please report it, with the traceback that --debug prints\n"
         )
         return INTERNAL
     return code
@@ -95,15 +105,18 @@ def _meant(word: str) -> str:
 
 def _help() -> str:
     width = max(map(len, COMMANDS))
-    rows = "".join(f"  {name:<{width}}  {line}\n" for name, line in COMMANDS.items())
+    groups = "\n".join(
+        f"{title}:\n" + "".join(f"  {name:<{width}}  {line}\n" for name, line in commands.items())
+        for title, commands in GROUPS.items()
+    )
     return (
         "usage: gdr COMMAND [options]\n\n"
-        "Does GPU memory reach the network directly on this machine? If not: why, what would fix it.\n\n"
-        f"commands:\n{rows}\n"
+        "Does GPU memory reach the network directly on this machine? If not, why, and what would fix it?\n\n"
+        f"{groups}\n"
         "examples:\n"
-        "  gdr doctor                       this machine\n"
-        "  gdr doctor sosreport.tar.xz      a node from its sosreport\n"
-        "  gdr doctor ssh://node17          a node over ssh; nothing is installed there\n"
-        "  dmesg | gdr explain              what a log establishes\n\n"
-        "gdr COMMAND --help tells more. Nothing changes a machine but gdr fix --apply.\n"
+        "  gdr doctor                     this machine\n"
+        "  gdr doctor sosreport.tar.xz    a node from its sosreport\n"
+        "  gdr doctor ssh://node17        a node over ssh; nothing is installed there\n"
+        "  dmesg | gdr explain            what a log shows\n\n"
+        "`gdr COMMAND --help` has the options. Only `gdr fix --apply` changes a machine.\n"
     )

@@ -1,44 +1,67 @@
-"""`gdr codes [CODE]`: every finding code, and the page of one."""
+"""`gdr codes [WORD]`: every finding code, the page of one, or what a word of the field means."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, USAGE
+
+if TYPE_CHECKING:
+    from gdrkit.report.glossary import Term
 
 
 def parser() -> Parser:
     parser = Parser(
         "codes",
-        "The finding codes by layer, or the page of one: what it is, why it happens, its cost, the fix.",
-        "  gdr codes\n  gdr codes peermem-stub\n  gdr codes --json",
+        "List the finding codes by layer, print the page of one, or explain a word of the glossary.",
+        "  gdr codes\n  gdr codes peermem-stub\n  gdr codes PXB\n  gdr codes --glossary\n  gdr codes --json",
     )
-    parser.add_argument("code", nargs="?", metavar="CODE", help="a finding code")
+    parser.add_argument("word", nargs="?", metavar="WORD", help="a code, or a word such as stub or PXB")
+    parser.add_argument("--glossary", action="store_true", help="list every word that is explained")
     parser.output()
     return parser
 
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
+    from gdrkit.report.glossary import GLOSSARY, term
     from gdrkit.report.pages import page, titles
 
     if options.json:
         import msgspec
 
-        write(msgspec.json.format(msgspec.json.encode(titles()), indent=2).decode() + "\n")
-        return OK
-    if options.code is None:
-        for row in titles():
-            write(f"{row.layer:<12} {row.code:<30} {row.title}\n")
-        return OK
-    known = {row.code for row in titles()}
-    if options.code not in known:
-        from difflib import get_close_matches
-
-        close = get_close_matches(options.code, known, n=1)
-        hint = f", did you mean {close[0]!r}?" if close else ""
-        sys.stderr.write(f"gdr codes: there is no code {options.code!r}{hint}\n")
-        return USAGE
-    write(page(options.code))
+        rows = GLOSSARY if options.glossary else titles()
+        write(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n")
+    elif options.glossary:
+        write("".join(_entry(entry) for entry in GLOSSARY))
+    elif options.word is None:
+        write("".join(f"{row.layer:<12} {row.code:<30} {row.title}\n" for row in titles()))
+    elif options.word in {row.code for row in titles()}:
+        write(page(options.word))
+    elif (entry := term(options.word)) is not None:
+        write(_entry(entry))
+    else:
+        codes = [row.code for row in titles()]
+        return _unknown(options.word, [*codes, *(entry.name for entry in GLOSSARY)])
     return OK
+
+
+def _entry(entry: Term) -> str:
+    """A word as a paragraph, with the codes that say more."""
+    from textwrap import fill
+
+    more = f" See: {', '.join(entry.codes)}." if entry.codes else ""
+    return (
+        fill(f"{entry.name}: {entry.text}{more}", 96, subsequent_indent="  ", break_on_hyphens=False) + "\n"
+    )
+
+
+def _unknown(word: str, known: list[str]) -> int:
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, known, n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    sys.stderr.write(f"gdr codes: unknown code or word: {word!r}{hint}\n")
+    return USAGE

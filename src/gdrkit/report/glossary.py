@@ -1,0 +1,346 @@
+"""Words of the field that gdrkit's output uses, each explained in a sentence or two."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Term(Struct, frozen=True):
+    """One word. `also` are other spellings under which `gdr codes WORD` finds it."""
+
+    name: str
+    text: str
+    also: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()  # pages that say more
+
+
+GLOSSARY = (
+    Term(
+        "ACS",
+        "Access Control Services: bits in a PCIe port that send traffic between two devices up to the "
+        "root complex, where the IOMMU checks it, instead of straight across the switch. Virtual "
+        "machines need that; on bare metal it costs bandwidth.",
+        also=("access-control-services",),
+        codes=("acs-redirect",),
+    ),
+    Term(
+        "active",
+        "State of a path: seen in use on this machine, not merely possible.",
+    ),
+    Term(
+        "ATS",
+        "Address Translation Services: a PCIe device asks the IOMMU for translations in advance and "
+        "caches them.",
+        also=("address-translation-services",),
+    ),
+    Term(
+        "BAR1",
+        "The window in PCIe address space through which other devices reach GPU memory. Memory "
+        "outside of it, or beyond its size, cannot be registered with a NIC.",
+        also=("bar",),
+        codes=("bar1-small", "bar1-exhausted"),
+    ),
+    Term(
+        "blocked",
+        "State of a path: something stops it that can be fixed. Every blocker is listed.",
+    ),
+    Term(
+        "bundle",
+        "An archive written by `gdr collect`: all evidence that a node is judged by. Every command "
+        "that takes a node takes a bundle.",
+    ),
+    Term(
+        "C2C",
+        "NVLink-C2C: the link between CPU and GPU in one package, as in GH200, GB200 and GB10.",
+    ),
+    Term(
+        "CDMM",
+        "Coherent Driver-based Memory Management: the NVIDIA driver keeps the memory of a coherent "
+        "GPU to itself instead of giving it to the kernel as a NUMA node.",
+        codes=("gpu-cdmm",),
+    ),
+    Term(
+        "coherent GPU",
+        "A GPU whose memory the CPU reads and writes with cache coherence over NVLink-C2C (GH200, GB200).",
+        also=("coherent",),
+    ),
+    Term(
+        "consumer",
+        "A program that wants GPU memory on the wire: nccl, ucx, verbs, nvshmem. Each makes its own "
+        "tests, so each gets its own answer.",
+    ),
+    Term(
+        "CRC",
+        "The checksum of a kernel symbol's type (modversions). A module and the kernel must agree on "
+        "it, or the module is refused: `disagrees about version of symbol`.",
+        also=("modversions",),
+        codes=("module-crc-mismatch",),
+    ),
+    Term(
+        "Data Direct",
+        "A second PCIe function of a ConnectX-8, closer to the GPU, through which it reads GPU memory.",
+        codes=("data-direct-missing",),
+    ),
+    Term(
+        "direct path",
+        "dmabuf or peermem: the NIC reads and writes GPU memory itself.",
+        also=("direct",),
+    ),
+    Term(
+        "DKMS",
+        "Dynamic Kernel Module Support: rebuilds modules such as NVIDIA's or OFED's for each new kernel.",
+        codes=("ofed-multiple-dkms",),
+    ),
+    Term(
+        "dma-buf",
+        "The kernel's own way to share memory between devices, and the preferred direct path: the GPU "
+        "driver exports a buffer, the RDMA driver imports it. Needs NVIDIA's open kernel modules and "
+        "Linux 5.12 or newer; nvidia-peermem is not needed.",
+        also=("dmabuf",),
+        codes=("driver-proprietary", "kernel-lacks-dmabuf", "verbs-lacks-dmabuf"),
+    ),
+    Term(
+        "EFA",
+        "Elastic Fabric Adapter: the RDMA device of AWS. NCCL reaches it through libfabric and the "
+        "plugin aws-ofi-nccl.",
+    ),
+    Term(
+        "fallback",
+        "A path that copies through host memory: host-mapped, staged or socket.",
+    ),
+    Term(
+        "GDR level",
+        "NCCL_NET_GDR_LEVEL: the greatest distance between GPU and NIC at which NCCL still goes "
+        "directly (LOC, PIX, PXB, P2C, PXN, PHB, SYS).",
+        also=("gdr-level", "NCCL_NET_GDR_LEVEL"),
+        codes=("gdr-level-too-low", "gdr-level-ignored"),
+    ),
+    Term(
+        "GID",
+        "Global identifier: the address of an RDMA port. On RoCE a port has one per IP address and version.",
+    ),
+    Term(
+        "GPUDirect RDMA",
+        "A NIC reads and writes GPU memory without a copy in host memory.",
+        also=("gdr", "gpudirect", "gpudirect-rdma"),
+    ),
+    Term(
+        "HCA",
+        "Host Channel Adapter: an RDMA device, such as mlx5_0.",
+        also=("rdma device",),
+    ),
+    Term(
+        "host-mapped",
+        "Path: GPU and NIC share pinned host memory. On an integrated GPU this is as good as direct; "
+        "elsewhere every byte crosses PCIe twice.",
+    ),
+    Term(
+        "impossible",
+        "State of a path: this hardware cannot do it, and no setting, driver or package changes that.",
+    ),
+    Term(
+        "inbox",
+        "The RDMA drivers that come with the kernel, as opposed to OFED.",
+    ),
+    Term(
+        "integrated GPU",
+        "A GPU that has no memory of its own, as in DGX Spark (GB10) and Jetson.",
+        also=("integrated",),
+        codes=("gpu-integrated",),
+    ),
+    Term(
+        "IOMMU",
+        "Translates the addresses that devices use. In translation mode traffic between GPU and NIC "
+        "goes through the root complex; in passthrough mode (`iommu=pt`) addresses are used as they "
+        "are.",
+        also=("iommu=pt", "passthrough"),
+        codes=("iommu-translating",),
+    ),
+    Term(
+        "layer",
+        "Where a problem is, from the ground up: hardware, firmware, kernel, driver, rdma, pcie, "
+        "library, application. The first broken layer is fixed first.",
+    ),
+    Term(
+        "leg",
+        "In NCCL's log: one channel of one rank in one direction, and what carries it.",
+        also=("channel",),
+    ),
+    Term(
+        "lockdown",
+        "A mode of the kernel, turned on by Secure Boot on most distributions, in which only signed "
+        "modules load.",
+        codes=("lockdown-blocks-module",),
+    ),
+    Term(
+        "MIG",
+        "Multi-Instance GPU: one GPU split into several.",
+        codes=("gpu-mig",),
+    ),
+    Term(
+        "MNNVL",
+        "Multi-node NVLink: NVLink between hosts (GB200 NVL72). Traffic on it never touches a NIC.",
+        also=("multi-node nvlink",),
+    ),
+    Term(
+        "MOK",
+        "Machine Owner Key: a key that the owner enrols through shim, so that Secure Boot accepts "
+        "modules signed with it.",
+        also=("mokutil",),
+        codes=("module-unknown-key",),
+    ),
+    Term(
+        "NODE",
+        "Distance in `nvidia-smi topo -m`: through two host bridges of one NUMA node.",
+    ),
+    Term(
+        "nvidia-peermem",
+        "NVIDIA's kernel module that registers GPU memory with the RDMA core through the peer-memory "
+        "API: the older direct path. Legacy where dma-buf works.",
+        also=("peermem", "nvidia_peermem"),
+        codes=("peermem-stub", "peermem-not-loaded"),
+    ),
+    Term(
+        "ODP",
+        "On-demand paging: the NIC handles page faults. mlx5 needs it built in for dma-buf.",
+        codes=("kernel-lacks-odp",),
+    ),
+    Term(
+        "OFED",
+        "RDMA drivers and libraries from NVIDIA that replace the kernel's own: MLNX_OFED, today DOCA- "
+        "OFED. They bring the peer-memory API.",
+        also=("mlnx_ofed", "doca-ofed", "doca"),
+    ),
+    Term(
+        "open kernel modules",
+        "The NVIDIA driver's kernel modules with published source. Only they offer dma-buf. The "
+        "flavour is chosen at installation; GPUs before Turing need the proprietary one.",
+        also=("open modules",),
+        codes=("driver-proprietary",),
+    ),
+    Term(
+        "P2C",
+        "NCCL: the path from a GPU over C2C to its CPU and from there to the NIC.",
+    ),
+    Term(
+        "pair",
+        "One GPU and one RDMA device.",
+    ),
+    Term(
+        "path",
+        "How bytes get from GPU memory to the wire: dmabuf, peermem, host-mapped, staged or socket.",
+    ),
+    Term(
+        "peer-memory API",
+        "ib_register_peer_memory_client(): functions of the RDMA core through which nvidia-peermem "
+        "registers. OFED's RDMA core has them; the kernel's own has them only on some distributions.",
+        also=("peer memory", "peerdirect"),
+        codes=("rdma-lacks-peer-api", "peermem-stub"),
+    ),
+    Term(
+        "PHB",
+        "Distance in `nvidia-smi topo -m`: through a PCIe host bridge, that is, through the CPU.",
+    ),
+    Term(
+        "PIX",
+        "Distance in `nvidia-smi topo -m`: through at most one PCIe switch. The best for a GPU and its NIC.",
+    ),
+    Term(
+        "PXB",
+        "Distance in `nvidia-smi topo -m`: through several PCIe switches, but not through the CPU.",
+    ),
+    Term(
+        "PXN",
+        "NCCL: a GPU sends through another GPU of the node, over NVLink, because that one is near the NIC.",
+    ),
+    Term(
+        "rail",
+        "In a cluster whose nodes have several NICs: all NICs with the same number, on one leaf switch.",
+    ),
+    Term(
+        "rank",
+        "One process of a parallel job, usually with one GPU.",
+    ),
+    Term(
+        "ready",
+        "State of a path: nothing stops it. Not seen in use yet.",
+    ),
+    Term(
+        "remedy",
+        "A fix with a name, as `gdr fix --steps` takes it.",
+    ),
+    Term(
+        "RoCE",
+        "RDMA over Converged Ethernet.",
+    ),
+    Term(
+        "Secure Boot",
+        "Firmware starts only signed software. The kernel then refuses modules whose signing key it "
+        "does not know.",
+        codes=("module-unknown-key", "module-unsigned"),
+    ),
+    Term(
+        "socket",
+        "Path: GPU memory is copied to host memory and sent through the kernel's TCP stack.",
+    ),
+    Term(
+        "staged",
+        "Path: GPU memory is copied to pinned host memory, and the NIC sends it from there.",
+    ),
+    Term(
+        "stub",
+        "A nvidia-peermem that was built without the peer-memory API: it can only fail with `Invalid "
+        "argument`.",
+        also=("empty module",),
+        codes=("peermem-stub",),
+    ),
+    Term(
+        "SYS",
+        "Distance in `nvidia-smi topo -m`: across the link between two CPU sockets.",
+        codes=("pair-cross-socket",),
+    ),
+    Term(
+        "unknown",
+        "State of a path: evidence is missing. The output names it and the command that would show it.",
+    ),
+    Term(
+        "verbs",
+        "The RDMA programming interface, libibverbs; as a consumer: programs such as perftest that use it.",
+        also=("libibverbs", "ibverbs"),
+    ),
+    Term(
+        "vermagic",
+        "The kernel release and build options that a module was built for. They must match.",
+        codes=("module-wrong-kernel",),
+    ),
+    Term(
+        "vGPU",
+        "A virtual GPU in a virtual machine, time-sliced or MIG-backed.",
+        codes=("gpu-vgpu",),
+    ),
+)
+"""Every term, in the order of the alphabet."""
+
+
+def term(word: str) -> Term | None:
+    """The term with this name or spelling, whatever its case; None if there is none."""
+    wanted = _folded(word)
+    for entry in GLOSSARY:
+        if wanted in {_folded(entry.name), *map(_folded, entry.also)}:
+            return entry
+    return None
+
+
+def _folded(word: str) -> str:
+    return word.casefold().replace("_", "-").replace(" ", "-")
+
+
+def glossary_page() -> str:
+    """The glossary as Markdown: docs/glossary.md."""
+    rows = "".join(f"| {entry.name} | {_linked(entry)} |\n" for entry in GLOSSARY)
+    return f"# Glossary\n\n`gdr codes WORD` prints one entry.\n\n| word | what it means |\n|---|---|\n{rows}"
+
+
+def _linked(entry: Term) -> str:
+    links = ", ".join(f"[{code}](codes/{code}.md)" for code in entry.codes)
+    return f"{entry.text} See {links}." if links else entry.text

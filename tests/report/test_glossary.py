@@ -1,0 +1,51 @@
+"""Every word of the field that the output uses is explained, and found however it is written."""
+
+import pytest
+
+from gdrkit.consumers.consumer import Path
+from gdrkit.report.glossary import GLOSSARY, glossary_page, term
+from gdrkit.rules import BY_CODE
+from gdrkit.rules.rule import Layer
+from gdrkit.verdict.judgement import State
+
+
+@pytest.mark.parametrize("entry", GLOSSARY, ids=lambda entry: entry.name)
+def test_an_entry_is_a_sentence_and_leads_to_pages_that_exist(entry):
+    assert entry.text[0].isupper() or entry.text.startswith(("dmabuf", "ib_", "nvidia"))
+    assert entry.text.endswith(".") or entry.text.endswith("`.")
+    assert set(entry.codes) <= set(BY_CODE)
+
+
+def test_no_spelling_belongs_to_two_entries():
+    spellings = [word for entry in GLOSSARY for word in (entry.name, *entry.also)]
+    assert all(term(word) == entry for entry in GLOSSARY for word in (entry.name, *entry.also))
+    assert len(spellings) == len({word.casefold() for word in spellings})
+
+
+@pytest.mark.parametrize(
+    "word", ["DMABUF", "dma buf", "dma_buf", "dma-buf", "peer memory API", "PXB", "pxb"]
+)
+def test_case_dashes_and_blanks_do_not_matter(word):
+    assert term(word) is not None
+
+
+@pytest.mark.parametrize(
+    "word", [*(state.value for state in State), "stub", "staged", "socket", "host-mapped"]
+)
+def test_states_and_paths_are_explained(word):
+    assert term(word) is not None
+
+
+def test_the_direct_paths_and_the_layers_are_explained():
+    assert all(path in term("path").text for path in Path)
+    assert all(layer in term("layer").text for layer in Layer)
+
+
+def test_the_entries_are_in_alphabetical_order_and_the_page_has_them_all():
+    names = [entry.name for entry in GLOSSARY]
+    assert names == sorted(names, key=str.casefold)
+    assert all(f"| {name} |" in glossary_page() for name in names)
+
+
+def test_an_unknown_word_has_no_entry():
+    assert term("flux capacitor") is None
