@@ -23,7 +23,7 @@ LIMIT = 3.0
 
 READ = """
 import sys, time
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import DMESG, LSPCI
 from gdrkit.evidence.target import open_host
 start = time.perf_counter()
@@ -31,12 +31,12 @@ host = open_host(sys.argv[1])
 for command in (DMESG, LSPCI):
     try:
         host.run(command)
-    except Lacks:
+    except EvidenceMissing:
         pass
 for path in ("proc/modules", "proc/cmdline", "proc/kallsyms", "etc/os-release"):
     try:
         host.read(path)
-    except Lacks:
+    except EvidenceMissing:
         pass
 print(time.perf_counter() - start)
 """

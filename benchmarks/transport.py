@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gdrkit.transport.measure.copies import slower_copy
-from gdrkit.transport.measure.job import End, measure
+from gdrkit.transport.measure.job import MeasureEnd, measure
 from gdrkit.transport.native.cuda import cuda
 
 SIZES = (64 << 10, 1 << 20, 16 << 20, 256 << 20)
@@ -49,7 +49,7 @@ def timed(work: Callable[[], object], count: int) -> float:
 
 
 def ours(path: str, devices: tuple[int, int]) -> Rows:
-    points = measure(path, End(devices[0]), End(devices[1]), SIZES)
+    points = measure(path, MeasureEnd(devices[0]), MeasureEnd(devices[1]), SIZES)
     return {
         str(point.size_bytes): {
             "one_us": point.median_us,

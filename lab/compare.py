@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.node import Node
 from lab.golden import Answer, Golden, Recorded, cases, host
 
@@ -149,7 +149,7 @@ def compare(golden: Golden, contents: Mapping[str, bytes], predictor: Predictor)
         node = Node(host(evidence, contents))
         try:
             word, differences = judge(predictor(node, case), case)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             missing = lacks.missing
             word, differences = Word.UNANSWERED, (f"{missing.source}: {missing.why}; {missing.ask}",)
         found.append(Comparison(golden.profile.name, case.name, word, differences))

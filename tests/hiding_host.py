@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Command, Host, Lacks, Missing, Origin, Why
+from gdrkit.evidence import Command, EvidenceMissing, Host, Missing, MissingReason, TextOrigin
 
 
 class HidingHost:
@@ -36,10 +36,10 @@ class HidingHost:
         self._ask(command.line)
         return self._host.run(command)
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> TextOrigin | None:
         return self._host.origin(name)
 
     def _ask(self, name: str) -> None:
         self.asked[name] = None
         if any(name == hidden or name.startswith(hidden + "/") for hidden in self._hidden):
-            raise Lacks(Missing(name, Why.NOT_COLLECTED, f"look at {name}"))
+            raise EvidenceMissing(Missing(name, MissingReason.NOT_COLLECTED, f"look at {name}"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Mapping
 
-from gdrkit.evidence import Absent, Command, Lacks, Missing, Origin, Why
-from gdrkit.evidence.lacks import not_collected
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, TextOrigin
+from gdrkit.evidence.missing import not_collected
 
 
 class MemoryHost:
@@ -22,7 +22,7 @@ class MemoryHost:
         links: Mapping[str, str] = {},
         absent: frozenset[str] | set[str] = frozenset(),
         complete: bool = False,
-        origins: Mapping[str, Origin] = {},
+        origins: Mapping[str, TextOrigin] = {},
     ) -> None:
         self.files = {path: _bytes(content) for path, content in files.items()}
         self.commands = {argv: _bytes(output) for argv, output in commands.items()}
@@ -55,7 +55,7 @@ class MemoryHost:
         if path in self.files or any(p.startswith(path + "/") for p in (*self.files, *self.links)):
             return True
         lack = self._lack(path)
-        if isinstance(lack, Absent):
+        if isinstance(lack, EvidenceAbsent):
             return False
         raise lack
 
@@ -73,7 +73,7 @@ class MemoryHost:
                     break
             else:
                 return path
-        raise Lacks(Missing(path, Why.GARBLED, f"readlink -f /{path}"))
+        raise EvidenceMissing(Missing(path, MissingReason.GARBLED, f"readlink -f /{path}"))
 
     def run(self, command: Command) -> bytes:
         self.opened.append(command.line)
@@ -82,14 +82,14 @@ class MemoryHost:
         for file in command.files:
             if file in self.files:
                 return self.files[file]
-        raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+        raise EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> TextOrigin | None:
         return self.origins.get(name)
 
-    def _lack(self, path: str) -> Lacks:
+    def _lack(self, path: str) -> EvidenceMissing:
         if self.complete or path in self.absent:
-            return Absent(Missing(path, Why.ABSENT, f"ls /{path}"))
+            return EvidenceAbsent(Missing(path, MissingReason.ABSENT, f"ls /{path}"))
         return not_collected(path)
 
 

@@ -110,10 +110,10 @@ def a_consumer(copy: Copy) -> None:
 
 
 PIGEON = """
-from gdrkit.consumers.consumer import Consumer, Path, PathUse
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport
 
 PIGEON = Consumer(
-    name="pigeon", title="Pigeon", uses=(PathUse(path=Path.PEERMEM), PathUse(path=Path.STAGED))
+    name="pigeon", title="Pigeon", uses=(PathSupport(path=Path.PEERMEM), PathSupport(path=Path.STAGED))
 )
 """
 
@@ -133,8 +133,8 @@ def an_nccl_release(copy: Copy) -> None:
 def a_message_of_a_program(copy: Copy) -> None:
     copy.line(
         "messages/driver.py",
-        '    Message(\n        "nvidia-fs",',
-        '    Message("kernel", "NVRM: the sky fell on {what}", ("bar1-exhausted",), source="sky.c"),\n',
+        '    MessageTemplate(\n        "nvidia-fs",',
+        '    MessageTemplate("kernel", "NVRM: the sky fell on {what}", ("bar1-exhausted",), source="sky.c"),\n',
     )
     text = copy.source / "post.txt"
     text.write_text("[   12.345678] NVRM: the sky fell on GPU 3\n")
@@ -215,7 +215,9 @@ print(found.name, found.install)
 
 def a_source_of_evidence(copy: Copy) -> None:
     copy.line(
-        "agent/collect/sources.py", '    Files("proc/version",', '    Files("etc/sky", "its colour"),\n'
+        "agent/collect/sources.py",
+        '    FileSource("proc/version",',
+        '    FileSource("etc/sky", "its colour"),\n',
     )
     machine = copy.source / "machine"
     (machine / "etc").mkdir(parents=True)

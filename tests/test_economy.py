@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.diagnosis import diagnose
-from gdrkit.evidence import Command, Host, Origin
+from gdrkit.evidence import Command, Host, TextOrigin
 from gdrkit.evidence.target import open_host
 from tests.evidence_nodes import laid_down, names
 
@@ -124,7 +124,7 @@ class CountingHost:
         self.asked["run", command.line] += 1
         return self._host.run(command)
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> TextOrigin | None:
         return self._host.origin(name)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from tools.architecture import SOURCE
 
-MISSING = {"Absent", "Lacks"}
+MISSING = {"EvidenceAbsent", "EvidenceMissing"}
 HOME = "node.py"
 BY_HAND = {
     "rules/peermem_not_loaded.py": "absent is an outcome there, and a default stands for the rest alone",
@@ -56,11 +56,11 @@ def test_no_handler_of_missing_evidence_merely_gives_a_default():
 @pytest.mark.parametrize(
     "handler",
     [
-        "except Lacks: return False",
-        "except Absent: return",
-        "except (Absent, Lacks): found = ()",
-        "except evidence.Lacks: pass",
-        "except Lacks as lacks: return DEFAULT",
+        "except EvidenceMissing: return False",
+        "except EvidenceAbsent: return",
+        "except (EvidenceAbsent, EvidenceMissing): found = ()",
+        "except evidence.EvidenceMissing: pass",
+        "except EvidenceMissing as lacks: return DEFAULT",
     ],
 )
 def test_a_handler_that_gives_a_default_is_seen(handler):
@@ -71,12 +71,12 @@ def test_a_handler_that_gives_a_default_is_seen(handler):
 @pytest.mark.parametrize(
     "handler",
     [
-        "except Lacks: raise",
-        "except Lacks: continue",
-        "except (Lacks, KeyError): return False",
-        "except Lacks as lacks: return lacks",
-        "except Lacks: return NotApplicable('it is not there')",
-        "except Lacks:\n            node.cite('log')\n            return False",
+        "except EvidenceMissing: raise",
+        "except EvidenceMissing: continue",
+        "except (EvidenceMissing, KeyError): return False",
+        "except EvidenceMissing as lacks: return lacks",
+        "except EvidenceMissing: return NotApplicable('it is not there')",
+        "except EvidenceMissing:\n            node.cite('log')\n            return False",
     ],
 )
 def test_a_handler_that_does_more_is_left_alone(handler):

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from gdrkit.diagnosis import diagnose
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.verdict import judge_node
-from gdrkit.verdict.judgement import State
+from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 from tests.hiding_host import HidingHost
 
@@ -48,4 +48,4 @@ class BlindHost(HidingHost):
     """Nobody looked at anything."""
 
     def _ask(self, name: str) -> None:
-        raise Lacks(Missing(name, Why.NOT_COLLECTED, f"look at {name}"))
+        raise EvidenceMissing(Missing(name, MissingReason.NOT_COLLECTED, f"look at {name}"))

@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Absent, Command, Confidence, Kind, Lacks, Missing, Origin, Source, Why
-from gdrkit.evidence.lacks import denied, timed_out
+from gdrkit.evidence import (
+    Command,
+    Confidence,
+    EvidenceAbsent,
+    EvidenceMissing,
+    Missing,
+    MissingReason,
+    QuestionKind,
+    Source,
+    TextOrigin,
+)
+from gdrkit.evidence.missing import denied, timed_out
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import (
     Node,
@@ -19,8 +29,8 @@ from gdrkit.node import (
     if_absent,
     if_missing,
     likely,
+    observation,
     seek,
-    witness,
 )
 from tests.memory_host import MemoryHost
 
@@ -45,7 +55,7 @@ def double(node: Node) -> int:
     return 2 * total(node)
 
 
-@witness(total)
+@observation(total)
 def log(node: Node) -> str:
     return node.text("log")
 
@@ -84,7 +94,7 @@ def test_what_two_questions_read_the_host_is_asked_for_once_and_both_cite_it():
 def test_a_refusal_is_remembered_too():
     here = node()
     for _ in range(2):
-        with pytest.raises(Absent):
+        with pytest.raises(EvidenceAbsent):
             here.read("gone")
     assert here.host.opened == ["gone"]
 
@@ -109,15 +119,15 @@ def test_a_trail_is_complete_for_an_answer_that_was_remembered():
 def test_what_was_not_collected_is_missing_for_every_question_that_stands_on_it():
     here = Node(MemoryHost({"a": b"1"}))
     for question in (total, double):
-        with pytest.raises(Lacks) as caught:
+        with pytest.raises(EvidenceMissing) as caught:
             question(here)
-        assert caught.value.missing == Missing("b", Why.NOT_COLLECTED, "cat /b", Kind.READ)
+        assert caught.value.missing == Missing("b", MissingReason.NOT_COLLECTED, "cat /b", QuestionKind.READ)
 
 
 class Refusing(MemoryHost):
     """Answers no question about a path."""
 
-    def __init__(self, reason: Lacks) -> None:
+    def __init__(self, reason: EvidenceMissing) -> None:
         super().__init__()
         self.reason = reason
 
@@ -136,14 +146,14 @@ class Refusing(MemoryHost):
     [
         (denied("a", "hidden"), "sudo cat /a (hidden)", "sudo ls /a (hidden)"),
         (timed_out("a"), "cat /a", "ls /a"),
-        (Lacks(Missing("a", Why.UNDECIDED, "cat /a; ls")), "cat /a; ls", "cat /a; ls"),
+        (EvidenceMissing(Missing("a", MissingReason.UNDECIDED, "cat /a; ls")), "cat /a; ls", "cat /a; ls"),
     ],
 )
 def test_the_command_that_would_tell_fits_the_kind_of_question(reason, read, names):
     here = Node(Refusing(reason))
     asked = []
     for question in (here.read, here.list, here.exists):
-        with pytest.raises(Lacks) as caught:
+        with pytest.raises(EvidenceMissing) as caught:
             question("a")
         asked.append((caught.value.missing.ask, caught.value.missing.why))
 
@@ -154,7 +164,7 @@ def test_the_command_that_would_tell_fits_the_kind_of_question(reason, read, nam
 def third_line(node: Node, path: str) -> str:
     node.read(path)
     node.cite(path, text="c", line=3)
-    return node.place(path, 2)
+    return node.describe_line(path, 2)
 
 
 def test_a_cited_line_is_that_of_the_file():
@@ -168,7 +178,10 @@ def test_a_cited_line_is_that_of_the_file():
 
 
 def test_a_cited_line_of_an_excerpt_is_that_of_the_text_which_it_was_taken_from():
-    origins = {"x": Origin((7, 9, 12), "log"), "y": Origin((1, 2, 3), "run at line 1", numbered=False)}
+    origins = {
+        "x": TextOrigin((7, 9, 12), "log"),
+        "y": TextOrigin((1, 2, 3), "run at line 1", numbered=False),
+    }
     here = Node(MemoryHost({"x": "a\nb\nc\n", "y": "a\nb\nc\n"}, origins=origins))
 
     assert (third_line(here, "x"), third_line(here, "y")) == ("log, line 9", "run at line 1")
@@ -176,7 +189,7 @@ def test_a_cited_line_of_an_excerpt_is_that_of_the_text_which_it_was_taken_from(
         Source("x", lines=(9,)),
         Source("x", "line 12", "c", lines=(12,)),
     )
-    assert (here.place("x"), here.place("z")) == ("log", "z")
+    assert (here.describe_line("x"), here.describe_line("z")) == ("log", "z")
 
 
 def test_marks_of_all_questions_below_point_into_the_one_source():
@@ -195,10 +208,10 @@ def test_marks_of_all_questions_below_point_into_the_one_source():
 
 def test_garbled_content_is_missing_and_named_by_its_file():
     here = node(a=b"libkmod: ERROR: could not open /proc/modules")
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         total(here)
 
-    assert (caught.value.missing.source, caught.value.missing.why) == ("a", Why.GARBLED)
+    assert (caught.value.missing.source, caught.value.missing.why) == ("a", MissingReason.GARBLED)
 
 
 def test_absent_is_an_answer_for_who_asks_and_is_cited():
@@ -216,9 +229,9 @@ def test_not_collected_is_never_taken_for_absent():
     def there(node: Node) -> bool:
         return bool(if_absent(b"", node.read, "unseen"))
 
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         there(node())
-    assert not isinstance(caught.value, Absent)
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 def test_a_supposed_step_changes_what_stands_on_it_and_nothing_else():
@@ -241,9 +254,9 @@ def test_a_promise_is_no_better_than_assumed():
 
 
 def test_a_step_may_make_an_answer_uncertain():
-    unsure = Missing("a", Why.STALE, "look again")
+    unsure = Missing("a", MissingReason.STALE, "look again")
     after = node().after("rebuild", [number.becomes(unsure, "a")])
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         double(after)
 
     assert caught.value.missing == unsure
@@ -257,15 +270,15 @@ def test_a_witness_is_silent_once_what_it_saw_changes_even_two_facts_below(asked
         total(here)
     after = here.after("add more", [number.becomes(10, "a"), *([] if asked_before else [total.becomes(9)])])
     for question in (log, rumour):
-        with pytest.raises(Lacks) as caught:
+        with pytest.raises(EvidenceMissing) as caught:
             question(after)
-        assert caught.value.missing.why is Why.STALE
+        assert caught.value.missing.why is MissingReason.STALE
     assert rumour(here) == "IT WAS THREE"
 
 
 def test_a_witness_stays_silent_through_later_steps():
     later = node().after("one", [total.becomes(9)]).after("two", [number.becomes(7, "c")])
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         log(later)
 
 
@@ -323,7 +336,7 @@ def test_a_lesser_source_that_is_not_asked_or_has_no_answer_lends_nothing():
 
 
 def test_where_no_source_knows_the_first_reason_is_told():
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         first_of(lambda: number(node(), "x"), lambda: number(node(), "y"))
     assert caught.value.missing.source == "x"
 
@@ -331,10 +344,10 @@ def test_where_no_source_knows_the_first_reason_is_told():
 def test_what_somebody_looked_at_decides_even_if_it_is_not_there():
     here = node()
     assert first_collected(lambda: here.read("unseen"), lambda: here.read("a")) == b"1"
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         first_collected(lambda: here.read("gone"), lambda: here.read("a"))
     assert first_of(lambda: here.read("gone"), lambda: here.read("a")) == b"1"
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         first_collected(lambda: here.read("unseen"), lambda: here.read("unseen too"))
     assert caught.value.missing.source == "unseen"
 
@@ -343,7 +356,7 @@ def test_a_hit_beats_an_unreadable_neighbour_and_no_hit_does_not():
     here = node()
     assert seek(("unseen", "b"), lambda name: number(here, name) == 2) == "b"
     assert seek(("a", "b"), lambda name: number(here, name) == 9) is None
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         seek(("unseen", "b"), lambda name: number(here, name) == 9)
 
 
@@ -390,12 +403,12 @@ def test_a_fact_whose_subject_has_a_default_is_refused_when_it_is_made():
 
 
 SNIPPET = """
-from gdrkit.node import Fact, Node, fact, if_absent, if_missing, witness
+from gdrkit.node import Fact, Node, fact, if_absent, if_missing, observation
 
 @fact
 def number(node: Node, name: str) -> int: return 1
 
-@witness(number)
+@observation(number)
 def log(node: Node) -> str: return ""
 
 def right(here: Node) -> tuple[int, str]:

@@ -15,8 +15,8 @@ import tarfile
 
 sys.path.insert(0, "/lab/collect.pyz")
 
-from gdrkit.agent.collect import bundle, loading, patience
-from gdrkit.agent.collect.collector import Collection, Options
+from gdrkit.agent.collect import bundle, module_collector, timeouts
+from gdrkit.agent.collect.collector import Collection, CollectOptions
 from gdrkit.agent.collect.progress import Progress
 
 
@@ -94,18 +94,18 @@ def at_once(self, function, *arguments):
     return function(*arguments)
 
 
-patience.Patience.call = at_once
+timeouts.Patience.call = at_once
 bundle.COMPRESSION = 0  # unpacked again at once
 bundle.without_secrets = remembered(bundle.without_secrets)
-loading.small = remembered(loading.small)
-loading.symbol_table = Tables(loading.symbol_table)
+module_collector.small = remembered(module_collector.small)
+module_collector.symbol_table = Tables(module_collector.symbol_table)
 
 
 def snapshot(keep, modules):
     """The bundle as a table: manifest, links by path, names of contents by path. `keep` names a content."""
     stream = io.BytesIO()
     Collection(
-        Options("/", False, tuple(modules), False), Progress(sys.stderr, quiet=True, verbose=False)
+        CollectOptions("/", False, tuple(modules), False), Progress(sys.stderr, quiet=True, verbose=False)
     ).write(stream)
     stream.seek(0)
     contents, links = {}, {}

@@ -25,9 +25,10 @@ WATCHED = ("/etc", "/usr/lib/modprobe.d", "/usr/share/lab", MODULES, "/var/lib",
 STATE = ("etc", "usr/share/lab", "usr/lib/modprobe.d", "var/lib/gdrkit", "root")
 OWN = "/lab/gdr/gdrkit/repair/apply"
 GDR = (
-    "gdrkit.cli.fix", "gdrkit.cli.fixing", "gdrkit.cli.modprobe", "gdrkit.diagnosis", "gdrkit.evidence.live",
+    "gdrkit.cli.fix", "gdrkit.cli.fix_apply", "gdrkit.cli.modprobe", "gdrkit.diagnosis",
+    "gdrkit.evidence.live",
     "gdrkit.evidence.kernel_log", "gdrkit.report.fix", "gdrkit.report.fix_text",
-    "gdrkit.repair.apply.running", "gdrkit.repair.apply.undoing", "gdrkit.repair.apply.signing",
+    "gdrkit.repair.apply.runner", "gdrkit.repair.apply.reverter", "gdrkit.repair.apply.signing",
     "gdrkit.formats.module_signature", "cryptography.x509",
     "cryptography.hazmat.primitives.serialization.pkcs7", "cryptography.hazmat.primitives.asymmetric.rsa",
     "backports.zstd", "lzma", "getpass",

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from gdrkit.consumers.nccl_releases import FROM_SOURCE, release
 from gdrkit.fabric.nccl.gdr_check import check
-from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, System
+from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.paths import compute_paths
 from gdrkit.fabric.nccl.search import local_gpu, local_nets
 from gdrkit.fabric.nccl.settings import Settings, settings
@@ -93,7 +93,7 @@ def _name(node: GraphNode) -> str:
     return f"{node.kind}/{(node.system << 56) + local:x}"
 
 
-def _paths(system: System) -> list[str]:
+def _paths(system: NcclSystem) -> list[str]:
     named = system.rules.named
     return [
         f"path {_name(node)} {_name(other)} {path.hops} {path.bandwidth:.4f} {named(path.type)}"
@@ -105,7 +105,7 @@ def _paths(system: System) -> list[str]:
     ]
 
 
-def _decisions(system: System, given: Settings) -> list[str]:
+def _decisions(system: NcclSystem, given: Settings) -> list[str]:
     return [
         f"gdr {gpu.rank} {net.id:x} {int(sends)} {MODES[check(system, gpu, net, sends, given).mode]}"
         for gpu in system.nodes[GPU]
@@ -114,7 +114,7 @@ def _decisions(system: System, given: Settings) -> list[str]:
     ]
 
 
-def _nearest(system: System, given: Settings) -> list[str]:
+def _nearest(system: NcclSystem, given: Settings) -> list[str]:
     found = []
     for net in system.nodes[NET]:
         gpu = local_gpu(system, net, given)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.fabric.nccl.gdr_check import Check, check
-from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, System
+from gdrkit.fabric.nccl.gdr_check import GdrCheck, check
+from gdrkit.fabric.nccl.graph import CPU, GPU, NET, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.paths import settle
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import system_of
@@ -64,7 +64,7 @@ class _Model:
         environment = job.environment | (ALONE if job.mode == "alone" else {})
         self.rules = release(version)
         self.settings: Settings = settings(self.rules, environment)
-        self.system: System = system_of(nccl_xml.parse(job.xml.encode()), self.rules)
+        self.system: NcclSystem = system_of(nccl_xml.parse(job.xml.encode()), self.rules)
         self.first = rank // 2 * 2 if job.mode == "two" else 0  # the dump names the ranks of the first host
         own = next(gpu for gpu in self.system.nodes[GPU] if gpu.rank + self.first == rank)
         self.asked = settle(self.system, own, self.settings)
@@ -120,7 +120,7 @@ class _Model:
             if match := _CHANNEL.search(line):
                 yield self._channel(match, final), line
 
-    def _channel(self, match: re.Match[str], final: dict[tuple[int, int, bool], Check]) -> bool:
+    def _channel(self, match: re.Match[str], final: dict[tuple[int, int, bool], GdrCheck]) -> bool:
         source, target, direction, dev, helper, direct = match.groups()
         one = final.get((int(source if direction == "send" else target), int(dev), direction == "send"))
         if one is None or bool(direct) != (one.refused_by is None):
@@ -128,7 +128,7 @@ class _Model:
         return helper is None or (one.via is not None and one.via.rank + self.first == int(helper))
 
 
-def _words(gpu: GraphNode, net: GraphNode, sends: bool, one: Check, model: _Model) -> str:
+def _words(gpu: GraphNode, net: GraphNode, sends: bool, one: GdrCheck, model: _Model) -> str:
     """NCCL's own line about a test; "" where it says nothing."""
     number = model.rules.order
     if one.refused_by and one.refused_by != "distance":

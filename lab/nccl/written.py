@@ -17,12 +17,12 @@ from msgspec import structs
 from tests.evidence_nodes import build, names
 
 from gdrkit.consumers.nccl_releases import FROM_SOURCE
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.writer import system
 from gdrkit.fabric.topology import from_file, from_node
-from gdrkit.fabric.topology.completed import completed
 from gdrkit.fabric.topology.graph import Topology
+from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
@@ -40,7 +40,7 @@ def graphs(files: list[Path], folder: Path) -> Iterator[tuple[str, Topology]]:
         place.mkdir()
         try:
             yield name, from_node.topology(Node(open_host(str(build(name, place)))))
-        except Lacks:
+        except EvidenceMissing:
             print(f"{name}: no list of PCI devices")
     for path in files:
         try:

@@ -1,4 +1,4 @@
-"""From a host to a report: the one way through the rooms. PURE."""
+"""From a host to a report: the one way through the rooms."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def diagnose(host: Host, consumer: str = NAMES[0]) -> Report:
 
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
     """Only nodes that have pairs pay for the import."""
-    from gdrkit.fabric.ceilings.of_pairs import ceilings
+    from gdrkit.fabric.ceilings.pair_ceilings import ceilings
 
     return ceilings(node)

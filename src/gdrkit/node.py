@@ -1,4 +1,4 @@
-"""A node answers questions, each once, and remembers what every answer stands on. PURE.
+"""A node answers questions, each once, and remembers what every answer stands on.
 
 Everything asked of a node is a memoised function with the node first: `linkage(node, "nvidia_peermem")`.
 Provenance stays outside values: the node keeps each answer's trail. Nothing is read until asked.
@@ -13,8 +13,17 @@ from typing import Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gdrkit.evidence import Absent, Command, Confidence, Host, Lacks, Missing, Source, Why
-from gdrkit.evidence.lacks import for_names
+from gdrkit.evidence import (
+    Command,
+    Confidence,
+    EvidenceAbsent,
+    EvidenceMissing,
+    Host,
+    Missing,
+    MissingReason,
+    Source,
+)
+from gdrkit.evidence.missing import for_names
 from gdrkit.formats.errors import FormatError
 
 Subject = TypeVarTuple("Subject")
@@ -25,7 +34,7 @@ AnyFact: TypeAlias = "Fact[*tuple[Any, ...], Any]"
 Key: TypeAlias = "tuple[AnyFact, tuple[Hashable, ...]]"
 
 
-class Change(Struct, frozen=True):
+class Supposition(Struct, frozen=True):
     """A fact that a remedy sets, or makes uncertain by setting it to a Missing."""
 
     key: Key
@@ -49,9 +58,9 @@ class Fact(Generic[*Subject, T]):
         answer: T = node.answer(self, subject)
         return answer
 
-    def becomes(self, answer: T | Missing, /, *subject: *Subject) -> Change:
+    def becomes(self, answer: T | Missing, /, *subject: *Subject) -> Supposition:
         """What a remedy promises of this fact; a Missing where it makes the answer uncertain."""
-        return Change((self, subject), answer)
+        return Supposition((self, subject), answer)
 
     def __repr__(self) -> str:
         return f"<fact {self.__name__}>"
@@ -62,7 +71,7 @@ def fact(read: Callable[[Node, *Subject], T]) -> Fact[*Subject, T]:
     return Fact(read)
 
 
-def witness(*saw: AnyFact) -> Callable[[Callable[[Node, *Subject], T]], Fact[*Subject, T]]:
+def observation(*saw: AnyFact) -> Callable[[Callable[[Node, *Subject], T]], Fact[*Subject, T]]:
     """A fact that saw others in action, once. Change one of them, and it has nothing to say."""
     return lambda read: Fact(read, saw)
 
@@ -78,7 +87,7 @@ class _Answer:
 
     def __init__(self) -> None:
         self.value: Any = None
-        self.lacks: Lacks | None = None
+        self.lacks: EvidenceMissing | None = None
         self.sources: dict[Source, None] = {}  # in the order of reading
         self.marks: dict[str, tuple[int, ...]] = {}  # lines that count of a source as a whole
         self.facts: dict[Key, None] = {}
@@ -111,7 +120,8 @@ class Node:
     # -- questions ---------------------------------------------------------------------------------
 
     def answer(self, fact: AnyFact, args: tuple[Hashable, ...]) -> Any:
-        """The answer to a question, from memory if it was asked before. Raises Lacks if there is none."""
+        """The answer to a question, from memory if it was asked before. Raises EvidenceMissing if there is
+        none."""
         key = fact, args
         answer = self._answers.get(key)
         if answer is None:
@@ -125,16 +135,18 @@ class Node:
     def _ask(self, fact: AnyFact, args: tuple[Hashable, ...]) -> _Answer:
         answer = _Answer()
         if not self._changed.isdisjoint(fact.saw):
-            answer.lacks = Lacks(Missing(fact.__name__, Why.STALE, "take the step, then look again"))
+            answer.lacks = EvidenceMissing(
+                Missing(fact.__name__, MissingReason.STALE, "take the step, then look again")
+            )
             return answer
         self._open.append(answer)
         try:
             answer.value = fact.read(self, *args)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             answer.lacks = lacks
         except FormatError as error:  # parsers know no file names; the trail does
             name = ", ".join(source.name for source in answer.sources) or fact.__name__
-            answer.lacks = Lacks(Missing(name, Why.GARBLED, f"look at {name}: {error}"))
+            answer.lacks = EvidenceMissing(Missing(name, MissingReason.GARBLED, f"look at {name}: {error}"))
         finally:
             self._open.pop()
         return answer
@@ -187,16 +199,16 @@ class Node:
     def list(self, path: str) -> tuple[str, ...]:
         try:
             names: tuple[str, ...] = self._look("list", path)
-        except Absent:
+        except EvidenceAbsent:
             raise
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             raise for_names(lacks) from None
         return names
 
     def exists(self, path: str) -> bool:
         try:
             there: bool = self._once("exists", path)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             raise for_names(lacks) from None
         self.cite(path, text="" if there else "absent")
         return there
@@ -214,7 +226,7 @@ class Node:
     def _look(self, how: str, path: str) -> Any:
         try:
             found = self._once(how, path)
-        except Absent:
+        except EvidenceAbsent:
             self.cite(path, text="absent")
             raise
         self.cite(path)
@@ -226,11 +238,11 @@ class Node:
         if found is None:
             try:
                 found = getattr(self.host, how)(what)
-            except Lacks as lacks:
+            except EvidenceMissing as lacks:
                 found = lacks
-            if how != "read" or isinstance(found, Lacks) or len(found) <= KEPT_BYTES:
+            if how != "read" or isinstance(found, EvidenceMissing) or len(found) <= KEPT_BYTES:
                 self._evidence[how, what] = found
-        if isinstance(found, Lacks):
+        if isinstance(found, EvidenceMissing):
             raise found.with_traceback(None)
         return found
 
@@ -253,7 +265,7 @@ class Node:
         self._open[-1].marks[name] = (*self._open[-1].marks.get(name, ()), *seen)
         return seen
 
-    def place(self, path: str, line: int | None = None) -> str:
+    def describe_line(self, path: str, line: int | None = None) -> str:
         """How to tell a reader of a file, or of a line in it; the line is marked."""
         origin = self.host.origin(path)
         lines = () if line is None else self.mark(path, line)
@@ -268,7 +280,7 @@ class Node:
 
     # -- suppositions ------------------------------------------------------------------------------
 
-    def after(self, step: str, changes: Iterable[Change]) -> Node:
+    def after(self, step: str, changes: Iterable[Supposition]) -> Node:
         """This node once a step is taken: what stood on it is asked anew, its witnesses fall silent."""
         news = {change.key: change.answer for change in changes}
         stale = self._standing_on(news.keys())
@@ -281,7 +293,7 @@ class Node:
         for key, value in news.items():
             answer = _Answer()
             if isinstance(value, Missing):
-                answer.lacks = Lacks(value)
+                answer.lacks = EvidenceMissing(value)
             else:
                 answer.value = value
             answer.sources[Source(step, confidence=Confidence.ASSUMED)] = None
@@ -320,7 +332,7 @@ def if_absent(default: Default, ask: Callable[[*Subject], T], *subject: *Subject
     """The answer, or the default where somebody looked and it is not there. Not-collected still raises."""
     try:
         return ask(*subject)
-    except Absent:
+    except EvidenceAbsent:
         return default
 
 
@@ -328,7 +340,7 @@ def if_missing(default: Default, ask: Callable[[*Subject], T], *subject: *Subjec
     """The answer, or the default where there is none, whyever."""
     try:
         return ask(*subject)
-    except Lacks:
+    except EvidenceMissing:
         return default
 
 
@@ -342,15 +354,15 @@ def first_collected(*sources: Callable[[], T]) -> T:
 
     So no program is started on a live machine for what its files deny: the program is denied it, too.
     """
-    return _first(sources, lambda lacks: lacks.missing.why is Why.NOT_COLLECTED)
+    return _first(sources, lambda lacks: lacks.missing.why is MissingReason.NOT_COLLECTED)
 
 
-def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[Lacks], bool]) -> T:
-    reason: Lacks | None = None
+def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[EvidenceMissing], bool]) -> T:
+    reason: EvidenceMissing | None = None
     for ask in sources:
         try:
             return ask()
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             if not goes_on(lacks):
                 raise
             reason = reason or lacks
@@ -369,16 +381,16 @@ def likely(node: Node, ask: Callable[[], T]) -> Callable[[], T]:
 
 
 def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
-    """The first candidate that is `found`; None if none is; Lacks only if that cannot be told.
+    """The first candidate that is `found`; None if none is; EvidenceMissing only if that cannot be told.
 
     A hit beats an unreadable neighbour: one unreadable port hides no port that redirects.
     """
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     for candidate in candidates:
         try:
             if found(candidate):
                 return candidate
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
     if reason is not None:
         raise reason
@@ -390,5 +402,5 @@ def each_known(ask: Callable[[Candidate], T], subjects: Iterable[Candidate]) -> 
     for subject in subjects:
         try:
             yield ask(subject)
-        except Lacks:
+        except EvidenceMissing:
             continue

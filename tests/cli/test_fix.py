@@ -210,16 +210,16 @@ def test_what_somebody_changed_since_is_left_alone_and_named(root):
 
 @needs_depmod
 def test_a_file_that_changed_since_the_plan_stops_the_run(root, tmp_path):
-    from gdrkit.repair.apply.doing import Doer
     from gdrkit.repair.apply.errors import ApplyError
+    from gdrkit.repair.apply.executor import Executor
     from gdrkit.repair.apply.journal import new_run
-    from gdrkit.repair.apply.place import Place
+    from gdrkit.repair.apply.root_fs import RootFS
     from gdrkit.repair.apply.secrets import Secrets
     from gdrkit.repair.platforms.action import WriteFile
 
-    journal = new_run(Place(str(root)), "20260101-000000")
+    journal = new_run(RootFS(str(root)), "20260101-000000")
     journal.open()
-    doer = Doer(journal, Secrets(), lambda line: None)
+    doer = Executor(journal, Secrets(), lambda line: None)
     action = WriteFile(path="/etc/nccl.conf", content="x", why="y", was="0" * 64)
     with pytest.raises(ApplyError, match="not what the plan was made from"):
         doer.take(0, 0, action)

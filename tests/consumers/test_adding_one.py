@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gdrkit.consumers.consumer import Consumer, Looks, PathUse
+from gdrkit.consumers.consumer import Consumer, PathSupport, RequiredFiles
 from gdrkit.consumers.consumer import Path as Way
-from gdrkit.facts.libraries import Copy
+from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.rules.consumer_versions import overlooks, too_old
 from gdrkit.rules.rule import Failed, NotApplicable, Passed
 from tests.evidence_nodes import build
@@ -33,18 +33,18 @@ NODES = (
     "acs-redirect",
 )
 PEERMEM_ALONE = """
-from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+from gdrkit.consumers.consumer import Consumer, RequiredFiles, Path, PathSupport, Switch
 
 MADE_UP = Consumer(
     name="made_up",
     title="Made-up",
     uses=(
-        PathUse(
+        PathSupport(
             path=Path.PEERMEM,
             since=(2,),
-            looks=(Looks((1,), ("sys/module/nvidia_peermem/version",), "here"),),
+            required_files=(RequiredFiles((1,), ("sys/module/nvidia_peermem/version",), "here"),),
         ),
-        PathUse(path=Path.STAGED),
+        PathSupport(path=Path.STAGED),
     ),
     switches=(
         Switch(name="MADE_UP_GDR", closes=(Path.PEERMEM,), off=lambda value: value == "0", source="here"),
@@ -52,9 +52,9 @@ MADE_UP = Consumer(
 )
 """
 NO_DIRECT_PATH = """
-from gdrkit.consumers.consumer import Consumer, Path, PathUse
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport
 
-MADE_UP = Consumer(name="made_up", title="Made-up", uses=(PathUse(path=Path.STAGED),))
+MADE_UP = Consumer(name="made_up", title="Made-up", uses=(PathSupport(path=Path.STAGED),))
 """
 RUN = """
 import contextlib, io, json, sys
@@ -224,13 +224,13 @@ def _statuses(text: str) -> dict[str, str]:
 
 def made_up(version: str) -> Consumer:
     return Consumer(
-        name="made_up", title="Made-up", copies=lambda node: (Copy(version, "opt/made-up"),),
+        name="made_up", title="Made-up", copies=lambda node: (LibraryCopy(version, "opt/made-up"),),
         uses=(
-            PathUse(
+            PathSupport(
                 path=Way.PEERMEM, since=(2,),
-                looks=(
-                    Looks((3,), ("sys/module/nvidia_peermem/version",), "here"),
-                    Looks((0,), ("sys/kernel/mm/memory_peers/nv_mem/version",), "here"),
+                required_files=(
+                    RequiredFiles((3,), ("sys/module/nvidia_peermem/version",), "here"),
+                    RequiredFiles((0,), ("sys/kernel/mm/memory_peers/nv_mem/version",), "here"),
                 ),
             ),
         ),

@@ -33,7 +33,7 @@ LABELS = {
     ("cli/bench_tools.py", "nccl"): WAY,
     ("cli/bench_tools.py", "verbs"): WAY,
     ("transport/measure/prove.py", "verbs"): WAY,
-    ("transport/agreement.py", "verbs"): WAY,
+    ("transport/negotiation.py", "verbs"): WAY,
     ("transport/rdma.py", "verbs"): WAY,
     ("facts/nccl_lines.py", "nccl"): LINE,
     ("facts/nccl_log.py", "nccl"): LINE,
@@ -47,6 +47,7 @@ LABELS = {
     ("transport/path_names.py", "verbs"): WAY,
     ("facts/libraries.py", "ucx"): PACKAGE,
     ("explain/facts.py", "nccl"): TOLD,
+    ("report/glossary.py", "verbs"): "a word of the glossary",
 }
 """Where a name stands as a label, and of what."""
 
@@ -54,7 +55,7 @@ ABOUT_ONE = {
     "rules": "rules about a program",
     "fabric/nccl/nic.py": "the model of NCCL",
     "fabric/nccl/evidence.py": "the model of NCCL",
-    "transport/choices.py": "gdrkit's own transport is a verbs program",
+    "transport/path_options.py": "gdrkit's own transport is a verbs program",
 }
 """Who may name one program's table."""
 

@@ -21,14 +21,14 @@ from gdrkit.consumers.nccl_releases import (
     OLDEST,
     ROWS,
     VARIABLE_SINCE,
+    ModelBasis,
     Release,
-    Witness,
     is_modelled,
+    model_basis,
     release,
     releases,
     row,
     since,
-    witness,
 )
 from gdrkit.formats.versions import numbers
 
@@ -184,7 +184,7 @@ def test_rows_are_releases_in_their_order_with_values_of_their_types():
 
 def test_a_new_release_is_one_row():
     """The row alone brings a capability, a variable, the newest number and what stands behind it."""
-    new = row("2.99.1", "src/x.cc", Witness.READ, ("NCCL_NEW",), amd_link=24.0)
+    new = row("2.99.1", "src/x.cc", ModelBasis.READ, ("NCCL_NEW",), amd_link=24.0)
     before, after = releases((*ROWS, new))[-2:]
 
     assert before == release(NEWEST)
@@ -231,26 +231,26 @@ def test_levels_are_path_types_up_to_sys():
 def test_the_consumer_takes_its_versions_from_the_table():
     assert NCCL.use("dmabuf").since == numbers(since("has_dmabuf"))
     for tag in TAGS[1:]:
-        assert NCCL.looked_at("peermem", tag) == release(tag).peermem_files
+        assert NCCL.files_wanted("peermem", tag) == release(tag).peermem_files
 
 
 @pytest.mark.parametrize(
     ("version", "who", "modelled"),
     [
-        ("2.17.1", Witness.UNSEEN, False),
-        (OLDEST, Witness.FROM_SOURCE, True),
-        ("2.18.3", Witness.READ, True),
-        ("2.27.6", Witness.READ, True),
-        ("2.28.9", Witness.ON_GPUS, True),
-        ("2.30.7", Witness.FROM_SOURCE, True),
-        (NEWEST, Witness.READ, True),
-        ("2.99.1", Witness.UNSEEN, True),
-        ("3.0.1", Witness.UNSEEN, False),
-        ("", Witness.UNSEEN, False),
+        ("2.17.1", ModelBasis.UNSEEN, False),
+        (OLDEST, ModelBasis.FROM_SOURCE, True),
+        ("2.18.3", ModelBasis.READ, True),
+        ("2.27.6", ModelBasis.READ, True),
+        ("2.28.9", ModelBasis.ON_GPUS, True),
+        ("2.30.7", ModelBasis.FROM_SOURCE, True),
+        (NEWEST, ModelBasis.READ, True),
+        ("2.99.1", ModelBasis.UNSEEN, True),
+        ("3.0.1", ModelBasis.UNSEEN, False),
+        ("", ModelBasis.UNSEEN, False),
     ],
 )
 def test_who_stands_behind_a_version(version, who, modelled):
-    assert (witness(version), is_modelled(version)) == (who, modelled)
+    assert (model_basis(version), is_modelled(version)) == (who, modelled)
 
 
 def test_what_was_run_was_also_built_from_source():

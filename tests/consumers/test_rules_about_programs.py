@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from gdrkit.consumers.consumer import Capability, Need, Use
+from gdrkit.consumers.consumer import Capability, ConsumerPath, Need
 from gdrkit.consumers.table import consumer_of
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.rules import RULES
-from gdrkit.rules.engine import rulings
+from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Rule
-from gdrkit.verdict.judgement import speaks_of
+from gdrkit.verdict.path_state import applies_to
 from tests.evidence_nodes import build
 
 
@@ -23,23 +23,23 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Rule, frozenset[N
     needs: dict[Rule, frozenset[Need]] = {}
     for name in ("a100-nccl-2.20", "rhel-9-mofed", "gh200"):
         node = Node(open_host(str(build(name, tmp_path_factory.mktemp(name)))))
-        for ruling in rulings(node, RULES):
+        for ruling in check_results(node, RULES):
             declared = () if ruling.subject is None else ruling.rule.takes(ruling.subject)
             seen = needs.get(ruling.rule, frozenset())
-            needs[ruling.rule] = seen | {*declared, *speaks_of(ruling)}
+            needs[ruling.rule] = seen | {*declared, *applies_to(ruling)}
     return needs
 
 
 def test_no_rule_takes_a_capability_and_a_programs_own_path(taken: Mapping[Rule, frozenset[Need]]):
     for rule, needs in taken.items():
-        assert len({isinstance(need, Use) for need in needs}) <= 1, rule.code
+        assert len({isinstance(need, ConsumerPath) for need in needs}) <= 1, rule.code
 
 
 def test_a_rule_that_takes_a_programs_path_tells_of_that_program(taken: Mapping[Rule, frozenset[Need]]):
     told = 0
     for rule, needs in taken.items():
         for need in needs:
-            if isinstance(need, Use):
+            if isinstance(need, ConsumerPath):
                 told += 1
                 assert consumer_of(need.consumer).title in rule.page, rule.code
     assert told > 10
@@ -50,7 +50,7 @@ def test_a_rule_named_for_a_program_takes_from_nobody_else(name: str, taken: Map
     named = [needs for rule, needs in taken.items() if rule.code.startswith(f"{name}-")]
     assert named
     for need in frozenset().union(*named):
-        assert isinstance(need, Use) and need.consumer == name
+        assert isinstance(need, ConsumerPath) and need.consumer == name
 
 
 def test_what_the_nodes_libibverbs_lacks_every_program_lacks(taken: Mapping[Rule, frozenset[Need]]):

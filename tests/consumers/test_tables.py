@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, Path, Use
+from gdrkit.consumers.consumer import DIRECT, NEEDS, Capability, ConsumerPath, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nvshmem import NVSHMEM
@@ -42,9 +42,9 @@ def test_a_table_names_each_path_once_best_first():
 def test_looks_stand_newest_first_and_name_their_source():
     for consumer in CONSUMERS:
         for use in consumer.uses:
-            firsts = [row.since for row in use.looks]
+            firsts = [row.since for row in use.required_files]
             assert firsts == sorted(firsts, reverse=True)
-            assert all(row.files and row.source for row in use.looks)
+            assert all(row.files and row.source for row in use.required_files)
 
 
 def test_what_leads_where_nobody_names_a_program_may_come_with_any_job():
@@ -64,7 +64,7 @@ def test_who_loses_a_capability_loses_each_path_that_needs_it(capability: Capabi
 
 
 def test_a_programs_own_side_is_nobody_elses():
-    assert cells_of((Use("ucx", Path.PEERMEM),)) == {("peermem", "ucx")}
+    assert cells_of((ConsumerPath("ucx", Path.PEERMEM),)) == {("peermem", "ucx")}
     assert cells_of(NCCL.own(*DIRECT)) == {("dmabuf", "nccl"), ("peermem", "nccl")}
 
 
@@ -86,7 +86,7 @@ def test_a_programs_own_side_is_nobody_elses():
 )
 def test_what_nccl_looks_at_by_version(version: str, files: tuple[str, ...]):
     """NCCL src/transport/net_ib.cc at each tag, ncclIbGdrSupport()."""
-    assert NCCL.looked_at(Path.PEERMEM, version) == files
+    assert NCCL.files_wanted(Path.PEERMEM, version) == files
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_nccl_looks_at_by_version(version: str, files: tuple[str, ...]):
 )
 def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
     """openucx/ucx src/uct/ib/base/ib_md.c at each tag, who calls uct_ib_check_gpudirect_driver()."""
-    assert UCX.looked_at(Path.PEERMEM, version) == files
+    assert UCX.files_wanted(Path.PEERMEM, version) == files
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
 )
 def test_what_nvshmem_looks_at_by_version(version: str, files: tuple[str, ...]):
     """NVIDIA/nvshmem v3.4.5-0, nvshmemt_ib_common_nv_peer_mem_available(); before, copies in other trees."""
-    assert NVSHMEM.looked_at(Path.PEERMEM, version) == files
+    assert NVSHMEM.files_wanted(Path.PEERMEM, version) == files
 
 
 def test_nvshmem_copies_nothing_through_host_memory():
@@ -124,7 +124,7 @@ def test_nvshmem_copies_nothing_through_host_memory():
 
 @pytest.mark.parametrize("path", list(VERBS.paths))
 def test_who_registers_memory_itself_looks_at_nothing(path: Path):
-    assert VERBS.looked_at(path, "53.0") == ()
+    assert VERBS.files_wanted(path, "53.0") == ()
     assert VERBS.use(path).since == ()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gdrkit.explain.explain import explain
-from gdrkit.explain.explanation import Explanation, Machine, OpenLine
-from gdrkit.explain.host import PastedHost
+from gdrkit.explain.explanation import Explanation, OpenLine, TextMachine
+from gdrkit.explain.pasted_host import PastedHost
 
 EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
 REJECTED = "modprobe: ERROR: could not insert 'nvidia_peermem': Key was rejected by service"
@@ -45,7 +45,7 @@ def open_lines(text: str) -> list[OpenLine]:
     return [line for machine in told(text).machines for line in machine.open]
 
 
-def only(text: str) -> Machine:
+def only(text: str) -> TextMachine:
     (machine,) = told(text).machines
     return machine
 

@@ -153,7 +153,7 @@ def test_hardware_in_prose_is_a_candidate_to_look_at():
 
     assert [e for machine in found.machines for e in machine.established] == []
     (line,) = found.machines[0].open
-    assert (line.codes, line.said_by_person) == (("gpu-integrated",), True)
+    assert (line.codes, line.claimed) == (("gpu-integrated",), True)
     assert found.question is not None
     assert found.question.command == "nvidia-smi -q"
 
@@ -163,7 +163,7 @@ def test_code_quoted_in_a_sentence_is_a_candidate_too():
         "After that I got `modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument`, sadly.\n"
     )
 
-    assert line.said_by_person
+    assert line.claimed
     assert "peermem-stub" in line.codes
 
 

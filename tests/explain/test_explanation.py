@@ -27,7 +27,7 @@ def test_the_schema_wants_every_key_that_is_written_and_knows_each_code():
     structs = [made for made in types.values() if "properties" in made]  # the others are closed sets
     assert structs and all(set(made["required"]) == set(made["properties"]) for made in structs)
     assert types["Explanation"]["properties"]["schema"] == {"enum": ["gdrkit.explanation/1"]}
-    for name in ("Established", "Cause", "RuledOut"):
+    for name in ("EstablishedProblem", "Cause", "RuledOut"):
         assert types[name]["properties"]["code"]["enum"] == sorted(BY_CODE)
 
 

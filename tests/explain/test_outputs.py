@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.explain.gpus import gpu_word
-from gdrkit.explain.outputs import Outputs, outputs
+from gdrkit.explain.outputs import MachineOutputs, outputs
 from gdrkit.explain.transcript import read
 from gdrkit.facts import nvidia_smi, pci_text
 from gdrkit.facts.kernel_log import parse as parse_kernel_log
@@ -40,7 +40,7 @@ TEXTS = (
 )
 
 
-def of(text: str) -> Outputs:
+def of(text: str) -> MachineOutputs:
     return outputs(read(text))
 
 

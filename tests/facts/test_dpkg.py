@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.dpkg import LISTS, STATUS, Versions, owner_by_lists, version, versions
 from gdrkit.node import Node
@@ -42,7 +42,7 @@ def test_the_version_of_an_installed_package():
 
 @pytest.mark.parametrize("name", ["nvidia-peer-memory", "libnccl", "of no concern"])
 def test_a_removed_package_and_one_that_never_was_are_absent(name):
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         version(node(), name)
 
 
@@ -51,17 +51,17 @@ def test_the_names_of_all():
 
 
 def test_no_such_file_is_absent_only_where_somebody_looked():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         versions(Node(MemoryHost(complete=True)))
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         versions(Node(MemoryHost()))
-    assert not isinstance(caught.value, Absent)
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 def test_an_error_text_is_no_list():
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         versions(Node(MemoryHost({STATUS: b"cat: permission denied\n"})))
-    assert caught.value.missing.why is Why.GARBLED
+    assert caught.value.missing.why is MissingReason.GARBLED
 
 
 def test_the_owner_of_a_file_whichever_side_of_the_merge_its_list_is_on():
@@ -73,9 +73,9 @@ def test_the_owner_of_a_file_whichever_side_of_the_merge_its_list_is_on():
     here = Node(MemoryHost(lists))
     assert owner_by_lists(here, "usr/lib/modules/6.8/kernel/nvidia.ko") == "linux-modules-nvidia-570"
     assert owner_by_lists(here, "usr/lib/x86_64-linux-gnu/libibverbs.so.1") == "libibverbs1"
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         owner_by_lists(here, "lib/modules/6.8/updates/nvidia.ko")
-    assert not isinstance(caught.value, Absent)
+    assert not isinstance(caught.value, EvidenceAbsent)
     assert f"{LISTS}/bash.list" not in here.host.opened
 
 

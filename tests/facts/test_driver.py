@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Why
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.driver import (
     DriverBuild,
     disk_driver_version,
@@ -56,19 +56,19 @@ def test_any_text_is_a_banner_or_refused(text: str):
 def test_an_error_text_in_place_of_the_file_is_garbled_not_absent():
     node = Node(MemoryHost({"proc/driver/nvidia/version": "cat: permission denied"}))
 
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         driver_build(node)
 
-    assert lacks.value.missing.why is Why.GARBLED
+    assert lacks.value.missing.why is MissingReason.GARBLED
 
 
 def test_no_driver_is_absent_only_where_somebody_looked():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         driver_version(Node(MemoryHost(complete=True)))
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         driver_version(Node(MemoryHost()))
 
-    assert lacks.value.missing.why is Why.NOT_COLLECTED
+    assert lacks.value.missing.why is MissingReason.NOT_COLLECTED
 
 
 def test_a_pasted_nvidia_smi_names_the_version():
@@ -104,7 +104,7 @@ def test_parameters_lose_their_quotes():
 
 @pytest.mark.parametrize("text", ["", "no such file\n"])
 def test_parameters_that_are_none_are_garbled(text: str):
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         driver_parameters(Node(MemoryHost({"proc/driver/nvidia/params": text})))
 
 
@@ -142,9 +142,9 @@ def test_the_driver_containers_modules_are_found():
 def test_no_file_is_absent_only_where_the_container_was_looked_for_too():
     dep = {f"lib/modules/{RELEASE}/modules.dep": "kernel/a.ko:\n", "proc/sys/kernel/osrelease": RELEASE}
 
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         driver_path(Node(MemoryHost(dep, complete=True)))
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         driver_path(Node(MemoryHost(dep)))
 
     assert lacks.value.missing.source.startswith("run/nvidia/driver")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Lacks, Why
-from gdrkit.facts.driver_log import heard, last_line
+from gdrkit.evidence import EvidenceMissing, MissingReason
+from gdrkit.facts.driver_log import last_line, last_line_if_any
 from gdrkit.facts.modules import is_loaded
 from tests.rules.machines import kernel_log, node
 
@@ -21,14 +21,14 @@ def test_the_last_of_several_lines():
 
 def test_silence_only_of_a_whole_log():
     assert last_line(node(log=kernel_log()), "refused") is None
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         last_line(node(log=kernel_log(from_boot=False)), "refused")
 
-    assert lacks.value.missing.why is Why.TRUNCATED
+    assert lacks.value.missing.why is MissingReason.TRUNCATED
 
 
 def test_where_it_only_adds_it_may_be_missing():
-    assert heard(node(complete=False), "refused") is None
+    assert last_line_if_any(node(complete=False), "refused") is None
 
 
 def test_once_a_step_is_supposed_it_has_nothing_to_say():
@@ -37,6 +37,6 @@ def test_once_a_step_is_supposed_it_has_nothing_to_say():
 
     later = machine.after("load it", [is_loaded.becomes(True, "nvidia_peermem")])
 
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         last_line(later, "refused")
-    assert lacks.value.missing.why is Why.STALE
+    assert lacks.value.missing.why is MissingReason.STALE

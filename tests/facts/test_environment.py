@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.environment import (
     NCCL_CONF,
     SHELL,
@@ -105,7 +105,7 @@ def test_ucx_has_sections_and_lines_of_dos():
 
 def test_a_file_that_is_not_there_sets_nothing_and_one_that_nobody_saw_is_unknown():
     assert environment(Node(MemoryHost(complete=True)), NCCL_CONF).settings == ()
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         environment(Node(MemoryHost()), NCCL_CONF)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts import gpu as facts
 from gdrkit.facts import gpu_ids, pci
 from gdrkit.facts.driver import driver_version
@@ -12,7 +12,7 @@ from tests.facts.test_nvidia_smi import HEAD
 from tests.hardware import BARE_METAL, GUEST, SERVER, SMI, SPARK, machine, probe
 from tests.memory_host import MemoryHost
 
-H100, ADDRESS = pci.Gpu("0000:1b:00.0", "2330"), "0000:1b:00.0"
+H100, ADDRESS = pci.PciGpu("0000:1b:00.0", "2330"), "0000:1b:00.0"
 ASKED = {18: 0, 75: 9, 76: 0, 116: 1, 124: 1}
 NOT_SPLIT = {
     f"proc/driver/nvidia/gpus/{ADDRESS}/information": "Model: \t NVIDIA H100\nDevice Minor: \t 0\n",
@@ -74,7 +74,7 @@ class TestCapability:
 
     def test_a_gpu_that_is_in_no_list_is_unknown(self, path):
         node = machine()
-        support = facts.capability(node, pci.Gpu(ADDRESS, "2b00"), path)
+        support = facts.capability(node, pci.PciGpu(ADDRESS, "2b00"), path)
 
         assert (support.state, support.code) == ("unknown", "gpu-unsupported")
         assert support.lacking[0].source == "cuda-attribute-116"
@@ -84,7 +84,7 @@ class TestCapability:
         other = machine(commands=probe(ADDRESS, ASKED | {116: 0}))
 
         assert facts.capability(node, gpu, path).permanent is False
-        support = facts.capability(other, pci.Gpu(ADDRESS, "2b00"), path)
+        support = facts.capability(other, pci.PciGpu(ADDRESS, "2b00"), path)
         assert (support.state, support.code, support.permanent) == ("no", "gpu-unsupported", True)
 
     def test_a_library_that_does_not_know_the_question_has_not_answered_it(self, path):
@@ -159,8 +159,8 @@ def test_names_come_from_the_driver_then_from_nvidia_smi_then_from_the_id():
     nothing = Node(MemoryHost())
     assert facts.product_name(nothing, gpu) == "NVIDIA H100 80GB HBM3"
     assert nothing.trail(facts.product_name, gpu).confidence is Confidence.LIKELY
-    with pytest.raises(Lacks):
-        facts.product_name(nothing, pci.Gpu(ADDRESS, "2b00"))
+    with pytest.raises(EvidenceMissing):
+        facts.product_name(nothing, pci.PciGpu(ADDRESS, "2b00"))
 
 
 def test_ats_alone_proves_nothing():
@@ -176,7 +176,7 @@ def test_ats_alone_proves_nothing():
 
 def test_a_gpu_known_by_name_alone_is_judged_by_it():
     """As where only /proc/driver/nvidia was copied."""
-    gpu = pci.Gpu(ADDRESS)
+    gpu = pci.PciGpu(ADDRESS)
     for name, state in (
         ("NVIDIA H100 80GB HBM3", "yes"),
         ("NVIDIA GB10", "no"),
@@ -195,8 +195,8 @@ def test_mig_is_read_from_the_drivers_capabilities_then_from_nvidia_smi():
 
     text = Node(MemoryHost(commands=smi(**{"Disabled\n        Pending": "Enabled\n        Pending"})))
     assert facts.mig_enabled(text, gpu)
-    assert not facts.mig_enabled(text, pci.Gpu(ADDRESS, "26b9"))  # an L40S cannot be split
-    with pytest.raises(Lacks):
+    assert not facts.mig_enabled(text, pci.PciGpu(ADDRESS, "26b9"))  # an L40S cannot be split
+    with pytest.raises(EvidenceMissing):
         facts.mig_enabled(Node(MemoryHost()), gpu)
 
 

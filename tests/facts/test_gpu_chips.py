@@ -2,9 +2,9 @@
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.gpu_chips import compute_capability
-from gdrkit.facts.pci import Gpu
+from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
@@ -15,11 +15,11 @@ from tests.memory_host import MemoryHost
      ("2901", 100), ("2b85", 120), ("2e12", 121)],
 )  # fmt: skip
 def test_a_chip_has_one_capability_which_is_likely_and_not_certain(device, capability):
-    node, gpu = Node(MemoryHost()), Gpu("0000:1b:00.0", device)
+    node, gpu = Node(MemoryHost()), PciGpu("0000:1b:00.0", device)
     assert compute_capability(node, gpu) == capability
     assert node.confidence(compute_capability, gpu) is Confidence.LIKELY
 
 
 def test_an_unknown_chip_has_none():
-    with pytest.raises(Lacks):
-        compute_capability(Node(MemoryHost()), Gpu("0000:1b:00.0", "fff0"))
+    with pytest.raises(EvidenceMissing):
+        compute_capability(Node(MemoryHost()), PciGpu("0000:1b:00.0", "fff0"))

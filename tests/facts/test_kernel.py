@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import kernel
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
@@ -42,7 +42,7 @@ def test_a_tree_with_one_kernel_is_likely_of_that_kernel() -> None:
 
 def test_a_tree_with_two_kernels_does_not_tell_which_one_runs() -> None:
     node = a_node({f"lib/modules/{K}/modules.dep": "", "lib/modules/6.9.0/modules.dep": ""})
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         kernel.release(node)
 
 
@@ -86,7 +86,7 @@ def test_an_option_that_is_not_set_is_n_only_in_a_configuration_that_was_seen() 
     assert kernel.config_option(node, "CONFIG_MODULE_SIG") == "y"
     assert kernel.config_option(node, "CONFIG_MODULE_SIG_FORCE") == "n"
     assert kernel.config_option(node, "CONFIG_LSM") == "lockdown,yama"
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         kernel.config_option(a_node(seen), "CONFIG_MODULE_SIG")
 
 
@@ -97,9 +97,9 @@ def test_the_configuration_may_be_the_kernels_own_packed_copy() -> None:
 
 def test_a_configuration_that_is_an_error_text_is_garbled() -> None:
     node = a_node({"proc/sys/kernel/osrelease": K, f"boot/config-{K}": "cat: Permission denied\n"})
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         kernel.config_option(node, "CONFIG_X")
-    assert lacks.value.missing.why is Why.GARBLED
+    assert lacks.value.missing.why is MissingReason.GARBLED
 
 
 @pytest.mark.parametrize("level", ["none", "integrity", "confidentiality"])
@@ -115,7 +115,7 @@ def test_a_kernel_without_lockdown_is_not_locked_down() -> None:
 
 def test_an_unread_lockdown_level_is_unknown_not_none() -> None:
     files = {"proc/sys/kernel/osrelease": K, f"boot/config-{K}": "#\nCONFIG_SECURITY_LOCKDOWN_LSM=y\n"}
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         kernel.lockdown(a_node({**files, "proc/cmdline": "quiet\n"}))
     assert kernel.lockdown(a_node({**files, "proc/cmdline": "lockdown=integrity\n"})) == "integrity"
 
@@ -141,9 +141,9 @@ def test_a_machine_without_dmi_is_named_by_its_device_tree() -> None:
 def test_modules_disabled_is_a_number_or_it_is_garbled() -> None:
     path = "proc/sys/kernel/modules_disabled"
     assert kernel.modules_disabled(a_node({path: "1\n"})) is True
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         kernel.modules_disabled(a_node({path: "yes\n"}))
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         kernel.modules_disabled(a_node({}, complete=True))
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kernel_log import lines, parse
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
@@ -80,12 +80,12 @@ def test_an_error_text_is_no_log() -> None:
     text = "dmesg: read kernel buffer failed: Operation not permitted\n"
     with pytest.raises(FormatError):
         parse(text, "dmesg")
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         lines(Node(MemoryHost(commands={("dmesg",): text})))
 
 
 def test_a_log_that_nobody_collected_is_not_silent() -> None:
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         lines(Node(MemoryHost()))
 
 

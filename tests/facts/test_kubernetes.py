@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kubernetes import (
     FOLDER,
     boolean,
@@ -17,7 +17,8 @@ from gdrkit.facts.kubernetes import (
     pod_logs,
     unreadable,
 )
-from gdrkit.facts.peermem_container import Event, Kind, events, last_attempt, parse
+from gdrkit.facts.peermem_container import ContainerEvent, events, last_attempt, parse
+from gdrkit.facts.peermem_container import ContainerEventKind as Kind
 from gdrkit.formats.yaml_values import Scalar
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
@@ -145,14 +146,24 @@ def test_other_modules_errors_are_not_its():
 
 
 def test_only_what_came_after_the_last_end_counts():
-    kinds = (Kind.NOT_FOUND, Kind.FAILED, Kind.WAITING, Kind.INVALID_ARGUMENT, Kind.FAILED)
-    said = tuple(Event(kind, "", "log", number) for number, kind in enumerate(kinds))
+    kinds = (
+        Kind.NOT_FOUND,
+        Kind.FAILED,
+        Kind.WAITING,
+        Kind.INVALID_ARGUMENT,
+        Kind.FAILED,
+    )
+    said = tuple(ContainerEvent(kind, "", "log", number) for number, kind in enumerate(kinds))
 
-    assert [event.kind for event in last_attempt(said)] == [Kind.WAITING, Kind.INVALID_ARGUMENT, Kind.FAILED]
+    assert [event.kind for event in last_attempt(said)] == [
+        Kind.WAITING,
+        Kind.INVALID_ARGUMENT,
+        Kind.FAILED,
+    ]
 
 
 def test_no_log_of_it_is_not_collected():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         events(node(p__log="unrelated\n"))
 
 

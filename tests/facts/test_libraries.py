@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Why
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.commands import PACKAGES_DPKG, UCX_INFO
 from gdrkit.facts.libraries import (
-    Copy,
+    LibraryCopy,
     libcuda_version,
     libibverbs,
     memlock_limit_bytes,
@@ -53,22 +53,22 @@ def test_a_symbol_table_outranks_the_version_in_the_name():
 def test_another_library_of_that_name_is_garbled():
     node = Node(verbs(shared_object("libibverbs.so.1", ("something_else",)), "1"))
 
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         verbs_has_dmabuf(node)
 
-    assert lacks.value.missing.why is Why.GARBLED
+    assert lacks.value.missing.why is MissingReason.GARBLED
 
 
 def test_nobody_looked_names_the_library():
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         verbs_has_dmabuf(Node(MemoryHost()))
 
     assert lacks.value.missing.source == "libibverbs"
-    assert not isinstance(lacks.value, Absent)
+    assert not isinstance(lacks.value, EvidenceAbsent)
 
 
 def test_no_libibverbs_at_all_is_absent_by_name():
-    with pytest.raises(Absent) as lacks:
+    with pytest.raises(EvidenceAbsent) as lacks:
         verbs_has_dmabuf(Node(MemoryHost(complete=True)))
 
     assert lacks.value.missing.source == "libibverbs"
@@ -94,7 +94,7 @@ def test_a_package_is_likely_and_vendors_numbers_are_not_understood(version: str
     node = Node(MemoryHost(commands={PACKAGES_DPKG.argv: listed}))
 
     if offered is None:
-        with pytest.raises(Lacks):
+        with pytest.raises(EvidenceMissing):
             verbs_has_dmabuf(node)
     else:
         assert verbs_has_dmabuf(node) is offered
@@ -126,8 +126,8 @@ def test_every_nccl_that_is_seen_and_the_oldest_of_them():
     node = Node(host)
 
     assert nccl_copies(node) == (
-        Copy("2.27.3", f"{LIB}/libnccl.so.2.27.3"),
-        Copy("2.21.5", "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info"),
+        LibraryCopy("2.27.3", f"{LIB}/libnccl.so.2.27.3"),
+        LibraryCopy("2.21.5", "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.21.5.dist-info"),
     )
     assert nccl_version(node) == "2.21.5"
 
@@ -143,27 +143,27 @@ def test_every_nvshmem_that_is_seen():
     )
 
     assert nvshmem_copies(Node(host)) == (
-        Copy("3.4.5", f"{LIB}/libnvshmem_host.so.3.4.5"),
-        Copy("3.2.5", "opt/venv/lib/python3.12/site-packages/nvidia_nvshmem_cu12-3.2.5.dist-info"),
+        LibraryCopy("3.4.5", f"{LIB}/libnvshmem_host.so.3.4.5"),
+        LibraryCopy("3.2.5", "opt/venv/lib/python3.12/site-packages/nvidia_nvshmem_cu12-3.2.5.dist-info"),
     )
 
 
 def test_an_absent_nvshmem_is_not_one_that_nobody_looked_for():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         nvshmem_copies(Node(MemoryHost(complete=True)))
-    with pytest.raises(Lacks) as raised:
+    with pytest.raises(EvidenceMissing) as raised:
         nvshmem_copies(Node(MemoryHost()))
-    assert not isinstance(raised.value, Absent)
+    assert not isinstance(raised.value, EvidenceAbsent)
 
 
 def test_an_nvshmem_without_a_version_in_its_name_is_undecided():
-    with pytest.raises(Lacks) as raised:
+    with pytest.raises(EvidenceMissing) as raised:
         nvshmem_copies(Node(MemoryHost({f"{LIB}/libnvshmem_host.so.3": b""})))
-    assert raised.value.missing.why is Why.UNDECIDED
+    assert raised.value.missing.why is MissingReason.UNDECIDED
 
 
 def test_an_unseen_nccl_has_no_version():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         nccl_version(Node(MemoryHost(complete=True)))
 
 
@@ -183,12 +183,12 @@ def test_ucx_names_its_version_in_three_places(host: MemoryHost):
 
 
 def test_no_ucx_is_absent_and_an_unseen_one_is_not():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         ucx_version(Node(MemoryHost(complete=True)))
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         ucx_version(Node(MemoryHost()))
 
-    assert not isinstance(lacks.value, Absent)
+    assert not isinstance(lacks.value, EvidenceAbsent)
 
 
 def test_a_plugin_that_nccl_would_load_by_itself():
@@ -207,5 +207,5 @@ def test_the_memory_lock_limit(soft: str, limit: int | None):
 
 
 def test_limits_without_that_line_are_garbled():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         memlock_limit_bytes(Node(MemoryHost({"proc/self/limits": LIMITS})))

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence
-from gdrkit.facts.linkage import Duplicate, Fault, Unversioned, duplicate_export, links, links_without
+from gdrkit.facts.linkage import (
+    DuplicateExport,
+    SymbolFault,
+    UnversionedSymbol,
+    duplicate_export,
+    links,
+    links_without,
+)
 from gdrkit.facts.modules import exporter, kernel_exports, kernel_symbol, vermagic
 from tests.kernel_tree import FOLDER, KERNEL_SYMBOLS, KernelTree
 from tests.module_builder import Export
@@ -11,7 +18,7 @@ from tests.module_builder import Export
 PRINTK = {"_printk": KERNEL_SYMBOLS["_printk"].crc}
 
 
-def faults(tree: KernelTree, name: str) -> list[tuple[str, Fault]]:
+def faults(tree: KernelTree, name: str) -> list[tuple[str, SymbolFault]]:
     return [(problem.symbol, problem.fault) for problem in links(tree.node(), name).problems]
 
 
@@ -26,56 +33,58 @@ def test_a_module_whose_symbols_all_resolve_has_no_problem() -> None:
 
 
 def test_another_crc_is_another_version() -> None:
-    assert faults(a_pair(wanted=8), "user") == [("hello", Fault.VERSION)]
+    assert faults(a_pair(wanted=8), "user") == [("hello", SymbolFault.VERSION)]
 
 
 def test_the_kernels_own_crcs_count_too() -> None:
     tree = KernelTree().module("user", imports={"_printk": 1})
-    assert faults(tree, "user") == [("_printk", Fault.VERSION)]
+    assert faults(tree, "user") == [("_printk", SymbolFault.VERSION)]
 
 
 def test_a_symbol_without_a_crc_is_given_but_by_debians_kernels() -> None:
     tree = a_pair()
     tree.module("user", imports={"hello": None, **PRINTK}, depends=("provider",))
     assert faults(tree, "user") == []
-    assert links(tree.node(), "user").events == (Unversioned("hello"),)
+    assert links(tree.node(), "user").events == (UnversionedSymbol("hello"),)
     tree.put("proc/version", "Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org) (gcc-12)\n")
-    assert faults(tree, "user") == [("hello", Fault.UNVERSIONED)]
+    assert faults(tree, "user") == [("hello", SymbolFault.UNVERSIONED)]
 
 
 def test_a_symbol_that_nothing_exports_is_missing_and_a_weak_one_may_be() -> None:
     tree = KernelTree().module("user", imports={"nowhere": 1}, weak_imports={"perhaps": 1})
-    assert faults(tree, "user") == [("nowhere", Fault.MISSING)]
+    assert faults(tree, "user") == [("nowhere", SymbolFault.MISSING)]
 
 
 def test_a_weak_symbol_of_another_version_is_refused_all_the_same() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7})
     tree.module("user", weak_imports={"hello": 8}, depends=("provider",))
-    assert faults(tree, "user") == [("hello", Fault.VERSION)]
+    assert faults(tree, "user") == [("hello", SymbolFault.VERSION)]
 
 
 def test_an_exporter_that_is_neither_loaded_nor_needed_does_not_help() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7}).module("user", imports={"hello": 7})
-    assert faults(tree, "user") == [("hello", Fault.MISSING)]
+    assert faults(tree, "user") == [("hello", SymbolFault.MISSING)]
     tree.loaded["provider"] = "OE"
     assert faults(tree, "user") == []
 
 
 def test_a_dependency_that_did_not_come_takes_its_symbols_along() -> None:
     found = links_without(a_pair().node(), "user", frozenset(("provider",)))
-    assert [(p.symbol, p.fault, p.owner) for p in found.problems] == [("hello", Fault.MISSING, "provider")]
+    assert [(p.symbol, p.fault, p.owner) for p in found.problems] == [
+        ("hello", SymbolFault.MISSING, "provider")
+    ]
 
 
 def test_gpl_only_symbols_are_kept_from_other_licences() -> None:
     tree = KernelTree().module("user", imports={"class_create": 0x11111111}, license="Linux-OpenIB")
-    assert faults(tree, "user") == [("class_create", Fault.GPL_ONLY)]
+    assert faults(tree, "user") == [("class_create", SymbolFault.GPL_ONLY)]
     tree.module("user", imports={"class_create": 0x11111111}, license="Dual BSD/GPL")
     assert faults(tree, "user") == []
 
 
 def test_a_namespace_must_be_imported() -> None:
     tree = KernelTree().module("user", imports={"dma_buf_get": 0x22222222})
-    assert faults(tree, "user") == [("dma_buf_get", Fault.NAMESPACE)]
+    assert faults(tree, "user") == [("dma_buf_get", SymbolFault.NAMESPACE)]
     tree.module("user", imports={"dma_buf_get": 0x22222222}, modinfo={"import_ns": "DMA_BUF"})
     assert faults(tree, "user") == []
 
@@ -85,9 +94,9 @@ def test_using_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_was_use
     tree.module("user", imports={"secret": 5, "class_create": 0x11111111}, depends=("closed",))
     found = links(tree.node(), "user")
     assert [type(event).__name__ for event in found.events] == ["Inherited", "Problem"]
-    assert found.problems[0].fault is Fault.GPL_ONLY
+    assert found.problems[0].fault is SymbolFault.GPL_ONLY
     tree.module("user", imports={"class_create": 0x11111111, "secret": 5}, depends=("closed",))
-    assert faults(tree, "user") == [("secret", Fault.PROPRIETARY)]
+    assert faults(tree, "user") == [("secret", SymbolFault.PROPRIETARY)]
 
 
 def test_without_headers_the_crcs_come_from_modules_that_the_kernel_accepted() -> None:
@@ -95,7 +104,7 @@ def test_without_headers_the_crcs_come_from_modules_that_the_kernel_accepted() -
     tree.symvers = False
     tree.module("reference", imports=PRINTK, intree=True, at="kernel/lib", loaded="")
     tree.module("user", imports={"_printk": 1})
-    assert faults(tree, "user") == [("_printk", Fault.VERSION)]
+    assert faults(tree, "user") == [("_printk", SymbolFault.VERSION)]
     node = tree.node()
     assert exporter(node, "_printk") == "vmlinux"
     assert kernel_exports(node)["_printk"].crc == PRINTK["_printk"]
@@ -130,7 +139,7 @@ def test_kallsyms_tells_what_is_exported_but_not_with_which_crc() -> None:
     tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 T nowhere\n")
     tree.module("user", imports={"_printk": 1, "nowhere": 2})
     node = tree.node()
-    assert [(p.symbol, p.fault) for p in links(node, "user").problems] == [("nowhere", Fault.MISSING)]
+    assert [(p.symbol, p.fault) for p in links(node, "user").problems] == [("nowhere", SymbolFault.MISSING)]
     assert node.trail(links, "user").confidence is Confidence.LIKELY
 
 
@@ -139,7 +148,7 @@ def test_the_peer_api_is_never_in_the_image_of_a_kernel_with_a_modular_rdma_core
     tree.symvers = False
     tree.module("ib_core", intree=True, at="kernel/drivers/infiniband/core")
     tree.module("user", imports={"ib_register_peer_memory_client": 1})
-    assert faults(tree, "user") == [("ib_register_peer_memory_client", Fault.MISSING)]
+    assert faults(tree, "user") == [("ib_register_peer_memory_client", SymbolFault.MISSING)]
 
 
 def test_the_exports_of_a_loaded_module_are_those_of_the_file_that_was_loaded() -> None:
@@ -150,7 +159,7 @@ def test_the_exports_of_a_loaded_module_are_those_of_the_file_that_was_loaded() 
     tree.put(f"{FOLDER}/{own}", inbox.files[inbox.path("ib_core")])
     tree.put(f"{FOLDER}/modules.order", own + "\n")
     tree.module("user", imports={"reg": 7}, depends=("ib_core",))
-    assert faults(tree, "user") == [("reg", Fault.VERSION)]
+    assert faults(tree, "user") == [("reg", SymbolFault.VERSION)]
     tree.loaded["ib_core"] = ""
     tree.put("sys/module/ib_core/srcversion", "INBOX\n")
     assert faults(tree, "user") == []
@@ -160,7 +169,7 @@ def test_a_symbol_may_have_one_exporter_only() -> None:
     tree = KernelTree().module("first", exports={"taken": 1}, loaded="OE")
     tree.module("second", exports={"free": 2, "taken": 1})
     tree.exports["second"] = ("free",)  # depmod's list names one owner
-    assert duplicate_export(tree.node(), "second") == Duplicate("taken", "first")
+    assert duplicate_export(tree.node(), "second") == DuplicateExport("taken", "first")
     del tree.loaded["first"]
     assert duplicate_export(tree.node(), "second") is None
 
@@ -168,7 +177,7 @@ def test_a_symbol_may_have_one_exporter_only() -> None:
 def test_kallsyms_names_the_loaded_module_that_holds_a_symbol_where_its_file_was_not_collected() -> None:
     tree = KernelTree(complete=False).module("second", exports={"taken": 1})
     tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_taken\t[first]\n")
-    assert duplicate_export(tree.node(), "second") == Duplicate("taken", "first")
+    assert duplicate_export(tree.node(), "second") == DuplicateExport("taken", "first")
     tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_takenover\t[first]\n")
     assert duplicate_export(tree.node(), "second") is None
 
@@ -186,7 +195,7 @@ def test_kallsyms_tells_by_its_order_what_is_exported_to_gpl_modules_alone() -> 
 def test_a_symbol_of_the_kernels_image_cannot_be_exported_again() -> None:
     tree = KernelTree().module("user", exports={"_printk": Export(3)})
     tree.exports["user"] = ()
-    assert duplicate_export(tree.node(), "user") == Duplicate("_printk", "kernel")
+    assert duplicate_export(tree.node(), "user") == DuplicateExport("_printk", "kernel")
 
 
 def test_the_kernels_vermagic_is_its_release_and_the_flags_of_a_module_of_its_own() -> None:

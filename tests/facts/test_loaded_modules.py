@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.loaded_modules import is_loaded, loaded, parse, running
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
@@ -42,7 +42,7 @@ def test_sysfs_tells_where_proc_modules_is_missing() -> None:
     node = Node(MemoryHost({"sys/module/nvidia/initstate": "live\n"}, absent={"sys/module/x/initstate"}))
     assert is_loaded(node, "nvidia")
     assert not is_loaded(node, "x")
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         is_loaded(node, "y")
 
 
@@ -64,7 +64,7 @@ def test_a_running_module_shows_what_may_be_read() -> None:
 
 
 def test_a_module_that_is_not_there_is_absent() -> None:
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         running(Node(MemoryHost(complete=True)), "nvidia")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.facts.modinfo_text import modinfo, parse, printed_module
 from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.formats.errors import FormatError
@@ -41,16 +41,16 @@ def test_an_empty_depends_is_a_stub(depends, uses):
 
 
 def test_a_part_without_depends_says_nothing_of_it():
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         peermem_linkage(a_node("filename: /lib/modules/6.8.0/nvidia-peermem.ko\nversion: 580\n"))
-    assert error.value.missing.why is Why.NOT_COLLECTED
+    assert error.value.missing.why is MissingReason.NOT_COLLECTED
 
 
 def test_a_module_that_is_not_among_those_printed_is_not_collected():
     host = MemoryHost(
         {"sos_commands/kernel/modinfo_ALL_MODULES": "filename: /lib/modules/6.8.0/ib_core.ko\n"}
     )
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         printed_module(Node(host), "nvidia_peermem")
 
 

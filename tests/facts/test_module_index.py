@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.module_index import (
     aliases,
     all_paths,
@@ -47,20 +47,20 @@ def test_dependencies_come_in_the_order_of_loading() -> None:
 
 @pytest.mark.parametrize("name", ["peermem", "vidia", "core", "nvidia_peer", "ko"])
 def test_part_of_a_name_is_not_the_name(name: str) -> None:
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         module_path(a_node(), name)
 
 
 def test_a_kernel_without_a_folder_has_no_modules() -> None:
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         modules_dir(Node(MemoryHost({"proc/sys/kernel/osrelease": K}, complete=True)))
 
 
 def test_a_list_that_was_not_collected_is_not_an_empty_list() -> None:
     node = Node(MemoryHost({"proc/sys/kernel/osrelease": K, f"{D}/modules.symbols": "alias symbol:x y\n"}))
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         module_path(node, "nvidia")
-    assert not isinstance(lacks.value, Absent)
+    assert not isinstance(lacks.value, EvidenceAbsent)
 
 
 def test_a_dependency_whose_file_is_gone_is_noticed() -> None:

@@ -6,7 +6,7 @@ import lzma
 
 import pytest
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.module_state import Corruption, Misfit, boot_blacklist, fit, flaw, kernel_name
 from tests.kernel_tree import KernelTree
 from tests.module_builder import STRUCT_MODULE_SIZE, VERMAGIC, build_module
@@ -42,7 +42,7 @@ def test_a_whole_file_has_no_flaw_packed_or_not() -> None:
 def test_a_file_that_nobody_collected_is_not_corrupt() -> None:
     tree = KernelTree(complete=False).module("x")
     path = tree.path("x")
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         flaw(tree.without(path).node(), path)
 
 

@@ -125,7 +125,7 @@ def test_a_channel_line_that_is_cut_or_unknown_is_none(text: str):
         ("RCCL version 2.18.6+hip6.0", said.Version("2.18.6", "RCCL")),
     ],
 )  # fmt: skip
-def test_other_lines(text: str, value: said.Record):
+def test_other_lines(text: str, value: said.NcclRecord):
     assert record(text) == value
 
 

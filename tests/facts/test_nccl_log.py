@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks
-from gdrkit.facts.nccl_log import FOLDER, Located, logs, nccl_log, nccl_logs, parse
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.nccl_log import FOLDER, LocatedRecord, logs, nccl_log, nccl_logs, parse
 from gdrkit.formats.errors import FormatError
 from gdrkit.messages import nccl_records as said
 from gdrkit.messages.nccl_records import Carrier, Via
@@ -36,10 +36,10 @@ def test_one_run():
     log = parse(RUN)
 
     assert log.version == "2.21.5"
-    assert log.all(said.Variable)[0] == Located(
+    assert log.all(said.Variable)[0] == LocatedRecord(
         said.Variable("NCCL_IB_HCA", "=mlx5_0,mlx5_1"), 2, "node1:4242"
     )
-    assert log.all(said.Network) == (Located(said.Network("IB"), 5, "node1:4242"),)
+    assert log.all(said.Network) == (LocatedRecord(said.Network("IB"), 5, "node1:4242"),)
     assert [(leg.record.direction, leg.record.via, leg.line) for leg in log.legs] == [
         ("send", Via("net", "IB", 0, gdr=True), 9),
         ("receive", Via("net", "IB", 0), 10),
@@ -50,7 +50,7 @@ def test_one_run():
 
 
 def test_all_that_is_understood_is_kept_in_the_order_of_its_lines():
-    assert [found.line for found in parse(RUN).said] == list(range(1, RUN.count("\n") + 1))
+    assert [found.line for found in parse(RUN).records] == list(range(1, RUN.count("\n") + 1))
 
 
 def test_a_log_that_names_no_version_is_of_none():
@@ -100,7 +100,7 @@ def test_legs_of_every_form(line: str, direction: str, network: str, carried: Ca
 
 @pytest.mark.parametrize("lead", ["", "[1,0]<stdout>:", "(RayWorkerWrapper pid=7) ", "2026-01-02T03:04:05 "])
 def test_launchers_may_write_before_the_line(lead: str):
-    assert parse(lead + INFO + "Using network IB").said[0].process == "node1:4242"
+    assert parse(lead + INFO + "Using network IB").records[0].process == "node1:4242"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_failures_of_every_form(line: str, call: str, number: int, vendor: int |
     ],
 )
 def test_variables_given_around_the_log(line: str, name: str, value: str):
-    assert parse(line).said == (Located(said.Variable(name, value, resolved=False), 1, ""),)
+    assert parse(line).records == (LocatedRecord(said.Variable(name, value, resolved=False), 1, ""),)
 
 
 def test_advice_in_prose_is_no_setting():
@@ -192,7 +192,7 @@ def test_logs_are_those_that_were_handed_over():
     assert nccl_log(node, f"{FOLDER}/rank0.log").path == f"{FOLDER}/rank0.log"
     assert logs(Node(MemoryHost())) == ()
     assert list(nccl_logs(Node(MemoryHost()))) == []
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         nccl_log(Node(MemoryHost()), "sos_commands/nccl/none")
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts import nvidia_smi
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
@@ -95,12 +95,12 @@ def test_not_available_is_an_answer_and_not_printed_is_none():
     node = Node(MemoryHost())
 
     assert gpu.address == "000f:01:00.0"
-    assert nvidia_smi.said(node, gpu, "addressing_mode") == "ATS"
-    with pytest.raises(Absent):
-        nvidia_smi.said(node, gpu, "framebuffer_mib")
-    with pytest.raises(Lacks) as lacks:
-        nvidia_smi.said(node, gpu, "bar1_total_mib")
-    assert not isinstance(lacks.value, Absent)
+    assert nvidia_smi.printed_field(node, gpu, "addressing_mode") == "ATS"
+    with pytest.raises(EvidenceAbsent):
+        nvidia_smi.printed_field(node, gpu, "framebuffer_mib")
+    with pytest.raises(EvidenceMissing) as lacks:
+        nvidia_smi.printed_field(node, gpu, "bar1_total_mib")
+    assert not isinstance(lacks.value, EvidenceAbsent)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_gpu_that_is_not_printed_is_not_known():
     node = Node(MemoryHost(commands={("nvidia-smi", "-q"): TWO}))
 
     assert nvidia_smi.smi_gpu(node, "0000:00:07.0").device_id == "2335"
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         nvidia_smi.smi_gpu(node, "0000:00:08.0")
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
 from gdrkit.facts.packages import (
     DkmsModule,
@@ -50,9 +50,9 @@ def test_a_removed_package_is_not_installed():
 
 
 def test_no_list_is_unknown_not_empty():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         installed(Node(MemoryHost(complete=True)))
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         installed(Node(MemoryHost(commands={PACKAGES_DPKG.argv: "dpkg-query: error: no such file"})))
 
 
@@ -115,7 +115,7 @@ def test_any_text_is_a_status_or_refused(text: str):
 
 
 def test_no_dkms_is_absent_and_nobody_asking_is_not():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         dkms(Node(MemoryHost(complete=True)))
     status = Node(MemoryHost(commands={DKMS_STATUS.argv: "nvidia/580.65.06: added\n"}))
 
@@ -137,7 +137,7 @@ def test_dpkg_names_the_owner_and_knows_of_usr_merge():
     found = owner(node, "usr/lib/modules/6.8/kernel/nvidia-580-open/nvidia.ko")
 
     assert found.name == "linux-modules-nvidia-580-open-x"
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         owner(node, "lib/modules/6.8/extra/nvidia.ko")
 
 
@@ -152,11 +152,11 @@ def test_where_only_names_of_rpms_are_known_they_decide(packages: str, found: st
     node = Node(MemoryHost(commands={PACKAGES_RPM.argv: packages}, absent={"var/lib/dkms"}))
 
     if found is None:
-        with pytest.raises(Absent):
+        with pytest.raises(EvidenceAbsent):
             owner(node, "lib/modules/5.14/extra/nvidia.ko")
     else:
         assert owner(node, "lib/modules/5.14/extra/nvidia.ko").name == found
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         owner(node, "lib/modules/5.14/extra/other.ko")
 
 

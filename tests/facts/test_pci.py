@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import pci, pci_registers
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import TWO
@@ -19,14 +19,14 @@ def test_a_gpu_is_a_display_function_of_nvidia():
     """Its bridges on a Grace and its audio function are NVIDIA's, too, and no GPUs."""
     node = machine("0000:00:00.0 grace-root\n  0000:01:00.0 gh200\n")
 
-    assert pci.gpus(node) == (pci.Gpu("0000:01:00.0", "2342"),)
+    assert pci.gpus(node) == (pci.PciGpu("0000:01:00.0", "2342"),)
     assert len(pci.devices(node)) == 2
 
 
 def test_a_machine_without_gpu_has_none_and_one_without_evidence_is_unknown():
     assert pci.gpus(machine("0000:15:01.0 spr-root\n")) == ()
     assert pci.gpus(Node(MemoryHost(complete=True))) == ()
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         pci.gpus(Node(MemoryHost()))
 
 
@@ -36,9 +36,9 @@ def test_every_source_gives_the_same_gpu():
     smi = Node(MemoryHost(commands={SMI: TWO}))
     proc = Node(MemoryHost({"proc/driver/nvidia/gpus/0000:1b:00.0/information": "Model: NVIDIA H100\n"}))
 
-    assert pci.gpus(sysfs) == pci.gpus(text) == (pci.Gpu(GPU, "2330"),)
-    assert pci.gpus(smi) == (pci.Gpu("0000:00:06.0", "2335"), pci.Gpu("0000:00:07.0", "2335"))
-    assert pci.gpus(proc) == (pci.Gpu(GPU, ""),)
+    assert pci.gpus(sysfs) == pci.gpus(text) == (pci.PciGpu(GPU, "2330"),)
+    assert pci.gpus(smi) == (pci.PciGpu("0000:00:06.0", "2335"), pci.PciGpu("0000:00:07.0", "2335"))
+    assert pci.gpus(proc) == (pci.PciGpu(GPU, ""),)
 
 
 def test_an_excerpt_of_lspci_without_a_gpu_leaves_the_word_to_nvidia_smi():
@@ -77,7 +77,7 @@ def test_bus_numbers_name_the_bridges_where_there_is_only_text():
 def test_text_without_bus_numbers_names_no_bridges():
     node = Node(MemoryHost(commands={LSPCI: "1b:00.0 3D controller [0302]: NVIDIA X [10de:2330]\n"}))
 
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         pci.bridges_above(node, GPU)
 
 
@@ -86,7 +86,7 @@ def test_a_numa_node_that_firmware_does_not_name_is_none():
 
     assert pci.numa_node(named, GPU) == 1
     assert pci.numa_node(machine(), GPU) is None
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         pci.numa_node(machine(complete=False, without=("sys",)), GPU)
 
 
@@ -94,7 +94,7 @@ def test_a_machine_without_iommu_has_no_groups():
     on, off = machine(spec={"iommu": "DMA-FQ"}), machine(spec={"iommu": "off"})
 
     assert pci.iommu_type(on, NIC) == "DMA-FQ"
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         pci.iommu_type(off, NIC)
 
 
@@ -113,9 +113,9 @@ def test_no_program_is_started_where_files_answer():
 def test_nothing_is_asked_of_lspci_that_root_alone_may_know():
     node = machine(root=False)
 
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         pci_registers.acs(node, GPU_PORT)
-    assert lacks.value.missing.why is Why.DENIED
+    assert lacks.value.missing.why is MissingReason.DENIED
     assert lacks.value.missing.ask == f"sudo lspci -vvv -s {GPU_PORT}"
     assert "lspci -nnvvv" not in node.host.opened  # type: ignore[attr-defined]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.pci_path import links_to_root
 from tests.hardware import SERVER, SPARK, machine
 
@@ -44,5 +44,5 @@ def test_a_switch_that_nobody_can_read_is_left_out_and_a_device_is_not():
     assert [segment.address for segment in links_to_root(node, GPU)] == [GPU]
 
     device = f"{switch}/0000:17:00.0/{GPU}"
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         links_to_root(machine(files={f"{device}/current_link_width": "0\n"}), GPU)

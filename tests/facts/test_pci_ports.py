@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.pci_ports import PortRegisters, port_registers, serial_number
 from gdrkit.node import Node
@@ -33,12 +33,12 @@ def test_text_of_lspci_says_the_same():
 @pytest.mark.parametrize("ask", [port_registers, serial_number])
 def test_registers_beyond_what_everybody_may_read_are_unknown(ask):
     node = Node(MemoryHost({"sys/bus/pci/devices/0000:1b:00.0/config": CUT}))
-    with pytest.raises(Lacks) as reason:
+    with pytest.raises(EvidenceMissing) as reason:
         ask(node, "0000:1b:00.0")
-    assert reason.value.missing.why is Why.DENIED
+    assert reason.value.missing.why is MissingReason.DENIED
 
 
 def test_what_nobody_copied_is_not_collected():
-    with pytest.raises(Lacks) as reason:
+    with pytest.raises(EvidenceMissing) as reason:
         port_registers(Node(MemoryHost()), "0000:1b:00.0")
-    assert reason.value.missing.why is Why.NOT_COLLECTED
+    assert reason.value.missing.why is MissingReason.NOT_COLLECTED

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts import pci_registers
-from gdrkit.facts.pci_registers import Link
+from gdrkit.facts.pci_registers import LinkSpeeds
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import TWO
@@ -49,7 +49,7 @@ def test_bar1_is_the_second_memory_region_wherever_its_register_is():
 
 
 def test_a_gpu_without_memory_of_its_own_has_no_bar1():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         pci_registers.bar1_bytes(machine(SPARK), "000f:01:00.0")
 
 
@@ -66,13 +66,13 @@ def test_a_link_is_the_same_from_files_registers_text_and_nvidia_smi():
         f"{folder}/{when}_link_{what}" for when in ("current", "max") for what in ("speed", "width")
     )
 
-    assert pci_registers.link(slow, GPU) == Link(16.0, 8, 32.0, 16)
+    assert pci_registers.link(slow, GPU) == LinkSpeeds(16.0, 8, 32.0, 16)
     registers = machine(SERVER.replace("h100-sxm", "h100-sxm link=16.0x8"), without=gone, complete=False)
-    assert pci_registers.link(registers, GPU) == Link(16.0, 8, 32.0, 16)
-    assert pci_registers.link(Node(MemoryHost(commands={LSPCI: SAMPLE})), ROOT_PORT) == Link(
+    assert pci_registers.link(registers, GPU) == LinkSpeeds(16.0, 8, 32.0, 16)
+    assert pci_registers.link(Node(MemoryHost(commands={LSPCI: SAMPLE})), ROOT_PORT) == LinkSpeeds(
         16.0, 8, 32.0, 16
     )
-    assert pci_registers.link(Node(MemoryHost(commands={SMI: TWO})), "0000:00:06.0") == Link(
+    assert pci_registers.link(Node(MemoryHost(commands={SMI: TWO})), "0000:00:06.0") == LinkSpeeds(
         16.0, 8, 32.0, 16
     )
 
@@ -84,9 +84,9 @@ def test_a_link_that_a_hypervisor_made_up_says_nothing(speed, width):
     files = {f"{GPU_FOLDER}/current_link_speed": speed, f"{GPU_FOLDER}/current_link_width": width}
     node = machine(files=files)
 
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         pci_registers.link(node, GPU)
-    assert lacks.value.missing.why is Why.UNDECIDED
+    assert lacks.value.missing.why is MissingReason.UNDECIDED
 
 
 def test_a_tree_that_kept_no_links_still_has_its_files():
@@ -97,7 +97,7 @@ def test_a_tree_that_kept_no_links_still_has_its_files():
         for what, value in (("speed", "16.0 GT/s PCIe\n"), ("width", "16\n"))
     }
 
-    assert pci_registers.link(Node(MemoryHost(files)), GPU) == Link(16.0, 16, 16.0, 16)
+    assert pci_registers.link(Node(MemoryHost(files)), GPU) == LinkSpeeds(16.0, 16, 16.0, 16)
 
 
 def test_a_virtual_function_has_the_link_of_its_physical_one():
@@ -106,7 +106,7 @@ def test_a_virtual_function_has_the_link_of_its_physical_one():
     folder = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:18:00.1"
     node.host.links[f"{folder}/physfn"] = "../0000:18:00.0"  # type: ignore[attr-defined]
 
-    assert pci_registers.link(node, "0000:18:00.1") == Link(32.0, 16, 32.0, 16)
+    assert pci_registers.link(node, "0000:18:00.1") == LinkSpeeds(32.0, 16, 32.0, 16)
 
 
 def test_acs_bits_come_from_registers_and_text():
@@ -122,11 +122,11 @@ def test_acs_bits_come_from_registers_and_text():
 
 def test_a_device_without_acs_is_known_to_have_none_only_where_its_registers_were_read():
     assert pci_registers.acs(machine(), GPU) is None
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         pci_registers.acs(machine(root=False), GPU)
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         pci_registers.acs(Node(MemoryHost(commands={LSPCI: SAMPLE})), GPU)
-    assert lacks.value.missing.why is Why.DENIED
+    assert lacks.value.missing.why is MissingReason.DENIED
 
 
 def test_the_read_request_size_is_a_register_for_root():
@@ -134,9 +134,9 @@ def test_the_read_request_size_is_a_register_for_root():
 
     assert pci_registers.read_request_bytes(node, NIC) == 512
     assert pci_registers.read_request_bytes(Node(MemoryHost(commands={LSPCI: SAMPLE})), ROOT_PORT) == 512
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         pci_registers.read_request_bytes(machine(root=False), NIC)
-    assert lacks.value.missing.why is Why.DENIED
+    assert lacks.value.missing.why is MissingReason.DENIED
 
 
 def test_sosreports_keep_configuration_space_in_proc():
@@ -152,6 +152,6 @@ def test_sosreports_keep_configuration_space_in_proc():
 def test_a_config_file_of_garbage_is_garbled():
     node = machine(files={f"{GPU_FOLDER}/config": b"\xff" * 64})
 
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         pci_registers.acs(node, GPU)
-    assert lacks.value.missing.why is Why.GARBLED
+    assert lacks.value.missing.why is MissingReason.GARBLED

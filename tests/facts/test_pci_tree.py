@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.facts import pci, pci_tree
-from gdrkit.facts.pci_tree import Place
+from gdrkit.facts.pci_tree import TreePosition
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.facts.test_pci_text import dump
@@ -31,10 +31,10 @@ def test_bridges_are_read_from_the_drawing():
     places = pci_tree.parse(DRAWN)
 
     switch = ("0000:15:01.0", "0000:16:00.0")
-    assert places["0000:18:00.0"] == Place("0000:15", (*switch, "0000:17:00.0"))
-    assert places["0000:19:00.1"] == Place("0000:15", (*switch, "0000:17:01.0"))
-    assert places["0000:00:1f.0"] == Place("0000:00", ())
-    assert places["0000:00:1c.0"] == Place("0000:00", ())
+    assert places["0000:18:00.0"] == TreePosition("0000:15", (*switch, "0000:17:00.0"))
+    assert places["0000:19:00.1"] == TreePosition("0000:15", (*switch, "0000:17:01.0"))
+    assert places["0000:00:1f.0"] == TreePosition("0000:00", ())
+    assert places["0000:00:1c.0"] == TreePosition("0000:00", ())
     assert len(places) == 10
 
 
@@ -49,7 +49,7 @@ def test_what_lspci_draws_is_what_sysfs_says(tmp_path, outline, names):
     drawn = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     assert pci_tree.parse(drawn) == {
-        d.address: Place(pci.root_bus(node, d.address), pci.bridges_above(node, d.address))
+        d.address: TreePosition(pci.root_bus(node, d.address), pci.bridges_above(node, d.address))
         for d in pci.devices(node)
     }
 

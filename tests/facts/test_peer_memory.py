@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.peer_memory import (
-    Linkage,
+    PeermemLinkage,
     legacy_peer_mem,
     memory_peers,
     peer_api_exporter,
@@ -61,12 +61,12 @@ STUB = build_module(
 def test_a_full_module_is_linked_to_whoever_exports_the_api(owner: str):
     node = node_with(FULL, owner=owner)
 
-    assert peermem_linkage(node) == Linkage(uses_peer_api=True)
+    assert peermem_linkage(node) == PeermemLinkage(uses_peer_api=True)
     assert peer_api_exporter(node) == owner
 
 
 def test_a_stub_uses_no_api_whatever_parameters_it_shows():
-    assert peermem_linkage(node_with(STUB)) == Linkage(uses_peer_api=False)
+    assert peermem_linkage(node_with(STUB)) == PeermemLinkage(uses_peer_api=False)
 
 
 def test_an_api_that_is_gone_is_unresolved():
@@ -113,7 +113,7 @@ def test_no_file_is_absent():
         )
     )
 
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         peermem_linkage(node)
 
 
@@ -137,7 +137,7 @@ def test_symbols_without_export_tables_settle_nothing():
         MemoryHost({"proc/sys/kernel/osrelease": RELEASE, "proc/kallsyms": "0 t start\n"}, complete=True)
     )
 
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         peer_api_exporter(node)
 
 
@@ -155,7 +155,7 @@ def test_clients_and_their_counters():
 
 
 def test_no_folder_of_clients_is_absent():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         memory_peers(Node(MemoryHost(complete=True)))
 
 

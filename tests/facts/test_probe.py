@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts import probe
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
@@ -92,7 +92,7 @@ def test_any_text_gives_calls_or_a_format_error(text):
 
 
 def test_no_probe_is_not_an_empty_probe():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         probe.probe_calls(Node(MemoryHost()))
     node = Node(MemoryHost(commands=recorded("0000:1b:00.0", {116: 1})))
     assert [call.value for call in probe.probe_calls(node)] == [1]

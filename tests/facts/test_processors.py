@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks
-from gdrkit.facts.processors import Model, NumaNode, mask, numa_nodes, parse_list, processor
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.processors import CpuModel, NumaNode, mask, numa_nodes, parse_list, processor
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
@@ -26,21 +26,21 @@ def test_nodes_of_memory_alone_are_left_out():
 
 
 def test_nodes_that_nobody_listed_are_unknown():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         numa_nodes(Node(MemoryHost()))
 
 
 def test_the_first_processor_names_the_kind():
-    assert processor(Node(MemoryHost({"proc/cpuinfo": XEON}))) == Model("GenuineIntel", 6, 143, "Xeon")
+    assert processor(Node(MemoryHost({"proc/cpuinfo": XEON}))) == CpuModel("GenuineIntel", 6, 143, "Xeon")
 
 
 def test_arm_has_an_implementer_and_no_family():
-    assert processor(Node(MemoryHost({"proc/cpuinfo": GRACE}))) == Model("ARM")
+    assert processor(Node(MemoryHost({"proc/cpuinfo": GRACE}))) == CpuModel("ARM")
 
 
 def test_lscpu_answers_where_cpuinfo_was_not_copied():
     host = MemoryHost(commands={("lscpu",): "Vendor ID: AuthenticAMD\nCPU family: 25\nModel: 17\n"})
-    assert processor(Node(host)) == Model("AuthenticAMD", 25, 17)
+    assert processor(Node(host)) == CpuModel("AuthenticAMD", 25, 17)
 
 
 def test_a_mask_has_32_processors_in_a_word():

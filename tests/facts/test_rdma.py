@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts import rdma, verbs_text
-from gdrkit.facts.rdma import Pair, Port, RdmaDevice
+from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node
 from tests.facts.test_nvidia_smi import MATRIX, TWO
@@ -66,13 +66,13 @@ def test_a_device_made_by_software_has_no_place(name):
     (device,) = rdma.rdma_devices(node)
     assert device.virtual and not device.pci_address
     assert rdma.nics(node) == ()
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         rdma.nic_address(node, name)
 
 
 def test_no_folder_means_no_device_only_where_somebody_looked():
     assert rdma.rdma_devices(Node(MemoryHost(complete=True))) == ()
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         rdma.rdma_devices(Node(MemoryHost()))
 
 
@@ -88,10 +88,10 @@ def test_ibv_devinfo_stands_in_where_sysfs_was_not_copied():
         sys_image_guid="a088:c203:00e1:1230",
     )
     assert second.virtual
-    assert rdma.ports(node, "mlx5_0") == (Port("mlx5_0", 1, "ACTIVE", "LINK_UP", 400.0, "InfiniBand"),)
-    with pytest.raises(Lacks) as lacks:
+    assert rdma.ports(node, "mlx5_0") == (RdmaPort("mlx5_0", 1, "ACTIVE", "LINK_UP", 400.0, "InfiniBand"),)
+    with pytest.raises(EvidenceMissing) as lacks:
         rdma.nic_address(node, "mlx5_0")
-    assert not isinstance(lacks.value, Absent)
+    assert not isinstance(lacks.value, EvidenceAbsent)
 
 
 def test_ibv_devinfo_may_say_that_there_is_none():
@@ -110,7 +110,9 @@ def test_any_devinfo_gives_devices_or_a_format_error(text):
 def test_ports_of_a_spark():
     node = machine(SPARK)
 
-    assert rdma.ports(node, "rocep1s0f1") == (Port("rocep1s0f1", 1, "ACTIVE", "LinkUp", 200.0, "Ethernet"),)
+    assert rdma.ports(node, "rocep1s0f1") == (
+        RdmaPort("rocep1s0f1", 1, "ACTIVE", "LinkUp", 200.0, "Ethernet"),
+    )
     (down,) = rdma.ports(node, "rocep1s0f0")
     assert (down.state, down.rate_gbit_per_s) == ("DOWN", 40.0)
     assert rdma.netdev(node, "rocep1s0f1", 1) == "enp1s0f1np1"
@@ -176,7 +178,7 @@ def test_a_distance_is_not_guessed_without_numa_nodes():
     node = machine(SPARK)
     pair = Pair("000f:01:00.0", "rocep1s0f1")
 
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         rdma.distance(node, pair)
     single = machine(SPARK, files={"sys/devices/system/node/online": "0\n"})
     assert rdma.distance(single, pair) == "NODE"
@@ -187,7 +189,7 @@ def test_nvidia_smi_tells_distances_where_paths_were_not_collected():
 
     assert rdma.distance(node, Pair("0000:00:06.0", "mlx5_0")) == "PIX"
     assert rdma.distance(node, Pair("0000:00:07.0", "mlx5_0")) == "SYS"
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         rdma.distance(node, Pair("0000:00:07.0", "rxe0"))
 
 
@@ -195,5 +197,5 @@ def test_pairs_are_every_gpu_with_every_device():
     assert rdma.pairs(machine()) == (Pair("0000:1b:00.0", "mlx5_0"),)
     assert len(rdma.pairs(machine(SPARK))) == 4
     assert rdma.pairs(machine("0000:15:01.0 spr-root\n")) == ()
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         rdma.pairs(machine(without=("sys/class/infiniband",)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.symvers import (
     PEER_API,
     conftest_symvers,
@@ -118,5 +118,5 @@ def test_a_hit_beats_a_place_that_nobody_looked_at():
     node = Node(MemoryHost(files, absent={"var/lib/dkms/mlnx-ofed-kernel"}))
 
     assert rebuild_would_find(node) == f"lib/modules/{KERNEL}/build/Module.symvers"
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         conftest_symvers(node)

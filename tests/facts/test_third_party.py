@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.third_party import third_party
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
@@ -46,10 +46,10 @@ def test_a_status_that_nobody_knows_is_told_by_its_number():
 
 @pytest.mark.parametrize("answers", [(), (("NV01_ROOT_CLIENT", 0), ("NV20_SUBDEVICE_0", 0x1B))])
 def test_a_probe_that_did_not_get_there_tells_nothing(answers):
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         third_party(node(*answers), GPU)
 
 
 def test_a_gpu_that_was_not_asked_is_unknown():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         third_party(node(("NV50_THIRD_PARTY_P2P BAR1", 0)), "0000:1c:00.0")

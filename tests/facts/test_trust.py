@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.keyrings import parse as parse_keys
 from gdrkit.facts.secure_boot import (
     GLOBAL,
@@ -17,7 +17,7 @@ from gdrkit.facts.secure_boot import (
     signatures_enforced,
 )
 from gdrkit.facts.trust import (
-    State,
+    SignatureState,
     signature,
     signature_fault,
     signer_name,
@@ -61,7 +61,7 @@ def secured(*, enrolled: tuple[Key, ...] = (MOK,), firmware: tuple[Key, ...] = (
     return tree.put("proc/keys", keys(*held, machine=len(enrolled), platform=len(firmware)))
 
 
-def state(tree: KernelTree, content: bytes) -> State:
+def state(tree: KernelTree, content: bytes) -> SignatureState:
     tree.module("x", content=content)
     return standing(tree.node(), tree.path("x")).state
 
@@ -78,7 +78,7 @@ def test_an_unsigned_module_has_no_signer() -> None:
     tree = secured().module("x")
     assert signature(tree.node(), tree.path("x")) is None
     assert signer_name(tree.node(), tree.path("x")) == ""
-    assert state(tree, PLAIN) is State.UNSIGNED
+    assert state(tree, PLAIN) is SignatureState.UNSIGNED
 
 
 def test_an_enrolled_key_is_checked_with_its_certificate() -> None:
@@ -93,12 +93,13 @@ def test_an_enrolled_key_is_checked_with_its_certificate() -> None:
 def test_an_altered_file_no_longer_fits_its_signature() -> None:
     signed = sign(PLAIN, MOK)
     assert (
-        state(secured(), bytes((signed[0], *signed[1:200], signed[200] ^ 1)) + signed[201:]) is State.BROKEN
+        state(secured(), bytes((signed[0], *signed[1:200], signed[200] ^ 1)) + signed[201:])
+        is SignatureState.BROKEN
     )
 
 
 def test_an_altered_file_of_a_stranger_is_a_strangers() -> None:
-    assert state(secured(), altered(sign(PLAIN, OTHER))) is State.UNKNOWN_KEY
+    assert state(secured(), altered(sign(PLAIN, OTHER))) is SignatureState.UNKNOWN_KEY
 
 
 def test_the_key_of_the_kernels_own_modules_is_known_by_issuer_and_serial() -> None:
@@ -114,19 +115,19 @@ def test_a_key_of_the_same_name_from_another_build_is_not_the_same() -> None:
     make_key.cache_clear()
     namesake = make_key(BUILD.name)
     assert namesake.serial != BUILD.serial
-    assert state(tree, sign(PLAIN, namesake)) is State.UNKNOWN_KEY
+    assert state(tree, sign(PLAIN, namesake)) is SignatureState.UNKNOWN_KEY
 
 
 def test_a_name_in_proc_keys_is_a_key_that_is_likely_the_signers() -> None:
     """Canonical's module key is built in: nobody has its certificate, everybody sees its name."""
     tree = secured()
     tree.put("proc/keys", keys((BUILD.name, BUILD.key_id), (OTHER.name, OTHER.key_id)))
-    assert state(tree, sign(PLAIN, OTHER)) is State.VERIFIED
+    assert state(tree, sign(PLAIN, OTHER)) is SignatureState.VERIFIED
 
 
 def test_an_enrolment_that_the_kernel_does_not_have_does_not_count() -> None:
     tree = secured().put("proc/keys", keys((BUILD.name, BUILD.key_id)))
-    assert state(tree, sign(PLAIN, MOK)) is State.UNKNOWN_KEY
+    assert state(tree, sign(PLAIN, MOK)) is SignatureState.UNKNOWN_KEY
 
 
 def test_who_may_not_read_proc_keys_takes_enrolled_keys_for_likely_trusted() -> None:
@@ -136,33 +137,33 @@ def test_who_may_not_read_proc_keys_takes_enrolled_keys_for_likely_trusted() -> 
     assert verified_by(node, tree.path("x")) == MOK.name
     assert node.trail(verified_by, tree.path("x")).confidence is Confidence.LIKELY
     tree.put(f"{EFIVARS}/SecureBoot-{GLOBAL}", b"\x06\0\0\0\0")
-    assert state(tree, sign(PLAIN, MOK)) is State.UNKNOWN_KEY
+    assert state(tree, sign(PLAIN, MOK)) is SignatureState.UNKNOWN_KEY
 
 
 def test_firmwares_own_keys_count_where_the_distribution_asks_them() -> None:
     tree = secured(enrolled=(), firmware=(MOK,))
-    assert state(tree, sign(PLAIN, MOK)) is State.VERIFIED
+    assert state(tree, sign(PLAIN, MOK)) is SignatureState.VERIFIED
     tree.put("etc/os-release", "ID=arch\n")
-    assert state(tree, sign(PLAIN, OTHER)) is State.UNKNOWN_KEY
+    assert state(tree, sign(PLAIN, OTHER)) is SignatureState.UNKNOWN_KEY
 
 
 def test_a_revoked_key_is_refused_by_kernels_with_a_list() -> None:
     tree = secured()
     tree.put(f"{EFIVARS}/MokListXRT-{SHIM}", efi_list(MOK.certificate_der))
-    assert state(tree, sign(PLAIN, MOK)) is State.VERIFIED
+    assert state(tree, sign(PLAIN, MOK)) is SignatureState.VERIFIED
     tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_SYSTEM_REVOCATION_LIST=y\n")
-    assert state(tree, sign(PLAIN, MOK)) is State.REVOKED
+    assert state(tree, sign(PLAIN, MOK)) is SignatureState.REVOKED
 
 
 @pytest.mark.parametrize(
     ("content", "fault", "expected"),
     [
-        (append_signature(PLAIN, b"x" * 50, length=10**6), "bad-length", State.MALFORMED),
-        (append_signature(PLAIN, b"x" * 50, id_type=1), "bad-id-type", State.UNSUPPORTED),
-        (append_signature(PLAIN, b"x" * 50), "", State.MALFORMED),
+        (append_signature(PLAIN, b"x" * 50, length=10**6), "bad-length", SignatureState.MALFORMED),
+        (append_signature(PLAIN, b"x" * 50, id_type=1), "bad-id-type", SignatureState.UNSUPPORTED),
+        (append_signature(PLAIN, b"x" * 50), "", SignatureState.MALFORMED),
     ],
 )
-def test_a_faulty_trailer_is_named(content: bytes, fault: str, expected: State) -> None:
+def test_a_faulty_trailer_is_named(content: bytes, fault: str, expected: SignatureState) -> None:
     tree = secured().module("x", content=content)
     assert signature_fault(tree.node(), tree.path("x")) == fault
     assert state(tree, content) is expected
@@ -177,18 +178,18 @@ def test_a_bundle_without_the_code_verifies_by_the_digest_it_recorded() -> None:
         "gdr_manifest.json",
         f'{{"files": {{"{tree.path("x")}": {{"status": "reduced", "digests": {{"sha256": "{digest}"}}}}}}}}',
     )
-    assert standing(tree.node(), tree.path("x")).state is State.VERIFIED
+    assert standing(tree.node(), tree.path("x")).state is SignatureState.VERIFIED
 
 
 def test_a_module_signed_by_key_id_is_known_by_it() -> None:
-    assert state(secured(), sign(PLAIN, MOK, by_key_id=True)) is State.VERIFIED
-    assert state(secured(), sign(PLAIN, OTHER, by_key_id=True)) is State.UNKNOWN_KEY
+    assert state(secured(), sign(PLAIN, MOK, by_key_id=True)) is SignatureState.VERIFIED
+    assert state(secured(), sign(PLAIN, OTHER, by_key_id=True)) is SignatureState.UNKNOWN_KEY
 
 
 def test_keys_without_any_evidence_are_unknown_not_untrusted() -> None:
     tree = KernelTree(complete=False).without("proc/keys")
     tree.module("x", content=sign(PLAIN, MOK))
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         standing(tree.node(), tree.path("x"))
 
 
@@ -242,7 +243,7 @@ def test_a_machine_without_efi_has_no_secure_boot() -> None:
 def test_an_efivarfs_that_is_not_mounted_says_nothing() -> None:
     tree = KernelTree(complete=True).put("sys/firmware/efi/fw_platform_size", "64\n")
     tree.put(f"{EFIVARS}/.keep", "")
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         secure_boot(tree.node())
 
 

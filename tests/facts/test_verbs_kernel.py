@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.verbs_kernel import (
     dmabuf_exporter,
     is_built_in,
@@ -68,7 +68,7 @@ def test_debians_own_modules(version: str, driver: str, able: bool):
 
 def test_nobody_offers_it_or_nobody_looked():
     assert dmabuf_exporter(node(installed({}))) == ""
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         dmabuf_exporter(node(complete=False))
 
 
@@ -101,5 +101,5 @@ def test_a_module_outranks_the_configuration_as_ofed_brings_its_own():
 
 
 def test_no_such_module_is_absent():
-    with pytest.raises(Absent):
+    with pytest.raises(EvidenceAbsent):
         takes_dmabuf(node(installed({})), "mlx5_ib")

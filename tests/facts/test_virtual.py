@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts import virtual
 from gdrkit.node import Node
 from tests.hardware import BARE_METAL, GUEST
@@ -42,7 +42,7 @@ def test_a_host_is_known_by_its_first_process():
 
 
 def test_the_scope_of_an_unknown_place_is_unknown():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         virtual.scope(Node(MemoryHost({"proc/version": "Linux version 6.1"})))
 
 
@@ -94,5 +94,5 @@ def test_wsl_is_known_by_its_kernel():
 
 
 def test_without_any_of_this_it_is_unknown():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         virtual.virtual_machine(Node(MemoryHost()))

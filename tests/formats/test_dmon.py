@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.formats.dmon import Traffic, parse_dmon
+from gdrkit.formats.dmon import DmonTraffic, parse_dmon
 from gdrkit.formats.errors import FormatError
 
 PLAIN = """\
@@ -33,12 +33,16 @@ CSV = """\
 
 
 def test_lines_of_every_gpu():
-    assert parse_dmon(PLAIN) == (Traffic(0, 24105, 13), Traffic(1, None, None), Traffic(0, 24110, 12))
+    assert parse_dmon(PLAIN) == (
+        DmonTraffic(0, 24105, 13),
+        DmonTraffic(1, None, None),
+        DmonTraffic(0, 24110, 12),
+    )
 
 
 def test_columns_are_found_by_their_names():
-    assert parse_dmon(DATED) == (Traffic(0, 55, 66),)
-    assert parse_dmon(CSV) == (Traffic(0, 28, 4),)
+    assert parse_dmon(DATED) == (DmonTraffic(0, 55, 66),)
+    assert parse_dmon(CSV) == (DmonTraffic(0, 28, 4),)
 
 
 def test_a_cut_line_is_left_out():

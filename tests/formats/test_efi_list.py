@@ -42,9 +42,9 @@ def test_lists_follow_one_another_and_entries_keep_kind_and_owner():
     entries = efi_list.parse(data, attributes=False)
 
     assert entries == (
-        efi_list.Entry("x509", str(OWNER), CERTIFICATE),
-        efi_list.Entry("sha256", str(OWNER), HASHES[0]),
-        efi_list.Entry("sha256", str(OWNER), HASHES[1]),
+        efi_list.EfiSignature("x509", str(OWNER), CERTIFICATE),
+        efi_list.EfiSignature("sha256", str(OWNER), HASHES[0]),
+        efi_list.EfiSignature("sha256", str(OWNER), HASHES[1]),
     )
     assert x509.parse(entries[0].data).subject == "gdrkit test module key"
 
@@ -126,7 +126,7 @@ def test_lists_made_by_efitools_are_read(efitools, tmp_path):
         [efitools / "cert-to-efi-sig-list", "-g", str(OWNER), pem, made], check=True, capture_output=True
     )
 
-    expected = efi_list.Entry("x509", str(OWNER), key.certificate_der)
+    expected = efi_list.EfiSignature("x509", str(OWNER), key.certificate_der)
     assert efi_list.parse(made.read_bytes(), attributes=False) == (expected,)
     assert made.read_bytes() == list_of(X509, key.certificate_der)
 

@@ -72,9 +72,9 @@ MODULE = build_module(
 class TestModule:
     def test_undefined_symbols_keep_the_files_order_and_say_which_are_weak(self):
         assert elf.parse(MODULE).undefined() == (
-            elf.Undefined("gdr_hello", False),
-            elf.Undefined("printk", False),
-            elf.Undefined("maybe", True),
+            elf.UndefinedSymbol("gdr_hello", False),
+            elf.UndefinedSymbol("printk", False),
+            elf.UndefinedSymbol("maybe", True),
         )
 
     def test_exports_have_crc_licence_and_namespace(self):
@@ -240,7 +240,7 @@ class TestIdentity:
 
         identity = elf.identify(built[:20])
 
-        assert identity == elf.Identity(
+        assert identity == elf.ElfIdentity(
             64, True, {"x86_64": 62, "aarch64": 183, "riscv64": 243}[name], elf.ET_REL
         )
 
@@ -249,7 +249,7 @@ class TestIdentity:
         big = b"\x7fELF\x02\x02" + bytes(10) + struct.pack(">HH", 1, 21) + bytes(100)
 
         assert elf.identify(narrow).bits == 32
-        assert elf.identify(big) == elf.Identity(64, False, 21, 1)
+        assert elf.identify(big) == elf.ElfIdentity(64, False, 21, 1)
         with pytest.raises(FormatError, match="32-bit"):
             elf.parse(narrow)
         with pytest.raises(FormatError, match="big-endian"):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gdrkit.formats import compressed, module_signature, x509
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.module_signature import Fault
+from gdrkit.formats.module_signature import TrailerFault
 from tests.debian_kernels import KERNELS, module, unpacked
 from tests.module_builder import append_signature, build_module, make_key, pkcs7, sign
 
@@ -50,7 +50,7 @@ class TestTrailer:
         size, trailer = module_signature.split(memoryview(data))
 
         assert trailer is not None
-        assert (size, trailer.fault) == (len(CONTENT), Fault.NONE)
+        assert (size, trailer.fault) == (len(CONTENT), TrailerFault.NONE)
         assert data[size:].startswith(trailer.pkcs7)
 
     def test_a_marker_that_is_not_at_the_very_end_is_no_signature(self):
@@ -63,16 +63,16 @@ class TestTrailer:
     @pytest.mark.parametrize(
         ("data", "fault"),
         [
-            (module_signature.MARKER.rjust(40, b"x"), Fault.BAD_LENGTH),
-            (append_signature(CONTENT, b"s", length=len(CONTENT) + 1), Fault.BAD_LENGTH),
-            (append_signature(CONTENT, b"s", length=0xFFFFFFFF), Fault.BAD_LENGTH),
-            (append_signature(CONTENT, b"s", id_type=0), Fault.BAD_ID_TYPE),
-            (append_signature(CONTENT, b"s", id_type=1), Fault.BAD_ID_TYPE),
+            (module_signature.MARKER.rjust(40, b"x"), TrailerFault.BAD_LENGTH),
+            (append_signature(CONTENT, b"s", length=len(CONTENT) + 1), TrailerFault.BAD_LENGTH),
+            (append_signature(CONTENT, b"s", length=0xFFFFFFFF), TrailerFault.BAD_LENGTH),
+            (append_signature(CONTENT, b"s", id_type=0), TrailerFault.BAD_ID_TYPE),
+            (append_signature(CONTENT, b"s", id_type=1), TrailerFault.BAD_ID_TYPE),
             (
                 CONTENT + struct.pack(">5B3xI", 1, 0, 2, 0, 0, 0) + module_signature.MARKER,
-                Fault.BAD_RESERVED,
+                TrailerFault.BAD_RESERVED,
             ),
-            (CONTENT + b"\0\0\2\0\0\0\1\0\0\0\0\0" + module_signature.MARKER, Fault.BAD_RESERVED),
+            (CONTENT + b"\0\0\2\0\0\0\1\0\0\0\0\0" + module_signature.MARKER, TrailerFault.BAD_RESERVED),
         ],
     )
     def test_each_fault_has_a_name_because_the_kernel_answers_differently(self, data, fault):

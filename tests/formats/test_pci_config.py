@@ -90,7 +90,7 @@ class TestWhatIsThere:
         bridge = pci_config.parse(space(port=4, seed=26))
 
         assert (bridge.subsystem, bridge.bars) == (None, ())
-        assert bridge.buses == pci_config.Buses(0, 27, 29)
+        assert bridge.buses == pci_config.BridgeBuses(0, 27, 29)
 
     def test_a_device_without_pci_express_has_no_extended_part(self):
         conventional = bytearray(256)

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.yaml_text import DEEPEST, MOST_CHARACTERS, documents
-from gdrkit.formats.yaml_values import Duplicate, Scalar, Value, YamlMapping, at, duplicates, text_at
+from gdrkit.formats.yaml_text import CHARACTERS_LIMIT, DEPTH_LIMIT, documents
+from gdrkit.formats.yaml_values import DuplicateKey, Scalar, Value, YamlMapping, at, duplicates, text_at
 
 
 @pytest.fixture(params=["C", "Python"])
@@ -54,7 +54,7 @@ def plain(value: Value) -> object:
 def test_the_last_of_two_equal_keys_counts_and_both_lines_are_kept():
     value = scan(POLICY)
 
-    assert list(duplicates(value)) == [Duplicate(("spec", "driver"), (4, 8))]
+    assert list(duplicates(value)) == [DuplicateKey(("spec", "driver"), (4, 8))]
     assert at(value, "spec", "driver", "enabled") is None
     assert text_at(value, "spec", "driver", "rdma", "useHostMofed") == ""
 
@@ -74,7 +74,7 @@ def test_a_key_in_two_items_of_a_list_is_no_duplicate():
 def test_duplicates_are_found_inside_lists_and_flow_mappings():
     text = "list:\n  - {a: 1, b: 2, a: 3}\n"
 
-    assert list(duplicates(scan(text))) == [Duplicate(("list", "0", "a"), (2, 2))]
+    assert list(duplicates(scan(text))) == [DuplicateKey(("list", "0", "a"), (2, 2))]
 
 
 def test_json_is_read_as_what_it_is():
@@ -182,14 +182,14 @@ def test_half_an_escape_is_a_fault_and_no_crash(parser: None):
 
 
 def test_size_is_bounded():
-    (found,) = documents("a: " + "x" * MOST_CHARACTERS)
+    (found,) = documents("a: " + "x" * CHARACTERS_LIMIT)
     assert found.value is None and "more than" in found.fault
 
 
 def test_nesting_is_bounded(parser: None):
     """Also where the library's own compose() would end the process."""
     with pytest.raises(FormatError, match="nested deeper"):
-        scan("[" * (DEEPEST + 2) + "]" * (DEEPEST + 2))
+        scan("[" * (DEPTH_LIMIT + 2) + "]" * (DEPTH_LIMIT + 2))
     with pytest.raises(FormatError, match="nested deeper"):
         scan("- " * 5000 + "a")
     with pytest.raises(FormatError, match="nested deeper"):

@@ -10,7 +10,7 @@ import pytest
 
 from gdrkit.cli.schema import schema_of
 from gdrkit.jobs.document import NcclDocument, document, encoded
-from gdrkit.jobs.job import Place
+from gdrkit.jobs.job import LogPosition
 from tests.jobs.test_samples import analysed
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(schema_of(NcclDocument, "gdrkit.nccl/1")))
@@ -91,5 +91,5 @@ def test_what_is_never_written_is_refused(path: tuple[str | int, ...], value: ob
 
 
 def test_places_are_told_apart_and_ordered_by_number():
-    assert Place("a", 9) < Place("a", 10) < Place("b", 1)
-    assert len({Place("a", 1), Place("a", 1), Place("a", 2), "a:1"}) == 3
+    assert LogPosition("a", 9) < LogPosition("a", 10) < LogPosition("b", 1)
+    assert len({LogPosition("a", 1), LogPosition("a", 1), LogPosition("a", 2), "a:1"}) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.explain.explain import explain
-from gdrkit.explain.host import PastedHost
+from gdrkit.explain.pasted_host import PastedHost
 from tests.jobs.samples import info
 
 LOG = info("n1:7", 0, "Using network IB", "Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0")

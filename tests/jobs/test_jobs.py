@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.jobs.job import Logged
+from gdrkit.jobs.job import LoggedKinds
 from tests.jobs.samples import info, warn
 from tests.jobs.test_samples import analysed
 
@@ -96,7 +96,7 @@ def test_what_is_not_logged_is_not_denied():
     (reason,) = found.jobs[0].ranks[0].routes[0].reasons
 
     assert "does not say" in reason.text and reason.codes == ()
-    assert found.logged == Logged(channels=True, net=False, env=False, init=True)
+    assert found.logged == LoggedKinds(channels=True, net=False, env=False, init=True)
 
 
 def test_an_environment_is_compared_among_ranks_that_print_theirs():

@@ -25,11 +25,11 @@ else:
 TEXT = ("\n".join(line for lines in JOB for line in lines) + "\n").encode()
 
 
-def counted(*arguments: str) -> job_workers.Counted:
+def counted(*arguments: str) -> job_workers.CountedLogs:
     return job_workers.count(job_logs.find(list(arguments)))
 
 
-def told(found: job_workers.Counted) -> object:
+def told(found: job_workers.CountedLogs) -> object:
     return answers(analyse(found.tally, found.place))
 
 

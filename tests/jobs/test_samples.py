@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.jobs.analyse import analyse
-from gdrkit.jobs.job import Analysis, Place
+from gdrkit.jobs.job import JobAnalysis, LogPosition
 from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.wrapping import Unwrapper
 from tests.jobs.samples import SAMPLES, Sample
 
 
-def analysed(*texts: str | bytes) -> Analysis:
+def analysed(*texts: str | bytes) -> JobAnalysis:
     """The analysis of logs, each a file of its own: log0, log1, ..."""
     tally = Tally()
     for section, text in enumerate(texts):
         data = text if isinstance(text, bytes) else text.encode()
         tally.feed(Unwrapper(data).feed(data), section)
-    return analyse(tally, lambda place: Place(f"log{place >> 40}", place % (1 << 40)))
+    return analyse(tally, lambda place: LogPosition(f"log{place >> 40}", place % (1 << 40)))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)

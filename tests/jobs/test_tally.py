@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gdrkit.jobs.analyse import analyse
-from gdrkit.jobs.job import Analysis, Place
+from gdrkit.jobs.job import JobAnalysis, LogPosition
 from gdrkit.jobs.tally import Tally
 from gdrkit.jobs.wrapping import Unwrapper
 from gdrkit.messages.nccl_records import Carrier
@@ -40,7 +40,7 @@ def rank_lines(rank: int) -> list[str]:
 JOB = [rank_lines(rank) for rank in range(4)]
 
 
-def answers(found: Analysis) -> object:
+def answers(found: JobAnalysis) -> object:
     """What is said of each rank, without the places."""
     return [
         (
@@ -83,7 +83,7 @@ def test_two_tallies_of_two_halves_are_one_of_the_whole(cut: int, chance: random
         first.feed(("\n".join(lines[:cut]) + "\n").encode(), 0)
     first.add(second)
 
-    assert answers(analyse(first, lambda place: Place("log", place))) == WHOLE
+    assert answers(analyse(first, lambda place: LogPosition("log", place))) == WHOLE
 
 
 @settings(deadline=None)
@@ -91,7 +91,7 @@ def test_two_tallies_of_two_halves_are_one_of_the_whole(cut: int, chance: random
 def test_a_log_that_is_cut_anywhere_never_turns_direct_into_bounced(at: int):
     tally = Tally()
     tally.feed("\n".join(JOB[0]).encode()[:at], 0, ends_whole=False)
-    found = analyse(tally, lambda place: Place("log", place))
+    found = analyse(tally, lambda place: LogPosition("log", place))
 
     assert found.counts.bounced == found.counts.socket == 0
     assert found.state in ("active", "unknown")
@@ -209,6 +209,6 @@ def test_a_warning_that_is_repeated_ten_thousand_times_takes_no_room():
         )
         tally.feed("".join(lines).encode(), 0)
 
-    assert len(tally.said) == 1
-    (error,) = analyse(tally, lambda place: Place("log", place)).errors
+    assert len(tally.entries) == 1
+    (error,) = analyse(tally, lambda place: LogPosition("log", place)).errors
     assert (error.count, error.number, error.vendor_error, error.line.line) == (10_000, 12, 129, 1)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks
-from gdrkit.evidence.lacks import not_collected
+from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.evidence.missing import not_collected
 from gdrkit.loader import Prediction, modprobe
 from gdrkit.node import Node
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
@@ -80,7 +80,7 @@ def test_hiding_any_source_never_makes_another_prediction(case: str) -> None:
     for path in paths:
         try:
             found = modprobe(Node(Unseen(tree.host(), path)), name)
-        except Lacks:
+        except EvidenceMissing:
             continue
         same = (found.exit_code, found.loaded, found.reason) == (whole.exit_code, whole.loaded, whole.reason)
         open_now = found.unless or found.result_unknown

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
-from gdrkit.facts.linkage import Fault, Inherited, Links, Problem, links
-from gdrkit.facts.module_state import Corruption, Flaw
-from gdrkit.facts.peer_memory import Linkage, peermem_linkage
-from gdrkit.facts.trust import Standing, State, standing
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.linkage import InheritedTaint, Links, SymbolFault, SymbolProblem, links
+from gdrkit.facts.module_state import Corruption, ModuleFlaw
+from gdrkit.facts.peer_memory import PeermemLinkage, peermem_linkage
+from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
 from gdrkit.loader import modprobe
 from gdrkit.loader.refusals import on_flaw, on_inherited, on_problem
 from tests.facts.test_trust import MOK, OTHER, PLAIN, altered, secured
@@ -314,7 +314,7 @@ def test_what_is_no_module(content: bytes, error: str, line: str) -> None:
 def test_older_kernels_say_less_of_what_is_no_module(release: str, line: str) -> None:
     """kernel/module.c, elf_header_check() of 4.18, load_module() of 5.4 and 5.14."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
-    assert on_flaw(node, Flaw(Corruption.MAGIC), "x") == line
+    assert on_flaw(node, ModuleFlaw(Corruption.MAGIC), "x") == line
 
 
 @pytest.mark.parametrize(
@@ -329,14 +329,14 @@ def test_older_kernels_say_less_of_what_is_no_module(release: str, line: str) ->
 def test_a_file_without_a_module_is_told_of_in_other_words_since_6_4(release: str, line: str) -> None:
     """kernel/module/main.c: setup_load_info(), elf_validity_cache_copy(), elf_validity_cache_index_mod()."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
-    assert on_flaw(node, Flaw(Corruption.NO_MODULE), "x") == line
+    assert on_flaw(node, ModuleFlaw(Corruption.NO_MODULE), "x") == line
 
 
 @pytest.mark.parametrize(("release", "error"), [("4.18.0", "0"), ("4.19.0", "-2"), ("6.18.0", "-2")])
 def test_a_missing_symbol_was_no_error_before_4_19(release: str, error: str) -> None:
     """kernel/module.c, simplify_symbols()."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
-    missing = Problem("nowhere", Fault.MISSING)
+    missing = SymbolProblem("nowhere", SymbolFault.MISSING)
     assert on_problem(node, "x", missing) == [f"x: Unknown symbol nowhere (err {error})"]
 
 
@@ -348,9 +348,10 @@ def test_what_a_module_takes_from_a_proprietary_one_is_named_since_5_19(release:
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
     tail = f"uses symbols {named}from proprietary module nvidia"
     assert (
-        on_inherited(node, "x", Inherited("get_pages", "nvidia")) == f"x: module {tail}, inheriting taint."
+        on_inherited(node, "x", InheritedTaint("get_pages", "nvidia"))
+        == f"x: module {tail}, inheriting taint."
     )
-    refused = Problem("get_pages", Fault.PROPRIETARY, owner="nvidia")
+    refused = SymbolProblem("get_pages", SymbolFault.PROPRIETARY, owner="nvidia")
     assert on_problem(node, "x", refused)[0] == f"x: module using GPL-only symbols {tail}."
 
 
@@ -518,7 +519,12 @@ def test_signing_a_stub_changes_one_error_into_another() -> None:
     node = tree.node()
     assert modprobe(node, "nvidia_peermem").reason == "module-unsigned"
     signed = node.after(
-        "sign it", [standing.becomes(Standing(State.VERIFIED, MOK.name), tree.path("nvidia_peermem"))]
+        "sign it",
+        [
+            standing.becomes(
+                SignatureStanding(SignatureState.VERIFIED, MOK.name), tree.path("nvidia_peermem")
+            )
+        ],
     )
     found = modprobe(signed, "nvidia_peermem")
     assert (found.stderr, found.reason) == (could_not("Invalid argument", "nvidia_peermem"), "peermem-stub")
@@ -532,14 +538,17 @@ def test_a_rebuild_that_finds_the_api_makes_it_load() -> None:
     node = tree.node()
     rebuilt = node.after(
         "rebuild",
-        [peermem_linkage.becomes(Linkage(uses_peer_api=True)), links.becomes(Links(), "nvidia_peermem")],
+        [
+            peermem_linkage.becomes(PeermemLinkage(uses_peer_api=True)),
+            links.becomes(Links(), "nvidia_peermem"),
+        ],
     )
     assert modprobe(rebuilt, "nvidia_peermem").reason == ""
 
 
 def test_a_step_that_leaves_the_shape_uncertain_leaves_the_result_open() -> None:
     tree = KernelTree().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
-    unsure = Missing("nvidia-peermem.ko", Why.STALE, "modinfo nvidia-peermem")
+    unsure = Missing("nvidia-peermem.ko", MissingReason.STALE, "modinfo nvidia-peermem")
     found = modprobe(tree.node().after("install OFED", [peermem_linkage.becomes(unsure)]), "nvidia_peermem")
     assert (found.reason, found.result_unknown, found.unless) == ("", True, ("peermem-stub",))
 
@@ -572,7 +581,7 @@ def test_a_module_whose_file_was_not_collected_is_not_judged() -> None:
 
 
 def test_without_any_list_of_modules_nothing_can_be_said() -> None:
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         modprobe(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), "x")
 
 

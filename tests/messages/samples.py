@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 
 FILLING = {
     "address": "0000:1b:00.0", "algorithm": "pkcs1pad(rsa,sha1) (pkcs1pad(rsa-generic,sha1))",
@@ -19,6 +19,6 @@ FILLING = {
 }  # fmt: skip
 
 
-def sample(row: Message) -> str:
+def sample(row: MessageTemplate) -> str:
     """A line that this row is made for."""
     return row.sample or row.say(**FILLING)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdrkit.messages import catalogue, errors, kernel
 from gdrkit.messages.catalogue import CATALOGUE
-from gdrkit.messages.message import Match, Matcher, Message
+from gdrkit.messages.message import Match, MessageMatcher, MessageTemplate
 from gdrkit.messages.verbs import FAILINGS
 from gdrkit.rules import BY_CODE, RULES
 from tests.messages.samples import FILLING, sample
@@ -38,14 +38,14 @@ def a_match(text: str) -> Match:
 
 
 @pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
-def test_each_row_hears_its_own_line(row: Message):
+def test_each_row_hears_its_own_line(row: MessageTemplate):
     assert a_match(sample(row)).message is row
 
 
 @pytest.mark.parametrize(
     "row", [row for row in CATALOGUE if not row.sample], ids=lambda row: row.template[:50]
 )
-def test_what_is_said_into_a_hole_is_heard_out_of_it(row: Message):
+def test_what_is_said_into_a_hole_is_heard_out_of_it(row: MessageTemplate):
     assert a_match(sample(row)).values == {
         name: FILLING[name] for name in re.findall(r"\{(\w+)[:}]", row.template)
     }
@@ -70,7 +70,7 @@ def test_a_line_has_the_causes_of_one_row_alone():
 
 
 @pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
-def test_whatever_stands_before_a_line_it_gives_the_same_answer(row: Message):
+def test_whatever_stands_before_a_line_it_gives_the_same_answer(row: MessageTemplate):
     alone = a_match(sample(row))
 
     for outer, inner in itertools.product(("", *BEFORE), BEFORE):
@@ -101,8 +101,8 @@ def test_the_index_loses_no_line(text: str):
 
 
 def test_the_order_of_rows_decides_and_not_that_of_words():
-    rows = (Message("a", "x some rare y{:.*}"), Message("b", "z other words q"))
-    found = Matcher(rows).match("z other words q x some rare y")
+    rows = (MessageTemplate("a", "x some rare y{:.*}"), MessageTemplate("b", "z other words q"))
+    found = MessageMatcher(rows).match("z other words q x some rare y")
 
     assert found is not None
     assert found.message is rows[0]
@@ -116,7 +116,7 @@ def test_any_text_can_be_listened_to(text: str):
 
 
 @pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
-def test_a_row_has_a_source_and_causes_that_rules_declare(row: Message):
+def test_a_row_has_a_source_and_causes_that_rules_declare(row: MessageTemplate):
     assert row.source
     assert len(row.causes) == len(set(row.causes))
     assert not set(row.causes) - CODES
@@ -133,7 +133,7 @@ def test_whatever_a_line_leaves_open_something_tells():
     several = {code for row in CATALOGUE if len(row.causes) > 1 or not row.decides for code in row.causes}
     several |= {code for error in errors.ERRORS for code in errors.causes(error.words)}
 
-    assert not [code for code in several if not BY_CODE[code].told_by]
+    assert not [code for code in several if not BY_CODE[code].reported_by]
 
 
 @pytest.mark.parametrize(

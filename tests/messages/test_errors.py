@@ -11,13 +11,13 @@ import pytest
 from gdrkit.messages.errors import (
     ANY_INIT,
     ERRORS,
-    Error,
-    beginnings,
+    ErrnoMeaning,
     causes,
+    line_starts,
     name_of,
     number_in,
-    spoken,
     strerror,
+    tool_wording,
     words_of,
 )  # fmt: skip
 from gdrkit.rules import RULES
@@ -52,7 +52,7 @@ def test_modprobe_has_words_of_its_own_for_a_missing_symbol():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="numbers and words are those of Linux")
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: error.name)
-def test_numbers_names_and_words_are_those_of_the_c_library(error: Error):
+def test_numbers_names_and_words_are_those_of_the_c_library(error: ErrnoMeaning):
     assert getattr(errno, error.name) == error.number
     assert os.strerror(error.number) == error.words
 
@@ -60,7 +60,7 @@ def test_numbers_names_and_words_are_those_of_the_c_library(error: Error):
 def test_causes_are_declared_and_each_error_stands_once():
     assert not {code for error in ERRORS for code in error.causes} - {rule.code for rule in RULES}
     assert len({error.number for error in ERRORS}) == len({error.words for error in ERRORS}) == len(ERRORS)
-    assert len(set(spoken())) == len(spoken())
+    assert len(set(tool_wording())) == len(tool_wording())
 
 
 def test_the_longest_words_in_a_text_are_meant():
@@ -70,6 +70,6 @@ def test_the_longest_words_in_a_text_are_meant():
 
 
 def test_a_cut_line_may_go_on_in_several_ways():
-    assert set(beginnings("no such")) == {
+    assert set(line_starts("no such")) == {
         "No such device", "No such device or address", "No such file or directory",
     }  # fmt: skip

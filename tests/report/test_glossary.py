@@ -6,7 +6,7 @@ from gdrkit.consumers.consumer import Path
 from gdrkit.report.glossary import GLOSSARY, glossary_page, term
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.rule import Layer
-from gdrkit.verdict.judgement import State
+from gdrkit.verdict.path_state import State
 
 
 @pytest.mark.parametrize("entry", GLOSSARY, ids=lambda entry: entry.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gdrkit.evidence import Missing
 from gdrkit.node import Node
-from gdrkit.rules.engine import rulings
+from gdrkit.rules.engine import check_results
 from gdrkit.rules.rule import Failed, NotApplicable, Outcome, Passed, Rule, Unknown
 
 GPU, NIC = "0000:1b:00.0", "0000:18:00.0"
@@ -14,7 +14,7 @@ NIC_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/{NI
 
 def outcomes(node: Node, rule: Rule) -> list[Outcome]:
     """The rule's answer about each of its subjects."""
-    return [ruling.outcome for ruling in rulings(node, [rule])]
+    return [ruling.outcome for ruling in check_results(node, [rule])]
 
 
 def outcome(node: Node, rule: Rule) -> Outcome:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.rules.acs_redirect import acs_redirect
 from tests.evidence_builder.parts import PARTS
 from tests.hardware import SERVER, SPARK, machine
@@ -57,7 +57,7 @@ def test_without_a_switch_above_both_it_is_not_a_question():
 def test_registers_that_only_root_may_read_are_not_bits_that_are_off():
     found = missing(machine(root=False), acs_redirect)
 
-    assert found.why is Why.DENIED
+    assert found.why is MissingReason.DENIED
     assert found.ask == f"sudo lspci -vvv -s {GPU_PORT}"
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import gdrkit
-from gdrkit.consumers.consumer import Use
+from gdrkit.consumers.consumer import ConsumerPath
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
 from gdrkit.rules import BY_CODE, LOAD_ORDER, RULES
+from gdrkit.rules.deciding_command import fill
 from gdrkit.rules.load_order import OF_ANY_MODULE, checks_at
-from gdrkit.rules.rule import Bearer, Rule, Status
+from gdrkit.rules.rule import Rule, SettledBy, Status
 from gdrkit.rules.stage import Stage
-from gdrkit.rules.tell import fill
 from tests.memory_host import MemoryHost
 
 SOURCE = Path(gdrkit.__file__).parent
@@ -47,12 +47,12 @@ def test_what_no_remedy_brings_back_is_among_what_a_rule_takes(rule: Rule):
 @each_rule
 def test_a_remedy_and_a_command_stand_in_a_rule_once(rule: Rule):
     assert len(rule.remedies) == len(set(rule.remedies))
-    assert len(rule.told_by) == len(set(rule.told_by))
+    assert len(rule.reported_by) == len(set(rule.reported_by))
 
 
 @each_rule
 def test_what_tells_a_code_has_a_command_and_no_holes_but_the_module(rule: Rule):
-    for tell in rule.told_by:
+    for tell in rule.reported_by:
         assert tell.command
         assert tell.shows
         assert not re.search(r"[{}]", fill(tell.command + tell.shows, "some_module"))
@@ -76,7 +76,7 @@ def test_the_kernel_logs_only_what_stops_a_module(rule: Rule):
 
 @each_rule
 def test_what_an_image_or_a_driver_settles_is_above_the_hardware(rule: Rule):
-    if rule.settled_by is not Bearer.HOST:
+    if rule.settled_by is not SettledBy.HOST:
         assert rule.layer in ("driver", "rdma", "library")
 
 
@@ -104,7 +104,7 @@ def test_a_rule_takes_one_programs_own_paths_or_names_none():
         takes = (
             rule.takes("node") if rule.code not in ("dmabuf-disabled-by-env", "ib-disabled-by-env") else ()
         )
-        assert len({isinstance(need, Use) for need in takes}) <= 1, rule.code
+        assert len({isinstance(need, ConsumerPath) for need in takes}) <= 1, rule.code
 
 
 # -- nobody else keeps a table -------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.table import paths_of
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.facts.commands import OWNERS_DPKG
 from gdrkit.rules.driver_mismatch import driver_mismatch
 from gdrkit.rules.driver_modified import driver_modified
@@ -60,7 +60,7 @@ def test_a_machine_without_a_gpu_needs_no_driver():
 def test_without_a_list_of_modules_it_is_unknown():
     lacking = missing(node(GPU_FILES, complete=False, without="proc/modules"), driver_not_loaded)
 
-    assert lacking.why is Why.NOT_COLLECTED
+    assert lacking.why is MissingReason.NOT_COLLECTED
 
 
 # -- driver-proprietary ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.nccl import NCCL
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.facts.libraries import other_libibverbs
 from gdrkit.formats.versions import numbers
 from gdrkit.rules.consumer_versions import (
@@ -86,7 +86,10 @@ def test_where_the_driver_lives_in_a_container_programs_bring_their_own():
 
 
 def test_an_nccl_without_a_version_in_its_name_is_undecided():
-    assert missing(node(RUNNING, {f"{LIB}/libnccl.so.2": ""}), nccl_misses_peermem).why is Why.UNDECIDED
+    assert (
+        missing(node(RUNNING, {f"{LIB}/libnccl.so.2": ""}), nccl_misses_peermem).why
+        is MissingReason.UNDECIDED
+    )
 
 
 def test_one_old_copy_of_two_blocks_nothing():

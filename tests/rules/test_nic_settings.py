@@ -1,7 +1,7 @@
 """Small reads, and one NIC that shows up several times."""
 
 from gdrkit.consumers.table import paths_of
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.rules.read_request_small import read_request_small
 from gdrkit.rules.shared_nic import shared_nic
 from tests.hardware import SERVER, SPARK, machine
@@ -32,7 +32,7 @@ class TestReadRequest:
         passed(machine(SERVER.replace("cx7-ib", "cx7-ib mrrs=4096")), read_request_small)
 
     def test_only_root_may_know(self):
-        assert missing(machine(root=False), read_request_small).why is Why.DENIED
+        assert missing(machine(root=False), read_request_small).why is MissingReason.DENIED
 
 
 class TestSharedNic:

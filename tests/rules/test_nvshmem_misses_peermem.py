@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.rules.nvshmem_misses_peermem import nvshmem_misses_peermem
 from tests.rules.machines import does_not_apply, failed, loaded, missing, node, passes
 
@@ -36,7 +36,7 @@ def test_from_3_4_5_on_it_does_not(version: str):
 
 @pytest.mark.parametrize("version", ["3.2.6", "3.3.9", "3.4.4"])
 def test_what_nobody_read_is_not_known(version: str):
-    assert missing(with_nvshmem(version), nvshmem_misses_peermem).why is Why.UNDECIDED
+    assert missing(with_nvshmem(version), nvshmem_misses_peermem).why is MissingReason.UNDECIDED
 
 
 def test_where_the_folder_has_either_client_every_version_finds_it():

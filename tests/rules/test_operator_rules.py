@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.table import paths_of
-from gdrkit.evidence import Why
-from gdrkit.facts.kubernetes import Unreadable, manifests
+from gdrkit.evidence import MissingReason
+from gdrkit.facts.kubernetes import UnreadableManifest, manifests
 from gdrkit.rules.gpu_operator import (
     operator_module_missing,
     operator_ofed_changed,
@@ -88,7 +88,7 @@ def test_without_the_file_a_silent_kernel_tells():
 def test_without_the_file_and_without_a_whole_log_it_is_open():
     machine = node(NO_MODULES, said(EINVAL, GAVE_UP), complete=False)
 
-    assert missing(machine, operator_stub).why is Why.UNDECIDED
+    assert missing(machine, operator_stub).why is MissingReason.UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -242,8 +242,8 @@ def test_a_document_that_cannot_be_read_is_unknown():
     machine = node({f"{FOLDER}/anchors.yaml": "kind: ClusterPolicy\nspec: &x {a: 1}\n"})
     (subject,) = repeated(machine)
 
-    assert isinstance(subject, Unreadable)
-    assert missing(machine, policy_duplicate_key, subject).why is Why.GARBLED
+    assert isinstance(subject, UnreadableManifest)
+    assert missing(machine, policy_duplicate_key, subject).why is MissingReason.GARBLED
 
 
 # -- manifest-invalid --------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair
-from gdrkit.rules.engine import judge, rulings
+from gdrkit.rules.engine import check_results, judge
 from gdrkit.rules.pair_distance import pair_cross_socket, pair_distant
 from gdrkit.rules.rule import Failed, Passed, Unknown
 from tests.facts.test_rdma import TREE
@@ -16,7 +16,7 @@ GPU = "0000:1b:00.0"
 
 
 def about(node, rule, device="mlx5_0", gpu=GPU):
-    return {r.subject: r.outcome for r in rulings(node, [rule])}[Pair(gpu, device)]
+    return {r.subject: r.outcome for r in check_results(node, [rule])}[Pair(gpu, device)]
 
 
 @pytest.mark.parametrize(

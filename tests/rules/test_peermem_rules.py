@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.table import paths_of
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.rules.legacy_nv_peer_mem import legacy_nv_peer_mem
 from gdrkit.rules.lock_inversion import lock_inversion
 from gdrkit.rules.p2p_page_table_version import p2p_page_table_version
@@ -97,7 +97,7 @@ def test_a_full_module_passes_and_none_is_none():
 def test_an_unreadable_file_is_unknown_unless_it_is_loaded():
     damaged = {f"{MODULES}/updates/nvidia-peermem.ko": b"\x7fELF and nothing more"}
 
-    assert missing(node(peermem(), damaged), peermem_stub, NAME).why is Why.GARBLED
+    assert missing(node(peermem(), damaged), peermem_stub, NAME).why is MissingReason.GARBLED
     assert passes(node(peermem(), damaged, loaded(NAME)), peermem_stub, NAME)
 
 
@@ -153,7 +153,7 @@ def test_a_whole_log_without_it_passes_and_a_cut_one_says_what_it_lacks():
     cut = outcome(node(peermem(), log=kernel_log(from_boot=False)), peermem_registration_refused, NAME)
 
     assert isinstance(cut, Passed)
-    assert cut.lacking[0].why is Why.TRUNCATED
+    assert cut.lacking[0].why is MissingReason.TRUNCATED
 
 
 def test_other_modules_register_with_nobody():

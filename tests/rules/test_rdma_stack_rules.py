@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.consumers.table import paths_of
-from gdrkit.evidence import Absent, Why
+from gdrkit.evidence import EvidenceAbsent, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.rules.kernel_lacks_dmabuf import kernel_lacks_dmabuf
 from gdrkit.rules.kernel_lacks_odp import kernel_lacks_odp
@@ -96,7 +96,7 @@ def test_a_mismatch_with_the_driver_is_another_finding():
 def test_an_unseen_rdma_core_leaves_it_open():
     machine = node(peermem(), complete=False, without="lib/modules/6.1.0-56-amd64/kernel/ib_core")
 
-    assert missing(machine, ofed_rebuilt_after_driver, NAME).why is Why.UNDECIDED
+    assert missing(machine, ofed_rebuilt_after_driver, NAME).why is MissingReason.UNDECIDED
 
 
 # -- ofed-multiple-dkms ------------------------------------------------------------------------------------
@@ -143,8 +143,8 @@ def test_an_unseen_library_is_missing_by_name(complete: bool):
     lacking = missing(node(complete=complete), verbs_lacks_dmabuf)
 
     assert lacking.source == "libibverbs"
-    assert (lacking.why is Why.ABSENT) is complete
-    assert issubclass(Absent, Exception)
+    assert (lacking.why is MissingReason.ABSENT) is complete
+    assert issubclass(EvidenceAbsent, Exception)
 
 
 # -- memlock-limit -----------------------------------------------------------------------------------------

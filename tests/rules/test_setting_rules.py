@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.consumers.consumer import Path, Use
+from gdrkit.consumers.consumer import ConsumerPath, Path
 from gdrkit.consumers.table import paths_of
 from gdrkit.facts.environment import nccl_sources, sources
 from gdrkit.facts.nccl_log import logs
@@ -89,9 +89,9 @@ def pair_at(far: str, *, gpu: str = "0x2330", arch: str = "x86_64") -> MemoryHos
     return MemoryHost(files, links=links)
 
 
-def own(consumer: str, *paths: str) -> tuple[Use, ...]:
+def own(consumer: str, *paths: str) -> tuple[ConsumerPath, ...]:
     """A program's own side of these paths."""
-    return tuple(Use(consumer, Path(path)) for path in paths)
+    return tuple(ConsumerPath(consumer, Path(path)) for path in paths)
 
 
 # -- gdr-level-too-low -------------------------------------------------------------------------------------

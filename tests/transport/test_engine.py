@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gdrkit.transport.buffers import Buffer, buffer
-from gdrkit.transport.emptying import Emptying
-from gdrkit.transport.engine import Engine, Message
-from gdrkit.transport.filling import Filling
+from gdrkit.transport.engine import Engine, RingMessage
 from gdrkit.transport.native.cuda import cuda
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
+from gdrkit.transport.ring_consumer import RingConsumer
+from gdrkit.transport.ring_producer import RingProducer
 from tests.transport import driver_model
 
 MIB = 1 << 20
@@ -39,15 +39,15 @@ class Noted(Engine):
         self.queued.append(("copy", size_bytes))
         self.copied_units += units(size_bytes)
 
-    def count(self, message: Message, stream: int, counter: int, reaches: int) -> None:
+    def count(self, message: RingMessage, stream: int, counter: int, reaches: int) -> None:
         return
 
 
-class NotedFilling(Noted, Filling):
+class NotedFilling(Noted, RingProducer):
     pass
 
 
-class NotedEmptying(Noted, Emptying):
+class NotedEmptying(Noted, RingConsumer):
     pass
 
 
@@ -129,7 +129,7 @@ def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, 
         written = min(end, written + data.draw(st.integers(1, ring.units)))
         ring.produced[0] = written % WRAP
         while (read := begin + engine.copied_units) < written:
-            engine.attend()
+            engine.progress()
             assert begin + engine.copied_units <= written
             ring.consumed[0] = read % WRAP
     assert {what for what, _ in engine.queued} == {"copy"}
@@ -158,7 +158,7 @@ def test_who_waits_has_written_where_there_is_room_and_nowhere_else(ring, size, 
         assert taken + ring.units - written() < ring.largest_step // UNIT_BYTES
         taken = data.draw(st.integers(taken + 1, written()))
         ring.consumed[0] = taken % WRAP
-        engine.attend()
+        engine.progress()
     assert {what for what, _ in engine.queued} == {"copy"}
     assert sum(value for _, value in engine.queued) == size
     engine.abandon()
@@ -177,13 +177,13 @@ def test_a_sender_who_waits_says_what_is_copied_when_it_is_and_the_gpu_counts_in
     begin, memory = 5, os.urandom(3 * MIB)
     end = begin + units(len(memory))
     ring.produced[0] = ring.consumed[0] = begin
-    ring.notice(begin)
-    engine, gates = Filling(ring, 0), (ctypes.c_uint32 * 2)()  # streams are held up, as a GPU's are
+    ring.acknowledge(begin)
+    engine, gates = RingProducer(ring, 0), (ctypes.c_uint32 * 2)()  # streams are held up, as a GPU's are
     for place, stream in enumerate((engine._own, engine._counting)):
         engine.wait(stream, ctypes.addressof(gates) + 4 * place, 1)
 
     def filled() -> int:
-        engine.notice()
+        engine.poll()
         return ring.filled
 
     engine.move(buffer(memory)._replace(device=0), begin, MIB, None, idle=True)
@@ -201,7 +201,7 @@ def test_a_sender_who_waits_says_what_is_copied_when_it_is_and_the_gpu_counts_in
 def test_while_somebody_waits_the_engine_s_own_thread_leaves_the_message_to_them(ring):
     ring.produced[0], ring.consumed[0] = 0, WRAP - ring.units  # no room
     engine = NotedFilling(ring, 0)
-    with engine.attending():
+    with engine.progressing():
         engine.move(Buffer(1 << 40, MIB, 0, None), 0, MIB, None, idle=False)
         ring.consumed[0] = 0
         time.sleep(0.1)
@@ -216,7 +216,7 @@ def test_an_engine_is_not_given_up_while_another_thread_waits_in_it(ring):
     entered, leave = threading.Event(), threading.Event()
 
     def wait() -> None:
-        with engine.attending():
+        with engine.progressing():
             entered.set()
             leave.wait()
 

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from gdrkit.transport import TransportError, buffer, generate_key, host_mapped, listen
-from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from tests.transport.kernel import HEAD_BYTES, Answer
 from tests.transport.peer import PRELUDE, peer
 
@@ -19,7 +19,7 @@ from tests.transport.peer import PRELUDE, peer
 def _gpus() -> int:
     try:
         return cuda().device_count()
-    except (NoCuda, CudaError):
+    except (CudaNotAvailable, CudaError):
         return 0
 
 
@@ -37,7 +37,7 @@ def test_memory_of_no_size_is_refused() -> None:
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
 def test_without_cuda_it_says_so() -> None:
-    with pytest.raises((NoCuda, CudaError)):
+    with pytest.raises((CudaNotAvailable, CudaError)):
         host_mapped(4096, 0)
 
 

@@ -11,14 +11,14 @@ from gdrkit.transport import TransportError, protocol
 MESSAGES = [
     protocol.Hello(1, "boot", "0000:1b:00.0", "mlx5_0", ("verbs", "tcp")),
     protocol.Proposal("shared", ("/dev/shm/gdrkit-a",)),
-    protocol.Proposal("verbs", (), (protocol.End(17, "00" * 16, 0, 3),)),
-    protocol.Answer("no"),
+    protocol.Proposal("verbs", (), (protocol.RdmaEnd(17, "00" * 16, 0, 3),)),
+    protocol.ProposalAnswer("no"),
     protocol.Region(0, 4096, True, False, 1 << 63, 77),
-    protocol.Window(1 << 30, "/dev/shm/gdrkit-a"),
-    protocol.Request(1, True, 0, 0, 1 << 40, False),
-    protocol.Granted(1),
-    protocol.Refused(1, "why"),
-    protocol.Done(1, ""),
+    protocol.WindowOffer(1 << 30, "/dev/shm/gdrkit-a"),
+    protocol.MemoryRequest(1, True, 0, 0, 1 << 40, False),
+    protocol.RequestGranted(1),
+    protocol.RequestRefused(1, "why"),
+    protocol.RequestDone(1, ""),
     protocol.Bye(),
 ]
 

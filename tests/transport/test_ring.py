@@ -70,10 +70,10 @@ def test_what_goes_round_the_ring_is_cut_into_chunks_of_which_the_ring_holds_a_w
 def test_what_the_sender_s_processor_noticed_counts_while_it_is_ahead_of_the_gpu(small, produced, data):
     small.produced[0] = produced
     ahead = data.draw(st.integers(0, small.units))
-    small.notice(produced + ahead)
+    small.acknowledge(produced + ahead)
     assert small.filled == (produced + ahead) % 2**32
     for stale in (data.draw(st.integers(1, 2**31)), -data.draw(st.integers(small.units + 1, 2**31))):
-        small.notice(produced - stale)
+        small.acknowledge(produced - stale)
         assert small.filled == produced
 
 

@@ -15,7 +15,7 @@ import pytest
 from gdrkit.agent.native.cuda_abi import LIBRARIES, STREAM_NON_BLOCKING
 from gdrkit.transport import PeerLost, TransportError
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from tests.transport import driver_model
 from tests.transport.mix import IMPORT_MIX, pattern
 from tests.transport.peer import peer
@@ -47,7 +47,7 @@ sys.stdin.read()
 def _gpus() -> int:
     try:
         return cuda().device_count()
-    except (NoCuda, CudaError):
+    except (CudaNotAvailable, CudaError):
         return 0
 
 

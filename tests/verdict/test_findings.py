@@ -3,7 +3,7 @@
 import pytest
 
 from gdrkit.evidence.target import open_host
-from gdrkit.facts.libraries import Copy, nccl_copies, ucx_version
+from gdrkit.facts.libraries import LibraryCopy, nccl_copies, ucx_version
 from gdrkit.node import Node
 from gdrkit.rules.rule import Status
 from gdrkit.verdict import Verdict, judge_node
@@ -41,7 +41,7 @@ def test_it_is_a_warning_where_another_program_at_fault_needs_it(stub: Node):
 
 
 def test_it_fails_the_node_where_the_program_that_leads_needs_it(stub: Node):
-    verdict = judge_node(stub.after("an old NCCL", [nccl_copies.becomes((Copy("2.12.12", "here"),))]))
+    verdict = judge_node(stub.after("an old NCCL", [nccl_copies.becomes((LibraryCopy("2.12.12", "here"),))]))
 
     assert status(verdict, "nccl-lacks-dmabuf") is Status.FAILED
     assert status(verdict, "peermem-stub") is Status.FAILED

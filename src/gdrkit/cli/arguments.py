@@ -67,7 +67,7 @@ def write(text: str) -> None:
     stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
-def tell_notes(host: object) -> None:
+def print_notes(host: object) -> None:
     """Say on standard error what was odd about a target: that it was cut off, that members were refused."""
     for note in getattr(host, "notes", ()):
         sys.stderr.write(f"note: {note}\n")

@@ -11,9 +11,9 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
-    from gdrkit.transport.bench.document import BenchDocument, Bound, PathRun
-    from gdrkit.transport.measure.job import End
-    from gdrkit.transport.measure.sweep import Point
+    from gdrkit.transport.bench.document import BenchDocument, PathBound, PathRun
+    from gdrkit.transport.measure.job import MeasureEnd
+    from gdrkit.transport.measure.sweep import SweepPoint
     from gdrkit.transport.path_names import PathName
 
 SIZES = "64K,1M,16M,256M"
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
     else:
-        write(bench.told(document))
+        write(bench.as_text(document))
     return _exit_code(document)
 
 
@@ -101,14 +101,14 @@ def _measured(asked: argparse.Namespace) -> BenchDocument:
         _tell(asked, "")
     return BenchDocument(
         kind=asked.kind,
-        here=named(here, None),
-        there=named(there, asked.host),
+        here=describe_end(here, None),
+        there=describe_end(there, asked.host),
         runs=runs,
         limits=tuple(_limits(here, there, paths, asked)),
     )
 
 
-def possible(end: End, remote: bool) -> tuple[PathName, ...]:
+def possible(end: MeasureEnd, remote: bool) -> tuple[PathName, ...]:
     """The paths that this end has what it needs for."""
     paths: tuple[PathName, ...] = ("tcp",) if remote else ("shared", "tcp")
     if end.gpu is not None and not remote:
@@ -116,38 +116,38 @@ def possible(end: End, remote: bool) -> tuple[PathName, ...]:
     return ("verbs", *paths) if end.device else paths
 
 
-def ends(asked: argparse.Namespace) -> tuple[End, End]:
+def ends(asked: argparse.Namespace) -> tuple[MeasureEnd, MeasureEnd]:
     """The two ends that the options name: this one, and the other."""
-    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.measure.job import MeasureEnd
 
     peer_device = asked.peer_device or asked.device
     if asked.kind == "host":
-        return End(None, asked.device), End(None, peer_device)
+        return MeasureEnd(None, asked.device), MeasureEnd(None, peer_device)
     if asked.kind == "loopback":
-        return End(asked.gpu, asked.device), End(asked.gpu, peer_device)
+        return MeasureEnd(asked.gpu, asked.device), MeasureEnd(asked.gpu, peer_device)
     other = asked.peer_gpu
     if other is None:
         other = asked.gpu if asked.host else _next_gpu(asked.gpu)
-    return End(asked.gpu, asked.device), End(other, peer_device)
+    return MeasureEnd(asked.gpu, asked.device), MeasureEnd(other, peer_device)
 
 
 def _next_gpu(gpu: int) -> int:
     """The GPU after this one; itself where there is one alone."""
-    from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
     try:
         return (gpu + 1) % max(1, cuda().device_count())
-    except (NoCuda, CudaError):
+    except (CudaNotAvailable, CudaError):
         return gpu
 
 
-def _run(path: PathName, here: End, there: End, asked: argparse.Namespace) -> PathRun:
+def _run(path: PathName, here: MeasureEnd, there: MeasureEnd, asked: argparse.Namespace) -> PathRun:
     from gdrkit.transport import TransportError
     from gdrkit.transport.bench.document import PathRun, SizePoint
     from gdrkit.transport.measure.job import measure
-    from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
-    def progress(point: Point) -> None:
+    def progress(point: SweepPoint) -> None:
         _tell(asked, f"{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s ")
 
     try:
@@ -156,7 +156,7 @@ def _run(path: PathName, here: End, there: End, asked: argparse.Namespace) -> Pa
         points = measure(
             path, here, there, asked.sizes, host=asked.host, address=asked.address, told=progress
         )
-    except (TransportError, NoCuda, CudaError) as error:
+    except (TransportError, CudaNotAvailable, CudaError) as error:
         return PathRun(path, unavailable=str(error))
     finally:
         _tell(asked, "")
@@ -169,7 +169,9 @@ def _tell(asked: argparse.Namespace, text: str) -> None:
         sys.stderr.write(f"\r{text}\033[K")
 
 
-def _limits(here: End, there: End, paths: tuple[PathName, ...], asked: argparse.Namespace) -> list[Bound]:
+def _limits(
+    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], asked: argparse.Namespace
+) -> list[PathBound]:
     """What bounds the paths: `verbs` what the links and the port carry, what is staged the copies between
     GPU and pinned memory, which are measured now.
     """
@@ -180,25 +182,25 @@ def _limits(here: End, there: End, paths: tuple[PathName, ...], asked: argparse.
 
 
 def _copy_limits(
-    here: End, there: End, paths: tuple[PathName, ...], asked: argparse.Namespace
-) -> list[Bound]:
+    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], asked: argparse.Namespace
+) -> list[PathBound]:
     staged = tuple(path for path in paths if path in ("shared", "tcp"))
     if here.gpu is None or not staged:
         return []
-    from gdrkit.transport.bench.document import Bound
+    from gdrkit.transport.bench.document import PathBound
     from gdrkit.transport.measure.copies import slower_copy
-    from gdrkit.transport.native.cuda import CudaError, NoCuda
+    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
     try:
         gpus = {here.gpu} if asked.host or there.gpu is None else {here.gpu, there.gpu}
         bound = min(slower_copy(gpu) for gpu in gpus)
-    except (NoCuda, CudaError):
+    except (CudaNotAvailable, CudaError):
         return []
     source = "measured in this run, 256 MiB, the slower direction"
-    return [Bound("copy between GPU and pinned memory", staged, bound, bound, source)]
+    return [PathBound("copy between GPU and pinned memory", staged, bound, bound, source)]
 
 
-def named(end: End, host: str | None) -> str:
+def describe_end(end: MeasureEnd, host: str | None) -> str:
     """An end, for people."""
     what = "host memory" if end.gpu is None else f"GPU {end.gpu}"
     return f"{host}, {what}" if host else what

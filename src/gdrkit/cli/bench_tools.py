@@ -6,14 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gdrkit.transport.bench.document import Bound, PathRun, SizePoint
-    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.bench.document import PathBound, PathRun, SizePoint
+    from gdrkit.transport.measure.job import MeasureEnd
 
 Told = Callable[[str], None]
 
 
 def tool_runs(
-    here: End, there: End, sizes: tuple[int, ...], host: str | None, address: str | None, told: Told
+    here: MeasureEnd,
+    there: MeasureEnd,
+    sizes: tuple[int, ...],
+    host: str | None,
+    address: str | None,
+    told: Told,
 ) -> tuple[PathRun, ...]:
     """A row of every tool that has something to say of these two ends, or why it has not."""
     from gdrkit.transport.bench.document import PathRun
@@ -31,7 +36,12 @@ def tool_runs(
 
 
 def _perftest(
-    program: str, here: End, there: End, sizes: tuple[int, ...], host: str | None, address: str | None
+    program: str,
+    here: MeasureEnd,
+    there: MeasureEnd,
+    sizes: tuple[int, ...],
+    host: str | None,
+    address: str | None,
 ) -> PathRun:
     """All sizes with one program, in GPU memory in the first way that works."""
     from gdrkit.transport.bench.document import PathRun
@@ -57,7 +67,7 @@ def _perftest(
 
 
 def _sizes(
-    program: str, here: End, there: End, sizes: tuple[int, ...], way: tuple[str, ...],
+    program: str, here: MeasureEnd, there: MeasureEnd, sizes: tuple[int, ...], way: tuple[str, ...],
     host: str | None, address: str | None,
 ) -> tuple[tuple[SizePoint, ...], str]:  # fmt: skip
     """A point for each size; and a word on the memory, where it is not the GPU's. Raises ToolFailed."""
@@ -88,7 +98,7 @@ def _sizes(
     return tuple(points), note
 
 
-def _gid_index(end: End) -> int | None:
+def _gid_index(end: MeasureEnd) -> int | None:
     """The index that our own connections take on Ethernet, so that both measure one thing."""
     from gdrkit.transport import PathUnavailable
     from gdrkit.transport.rdma import roce_gid
@@ -121,21 +131,21 @@ def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
     return PathRun("nccl", points, "" if points else "it printed none of these sizes", SENDRECV)
 
 
-def estimated(here: End) -> tuple[Bound, ...]:
+def estimated(here: MeasureEnd) -> tuple[PathBound, ...]:
     """What bounds `verbs` at this end, as `gdr estimate` reckons it; none where evidence is missing."""
-    from gdrkit.evidence import Lacks
+    from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.live import LiveHost
-    from gdrkit.fabric.ceilings.from_node import machine
+    from gdrkit.fabric.ceilings.from_node import node_links
     from gdrkit.fabric.ceilings.paths import chain, network_chain, possible
     from gdrkit.node import Node
-    from gdrkit.transport.bench.document import Bound
-    from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
+    from gdrkit.transport.bench.document import PathBound
+    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
     device = (here.device or "").partition(":")[0]
     try:
-        found = machine(Node(LiveHost()))
+        found = node_links(Node(LiveHost()))
         gpu = None if here.gpu is None else cuda().address(here.gpu)
-    except (Lacks, NoCuda, CudaError):
+    except (EvidenceMissing, CudaNotAvailable, CudaError):
         return ()
     if gpu is None:
         chains = [network_chain(found, f) for f in found.functions if f.name == device]
@@ -146,7 +156,7 @@ def estimated(here: End) -> tuple[Bound, ...]:
             if (route.gpu.address, route.function.name) == (gpu, device)
         ]
     return tuple(
-        Bound(
+        PathBound(
             f"{limits.tightest.name} of {limits.tightest.subject}", ("verbs",),
             limits.rate.low_gb_per_s, limits.rate.high_gb_per_s, "gdr estimate, this end",
         )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write
 from gdrkit.cli.exit import BLOCKED, NO_INPUT, OK, UNKNOWN, USAGE, WARNING
 
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from gdrkit.repair.config import Output, Refused, Request
-    from gdrkit.repair.config.check import Checked
+    from gdrkit.repair.config import ConfigOutput, ConfigRefused, ConfigRequest
+    from gdrkit.repair.config.check import CheckedFile
 
 EXAMPLES = (
     "  gdr config --list                              every kind and its forms\n"
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         parser().error("which kind? gdr config --list shows them")
     if options.kind == "check":
         return _check(options)
-    from gdrkit.repair.config import KINDS, Refused, generate
+    from gdrkit.repair.config import KINDS, ConfigRefused, generate
 
     if options.kind not in KINDS:
         parser().error(f"there is no kind {options.kind!r}{_meant(options.kind, KINDS)}; see --list")
@@ -81,7 +81,7 @@ def main(arguments: list[str]) -> int:
         known = f"it has {', '.join(forms)}" if forms else "it has but one"
         parser().error(f"{options.kind} has no form {options.form!r}: {known}")
     found = generate(options.kind, _request(options))
-    if isinstance(found, Refused):
+    if isinstance(found, ConfigRefused):
         return _refused(found, options)
     return _told(found, options)
 
@@ -108,8 +108,8 @@ def _listed(*, explain: bool) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _request(options: Namespace) -> Request:
-    from gdrkit.repair.config import Request
+def _request(options: Namespace) -> ConfigRequest:
+    from gdrkit.repair.config import ConfigRequest
 
     node = None
     if options.target is not None:
@@ -117,9 +117,9 @@ def _request(options: Namespace) -> Request:
         from gdrkit.node import Node
 
         host = open_host(options.target)
-        tell_notes(host)
+        print_notes(host)
         node = Node(host)
-    return Request(
+    return ConfigRequest(
         node=node,
         path=options.path,
         ofed=options.ofed,
@@ -141,7 +141,7 @@ def _parameter(word: str) -> tuple[str, str, str]:
     return module, name, value
 
 
-def _refused(found: Refused, options: Namespace) -> int:
+def _refused(found: ConfigRefused, options: Namespace) -> int:
     if options.json:
         _write_json({"schema": "gdrkit.config/1", "kind": found.kind, "refused": found.why,
                      "instead": found.instead})  # fmt: skip
@@ -152,7 +152,7 @@ def _refused(found: Refused, options: Namespace) -> int:
     return BLOCKED
 
 
-def _told(found: Output, options: Namespace) -> int:
+def _told(found: ConfigOutput, options: Namespace) -> int:
     from gdrkit.repair.config.output import explained, rendered
 
     text = rendered(found, explain=options.explain)
@@ -173,13 +173,13 @@ def _told(found: Output, options: Namespace) -> int:
     return OK
 
 
-def _head(found: Output) -> tuple[str, ...]:
+def _head(found: ConfigOutput) -> tuple[str, ...]:
     from gdrkit.repair.config.output import head
 
     return head(found)
 
 
-def _document(found: Output, text: str) -> dict[str, object]:
+def _document(found: ConfigOutput, text: str) -> dict[str, object]:
     return {
         "schema": "gdrkit.config/1",
         "kind": found.kind,
@@ -225,5 +225,5 @@ def _check(options: Namespace) -> int:
     return _code(found)
 
 
-def _code(found: Checked) -> int:
+def _code(found: CheckedFile) -> int:
     return {"error": BLOCKED, "unreadable": UNKNOWN, "warning": WARNING, "": OK}[found.worst]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write
 from gdrkit.cli.exit import STYLES
 from gdrkit.consumers.names import NAMES
 
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     from gdrkit.report.exit_code import exit_code
 
     host = open_host(options.target, probe=options.probe)
-    tell_notes(host)
+    print_notes(host)
     report = diagnose(host, options.consumer)
     if options.quiet:
         pass

@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from gdrkit.cli import estimate_model
-from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write
 from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
     from gdrkit.fabric.ceilings.document import EstimateDocument
-    from gdrkit.fabric.ceilings.machine import Machine
     from gdrkit.fabric.ceilings.measured import Measured
+    from gdrkit.fabric.ceilings.node_links import NodeLinks
     from gdrkit.node import Node
 
 LARGEST = 1 << 26
@@ -64,7 +64,7 @@ def main(arguments: list[str]) -> int:
     if saved is not None:
         return _tell(options, saved, os.path.basename(options.target), "topology", measured)
     host = open_host(options.target)
-    tell_notes(host)
+    print_notes(host)
     node = Node(host)
     if options.model:
         return estimate_model.answer(options, node)
@@ -94,12 +94,12 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
     return found
 
 
-def _topology(target: str | None) -> Machine | None:
+def _topology(target: str | None) -> NodeLinks | None:
     """The machine of a saved topology: NCCL's XML, hwloc's, what lspci -vvv printed. None for another
     target. Raises TargetError."""
     from gdrkit.evidence.bug_report import START
     from gdrkit.evidence.errors import TargetError
-    from gdrkit.fabric.ceilings.from_topology import machine
+    from gdrkit.fabric.ceilings.from_topology import node_links
     from gdrkit.fabric.topology.from_file import kind_of, read
     from gdrkit.formats.errors import FormatError
 
@@ -110,7 +110,7 @@ def _topology(target: str | None) -> Machine | None:
             head = file.read(1 << 16)
             if kind_of(head) is None or START in head:
                 return None
-            return machine(read(head + file.read(LARGEST)).topology)
+            return node_links(read(head + file.read(LARGEST)).topology)
     except OSError:
         return None  # open_host says why
     except FormatError as error:
@@ -118,12 +118,12 @@ def _topology(target: str | None) -> Machine | None:
 
 
 def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured]) -> int:
-    from gdrkit.evidence import Lacks
-    from gdrkit.fabric.ceilings.from_node import machine
+    from gdrkit.evidence import EvidenceMissing
+    from gdrkit.fabric.ceilings.from_node import node_links
 
     try:
-        found = machine(node)
-    except Lacks as lacks:
+        found = node_links(node)
+    except EvidenceMissing as lacks:
         missing = lacks.missing
         sys.stderr.write(f"gdr estimate: not known of this node: {missing.ask} ({missing.why.value})\n")
         return UNKNOWN
@@ -131,7 +131,7 @@ def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured])
 
 
 def _tell(
-    options: argparse.Namespace, found: Machine, name: str, source: str, measured: list[Measured]
+    options: argparse.Namespace, found: NodeLinks, name: str, source: str, measured: list[Measured]
 ) -> int:
     from gdrkit.fabric.ceilings.document import document
     from gdrkit.fabric.ceilings.measured import readings
@@ -156,7 +156,7 @@ def _tell(
 
 def _code(told: EstimateDocument) -> int:
     """1 where a run lies below or above what its ceiling lets expect, 3 where none could be compared."""
-    from gdrkit.fabric.ceilings.reading import ROUNDING
+    from gdrkit.fabric.ceilings.measured_rate import ROUNDING
 
     compared = [reading for reading in told.measured if reading.ceiling and reading.gb_per_s is not None]
     if not compared:

@@ -11,7 +11,7 @@ from gdrkit.cli.exit import NO_INPUT, OK, UNKNOWN, USAGE
 
 if TYPE_CHECKING:
     from gdrkit.fabric.cost.gpus import GpuRates
-    from gdrkit.fabric.cost.models import Model
+    from gdrkit.fabric.cost.models import ModelShape
     from gdrkit.fabric.cost.paths import PathCost
     from gdrkit.node import Node
 
@@ -52,8 +52,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def answer(options: argparse.Namespace, node: Node | None) -> int:
     """Print what the job costs on that node; without a node, on the paths of --path alone. Exit code."""
-    from gdrkit.fabric.cost.cost import Job, cost
-    from gdrkit.fabric.cost.layout import CostError, Layout
+    from gdrkit.fabric.cost.cost import Workload, cost
+    from gdrkit.fabric.cost.layout import CostError, ParallelLayout
     from gdrkit.fabric.cost.models import UnknownModel
     from gdrkit.formats.errors import FormatError
 
@@ -61,11 +61,11 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
         model = _model(options.model)
         gpus = options.gpus_per_node or _gpu_count(node)
         given = tuple(_given(words) for words in options.path)
-        layout = Layout(
+        layout = ParallelLayout(
             tensor=options.tp, pipeline=options.pp, expert=options.ep, data=options.dp, gpus_per_node=gpus
         )
         paths, unknown = _paths(node, layout.ranks, gpus, given)
-        job = Job(
+        job = Workload(
             model=model, layout=layout, batch=options.batch, prompt=options.prompt, output=options.output,
             dtype=options.dtype, kv_dtype=options.kv_dtype, sequence_parallel=options.sequence_parallel,
             kv_transfer=options.kv_transfer, training=options.training, gpu=_gpu(options.gpu, node),
@@ -91,7 +91,7 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
     return OK if found.savings or not any(step.network_bytes for step in found.steps) else UNKNOWN
 
 
-def _model(name: str) -> Model:
+def _model(name: str) -> ModelShape:
     """A file where there is a slash or a .json, else a name."""
     from gdrkit.fabric.cost.models import known_model
     from gdrkit.fabric.cost.models_config import parse_config
@@ -129,13 +129,13 @@ def _paths(
     names = {path.name for path in given}
     if node is None or len(names) == 4:
         return given, ()
-    from gdrkit.evidence import Lacks
-    from gdrkit.fabric.ceilings.from_node import machine
+    from gdrkit.evidence import EvidenceMissing
+    from gdrkit.fabric.ceilings.from_node import node_links
     from gdrkit.fabric.cost.node import node_paths
 
     try:
-        found, unknown = node_paths(machine(node), min(ranks, gpus))
-    except Lacks as lacks:
+        found, unknown = node_paths(node_links(node), min(ranks, gpus))
+    except EvidenceMissing as lacks:
         return given, (f"paths of this node: {lacks.missing.why.value}: {lacks.missing.ask}",)
     kept = tuple(path for path in found if path.name not in names)
     order = ("direct", "host-mapped", "staged", "socket")

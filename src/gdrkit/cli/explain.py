@@ -35,7 +35,7 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     from gdrkit.explain.explain import explain
-    from gdrkit.explain.host import PastedHost
+    from gdrkit.explain.pasted_host import PastedHost
 
     told = explain(PastedHost(_content(options.file)))
     if options.quiet:

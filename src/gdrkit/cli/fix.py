@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write
 from gdrkit.cli.exit import OK
 from gdrkit.consumers.names import NAMES
 
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
         parser().error("--key and --certificate go together")
     if not changes:
         return _print(options)
-    from gdrkit.cli.fixing import carry_out
+    from gdrkit.cli.fix_apply import carry_out
 
     return carry_out(options, lambda: planned(options))
 
@@ -89,9 +89,9 @@ def planned(options: argparse.Namespace) -> FixReport:
     """The plan for what the options name."""
     from gdrkit.evidence.target import open_host
     from gdrkit.node import Node
-    from gdrkit.repair.platforms.choices import Choices
+    from gdrkit.repair.platforms.choices import ProcedureChoices
     from gdrkit.repair.remedies import REMEDIES
-    from gdrkit.report.fix import Wish, fix_report
+    from gdrkit.report.fix import FixOptions, fix_report
 
     steps = tuple(name.strip() for name in (options.steps or "").split(",") if name.strip())
     known = [remedy.name for remedy in REMEDIES]
@@ -99,8 +99,8 @@ def planned(options: argparse.Namespace) -> FixReport:
         if name not in known:
             parser().error(f"there is no step {name}; there are {', '.join(known)}")
     host = open_host(options.target or (options.root if options.root != "/" else None))
-    tell_notes(host)
-    choices = Choices(
+    print_notes(host)
+    choices = ProcedureChoices(
         key=options.key,
         certificate=options.certificate,
         digest=options.digest,
@@ -108,7 +108,9 @@ def planned(options: argparse.Namespace) -> FixReport:
         acs=options.acs,
     )
     aim: Aim = "steps" if steps else "module" if options.module else "verdict"
-    return fix_report(Node(host), Wish(consumer=options.consumer, aim=aim, steps=steps, choices=choices))
+    return fix_report(
+        Node(host), FixOptions(consumer=options.consumer, aim=aim, steps=steps, choices=choices)
+    )
 
 
 def _print(options: argparse.Namespace) -> int:
@@ -121,6 +123,6 @@ def _print(options: argparse.Namespace) -> int:
         from gdrkit.report.fix_text import fix_text
 
         write(fix_text(report))
-    from gdrkit.cli.fixing import without_a_way
+    from gdrkit.cli.fix_apply import without_a_way
 
     return OK if report.ways else without_a_way(report)

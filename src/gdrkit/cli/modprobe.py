@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write
 from gdrkit.cli.exit import BLOCKED, OK, UNKNOWN
 
 if TYPE_CHECKING:
@@ -35,17 +35,17 @@ def main(arguments: list[str]) -> int:
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
         parser().error(f"one target at most, not {len(targets)}")
-    from gdrkit.evidence import Lacks
+    from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.target import open_host
     from gdrkit.loader import modprobe
     from gdrkit.node import Node
 
     parameters = tuple(word for word in options.parameters if "=" in word)
     host = open_host(targets[0] if targets else None)
-    tell_notes(host)
+    print_notes(host)
     try:
         prediction = modprobe(Node(host), options.module, parameters)
-    except Lacks as lacks:  # not even the folder of modules is known
+    except EvidenceMissing as lacks:  # not even the folder of modules is known
         missing = lacks.missing
         sys.stderr.write(f"gdr modprobe: {missing.source}: {missing.why}; {missing.ask}\n")
         return UNKNOWN

@@ -10,8 +10,8 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import OK, UNKNOWN
 
 if TYPE_CHECKING:
-    from gdrkit.evidence import Command, Lacks
-    from gdrkit.facts.probe import Call
+    from gdrkit.evidence import Command, EvidenceMissing
+    from gdrkit.facts.probe import ProbeCall
 
 PROBES = ("rm", "cuda", "memory", "verbs")
 
@@ -59,13 +59,13 @@ def parser() -> Parser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.evidence import Lacks
+    from gdrkit.evidence import EvidenceMissing
     from gdrkit.facts.probe import parse
     from gdrkit.formats.errors import FormatError
 
     code = UNKNOWN
     for name, answer in _ask((options.what,) if options.what else PROBES).items():
-        if isinstance(answer, Lacks):
+        if isinstance(answer, EvidenceMissing):
             missing = answer.missing
             sys.stderr.write(f"gdr probe: {name}: {missing.why.value}: {missing.ask}\n")
             continue
@@ -80,12 +80,12 @@ def main(arguments: list[str]) -> int:
     return code
 
 
-def _ask(names: tuple[str, ...]) -> dict[str, str | Lacks]:
+def _ask(names: tuple[str, ...]) -> dict[str, str | EvidenceMissing]:
     """Each probe's record, or why there is none. They run side by side: cuInit alone takes a third of a
     second on one GPU, and two of them need it."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from gdrkit.evidence import Lacks
+    from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.live import LiveHost
     from gdrkit.facts import commands
 
@@ -97,10 +97,10 @@ def _ask(names: tuple[str, ...]) -> dict[str, str | Lacks]:
         "verbs": commands.PROBE_VERBS,
     }
 
-    def one(command: Command) -> str | Lacks:
+    def one(command: Command) -> str | EvidenceMissing:
         try:
             return host.run(command).decode("utf-8", "replace")
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             return lacks
 
     with ThreadPoolExecutor(len(names)) as pool:
@@ -128,7 +128,7 @@ def _told(name: str, text: str, verbose: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _value(name: str, call: Call) -> str:
+def _value(name: str, call: ProbeCall) -> str:
     if call.result:
         return f"refused: {_number(name, call)} [{call.result}]"
     if call.call == "BAR1" and call.value is not None:
@@ -138,23 +138,23 @@ def _value(name: str, call: Call) -> str:
     return f"{call.returned or 'ok'} [0]"
 
 
-def _decides(call: Call) -> bool:
+def _decides(call: ProbeCall) -> bool:
     if call.call == "cuDeviceGetAttribute":
         return call.argument.isdigit() and int(call.argument) in MARKED
     return call.call in DECIDING or _is_object(call)
 
 
-def _is_object(call: Call) -> bool:
+def _is_object(call: ProbeCall) -> bool:
     return call.argument.startswith("NV50_THIRD_PARTY_P2P")
 
 
-def _what(call: Call) -> str:
+def _what(call: ProbeCall) -> str:
     number = int(call.argument) if call.argument.isdigit() else -1
     marked = f" {MARKED[number]}" if call.call == "cuDeviceGetAttribute" and number in MARKED else ""
     return f"{call.call}({call.argument}{marked})"
 
 
-def _number(name: str, call: Call) -> str:
+def _number(name: str, call: ProbeCall) -> str:
     """What the number of a refusal means."""
     if call.call.startswith("ibv_") or call.call in ("open", "ioctl", "readlink"):
         from os import strerror

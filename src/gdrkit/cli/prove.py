@@ -11,7 +11,7 @@ from gdrkit.cli.arguments import Parser, write
 from gdrkit.cli.exit import NO_INPUT
 
 if TYPE_CHECKING:
-    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.measure.job import MeasureEnd
     from gdrkit.transport.path_names import PathName
     from gdrkit.transport.proof.document import PathProof, ProveDocument
     from gdrkit.transport.proof.evidence import Trial
@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
 
         write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
     else:
-        write(prove.told(document, every=asked.all))
+        write(prove.as_text(document, every=asked.all))
     return int(prove.exit_code(document, asked.require))
 
 
@@ -92,23 +92,23 @@ def _log(name: str) -> LogProof | None:
 
 
 def _proven(asked: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocument:
-    from gdrkit.transport.measure.job import End
+    from gdrkit.transport.measure.job import MeasureEnd
     from gdrkit.transport.proof.document import ProveDocument
 
-    here, there = (End(), End()) if asked.kind == "log" else bench.ends(asked)
+    here, there = (MeasureEnd(), MeasureEnd()) if asked.kind == "log" else bench.ends(asked)
     runs: list[PathProof] = []
     control = None
     if asked.kind != "log":
         paths = asked.paths or bench.possible(here, asked.host is not None)
         kept: Trial | None = None
         if here.gpu is not None and there.gpu is not None and not asked.host:
-            control = _run("shared", End(), End(), asked, None, watched=(here.gpu, there.gpu))
+            control = _run("shared", MeasureEnd(), MeasureEnd(), asked, None, watched=(here.gpu, there.gpu))
             kept = control.trial
         runs = [_run(path, here, there, asked, kept) for path in paths]
     return ProveDocument(
         kind=asked.kind,
-        here=bench.named(here, None),
-        there=bench.named(there, asked.host),
+        here=bench.describe_end(here, None),
+        there=bench.describe_end(there, asked.host),
         size_bytes=asked.size,
         repeats=asked.repeats,
         runs=tuple(runs),
@@ -119,15 +119,15 @@ def _proven(asked: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocum
 
 def _run(
     path: PathName,
-    here: End,
-    there: End,
+    here: MeasureEnd,
+    there: MeasureEnd,
     asked: argparse.Namespace,
     control: Trial | None,
     watched: tuple[int, int] | None = None,
 ) -> PathProof:
     from gdrkit.transport import TransportError
     from gdrkit.transport.measure.prove import trial
-    from gdrkit.transport.native.cuda import CudaError, NoCuda
+    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
     from gdrkit.transport.proof.document import PathProof
     from gdrkit.transport.proof.proof import judge
 
@@ -140,7 +140,7 @@ def _run(
             path, here, there, asked.size, asked.repeats,
             host=None if watched else asked.host, address=asked.address, watched=watched,
         )  # fmt: skip
-    except (TransportError, NoCuda, CudaError) as error:
+    except (TransportError, CudaNotAvailable, CudaError) as error:
         return PathProof(path, unavailable=str(error), asked=bool(asked.paths) and not watched)
     finally:
         if live:

@@ -8,12 +8,12 @@ import sys
 from stat import S_ISREG
 from typing import TYPE_CHECKING
 
-from gdrkit.cli.arguments import Parser, tell_notes, write
+from gdrkit.cli.arguments import Parser, print_notes, write
 from gdrkit.cli.exit import OK, UNKNOWN, WARNING
 
 if TYPE_CHECKING:
     from gdrkit.fabric.topo_document import TopoDocument
-    from gdrkit.fabric.topology.from_file import Saved
+    from gdrkit.fabric.topology.from_file import SavedTopology
 
 MAX_BYTES = 32 << 20
 """As much XML as is read at all: formats/xml_text.py. lstopo writes 1 MiB of 192 cores."""
@@ -81,11 +81,11 @@ def _assignment(text: str) -> tuple[str, str]:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    from gdrkit.evidence import Lacks
+    from gdrkit.evidence import EvidenceMissing
 
     try:
         source, saved = _read(options.target, options.nvlink)
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         missing = lacks.missing
         why = missing.why.value.replace("-", " ")
         sys.stderr.write(f"gdr topo: not known: {missing.source} ({why})\n  {missing.ask}\n")
@@ -103,20 +103,21 @@ def main(arguments: list[str]) -> int:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _read(target: str | None, nvlink: bool) -> tuple[str, Saved]:
-    """What the target is in words, and its graph. Raises TargetError, and Lacks for a node without PCI."""
+def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
+    """What the target is in words, and its graph. Raises TargetError, and EvidenceMissing for a node without
+    PCI."""
     from gdrkit.evidence.target import open_host
-    from gdrkit.fabric.topology.from_file import Saved
+    from gdrkit.fabric.topology.from_file import SavedTopology
     from gdrkit.fabric.topology.from_node import topology
     from gdrkit.node import Node
 
     if target is not None and (content := _saved_content(target)) is not None:
         return _read_file("standard input" if target == "-" else os.path.basename(target), content)
     host = open_host(target)
-    tell_notes(host)
+    print_notes(host)
     source = "this machine" if target is None else os.path.basename(target.rstrip("/")) or target
     node = Node(host)
-    return source, Saved(topology(node, ask_driver=nvlink or host.source != "live"), node=node)
+    return source, SavedTopology(topology(node, ask_driver=nvlink or host.source != "live"), node=node)
 
 
 def _saved_content(target: str) -> bytes | None:
@@ -158,7 +159,7 @@ def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
         )
 
 
-def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
+def _read_file(name: str, content: bytes) -> tuple[str, SavedTopology]:
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topology.from_file import read
     from gdrkit.formats.errors import FormatError
@@ -173,11 +174,11 @@ def _read_file(name: str, content: bytes) -> tuple[str, Saved]:
 # -- writing ---------------------------------------------------------------------------------------
 
 
-def _write_xml(saved: Saved, file_name: str) -> int:
+def _write_xml(saved: SavedTopology, file_name: str) -> int:
     """Write a file for NCCL_TOPO_FILE. Never over a file that is something else: it may be evidence."""
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.nccl.writer import system
-    from gdrkit.fabric.topology.from_file import Kind, kind_of
+    from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of
     from gdrkit.formats.nccl_xml import written
 
     if not saved.topology.devices:
@@ -189,7 +190,7 @@ def _write_xml(saved: Saved, file_name: str) -> int:
     try:
         if os.path.exists(file_name):
             with open(file_name, "rb") as file:
-                if (head := file.read(PEEK_BYTES)) and kind_of(head) is not Kind.NCCL:
+                if (head := file.read(PEEK_BYTES)) and kind_of(head) is not TopologyFileKind.NCCL:
                     raise TargetError(f"{file_name} is there, and is no topology file", "name another")
         with open(file_name, "wb") as file:
             file.write(content)
@@ -199,7 +200,7 @@ def _write_xml(saved: Saved, file_name: str) -> int:
     return OK
 
 
-def _tell(options: argparse.Namespace, source: str, saved: Saved) -> int:
+def _tell(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:
     from gdrkit.consumers.nccl_releases import NEWEST_HELD
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topo_document import build

@@ -1,7 +1,7 @@
-"""What a program needs of a machine to put GPU memory on the wire: one table per program. PURE.
+"""What a program needs of a machine to put GPU memory on the wire: one table per program.
 
 A path serves a program where nothing took away a capability that the program needs for it. Rules name what
-they take; they name a program only where they are about that program: then they take its own `Use`.
+they take; they name a program only where they are about that program: then they take its own `ConsumerPath`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.facts.libraries import Copy
+from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 
@@ -45,14 +45,14 @@ class Capability(enum.StrEnum):
     ADDRESS = "GPU memory can be registered by its address"
 
 
-class Use(Struct, frozen=True):
+class ConsumerPath(Struct, frozen=True):
     """One program's own side of one path: its version, its switches, its policy."""
 
     consumer: str
     path: Path
 
 
-Need = Capability | Use
+Need = Capability | ConsumerPath
 REGISTRATION = (Capability.DMABUF, Capability.ADDRESS)
 
 NEEDS: Mapping[Path, frozenset[Capability]] = {
@@ -65,7 +65,7 @@ NEEDS: Mapping[Path, frozenset[Capability]] = {
 """What a path is made of, for whoever takes it."""
 
 
-class Looks(Struct, frozen=True):
+class RequiredFiles(Struct, frozen=True):
     """What a program looks at before it takes a path: from a version on, one of these files is enough."""
 
     since: tuple[int, ...]
@@ -84,12 +84,12 @@ class Switch(Struct, frozen=True, kw_only=True):
     source: str
 
 
-class PathUse(Struct, frozen=True, kw_only=True):
+class PathSupport(Struct, frozen=True, kw_only=True):
     """How a program takes one path."""
 
     path: Path
     since: tuple[int, ...] = ()  # the first version that has it
-    looks: tuple[Looks, ...] = ()  # newest first; () where it simply tries
+    required_files: tuple[RequiredFiles, ...] = ()  # newest first; () where it simply tries
     also: frozenset[Capability] = frozenset()  # what it needs beyond what the path is made of
 
 
@@ -98,8 +98,10 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
 
     name: str
     title: str
-    uses: tuple[PathUse, ...]
-    copies: Callable[[Node], tuple[Copy, ...]] = lambda node: ()  # those that are seen, in logs and on disk
+    uses: tuple[PathSupport, ...]
+    copies: Callable[[Node], tuple[LibraryCopy, ...]] = (
+        lambda node: ()
+    )  # those that are seen, in logs and on disk
     assumed: str = ""  # the newest that was read: what an image that nobody sees would bring
     version: Callable[[Node], str] | None = None  # on disk; the report says what it assumes of one not seen
     switches: tuple[Switch, ...] = ()
@@ -116,23 +118,23 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
     @property
     def modern(self) -> str:
         """From which version on it misses nothing that a machine offers, in words."""
-        looks = (look.since for use in self.uses for look in use.looks)
+        looks = (look.since for use in self.uses for look in use.required_files)
         first = max((*looks, *(use.since for use in self.uses)))
         return f"{self.title} {'.'.join(map(str, first))} or newer"
 
-    def use(self, path: str) -> PathUse:
+    def use(self, path: str) -> PathSupport:
         return next(use for use in self.uses if use.path == path)
 
-    def own(self, *paths: str) -> tuple[Use, ...]:
+    def own(self, *paths: str) -> tuple[ConsumerPath, ...]:
         """The program's own side of paths, for a rule that is about the program."""
-        return tuple(Use(self.name, Path(path)) for path in paths)
+        return tuple(ConsumerPath(self.name, Path(path)) for path in paths)
 
     def needs(self, path: Path) -> frozenset[Need]:
-        return NEEDS[path] | self.use(path).also | {Use(self.name, path)}
+        return NEEDS[path] | self.use(path).also | {ConsumerPath(self.name, path)}
 
-    def looked_at(self, path: str, version: str) -> tuple[str, ...]:
+    def files_wanted(self, path: str, version: str) -> tuple[str, ...]:
         """The files of which this version wants one; () where it wants none."""
-        for row in self.use(path).looks:
+        for row in self.use(path).required_files:
             if numbers(version) >= row.since:
                 return row.files
         return ()

@@ -1,30 +1,34 @@
-"""NCCL, with its own network code: src/transport/net_ib. PURE."""
+"""NCCL, with its own network code: src/transport/net_ib."""
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import DIRECT, Consumer, Looks, Path, PathUse, Switch
+from gdrkit.consumers.consumer import DIRECT, Consumer, Path, PathSupport, RequiredFiles, Switch
 from gdrkit.consumers.nccl_releases import NEWEST, changing, release, since
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import integer
 from gdrkit.facts.kubernetes import has_gpu_operator
-from gdrkit.facts.libraries import Copy, nccl_copies, nccl_is_installed, nccl_version
+from gdrkit.facts.libraries import LibraryCopy, nccl_copies, nccl_is_installed, nccl_version
 from gdrkit.facts.nccl_log import nccl_logs
 from gdrkit.formats.versions import numbers
 from gdrkit.messages.nccl_records import Version
 from gdrkit.node import Node
 
 
-def copies(node: Node) -> tuple[Copy, ...]:
+def copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Each NCCL that is seen, on disk or in a log."""
     found = {copy.source: copy.version for copy in nccl_copies(node)}
     for log in nccl_logs(node):
         for said in log.all(Version)[:1]:
-            found[node.place(log.path, said.line)] = said.record.text
+            found[node.describe_line(log.path, said.line)] = said.record.text
     if found:
-        return tuple(Copy(version, where) for where, version in found.items())
-    missing = Missing("version of libnccl", Why.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'")
+        return tuple(LibraryCopy(version, where) for where, version in found.items())
+    missing = Missing(
+        "version of libnccl", MissingReason.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'"
+    )
     # Where none is installed, or the GPU Operator looks after the driver, images bring the newest.
-    raise (Absent if has_gpu_operator(node) or not nccl_is_installed(node) else Lacks)(missing)
+    raise (EvidenceAbsent if has_gpu_operator(node) or not nccl_is_installed(node) else EvidenceMissing)(
+        missing
+    )
 
 
 NCCL = Consumer(
@@ -35,16 +39,16 @@ NCCL = Consumer(
     version=nccl_version,
     common=True,
     uses=(
-        PathUse(path=Path.DMABUF, since=numbers(since("has_dmabuf"))),
-        PathUse(
+        PathSupport(path=Path.DMABUF, since=numbers(since("has_dmabuf"))),
+        PathSupport(
             path=Path.PEERMEM,
-            looks=tuple(
-                Looks(numbers(row.since), release(row.since).peermem_files, row.source)
+            required_files=tuple(
+                RequiredFiles(numbers(row.since), release(row.since).peermem_files, row.source)
                 for row in changing("peermem_files")
             ),
         ),
-        PathUse(path=Path.STAGED),
-        PathUse(path=Path.SOCKET),
+        PathSupport(path=Path.STAGED),
+        PathSupport(path=Path.SOCKET),
     ),
     switches=(
         Switch(

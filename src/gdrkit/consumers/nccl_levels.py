@@ -1,4 +1,4 @@
-"""NCCL's path types as levels: what a setting makes of them, and what the numbers of a log mean. PURE."""
+"""NCCL's path types as levels: what a setting makes of them, and what the numbers of a log mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What NCCL does from which release on: one table, and the only place that compares NCCL's versions. PURE.
+"""What NCCL does from which release on: one table, and the only place that compares NCCL's versions.
 
 Everything else asks `release(version)` for a capability. A new release of NCCL is one row at the end of
 ROWS: its number, where its source says so, how far it was held against NCCL itself, and what changed.
@@ -25,7 +25,7 @@ NVIDIA_PEERMEM = f"{MEMORY_PEERS}/nvidia-peermem/version"
 MODULE = "sys/module/nvidia_peermem/version"
 
 
-class Witness(enum.StrEnum):
+class ModelBasis(enum.StrEnum):
     """What stands behind the model of a release."""
 
     ON_GPUS = "held against NCCL itself, run on GPUs"
@@ -112,12 +112,12 @@ class Release(Struct, frozen=True, kw_only=True):
         return self.path_types[kind]
 
 
-class Row(Struct, frozen=True):
+class ReleaseRow(Struct, frozen=True):
     """What changes with a release, and the source that says so."""
 
     since: str
     source: str
-    held: Witness
+    held: ModelBasis
     variables: tuple[str, ...]  # that it is the first to read
     changes: Mapping[str, object]
 
@@ -125,17 +125,17 @@ class Row(Struct, frozen=True):
 def row(
     since: str,
     source: str = "",
-    held: Witness = Witness.READ,
+    held: ModelBasis = ModelBasis.READ,
     variables: tuple[str, ...] = (),
     **changes: object,
-) -> Row:
-    return Row(since, source, held, variables, changes)
+) -> ReleaseRow:
+    return ReleaseRow(since, source, held, variables, changes)
 
 
-BUILT = Witness.FROM_SOURCE
+BUILT = ModelBasis.FROM_SOURCE
 GDR = "src/transport/net_ib.cc (src/transport/net_ib/gdr.cc from 2.29.2), ncclIbGdrSupport()"
 
-ROWS: tuple[Row, ...] = (
+ROWS: tuple[ReleaseRow, ...] = (
     row("2", GDR, peermem_files=(NV_MEM,)),
     row("2.6.4", "src/graph/topo.h", path_types=("LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "NET")),
     row("2.7.3", "src/graph/paths.cc, ncclGetLevel()", prints_level=True),
@@ -204,7 +204,7 @@ ROWS: tuple[Row, ...] = (
     row("2.27.7", held=BUILT),
     row("2.28.3", "src/graph/paths.cc, NCCL_PARAM(PxnC2c)", BUILT, ("NCCL_NETDEVS_POLICY",), pxn_c2c=1),
     row("2.28.7", held=BUILT),
-    row("2.28.9", held=Witness.ON_GPUS),
+    row("2.28.9", held=ModelBasis.ON_GPUS),
     row(
         "2.29.2", "src/graph/paths.cc, ncclTopoCheckGdr() and ncclTopoComputePaths()", BUILT,
         c2c_counts_as="P2C", p2c="nearest",
@@ -231,15 +231,15 @@ ROWS: tuple[Row, ...] = (
 
 OLDEST, NEWEST = "2.18.1", ROWS[-1].since
 """The releases whose graph code was read, and so the ones that the topology's model knows."""
-ON_GPUS = tuple(row.since for row in ROWS if row.held is Witness.ON_GPUS)
+ON_GPUS = tuple(row.since for row in ROWS if row.held is ModelBasis.ON_GPUS)
 """Releases whose own library was run on GPUs and gave the same for every topology; docs/nccl-model.md."""
-FROM_SOURCE = tuple(row.since for row in ROWS if row.held in (Witness.ON_GPUS, BUILT))
+FROM_SOURCE = tuple(row.since for row in ROWS if row.held in (ModelBasis.ON_GPUS, BUILT))
 """Releases whose graph code was built from its source and gave the same for every topology, without GPUs."""
 NEWEST_HELD = FROM_SOURCE[-1]
 """The newest of them: whose decisions are told where nobody names a release."""
 
 
-def releases(rows: Iterable[Row]) -> tuple[Release, ...]:
+def releases(rows: Iterable[ReleaseRow]) -> tuple[Release, ...]:
     """The release before all rows, and the one that each row makes of the one before it."""
     found = [Release()]
     for one in rows:
@@ -269,17 +269,17 @@ def since(capability: str) -> str:
     )
 
 
-def changing(capability: str) -> tuple[Row, ...]:
+def changing(capability: str) -> tuple[ReleaseRow, ...]:
     """The rows that say something of a field, newest first."""
     return tuple(row for row in reversed(ROWS) if capability in row.changes)
 
 
-def witness(version: str) -> Witness:
+def model_basis(version: str) -> ModelBasis:
     """Who says that a version behaves as the model has it."""
     number = numbers(version)
     if not numbers(OLDEST) <= number <= numbers(NEWEST):
-        return Witness.UNSEEN
-    return next((row.held for row in ROWS if numbers(row.since) == number), Witness.READ)
+        return ModelBasis.UNSEEN
+    return next((row.held for row in ROWS if numbers(row.since) == number), ModelBasis.READ)
 
 
 def is_modelled(version: str) -> bool:

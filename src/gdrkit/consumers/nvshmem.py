@@ -1,11 +1,11 @@
-"""NVSHMEM by its default transport between nodes, ibrc: the CPU posts what the GPU asks for. PURE.
+"""NVSHMEM by its default transport between nodes, ibrc: the CPU posts what the GPU asks for.
 
 IBGDA, by which the GPU itself rings the NIC's doorbell, needs more and is not judged here.
 """
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Looks, Path, PathUse, Switch
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport, RequiredFiles, Switch
 from gdrkit.facts.libraries import nvshmem_copies
 from gdrkit.facts.peer_memory import MEMORY_PEERS
 
@@ -24,11 +24,11 @@ NVSHMEM = Consumer(
     copies=nvshmem_copies,
     assumed="3.4.5 or newer",
     uses=(
-        PathUse(path=Path.DMABUF),
-        PathUse(
+        PathSupport(path=Path.DMABUF),
+        PathSupport(
             path=Path.PEERMEM,
-            looks=(
-                Looks(
+            required_files=(
+                RequiredFiles(
                     (3, 4, 5),
                     (
                         f"{MEMORY_PEERS}/nv_mem/version",
@@ -37,7 +37,7 @@ NVSHMEM = Consumer(
                     ),
                     f"{_GDR}, nvshmemt_ib_common_nv_peer_mem_available()",
                 ),
-                Looks(
+                RequiredFiles(
                     (0,),
                     (f"{MEMORY_PEERS}/nv_mem/version", f"{MEMORY_PEERS}/nvidia-peermem/version"),
                     "copies of 2.x to 3.2.5; github.com/deepseek-ai/DeepEP/pull/151 adds the third",

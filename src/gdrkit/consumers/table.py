@@ -1,4 +1,4 @@
-"""Every program that gdrkit judges paths for; the first one leads where nobody names one. PURE."""
+"""Every program that gdrkit judges paths for; the first one leads where nobody names one."""
 
 from __future__ import annotations
 

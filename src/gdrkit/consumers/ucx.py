@@ -1,9 +1,9 @@
-"""UCX. PURE."""
+"""UCX."""
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import DIRECT, Consumer, Looks, Path, PathUse, Switch
-from gdrkit.facts.libraries import Copy, ucx_version
+from gdrkit.consumers.consumer import DIRECT, Consumer, Path, PathSupport, RequiredFiles, Switch
+from gdrkit.facts.libraries import LibraryCopy, ucx_version
 from gdrkit.facts.peer_memory import MEMORY_PEERS
 from gdrkit.node import Node
 
@@ -13,8 +13,8 @@ _MODULES = ("sys/module/nvidia_peermem/version", "sys/module/nv_peer_mem/version
 _OFF = ("n", "no", "off", "0", "false")  # src/ucs/config/parser.c, ucs_config_sscanf_bool()
 
 
-def copies(node: Node) -> tuple[Copy, ...]:
-    return (Copy(ucx_version(node), ""),)
+def copies(node: Node) -> tuple[LibraryCopy, ...]:
+    return (LibraryCopy(ucx_version(node), ""),)
 
 
 def _without_infiniband(transports: str) -> bool:
@@ -33,16 +33,18 @@ UCX = Consumer(
     assumed="1.14 or newer",
     common=True,
     uses=(
-        PathUse(path=Path.DMABUF, since=(1, 14)),  # uct_ib_md_check_dmabuf(), first at v1.14.0
-        PathUse(
+        PathSupport(path=Path.DMABUF, since=(1, 14)),  # uct_ib_md_check_dmabuf(), first at v1.14.0
+        PathSupport(
             path=Path.PEERMEM,
-            looks=(
-                Looks((1, 18), (_CLIENT, *_MODULES), _MD),  # uct_ib_check_gpudirect_driver() for each
-                Looks((0,), (_CLIENT,), _MD),
+            required_files=(
+                RequiredFiles(
+                    (1, 18), (_CLIENT, *_MODULES), _MD
+                ),  # uct_ib_check_gpudirect_driver() for each
+                RequiredFiles((0,), (_CLIENT,), _MD),
             ),
         ),
-        PathUse(path=Path.STAGED),
-        PathUse(path=Path.SOCKET),
+        PathSupport(path=Path.STAGED),
+        PathSupport(path=Path.SOCKET),
     ),
     switches=(
         Switch(

@@ -1,17 +1,17 @@
-"""Programs that register memory themselves with libibverbs, as perftest does. PURE."""
+"""Programs that register memory themselves with libibverbs, as perftest does."""
 
 from __future__ import annotations
 
-from gdrkit.consumers.consumer import Consumer, Path, PathUse
+from gdrkit.consumers.consumer import Consumer, Path, PathSupport
 
 VERBS = Consumer(
     name="verbs",
     title="libibverbs",
     uses=(
-        PathUse(path=Path.DMABUF),
-        PathUse(path=Path.PEERMEM),
-        PathUse(path=Path.HOST_MAPPED),
-        PathUse(path=Path.STAGED),
+        PathSupport(path=Path.DMABUF),
+        PathSupport(path=Path.PEERMEM),
+        PathSupport(path=Path.HOST_MAPPED),
+        PathSupport(path=Path.STAGED),
     ),
     common=True,
 )

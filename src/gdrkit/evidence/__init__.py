@@ -28,7 +28,7 @@ class Source(Struct, frozen=True):
     lines: tuple[int, ...] = ()  # from 1, of the text that the host was made of; () where it is all of it
 
 
-class Origin(Struct, frozen=True):
+class TextOrigin(Struct, frozen=True):
     """Where a file or an output stands in the text that a host was made of."""
 
     lines: tuple[int, ...]  # of the text, one for each line of the content
@@ -40,7 +40,7 @@ class Origin(Struct, frozen=True):
         return self.lines[min(number, len(self.lines)) - 1]
 
 
-class Why(enum.StrEnum):
+class MissingReason(enum.StrEnum):
     """Why something is not known."""
 
     NOT_COLLECTED = "not-collected"  # nobody looked
@@ -53,7 +53,7 @@ class Why(enum.StrEnum):
     UNDECIDED = "undecided"  # seen, but it does not settle the question
 
 
-class Kind(enum.StrEnum):
+class QuestionKind(enum.StrEnum):
     """What a question wants of its source."""
 
     READ = "read"  # the content of a file
@@ -65,13 +65,13 @@ class Missing(Struct, frozen=True):
     """What is not known, why not, and the one command that would tell."""
 
     source: str
-    why: Why
+    why: MissingReason
     ask: str
-    kind: Kind = Kind.RUN
+    kind: QuestionKind = QuestionKind.RUN
     note: str = ""  # what a host adds to the command that it names
 
 
-class Lacks(Exception):
+class EvidenceMissing(Exception):
     """Carries a Missing out of a fact or a rule; `Node` turns it into a value at once."""
 
     def __init__(self, missing: Missing) -> None:
@@ -79,7 +79,7 @@ class Lacks(Exception):
         self.missing = missing
 
 
-class Absent(Lacks):
+class EvidenceAbsent(EvidenceMissing):
     """Looked for, and not there: a fact for who catches it, merely missing for who does not."""
 
 
@@ -97,7 +97,7 @@ class Command(Struct, frozen=True):
 class Host(Protocol):
     """Where a node's evidence lies. Paths are relative to its root, with no leading slash.
 
-    Each method raises Absent if somebody looked in vain, Lacks if nobody looked or nobody may.
+    Each method raises EvidenceAbsent if somebody looked in vain, EvidenceMissing if nobody looked or nobody may.
     """
 
     source: str
@@ -113,14 +113,16 @@ class Host(Protocol):
         """Names in a directory, sorted."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there. Raises Lacks where nobody looked; never Absent."""
+        """Whether a file or directory is there. Raises EvidenceMissing where nobody looked; never
+        EvidenceAbsent."""
 
     def resolve(self, path: str) -> str:
         """The path with every symbolic link followed, still inside the root."""
 
     def run(self, command: Command) -> bytes:
-        """Standard output of a command that succeeded; of a failed one, Lacks that quotes its complaint."""
+        """Standard output of a command that succeeded; of a failed one, EvidenceMissing that quotes its
+        complaint."""
 
-    def origin(self, name: str) -> Origin | None:
+    def origin(self, name: str) -> TextOrigin | None:
         """Where a file or an output, by the name under which facts cite it, stands in the text that this
         host was made of. None where there is none: the content is what somebody sees."""

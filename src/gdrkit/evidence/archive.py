@@ -30,7 +30,7 @@ EXTENSION_LIMIT_BYTES = 1 << 20
 REGULAR, HARD_LINK, SYMBOLIC_LINK, DIRECTORY, OTHER_TYPE = "0", "1", "2", "5", "?"
 
 
-class Damaged(Exception):
+class DamagedArchive(Exception):
     """What stands where a header should be is none; nothing behind it can be found."""
 
 
@@ -61,7 +61,7 @@ def members(stream: Stream) -> Iterator[Member]:
         if header[257:262] != b"ustar" and not _checksum_holds(header):
             if header == _EMPTY:
                 return
-            raise Damaged
+            raise DamagedArchive
         size = _number(header[124:136])
         if kind in _EXTENSIONS:
             extended |= _extension(kind, stream, size)
@@ -85,7 +85,7 @@ def members(stream: Stream) -> Iterator[Member]:
             yield Member(name, what, size, link, sparse)
         if end != stream.position:
             stream.skip(end - stream.position)
-    raise Damaged(f"more than {HEADERS_LIMIT:,} headers")
+    raise DamagedArchive(f"more than {HEADERS_LIMIT:,} headers")
 
 
 _EMPTY = bytes(BLOCK)
@@ -113,9 +113,9 @@ def _number(field: bytes) -> int:
     try:
         number = int(field.rstrip(b" \0") or b"0", 8)
     except ValueError:
-        raise Damaged from None
+        raise DamagedArchive from None
     if number < 0:
-        raise Damaged
+        raise DamagedArchive
     return number
 
 
@@ -133,7 +133,7 @@ def _text(field: bytes) -> str:
 def _extension(kind: int, stream: Stream, size: int) -> dict[str, str]:
     """What a header about the next member says: GNU's long name or long link, or POSIX records."""
     if size > EXTENSION_LIMIT_BYTES:
-        raise Damaged
+        raise DamagedArchive
     data = bytes(stream.take(size + -size % BLOCK))[:size]
     if kind != ord("x"):
         return {"path" if kind == ord("L") else "linkpath": _text(data)}

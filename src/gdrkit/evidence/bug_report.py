@@ -10,12 +10,12 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.lacks import absent, denied, not_collected
 from gdrkit.evidence.manifest import CommandNote
-from gdrkit.evidence.shelf import Shelf
+from gdrkit.evidence.memory_store import MemoryStore
+from gdrkit.evidence.missing import absent, denied, not_collected
 from gdrkit.evidence.stream import BLOCK_BYTES, Stream
 from gdrkit.evidence.sysfs import DEVICES
 
@@ -62,12 +62,12 @@ _HEX = re.compile(rb"^([0-9a-f]{2,3}):((?: [0-9a-f]{2}){16})\s*$", re.M)
 class ReportRecord:
     """What the script says it did not find, and may not read. Of everything else nothing is known."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: MemoryStore) -> None:
         self.shelf = shelf
         self.absent: set[str] = set()
         self.denied: set[str] = set()
 
-    def missing(self, path: str, real: str) -> Lacks:
+    def missing(self, path: str, real: str) -> EvidenceMissing:
         if path in self.absent:
             return absent(path)
         if path in self.denied:
@@ -77,7 +77,7 @@ class ReportRecord:
     def there(self, path: str, real: str) -> bool | None:
         if path in self.denied:
             return True
-        return False if isinstance(self.missing(path, real), Absent) else None
+        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         whole = path == "proc/driver/nvidia/gpus" or (
@@ -96,7 +96,7 @@ class ReportRecord:
 
 def open_bug_report(stream: Stream, name: str) -> BundleHost:
     """A report as a host. Raises TargetError if no section can be found."""
-    shelf = Shelf()
+    shelf = MemoryStore()
     record = ReportRecord(shelf)
     whole = False
     for count, section in enumerate(_sections(stream)):
@@ -129,7 +129,7 @@ def _sections(stream: Stream) -> Iterator[bytes]:
     yield b"" if too_long else held
 
 
-def _place(shelf: Shelf, record: ReportRecord, section: bytes) -> None:
+def _place(shelf: MemoryStore, record: ReportRecord, section: bytes) -> None:
     if match := _FILE.match(section):
         missing = _ELSEWHERE.fullmatch(match[1])
         path = _path((missing or match)[1])
@@ -151,7 +151,7 @@ def _place(shelf: Shelf, record: ReportRecord, section: bytes) -> None:
             shelf.keep("sos_commands/kernel/uname_-a", uname[1] + b"\n")
 
 
-def _place_output(shelf: Shelf, command: re.Match[bytes], output: bytes) -> None:
+def _place_output(shelf: MemoryStore, command: re.Match[bytes], output: bytes) -> None:
     program = posixpath.basename(command[1].decode())
     if file := OUTPUTS.get((program, command[2].decode("utf-8", "replace").strip())):
         shelf.keep(file, output.removesuffix(b"\n"))
@@ -159,7 +159,7 @@ def _place_output(shelf: Shelf, command: re.Match[bytes], output: bytes) -> None
         _place_configs(shelf, output)
 
 
-def _place_configs(shelf: Shelf, output: bytes) -> None:
+def _place_configs(shelf: MemoryStore, output: bytes) -> None:
     """The hex dumps of `lspci -xxx`, as the files that they were read from."""
     devices = list(_LISTED.finditer(output))
     for device, following in zip(devices, [*devices[1:], None], strict=False):

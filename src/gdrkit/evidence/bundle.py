@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.error_text import complaint, without_complaints
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import SOS_MANIFEST, ForeignRecord, parse_sos
-from gdrkit.evidence.lacks import GO_ON, absent, cut, of_command, unreadable
 from gdrkit.evidence.live import READ_LIMIT_BYTES
-from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, CommandNote, Record, parse
+from gdrkit.evidence.manifest import GDR_MANIFEST, BundleRecord, CollectionRecord, CommandNote, parse
+from gdrkit.evidence.missing import GO_ON, absent, of_command, truncated, unreadable
 
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 
@@ -38,13 +38,15 @@ class Store(Protocol):
         """Names in a folder, sorted."""
 
     def read(self, path: str) -> memoryview:
-        """Content of a file. Raises Lacks where it was not kept."""
+        """Content of a file. Raises EvidenceMissing where it was not kept."""
 
 
 class BundleHost:
     """Answers from a store, and from the record of what was collected where the store has nothing."""
 
-    def __init__(self, store: Store, record: Record, source: str, notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, store: Store, record: CollectionRecord, source: str, notes: tuple[str, ...] = ()
+    ) -> None:
         self.store, self.record, self.source = store, record, source
         self.notes = notes
         """What the reader of a report should know of this target, in one line each: it is cut short, say."""
@@ -53,7 +55,7 @@ class BundleHost:
     def read(self, path: str) -> bytes:
         content = self.map(path)
         if len(content) > READ_LIMIT_BYTES:
-            raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+            raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
         return bytes(content)
 
     def map(self, path: str) -> memoryview:
@@ -84,7 +86,7 @@ class BundleHost:
         there = self.record.there(path, real)
         if there is None:
             lacks = self.record.missing(path, real)
-            if isinstance(lacks, Absent):
+            if isinstance(lacks, EvidenceAbsent):
                 return False
             raise lacks
         return there
@@ -128,7 +130,7 @@ class BundleHost:
         """Nowhere but in itself."""
 
     def run(self, command: Command) -> bytes:
-        reason: Lacks | None = None
+        reason: EvidenceMissing | None = None
         files = command.files
         if (note := self.record.command(command.argv)) is not None:
             reason = _failure(command, note)
@@ -138,9 +140,9 @@ class BundleHost:
             if self.store.kind(self.resolve(file)) == FILE:
                 try:
                     return self._output(command, file)
-                except Lacks as lacks:
+                except EvidenceMissing as lacks:
                     reason = reason or lacks
-        raise reason or Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+        raise reason or EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
 
     def _output(self, command: Command, file: str) -> bytes:
         data = self.store.read(self.resolve(file))
@@ -156,12 +158,12 @@ class BundleHost:
         return bytes(data)
 
 
-def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b"") -> Lacks | None:
+def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b"") -> EvidenceMissing | None:
     """Why a recorded command has no output to trust; None if it has."""
     if note.status == "found" and not note.exit_code:
         return None
     if note.status == "truncated":
-        return cut(command.line)
+        return truncated(command.line)
     if note.status == "not-installed":
         return of_command(command, "the command is not installed")
     if note.status == "timed-out":
@@ -172,7 +174,7 @@ def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b""
 
 def recognise(
     kind: Callable[[str], str | None], read: Callable[[str], memoryview], *, cut_off: bool = False
-) -> tuple[str, Record]:
+) -> tuple[str, CollectionRecord]:
     """What kind of tree this is, and its record. Raises TargetError for a damaged manifest."""
     if kind(GDR_MANIFEST) == FILE:
         try:

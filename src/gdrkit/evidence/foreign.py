@@ -11,9 +11,9 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks
-from gdrkit.evidence.lacks import absent, cut, not_collected, not_mounted
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.manifest import MANIFEST_LIMIT_BYTES, CommandNote
+from gdrkit.evidence.missing import absent, not_collected, not_mounted, truncated
 
 SOS_MANIFEST = "sos_reports/manifest.json"
 
@@ -86,7 +86,7 @@ class ForeignRecord:
         self._sosreport, self._cut_off = sosreport, cut_off
         self._outputs: dict[str, CommandNote] | None = None
 
-    def missing(self, path: str, real: str) -> Lacks:
+    def missing(self, path: str, real: str) -> EvidenceMissing:
         if self._cut_off:
             return not_collected(path, "the archive ends before it")
         if any(self._was_not_there(asked) for asked in (path, real)):
@@ -107,11 +107,11 @@ class ForeignRecord:
         return line not in b"\n" + bytes(self._read(index))
 
     def there(self, path: str, real: str) -> bool | None:
-        return False if isinstance(self.missing(path, real), Absent) else None
+        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         if self._cut_off:
-            raise cut(path, "the archive ends early")
+            raise truncated(path, "the archive ends early")
         if self._sosreport and any(real == top or real.startswith(top + "/") for top in NEVER_WHOLE):
             raise not_collected(path, "a sosreport copies only parts of it")
         return None
@@ -144,14 +144,14 @@ class CompleteRecord:
     def __init__(self, unmounted: Callable[[str], bool]) -> None:
         self._unmounted = unmounted
 
-    def missing(self, path: str, real: str) -> Lacks:
+    def missing(self, path: str, real: str) -> EvidenceMissing:
         for asked in (path, real):
             if self._unmounted(asked):
                 return not_mounted(path)
         return absent(path)
 
     def there(self, path: str, real: str) -> bool | None:
-        return False if isinstance(self.missing(path, real), Absent) else None
+        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         if self._unmounted(real + "/"):

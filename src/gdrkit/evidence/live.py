@@ -9,16 +9,16 @@ import os
 from errno import EPERM
 from stat import S_ISCHR, S_ISDIR, S_ISREG
 
-from gdrkit.evidence import Absent, Command, Lacks
-from gdrkit.evidence.lacks import (
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence.missing import (
     GO_ON,
     MOUNT_POINTS,
     NOT_THERE,
     absent,
-    cut,
     not_mounted,
     of_command,
     of_error,
+    truncated,
     unreadable,
 )
 
@@ -88,7 +88,7 @@ class LiveHost:
             os.stat("/" + path)
         except OSError as error:
             lacks = self._lacks(path, error)
-            if isinstance(lacks, Absent):
+            if isinstance(lacks, EvidenceAbsent):
                 return False
             raise lacks from None
         except ValueError:
@@ -119,7 +119,7 @@ class LiveHost:
     def origin(self, name: str) -> None:
         """Nowhere but in itself."""
 
-    def _lacks(self, path: str, error: OSError) -> Lacks:
+    def _lacks(self, path: str, error: OSError) -> EvidenceMissing:
         if error.errno in NOT_THERE:
             for point in MOUNT_POINTS:
                 if path.startswith(point + "/") and not _holds_something("/" + point):
@@ -128,13 +128,14 @@ class LiveHost:
 
 
 def read_open(fd: int, path: str) -> bytes:
-    """The whole content of an open file. Raises Lacks for what is no file, OSError as read(2) does.
+    """The whole content of an open file. Raises EvidenceMissing for what is no file, OSError as read(2)
+    does.
 
     A file that a container may not see is often a bind mount of /dev/null (moby oci/defaults.go,
     MaskedPaths): a character device where a file should be is denied, not empty."""
     size = _size_of_file(fd, path)
     if size > READ_LIMIT_BYTES:
-        raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+        raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
     first = os.read(fd, max(size + 1, 1 << 16))
     if not first or (len(first) == size and size not in MADE_UP_SIZES):
         return first
@@ -144,7 +145,7 @@ def read_open(fd: int, path: str) -> bytes:
         chunks.append(chunk)
         left -= len(chunk)
         if left < 0:
-            raise cut(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
+            raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
     return b"".join(chunks) if len(chunks) != 1 else chunks[0]
 
 
@@ -162,7 +163,7 @@ MADE_UP_SIZES = (0, 4096)
 
 
 def _size_of_file(fd: int, path: str) -> int:
-    """The size of an open file, as the system gives it. Raises Lacks for what is no file."""
+    """The size of an open file, as the system gives it. Raises EvidenceMissing for what is no file."""
     status = os.fstat(fd)
     mode = status.st_mode
     if S_ISREG(mode):
@@ -175,7 +176,7 @@ def _size_of_file(fd: int, path: str) -> int:
 
 
 def _kernel_log(command: Command) -> bytes:
-    """What dmesg would print. Raises Lacks where this user may not read it.
+    """What dmesg would print. Raises EvidenceMissing where this user may not read it.
 
     Containers often have no /dev/kmsg; dmesg then asks the kernel in another way, syslog(2)."""
     from gdrkit.evidence.kernel_log import dmesg
@@ -210,7 +211,8 @@ def _probe_words(command: Command) -> tuple[str, ...]:
 
 
 def run_command(command: Command, words: tuple[str, ...], timeout_s: float) -> bytes:
-    """Standard output of a command that succeeded. Raises Lacks, quoting it, for every other outcome.
+    """Standard output of a command that succeeded. Raises EvidenceMissing, quoting it, for every other
+    outcome.
 
     A child stuck in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so it is
     never waited for after the time is up."""

@@ -8,8 +8,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks
-from gdrkit.evidence.lacks import absent, cut, denied, not_collected, timed_out, unreadable
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.evidence.missing import absent, denied, not_collected, timed_out, truncated, unreadable
 
 GDR_MANIFEST = "gdr_manifest.json"
 SCHEMA = "gdrkit.bundle/"
@@ -18,7 +18,7 @@ MANIFEST_LIMIT_BYTES = 16 << 20
 """A gdr manifest is about 100 kB, that of a sosreport with all plugins 500 kB."""
 
 
-class Note(Struct, frozen=True):
+class FileNote(Struct, frozen=True):
     """What became of one file."""
 
     status: str
@@ -43,17 +43,18 @@ class CommandNote(Struct, frozen=True):
     stderr: str = ""
 
 
-class Record(Protocol):
+class CollectionRecord(Protocol):
     """What is known about what is not in a tree. A path comes twice: as asked, and with links followed."""
 
-    def missing(self, path: str, real: str) -> Lacks:
+    def missing(self, path: str, real: str) -> EvidenceMissing:
         """Why there is no such file in the tree."""
 
     def there(self, path: str, real: str) -> bool | None:
         """Whether it was on the machine, although it is not in the tree. None: nobody looked."""
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
-        """Everything in a folder, as the collector saw it. None: ask the tree. Lacks if nobody can say."""
+        """Everything in a folder, as the collector saw it. None: ask the tree. EvidenceMissing if nobody can
+        say."""
 
     def command(self, argv: tuple[str, ...]) -> CommandNote | None:
         """What became of a command, by the words it was run with."""
@@ -62,7 +63,7 @@ class Record(Protocol):
         """What became of the command whose output stands in this file."""
 
 
-class Manifest(Struct, frozen=True):
+class BundleManifest(Struct, frozen=True):
     """gdr_manifest.json as `gdr collect` writes it. Unknown keys are passed over: the schema grows."""
 
     schema: str
@@ -72,17 +73,17 @@ class Manifest(Struct, frozen=True):
     scope: str = "host"
     user: str = ""
     kernel: str = ""
-    files: dict[str, Note] = {}
+    files: dict[str, FileNote] = {}
     folders: dict[str, FolderNote] = {}
     commands: tuple[CommandNote, ...] = ()
 
 
-def parse(data: bytes | memoryview) -> Manifest:
+def parse(data: bytes | memoryview) -> BundleManifest:
     """A bundle's manifest. Raises ValueError for anything else."""
     if len(data) > MANIFEST_LIMIT_BYTES:
         raise ValueError(f"{GDR_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
     try:
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=BundleManifest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{GDR_MANIFEST} is damaged: {error}") from None
     if not manifest.schema.startswith(SCHEMA):
@@ -93,10 +94,10 @@ def parse(data: bytes | memoryview) -> Manifest:
 class BundleRecord:
     """The record of a bundle made by `gdr collect`."""
 
-    def __init__(self, manifest: Manifest) -> None:
+    def __init__(self, manifest: BundleManifest) -> None:
         self.manifest = manifest
 
-    def missing(self, path: str, real: str) -> Lacks:
+    def missing(self, path: str, real: str) -> EvidenceMissing:
         for asked in (path, real):
             if (note := self.manifest.files.get(asked)) is not None:
                 return _lacks_of(note.status, note.why, path)
@@ -107,7 +108,7 @@ class BundleRecord:
                 return lacks
         return not_collected(path)
 
-    def _by_ancestor(self, asked: str, path: str) -> Lacks | None:
+    def _by_ancestor(self, asked: str, path: str) -> EvidenceMissing | None:
         """What the nearest recorded folder above says; None if it says nothing, or that it was there."""
         folder, name = posixpath.split(asked)
         while True:
@@ -128,7 +129,7 @@ class BundleRecord:
             folder = self.manifest.folders.get(posixpath.dirname(asked))
             if folder is not None and folder.status == "listed":
                 return posixpath.basename(asked) in folder.names
-        return False if isinstance(self.missing(path, real), Absent) else None
+        return False if isinstance(self.missing(path, real), EvidenceAbsent) else None
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         for asked in (path, real):
@@ -146,7 +147,7 @@ class BundleRecord:
         return next((note for note in self.manifest.commands if note.file == file), None)
 
 
-def _lacks_of(status: str, why: str, path: str) -> Lacks:
+def _lacks_of(status: str, why: str, path: str) -> EvidenceMissing:
     if status == "absent":
         return absent(path)
     if status == "denied":
@@ -156,5 +157,5 @@ def _lacks_of(status: str, why: str, path: str) -> Lacks:
     if status == "unreadable":
         return unreadable(path, why)
     if status in ("truncated", "found", "reduced", "listed"):  # recorded, and yet not in the archive
-        return cut(path, why)
+        return truncated(path, why)
     return not_collected(path, why)

@@ -1,4 +1,4 @@
-"""Words that stand in an order of their own, not in that of the alphabet. PURE."""
+"""Words that stand in an order of their own, not in that of the alphabet."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import ForeignRecord
-from gdrkit.evidence.shelf import Link, Plain, Shelf
+from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink
 from gdrkit.evidence.stream import Stream, read_all
 from gdrkit.evidence.sysfs import ADDRESS, put_device, put_iommu_group, put_number
 
@@ -26,7 +26,7 @@ PART_LIMIT_BYTES = 1 << 16
 """Configuration space is 4 KiB (PCI Express 5.0, 7.2.2), VPD 32 KiB at most (PCI Local Bus 3.0, app. I)."""
 
 
-class Function(Struct):
+class DumpedFunction(Struct):
     """One PCI function of a dump."""
 
     realpath: str
@@ -38,10 +38,10 @@ class Function(Struct):
     subsystems: dict[str, list[str]] | None = None
 
 
-def parse(data: bytes) -> list[Function]:
+def parse(data: bytes) -> list[DumpedFunction]:
     """The functions of a dump. Raises ValueError for anything else."""
     try:
-        return msgspec.json.decode(data, type=list[Function])
+        return msgspec.json.decode(data, type=list[DumpedFunction])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
@@ -53,7 +53,7 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
         raise TargetError(f"{name} is too large for an rdma_topo dump")
     try:
         functions = parse(data)
-        shelf = Shelf()
+        shelf = MemoryStore()
         for function in functions:
             _put(shelf, function)
     except ValueError as error:
@@ -65,7 +65,7 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
     return BundleHost(shelf, ForeignRecord(lambda path: False, shelf.read), "rdma-topo")
 
 
-def _put(shelf: Shelf, function: Function) -> None:
+def _put(shelf: MemoryStore, function: DumpedFunction) -> None:
     # a dump of a re-rooted sysfs (RDMA_TOPO_DEVDIR) has a longer path before it
     below = function.realpath.rpartition("/sys/devices/")[2].lstrip("/")
     real = posixpath.normpath(f"sys/devices/{below}")
@@ -85,9 +85,9 @@ def _put(shelf: Shelf, function: Function) -> None:
         for device in names:
             if "/" in subsystem + device or ".." in (subsystem, device) or not device.isprintable():
                 raise ValueError(f"{device[:60]!r} is no name of a device")
-            shelf.put(f"{real}/{subsystem}/{device}", Plain.FOLDER)
-            shelf.put(f"sys/class/{subsystem}/{device}", Link(f"/{real}/{subsystem}/{device}"))
-            shelf.put(f"{real}/{subsystem}/{device}/device", Link("/" + real))
+            shelf.put(f"{real}/{subsystem}/{device}", EmptyEntry.FOLDER)
+            shelf.put(f"sys/class/{subsystem}/{device}", StoredLink(f"/{real}/{subsystem}/{device}"))
+            shelf.put(f"{real}/{subsystem}/{device}/device", StoredLink("/" + real))
 
 
 def _unpacked(text: str | None) -> bytes:

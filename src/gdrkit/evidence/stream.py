@@ -35,7 +35,7 @@ BLOCK_BYTES = 1 << 20  # unpacked at once: large enough to make calls cheap, sma
 BZIP2, ZIP = b"BZh", b"PK\x03\x04"
 
 
-class Ended(Exception):
+class StreamEnded(Exception):
     """The file ends before what should be there: it is cut off."""
 
 
@@ -77,13 +77,13 @@ class PlainStream:
         start = self.position
         end = start + size
         if end > self._size:
-            raise Ended
+            raise StreamEnded
         self.position = end
         return self._bytes[start:end]
 
     def skip(self, size: int) -> None:
         if self.position + size > self._size:
-            raise Ended
+            raise StreamEnded
         self.position += size
 
     def finish(self) -> None:
@@ -120,7 +120,7 @@ class PackedStream:
             block = self._next()
             if not block:
                 self._block = memoryview(b"")
-                raise Ended
+                raise StreamEnded
             pieces.append(block if len(block) <= left else block[:left])
             self._block = memoryview(block)[left:]
             left -= len(block)
@@ -134,7 +134,7 @@ class PackedStream:
             block = self._next()
             self._block = memoryview(block)
             if not block:
-                raise Ended
+                raise StreamEnded
         self._block = self._block[size:]
 
     def finish(self) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import posixpath
 import re
 
-from gdrkit.evidence.shelf import Link, Plain, Shelf
+from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 DEVICES = "sys/bus/pci/devices"
 
 
-def put_device(shelf: Shelf, real: str, config: bytes) -> None:
+def put_device(shelf: MemoryStore, real: str, config: bytes) -> None:
     """A device with its configuration space, and the files that sysfs makes of its header.
 
     Source: Linux drivers/pci/pci-sysfs.c, pci_config_attr(); PCI Local Bus 3.0, 6.1 (type 0 header)."""
     link = f"{DEVICES}/{posixpath.basename(real)}"
-    shelf.put(link, Link("/" + real))
+    shelf.put(link, StoredLink("/" + real))
     shelf.keep(f"{real}/config", config)
     if len(config) < 64:
         return
@@ -31,14 +31,14 @@ def put_device(shelf: Shelf, real: str, config: bytes) -> None:
         shelf.keep(f"{real}/{name}", content.encode())
 
 
-def put_number(shelf: Shelf, real: str, name: str, number: int) -> None:
+def put_number(shelf: MemoryStore, real: str, name: str, number: int) -> None:
     """A file that holds one number, `numa_node` for one."""
     shelf.keep(f"{real}/{name}", f"{number}\n".encode())
 
 
-def put_iommu_group(shelf: Shelf, real: str, group: str) -> None:
+def put_iommu_group(shelf: MemoryStore, real: str, group: str) -> None:
     """The link from a device to its group, and the group's list of devices."""
     address = posixpath.basename(real)
-    shelf.put(f"{real}/iommu_group", Link(f"/sys/kernel/iommu_groups/{group}"))
-    shelf.put(f"sys/kernel/iommu_groups/{group}", Plain.FOLDER)
-    shelf.put(f"sys/kernel/iommu_groups/{group}/devices/{address}", Link("/" + real))
+    shelf.put(f"{real}/iommu_group", StoredLink(f"/sys/kernel/iommu_groups/{group}"))
+    shelf.put(f"sys/kernel/iommu_groups/{group}", EmptyEntry.FOLDER)
+    shelf.put(f"sys/kernel/iommu_groups/{group}/devices/{address}", StoredLink("/" + real))

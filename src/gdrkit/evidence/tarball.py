@@ -12,14 +12,14 @@ from gdrkit.evidence.archive import (
     PATH_LIMIT_BYTES,
     REGULAR,
     SYMBOLIC_LINK,
-    Damaged,
+    DamagedArchive,
     Member,
     members,
 )
 from gdrkit.evidence.bundle import EVIDENCE_NAMES, BundleHost, recognise
 from gdrkit.evidence.errors import TargetError
-from gdrkit.evidence.shelf import Link, Plain, Shelf, Unread
-from gdrkit.evidence.stream import Ended, PlainStream, Stream
+from gdrkit.evidence.memory_store import EmptyEntry, MemoryStore, StoredLink, UnreadFile
+from gdrkit.evidence.stream import PlainStream, Stream, StreamEnded
 
 ROOT_NAMES = EVIDENCE_NAMES.union(
     ("bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp"),
@@ -47,7 +47,7 @@ class _Intake:
     """Puts the members of one archive on a shelf."""
 
     def __init__(self, stream: Stream, name: str) -> None:
-        self.stream, self.name, self.shelf = stream, name, Shelf()
+        self.stream, self.name, self.shelf = stream, name, MemoryStore()
         self.top: str | None = None  # the folder that holds everything; "" if there is none
         self._prefix = "/"  # of every member's name; no name begins with a slash
         self.passed_over = 0
@@ -62,10 +62,10 @@ class _Intake:
                     self._take(path, member)
                     path = ""
                     if len(shelf.entries) > MEMBERS_LIMIT or shelf.names_size > NAMES_LIMIT:
-                        raise Damaged(f"more than {MEMBERS_LIMIT:,} files, or names of no real size")
-        except Ended:
+                        raise DamagedArchive(f"more than {MEMBERS_LIMIT:,} files, or names of no real size")
+        except StreamEnded:
             self.ending = "is cut off"
-        except Damaged as damage:
+        except DamagedArchive as damage:
             if str(damage):
                 raise TargetError(
                     f"{self.name} is refused: {damage}", "unpack it yourself and name the directory"
@@ -74,7 +74,7 @@ class _Intake:
         else:
             self.stream.finish()
         if path:
-            self.shelf.put(path, Unread("the archive ends in it", cut=True))
+            self.shelf.put(path, UnreadFile("the archive ends in it", cut=True))
 
     def _path(self, name: str, kind: str) -> str | None:
         """A member's path below the top folder; None if it has no place there."""
@@ -104,22 +104,22 @@ class _Intake:
     def _take(self, path: str, member: Member) -> None:
         shelf = self.shelf
         if member.type == DIRECTORY:
-            shelf.put(path, Plain.FOLDER)
+            shelf.put(path, EmptyEntry.FOLDER)
         elif member.type == SYMBOLIC_LINK:
-            shelf.put(path, Link(member.link[:PATH_LIMIT_BYTES]))
+            shelf.put(path, StoredLink(member.link[:PATH_LIMIT_BYTES]))
         elif member.type == HARD_LINK:
             target = self._path(member.link, REGULAR)
-            shelf.put(path, shelf.entries.get(target or "?", Unread("a hard link to nothing")))
+            shelf.put(path, shelf.entries.get(target or "?", UnreadFile("a hard link to nothing")))
         elif member.type != REGULAR:
-            shelf.put(path, Plain.OTHER)
+            shelf.put(path, EmptyEntry.OTHER)
         elif member.sparse:
-            shelf.put(path, Unread("a sparse file, which gdr does not expand"))
+            shelf.put(path, UnreadFile("a sparse file, which gdr does not expand"))
         elif isinstance(self.stream, PlainStream):
             shelf.put(path, self.stream.take(member.size))
         elif member.size > FILE_LIMIT_BYTES:
-            shelf.put(path, Unread(f"larger than {FILE_LIMIT_BYTES >> 20} MiB"))
+            shelf.put(path, UnreadFile(f"larger than {FILE_LIMIT_BYTES >> 20} MiB"))
         elif _is_unwanted(path, member.size):
-            shelf.put(path, Unread("gdr keeps no such file of an archive"))
+            shelf.put(path, UnreadFile("gdr keeps no such file of an archive"))
         else:
             shelf.keep(path, bytes(self.stream.take(member.size)))
 

@@ -12,8 +12,8 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 from gdrkit.evidence.bundle import EVIDENCE_NAMES, FILE, FOLDER, LINK, OTHER, BundleHost, recognise
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import CompleteRecord
-from gdrkit.evidence.lacks import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 from gdrkit.evidence.live import map_open, read_open
+from gdrkit.evidence.missing import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 
 SMALL_BYTES = 1 << 16
 """Files up to this size are read, not mapped: for them a mapping costs more than the copy."""

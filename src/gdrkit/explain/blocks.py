@@ -1,4 +1,4 @@
-"""Outputs in a pasted text: which lines belong to which command, and what the command was. PURE."""
+"""Outputs in a pasted text: which lines belong to which command, and what the command was."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.transcript import TextLine
 
 EVIDENCE = ("machine", "shown")
 """The kinds of lines that a machine may have printed."""
@@ -20,13 +20,13 @@ class Block(Struct, frozen=True):
     number: int  # the line on which it was typed
     argv: tuple[str, ...]  # without sudo, settings, pipes, and the way to another machine
     filtered: bool  # something took lines out of its output
-    lines: tuple[Line, ...]
+    lines: tuple[TextLine, ...]
     ended: bool  # a prompt or a word of a person's follows: an output of no lines was empty
 
 
-def blocks(lines: Iterable[Line]) -> tuple[Block, ...]:
+def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
     """Every command that was typed, in order, with its output. The lines are one machine's."""
-    found: list[tuple[Line, list[Line]]] = []
+    found: list[tuple[TextLine, list[TextLine]]] = []
     ended: set[int] = set()
     last = 0
     for line in lines:

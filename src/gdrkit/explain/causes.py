@@ -1,14 +1,14 @@
-"""Which causes of a line are still open: those that nothing else in the text excludes for certain. PURE."""
+"""Which causes of a line are still open: those that nothing else in the text excludes for certain."""
 
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence
 from gdrkit.explain.explanation import RuledOut
-from gdrkit.explain.said import Event
+from gdrkit.explain.log_events import LogEvent
 from gdrkit.facts import kernel_log
 from gdrkit.facts.driver import driver_version
-from gdrkit.facts.kernel_said import silent
 from gdrkit.facts.linkage import gpl_compatible
+from gdrkit.facts.loader_log import silent
 from gdrkit.facts.modinfo_text import printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.formats.versions import numbers
@@ -20,7 +20,7 @@ from gdrkit.rules.rule import NotApplicable, Passed
 from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
 
 
-def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[RuledOut, ...]]:
+def open_causes(node: Node, event: LogEvent, module: str) -> tuple[tuple[str, ...], tuple[RuledOut, ...]]:
     """The causes of a line that are still open, and those that the text excludes, each with the reason.
 
     If all were excluded, something in the text is of another time: then none is."""
@@ -31,7 +31,7 @@ def left(node: Node, event: Event, module: str) -> tuple[tuple[str, ...], tuple[
     return open_codes, tuple(RuledOut(code, why) for code, why in excluded.items())
 
 
-def decides(node: Node, event: Event) -> bool:
+def decides(node: Node, event: LogEvent) -> bool:
     """Whether a line of one cause is proof of it on this machine."""
     if event.row != "map-enotsupp":
         return event.decides
@@ -39,7 +39,7 @@ def decides(node: Node, event: Event) -> bool:
     return numbers(if_missing("", driver_version, node)) >= FIRST_WITH_CHECK
 
 
-def _why_not(node: Node, event: Event, code: str, module: str) -> str:
+def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
     """Why a cause is excluded; "" if it is not. Only a certain answer excludes."""
     if event.row == "hca-disabled":
         if code in MODULE_UNSEEN or not if_missing(False, is_loaded, node, PEERMEM):
@@ -66,7 +66,7 @@ def _by_modinfo(node: Node, code: str, module: str) -> str:
     return ""
 
 
-def _by_silence(node: Node, event: Event, code: str, module: str) -> str:
+def _by_silence(node: Node, event: LogEvent, code: str, module: str) -> str:
     """A whole log that comes after the attempt, and says nothing of it."""
     if not BY_CODE[code].logged or not event.of_loader:
         return ""

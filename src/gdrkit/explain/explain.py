@@ -1,4 +1,4 @@
-"""Doctor on a pasted text: what it establishes, what it leaves open, what to ask next. PURE.
+"""Doctor on a pasted text: what it establishes, what it leaves open, what to ask next.
 
 The same rules judge the same facts; what a paste does not show is not collected. On top come lines
 that have one cause, which decide by themselves, and lines that have several, which leave all open that no
@@ -13,20 +13,20 @@ from msgspec.structs import replace
 
 from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import Confidence
-from gdrkit.explain.causes import decides, left
-from gdrkit.explain.explanation import Established, Explanation, Machine, OpenLine, Proof
+from gdrkit.explain.causes import decides, open_causes
+from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
 from gdrkit.explain.facts import cause_of, contradictions, known, mentioned
 from gdrkit.explain.gpus import gpu_word
-from gdrkit.explain.place import TextHost, proofs_of
+from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.question import question
-from gdrkit.explain.said import Event, events, named_beside
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.text_host import TextHost, proofs_of
+from gdrkit.explain.transcript import TextLine
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
 from gdrkit.rules import BY_CODE, RULES
-from gdrkit.rules.engine import rulings, subjects_of, trail_of
+from gdrkit.rules.engine import check_results, subjects_of, trail_of
 from gdrkit.rules.rule import Failed, Layer
-from gdrkit.verdict.judgement import speaks_of
+from gdrkit.verdict.path_state import applies_to
 
 
 def explain(text: TextHost) -> Explanation:
@@ -43,7 +43,7 @@ def explain(text: TextHost) -> Explanation:
     )
 
 
-def _machine(host: TextHost) -> Machine:
+def _machine(host: TextHost) -> TextMachine:
     node = Node(host)
     all_events = events(host.mine)
     by_rules = tuple(_established_by_rules(node, host))
@@ -53,11 +53,11 @@ def _machine(host: TextHost) -> Machine:
         for found in _established_by_lines(node, all_events)
         if found.subject != NODE or found.code not in ruled  # the rule's subject says more
     )
-    proven: dict[tuple[str, str], Established] = {}
+    proven: dict[tuple[str, str], EstablishedProblem] = {}
     for found in (*by_lines, *by_rules):
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
-    return Machine(
+    return TextMachine(
         name=host.speaker,
         established=established,
         open=tuple(_open(node, all_events, established)),
@@ -72,16 +72,16 @@ NODE = "node"
 """The subject of what concerns no module, GPU or NIC in particular."""
 
 
-def _established_by_lines(node: Node, all_events: tuple[Event, ...]) -> Iterator[Established]:
+def _established_by_lines(node: Node, all_events: tuple[LogEvent, ...]) -> Iterator[EstablishedProblem]:
     """Lines of one meaning. Of several that say the same the first is the proof."""
-    found: dict[tuple[str, str], list[Event]] = {}
+    found: dict[tuple[str, str], list[LogEvent]] = {}
     for event in all_events:
-        module = event.module or (named_beside(event, all_events) if event.needs_module else NODE)
+        module = event.module or (module_named_nearby(event, all_events) if event.needs_module else NODE)
         code = _only_cause(node, event, module)
         if module and code:
             found.setdefault((code, module), []).append(event)
     for (code, subject), same in found.items():
-        yield Established(
+        yield EstablishedProblem(
             code=code,
             layer=_layer(code),
             subject=subject,
@@ -92,7 +92,7 @@ def _established_by_lines(node: Node, all_events: tuple[Event, ...]) -> Iterator
         )
 
 
-def _only_cause(node: Node, event: Event, module: str) -> str:
+def _only_cause(node: Node, event: LogEvent, module: str) -> str:
     """The one cause that a line can have here; "" if several are open, or it proves nothing.
 
     The causes of a line of the kernel's are all known; those of a loader's error never are."""
@@ -100,26 +100,26 @@ def _only_cause(node: Node, event: Event, module: str) -> str:
         return ""
     if len(event.codes) == 1:
         return event.codes[0]
-    open_codes = () if event.of_loader or not event.of_kernel else left(node, event, module)[0]
+    open_codes = () if event.of_loader or not event.of_kernel else open_causes(node, event, module)[0]
     return open_codes[0] if len(open_codes) == 1 else ""
 
 
-def _established_by_rules(node: Node, host: TextHost) -> Iterator[Established]:
+def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedProblem]:
     """What the rules find failed, as doctor would."""
-    for ruling in rulings(node, (rule for rule in RULES if not rule.whole_machine)):
+    for ruling in check_results(node, (rule for rule in RULES if not rule.whole_machine)):
         outcome = ruling.outcome
         if not isinstance(outcome, Failed):
             continue
         trail = trail_of(node, ruling)
         found = proofs_of(trail.sources, host)
-        yield Established(
+        yield EstablishedProblem(
             code=ruling.rule.code,
             layer=ruling.rule.layer,
             subject=gpu_word(outcome.subject),
             seen=outcome.seen,
             confidence=trail.confidence,
             proofs=found or proofs_of(node.trail(subjects_of, ruling.rule).sources, host),
-            blocks=paths_of(speaks_of(ruling)),
+            blocks=paths_of(applies_to(ruling)),
         )
 
 
@@ -138,16 +138,18 @@ def _blocks(code: str, subject: str) -> tuple[str, ...]:
 # -- open ----------------------------------------------------------------------------------------------
 
 
-def _open(node: Node, all_events: tuple[Event, ...], proven: tuple[Established, ...]) -> Iterator[OpenLine]:
+def _open(
+    node: Node, all_events: tuple[LogEvent, ...], proven: tuple[EstablishedProblem, ...]
+) -> Iterator[OpenLine]:
     """Lines that nothing established explains, those that say the same once."""
-    groups: dict[tuple[tuple[str, ...], str, bool], list[Event]] = {}
+    groups: dict[tuple[tuple[str, ...], str, bool], list[LogEvent]] = {}
     for event in all_events:
-        module = event.module or (named_beside(event, all_events) if event.needs_module else "")
+        module = event.module or (module_named_nearby(event, all_events) if event.needs_module else "")
         if not _explained(event, module, proven):
             groups.setdefault((event.codes, module, event.of_loader), []).append(event)
     for (_, module, _), same in groups.items():
         unnamed = same[0].needs_module and not module
-        open_codes, ruled_out = left(node, same[0], module)
+        open_codes, ruled_out = open_causes(node, same[0], module)
         yield OpenLine(
             line=same[0].line.number,
             text=same[0].line.text.strip(),
@@ -156,11 +158,11 @@ def _open(node: Node, all_events: tuple[Event, ...], proven: tuple[Established, 
             causes=tuple(cause_of(code, module) for code in open_codes),
             ruled_out=ruled_out,
             note="it names no module, and no program beside it does" if unnamed else same[0].note,
-            said_by_person=False,
+            claimed=False,
         )
 
 
-def _explained(event: Event, module: str, proven: tuple[Established, ...]) -> bool:
+def _explained(event: LogEvent, module: str, proven: tuple[EstablishedProblem, ...]) -> bool:
     """Whether something established for the same module can have caused a line; or for no module at all."""
     for found in proven:
         if found.code not in event.codes:
@@ -177,9 +179,9 @@ def _module_of(subject: str) -> str:
     return canonical(subject.partition(".ko")[0])
 
 
-def _first_line(found: Established) -> int:
+def _first_line(found: EstablishedProblem) -> int:
     return found.proofs[0].line if found.proofs else 0
 
 
-def _proof(line: Line) -> Proof:
-    return Proof(line.number, line.text.strip())
+def _proof(line: TextLine) -> QuotedLine:
+    return QuotedLine(line.number, line.text.strip())

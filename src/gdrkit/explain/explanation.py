@@ -1,4 +1,4 @@
-"""What a pasted text tells: the types of `explain`, and as they are what `gdr explain --json` writes. PURE.
+"""What a pasted text tells: the types of `explain`, and as they are what `gdr explain --json` writes.
 
 Versioned, additive. The text for a terminal is made from these, so that neither says more. No field has a
 default: whoever reads the document finds each of them.
@@ -18,14 +18,14 @@ Path = Annotated[str, Meta(extra_json_schema={"enum": list(PATHS)})]
 LineNumber = Annotated[int, Meta(ge=1, description="a line of the text, from 1")]
 
 
-class Proof(Struct, frozen=True):
+class QuotedLine(Struct, frozen=True):
     """A line of the text, as it stands there."""
 
     line: LineNumber
     text: str
 
 
-class Established(Struct, frozen=True, kw_only=True):
+class EstablishedProblem(Struct, frozen=True, kw_only=True):
     """A problem that the text proves."""
 
     code: Code
@@ -34,7 +34,7 @@ class Established(Struct, frozen=True, kw_only=True):
     seen: str
     confidence: Confidence
     blocks: tuple[Path, ...]  # the paths that it stops
-    proofs: tuple[Proof, ...]  # the one that proves it first
+    proofs: tuple[QuotedLine, ...]  # the one that proves it first
 
 
 class Cause(Struct, frozen=True):
@@ -62,14 +62,14 @@ class OpenLine(Struct, frozen=True, kw_only=True):
     causes: tuple[Cause, ...]
     ruled_out: tuple[RuledOut, ...]
     note: str  # why it decides nothing, where that is not plain
-    said_by_person: bool  # a word of a person's: worth a look, no more
+    claimed: bool  # a word of a person's: worth a look, no more
 
     @property
     def codes(self) -> tuple[str, ...]:
         return tuple(cause.code for cause in self.causes)
 
 
-class Known(Struct, frozen=True):
+class KnownFact(Struct, frozen=True):
     """A fact that the text shows, good or bad, and the line that does."""
 
     name: str
@@ -82,16 +82,16 @@ class Contradiction(Struct, frozen=True):
     """Two things in the text that do not go together, and what follows."""
 
     text: str
-    proofs: tuple[Proof, ...]
+    proofs: tuple[QuotedLine, ...]
 
 
-class Machine(Struct, frozen=True, kw_only=True):
+class TextMachine(Struct, frozen=True, kw_only=True):
     """What the text tells of one machine. The name is empty where nobody gives one."""
 
     name: str
-    established: tuple[Established, ...]
+    established: tuple[EstablishedProblem, ...]
     open: tuple[OpenLine, ...]
-    known: tuple[Known, ...]
+    known: tuple[KnownFact, ...]
     contradictions: tuple[Contradiction, ...]
 
     @property
@@ -99,7 +99,7 @@ class Machine(Struct, frozen=True, kw_only=True):
         return bool(self.established or self.open or self.known or self.contradictions)
 
 
-class Answer(Struct, frozen=True):
+class AnswerMeaning(Struct, frozen=True):
     """What a question's answer would mean."""
 
     shows: str
@@ -111,14 +111,14 @@ class Question(Struct, frozen=True, kw_only=True):
 
     command: str
     machine: str
-    answers: tuple[Answer, ...]
+    answers: tuple[AnswerMeaning, ...]
     otherwise: tuple[Code, ...]  # causes that it leaves open, should it show none of these
 
 
 class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):
     """What a text establishes, what it leaves open, and what to ask next."""
 
-    machines: tuple[Machine, ...]
+    machines: tuple[TextMachine, ...]
     question: Question | None
     lines: int  # lines of the text that a machine printed, as far as that can be told
 

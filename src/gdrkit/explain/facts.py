@@ -1,4 +1,4 @@
-"""Facts that a pasted text shows, good or bad; what does not go together; what people say. PURE."""
+"""Facts that a pasted text shows, good or bad; what does not go together; what people say."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import re
 from collections.abc import Callable, Iterable
 
 from gdrkit.consumers import nccl_releases
-from gdrkit.evidence import Lacks, Missing, Why
-from gdrkit.explain.explanation import Cause, Contradiction, Known, OpenLine
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.explain.explanation import Cause, Contradiction, KnownFact, OpenLine
 from gdrkit.explain.gpus import gpu_word
 from gdrkit.explain.lines import is_advice
-from gdrkit.explain.place import TextHost, proofs_of, quote
-from gdrkit.explain.said import events
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.log_events import events
+from gdrkit.explain.text_host import TextHost, proofs_of, quote
+from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.gpu import product_name
 from gdrkit.facts.kernel import lockdown, release
 from gdrkit.facts.modinfo_text import modinfo, printed_module
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.nccl_log import nccl_logs
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.secure_boot import secure_boot, signatures_enforced
 from gdrkit.messages.nccl_records import Carrier, NetDevice, Version
 from gdrkit.node import Fact, Node, if_missing
 from gdrkit.rules import BY_CODE
-from gdrkit.rules.tell import fill
+from gdrkit.rules.deciding_command import fill
 
 QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("kernel", lambda node: release(node)),
@@ -38,7 +38,7 @@ QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
 )
 
 
-def known(node: Node, host: TextHost) -> tuple[Known, ...]:
+def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
     """What the text shows of a machine, and where."""
     found = [fact for name, ask in QUESTIONS if (fact := _known(node, host, name, ask)) is not None]
     for gpu in if_missing((), gpus, node)[:GPUS]:
@@ -52,40 +52,46 @@ GPUS = 8
 """GPUs that are listed by name: as many as the largest machines have. More come of two machines."""
 
 
-def _name_of(gpu: Gpu) -> Callable[[Node], str]:
+def _name_of(gpu: PciGpu) -> Callable[[Node], str]:
     return lambda node: product_name(node, gpu)
 
 
-def _known(node: Node, host: TextHost, name: str, ask: Callable[[Node], str]) -> Known | None:
+def _known(node: Node, host: TextHost, name: str, ask: Callable[[Node], str]) -> KnownFact | None:
     question = Fact(ask)
     value = if_missing(None, question, node)
     if value is None:
         return None
     proofs = proofs_of(node.trail(question).sources, host)
-    return Known(name, value, proofs[0].line, proofs[0].text) if proofs else Known(name, value, None, "")
+    return (
+        KnownFact(name, value, proofs[0].line, proofs[0].text)
+        if proofs
+        else KnownFact(name, value, None, "")
+    )
 
 
 def _needs(node: Node) -> str:
     printed = printed_module(node, PEERMEM)
     depends = printed.depends
     if depends is None:
-        raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, "modinfo nvidia-peermem"))
+        raise EvidenceMissing(
+            Missing("depends of nvidia-peermem", MissingReason.NOT_COLLECTED, "modinfo nvidia-peermem")
+        )
     node.mark(modinfo(PEERMEM).line, printed.lines["depends"])
     return ", ".join(depends) or "nothing"
 
 
-def _of_logs(node: Node) -> Iterable[Known]:
+def _of_logs(node: Node) -> Iterable[KnownFact]:
     """What NCCL's own lines prove: versions, and legs that did or did not go straight to GPU memory."""
     for log in nccl_logs(node):
         for said in log.all(Version)[:1]:
             version = said.record.text
-            yield Known("NCCL", version, node.line_of(log.path, said.line), f"NCCL version {version}")
+            yield KnownFact("NCCL", version, node.line_of(log.path, said.line), f"NCCL version {version}")
         if legs := log.legs:
             direct = [leg for leg in legs if leg.record.via.carried is Carrier.DIRECT]
             leg = (direct or legs)[0]
             words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
             text = f"{len(direct)} of {len(legs)} legs over the network go straight to GPU memory"
-            yield Known("NCCL channels", text, node.line_of(log.path, leg.line), words)
+            yield KnownFact("NCCL channels", text, node.line_of(log.path, leg.line), words)
 
 
 # -- what does not go together -------------------------------------------------------------------------
@@ -166,7 +172,7 @@ CODE = re.compile(r"`([^`]*)`")
 """Code within a sentence, in Markdown."""
 
 
-def mentioned(lines: Iterable[Line], established: set[str]) -> tuple[OpenLine, ...]:
+def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLine, ...]:
     """Hardware that people speak of, and lines that they quote in a sentence: worth a look, no more."""
     found: dict[str, OpenLine] = {}
     for line in lines:
@@ -194,11 +200,11 @@ def _denied(text: str, place: int) -> bool:
 
 def _codes_of(words: str) -> tuple[str, ...]:
     """The causes of an error that somebody quotes; () where it is none."""
-    said = events((Line(0, words, "machine"),))
+    said = events((TextLine(0, words, "machine"),))
     return said[0].codes if said and said[0].codes else ()
 
 
-def _suspect(line: Line, codes: tuple[str, ...], note: str) -> OpenLine:
+def _suspect(line: TextLine, codes: tuple[str, ...], note: str) -> OpenLine:
     return OpenLine(
         line=line.number,
         text=line.text,
@@ -207,11 +213,11 @@ def _suspect(line: Line, codes: tuple[str, ...], note: str) -> OpenLine:
         causes=tuple(cause_of(code, "") for code in codes),
         ruled_out=(),
         note=note,
-        said_by_person=True,
+        claimed=True,
     )
 
 
 def cause_of(code: str, module: str) -> Cause:
     """A cause, with what would tell it first of all for this module."""
-    tell = next(iter(BY_CODE[code].told_by), None)
+    tell = next(iter(BY_CODE[code].reported_by), None)
     return Cause(code, fill(tell.command, module), fill(tell.shows, module)) if tell else Cause(code, "", "")

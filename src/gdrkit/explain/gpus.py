@@ -1,4 +1,4 @@
-"""GPUs and PCI devices in pasted outputs, in the two forms that the rest of gdrkit reads. PURE.
+"""GPUs and PCI devices in pasted outputs, in the two forms that the rest of gdrkit reads.
 
 `nvidia-smi` prints the same GPUs as a table, as a list (-L), as CSV and in full (-q); perftest lists them,
 too. All become the form of -q. Of a part of `lspci -vvv` only the GPUs keep what is printed below their
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 
 from gdrkit.explain.blocks import Block
 from gdrkit.explain.lines import is_set_in
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.transcript import TextLine
 
 NO_ADDRESS = "FFFF"
 """The domain of a GPU that an output lists by number alone; its bus is that number. No machine has it: PCI
 segment groups are given out from 0 (ACPI specification 6.5, 6.5.6 _SEG)."""
 
-Found = tuple[str, tuple[int, ...]]
+FoundGpu = tuple[str, tuple[int, ...]]
 _DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) [A-Z0-9]")
 _KINDS = re.compile(r"(?i:controller|bridge|memory|device|accelerator)[^:]*: ")
 
@@ -32,11 +32,11 @@ def gpu_word(address: str) -> str:
 # -- lspci ---------------------------------------------------------------------------------------------
 
 
-def listing(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
+def listing(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> FoundGpu:
     """One listing of all PCI devices that are shown; empty where no GPU of NVIDIA's is among them.
 
     A listing without a GPU would say that there is none, and may be a part."""
-    devices: dict[str, list[Line]] = {}
+    devices: dict[str, list[TextLine]] = {}
     for title, below in _devices(lines):
         address = _full_address(title.text)
         known = devices.get(address)
@@ -52,8 +52,8 @@ def listing(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
     return "".join(_flat(line) + "\n" for line in shown), tuple(line.number for line in shown)
 
 
-def _devices(lines: tuple[Line, ...]) -> Iterable[tuple[Line, list[Line]]]:
-    current: tuple[Line, list[Line]] | None = None
+def _devices(lines: tuple[TextLine, ...]) -> Iterable[tuple[TextLine, list[TextLine]]]:
+    current: tuple[TextLine, list[TextLine]] | None = None
     for line in lines:
         words = line.text.lstrip()
         starts = _DEVICE.match(words)
@@ -79,7 +79,7 @@ def _full_address(text: str) -> str:
     return address if address.count(":") == 2 else f"0000:{address}"
 
 
-def _title(line: Line) -> str:
+def _title(line: TextLine) -> str:
     """A device's name without numbers, which are printed with -n alone."""
     return re.sub(r" \[[0-9a-f]{4}(?::[0-9a-f]{4})?\]| \(rev .*", "", line.text.strip().partition(" ")[2])
 
@@ -101,7 +101,7 @@ def _is_whole(block: Block) -> bool:
     )
 
 
-def _flat(line: Line) -> str:
+def _flat(line: TextLine) -> str:
     """A line of lspci at its depth: a page may have made blanks of its tabs."""
     return line.text.lstrip() if _DEVICE.match(line.text.lstrip()) else "\t" + line.text.lstrip()
 
@@ -109,7 +109,7 @@ def _flat(line: Line) -> str:
 # -- nvidia-smi ----------------------------------------------------------------------------------------
 
 
-def smi_text(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
+def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> FoundGpu:
     """All GPUs that are shown, in the form of `nvidia-smi -q`; empty where there are none."""
     full = _full(lines)
     if full[0]:
@@ -133,13 +133,13 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> Found:
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
 
 
-def _full(lines: tuple[Line, ...]) -> Found:
+def _full(lines: tuple[TextLine, ...]) -> FoundGpu:
     """Outputs of -q, from each `GPU 00000000:1B:00.0` on, without their number: it may be a part.
 
     Of a GPU that is printed twice (`-q`, then `-q -d MEMORY`) the longer output counts."""
-    head: list[Line] = []
-    printed: dict[str, list[list[Line]]] = {}
-    current: list[Line] = []
+    head: list[TextLine] = []
+    printed: dict[str, list[list[TextLine]]] = {}
+    current: list[TextLine] = []
     for line in lines:
         if re.fullmatch(r"\s*GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", line.text):
             current = [line]
@@ -157,7 +157,7 @@ def _full(lines: tuple[Line, ...]) -> Found:
     return "".join(f"{line.text}\n" for line in shown), tuple(line.number for line in shown)
 
 
-def _name(lines: list[Line]) -> str:
+def _name(lines: list[TextLine]) -> str:
     """The GPU's name in its part of `-q`; "" where it is not shown."""
     names = (re.match(r"\s*Product Name\s*: *(.+)", line.text) for line in lines)
     return next((name[1] for name in names if name), "")
@@ -194,7 +194,7 @@ def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:
             yield address.upper(), values.get("name") or values["gpu_name"], line.number
 
 
-def _of_perftest(lines: tuple[Line, ...]) -> Iterable[tuple[str, str, int]]:
+def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[tuple[str, str, int]]:
     """perftest's own list of GPUs. Source: perftest src/cuda_memory.c, init_gpu()."""
     places: dict[str, str] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""One line of a pasted text: what it looks like. PURE."""
+"""One line of a pasted text: what it looks like."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ENGLISH = {
 }  # fmt: skip
 
 
-class Typed(Struct, frozen=True):
+class TypedCommand(Struct, frozen=True):
     """A command line, and the machine at whose prompt it was typed."""
 
     command: str
@@ -145,15 +145,15 @@ def without_quotation_mark(text: str) -> str | None:
     return found["text"] if found else None
 
 
-def typed(text: str) -> Typed | None:
+def typed(text: str) -> TypedCommand | None:
     """The command that a line holds, behind a prompt or by the name of a program that is known."""
     if any(sign in text for sign in "$#%>"):
         found = _compiled("fish").match(text) or _compiled("prompt").match(text)
         if found is not None and (found["host"] or found["sign"] in "$%" or _is_command(found["command"])):
-            return Typed(found["command"].strip().rstrip("`"), found["host"] or "")
+            return TypedCommand(found["command"].strip().rstrip("`"), found["host"] or "")
     command = text.strip(" `")
     if _is_command(command) and not is_machine(text):
-        return Typed(command)
+        return TypedCommand(command)
     return None
 
 

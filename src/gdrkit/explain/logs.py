@@ -1,4 +1,4 @@
-"""Logs in a pasted text: their lines, by the numbers that they have in the text. PURE."""
+"""Logs in a pasted text: their lines, by the numbers that they have in the text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gdrkit.explain.blocks import EVIDENCE, Block
 from gdrkit.explain.lines import is_kernel_line
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes, nccl_log, perftest_log
 
 WHOLE_LOG = (
@@ -41,7 +41,7 @@ _PERFTEST = re.compile(
 )
 
 
-def kernel_log(blocks: Iterable[Block], lines: Iterable[Line]) -> tuple[Mapping[int, str], bool]:
+def kernel_log(blocks: Iterable[Block], lines: Iterable[TextLine]) -> tuple[Mapping[int, str], bool]:
     """The kernel's lines by number, and whether they are all of its log.
 
     The banner makes a log look whole to whoever reads it, so it stays out of one that is a part."""
@@ -56,7 +56,7 @@ def kernel_log(blocks: Iterable[Block], lines: Iterable[Line]) -> tuple[Mapping[
     return found, whole
 
 
-def _is_whole(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> bool:
+def _is_whole(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> bool:
     """Whether the text has the output of dmesg alone, from the banner to the next prompt, unfiltered.
 
     Or nothing else. An excerpt is never whole, however long."""
@@ -72,7 +72,7 @@ def _is_whole(blocks: tuple[Block, ...], lines: tuple[Line, ...]) -> bool:
     return len(log) == len(lines)
 
 
-class Log(Struct, frozen=True):
+class TextLog(Struct, frozen=True):
     """A log of a program."""
 
     path: str  # where a bundle would hold it
@@ -81,12 +81,12 @@ class Log(Struct, frozen=True):
     numbered: bool = True  # all that the text has of the program, so that only a line's number says where
 
 
-def handed_over(blocks: Iterable[Block], lines: Iterable[Line]) -> tuple[Log, ...]:
+def log_files(blocks: Iterable[Block], lines: Iterable[TextLine]) -> tuple[TextLog, ...]:
     """The logs of programs."""
     everything = tuple(lines)
     evidence = [line for line in everything if line.kind in EVIDENCE]
     found = [
-        Log(
+        TextLog(
             f"{nccl_log.FOLDER}/pasted.log",
             "nccl log",
             {**_having(evidence, "NCCL", "NET/"), **_given_beside(everything, evidence)},
@@ -94,18 +94,18 @@ def handed_over(blocks: Iterable[Block], lines: Iterable[Line]) -> tuple[Log, ..
     ]
     if any(words in line.text for line in evidence for words in OF_THE_CONTAINER):
         said = _having(evidence, "peermem", "mellanox ofed")
-        found.append(Log(f"{kubernetes.FOLDER}/pasted.log", "kubernetes log", said))
+        found.append(TextLog(f"{kubernetes.FOLDER}/pasted.log", "kubernetes log", said))
     for number, run in _perftest_runs(tuple(blocks), evidence).items():
         path = f"{perftest_log.FOLDER}/line-{number}.log"
-        found.append(Log(path, f"perftest at line {number}", run, numbered=False))
+        found.append(TextLog(path, f"perftest at line {number}", run, numbered=False))
     return tuple(log for log in found if log.lines)
 
 
-def _having(lines: Iterable[Line], *words: str) -> dict[int, str]:
+def _having(lines: Iterable[TextLine], *words: str) -> dict[int, str]:
     return {line.number: line.text.strip() for line in lines if any(word in line.text for word in words)}
 
 
-def _given_beside(lines: tuple[Line, ...], evidence: list[Line]) -> dict[int, str]:
+def _given_beside(lines: tuple[TextLine, ...], evidence: list[TextLine]) -> dict[int, str]:
     """Commands and `export` lines beside a log of NCCL's that give variables to the job which wrote it.
 
     A person's words that set no variable by a line of their own are left out, and all of them where NCCL
@@ -124,7 +124,7 @@ def _given_beside(lines: tuple[Line, ...], evidence: list[Line]) -> dict[int, st
     }
 
 
-def _perftest_runs(blocks: tuple[Block, ...], lines: list[Line]) -> dict[int, dict[int, str]]:
+def _perftest_runs(blocks: tuple[Block, ...], lines: list[TextLine]) -> dict[int, dict[int, str]]:
     """Each run by its first line: with the command above it, or what stands together without one."""
     found: dict[int, dict[int, str]] = {}
     for block in blocks:

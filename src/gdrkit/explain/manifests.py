@@ -1,16 +1,16 @@
-"""Manifests of Kubernetes and Talos in a pasted text. PURE."""
+"""Manifests of Kubernetes and Talos in a pasted text."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
 
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.transcript import TextLine
 from gdrkit.facts.manifest_excerpts import excerpts
 
 
 @functools.lru_cache(maxsize=8)
-def manifests(lines: tuple[Line, ...]) -> Mapping[int, str]:
+def manifests(lines: tuple[TextLine, ...]) -> Mapping[int, str]:
     """Each manifest that stands in a block of code, by its first line, to its last, blank ones included.
 
     Manifests quoted as advice are none."""

@@ -1,4 +1,4 @@
-"""What the outputs in a pasted text answer: files by path, commands by name. PURE.
+"""What the outputs in a pasted text answer: files by path, commands by name.
 
 Only what is shown is answered; what a part of an output leaves out is not known. A question that the text
 answers twice, differently, was answered by two machines or at two times: neither answer is used.
@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
 from gdrkit.explain.gpus import listing, smi_text
-from gdrkit.explain.logs import handed_over, kernel_log
+from gdrkit.explain.logs import kernel_log, log_files
 from gdrkit.explain.manifests import manifests
-from gdrkit.explain.transcript import Line
+from gdrkit.explain.transcript import TextLine
 from gdrkit.facts import kubernetes
 from gdrkit.formats.module_name import canonical
 
@@ -31,7 +31,7 @@ OF_THEIR_OWN = ("dmesg", "journalctl", "lspci", "modinfo", "lsmod")
 """Commands whose outputs are put together from all of their parts in the text."""
 
 
-class Answer(Struct, frozen=True):
+class CommandAnswer(Struct, frozen=True):
     """What the text says to one question, and where."""
 
     text: str
@@ -42,31 +42,31 @@ class Answer(Struct, frozen=True):
     numbered: bool = True  # the title needs a line's number
 
 
-class Outputs(Struct, frozen=True):
+class MachineOutputs(Struct, frozen=True):
     """All that the outputs of one machine answer."""
 
-    files: dict[str, Answer]  # by path without leading slash
-    commands: dict[tuple[str, ...], Answer]
+    files: dict[str, CommandAnswer]  # by path without leading slash
+    commands: dict[tuple[str, ...], CommandAnswer]
     modules: dict[str, int]  # loaded modules by name, with the line that shows it
-    modinfo: dict[str, Answer]  # by module
+    modinfo: dict[str, CommandAnswer]  # by module
 
 
-def outputs(lines: Iterable[Line]) -> Outputs:
+def outputs(lines: Iterable[TextLine]) -> MachineOutputs:
     """What one machine's lines answer."""
     return _Collector(tuple(lines)).outputs()
 
 
 class _Collector:
-    def __init__(self, lines: tuple[Line, ...]) -> None:
+    def __init__(self, lines: tuple[TextLine, ...]) -> None:
         self.lines = lines
         self.evidence = tuple(line for line in lines if line.kind in EVIDENCE)
         self.blocks = blocks(lines)
-        self.files: dict[str, Answer] = {}
-        self.commands: dict[tuple[str, ...], Answer] = {}
+        self.files: dict[str, CommandAnswer] = {}
+        self.commands: dict[tuple[str, ...], CommandAnswer] = {}
         self.modules: dict[str, int] = {}
-        self.modinfo: dict[str, Answer] = {}
+        self.modinfo: dict[str, CommandAnswer] = {}
 
-    def outputs(self) -> Outputs:
+    def outputs(self) -> MachineOutputs:
         for block in self.blocks:
             self._block(block)
         self._modinfo()
@@ -74,19 +74,19 @@ class _Collector:
             self._line(line)
         self._listings()
         self._logs()
-        return Outputs(self.files, self.commands, self.modules, self.modinfo)
+        return MachineOutputs(self.files, self.commands, self.modules, self.modinfo)
 
     def _logs(self) -> None:
         """Logs and manifests, as files that somebody handed over."""
         kernel, _ = kernel_log(self.blocks, self.lines)
         if kernel:
             self.commands["dmesg",] = _numbered(kernel)
-        for log in handed_over(self.blocks, self.lines):
+        for log in log_files(self.blocks, self.lines):
             said = _numbered(log.lines)
             self.files[log.path] = replace(said, title=log.title, numbered=log.numbered)
         for number, text in manifests(self.lines).items():
             lines = tuple(range(number, number + text.count("\n")))
-            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = Answer(
+            self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = CommandAnswer(
                 text, lines, title=f"kubernetes at line {number}", numbered=False
             )
 
@@ -132,8 +132,8 @@ class _Collector:
                 fields = [line for line in block.lines if _modinfo_field(line)]
                 if fields and not any(line.text.startswith("filename:") for line in fields):
                     self._printed(canonical(block.argv[1]), fields)
-        group: list[Line] = []
-        for line in (*self.evidence, Line(0, "filename:", "machine")):
+        group: list[TextLine] = []
+        for line in (*self.evidence, TextLine(0, "filename:", "machine")):
             if line.text.lstrip("`").startswith("filename:"):
                 if group:
                     self._printed(_name(group), group)
@@ -141,7 +141,7 @@ class _Collector:
             elif group and line.asked == group[0].asked and _modinfo_field(line):
                 group.append(line)
 
-    def _printed(self, name: str, fields: list[Line]) -> None:
+    def _printed(self, name: str, fields: list[TextLine]) -> None:
         lines = [line for line in fields if not line.cut]
         if name and lines:
             pairs = (line.text.strip().partition(":") for line in lines)
@@ -155,7 +155,7 @@ class _Collector:
             (("ibv_devinfo",), self._ibv_devinfo()),
         ):
             if text:
-                self.commands[argv] = Answer(text, lines)
+                self.commands[argv] = CommandAnswer(text, lines)
 
     def _ibv_devinfo(self) -> tuple[str, tuple[int, ...]]:
         found = [line for line in self.evidence if re.match(r"hca_id:|\s+[\w ]+:\s+\S", line.text)]
@@ -167,7 +167,7 @@ class _Collector:
 
     # -- lines that speak for themselves ---------------------------------------------------------------
 
-    def _line(self, line: Line) -> None:
+    def _line(self, line: TextLine) -> None:
         text = line.text.strip()
         if line.cut:
             return
@@ -190,26 +190,26 @@ class _Collector:
             r"(?:cat|ls|grep|head): .*?'?(/[\w./:-]+)'?: (No such file|Permission denied)", text
         ):
             missing = "absent" if found[2].startswith("No") else "denied"
-            self.files.setdefault(found[1].strip("/"), Answer("", (line.number,), missing=missing))
+            self.files.setdefault(found[1].strip("/"), CommandAnswer("", (line.number,), missing=missing))
         elif "dmesg: read kernel buffer failed" in text:
-            self.commands.setdefault(("dmesg",), Answer("", (line.number,), missing="denied"))
+            self.commands.setdefault(("dmesg",), CommandAnswer("", (line.number,), missing="denied"))
 
     def _say(self, table: dict, key: object, text: str, lines: tuple[int, ...]) -> None:  # type: ignore[type-arg]
         """Note an answer; a second one that differs contradicts it."""
         old = table.get(key)
         if old is None or old.missing:
-            table[key] = Answer(text, lines)
+            table[key] = CommandAnswer(text, lines)
         elif old.text.split() != text.split() and not _is_part(old.text, text):
             places = tuple(sorted({*old.lines, *lines}))
-            table[key] = Answer(old.text, places, contradicted=True)
+            table[key] = CommandAnswer(old.text, places, contradicted=True)
         elif len(text) > len(old.text):
-            table[key] = Answer(text, lines, old.contradicted)
+            table[key] = CommandAnswer(text, lines, old.contradicted)
 
 
-def _numbered(lines: Mapping[int, str]) -> Answer:
+def _numbered(lines: Mapping[int, str]) -> CommandAnswer:
     """Lines by number as an answer."""
     numbers = tuple(sorted(lines))
-    return Answer("".join(f"{lines[number]}\n" for number in numbers), numbers)
+    return CommandAnswer("".join(f"{lines[number]}\n" for number in numbers), numbers)
 
 
 _MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
@@ -226,12 +226,12 @@ _FIELDS = (
 )
 
 
-def _modinfo_field(line: Line) -> bool:
+def _modinfo_field(line: TextLine) -> bool:
     key, colon, _ = line.text.strip().partition(":")
     return bool(colon) and key in _FIELDS.split()
 
 
-def _name(fields: list[Line]) -> str:
+def _name(fields: list[TextLine]) -> str:
     """The module that an output of modinfo is about: by its name, else by its file's."""
     values = dict(line.text.strip().partition(":")[::2] for line in reversed(fields))
     return canonical(

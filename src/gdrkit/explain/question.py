@@ -1,12 +1,12 @@
-"""The one question whose answer decides most between the causes that a text leaves open. PURE."""
+"""The one question whose answer decides most between the causes that a text leaves open."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.explain.explanation import Answer, Machine, OpenLine, Question
+from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMachine
 from gdrkit.rules import BY_CODE
-from gdrkit.rules.tell import Tell, fill
+from gdrkit.rules.deciding_command import DecidingCommand, fill
 
 PERMANENT = 100
 """Weight of a question whether the hardware can do it at all: if it cannot, no other answer matters."""
@@ -15,7 +15,7 @@ HALF = 0.5
 """Weight of a command of whose output the text shows a part: the rest of it may be no news."""
 
 
-def question(machines: tuple[Machine, ...], typed: set[str]) -> Question | None:
+def question(machines: tuple[TextMachine, ...], typed: set[str]) -> Question | None:
     """The command that tells most causes apart, over all open lines; None where nothing is open."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
@@ -32,15 +32,15 @@ def question(machines: tuple[Machine, ...], typed: set[str]) -> Question | None:
     return _asked(command, machine)
 
 
-def _tells(line: OpenLine) -> Iterator[tuple[str, Tell]]:
+def _tells(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:
     """Each command that would show a cause of this line, once."""
     for code in line.codes:
-        for tell in BY_CODE[code].told_by:
+        for tell in BY_CODE[code].reported_by:
             yield code, tell
 
 
-def _weight(code: str, line: OpenLine, tell: Tell, typed: set[str]) -> float:
-    if line.said_by_person and BY_CODE[code].permanent and len(line.causes) == 1:
+def _weight(code: str, line: OpenLine, tell: DecidingCommand, typed: set[str]) -> float:
+    if line.claimed and BY_CODE[code].permanent and len(line.causes) == 1:
         return PERMANENT
     if len(line.causes) == 1:
         return 1 + HALF  # a suspect alone
@@ -49,7 +49,7 @@ def _weight(code: str, line: OpenLine, tell: Tell, typed: set[str]) -> float:
     return HALF if shown else 1
 
 
-def _asked(command: str, machine: Machine) -> Question:
+def _asked(command: str, machine: TextMachine) -> Question:
     answers: dict[str, list[str]] = {}
     open_codes: list[str] = []
     for line in machine.open:
@@ -64,6 +64,6 @@ def _asked(command: str, machine: Machine) -> Question:
     return Question(
         command=command,
         machine=machine.name,
-        answers=tuple(Answer(shows, tuple(codes)) for shows, codes in answers.items()),
+        answers=tuple(AnswerMeaning(shows, tuple(codes)) for shows, codes in answers.items()),
         otherwise=tuple(dict.fromkeys(code for code in open_codes if code not in told)),
     )

@@ -1,4 +1,4 @@
-"""Whose words a pasted text holds: machines by prompts, logs, headings, and people by their posts. PURE."""
+"""Whose words a pasted text holds: machines by prompts, logs, headings, and people by their posts."""
 
 from __future__ import annotations
 

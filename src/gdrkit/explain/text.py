@@ -1,10 +1,17 @@
-"""An explanation for a terminal, read top down: established, still open, the one command. PURE."""
+"""An explanation for a terminal, read top down: established, still open, the one command."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.explain.explanation import Established, Explanation, Machine, OpenLine, Proof, Question
+from gdrkit.explain.explanation import (
+    EstablishedProblem,
+    Explanation,
+    OpenLine,
+    Question,
+    QuotedLine,
+    TextMachine,
+)
 from gdrkit.report.terminal import Row, render
 from gdrkit.rules import BY_CODE
 
@@ -48,7 +55,7 @@ def _rows(told: Explanation, verbose: bool) -> Iterator[Row]:
         yield 0, "dim", "-v shows what would tell each cause; gdr codes CODE explains a code"
 
 
-def _section(title: str, machines: tuple[Machine, ...], rows: object, verbose: bool) -> Iterator[Row]:
+def _section(title: str, machines: tuple[TextMachine, ...], rows: object, verbose: bool) -> Iterator[Row]:
     """A part of the page: of each machine that has something to say to it."""
     shown = False
     for machine in machines:
@@ -69,7 +76,7 @@ def _name(name: str) -> str:
     return f"on {name}" if name else "on a machine that the text does not name"
 
 
-def _established(machine: Machine, verbose: bool) -> Iterator[Row]:
+def _established(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for found in machine.established:
         yield 2, "bad" if found.blocks else "", _headline(found)
         for proof in found.proofs[: None if verbose else 2]:
@@ -79,17 +86,17 @@ def _established(machine: Machine, verbose: bool) -> Iterator[Row]:
         yield 2, "", f"No fix exists for this hardware{more}."
 
 
-def _headline(found: Established) -> str:
+def _headline(found: EstablishedProblem) -> str:
     subject = "" if found.subject in ("", "node") else f" {found.subject}"
     sure = "" if found.confidence == "certain" else f" ({found.confidence})"
     quoted = any(found.seen == proof.text for proof in found.proofs)
     return f"{found.code}{subject}{sure}" + ("" if quoted else f": {found.seen}")
 
 
-def _open(machine: Machine, verbose: bool) -> Iterator[Row]:
+def _open(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for line in machine.open:
         times = f", and {line.count - 1} more like it" if line.count > 1 else ""
-        yield from _quote(Proof(line.line, line.text), 2, times)
+        yield from _quote(QuotedLine(line.line, line.text), 2, times)
         yield from _causes(line, verbose)
 
 
@@ -113,14 +120,14 @@ def _causes(line: OpenLine, verbose: bool) -> Iterator[Row]:
         yield 6, "quote", f"not {', '.join(codes)}: {why}"
 
 
-def _contradictions(machine: Machine, verbose: bool) -> Iterator[Row]:
+def _contradictions(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for found in machine.contradictions:
         yield 2, "bad", f"{found.text}."
         for proof in found.proofs:
             yield from _quote(proof)
 
 
-def _known(machine: Machine, verbose: bool) -> Iterator[Row]:
+def _known(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for fact in machine.known:
         place = f"  (line {fact.line})" if fact.line is not None else ""
         yield 2, "", f"{fact.name}: {fact.value}{place}"
@@ -138,7 +145,7 @@ def _question(asked: Question, several: bool) -> Iterator[Row]:
     yield 0, "", ""
 
 
-def _quote(proof: Proof, indent: int = 6, more: str = "") -> Iterator[Row]:
+def _quote(proof: QuotedLine, indent: int = 6, more: str = "") -> Iterator[Row]:
     words = " ".join(proof.text.split())
     cut = words if len(words) <= QUOTE_CHARACTERS else words[:QUOTE_CHARACTERS] + "..."
     yield indent, "quote", f"line {proof.line}: {cut}{more}"

@@ -1,4 +1,4 @@
-"""Pasted text taken apart: what a machine printed, after which command, and what a person wrote. PURE.
+"""Pasted text taken apart: what a machine printed, after which command, and what a person wrote.
 
 A forum post mixes prose, quotations, shell prompts and outputs, often of several machines. Only what a
 machine printed is evidence. What a person says of it ("it is not a GeForce") is prose, and advice that
@@ -20,7 +20,7 @@ LINE_CHARACTERS = 4096
 include/linux/printk.h, PRINTK_MESSAGE_MAX, 2048 with its prefix."""
 
 
-class Line(Struct, frozen=True):
+class TextLine(Struct, frozen=True):
     """One line, and what it is."""
 
     number: int  # from 1, as an editor counts
@@ -32,12 +32,12 @@ class Line(Struct, frozen=True):
     cut: bool = False  # it is the text's last line and has no end, or it was too long
 
 
-def read(text: str) -> tuple[Line, ...]:
+def read(text: str) -> tuple[TextLine, ...]:
     """Every line that is not blank, in order, with what it is."""
     return tuple(_Reader().lines(text))
 
 
-def speakers(lines: tuple[Line, ...]) -> tuple[str, ...]:
+def speakers(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
     """The machines that speak in a text, in order of appearance; "" stands for one that nobody names."""
     found = dict.fromkeys(line.host for line in lines if line.kind in ("machine", "shown", "typed"))
     return tuple(found) or ("",)
@@ -51,9 +51,9 @@ class _Reader:
         self.command, self.asked = "", 0
         self.fenced = self.advice = self.blank = self.listing = False
 
-    def lines(self, text: str) -> Iterator[Line]:
+    def lines(self, text: str) -> Iterator[TextLine]:
         raw = text.split("\n")
-        found: list[tuple[Line, str]] = []
+        found: list[tuple[TextLine, str]] = []
         for number, whole in enumerate(raw, 1):
             line = self.line(number, lines_of.clean(whole[:LINE_CHARACTERS]))
             if line is None:
@@ -66,7 +66,7 @@ class _Reader:
         for line, group in found:
             yield line if line.host or not names[group] else replace(line, host=names[group])
 
-    def line(self, number: int, text: str) -> Line | None:
+    def line(self, number: int, text: str) -> TextLine | None:
         if lines_of.is_fence(text):
             self.fenced = not self.fenced
             self.command, self.asked = "", 0
@@ -77,37 +77,37 @@ class _Reader:
         blank, self.blank = self.blank, False
         quoted = lines_of.without_quotation_mark(text)
         if quoted is not None:
-            return Line(number, quoted, "quoted", self.speakers.now)
+            return TextLine(number, quoted, "quoted", self.speakers.now)
         typed = lines_of.typed(text)
         if typed is not None:
             return self._typed(number, typed)
         return self._other(number, text, blank)
 
-    def _typed(self, number: int, typed: lines_of.Typed) -> Line:
+    def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
         if typed.host:
             self.speakers.prompt(typed.host)
         self.command, self.asked = typed.command, number
         kind = "quoted" if self.advice else "typed"
-        return Line(number, typed.command, kind, self._host(), typed.command, number)
+        return TextLine(number, typed.command, kind, self._host(), typed.command, number)
 
-    def _other(self, number: int, text: str, blank: bool) -> Line:
+    def _other(self, number: int, text: str, blank: bool) -> TextLine:
         machine = self._prints(text)
         heads = not machine and not self.fenced and (not self.command or blank)
         if heads and self.speakers.heading(text):
             self.command, self.asked, self.advice = "", 0, False
-            return Line(number, text.strip(), "prose", self.speakers.now)
+            return TextLine(number, text.strip(), "prose", self.speakers.now)
         if machine or self._continues(text, blank):
             text = lines_of.without_comment_mark(text)
             kind = "quoted" if self.advice else "machine"
             host = self.speakers.of_line(text) or self._host()
-            return Line(number, text, kind, host, self.command, self.asked)
+            return TextLine(number, text, kind, host, self.command, self.asked)
         if self.fenced:
             kind = "quoted" if self.advice else "shown"
-            return Line(number, text, kind, self._host(), self.command, self.asked)
+            return TextLine(number, text, kind, self._host(), self.command, self.asked)
         self.command, self.asked = "", 0
         self.advice = lines_of.is_advice(text)
         self.speakers.introduced(text)
-        return Line(number, text.strip(), "prose", self.speakers.now)
+        return TextLine(number, text.strip(), "prose", self.speakers.now)
 
     def _prints(self, text: str) -> bool:
         """Whether a program printed a line. Behind `#` it did after a command: else it is a title.

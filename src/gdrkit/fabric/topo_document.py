@@ -1,4 +1,4 @@
-"""A topology as a document: `gdr topo --json`, schema gdrkit.topology/1. Versioned, additive. PURE.
+"""A topology as a document: `gdr topo --json`, schema gdrkit.topology/1. Versioned, additive.
 
 The text is made from the same document, so that neither says more."""
 
@@ -10,9 +10,9 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.fabric.nccl.settings import not_modelled
-from gdrkit.fabric.nccl.view import Direction, NcclPair, NcclView, view
-from gdrkit.fabric.topology.from_file import Saved
-from gdrkit.fabric.topology.graph import Gpu, NcclPath, Net, Origin, SmiPath, Topology
+from gdrkit.fabric.nccl.view import DirectionView, NcclPair, NcclView, view
+from gdrkit.fabric.topology.from_file import SavedTopology
+from gdrkit.fabric.topology.graph import NcclPath, Net, SmiPath, Topology, TopologyGpu, TopologySource
 from gdrkit.fabric.topology.paths import Obstacle, obstacles, smi_paths, unknown_ports
 
 NCCL_OF = {
@@ -28,7 +28,7 @@ NCCL_OF = {
 Sense = Literal["send", "receive"]
 
 
-class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TopoPair(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One GPU and one port. Several words: the source leaves the choice between them."""
 
     gpu: str
@@ -36,13 +36,13 @@ class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     nvidia_smi: tuple[SmiPath, ...] = ()
     nccl: tuple[NcclPath, ...] = ()
     gbyte_per_s: float | None = None  # what NCCL plans for this path
-    send: Direction | None = None
-    receive: Direction | None = None
+    send: DirectionView | None = None
+    receive: DirectionView | None = None
     obstacles: tuple[Obstacle, ...] = ()
     unknown_ports: tuple[str, ...] = ()  # of which nobody can tell whether they redirect
 
 
-class Change(Struct, frozen=True, kw_only=True):
+class NcclChange(Struct, frozen=True, kw_only=True):
     """What a variable changes for a pair."""
 
     gpu: str
@@ -57,12 +57,12 @@ class NcclSection(Struct, frozen=True, kw_only=True):
 
     version: str
     environment: dict[str, str] = {}
-    witness: str  # what stands behind the rules of this version
+    model_basis: str  # what stands behind the rules of this version
     ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
     not_modelled: tuple[str, ...] = ()  # settings of which nothing is told, though they may change something
     assumed: tuple[str, ...] = ()  # what the source does not say, and NCCL would find out
     fused: tuple[str, ...] = ()  # ports of one card that NCCL uses as one NIC, and its speed
-    changes: tuple[Change, ...] = ()  # against no environment
+    changes: tuple[NcclChange, ...] = ()  # against no environment
 
 
 class TopoDocument(
@@ -72,12 +72,12 @@ class TopoDocument(
 
     source: str
     topology: Topology
-    pairs: tuple[PairSection, ...]
+    pairs: tuple[TopoPair, ...]
     nccl: NcclSection | None = None
     contradictions: tuple[str, ...] = ()  # where nvidia-smi's own word differs from the tree
 
 
-def build(source: str, saved: Saved, version: str, environment: dict[str, str]) -> TopoDocument:
+def build(source: str, saved: SavedTopology, version: str, environment: dict[str, str]) -> TopoDocument:
     """All that can be said of a graph. Raises FormatError where NCCL would stop at it."""
     topology = saved.topology
     now = view(saved, version, environment) if topology.devices else NcclView({})
@@ -86,7 +86,7 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
         for gpu in topology.gpus
         for net in topology.nets
     )
-    changes: tuple[Change, ...] = ()
+    changes: tuple[NcclChange, ...] = ()
     if environment and now.pairs:
         before = view(saved, version, {})
         changes = tuple(_changes(before, now))
@@ -101,7 +101,7 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
             not_modelled=not_modelled(environment),
             assumed=now.assumed,
             fused=tuple(f"{one.name}, {one.mbit_per_s / 1000:g} Gb/s" for one in now.fused),
-            witness=now.witness.value,
+            model_basis=now.model_basis.value,
             changes=changes,
         )
         if now.pairs
@@ -110,14 +110,18 @@ def build(source: str, saved: Saved, version: str, environment: dict[str, str]) 
     )
 
 
-def _pair(topology: Topology, gpu: Gpu, net: Net, judged: NcclPair | None) -> PairSection:
+def _pair(topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | None) -> TopoPair:
     near = smi_paths(topology, gpu, net)
     named = tuple(dict.fromkeys(word for path in near for word in NCCL_OF[path]))
-    return PairSection(
+    return TopoPair(
         gpu=gpu.id,
         net=net.id,
         nvidia_smi=near,
-        nccl=(judged.path,) if judged else named if topology.origin is Origin.NVIDIA_SMI_TOPO else (),
+        nccl=(judged.path,)
+        if judged
+        else named
+        if topology.origin is TopologySource.NVIDIA_SMI_TOPO
+        else (),
         gbyte_per_s=judged.gbyte_per_s if judged else None,
         send=judged.send if judged else None,
         receive=judged.receive if judged else None,
@@ -126,7 +130,7 @@ def _pair(topology: Topology, gpu: Gpu, net: Net, judged: NcclPair | None) -> Pa
     )
 
 
-def _changes(before: NcclView, now: NcclView) -> Iterator[Change]:
+def _changes(before: NcclView, now: NcclView) -> Iterator[NcclChange]:
     """What becomes of data, pair by pair, each way. Another reason for the same no is no change."""
     for (gpu, net), pair in now.pairs.items():
         old = before.pairs[gpu, net]
@@ -134,18 +138,18 @@ def _changes(before: NcclView, now: NcclView) -> Iterator[Change]:
         yield from _change(gpu, net, "receive", old.receive, pair.receive)
 
 
-def _change(gpu: str, net: str, what: Sense, old: Direction, new: Direction) -> Iterator[Change]:
+def _change(gpu: str, net: str, what: Sense, old: DirectionView, new: DirectionView) -> Iterator[NcclChange]:
     if (old.direct, old.mode, old.through) != (new.direct, new.mode, new.through):
-        yield Change(gpu=gpu, net=net, what=what, before=_told(old), after=_told(new))
+        yield NcclChange(gpu=gpu, net=net, what=what, before=_told(old), after=_told(new))
 
 
-def _told(way: Direction) -> str:
+def _told(way: DirectionView) -> str:
     if not way.direct:
         return f"not direct ({way.because})"
     return f"direct, through {way.through}" if way.through else "direct" + " (PCI)" * (way.mode == "PCI")
 
 
-def contradictions(topology: Topology, found: tuple[PairSection, ...]) -> tuple[str, ...]:
+def contradictions(topology: Topology, found: tuple[TopoPair, ...]) -> tuple[str, ...]:
     """Pairs of which nvidia-smi says something that the tree does not allow."""
     stated = {(cell.one, cell.other): cell.word for cell in topology.stated}
     return tuple(

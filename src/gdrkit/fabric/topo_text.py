@@ -1,10 +1,10 @@
-"""A topology for a terminal: the tree, each GPU against each port, what NCCL makes of it. PURE."""
+"""A topology for a terminal: the tree, each GPU against each port, what NCCL makes of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.fabric.topo_document import NcclSection, PairSection, TopoDocument
+from gdrkit.fabric.topo_document import NcclSection, TopoDocument, TopoPair
 from gdrkit.fabric.topo_tree import tree
 
 WIDTH = 100
@@ -79,7 +79,7 @@ def _nets(document: TopoDocument) -> list[str]:
     return [net.id for net in document.topology.nets]
 
 
-def _cell(pair: PairSection) -> str:
+def _cell(pair: TopoPair) -> str:
     one, other = "|".join(pair.nvidia_smi) or "?", "|".join(pair.nccl) or "?"
     return (one if one == other else f"{one}/{other}") + ("*" if pair.obstacles else "")
 
@@ -116,7 +116,7 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield from _reasons(document)
-    yield f"NCCL {nccl.version}'s rules: {nccl.witness}"
+    yield f"NCCL {nccl.version}'s rules: {nccl.model_basis}"
     yield ""
     for name in nccl.fused:
         yield f"used by NCCL as one NIC: {name}"
@@ -133,7 +133,7 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
         yield ""
 
 
-def _direct(pair: PairSection) -> str:
+def _direct(pair: TopoPair) -> str:
     words = dict.fromkeys(str(way) if way else "?" for way in (pair.send, pair.receive))
     return "/".join(words)
 

@@ -1,10 +1,19 @@
-"""The PCIe tree of a node for a terminal: one line for each device, and what is wrong at it. PURE."""
+"""The PCIe tree of a node for a terminal: one line for each device, and what is wrong at it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.fabric.topology.graph import Cpu, Device, Gpu, Link, Net, NvLink, Role, Topology
+from gdrkit.fabric.topology.graph import (
+    DeviceLink,
+    Net,
+    NvLink,
+    Role,
+    Topology,
+    TopologyCpu,
+    TopologyDevice,
+    TopologyGpu,
+)
 from gdrkit.fabric.topology.paths import enforced, link_fault
 
 Line = tuple[str, str]  # words, and the marks behind them
@@ -40,7 +49,7 @@ def _places(topology: Topology) -> list[int | None]:
 
 
 def _numa(topology: Topology, place: int | None) -> str:
-    cpu = next((cpu for cpu in topology.cpus if cpu.numa_node == place), Cpu(numa_node=place))
+    cpu = next((cpu for cpu in topology.cpus if cpu.numa_node == place), TopologyCpu(numa_node=place))
     where = "no NUMA node named" if place is None else f"NUMA node {place}"
     model = cpu.name or " ".join(
         word
@@ -54,7 +63,7 @@ def _numa(topology: Topology, place: int | None) -> str:
     return "  ".join(word for word in (where, cpu.arch, model) if word)
 
 
-def _bridges(drawer: _Drawer, topology: Topology, here: list[Device]) -> Iterator[Line]:
+def _bridges(drawer: _Drawer, topology: Topology, here: list[TopologyDevice]) -> Iterator[Line]:
     buses = list(dict.fromkeys(device.host_bridge for device in here))
     for bus in buses:
         margin = "  "
@@ -70,14 +79,14 @@ class _Drawer:
 
     def __init__(self, topology: Topology, ports: bool) -> None:
         self.topology, self.ports = topology, ports
-        self.gpus: dict[str, list[Gpu]] = {}
+        self.gpus: dict[str, list[TopologyGpu]] = {}
         self.nets: dict[str, list[Net]] = {}
         for gpu in topology.gpus:
             self.gpus.setdefault(gpu.address, []).append(gpu)
         for net in topology.nets:
             self.nets.setdefault(net.address, []).append(net)
 
-    def draw(self, device: Device, margin: str, above: tuple[str, ...]) -> Iterator[Line]:
+    def draw(self, device: TopologyDevice, margin: str, above: tuple[str, ...]) -> Iterator[Line]:
         """A device and what hangs on it. `above`: the marks of ports that were left out."""
         below = self.topology.below.get(device.address, ())
         marks = (*above, *self.marks(device))
@@ -89,7 +98,7 @@ class _Drawer:
         for child in below:
             yield from self.draw(child, margin + "  ", ())
 
-    def is_port(self, device: Device) -> bool:
+    def is_port(self, device: TopologyDevice) -> bool:
         """Whether a bridge looks down: it has no link of its own above it."""
         if device.role is not Role.BRIDGE or not self.topology.shows_ports:
             return False
@@ -97,7 +106,7 @@ class _Drawer:
             return device.port in ("root-port", "downstream-port")
         return len(self.topology.above(device.address)) % 2 == 0
 
-    def words(self, device: Device) -> str:
+    def words(self, device: TopologyDevice) -> str:
         match device.role:
             case Role.GPU:
                 about = ", ".join(map(_gpu_words, self.gpus.get(device.address, ()))) or "GPU"
@@ -112,7 +121,7 @@ class _Drawer:
                 about = f"device {device.vendor}:{device.device}".removesuffix(" :")
         return "  ".join(word for word in (about, link_words(device.link)) if word)
 
-    def marks(self, device: Device) -> tuple[str, ...]:
+    def marks(self, device: TopologyDevice) -> tuple[str, ...]:
         """What is wrong at a device, in words."""
         found = []
         if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
@@ -124,7 +133,7 @@ class _Drawer:
         return tuple(found)
 
 
-def link_words(link: Link) -> str:
+def link_words(link: DeviceLink) -> str:
     """`32 GT/s x16`; of an idle link what it runs at and what it can."""
     speed, width = link.gt_per_s, link.width
     if speed is not None and width is not None:
@@ -139,13 +148,13 @@ def link_words(link: Link) -> str:
     return " ".join(word for word in known if word)
 
 
-def _maker(device: Device) -> str:
+def _maker(device: TopologyDevice) -> str:
     if not device.vendor or device.vendor == "ffff":
         return ""
     return f" {VENDORS.get(device.vendor, device.vendor)} {device.device}"
 
 
-def _gpu_words(gpu: Gpu) -> str:
+def _gpu_words(gpu: TopologyGpu) -> str:
     name = gpu.name.removeprefix("NVIDIA Corporation ")
     head = f"GPU{gpu.index}" if gpu.index is not None else "GPU"
     more = [name] if name else []

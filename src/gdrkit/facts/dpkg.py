@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, if_absent
 
@@ -49,7 +49,7 @@ class Versions(Mapping[str, str]):
 
 @fact
 def versions(node: Node) -> Versions:
-    """The version of each installed package. Raises Absent on a system without dpkg.
+    """The version of each installed package. Raises EvidenceAbsent on a system without dpkg.
 
     A bundle keeps the packages of GPU, network and kernel alone."""
     status = b"\n" + node.read(STATUS)
@@ -60,7 +60,7 @@ def versions(node: Node) -> Versions:
 
 @fact
 def owner_by_lists(node: Node, path: str) -> str:
-    """The package that lists a file, of those that could. Raises Lacks where none of them does.
+    """The package that lists a file, of those that could. Raises EvidenceMissing where none of them does.
 
     A list names the file as it was packed, which before the merge of /usr may lack the "usr"."""
     ways = {f"/{path}".encode(), f"/{path.removeprefix('usr/')}".encode(), f"/usr/{path}".encode()}
@@ -70,12 +70,12 @@ def owner_by_lists(node: Node, path: str) -> str:
             if any(b"\n%s\n" % way in content for way in ways):
                 node.cite(f"{LISTS}/{name}", text=path)
                 return name.removesuffix(".list").partition(":")[0]
-    raise Lacks(Missing(f"owner of {path}", Why.NOT_COLLECTED, f"dpkg -S /{path}"))
+    raise EvidenceMissing(Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"dpkg -S /{path}"))
 
 
 def version(node: Node, package: str) -> str:
-    """The version of one installed package. Raises Absent if it is not installed."""
+    """The version of one installed package. Raises EvidenceAbsent if it is not installed."""
     found = versions(node).get(package)
     if found is None:
-        raise Absent(Missing(f"{STATUS} ({package})", Why.ABSENT, f"dpkg -s {package}"))
+        raise EvidenceAbsent(Missing(f"{STATUS} ({package})", MissingReason.ABSENT, f"dpkg -s {package}"))
     return found

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import kernel_log, modules
 from gdrkit.facts.commands import NVIDIA_SMI
 from gdrkit.facts.driver_files import DRIVER, driver_path, peermem_path
 from gdrkit.facts.peer_memory import (
     LegacyPeerMem,
-    Linkage,
     MemoryPeer,
+    PeermemLinkage,
     legacy_peer_mem,
     memory_peers,
     peer_api_exporter,
@@ -25,10 +25,27 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, first_of, likely
 
 __all__ = [
-    "DRIVER", "PEER_API", "DriverBuild", "LegacyPeerMem", "Linkage", "MemoryPeer", "Symvers",
-    "conftest_symvers", "disk_driver_flavour", "disk_driver_version", "driver_build", "driver_flavour",
-    "driver_parameters", "driver_path", "driver_version", "gpu_information", "legacy_peer_mem",
-    "memory_peers", "peer_api_exporter", "peermem_linkage", "peermem_path",
+    "DRIVER",
+    "PEER_API",
+    "DriverBuild",
+    "LegacyPeerMem",
+    "MemoryPeer",
+    "PeermemLinkage",
+    "Symvers",
+    "conftest_symvers",
+    "disk_driver_flavour",
+    "disk_driver_version",
+    "driver_build",
+    "driver_flavour",
+    "driver_parameters",
+    "driver_path",
+    "driver_version",
+    "gpu_information",
+    "legacy_peer_mem",
+    "memory_peers",
+    "peer_api_exporter",
+    "peermem_linkage",
+    "peermem_path",
 ]  # fmt: skip
 
 PROC_VERSION = "proc/driver/nvidia/version"
@@ -71,7 +88,7 @@ def parse_banner(text: str) -> DriverBuild:
 
 @fact
 def driver_build(node: Node) -> DriverBuild:
-    """What the loaded driver says of itself. Raises Absent if none is loaded."""
+    """What the loaded driver says of itself. Raises EvidenceAbsent if none is loaded."""
 
     def proc() -> DriverBuild:
         return parse_banner(node.text(PROC_VERSION))
@@ -81,7 +98,7 @@ def driver_build(node: Node) -> DriverBuild:
         log = kernel_log.lines(node)
         said = [line for line in log.lines if "NVIDIA UNIX" in line.text and "loading" in line.text]
         if not said:
-            raise Lacks(Missing(PROC_VERSION, Why.NOT_COLLECTED, f"cat /{PROC_VERSION}"))
+            raise EvidenceMissing(Missing(PROC_VERSION, MissingReason.NOT_COLLECTED, f"cat /{PROC_VERSION}"))
         node.cite(log.source, "", said[-1].text, Confidence.LIKELY, said[-1].number)
         return parse_banner(said[-1].text)
 
@@ -90,7 +107,8 @@ def driver_build(node: Node) -> DriverBuild:
 
 @fact
 def driver_version(node: Node) -> str:
-    """The version of the nvidia module that is loaded, e.g. "580.126.09". Raises Absent if none is."""
+    """The version of the nvidia module that is loaded, e.g. "580.126.09". Raises EvidenceAbsent if none
+    is."""
 
     def module_version() -> str:
         return _word(node.text("sys/module/nvidia/version"))
@@ -110,7 +128,7 @@ def driver_version(node: Node) -> str:
 
 @fact
 def driver_flavour(node: Node) -> str:
-    """Whether the loaded nvidia module is "open" or "proprietary". Raises Absent if none is loaded.
+    """Whether the loaded nvidia module is "open" or "proprietary". Raises EvidenceAbsent if none is loaded.
 
     A proprietary licence taints the kernel with P: Linux kernel/module/main.c, Documentation/admin-guide/
     tainted-kernels.rst.
@@ -122,12 +140,12 @@ def driver_flavour(node: Node) -> str:
     def taint() -> str:
         letters = modules.loaded(node)[DRIVER].taint if DRIVER in modules.loaded(node) else ""
         if not letters:
-            raise Lacks(Missing(PROC_VERSION, Why.UNDECIDED, f"cat /{PROC_VERSION}"))
+            raise EvidenceMissing(Missing(PROC_VERSION, MissingReason.UNDECIDED, f"cat /{PROC_VERSION}"))
         return "proprietary" if "P" in letters else "open"
 
     def module_license() -> str:
         if not modules.is_loaded(node, DRIVER):
-            raise Absent(Missing(PROC_VERSION, Why.ABSENT, f"cat /{PROC_VERSION}"))
+            raise EvidenceAbsent(Missing(PROC_VERSION, MissingReason.ABSENT, f"cat /{PROC_VERSION}"))
         return disk_driver_flavour(node)
 
     return first_of(banner, taint, likely(node, module_license))
@@ -135,7 +153,7 @@ def driver_flavour(node: Node) -> str:
 
 @fact
 def disk_driver_version(node: Node) -> str:
-    """The version of the nvidia module that modprobe would load. Raises Absent if there is none."""
+    """The version of the nvidia module that modprobe would load. Raises EvidenceAbsent if there is none."""
     return modules.information(node, driver_path(node)).version
 
 
@@ -153,7 +171,7 @@ def driver_parameters(node: Node) -> Mapping[str, str]:
     """The driver's registry keys without the prefix NVreg_, as the loaded driver took them.
 
     One `Name: value` per line, strings in quotes. Source: kernel-open/nvidia/nv-procfs.c,
-    nv_procfs_read_params(). Raises Absent if no driver is loaded.
+    nv_procfs_read_params(). Raises EvidenceAbsent if no driver is loaded.
     """
     found = {}
     for line in node.text(PROC_PARAMETERS).splitlines():

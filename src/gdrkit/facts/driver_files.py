@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import release
 from gdrkit.facts.modinfo_text import printed_module
@@ -28,14 +28,14 @@ _RENAMED = r"nvidia(?:-current(?:-open)?|-tesla[\w-]*|-open|-\d+)"
 def driver_path(node: Node) -> str:
     """The nvidia module file: what modprobe would load, Debian's renamed one, or the driver container's.
 
-    Raises Absent if somebody looked and there is none.
+    Raises EvidenceAbsent if somebody looked and there is none.
     """
     return _file(node, DRIVER, _RENAMED)
 
 
 @fact
 def peermem_path(node: Node) -> str:
-    """The nvidia-peermem file, found in the same places. Raises Absent if there is none."""
+    """The nvidia-peermem file, found in the same places. Raises EvidenceAbsent if there is none."""
     return _file(node, modules.PEERMEM, rf"{_RENAMED}-peermem")
 
 
@@ -58,7 +58,9 @@ def _file(node: Node, module: str, renamed: str) -> str:
             if "nvidia" in stem and re.fullmatch(renamed, stem.replace("_", "-")):
                 node.cite(f"{folder}/modules.dep", text=path)
                 return path.lstrip("/") if path.startswith("/") else f"{folder}/{path}"
-        raise Absent(Missing(f"{folder}/modules.dep", Why.ABSENT, f"grep {DRIVER} /{folder}/modules.dep"))
+        raise EvidenceAbsent(
+            Missing(f"{folder}/modules.dep", MissingReason.ABSENT, f"grep {DRIVER} /{folder}/modules.dep")
+        )
 
     def in_the_driver_container() -> str:
         root = f"{CONTAINER}/lib/modules/{release(node)}"
@@ -67,22 +69,24 @@ def _file(node: Node, module: str, renamed: str) -> str:
             for ending in _ENDINGS:
                 if node.exists(path := f"{root}/{folder}/{name}{ending}"):
                     return path
-        raise Absent(Missing(root, Why.ABSENT, f"find /{root} -name '{name}.ko*'"))
+        raise EvidenceAbsent(Missing(root, MissingReason.ABSENT, f"find /{root} -name '{name}.ko*'"))
 
-    reasons: list[Lacks] = []
+    reasons: list[EvidenceMissing] = []
     for ask in (as_modprobe_would, by_another_name, in_the_driver_container):
         try:
             return ask()
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reasons.append(lacks)
-    if all(reason.missing.why is Why.NOT_COLLECTED for reason in reasons):
+    if all(reason.missing.why is MissingReason.NOT_COLLECTED for reason in reasons):
         return _as_modinfo_printed(node, module)
-    raise next((reason for reason in reasons if not isinstance(reason, Absent)), reasons[0])
+    raise next((reason for reason in reasons if not isinstance(reason, EvidenceAbsent)), reasons[0])
 
 
 def _as_modinfo_printed(node: Node, module: str) -> str:
     """Where nobody kept the modules' folders, the path that modinfo prints first."""
     path = printed_module(node, module).fields.get("filename", "")
     if not path.startswith("/"):
-        raise Lacks(Missing(f"path of {module}", Why.NOT_COLLECTED, f"modinfo -n {module}"))
+        raise EvidenceMissing(
+            Missing(f"path of {module}", MissingReason.NOT_COLLECTED, f"modinfo -n {module}")
+        )
     return path.lstrip("/")

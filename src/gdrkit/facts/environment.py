@@ -12,7 +12,7 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts import nccl_log
 from gdrkit.messages.nccl_records import Variable
 from gdrkit.node import Node, fact, if_missing
@@ -69,14 +69,14 @@ def _user_files(node: Node) -> list[str]:
 @fact
 def environment(node: Node, source: str) -> Environment:
     """What a source sets. A node's file that is not there sets nothing; one that nobody looked for raises
-    Lacks.
+    EvidenceMissing.
     """
     if source.startswith(nccl_log.FOLDER):
         return _job(node, source)
     scope = "node" if source in NODE_FILES else "user"
     try:
         text = node.text(source)
-    except Absent:
+    except EvidenceAbsent:
         return Environment(source, scope, ())
     if source == SHELL:
         return Environment(source, scope, parse_conf(text.replace("\0", "\n"), source))

@@ -1,4 +1,4 @@
-"""GPUs: what they are, what state they are in, and whether CUDA lets a NIC at their memory. PURE.
+"""GPUs: what they are, what state they are in, and whether CUDA lets a NIC at their memory.
 
 A probe outranks a file, a file outranks a name. Only CUDA's answer is certain: attribute 116 for both direct
 paths, 124 for dma-buf as well (NCCL src/init.cc and src/plugin/net.cc ask just these).
@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import gpu_ids
 from gdrkit.facts.commands import NVIDIA_SMI_CONFIDENTIAL
 from gdrkit.facts.driver import driver_flavour, driver_version, gpu_information
 from gdrkit.facts.kernel import product
-from gdrkit.facts.looked import nobody_looked
-from gdrkit.facts.nvidia_smi import said, smi_gpu
-from gdrkit.facts.pci import Gpu
+from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
+from gdrkit.facts.pci import PciGpu
 from gdrkit.facts.pci_text import text_device
 from gdrkit.facts.probe import cuda_calls
+from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, witness
+from gdrkit.node import Node, fact, first_collected, if_absent, if_missing, observation
 
 INTEGRATED = DEVICE_ATTRIBUTES["INTEGRATED"]
 MAJOR, MINOR = DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MAJOR"], DEVICE_ATTRIBUTES["COMPUTE_CAPABILITY_MINOR"]
@@ -33,7 +33,7 @@ DMA_BUF_SUPPORTED = DEVICE_ATTRIBUTES["DMA_BUF_SUPPORTED"]
 ASK_PROBE = "gdr doctor --probe"
 
 
-class Support(Struct, frozen=True):
+class GpuSupport(Struct, frozen=True):
     """Whether a GPU can be at one end of a direct path, and the code of the rule that speaks of it."""
 
     state: str  # yes, no, unknown
@@ -47,24 +47,24 @@ class Support(Struct, frozen=True):
 
 
 @fact
-def product_name(node: Node, gpu: Gpu) -> str:
+def product_name(node: Node, gpu: PciGpu) -> str:
     """`NVIDIA H100 80GB HBM3`, as the driver says it; from lspci in other words; else from the id."""
 
     def in_text() -> str:
         name = text_device(node, gpu.address).name
         _, bracket, rest = name.rpartition("[")
         if not bracket:  # "NVIDIA Corporation Device": a pci.ids older than the GPU
-            raise nobody_looked(f"name of {gpu.address}", f"lspci -s {gpu.address}")
+            raise not_collected(f"name of {gpu.address}", f"lspci -s {gpu.address}")
         return rest.rstrip("]")
 
     sources: tuple[Callable[[], str], ...] = (
         lambda: gpu_information(node, gpu.address)["Model"],
-        lambda: str(said(node, smi_gpu(node, gpu.address), "product_name")),
+        lambda: str(printed_field(node, smi_gpu(node, gpu.address), "product_name")),
         in_text,
     )
     try:
         return first_collected(*sources)
-    except Lacks:
+    except EvidenceMissing:
         name = gpu_ids.INTEGRATED.get(gpu.device_id) or gpu_ids.SUPPORTED.get(gpu.device_id)
         if name is None:
             raise
@@ -73,7 +73,7 @@ def product_name(node: Node, gpu: Gpu) -> str:
 
 
 @fact
-def is_integrated(node: Node, gpu: Gpu) -> bool:
+def is_integrated(node: Node, gpu: PciGpu) -> bool:
     """Whether the GPU shares the CPU's memory and has none of its own."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if INTEGRATED in found:
@@ -89,11 +89,11 @@ def is_integrated(node: Node, gpu: Gpu) -> bool:
         return True
     if is_consumer(node, gpu) or gpu_ids.supported_name(name):
         return False
-    raise Lacks(Missing(f"cuda-attribute-{INTEGRATED}", Why.NOT_COLLECTED, ASK_PROBE))
+    raise EvidenceMissing(Missing(f"cuda-attribute-{INTEGRATED}", MissingReason.NOT_COLLECTED, ASK_PROBE))
 
 
 @fact
-def is_consumer(node: Node, gpu: Gpu) -> bool:
+def is_consumer(node: Node, gpu: PciGpu) -> bool:
     """Whether it is a GeForce or a TITAN, which NVIDIA's CUDA library does not let at GPUDirect RDMA."""
     if gpu.device_id in gpu_ids.SUPPORTED or gpu.device_id in gpu_ids.INTEGRATED:
         return False
@@ -106,7 +106,7 @@ def is_consumer(node: Node, gpu: Gpu) -> bool:
 
 
 @fact
-def is_coherent(node: Node, gpu: Gpu) -> bool:
+def is_coherent(node: Node, gpu: PciGpu) -> bool:
     """Whether the GPU is joined to its CPU by NVLink-C2C, as GH200, GB200 and GB300 are."""
     if gpu.device_id in gpu_ids.COHERENT:
         _cite_id(node, gpu)
@@ -115,11 +115,11 @@ def is_coherent(node: Node, gpu: Gpu) -> bool:
         return False
     if gpu_ids.is_consumer(gpu.device_id):
         return False
-    return said(node, smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
+    return printed_field(node, smi_gpu(node, gpu.address), "c2c_mode") == "Enabled"
 
 
 @fact
-def is_before_turing(node: Node, gpu: Gpu) -> bool:
+def is_before_turing(node: Node, gpu: PciGpu) -> bool:
     """Whether the GPU is a Volta or older, for which there is no open kernel module, hence no dma-buf.
 
     Source: open-gpu-kernel-modules README.md, "Turing or later"; compute capability 7.5 is Turing's."""
@@ -132,14 +132,14 @@ def is_before_turing(node: Node, gpu: Gpu) -> bool:
     known = gpu_ids.supported_name(product_name(node, gpu))
     if known:
         return int(known, 16) < gpu_ids.FIRST_TURING
-    architecture = said(node, smi_gpu(node, gpu.address), "architecture")
+    architecture = printed_field(node, smi_gpu(node, gpu.address), "architecture")
     return architecture in ("Fermi", "Kepler", "Maxwell", "Pascal", "Volta")
 
 
 @fact
-def addressing_mode(node: Node, gpu: Gpu) -> str:
+def addressing_mode(node: Node, gpu: PciGpu) -> str:
     """None, HMM or ATS, as nvidia-smi prints it. ATS alone proves nothing: GH200 has it and is supported."""
-    return str(said(node, smi_gpu(node, gpu.address), "addressing_mode"))
+    return str(printed_field(node, smi_gpu(node, gpu.address), "addressing_mode"))
 
 
 @fact
@@ -154,7 +154,7 @@ def is_tegra(node: Node) -> bool:
 
 
 @fact
-def mig_enabled(node: Node, gpu: Gpu) -> bool:
+def mig_enabled(node: Node, gpu: PciGpu) -> bool:
     """Whether the GPU is split into instances.
 
     The driver shows an instance as capabilities/gpu<minor>/mig/gi<n>. Source: NVIDIA Multi-Instance GPU User
@@ -169,32 +169,35 @@ def mig_enabled(node: Node, gpu: Gpu) -> bool:
         return if_absent(False, lambda: any(name.startswith("gi") for name in node.list(folder)))
 
     def by_smi() -> bool:
-        return if_absent("N/A", lambda: str(said(node, smi_gpu(node, gpu.address), "mig_mode"))) == "Enabled"
+        return (
+            if_absent("N/A", lambda: str(printed_field(node, smi_gpu(node, gpu.address), "mig_mode")))
+            == "Enabled"
+        )
 
     try:
         return first_collected(by_driver, by_smi)
-    except Absent:  # no driver is loaded
+    except EvidenceAbsent:  # no driver is loaded
         node.cite("MIG mode", text="off unless somebody turned it on", confidence=Confidence.LIKELY)
         return False
 
 
 @fact
-def vgpu_guest(node: Node, gpu: Gpu) -> bool:
+def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
     """Whether this is a share of a GPU, lent to a virtual machine."""
 
     def by_machine() -> bool:
         if virtual_machine(node) in ("none", "wsl"):
             return False
-        raise nobody_looked(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
+        raise not_collected(f"virtualization mode of {gpu.address}", "nvidia-smi -q")
 
     def by_smi() -> bool:
-        return str(said(node, smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
+        return str(printed_field(node, smi_gpu(node, gpu.address), "virtualization_mode")).upper() == "VGPU"
 
     return first_collected(by_machine, by_smi)
 
 
 @fact
-def confidential_compute(node: Node, gpu: Gpu) -> bool:
+def confidential_compute(node: Node, gpu: PciGpu) -> bool:
     """Whether the GPU keeps its memory from all other devices. Only within virtual machines."""
     if gpu.device_id and not gpu.device_id.startswith(gpu_ids.MIG_CHIPS):
         return False
@@ -202,7 +205,7 @@ def confidential_compute(node: Node, gpu: Gpu) -> bool:
     def by_machine() -> bool:
         if virtual_machine(node) == "none":
             return False
-        raise nobody_looked("confidential computing", "nvidia-smi conf-compute -f")
+        raise not_collected("confidential computing", "nvidia-smi conf-compute -f")
 
     def by_question() -> bool:
         answer = node.run(NVIDIA_SMI_CONFIDENTIAL)
@@ -211,7 +214,10 @@ def confidential_compute(node: Node, gpu: Gpu) -> bool:
         return "ON" in answer.split("CC status:")[1].split()[:1]
 
     def by_memory() -> bool:
-        return if_absent("0", lambda: str(said(node, smi_gpu(node, gpu.address), "protected_mib"))) != "0"
+        return (
+            if_absent("0", lambda: str(printed_field(node, smi_gpu(node, gpu.address), "protected_mib")))
+            != "0"
+        )
 
     return first_collected(by_machine, by_question, by_memory)
 
@@ -219,11 +225,11 @@ def confidential_compute(node: Node, gpu: Gpu) -> bool:
 # -- whether CUDA lets a NIC at it -----------------------------------------------------------------
 
 
-@witness(driver_version, driver_flavour)
+@observation(driver_version, driver_flavour)
 def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
     """What libcuda answered about a GPU: value by number of the attribute, those it knows.
 
-    Raises Lacks where no probe was run, or the probe did not get as far as this GPU."""
+    Raises EvidenceMissing where no probe was run, or the probe did not get as far as this GPU."""
     found = {
         int(c.argument): c.value
         for c in cuda_calls(node)
@@ -234,18 +240,20 @@ def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
         and c.argument.isdigit()
     }
     if not found:
-        raise Lacks(Missing(f"CUDA attributes of {address}", Why.UNDECIDED, ASK_PROBE))
+        raise EvidenceMissing(Missing(f"CUDA attributes of {address}", MissingReason.UNDECIDED, ASK_PROBE))
     return found
 
 
-def lacking_attributes(path: str) -> tuple[Missing, ...]:
+def missing_attributes(path: str) -> tuple[Missing, ...]:
     """The answers of CUDA that would make a guess about this path certain."""
     wanted = (GPU_DIRECT_RDMA_SUPPORTED, *((DMA_BUF_SUPPORTED,) if path == "dmabuf" else ()))
-    return tuple(Missing(f"cuda-attribute-{number}", Why.NOT_COLLECTED, ASK_PROBE) for number in wanted)
+    return tuple(
+        Missing(f"cuda-attribute-{number}", MissingReason.NOT_COLLECTED, ASK_PROBE) for number in wanted
+    )
 
 
 @fact
-def capability(node: Node, gpu: Gpu, path: str) -> Support:
+def capability(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
     """Whether a GPU can be at the end of a direct path, `dmabuf` or `peermem`."""
     return (
         _by_probe(node, gpu, path)
@@ -255,26 +263,26 @@ def capability(node: Node, gpu: Gpu, path: str) -> Support:
     )
 
 
-def _by_probe(node: Node, gpu: Gpu, path: str) -> Support | None:
+def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     """CUDA's word, if it was asked and knows."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
         code = _kind_of_refusal(node, gpu)
         elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then something here is wrong, not the product
         permanent = code in PERMANENT or (code == "gpu-unsupported" and not elsewhere)
-        return Support("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
+        return GpuSupport("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
     if path == "dmabuf" and found.get(DMA_BUF_SUPPORTED) == 0:
         code = "gpu-before-turing" if is_before_turing(node, gpu) else "gpu-unsupported"
-        return Support("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0", code in PERMANENT)
+        return GpuSupport("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0", code in PERMANENT)
     if GPU_DIRECT_RDMA_SUPPORTED not in found or (path == "dmabuf" and DMA_BUF_SUPPORTED not in found):
         return None  # nobody asked, or a library older than the question
-    return Support("yes", "gpu-unsupported", "CUDA says so")
+    return GpuSupport("yes", "gpu-unsupported", "CUDA says so")
 
 
 PERMANENT = ("gpu-integrated", "gpu-consumer", "gpu-before-turing")
 
 
-def _kind_of_refusal(node: Node, gpu: Gpu) -> str:
+def _kind_of_refusal(node: Node, gpu: PciGpu) -> str:
     """The most telling reason why CUDA refuses."""
     reasons: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("gpu-integrated", lambda: is_integrated(node, gpu)),
@@ -289,7 +297,7 @@ def _kind_of_refusal(node: Node, gpu: Gpu) -> str:
     return "gpu-unsupported"
 
 
-def _by_kind(node: Node, gpu: Gpu, path: str) -> Support | None:
+def _by_kind(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     """What no setting changes."""
     kinds: tuple[tuple[str, str, Callable[[], bool]], ...] = (
         ("gpu-integrated", "it has no memory of its own", lambda: is_integrated(node, gpu)),
@@ -298,11 +306,11 @@ def _by_kind(node: Node, gpu: Gpu, path: str) -> Support | None:
     )
     for code, why, ask in kinds:
         if if_missing(False, ask):
-            return Support("no", code, why, permanent=True)
+            return GpuSupport("no", code, why, permanent=True)
     return None
 
 
-def _by_state(node: Node, gpu: Gpu, path: str) -> Support | None:
+def _by_state(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
     """States in which only CUDA knows, and ours of which nobody knows whether they are on."""
     states: tuple[tuple[str, str, Callable[[], bool]], ...] = (
         ("gpu-vgpu", "a share of a GPU: it depends on the profile", lambda: vgpu_guest(node, gpu)),
@@ -312,38 +320,40 @@ def _by_state(node: Node, gpu: Gpu, path: str) -> Support | None:
     for code, why, ask in states:
         try:
             if ask():
-                return Support("unknown", code, why, lacking=lacking_attributes(path))
-        except Lacks as lacks:
-            return Support("unknown", code, f"not known: {why}", lacking=(lacks.missing,))
+                return GpuSupport("unknown", code, why, lacking=missing_attributes(path))
+        except EvidenceMissing as lacks:
+            return GpuSupport("unknown", code, f"not known: {why}", lacking=(lacks.missing,))
     return None
 
 
-def _by_product(node: Node, gpu: Gpu, path: str) -> Support:
+def _by_product(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
     """By product line, which is likely at best."""
     name = gpu_ids.SUPPORTED.get(gpu.device_id)
     if name is None and not gpu.device_id:
         try:
             name = product_name(node, gpu)
-        except Lacks as lacks:
-            return Support("unknown", "gpu-unsupported", "nobody knows what it is", lacking=(lacks.missing,))
+        except EvidenceMissing as lacks:
+            return GpuSupport(
+                "unknown", "gpu-unsupported", "nobody knows what it is", lacking=(lacks.missing,)
+            )
         name = name if gpu_ids.supported_name(name) else None
     if name is None:
         why = f"10de:{gpu.device_id or '????'} is in no list of supported products"
-        return Support("unknown", "gpu-unsupported", why, lacking=lacking_attributes(path))
+        return GpuSupport("unknown", "gpu-unsupported", why, lacking=missing_attributes(path))
     _cite_line(node, gpu, name)
     why = f"{name} is of a line that has it"
-    return Support("yes", "gpu-unsupported", why, lacking=lacking_attributes(path))
+    return GpuSupport("yes", "gpu-unsupported", why, lacking=missing_attributes(path))
 
 
-def _cite_line(node: Node, gpu: Gpu, name: str) -> None:
+def _cite_line(node: Node, gpu: PciGpu, name: str) -> None:
     """Note that an answer rests on the product line alone."""
     node.cite(f"product line of {gpu.address}", _id(gpu), name, Confidence.LIKELY)
 
 
-def _cite_id(node: Node, gpu: Gpu) -> None:
+def _cite_id(node: Node, gpu: PciGpu) -> None:
     """Note that an answer rests on the PCI id, which settles it."""
     node.cite(f"PCI id of {gpu.address}", _id(gpu))
 
 
-def _id(gpu: Gpu) -> str:
+def _id(gpu: PciGpu) -> str:
     return f"10de:{gpu.device_id}" if gpu.device_id else ""

@@ -1,11 +1,11 @@
-"""Which compute capability a GPU has. PURE."""
+"""Which compute capability a GPU has."""
 
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.gpu import MAJOR, MINOR, cuda_attributes
-from gdrkit.facts.looked import nobody_looked
-from gdrkit.facts.pci import Gpu
+from gdrkit.facts.pci import PciGpu
+from gdrkit.facts.supplied import not_collected
 from gdrkit.node import Node, fact, if_missing
 
 CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, Compute Capabilities
@@ -43,8 +43,8 @@ def by_device_id(device_id: str) -> int | None:
 
 
 @fact
-def compute_capability(node: Node, gpu: Gpu) -> int:
-    """90 for 9.0: asked of CUDA where a probe was run, else by the chip. Raises Lacks."""
+def compute_capability(node: Node, gpu: PciGpu) -> int:
+    """90 for 9.0: asked of CUDA where a probe was run, else by the chip. Raises EvidenceMissing."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if MAJOR in found and MINOR in found:
         return 10 * found[MAJOR] + found[MINOR]
@@ -52,4 +52,4 @@ def compute_capability(node: Node, gpu: Gpu) -> int:
     if capability is not None:
         node.cite(f"chip of 10de:{gpu.device_id}", confidence=Confidence.LIKELY)
         return capability
-    raise nobody_looked(f"compute capability of {gpu.address}", "nvidia-smi --query-gpu=compute_cap")
+    raise not_collected(f"compute capability of {gpu.address}", "nvidia-smi --query-gpu=compute_cap")

@@ -1,4 +1,4 @@
-"""Which NVIDIA PCI ids are products that NVIDIA supports for GPUDirect RDMA, and which are not. PURE.
+"""Which NVIDIA PCI ids are products that NVIDIA supports for GPUDirect RDMA, and which are not.
 
 A product line is a good guess, no answer: that is CUDA's, attributes 116 and 124. Left out, and so unknown:
 laptop and embedded parts, CMP, DRIVE, T400 to T1200 boards, and everything that is not in the sources.

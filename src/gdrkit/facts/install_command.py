@@ -27,7 +27,7 @@ class Effect(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class Simple(Struct, frozen=True):
+class SimpleCommand(Struct, frozen=True):
     """One command of a list: words, and what makes it run."""
 
     words: tuple[str, ...]
@@ -38,7 +38,7 @@ class Simple(Struct, frozen=True):
         return posixpath.basename(self.words[0])
 
 
-def commands(line: str) -> tuple[Simple, ...] | None:
+def commands(line: str) -> tuple[SimpleCommand, ...] | None:
     """The simple commands of a line; None if it holds more than this knows."""
     parts = _OPERATOR.split(line.strip().rstrip(";").strip())
     found = []
@@ -49,11 +49,11 @@ def commands(line: str) -> tuple[Simple, ...] | None:
         words = tuple(word.strip("'\"") for word in part.split())
         if re.fullmatch(r"\w+=.*", words[0]):  # an assignment before the command
             return None
-        found.append(Simple(words, parts[index - 1] if index else ""))
+        found.append(SimpleCommand(words, parts[index - 1] if index else ""))
     return tuple(found)
 
 
-def status(command: Simple) -> int | None:
+def status(command: SimpleCommand) -> int | None:
     """The exit status of a command that is no modprobe; None if it cannot be told."""
     if command.program in ("true", ":"):
         return 0

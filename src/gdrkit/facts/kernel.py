@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.commands import UNAME
-from gdrkit.facts.machine import Cpu, Distribution, Product, cpu, distribution, one_line, product
+from gdrkit.facts.machine import CpuIdentity, Distribution, Product, cpu, distribution, one_line, product
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_of, if_missing, likely
 
 __all__ = [
-    "Cpu", "Distribution", "Product", "architecture", "boot_parameter", "command_line", "config_option",
+    "CpuIdentity", "Distribution", "Product", "architecture", "boot_parameter", "command_line",
+    "config_option",
     "cpu", "distribution", "hostname", "lockdown", "modules_disabled", "product", "release",
     "split_command_line", "tainted", "version",
 ]  # fmt: skip
@@ -39,8 +40,8 @@ def release(node: Node) -> str:
     def the_only_kernel_with_modules() -> str:
         folders = [name for name in _module_folders(node) if name[:1].isdigit()]
         if len(folders) != 1:
-            missing = Missing("lib/modules", Why.UNDECIDED, "uname -r")
-            raise Lacks(missing)
+            missing = Missing("lib/modules", MissingReason.UNDECIDED, "uname -r")
+            raise EvidenceMissing(missing)
         return folders[0]
 
     return first_of(the_running_kernel, the_kernel_banner, uname, likely(node, the_only_kernel_with_modules))
@@ -55,7 +56,7 @@ def built_by_debian(node: Node) -> bool:
 def _module_folders(node: Node) -> tuple[str, ...]:
     try:
         return node.list("lib/modules")
-    except Absent:
+    except EvidenceAbsent:
         return node.list("usr/lib/modules")
 
 
@@ -94,7 +95,7 @@ def architecture(node: Node) -> str:
         for ending, machine in _RELEASE_ENDINGS:
             if ending in name:
                 return machine
-        raise Lacks(Missing("uname -m", Why.UNDECIDED, "uname -m"))
+        raise EvidenceMissing(Missing("uname -m", MissingReason.UNDECIDED, "uname -m"))
 
     return first_of(the_kernel, uname, the_processors, likely(node, the_kernel_release))
 
@@ -193,7 +194,7 @@ def config_option(node: Node, option: str) -> str:
 def _config(node: Node) -> str:
     """The running kernel's configuration, each line between two line ends."""
     kernel = release(node)
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     for path in (
         f"boot/config-{kernel}",
         f"lib/modules/{kernel}/config",
@@ -203,7 +204,7 @@ def _config(node: Node) -> str:
     ):
         try:
             text = _unpacked(node.read(path))
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
             continue
         if "\nCONFIG_" not in text:
@@ -239,13 +240,17 @@ def lockdown(node: Node) -> str:
 
     def a_kernel_without_lockdown() -> str:
         if config_option(node, "CONFIG_SECURITY_LOCKDOWN_LSM") != "n":
-            raise Lacks(Missing("sys/kernel/security/lockdown", Why.NOT_COLLECTED, _ASK_LOCKDOWN))
+            raise EvidenceMissing(
+                Missing("sys/kernel/security/lockdown", MissingReason.NOT_COLLECTED, _ASK_LOCKDOWN)
+            )
         return "none"
 
     def the_command_line() -> str:
         values = boot_parameter(node, "lockdown")
         if not values or values[-1] not in ("integrity", "confidentiality"):
-            raise Lacks(Missing("sys/kernel/security/lockdown", Why.NOT_COLLECTED, _ASK_LOCKDOWN))
+            raise EvidenceMissing(
+                Missing("sys/kernel/security/lockdown", MissingReason.NOT_COLLECTED, _ASK_LOCKDOWN)
+            )
         return values[-1]
 
     return first_of(the_kernel, a_kernel_without_lockdown, likely(node, the_command_line))

@@ -29,7 +29,7 @@ _DROPPED = re.compile(
 )
 
 
-class Line(Struct, frozen=True):
+class KernelLogLine(Struct, frozen=True):
     """One message of the kernel."""
 
     seconds: float | None  # since boot; None if the log has only dates
@@ -40,14 +40,15 @@ class Line(Struct, frozen=True):
 class KernelLog(Struct, frozen=True):
     """What the kernel said."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[KernelLogLine, ...]
     complete: bool  # it begins at boot and lost nothing: what it does not say was not said
     source: str
 
 
 @fact
 def lines(node: Node) -> KernelLog:
-    """The kernel's log of this boot. Raises Lacks where it may not be read: dmesg_restrict is common."""
+    """The kernel's log of this boot. Raises EvidenceMissing where it may not be read: dmesg_restrict is
+    common."""
     return parse(node.run(DMESG), DMESG.line)
 
 
@@ -56,7 +57,7 @@ def parse(text: str, source: str) -> KernelLog:
 
     A journal's lines of other programs are left out. Of several boots, the last counts.
     """
-    found: list[Line] = []
+    found: list[KernelLogLine] = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = _line(raw, number)
         if line is not None:
@@ -69,12 +70,12 @@ def parse(text: str, source: str) -> KernelLog:
     return KernelLog(tuple(boot), bool(starts) and not dropped, source)
 
 
-def _begins_boot(line: Line) -> bool:
+def _begins_boot(line: KernelLogLine) -> bool:
     """The kernel's banner, printed before the clock runs. Source: Linux init/main.c, start_kernel()."""
     return line.text.startswith("Linux version ") and (line.seconds is None or line.seconds < 1)
 
 
-def _line(raw: str, number: int) -> Line | None:
+def _line(raw: str, number: int) -> KernelLogLine | None:
     """One message; None if it is none of the kernel's."""
     journal = _JOURNAL.fullmatch(raw)
     if journal is not None and raw.startswith("[") and journal["who"] != "kernel":
@@ -82,10 +83,10 @@ def _line(raw: str, number: int) -> Line | None:
     if journal is not None:
         if journal["who"] != "kernel":
             missed = journal["text"].startswith("Missed ") and journal["who"] == "systemd-journald"
-            return Line(None, journal["text"], number) if missed else None
+            return KernelLogLine(None, journal["text"], number) if missed else None
         raw = journal["text"]
     stamp = _STAMP.fullmatch(raw)
     if stamp is not None:
         seconds = stamp["seconds"]
-        return Line(float(seconds) if seconds else None, stamp["text"], number)
-    return Line(None, raw, number) if journal is not None else None
+        return KernelLogLine(float(seconds) if seconds else None, stamp["text"], number)
+    return KernelLogLine(None, raw, number) if journal is not None else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TypeVar
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import release
 from gdrkit.facts.loaded_modules import is_loaded, loaded, running
 from gdrkit.facts.module_files import image, information
@@ -45,8 +45,8 @@ _PREFERRED = (
 def loaded_path(node: Node, name: str) -> str:
     """The file that a loaded module came from; of one that is not loaded, the file that modprobe would load.
 
-    Told by srcversion, a hash of its sources: Linux scripts/mod/sumversion.c. Raises Lacks if no file on
-    disk has the loaded module's.
+    Told by srcversion, a hash of its sources: Linux scripts/mod/sumversion.c. Raises EvidenceMissing if no
+    file on disk has the loaded module's.
     """
     path = module_path(node, name)
     if not is_loaded(node, name):
@@ -54,7 +54,7 @@ def loaded_path(node: Node, name: str) -> str:
     try:
         now = running(node, name)
         wanted, taint = now.srcversion, now.taint
-    except Lacks:
+    except EvidenceMissing:
         wanted, taint = "", loaded(node)[name].taint
     module = information(node, path)
     if not wanted or not module.srcversion:
@@ -66,7 +66,9 @@ def loaded_path(node: Node, name: str) -> str:
     for other in all_paths(node, name):
         if information(node, other).srcversion == wanted:
             return other
-    raise Lacks(Missing(f"the file of the loaded {name}", Why.UNDECIDED, f"modinfo {name}"))
+    raise EvidenceMissing(
+        Missing(f"the file of the loaded {name}", MissingReason.UNDECIDED, f"modinfo {name}")
+    )
 
 
 # -- references ----------------------------------------------------------------------------------------
@@ -85,11 +87,12 @@ def _reference_names(node: Node) -> tuple[str, ...]:
 
 @fact
 def _reference(node: Node, name: str) -> str:
-    """The file of a module that this kernel has accepted, or that was built with it. Raises Lacks."""
+    """The file of a module that this kernel has accepted, or that was built with it. Raises
+    EvidenceMissing."""
     path = loaded_path(node, name)
     if not is_loaded_for_sure(node, name):
         if not information(node, path).intree:
-            raise Lacks(Missing(path, Why.UNDECIDED, f"modprobe {name}"))
+            raise EvidenceMissing(Missing(path, MissingReason.UNDECIDED, f"modprobe {name}"))
         node.cite(path, ".modinfo", "built with the kernel", Confidence.LIKELY)
     return path
 
@@ -118,14 +121,16 @@ def reference_files(node: Node) -> tuple[str, ...]:
     return tuple(path for path, _ in zip(found, range(3), strict=False))
 
 
-def from_a_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
-    """The first answer that a reference module gives. Raises Lacks if none has one."""
+def first_from_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
+    """The first answer that a reference module gives. Raises EvidenceMissing if none has one."""
     for answer in each_known(ask, _references(node)):
         if answer is not None:
             return answer
     folder = f"lib/modules/{release(node)}"
-    raise Lacks(
-        Missing(f"{what} of a module in {folder}/kernel", Why.NOT_COLLECTED, f"ls -R /{folder}/kernel")
+    raise EvidenceMissing(
+        Missing(
+            f"{what} of a module in {folder}/kernel", MissingReason.NOT_COLLECTED, f"ls -R /{folder}/kernel"
+        )
     )
 
 
@@ -136,12 +141,12 @@ def vermagic(node: Node) -> str:
     def flags(path: str) -> str | None:
         return information(node, path).vermagic.partition(" ")[2] or None
 
-    return f"{release(node)} {from_a_reference(node, flags, 'vermagic')}"
+    return f"{release(node)} {first_from_reference(node, flags, 'vermagic')}"
 
 
 @fact
 def struct_module_bytes(node: Node) -> int:
     """The size of the kernel's struct module, from the module structure in a module's file."""
-    return from_a_reference(
+    return first_from_reference(
         node, lambda path: image(node, path).size_of(".gnu.linkonce.this_module"), "the module structure"
     )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import release
-from gdrkit.facts.kernel_reference import from_a_reference, is_loaded_for_sure, loaded_path
+from gdrkit.facts.kernel_reference import first_from_reference, is_loaded_for_sure, loaded_path
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import exports, versions
 from gdrkit.facts.module_index import builtin, dependencies, module_path, modules_dir, symbol_owner
@@ -60,7 +60,7 @@ def module_layout_crc(node: Node) -> int | None:
             return (None,)
         return (wanted["module_layout"],) if "module_layout" in wanted else None
 
-    return from_a_reference(node, crc, "the CRC of module_layout")[0]
+    return first_from_reference(node, crc, "the CRC of module_layout")[0]
 
 
 # -- symbols -------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def symvers(node: Node) -> bytes:
     beside the kernel.
     """
     kernel, folder = release(node), modules_dir(node)
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     for path in (
         f"{folder}/build/Module.symvers",
         f"usr/src/linux-headers-{kernel}/Module.symvers",
@@ -86,7 +86,7 @@ def symvers(node: Node) -> bytes:
     ):
         try:
             content = node.map(path)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = _rather(reason, lacks)
             continue
         from gdrkit.formats.compressed import decompress
@@ -94,19 +94,24 @@ def symvers(node: Node) -> bytes:
         text = bytes(decompress(content, _SYMVERS_LIMIT_BYTES))
         if b"\tmodule_layout\tvmlinux\t" in text:  # others are of modules that were built on their own
             return b"\n" + text
-    raise reason or Absent(Missing("Module.symvers", Why.ABSENT, f"ls /{folder}/build/Module.symvers"))
+    raise reason or EvidenceAbsent(
+        Missing("Module.symvers", MissingReason.ABSENT, f"ls /{folder}/build/Module.symvers")
+    )
 
 
-def _rather(reason: Lacks | None, lacks: Lacks) -> Lacks:
-    """Of two reasons the one that says that nobody looked, so that Absent means that all were looked for."""
-    return lacks if reason is None or isinstance(reason, Absent) else reason
+def _rather(reason: EvidenceMissing | None, lacks: EvidenceMissing) -> EvidenceMissing:
+    """Of two reasons the one that says that nobody looked, so that EvidenceAbsent means that all were looked
+    for."""
+    return lacks if reason is None or isinstance(reason, EvidenceAbsent) else reason
 
 
 def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
-    """The line of a symbol that the kernel's image exports. Raises Absent."""
+    """The line of a symbol that the kernel's image exports. Raises EvidenceAbsent."""
     at = text.find(f"\t{symbol}\t{VMLINUX}\t".encode())
     if at < 0:
-        raise Absent(Missing(f"Module.symvers ({symbol})", Why.ABSENT, f"grep {symbol} Module.symvers"))
+        raise EvidenceAbsent(
+            Missing(f"Module.symvers ({symbol})", MissingReason.ABSENT, f"grep {symbol} Module.symvers")
+        )
     start, end = text.rfind(b"\n", 0, at) + 1, text.find(b"\n", at)
     words = text[start : end if end >= 0 else len(text)].decode("ascii", "replace").split("\t")
     try:
@@ -121,16 +126,19 @@ def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
 
 @fact
 def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
-    """How the kernel's image exports a symbol. Raises Absent if it does not, Lacks if nobody can tell."""
+    """How the kernel's image exports a symbol. Raises EvidenceAbsent if it does not, EvidenceMissing if
+    nobody can tell."""
     for prefix, module in _EXPORTED_BY:
         if symbol.startswith(prefix) and _is_a_module(node, module):
-            raise Absent(Missing(f"{VMLINUX} ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+            raise EvidenceAbsent(
+                Missing(f"{VMLINUX} ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
+            )
     text = if_missing(None, symvers, node)
     if text is not None:
         return _symvers_export(text, symbol)
     try:
-        crc = from_a_reference(node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}")
-    except Lacks:
+        crc = first_from_reference(node, lambda path: _wanted(node, path, symbol), f"an import of {symbol}")
+    except EvidenceMissing:
         _in_kallsyms(node, symbol)
         return KernelSymbol(None, None, _is_gpl_only(node, symbol), None)
     return KernelSymbol(crc, True, _is_gpl_only(node, symbol), None)
@@ -146,22 +154,26 @@ def _is_a_module(node: Node, name: str) -> bool:
 
 
 def _in_kallsyms(node: Node, symbol: str) -> None:
-    """Raises Absent if the kernel's image exports no such symbol."""
+    """Raises EvidenceAbsent if the kernel's image exports no such symbol."""
     if f" __ksymtab_{symbol}\n".encode() not in export_tables(node):
-        raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+        raise EvidenceAbsent(
+            Missing(f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
+        )
 
 
 @fact
 def export_tables(node: Node) -> bytes:
     """What /proc/kallsyms says of exports: " __ksymtab_<symbol>" by line, and "<tab>[module]" if it has one.
 
-    A kernel lists these with CONFIG_KALLSYMS_ALL alone; raises Lacks for one that leaves them out. The file
-    has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
+    A kernel lists these with CONFIG_KALLSYMS_ALL alone; raises EvidenceMissing for one that leaves them out.
+    The file has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
     """
     text = if_absent(b"", node.read, "proc/kallsyms")
     found = b"".join(re.findall(rb" (?:__ksymtab_[^\n]*|__start___ksymtab_gpl)\n", text))
     if b" __ksymtab_" not in found:
-        raise Lacks(Missing("proc/kallsyms (__ksymtab)", Why.UNDECIDED, "grep -w vmlinux Module.symvers"))
+        raise EvidenceMissing(
+            Missing("proc/kallsyms (__ksymtab)", MissingReason.UNDECIDED, "grep -w vmlinux Module.symvers")
+        )
     return found
 
 
@@ -183,7 +195,8 @@ def _is_gpl_only(node: Node, symbol: str) -> bool | None:
 
 @fact
 def holder_of(node: Node, symbol: str) -> str:
-    """The loaded module whose export table holds a symbol; "" if none. Raises Lacks without kallsyms."""
+    """The loaded module whose export table holds a symbol; "" if none. Raises EvidenceMissing without
+    kallsyms."""
     found = re.search(rf" __ksymtab_{re.escape(symbol)}\t\[([^]\n]+)\]\n".encode(), export_tables(node))
     return found[1].decode("ascii", "replace") if found else ""
 
@@ -192,7 +205,7 @@ def holder_of(node: Node, symbol: str) -> str:
 def provider(node: Node, symbol: str, importer: str) -> Provider:
     """Who exports a symbol when modprobe loads `importer`: its dependencies, what is loaded, or the image.
 
-    Raises Absent if nobody does.
+    Raises EvidenceAbsent if nobody does.
     """
     owner = _owner(node, symbol, importer)
     if not owner:
@@ -202,16 +215,17 @@ def provider(node: Node, symbol: str, importer: str) -> Provider:
         if offered is not None:
             crc = offered.crc
             return Provider(owner, KernelSymbol(crc, crc is not None, offered.gpl_only, offered.namespace))
-    raise Absent(Missing(f"{owner} ({symbol})", Why.ABSENT, f"modprobe {owner}"))
+    raise EvidenceAbsent(Missing(f"{owner} ({symbol})", MissingReason.ABSENT, f"modprobe {owner}"))
 
 
 def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:
-    """What a module exports. If it is loaded and its file is gone, nobody can tell: that is not Absent."""
+    """What a module exports. If it is loaded and its file is gone, nobody can tell: that is not
+    EvidenceAbsent."""
     try:
         return exports(node, loaded_path(node, owner))
-    except Absent as absent:
+    except EvidenceAbsent as absent:
         if is_loaded_for_sure(node, owner):
-            raise Lacks(absent.missing) from None
+            raise EvidenceMissing(absent.missing) from None
         raise
 
 
@@ -219,7 +233,7 @@ def _owner(node: Node, symbol: str, importer: str) -> str:
     """The module that exports a symbol, by depmod's list or else by the dependencies' files; "" if none."""
     try:
         return symbol_owner(node, symbol)
-    except Lacks:
+    except EvidenceMissing:
         needed = dependencies(node, importer)
     return next((name for name in needed if symbol in _exports_of(node, name)), "")
 
@@ -232,7 +246,8 @@ def usable_by(node: Node, name: str) -> frozenset[str]:
 
 @fact
 def exporter(node: Node, symbol: str) -> str:
-    """The module that exports a symbol by depmod's list, or "vmlinux". Raises Absent if nothing does."""
+    """The module that exports a symbol by depmod's list, or "vmlinux". Raises EvidenceAbsent if nothing
+    does."""
     owner = symbol_owner(node, symbol)
     if not owner:
         kernel_symbol(node, symbol)
@@ -248,7 +263,7 @@ class _KernelExports(Mapping[str, "KernelSymbol"]):
     def __getitem__(self, symbol: str) -> KernelSymbol:
         try:
             return kernel_symbol(self.node, symbol)
-        except Absent:
+        except EvidenceAbsent:
             raise KeyError(symbol) from None
 
     def __iter__(self) -> Iterator[str]:
@@ -264,6 +279,6 @@ class _KernelExports(Mapping[str, "KernelSymbol"]):
 def kernel_exports(node: Node) -> Mapping[str, KernelSymbol]:
     """What the kernel's image exports.
 
-    Asking raises KeyError for what it does not, Lacks where nobody can tell.
+    Asking raises KeyError for what it does not, EvidenceMissing where nobody can tell.
     """
     return _KernelExports(node)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import config_option, distribution
 from gdrkit.facts.secure_boot import DATABASE, SHIM, efi_variable, kernel_sees_secure_boot
 from gdrkit.formats.errors import FormatError
@@ -38,7 +38,7 @@ class ProcKeys(Struct, frozen=True):
         return any(name == common_name or name.endswith(f": {common_name}") for name in self.names.values())
 
 
-class Enrolled(Struct, frozen=True):
+class EnrolledCertificate(Struct, frozen=True):
     """A certificate, and the keyring that the kernel put it in."""
 
     certificate: Certificate
@@ -51,13 +51,13 @@ class Enrolled(Struct, frozen=True):
 
 @fact
 def proc_keys(node: Node) -> ProcKeys:
-    """The kernel's own keys. Raises Lacks for who may not see them: all but root.
+    """The kernel's own keys. Raises EvidenceMissing for who may not see them: all but root.
 
     Source: Linux security/keys/proc.c, proc_keys_show(); crypto/asymmetric_keys/asymmetric_type.c.
     """
     found = parse(node.text("proc/keys"))
     if BUILTIN not in found.keyrings:
-        raise Lacks(Missing("proc/keys", Why.DENIED, "sudo cat /proc/keys"))
+        raise EvidenceMissing(Missing("proc/keys", MissingReason.DENIED, "sudo cat /proc/keys"))
     return found
 
 
@@ -92,7 +92,7 @@ def certificates(node: Node, variable: str, vendor: str) -> tuple[Certificate, .
 
 
 @fact
-def enrolled_keys(node: Node) -> tuple[Enrolled, ...]:
+def enrolled_keys(node: Node) -> tuple[EnrolledCertificate, ...]:
     """Machine-owner and firmware keys that the kernel trusts for modules.
 
     /proc/keys decides; who may not read it takes them for trusted where the kernel sees Secure Boot. Source:
@@ -110,7 +110,7 @@ def enrolled_keys(node: Node) -> tuple[Enrolled, ...]:
         if held is not None and not held.keyrings.get(keyring):
             keyring = PLATFORM  # kernels without a machine keyring put all of them there
         if keyring == MACHINE or platform_is_asked(node):
-            found.append(Enrolled(certificate, keyring))
+            found.append(EnrolledCertificate(certificate, keyring))
     if held is None and found:
         if not kernel_sees_secure_boot(node):
             return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import dpkg
 from gdrkit.facts.kernel import distribution
 from gdrkit.formats.versions import numbers
@@ -30,12 +30,12 @@ _INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 95
 
 @fact
 def kmod_version(node: Node) -> int:
-    """The version of kmod. Raises Lacks where neither a package nor the distribution tells."""
+    """The version of kmod. Raises EvidenceMissing where neither a package nor the distribution tells."""
 
     def the_package() -> int:
         found = numbers(dpkg.version(node, "kmod"))
         if not found:
-            raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
+            raise EvidenceMissing(Missing("kmod", MissingReason.UNDECIDED, "modprobe --version"))
         return found[0]
 
     def the_distribution() -> int:
@@ -44,7 +44,7 @@ def kmod_version(node: Node) -> int:
         for family in (found.id, *found.like):
             if (family, release) in _OF_RELEASES:
                 return _OF_RELEASES[family, release]
-        raise Lacks(Missing("kmod", Why.UNDECIDED, "modprobe --version"))
+        raise EvidenceMissing(Missing("kmod", MissingReason.UNDECIDED, "modprobe --version"))
 
     return first_of(the_package, likely(node, the_distribution))
 

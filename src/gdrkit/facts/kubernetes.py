@@ -37,7 +37,7 @@ class Manifest(Struct, frozen=True):
         return at(self.value, *path)
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableManifest(Struct, frozen=True):
     """A document that uses what this reader does not know."""
 
     source: str
@@ -90,7 +90,7 @@ def pod_logs(node: Node) -> tuple[str, ...]:
 
 
 @fact
-def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[Unreadable, ...]]:
+def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[UnreadableManifest, ...]]:
     """The objects in one file, lists of objects taken apart, and the documents that could not be read."""
     text = node.text(source)
     if not re.search(r"(?:^|[{,])\s*\"?(?:apiVersion|machine|kind)\"?\s*:", text, re.MULTILINE):
@@ -101,7 +101,7 @@ def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[Unreada
     faults = []
     for document in documents(text):
         if document.value is None:
-            faults.append(Unreadable(source, document.line, document.fault))
+            faults.append(UnreadableManifest(source, document.line, document.fault))
         else:
             manifests += objects(document.value, source)
     return tuple(manifests), tuple(faults)
@@ -125,7 +125,7 @@ def manifests(node: Node) -> tuple[Manifest, ...]:
 
 
 @fact
-def unreadable(node: Node) -> tuple[Unreadable, ...]:
+def unreadable(node: Node) -> tuple[UnreadableManifest, ...]:
     """Documents among them that this reader cannot judge."""
     return tuple(fault for source in _manifest_files(node) for fault in parsed(node, source)[1])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import packages
 from gdrkit.facts.commands import UCX_INFO
 from gdrkit.formats.errors import FormatError
@@ -53,7 +53,7 @@ class Library(Struct, frozen=True):
     version: str  # "1.14.44.0"; "" where the name has none
 
 
-class Copy(Struct, frozen=True):
+class LibraryCopy(Struct, frozen=True):
     """One copy of a library that programs bring along, and where its version was read."""
 
     version: str
@@ -61,26 +61,26 @@ class Copy(Struct, frozen=True):
 
 
 def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
-    """The first folder's file of that name. Raises Absent if somebody looked in all of them.
+    """The first folder's file of that name. Raises EvidenceAbsent if somebody looked in all of them.
 
     A hit beats a folder that nobody looked at. Missing names the library, not one of many paths.
     """
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     library = name.partition(".so")[0]
     for folder in folders:
         path = f"{folder}/{name}"
         try:
             if node.exists(path):
                 return path
-        except Lacks as lacks:
-            reason = reason or Lacks(Missing(library, lacks.missing.why, f"ls -l /{path}"))
-    raise reason or Absent(Missing(library, Why.ABSENT, f"ldconfig -p | grep {library}"))
+        except EvidenceMissing as lacks:
+            reason = reason or EvidenceMissing(Missing(library, lacks.missing.why, f"ls -l /{path}"))
+    raise reason or EvidenceAbsent(Missing(library, MissingReason.ABSENT, f"ldconfig -p | grep {library}"))
 
 
 @fact
 def libibverbs(node: Node) -> Library:
-    """The libibverbs that programs on this node load. Raises Absent if there is none: images bring their
-    own.
+    """The libibverbs that programs on this node load. Raises EvidenceAbsent if there is none: images bring
+    their own.
     """
     return _library(node, find(node, "libibverbs.so.1"))
 
@@ -105,7 +105,7 @@ def verbs_has_dmabuf(node: Node) -> bool:
         if (
             len(version) < 3
         ):  # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
-            raise Lacks(Missing("libibverbs", Why.UNDECIDED, _ASK_VERBS))
+            raise EvidenceMissing(Missing("libibverbs", MissingReason.UNDECIDED, _ASK_VERBS))
         return version[2] >= FIRST_WITH_DMABUF
 
     def package_version() -> bool:
@@ -114,13 +114,15 @@ def verbs_has_dmabuf(node: Node) -> bool:
             if package and re.match(r"\d\d(?:\.\d+)?[-~]", package.version):
                 node.cite(f"package {name}", text=package.version)
                 return numbers(package.version)[0] >= FIRST_WITH_DMABUF
-        raise Lacks(Missing("libibverbs", Why.NOT_COLLECTED, _ASK_VERBS))
+        raise EvidenceMissing(Missing("libibverbs", MissingReason.NOT_COLLECTED, _ASK_VERBS))
 
     try:
         return first_of(symbol_table, likely(node, library_version), likely(node, package_version))
-    except Lacks as lacks:  # whichever file was in the way, what is missing is a look at the library
+    except (
+        EvidenceMissing
+    ) as lacks:  # whichever file was in the way, what is missing is a look at the library
         missing = Missing("libibverbs", lacks.missing.why, _ASK_VERBS)
-        raise (Absent if isinstance(lacks, Absent) else Lacks)(missing) from lacks
+        raise (EvidenceAbsent if isinstance(lacks, EvidenceAbsent) else EvidenceMissing)(missing) from lacks
 
 
 _ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMABUF_CALL}"
@@ -157,12 +159,12 @@ def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
 
 @fact
 def libcuda_version(node: Node) -> str:
-    """The driver version that user space belongs to, "580.126.09". Raises Absent if no libcuda is
+    """The driver version that user space belongs to, "580.126.09". Raises EvidenceAbsent if no libcuda is
     installed.
     """
     target = _library(node, find(node, "libcuda.so.1"))
     if not re.fullmatch(r"\d{3,}\.\d+(\.\d+)?", target.version):
-        raise Lacks(Missing("libcuda", Why.UNDECIDED, "ls -l /usr/lib/*/libcuda.so*"))
+        raise EvidenceMissing(Missing("libcuda", MissingReason.UNDECIDED, "ls -l /usr/lib/*/libcuda.so*"))
     return target.version
 
 
@@ -170,7 +172,7 @@ def libcuda_version(node: Node) -> str:
 
 
 @fact
-def nccl_copies(node: Node) -> tuple[Copy, ...]:
+def nccl_copies(node: Node) -> tuple[LibraryCopy, ...]:
     """Every libnccl that is seen on the node: the system's, and those of Python environments. () if none
     is.
     """
@@ -178,36 +180,38 @@ def nccl_copies(node: Node) -> tuple[Copy, ...]:
 
 
 @fact
-def nvshmem_copies(node: Node) -> tuple[Copy, ...]:
-    """Every NVSHMEM that is seen on the node. Raises Absent if somebody looked and there is none: images
-    bring their own.
+def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
+    """Every NVSHMEM that is seen on the node. Raises EvidenceAbsent if somebody looked and there is none:
+    images bring their own.
     """
     found = _copies(node, NVSHMEM_HOST, "nvidia_nvshmem")
     if not found:
         find(node, NVSHMEM_HOST, (*FOLDERS, *MORE_FOLDERS))
-        raise Lacks(Missing(NVSHMEM_HOST, Why.UNDECIDED, f"strings {NVSHMEM_HOST} | grep -i 'NVSHMEM v'"))
+        raise EvidenceMissing(
+            Missing(NVSHMEM_HOST, MissingReason.UNDECIDED, f"strings {NVSHMEM_HOST} | grep -i 'NVSHMEM v'")
+        )
     return found
 
 
-def _copies(node: Node, library: str, wheel: str) -> tuple[Copy, ...]:
+def _copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
     """Files of a library whose name has the version, and wheels of Python environments."""
     libraries = _each(node, library, (*FOLDERS, *MORE_FOLDERS))
-    found = [Copy(seen.version, seen.path) for seen in libraries if len(numbers(seen.version)) == 3]
+    found = [LibraryCopy(seen.version, seen.path) for seen in libraries if len(numbers(seen.version)) == 3]
     pattern = re.compile(rf"{wheel}_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info")
     for folder in _python_folders(node):
         for name in _if_seen(node, folder):
             if match := pattern.fullmatch(name):
-                found.append(Copy(match["version"], f"{folder}/{name}"))
+                found.append(LibraryCopy(match["version"], f"{folder}/{name}"))
     return tuple(dict.fromkeys(found))
 
 
-def _packaged_nccl(node: Node) -> tuple[Copy, ...]:
+def _packaged_nccl(node: Node) -> tuple[LibraryCopy, ...]:
     """What the list of packages says where no file of NCCL is seen."""
     known = if_missing({}, packages.installed, node)
     for name in ("libnccl2", "libnccl"):
         package = known.get(name)
         if package and len(numbers(package.version)) >= 3:
-            return (Copy(".".join(map(str, numbers(package.version)[:3])), f"package {name}"),)
+            return (LibraryCopy(".".join(map(str, numbers(package.version)[:3])), f"package {name}"),)
     return ()
 
 
@@ -230,17 +234,19 @@ def _if_seen(node: Node, folder: str) -> tuple[str, ...]:
 
 @fact
 def nccl_is_installed(node: Node) -> bool:
-    """Whether the system's folders hold an NCCL. Raises Lacks where nobody looked."""
+    """Whether the system's folders hold an NCCL. Raises EvidenceMissing where nobody looked."""
     return if_absent(False, lambda: bool(find(node, "libnccl.so.2")))
 
 
 @fact
 def nccl_version(node: Node) -> str:
-    """The version of the node's NCCL, the oldest of several. Raises Lacks if none is seen."""
+    """The version of the node's NCCL, the oldest of several. Raises EvidenceMissing if none is seen."""
     copies = nccl_copies(node)
     if not copies:
-        raise Lacks(
-            Missing("libnccl", Why.NOT_COLLECTED, "ldconfig -p | grep libnccl; pip list | grep nccl")
+        raise EvidenceMissing(
+            Missing(
+                "libnccl", MissingReason.NOT_COLLECTED, "ldconfig -p | grep libnccl; pip list | grep nccl"
+            )
         )
     return min((copy.version for copy in copies), key=numbers)
 
@@ -249,7 +255,7 @@ def nccl_version(node: Node) -> str:
 def ucx_version(node: Node) -> str:
     """The version of the UCX installed here, by its pkg-config file, package or own answer.
 
-    Raises Absent if somebody looked and there is none. The library's file name does not carry it.
+    Raises EvidenceAbsent if somebody looked and there is none. The library's file name does not carry it.
     """
 
     def pkg_config() -> str:
@@ -258,7 +264,7 @@ def ucx_version(node: Node) -> str:
             found = re.search(r"^Version: *(\d+\.\d+\.\d+)", text, re.MULTILINE)
             if found:
                 return found[1]
-        raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
+        raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def package() -> str:
         # A node without a package list may have UCX all the same.
@@ -266,12 +272,12 @@ def ucx_version(node: Node) -> str:
         for name in ("ucx", "libucx0"):
             if name in known and len(numbers(known[name].version)) >= 2:
                 return ".".join(map(str, numbers(known[name].version)[:3]))
-        raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
+        raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def library() -> str:
         """Only whether there is one: looked for and not there settles it."""
         find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
-        raise Lacks(Missing("libucp", Why.NOT_COLLECTED, UCX_INFO.line))
+        raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def ucx_info() -> str:
         found = re.search(r"(?:Version|version=|Library version:) *(\d+\.\d+\.\d+)", node.run(UCX_INFO))

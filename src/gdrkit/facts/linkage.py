@@ -10,7 +10,7 @@ import enum
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import architecture, built_by_debian, config_option
 from gdrkit.facts.kernel_reference import loaded_path
 from gdrkit.facts.kernel_symbols import (
@@ -37,7 +37,7 @@ _GPL_COMPATIBLE = (
 )
 
 
-class Fault(enum.StrEnum):
+class SymbolFault(enum.StrEnum):
     """Why the kernel will not give a symbol."""
 
     MISSING = "missing"  # nobody exports it
@@ -50,26 +50,30 @@ class Fault(enum.StrEnum):
     @property
     def errno(self) -> int:
         """What resolve_symbol() returns: EINVAL, or ENOENT."""
-        return EINVAL if self in (Fault.VERSION, Fault.UNVERSIONED, Fault.NAMESPACE) else ENOENT
+        return (
+            EINVAL
+            if self in (SymbolFault.VERSION, SymbolFault.UNVERSIONED, SymbolFault.NAMESPACE)
+            else ENOENT
+        )
 
 
-class Problem(Struct, frozen=True):
+class SymbolProblem(Struct, frozen=True):
     """One symbol that the module will not get."""
 
     symbol: str
-    fault: Fault
+    fault: SymbolFault
     owner: str = ""  # who exports it
     namespace: str = ""
 
 
-class Inherited(Struct, frozen=True):
+class InheritedTaint(Struct, frozen=True):
     """A symbol of a proprietary module: using it makes its user proprietary, too. Not an error."""
 
     symbol: str
     owner: str
 
 
-class Unversioned(Struct, frozen=True):
+class UnversionedSymbol(Struct, frozen=True):
     """A symbol for which the module names no CRC. The kernel warns of the first in a boot, and gives it."""
 
     symbol: str
@@ -78,13 +82,13 @@ class Unversioned(Struct, frozen=True):
 class Links(Struct, frozen=True):
     """What is worth telling of a module's imports, in the order in which the kernel resolves them."""
 
-    events: tuple[Problem | Inherited | Unversioned, ...] = ()
+    events: tuple[SymbolProblem | InheritedTaint | UnversionedSymbol, ...] = ()
     unseen: tuple[Missing, ...] = ()  # what could not be seen; any of them may be a problem, too
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[SymbolProblem, ...]:
         """The symbols that the module will not get."""
-        return tuple(event for event in self.events if isinstance(event, Problem))
+        return tuple(event for event in self.events if isinstance(event, SymbolProblem))
 
 
 def gpl_compatible(license: str) -> bool:
@@ -114,7 +118,7 @@ class _Linker:
         self.versions = versions(node, path)
         self.proprietary = not gpl_compatible(self.info.license)
         self.uses_gpl_only = False
-        self.events: list[Problem | Inherited | Unversioned] = []
+        self.events: list[SymbolProblem | InheritedTaint | UnversionedSymbol] = []
         self.unseen: list[Missing] = []
 
     def links(self) -> Links:
@@ -127,36 +131,38 @@ class _Linker:
     def resolve(self, symbol: str, optional: bool) -> None:
         try:
             problem = self._problem(symbol)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             self.unseen.append(lacks.missing)
             return
         if problem is not None and not (optional and problem.fault.errno == ENOENT):
             self.events.append(problem)
 
-    def _problem(self, symbol: str) -> Problem | None:
+    def _problem(self, symbol: str) -> SymbolProblem | None:
         try:
             found = provider(self.node, symbol, self.name)
             if found.owner in self.gone:
-                return Problem(symbol, Fault.MISSING, found.owner)
-        except Absent:
+                return SymbolProblem(symbol, SymbolFault.MISSING, found.owner)
+        except EvidenceAbsent:
             self.node.cite("exported symbols", symbol, "nobody exports it")
-            return Problem(symbol, Fault.MISSING)
+            return SymbolProblem(symbol, SymbolFault.MISSING)
         if self.proprietary and self._only_for_gpl(found, symbol):
-            return Problem(symbol, Fault.GPL_ONLY, found.owner)
+            return SymbolProblem(symbol, SymbolFault.GPL_ONLY, found.owner)
         self.uses_gpl_only |= found.symbol.gpl_only is True
         if not self._inherits(found, symbol):
-            return Problem(symbol, Fault.PROPRIETARY, found.owner)
+            return SymbolProblem(symbol, SymbolFault.PROPRIETARY, found.owner)
         if fault := self._version_fault(found, symbol):
-            return Problem(symbol, fault, found.owner)
+            return SymbolProblem(symbol, fault, found.owner)
         namespace = found.symbol.namespace
         if namespace and namespace not in self.info.import_ns and not self._lenient():
-            return Problem(symbol, Fault.NAMESPACE, found.owner, namespace)
+            return SymbolProblem(symbol, SymbolFault.NAMESPACE, found.owner, namespace)
         return None
 
     def _only_for_gpl(self, found: Provider, symbol: str) -> bool:
         if found.symbol.gpl_only is None:
-            raise Lacks(
-                Missing(f"Module.symvers ({symbol})", Why.UNDECIDED, f"grep {symbol} Module.symvers")
+            raise EvidenceMissing(
+                Missing(
+                    f"Module.symvers ({symbol})", MissingReason.UNDECIDED, f"grep {symbol} Module.symvers"
+                )
             )
         return found.symbol.gpl_only
 
@@ -167,11 +173,11 @@ class _Linker:
         if self.uses_gpl_only:
             return False
         if not self.proprietary:
-            self.events.append(Inherited(symbol, found.owner))
+            self.events.append(InheritedTaint(symbol, found.owner))
             self.proprietary = True
         return True
 
-    def _version_fault(self, found: Provider, symbol: str) -> Fault | None:
+    def _version_fault(self, found: Provider, symbol: str) -> SymbolFault | None:
         """check_version(); a module without any versions is let through, or refused as a whole before.
 
         A symbol for which the module names no CRC is given with a warning, but by Debian's kernels, which
@@ -187,10 +193,10 @@ class _Linker:
         if wanted is None:
             self.node.cite(f"CRC of {symbol}", text="none in __versions", confidence=Confidence.LIKELY)
             if built_by_debian(self.node):
-                return Fault.UNVERSIONED
-            self.events.append(Unversioned(symbol))
+                return SymbolFault.UNVERSIONED
+            self.events.append(UnversionedSymbol(symbol))
             return None
-        return None if wanted == found.symbol.crc else Fault.VERSION
+        return None if wanted == found.symbol.crc else SymbolFault.VERSION
 
     def _lenient(self) -> bool:
         """Whether the kernel was built to give symbols of a namespace that the module does not import."""
@@ -206,7 +212,7 @@ def proprietary(node: Node, name: str) -> bool:
     return not gpl_compatible(information(node, module_path(node, name)).license)
 
 
-class Duplicate(Struct, frozen=True):
+class DuplicateExport(Struct, frozen=True):
     """A symbol that the module would export and somebody exports already."""
 
     symbol: str
@@ -214,7 +220,7 @@ class Duplicate(Struct, frozen=True):
 
 
 @fact
-def duplicate_export(node: Node, name: str) -> Duplicate | None:
+def duplicate_export(node: Node, name: str) -> DuplicateExport | None:
     """The first export that somebody else has taken; None if all are free.
 
     Source: kernel/module/main.c, verify_exported_symbols(): in the order of the export tables, which are
@@ -229,17 +235,17 @@ def duplicate_export(node: Node, name: str) -> Duplicate | None:
     for symbol in sorted(offered, key=lambda symbol: (offered[symbol].gpl_only, symbol)):
         try:
             holder = holder_of(node, symbol)
-        except Lacks:
+        except EvidenceMissing:
             candidates = dict.fromkeys((symbol_owner(node, symbol), *foreign))
         else:
             if holder not in ("", name):
-                return Duplicate(symbol, holder)
+                return DuplicateExport(symbol, holder)
             candidates = dict.fromkeys((symbol_owner(node, symbol), *dependencies(node, name)))
         for other in candidates:
             if other in others and symbol in exports(node, loaded_path(node, other)):
-                return Duplicate(symbol, other)
+                return DuplicateExport(symbol, other)
         if _in_the_image(node, symbol):
-            return Duplicate(symbol, "kernel")
+            return DuplicateExport(symbol, "kernel")
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, each_known, fact, if_absent
@@ -25,7 +25,7 @@ class LoadedModule(Struct, frozen=True):
     taint: str  # letters such as POE; empty if it taints nothing
 
 
-class Running(Struct, frozen=True):
+class RunningModule(Struct, frozen=True):
     """What /sys/module/<name> says of a module that is loaded. Empty where it says nothing."""
 
     version: str
@@ -64,14 +64,14 @@ def is_loaded(node: Node, name: str) -> bool:
     name = canonical(name)
     try:
         module = loaded(node).get(name)
-    except Lacks:
+    except EvidenceMissing:
         return node.exists(f"sys/module/{name}/initstate")
     return module is not None and module.state == "Live"
 
 
 @fact
-def running(node: Node, name: str) -> Running:
-    """What the kernel says of a loaded module. Raises Absent if it is not loaded."""
+def running(node: Node, name: str) -> RunningModule:
+    """What the kernel says of a loaded module. Raises EvidenceAbsent if it is not loaded."""
     folder = f"sys/module/{canonical(name)}"
     names = node.list(folder)
 
@@ -79,7 +79,7 @@ def running(node: Node, name: str) -> Running:
         return node.text(f"{folder}/{file}").strip() if file in names else ""
 
     count = text("refcnt")
-    return Running(
+    return RunningModule(
         text("version"),
         text("srcversion"),
         text("taint"),

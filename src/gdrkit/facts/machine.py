@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.commands import LSCPU
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_of, if_absent
@@ -32,7 +32,7 @@ class Product(Struct, frozen=True):
     board: str
 
 
-class Cpu(Struct, frozen=True):
+class CpuIdentity(Struct, frozen=True):
     """The first processor, as /proc/cpuinfo names it."""
 
     vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not said
@@ -46,7 +46,7 @@ def distribution(node: Node) -> Distribution:
     """The Linux distribution. Source: os-release(5), whose second path counts if the first is missing."""
     try:
         text = node.text("etc/os-release")
-    except Absent:
+    except EvidenceAbsent:
         text = node.text("usr/lib/os-release")
     values: dict[str, str] = {}
     for line in text.splitlines():
@@ -73,7 +73,7 @@ def product(node: Node) -> Product:
     folder = "sys/class/dmi/id/"
     try:
         name = one_line(node.text(folder + "product_name"))
-    except Absent:
+    except EvidenceAbsent:
         model = node.text("proc/device-tree/model").rstrip("\0").strip()
         vendor, _, rest = model.partition(" ")
         return Product(vendor, rest or model, "")
@@ -85,21 +85,21 @@ def product(node: Node) -> Product:
 
 
 @fact
-def cpu(node: Node) -> Cpu:
+def cpu(node: Node) -> CpuIdentity:
     """The first processor. From /proc/cpuinfo, else from lscpu."""
 
-    def the_kernel() -> Cpu:
+    def the_kernel() -> CpuIdentity:
         values = colon_pairs(node.text("proc/cpuinfo"))
-        return Cpu(
+        return CpuIdentity(
             values.get("vendor_id", ""),
             values.get("model name", ""),
             values.get("CPU implementer", ""),
             values.get("CPU part", ""),
         )
 
-    def lscpu() -> Cpu:
+    def lscpu() -> CpuIdentity:
         values = colon_pairs(node.run(LSCPU))
-        return Cpu(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
+        return CpuIdentity(values.get("Vendor ID", ""), values.get("Model name", ""), "", "")
 
     return first_of(the_kernel, lscpu)
 

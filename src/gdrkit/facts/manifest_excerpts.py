@@ -1,4 +1,4 @@
-"""Manifests of Kubernetes and Talos that stand among other lines: in a post, an article, a README. PURE."""
+"""Manifests of Kubernetes and Talos that stand among other lines: in a post, an article, a README."""
 
 from __future__ import annotations
 

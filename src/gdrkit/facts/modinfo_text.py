@@ -1,4 +1,4 @@
-"""What `modinfo` printed of a module: second-best evidence, where nobody kept the module's file. PURE.
+"""What `modinfo` printed of a module: second-best evidence, where nobody kept the module's file.
 
 Source of the form: kmod tools/modinfo.c, modinfo_do(): `key:`, blanks up to column 16, the value. A key
 whose value is empty is printed all the same, so an empty `depends:` says that the module needs no other.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Command, Lacks, Missing, Why
+from gdrkit.evidence import Command, EvidenceMissing, Missing, MissingReason
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact
@@ -75,9 +75,9 @@ def _name(fields: Mapping[str, str]) -> str:
 
 @fact
 def printed_module(node: Node, name: str) -> PrintedModule:
-    """What modinfo printed of a module. Raises Lacks where no such output came with the node."""
+    """What modinfo printed of a module. Raises EvidenceMissing where no such output came with the node."""
     command = modinfo(name)
     for module in parse(node.run(command)):
         if module.name in ("", canonical(name)):
             return module
-    raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+    raise EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))

@@ -25,7 +25,7 @@ FOLDERS = (
 )
 
 
-class Entry(Struct, frozen=True):
+class Directive(Struct, frozen=True):
     """One directive: which module or pattern, what about it, and where it stands."""
 
     name: str  # dashes as underscores
@@ -47,23 +47,23 @@ class SoftDependency(Struct, frozen=True):
 class ModprobeConfig(Struct, frozen=True):
     """All directives in the order in which modprobe reads them."""
 
-    blacklist: tuple[Entry, ...] = ()
-    install: tuple[Entry, ...] = ()
-    remove: tuple[Entry, ...] = ()
-    options: tuple[Entry, ...] = ()
-    alias: tuple[Entry, ...] = ()  # name is the pattern
+    blacklist: tuple[Directive, ...] = ()
+    install: tuple[Directive, ...] = ()
+    remove: tuple[Directive, ...] = ()
+    options: tuple[Directive, ...] = ()
+    alias: tuple[Directive, ...] = ()  # name is the pattern
     softdep: tuple[SoftDependency, ...] = ()
-    ignored: tuple[Entry, ...] = ()  # lines that modprobe cannot read; name is their first word
+    ignored: tuple[Directive, ...] = ()  # lines that modprobe cannot read; name is their first word
 
-    def blacklisted(self, name: str) -> Entry | None:
+    def blacklisted(self, name: str) -> Directive | None:
         """The entry that keeps a module from being loaded by its aliases. Names are compared."""
         return next((entry for entry in self.blacklist if entry.name == canonical(name)), None)
 
-    def install_command(self, name: str) -> Entry | None:
+    def install_command(self, name: str) -> Directive | None:
         """The command that stands in for loading a module: the first whose pattern matches."""
         return next((e for e in self.install if fnmatchcase(canonical(name), e.name)), None)
 
-    def options_of(self, name: str) -> tuple[Entry, ...]:
+    def options_of(self, name: str) -> tuple[Directive, ...]:
         """Options for a module, in order; for a parameter that is given twice the kernel takes the last."""
         return tuple(entry for entry in self.options if entry.name == canonical(name))
 
@@ -75,7 +75,7 @@ class ModprobeConfig(Struct, frozen=True):
         """The first soft dependency whose pattern matches."""
         return next((s for s in self.softdep if fnmatchcase(canonical(name), s.name)), None)
 
-    def modules_of_alias(self, alias: str) -> tuple[Entry, ...]:
+    def modules_of_alias(self, alias: str) -> tuple[Directive, ...]:
         """The alias entries that match."""
         return tuple(entry for entry in self.alias if fnmatchcase(canonical(alias), entry.name))
 
@@ -122,7 +122,7 @@ class _Directives:
     """Directives being gathered. Source of the grammar: kmod, kmod_config_parse()."""
 
     def __init__(self) -> None:
-        self.lists: dict[str, list[Entry]] = {
+        self.lists: dict[str, list[Directive]] = {
             kind: [] for kind in ("blacklist", "install", "remove", "options", "alias", "ignored")
         }
         self.softdeps: list[SoftDependency] = []
@@ -147,10 +147,10 @@ class _Directives:
         elif word == "weakdep" and name and rest:
             return  # hints for initramfs tools
         else:
-            self.lists["ignored"].append(Entry(word, line, file, number))
+            self.lists["ignored"].append(Directive(word, line, file, number))
 
     def _add(self, kind: str, name: str, value: str, file: str, number: int) -> None:
-        self.lists[kind].append(Entry(_underscores(name), value, file, number))
+        self.lists[kind].append(Directive(_underscores(name), value, file, number))
 
     def read_command_line(self, words: tuple[str, ...]) -> None:
         """`modprobe.blacklist=a,b` and `module.parameter[=value]`: kmod_config_parse_kcmdline()."""
@@ -161,7 +161,7 @@ class _Directives:
                 continue
             if word.startswith("modprobe.blacklist="):
                 for name in value.split(","):  # dashes stay: such a name matches no module
-                    self.lists["blacklist"].append(Entry(name, "", "proc/cmdline", 1))
+                    self.lists["blacklist"].append(Directive(name, "", "proc/cmdline", 1))
             else:
                 quoted = word[len(module) + 1 :]
                 if " " in value:

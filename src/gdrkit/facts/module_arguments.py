@@ -34,21 +34,21 @@ class Argument(Struct, frozen=True):
         return self.value or ""
 
 
-class Complaint(Struct, frozen=True):
+class ArgumentComplaint(Struct, frozen=True):
     """What the parser says of one argument: bad, or, with errno 0, not known and therefore ignored."""
 
     argument: Argument
     errno: int
 
 
-class Reading(Struct, frozen=True):
+class ParsedArguments(Struct, frozen=True):
     """What the parser says of all arguments. It reads on behind a bad one, and returns the last error."""
 
-    complaints: tuple[Complaint, ...] = ()
+    complaints: tuple[ArgumentComplaint, ...] = ()
     guessed: tuple[str, ...] = ()  # of a type of the module's own: what it accepts is not known
 
     @property
-    def bad(self) -> tuple[Complaint, ...]:
+    def bad(self) -> tuple[ArgumentComplaint, ...]:
         """The complaints that stop the module."""
         return tuple(complaint for complaint in self.complaints if complaint.errno)
 
@@ -70,24 +70,24 @@ def split_arguments(text: str) -> tuple[Argument, ...]:
 
 
 @fact
-def reading(node: Node, name: str, text: str) -> Reading:
+def reading(node: Node, name: str, text: str) -> ParsedArguments:
     """What the kernel makes of a string of arguments for a module."""
     types = information(node, module_path(node, name)).parameters
     known = {parameter.replace("-", "_"): kind for parameter, kind in types.items()}
-    complaints: list[Complaint] = []
+    complaints: list[ArgumentComplaint] = []
     guessed: list[str] = []
     for argument in split_arguments(text):
         key = argument.name.replace("-", "_")
         if key not in known:
             if key.partition(".")[0] not in _BUILT_IN:
-                complaints.append(Complaint(argument, 0))
+                complaints.append(ArgumentComplaint(argument, 0))
             continue
         errno = refusal(known[key], argument.value)
         if errno is None:
             guessed.append(argument.name)
         elif errno:
-            complaints.append(Complaint(argument, errno))
-    return Reading(tuple(complaints), tuple(guessed))
+            complaints.append(ArgumentComplaint(argument, errno))
+    return ParsedArguments(tuple(complaints), tuple(guessed))
 
 
 def refusal(kind: str, value: str | None) -> int | None:

@@ -53,7 +53,7 @@ def is_packed(node: Node, path: str) -> bool:
 
 @fact
 def image(node: Node, path: str) -> Elf:
-    """The file as ELF. Raises Lacks (garbled) where the kernel would refuse it as invalid, too."""
+    """The file as ELF. Raises EvidenceMissing (garbled) where the kernel would refuse it as invalid, too."""
     from gdrkit.formats.elf import parse
 
     return parse(content(node, path))

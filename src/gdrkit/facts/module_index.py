@@ -11,7 +11,7 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, Missing, MissingReason
 from gdrkit.facts.kernel import release
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.module_name import canonical
@@ -30,11 +30,13 @@ class _Dependencies(Struct):
 
 @fact
 def modules_dir(node: Node) -> str:
-    """The folder of the running kernel's modules. Raises Absent if there is none."""
+    """The folder of the running kernel's modules. Raises EvidenceAbsent if there is none."""
     kernel = release(node)
     folder = seek((f"lib/modules/{kernel}", f"usr/lib/modules/{kernel}"), node.exists)
     if folder is None:
-        raise Absent(Missing(f"lib/modules/{kernel}", Why.ABSENT, f"ls /lib/modules/{kernel}"))
+        raise EvidenceAbsent(
+            Missing(f"lib/modules/{kernel}", MissingReason.ABSENT, f"ls /lib/modules/{kernel}")
+        )
     return folder
 
 
@@ -49,7 +51,8 @@ def _dependency_file(node: Node) -> _Dependencies:
 
 @fact
 def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
-    """Paths below the modules' folder: the module's own, then those of what it needs. Raises Absent."""
+    """Paths below the modules' folder: the module's own, then those of what it needs. Raises
+    EvidenceAbsent."""
     index = _dependency_file(node)
     wanted = canonical(name).encode()
     start = 0
@@ -64,7 +67,9 @@ def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
         start += len(wanted)
     path = f"{modules_dir(node)}/modules.dep"
     node.cite(path, canonical(name), "absent")
-    raise Absent(Missing(f"{path} ({canonical(name)})", Why.ABSENT, f"modinfo -n {canonical(name)}"))
+    raise EvidenceAbsent(
+        Missing(f"{path} ({canonical(name)})", MissingReason.ABSENT, f"modinfo -n {canonical(name)}")
+    )
 
 
 def _file_name(path: bytes) -> bytes:
@@ -78,7 +83,7 @@ def name_of(path: str) -> str:
 
 @fact
 def module_path(node: Node, name: str) -> str:
-    """The file that modprobe would load for a module. Raises Absent if depmod knows none."""
+    """The file that modprobe would load for a module. Raises EvidenceAbsent if depmod knows none."""
     own = _dependency_line(node, name)[0]
     return own.lstrip("/") if own.startswith("/") else f"{modules_dir(node)}/{own}"
 

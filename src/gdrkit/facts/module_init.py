@@ -18,7 +18,7 @@ _PARAMETER = "peerdirect_support"
 _TRIVIAL = ("param_ops_int", "param_ops_uint", "_mcount", "alt_cb_patch_nops", "alt_cb_patch_nops_bti")
 
 
-class Init(enum.StrEnum):
+class InitOutcome(enum.StrEnum):
     """How a module's init will end."""
 
     STUB = "stub"  # returns EINVAL, silently, always
@@ -27,7 +27,7 @@ class Init(enum.StrEnum):
 
 
 @fact
-def init(node: Node, name: str) -> Init:
+def init(node: Node, name: str) -> InitOutcome:
     """What is known of a module's init.
 
     nvidia-peermem is told by its shape, never by its name: it carries peermem's parameter, and imports
@@ -36,13 +36,13 @@ def init(node: Node, name: str) -> Init:
     """
     path = module_path(node, name)
     if _PARAMETER not in information(node, path).parameters:
-        return Init.UNKNOWN
+        return InitOutcome.UNKNOWN
     if not _uses_peer_api(node, path):
-        return Init.STUB if _is_trivial(node, path) else Init.UNKNOWN
+        return InitOutcome.STUB if _is_trivial(node, path) else InitOutcome.UNKNOWN
     needed = dependencies(node, name)
     if DRIVER in needed and all(is_loaded(node, other) for other in needed):
-        return Init.REGISTERS
-    return Init.UNKNOWN
+        return InitOutcome.REGISTERS
+    return InitOutcome.UNKNOWN
 
 
 def _uses_peer_api(node: Node, path: str) -> bool:

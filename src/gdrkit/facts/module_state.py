@@ -6,7 +6,7 @@ import enum
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import architecture, boot_parameter, built_by_debian, config_option, version
 from gdrkit.facts.kernel_reference import struct_module_bytes, vermagic
 from gdrkit.facts.kernel_symbols import module_layout_crc
@@ -40,7 +40,7 @@ class Corruption(enum.StrEnum):
     NO_SYMBOLS = "no-symbols"  # without .symtab
 
 
-class Flaw(Struct, frozen=True):
+class ModuleFlaw(Struct, frozen=True):
     """What is wrong with a file, and the numbers that the kernel prints with it."""
 
     kind: Corruption
@@ -49,52 +49,52 @@ class Flaw(Struct, frozen=True):
 
 
 @fact
-def flaw(node: Node, path: str) -> Flaw | None:
+def flaw(node: Node, path: str) -> ModuleFlaw | None:
     """What makes the kernel refuse a file as no module; None if nothing does.
 
     Order as in Linux kernel/module/main.c, elf_validity_check(); an empty or packed file never gets there.
     """
     if len(node.map(path)) < _SNIFFED_BYTES:
-        return Flaw(Corruption.EMPTY)
+        return ModuleFlaw(Corruption.EMPTY)
     try:
         data = content(node, path)
-    except Lacks as lacks:
-        return Flaw(_garbled(lacks, Corruption.COMPRESSED))
+    except EvidenceMissing as lacks:
+        return ModuleFlaw(_garbled(lacks, Corruption.COMPRESSED))
     head = bytes(data[:_HEADER_BYTES])
     if len(head) < _HEADER_BYTES:
         # What modprobe unpacked itself goes through init_module(), which says nothing of a length.
-        return Flaw(Corruption.SHORT, -1 if is_packed(node, path) else len(head))
+        return ModuleFlaw(Corruption.SHORT, -1 if is_packed(node, path) else len(head))
     if head[:4] != b"\x7fELF":
-        return Flaw(Corruption.MAGIC)
+        return ModuleFlaw(Corruption.MAGIC)
     kind, machine = int.from_bytes(head[16:18], "little"), int.from_bytes(head[18:20], "little")
     if kind != ET_REL:
-        return Flaw(Corruption.TYPE, kind)
+        return ModuleFlaw(Corruption.TYPE, kind)
     if machine != MACHINES.get(architecture(node), machine):
-        return Flaw(Corruption.MACHINE, machine)
+        return ModuleFlaw(Corruption.MACHINE, machine)
     start, count = int.from_bytes(head[40:48], "little"), int.from_bytes(head[60:62], "little")
     if start >= len(data) or count * 64 > len(data) - start:
-        return Flaw(Corruption.TABLE)
+        return ModuleFlaw(Corruption.TABLE)
     names = int.from_bytes(head[62:64], "little")
     if not 0 < names < count:
-        return Flaw(Corruption.NAMES, names, count)
+        return ModuleFlaw(Corruption.NAMES, names, count)
     return _inner_flaw(node, path)
 
 
-def _inner_flaw(node: Node, path: str) -> Flaw | None:
+def _inner_flaw(node: Node, path: str) -> ModuleFlaw | None:
     try:
         elf = image(node, path)
-    except Lacks as lacks:
-        return Flaw(_garbled(lacks, Corruption.OTHER))
+    except EvidenceMissing as lacks:
+        return ModuleFlaw(_garbled(lacks, Corruption.OTHER))
     if elf.size_of(".gnu.linkonce.this_module") is None:
-        return Flaw(Corruption.NO_MODULE)
+        return ModuleFlaw(Corruption.NO_MODULE)
     if not any(section.type == 2 for section in elf.sections):  # SHT_SYMTAB
-        return Flaw(Corruption.NO_SYMBOLS)
+        return ModuleFlaw(Corruption.NO_SYMBOLS)
     return None
 
 
-def _garbled(lacks: Lacks, kind: Corruption) -> Corruption:
+def _garbled(lacks: EvidenceMissing, kind: Corruption) -> Corruption:
     """The kind of flaw, if the reason is the file's content; else nobody can tell, and it goes on."""
-    if lacks.missing.why is not Why.GARBLED:
+    if lacks.missing.why is not MissingReason.GARBLED:
         raise lacks
     return kind
 
@@ -113,7 +113,7 @@ class Misfit(enum.StrEnum):
     NO_VERMAGIC = "no-vermagic"
 
 
-class Fit(Struct, frozen=True):
+class ModuleFit(Struct, frozen=True):
     """How a module fits the kernel."""
 
     misfit: Misfit | None
@@ -124,7 +124,7 @@ class Fit(Struct, frozen=True):
 
 
 @fact
-def fit(node: Node, name: str) -> Fit:
+def fit(node: Node, name: str) -> ModuleFit:
     """Whether a module was built for this kernel, as far as the kernel checks.
 
     Source: kernel/module/version.c, check_modstruct_version() and same_magic(): with symbol versions the
@@ -135,26 +135,26 @@ def fit(node: Node, name: str) -> Fit:
     if version(node) >= SIZE_IS_CHECKED:
         size, wanted_size = image(node, path).size_of(".gnu.linkonce.this_module"), struct_module_bytes(node)
         if size != wanted_size:
-            return Fit(Misfit.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
+            return ModuleFit(Misfit.STRUCT_SIZE, found=str(size), wanted=str(wanted_size))
     forced: list[str] = []
     crcs, wanted = versions(node, path), module_layout_crc(node)
     if wanted is not None and crcs is None:
         if not _can_be_forced(node):
-            return Fit(Misfit.NO_VERSIONS)
+            return ModuleFit(Misfit.NO_VERSIONS)
         forced.append("module_layout")
     unversioned = wanted is not None and crcs is not None and "module_layout" not in crcs
     if unversioned and built_by_debian(node):
-        return Fit(Misfit.NO_LAYOUT)
+        return ModuleFit(Misfit.NO_LAYOUT)
     if wanted is not None and crcs is not None and crcs.get("module_layout", wanted) != wanted:
-        return Fit(Misfit.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
+        return ModuleFit(Misfit.LAYOUT, found=f"0x{crcs['module_layout']:08x}", wanted=f"0x{wanted:08x}")
     magic, right = information(node, path).vermagic, vermagic(node)
     if not magic:
         if not _can_be_forced(node):
-            return Fit(Misfit.NO_VERMAGIC)
+            return ModuleFit(Misfit.NO_VERMAGIC)
         forced.append("bad vermagic")
     elif not same_magic(magic, right, with_versions=crcs is not None):
-        return Fit(Misfit.VERMAGIC, tuple(forced), magic, right, unversioned)
-    return Fit(None, tuple(forced), unversioned=unversioned)
+        return ModuleFit(Misfit.VERMAGIC, tuple(forced), magic, right, unversioned)
+    return ModuleFit(None, tuple(forced), unversioned=unversioned)
 
 
 def same_magic(found: str, wanted: str, *, with_versions: bool) -> bool:
@@ -189,5 +189,7 @@ def kernel_name(node: Node, name: str) -> str:
         return own
     found = image(node, path).this_module_name()
     if found is None:
-        raise Absent(Missing(f"{path} (.gnu.linkonce.this_module)", Why.ABSENT, f"modinfo -F name /{path}"))
+        raise EvidenceAbsent(
+            Missing(f"{path} (.gnu.linkonce.this_module)", MissingReason.ABSENT, f"modinfo -F name /{path}")
+        )
     return found

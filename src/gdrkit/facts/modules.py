@@ -14,7 +14,7 @@ from gdrkit.facts.kernel_symbols import (
     provider,
     usable_by,
 )
-from gdrkit.facts.loaded_modules import PEERMEM, LoadedModule, Running, is_loaded, loaded, running
+from gdrkit.facts.loaded_modules import PEERMEM, LoadedModule, RunningModule, is_loaded, loaded, running
 from gdrkit.facts.module_files import (
     ModInfo,
     content,
@@ -38,7 +38,7 @@ from gdrkit.facts.module_index import (
 )
 
 __all__ = [
-    "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "Running", "aliases",
+    "PEERMEM", "VMLINUX", "KernelSymbol", "LoadedModule", "ModInfo", "Provider", "RunningModule", "aliases",
     "all_paths", "builtin", "content", "dependencies", "exporter", "exports", "image",
     "imports", "information", "is_loaded", "kernel_exports", "kernel_symbol", "loaded", "loaded_path",
     "missing_dependency", "module_layout_crc", "module_path", "modules_dir", "name_of", "provider",

@@ -1,4 +1,4 @@
-"""The one parser of NCCL's lines, from 2.4.2 to 2.30.7: who printed a line, and what it says. PURE.
+"""The one parser of NCCL's lines, from 2.4.2 to 2.30.7: who printed a line, and what it says.
 
 A line of a form that is not listed says nothing; a line in the middle of which another begins is cut, and
 says nothing either. The forms are those of messages/nccl.py.
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 
 from gdrkit.messages import nccl
-from gdrkit.messages.message import Matcher
-from gdrkit.messages.nccl_records import Frame, Record, Variable
+from gdrkit.messages.message import MessageMatcher
+from gdrkit.messages.nccl_records import Frame, NcclRecord, Variable
 
 MARKS = (" NCCL INFO ", " NCCL WARN ", " NCCL TRACE ")
 HEAD_CHARACTERS = 400
@@ -75,15 +75,15 @@ def _tag(lead: str) -> str:
     return f"{name} {found[name]}"
 
 
-def record(message: str) -> Record | None:
+def record(message: str) -> NcclRecord | None:
     """What the words of a line establish; None if their form is not known."""
     found = _records().match(message)
     return found.message.make(found) if found and found.message.make else None
 
 
 @functools.cache
-def _records() -> Matcher:
-    return Matcher(row for row in nccl.ROWS if row.make)
+def _records() -> MessageMatcher:
+    return MessageMatcher(row for row in nccl.ROWS if row.make)
 
 
 def given(line: str) -> Iterator[Variable]:

@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
-from gdrkit.facts.looked import handed_over
+from gdrkit.facts.supplied import supplied_files
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages.nccl_records import OVER_NETWORK, Leg, Record, Version
+from gdrkit.messages.nccl_records import OVER_NETWORK, Leg, NcclRecord, Version
 from gdrkit.node import Node, each_known, fact
 
 R = TypeVar("R")
@@ -40,7 +40,7 @@ COMPARED = (
 NCCL_SOCKET_IFNAME may differ with the hosts."""
 
 
-class Located(Struct, Generic[R], frozen=True):
+class LocatedRecord(Struct, Generic[R], frozen=True):
     """What one line says, where it stands, and whose it is."""
 
     record: R
@@ -52,11 +52,11 @@ class JobLog(Struct, frozen=True):
     """One log: all that its lines say, in their order."""
 
     path: str
-    said: tuple[Located[Record], ...]
+    records: tuple[LocatedRecord[NcclRecord], ...]
 
-    def all(self, kind: type[R]) -> tuple[Located[R], ...]:
+    def all(self, kind: type[R]) -> tuple[LocatedRecord[R], ...]:
         """What it says of one kind."""
-        return tuple(found for found in self.said if isinstance(found.record, kind))  # type: ignore[misc]
+        return tuple(found for found in self.records if isinstance(found.record, kind))  # type: ignore[misc]
 
     @property
     def version(self) -> str:
@@ -64,7 +64,7 @@ class JobLog(Struct, frozen=True):
         return next((found.record.text for found in self.all(Version)), "")
 
     @property
-    def legs(self) -> tuple[Located[Leg], ...]:
+    def legs(self) -> tuple[LocatedRecord[Leg], ...]:
         """The channel lines over a network, the only ones that prove what it carries."""
         return tuple(leg for leg in self.all(Leg) if leg.record.via.carried in OVER_NETWORK)
 
@@ -72,12 +72,12 @@ class JobLog(Struct, frozen=True):
 @fact
 def logs(node: Node) -> tuple[str, ...]:
     """Logs of NCCL that came with this node; () if none was handed over."""
-    return handed_over(node, FOLDER)
+    return supplied_files(node, FOLDER)
 
 
 @fact
 def nccl_log(node: Node, path: str) -> JobLog:
-    """One log, taken apart. Raises Lacks if it is not there, or has no line of NCCL's."""
+    """One log, taken apart. Raises EvidenceMissing if it is not there, or has no line of NCCL's."""
     return parse(node.text(path), path)
 
 
@@ -90,14 +90,14 @@ def parse(text: str, path: str = "") -> JobLog:
     """NCCL's lines in a text, framed by launchers or not. Raises FormatError if nothing in it is NCCL's."""
     from gdrkit.facts.nccl_lines import frame, given, record  # the table of forms is for who has a log
 
-    found: list[Located[Record]] = []
+    found: list[LocatedRecord[NcclRecord]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if "NCCL" not in line and "NET/" not in line:
             continue
         who = frame(line)
         said = None if who.cut else record(who.message)
         records = given(line) if said is None else (said,)
-        found += (Located(one, number, who.process) for one in records)
+        found += (LocatedRecord(one, number, who.process) for one in records)
     if not found:
         raise FormatError("no line of NCCL's that is understood")
     return JobLog(path, tuple(found))

@@ -1,4 +1,4 @@
-"""What `nvidia-smi` prints: `-q` and `topo -m`, as text. PURE.
+"""What `nvidia-smi` prints: `-q` and `topo -m`, as text.
 
 Second-best evidence: files of the kernel come first. A field that is not printed is not known; one that is
 printed as N/A was asked for, and the GPU has none.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Command, Lacks, Missing, Why
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.commands import NVIDIA_SMI, NVIDIA_SMI_MEMORY, NVIDIA_SMI_TOPO
 from gdrkit.formats import topo_matrix
 from gdrkit.formats.errors import FormatError
@@ -172,7 +172,7 @@ def smi_memory(node: Node) -> tuple[SmiGpu, ...]:
 
 
 def smi_gpu(node: Node, address: str) -> SmiGpu:
-    """One GPU of `nvidia-smi -q`. Raises Lacks where it is not among those printed."""
+    """One GPU of `nvidia-smi -q`. Raises EvidenceMissing where it is not among those printed."""
     return _find(smi_gpus(node), address)
 
 
@@ -185,11 +185,13 @@ def _find(gpus: tuple[SmiGpu, ...], address: str) -> SmiGpu:
     for gpu in gpus:
         if gpu.address == address:
             return gpu
-    raise Lacks(Missing(f"nvidia-smi -q of {address}", Why.NOT_COLLECTED, f"nvidia-smi -q -i {address}"))
+    raise EvidenceMissing(
+        Missing(f"nvidia-smi -q of {address}", MissingReason.NOT_COLLECTED, f"nvidia-smi -q -i {address}")
+    )
 
 
-def said(node: Node, gpu: SmiGpu, name: str, command: Command = NVIDIA_SMI) -> object:
-    """A field of a GPU. Raises Absent where it is N/A, Lacks where it was not printed."""
+def printed_field(node: Node, gpu: SmiGpu, name: str, command: Command = NVIDIA_SMI) -> object:
+    """A field of a GPU. Raises EvidenceAbsent where it is N/A, EvidenceMissing where it was not printed."""
     value = getattr(gpu, name)
     if name in gpu.lines:
         node.mark(command.line, gpu.lines[name], gpu.lines["address"])
@@ -197,8 +199,8 @@ def said(node: Node, gpu: SmiGpu, name: str, command: Command = NVIDIA_SMI) -> o
         return value
     source = f"nvidia-smi -q: {name.replace('_', ' ')} of {gpu.address}"
     if name in gpu.not_available:
-        raise Absent(Missing(source, Why.ABSENT, f"nvidia-smi -q -i {gpu.address}"))
-    raise Lacks(Missing(source, Why.NOT_COLLECTED, f"nvidia-smi -q -i {gpu.address}"))
+        raise EvidenceAbsent(Missing(source, MissingReason.ABSENT, f"nvidia-smi -q -i {gpu.address}"))
+    raise EvidenceMissing(Missing(source, MissingReason.NOT_COLLECTED, f"nvidia-smi -q -i {gpu.address}"))
 
 
 class SmiTopology(Struct, frozen=True):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import dpkg as dpkg_files
 from gdrkit.facts import modules
 from gdrkit.facts.commands import DKMS_STATUS, OFED_INFO, OWNERS_DPKG, PACKAGES_DPKG, PACKAGES_RPM
@@ -47,7 +47,7 @@ class Ofed(Struct, frozen=True):
 
 @fact
 def installed(node: Node) -> Mapping[str, Package]:
-    """Installed packages by name. Raises Lacks where no list of them was seen.
+    """Installed packages by name. Raises EvidenceMissing where no list of them was seen.
 
     A bundle keeps those of GPU, network and kernel alone, so a name that is not here is absent only if it is
     one of these.
@@ -68,17 +68,21 @@ def installed(node: Node) -> Mapping[str, Package]:
     def rpms_of_sosreport() -> Mapping[str, Package]:
         return parse_packages(node.text("installed-rpms"), "rpm")
 
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     for ask in (dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
         try:
             return ask()
-        except Absent:  # a system of the other family
+        except EvidenceAbsent:  # a system of the other family
             continue
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
         except FormatError:  # a tool of the other family, which runs and has nothing to say
-            reason = reason or Lacks(Missing("installed packages", Why.GARBLED, PACKAGES_DPKG.line))
-    raise reason or Lacks(Missing("installed packages", Why.UNDECIDED, PACKAGES_DPKG.line))
+            reason = reason or EvidenceMissing(
+                Missing("installed packages", MissingReason.GARBLED, PACKAGES_DPKG.line)
+            )
+    raise reason or EvidenceMissing(
+        Missing("installed packages", MissingReason.UNDECIDED, PACKAGES_DPKG.line)
+    )
 
 
 class _Packages(Mapping[str, Package]):
@@ -129,7 +133,7 @@ _RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x8
 
 @fact
 def owner(node: Node, path: str) -> Package:
-    """The package that a file belongs to. Raises Absent if none does: somebody copied it there.
+    """The package that a file belongs to. Raises EvidenceAbsent if none does: somebody copied it there.
 
     Sources: dkms(8), where it installs; `dpkg -S`, which prints `package: /path` per line.
     """
@@ -159,21 +163,21 @@ def _dpkg_owner(node: Node, path: str) -> Package:
             return Package(name, "", "dpkg")
     if not any(": /" in line for line in lines):
         raise FormatError("no line names a package and a file")
-    raise Absent(Missing(f"owner of {path}", Why.ABSENT, f"dpkg -S /{path}"))
+    raise EvidenceAbsent(Missing(f"owner of {path}", MissingReason.ABSENT, f"dpkg -S /{path}"))
 
 
 def _rpm_owner(node: Node, path: str) -> Package:
     """By names alone, as bundles keep no lists of files: no package of NVIDIA's modules owns any of them."""
-    missing = Missing(f"owner of {path}", Why.NOT_COLLECTED, f"rpm -qf /{path}")
+    missing = Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"rpm -qf /{path}")
     known = installed(node)
     is_rpm = any(package.manager == "rpm" for package in known.values())
     if not is_rpm or not path.rpartition("/")[2].startswith("nvidia"):
-        raise Lacks(missing)
+        raise EvidenceMissing(missing)
     for name, package in known.items():
         if "nvidia" in name and re.search("kmod|kernel|dkms|driver|modules", name):
             node.cite(f"package {name}", text=package.version, confidence=Confidence.LIKELY)
             return package
-    raise Absent(Missing(missing.source, Why.ABSENT, missing.ask))
+    raise EvidenceAbsent(Missing(missing.source, MissingReason.ABSENT, missing.ask))
 
 
 def listed(node: Node, folder: str) -> tuple[str, ...]:
@@ -190,7 +194,7 @@ def _dkms_if_any(node: Node) -> tuple[DkmsModule, ...]:
 
 @fact
 def dkms(node: Node) -> tuple[DkmsModule, ...]:
-    """What DKMS knows. Raises Absent where there is no DKMS.
+    """What DKMS knows. Raises EvidenceAbsent where there is no DKMS.
 
     Read from its tree: <name>/<version>/<kernel>/<arch>/module holds what was built, and the link
     <name>/kernel-<kernel>-<arch> names the version that is installed. Source: dkms(8), dkms.in.
@@ -275,7 +279,7 @@ def ofed(node: Node) -> Ofed:
         return Ofed("inbox", "")
     try:
         return named()
-    except Lacks:
+    except EvidenceMissing:
         node.cite("mlx_compat", text="OFED of unknown version", confidence=Confidence.LIKELY)
         return Ofed("doca-ofed" if has_doca_packages(node) else "mlnx-ofed", "")
 

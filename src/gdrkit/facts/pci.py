@@ -1,4 +1,4 @@
-"""PCI functions: which there are, where they hang, what the IOMMU does before them. PURE.
+"""PCI functions: which there are, where they hang, what the IOMMU does before them.
 
 Files of sysfs first (Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci), the text of
 `lspci -nnvvv` where nobody copied them, `nvidia-smi -q` for GPUs last. Whatever the source, the types are
@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
 from gdrkit.facts.pci_tree import drawn_places
+from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, if_missing
 
@@ -24,7 +24,7 @@ NVIDIA = "10de"
 DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D controller
 
 
-class Device(Struct, frozen=True):
+class PciDevice(Struct, frozen=True):
     """One PCI function. Empty: the source does not say; a driver: none is bound."""
 
     address: str
@@ -36,7 +36,7 @@ class Device(Struct, frozen=True):
     driver: str = ""
 
 
-class Gpu(Struct, frozen=True, order=True):
+class PciGpu(Struct, frozen=True, order=True):
     """One NVIDIA GPU. The id is empty where only a driver's list of addresses is known."""
 
     address: str
@@ -47,32 +47,32 @@ class Gpu(Struct, frozen=True, order=True):
 
 
 @fact
-def devices(node: Node) -> tuple[Device, ...]:
-    """Every PCI function. Raises Absent on a machine without PCI."""
+def devices(node: Node) -> tuple[PciDevice, ...]:
+    """Every PCI function. Raises EvidenceAbsent on a machine without PCI."""
     return first_collected(lambda: sysfs_devices(node), lambda: _listed_devices(node))
 
 
 @fact
-def sysfs_devices(node: Node) -> tuple[Device, ...]:
+def sysfs_devices(node: Node) -> tuple[PciDevice, ...]:
     """Every PCI function that the running kernel knows."""
     return tuple(_sysfs_device(node, address) for address in node.list(ROOT) if address.count(":") == 2)
 
 
-def _sysfs_device(node: Node, address: str) -> Device:
+def _sysfs_device(node: Node, address: str) -> PciDevice:
     """From `uevent`, one read; from the single files where a tree has only those."""
     folder = f"{ROOT}/{address}"
     try:
         lines = node.text(f"{folder}/uevent").splitlines()
-    except Lacks:
+    except EvidenceMissing:
         ids = [node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")]
         driver = f"{folder}/driver"
         name = node.resolve(driver).rsplit("/", 1)[-1] if there(node, driver) else ""
-        return Device(address, ids[0], ids[1], ids[2], driver=name)
+        return PciDevice(address, ids[0], ids[1], ids[2], driver=name)
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
     if not device:
         raise FormatError(f"no PCI_ID in the uevent of {address}")
-    return Device(
+    return PciDevice(
         address,
         vendor,
         device,
@@ -83,16 +83,16 @@ def _sysfs_device(node: Node, address: str) -> Device:
 
 
 @fact
-def _listed_devices(node: Node) -> tuple[Device, ...]:
+def _listed_devices(node: Node) -> tuple[PciDevice, ...]:
     """Every PCI function that lspci printed."""
     return tuple(
-        Device(d.address, d.vendor, d.device, d.class_code, d.subsystem, d.revision, d.driver)
+        PciDevice(d.address, d.vendor, d.device, d.class_code, d.subsystem, d.revision, d.driver)
         for d in text_devices(node)
     )
 
 
 @fact
-def gpus(node: Node) -> tuple[Gpu, ...]:
+def gpus(node: Node) -> tuple[PciGpu, ...]:
     """The NVIDIA GPUs, by address. Empty where somebody looked and there is none.
 
     A listing that shows none (a part of lspci's output, say) leaves the word to the next source; only the
@@ -100,17 +100,17 @@ def gpus(node: Node) -> tuple[Gpu, ...]:
     a driver that is not loaded knows of no GPU."""
     try:
         return _among(sysfs_devices(node))
-    except Lacks as lacks:
-        reason, looked = lacks, isinstance(lacks, Absent)
-    sources: tuple[Callable[[], tuple[Gpu, ...]], ...] = (
+    except EvidenceMissing as lacks:
+        reason, looked = lacks, isinstance(lacks, EvidenceAbsent)
+    sources: tuple[Callable[[], tuple[PciGpu, ...]], ...] = (
         lambda: _among(_listed_devices(node)),
-        lambda: tuple(sorted(Gpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
-        lambda: tuple(Gpu(name) for name in node.list("proc/driver/nvidia/gpus")),
+        lambda: tuple(sorted(PciGpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
+        lambda: tuple(PciGpu(name) for name in node.list("proc/driver/nvidia/gpus")),
     )
     for ask in sources:
         try:
             found = ask()
-        except Lacks:
+        except EvidenceMissing:
             continue
         if found:
             return found
@@ -120,22 +120,22 @@ def gpus(node: Node) -> tuple[Gpu, ...]:
     raise reason
 
 
-def _among(found: tuple[Device, ...]) -> tuple[Gpu, ...]:
+def _among(found: tuple[PciDevice, ...]) -> tuple[PciGpu, ...]:
     return tuple(
         sorted(
-            Gpu(device.address, device.device)
+            PciGpu(device.address, device.device)
             for device in found
             if device.vendor == NVIDIA and device.class_code[:4] in DISPLAY_CLASSES
         )
     )
 
 
-def device_at(node: Node, address: str) -> Device:
-    """The function at an address. Raises Lacks if there is none in any list."""
+def device_at(node: Node, address: str) -> PciDevice:
+    """The function at an address. Raises EvidenceMissing if there is none in any list."""
     for device in devices(node):
         if device.address == address:
             return device
-    raise Absent(Missing(f"PCI device {address}", Why.ABSENT, f"lspci -nn -s {address}"))
+    raise EvidenceAbsent(Missing(f"PCI device {address}", MissingReason.ABSENT, f"lspci -nn -s {address}"))
 
 
 # -- where they are --------------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def _place_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     steps = node.resolve(f"{ROOT}/{address}").split("/")
     roots = [step for step in steps if step.startswith("pci") and ":" in step]
     if not roots or steps[-1] != address:
-        raise nobody_looked(f"{ROOT}/{address}", f"readlink -f /{ROOT}/{address}")
+        raise not_collected(f"{ROOT}/{address}", f"readlink -f /{ROOT}/{address}")
     above = steps[steps.index(roots[-1]) + 1 : -1]
     return roots[-1].removeprefix("pci"), tuple(step for step in above if step.count(":") == 2)
 
@@ -177,7 +177,7 @@ def _place_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     listed = text_devices(node)
     text_device(node, address)
     if not all(d.verbose for d in listed):
-        raise nobody_looked(f"bridges above {address}", "lspci -nnvvv")
+        raise not_collected(f"bridges above {address}", "lspci -nnvvv")
     domain, bus = address[:4], int(address[5:7], 16)
     above = sorted(
         (d for d in listed if d.buses and d.address[:4] == domain and d.buses[0] <= bus <= d.buses[1]),
@@ -191,7 +191,7 @@ def _place_in_drawing(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     """From `lspci -tv`."""
     place = drawn_places(node).get(address)
     if place is None:
-        raise nobody_looked(f"bridges above {address}", "lspci -tv")
+        raise not_collected(f"bridges above {address}", "lspci -tv")
     return place.root_bus, place.above
 
 
@@ -202,7 +202,7 @@ def numa_node(node: Node, address: str) -> int | None:
     def in_text() -> int | None:
         device = text_device(node, address)
         if not device.verbose:
-            raise nobody_looked(f"NUMA node of {address}", f"cat /{ROOT}/{address}/numa_node")
+            raise not_collected(f"NUMA node of {address}", f"cat /{ROOT}/{address}/numa_node")
         return device.numa_node  # lspci prints the line only where it is known: lspci.c, show_verbose()
 
     found = first_collected(lambda: _number(node.text(f"{ROOT}/{address}/numa_node")), in_text)
@@ -211,18 +211,18 @@ def numa_node(node: Node, address: str) -> int | None:
 
 @fact
 def iommu_group(node: Node, address: str) -> str:
-    """The IOMMU group of a device, a number. Raises Absent where no IOMMU stands before it."""
+    """The IOMMU group of a device, a number. Raises EvidenceAbsent where no IOMMU stands before it."""
     link = f"{ROOT}/{address}/iommu_group"
 
     def in_sysfs() -> str:
         if not node.exists(link):
-            raise Absent(Missing(link, Why.ABSENT, f"ls -l /{link}"))
+            raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"ls -l /{link}"))
         return node.resolve(link).rsplit("/", 1)[-1]
 
     def in_text() -> str:
         group = text_device(node, address).iommu_group
         if not group:  # an old lspci prints none either
-            raise nobody_looked(link, f"readlink /{link}")
+            raise not_collected(link, f"readlink /{link}")
         return group
 
     return first_collected(in_sysfs, in_text)
@@ -230,7 +230,8 @@ def iommu_group(node: Node, address: str) -> str:
 
 @fact
 def iommu_type(node: Node, address: str) -> str:
-    """How the IOMMU treats a device: identity, DMA, DMA-FQ, auto, blocked. Raises Absent without an IOMMU.
+    """How the IOMMU treats a device: identity, DMA, DMA-FQ, auto, blocked. Raises EvidenceAbsent without an
+    IOMMU.
 
     Source: Documentation/ABI/testing/sysfs-kernel-iommu_groups. identity passes addresses through."""
     return node.text(f"sys/kernel/iommu_groups/{iommu_group(node, address)}/type").strip()

@@ -1,12 +1,12 @@
-"""The PCIe links between a device and the root complex, and what they carry. PURE."""
+"""The PCIe links between a device and the root complex, and what they carry."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.pci import bridges_above
-from gdrkit.facts.pci_registers import Link, link
+from gdrkit.facts.pci_registers import LinkSpeeds, link
 from gdrkit.node import Node, each_known, fact
 
 ENCODING = {2.5: 8 / 10, 5.0: 8 / 10, 64.0: 236 / 256}
@@ -31,7 +31,8 @@ class Segment(Struct, frozen=True):
 
 @fact
 def links_to_root(node: Node, address: str) -> tuple[Segment, ...]:
-    """The links above a device, its own first. Raises Lacks where the device's own link is not known.
+    """The links above a device, its own first. Raises EvidenceMissing where the device's own link is not
+    known.
 
     Ports alternate: one that looks down, one that looks up, and a switch has one of these and some of those.
     Links of switches that nobody can read are left out, as are the made-up ones of virtual machines."""
@@ -43,14 +44,14 @@ def links_to_root(node: Node, address: str) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def _segment(node: Node, address: str, own: Link, above: tuple[str, ...]) -> Segment:
+def _segment(node: Node, address: str, own: LinkSpeeds, above: tuple[str, ...]) -> Segment:
     """A link can do what the weaker of its ends can."""
     speed, width = own.max_gt_per_s, own.max_width
     for port in above:
         try:
             upper = link(node, port)
-        except Lacks as lacks:
-            if not isinstance(lacks, Absent) and lacks.missing.why is not Why.UNDECIDED:
+        except EvidenceMissing as lacks:
+            if not isinstance(lacks, EvidenceAbsent) and lacks.missing.why is not MissingReason.UNDECIDED:
                 raise
             continue
         speed, width = min(speed, upper.max_gt_per_s), min(width, upper.max_width)

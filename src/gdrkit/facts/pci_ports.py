@@ -1,13 +1,13 @@
-"""PCI Express capabilities that say what a function is in the tree, and how it sends. PURE."""
+"""PCI Express capabilities that say what a function is in the tree, and how it sends."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.pci_registers import config
 from gdrkit.facts.pci_text import text_device
+from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.pci_registers import Truncated
 from gdrkit.node import Node, fact, first_collected
 
@@ -24,15 +24,18 @@ class PortRegisters(Struct, frozen=True):
 
 @fact
 def port_registers(node: Node, address: str) -> PortRegisters:
-    """The PCI Express capability. Raises Absent for a plain PCI function, Lacks without root or evidence."""
+    """The PCI Express capability. Raises EvidenceAbsent for a plain PCI function, EvidenceMissing without
+    root or evidence."""
 
     def in_config() -> PortRegisters:
         found = config(node, address).express
         if isinstance(found, Truncated):
             source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"
-            raise Lacks(Missing(source, Why.DENIED, f"sudo lspci -vvv -s {address}"))
+            raise EvidenceMissing(Missing(source, MissingReason.DENIED, f"sudo lspci -vvv -s {address}"))
         if found is None:
-            raise Absent(Missing(f"PCI Express of {address}", Why.ABSENT, f"lspci -vv -s {address}"))
+            raise EvidenceAbsent(
+                Missing(f"PCI Express of {address}", MissingReason.ABSENT, f"lspci -vv -s {address}")
+            )
         return PortRegisters(
             found.port_type,
             found.payload_bytes,
@@ -44,7 +47,7 @@ def port_registers(node: Node, address: str) -> PortRegisters:
     def in_text() -> PortRegisters:
         device = text_device(node, address)
         if not device.port_type:
-            raise nobody_looked(f"PCI Express of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"PCI Express of {address}", f"sudo lspci -vvv -s {address}")
         return PortRegisters(
             device.port_type.lower().replace(" ", "-"),
             device.payload_bytes,
@@ -57,11 +60,14 @@ def port_registers(node: Node, address: str) -> PortRegisters:
 
 @fact
 def serial_number(node: Node, address: str) -> str:
-    """The device serial number, one for all functions of a card: 94-6d-ae-03-00-12-34-56. Raises Lacks."""
+    """The device serial number, one for all functions of a card: 94-6d-ae-03-00-12-34-56. Raises
+    EvidenceMissing."""
     found = config(node, address).serial_number
     if isinstance(found, Truncated):
         source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"
-        raise Lacks(Missing(source, Why.DENIED, f"sudo lspci -vvv -s {address}"))
+        raise EvidenceMissing(Missing(source, MissingReason.DENIED, f"sudo lspci -vvv -s {address}"))
     if found is None:
-        raise Absent(Missing(f"serial number of {address}", Why.ABSENT, f"sudo lspci -vvv -s {address}"))
+        raise EvidenceAbsent(
+            Missing(f"serial number of {address}", MissingReason.ABSENT, f"sudo lspci -vvv -s {address}")
+        )
     return found

@@ -1,4 +1,4 @@
-"""What a PCI function's registers say: its link, what it does with peer traffic, how much it maps. PURE.
+"""What a PCI function's registers say: its link, what it does with peer traffic, how much it maps.
 
 Files of sysfs first, the text of `lspci -nnvvv` where nobody copied them, `nvidia-smi -q` for GPUs last.
 Registers beyond the first 64 bytes are for root (Linux drivers/pci/pci-sysfs.c, pci_read_config()).
@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked
-from gdrkit.facts.nvidia_smi import said, smi_gpu
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
 from gdrkit.facts.pci import ROOT, there
 from gdrkit.facts.pci_text import TextDevice, text_device
+from gdrkit.facts.supplied import not_collected
 from gdrkit.formats import pci_config
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_config import Config
@@ -25,7 +25,7 @@ from gdrkit.node import Node, fact, first_collected
 T = TypeVar("T")
 
 
-class Link(Struct, frozen=True):
+class LinkSpeeds(Struct, frozen=True):
     """A PCIe link as one of its ends sees it: a downward port the link below it, others the link above."""
 
     current_gt_per_s: float
@@ -44,19 +44,20 @@ def config(node: Node, address: str) -> Config:
         """sosreports have these files and no sysfs; that they are not there says nothing of the device."""
         try:
             return node.read(f"proc/bus/pci/{folder}/{slot}")
-        except Absent:
-            raise nobody_looked(f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {address}") from None
+        except EvidenceAbsent:
+            raise not_collected(f"{ROOT}/{address}/config", f"sudo lspci -vvv -s {address}") from None
 
     return pci_config.parse(first_collected(lambda: node.read(f"{ROOT}/{address}/config"), in_proc))
 
 
 def _capability(node: Node, address: str, found: T | Truncated) -> T:
-    """What a capability says; Lacks where the read ended before it, as it does for users other than root."""
+    """What a capability says; EvidenceMissing where the read ended before it, as it does for users other
+    than root."""
     if isinstance(found, Truncated):
-        raise Lacks(
+        raise EvidenceMissing(
             Missing(
                 f"{ROOT}/{address}/config beyond byte {found.size_bytes}",
-                Why.DENIED,
+                MissingReason.DENIED,
                 f"sudo lspci -vvv -s {address}",
             )
         )
@@ -66,7 +67,9 @@ def _capability(node: Node, address: str, found: T | Truncated) -> T:
 def _express(node: Node, address: str) -> Express:
     express = _capability(node, address, config(node, address).express)
     if express is None:
-        raise Absent(Missing(f"PCI Express capability of {address}", Why.ABSENT, f"lspci -vv -s {address}"))
+        raise EvidenceAbsent(
+            Missing(f"PCI Express capability of {address}", MissingReason.ABSENT, f"lspci -vv -s {address}")
+        )
     return express
 
 
@@ -74,12 +77,12 @@ def _express(node: Node, address: str) -> Express:
 def acs(node: Node, address: str) -> Acs | None:
     """What a port does with peer traffic; None where it has no Access Control Services.
 
-    Beyond the 64 bytes that everybody may read: then Lacks, never "no ACS"."""
+    Beyond the 64 bytes that everybody may read: then EvidenceMissing, never "no ACS"."""
 
     def in_text() -> Acs | None:
         device = _capabilities_of(node, address)
         if device.acs is None and not device.extended and "Express" not in device.class_name:
-            raise nobody_looked(f"ACS of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"ACS of {address}", f"sudo lspci -vvv -s {address}")
         return device.acs
 
     return first_collected(lambda: _capability(node, address, config(node, address).acs), in_text)
@@ -103,20 +106,20 @@ def read_request_bytes(node: Node, address: str) -> int:
     def in_text() -> int:
         device = _capabilities_of(node, address)
         if device.read_request_bytes is None:
-            raise nobody_looked(f"MaxReadReq of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"MaxReadReq of {address}", f"sudo lspci -vvv -s {address}")
         return device.read_request_bytes
 
     return first_collected(lambda: _express(node, address).read_request_bytes, in_text)
 
 
 @fact
-def link(node: Node, address: str) -> Link:
-    """A device's PCIe link now and at its best. Raises Lacks where it has none worth the name.
+def link(node: Node, address: str) -> LinkSpeeds:
+    """A device's PCIe link now and at its best. Raises EvidenceMissing where it has none worth the name.
 
     Virtual machines show devices without a link, and links of width 0: neither says anything. A virtual
     function answers with the link of its physical function."""
 
-    def in_sysfs() -> Link:
+    def in_sysfs() -> LinkSpeeds:
         folder = f"{ROOT}/{address}"
         if there(node, f"{folder}/physfn"):
             return link(node, node.resolve(f"{folder}/physfn").rsplit("/", 1)[-1])
@@ -124,18 +127,18 @@ def link(node: Node, address: str) -> Link:
         widths = [node.text(f"{folder}/{when}_link_width").strip() for when in ("current", "max")]
         return _link(address, speeds[0], widths[0], speeds[1], widths[1])
 
-    def in_text() -> Link:
+    def in_text() -> LinkSpeeds:
         found = _capabilities_of(node, address).link
         if found is None:
-            raise nobody_looked(f"link of {address}", f"sudo lspci -vvv -s {address}")
+            raise not_collected(f"link of {address}", f"sudo lspci -vvv -s {address}")
         return _link(
             address, found.current_gt_per_s, found.current_width, found.max_gt_per_s, found.max_width
         )
 
-    def in_smi() -> Link:
+    def in_smi() -> LinkSpeeds:
         gpu = smi_gpu(node, address)
-        now, best = (said(node, gpu, f"generation_{when}") for when in ("current", "max"))
-        width, most = (said(node, gpu, f"width_{when}") for when in ("current", "max"))
+        now, best = (printed_field(node, gpu, f"generation_{when}") for when in ("current", "max"))
+        width, most = (printed_field(node, gpu, f"width_{when}") for when in ("current", "max"))
         return _link(address, GENERATIONS.get(now), width, GENERATIONS.get(best), most)
 
     return first_collected(in_sysfs, lambda: _link_in_config(node, address), in_text, in_smi)
@@ -144,22 +147,24 @@ def link(node: Node, address: str) -> Link:
 GENERATIONS: dict[object, float] = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}  # GT/s, PCIe 6.0
 
 
-def _link_in_config(node: Node, address: str) -> Link:
+def _link_in_config(node: Node, address: str) -> LinkSpeeds:
     found = _express(node, address).link
     if found is None:
-        raise Absent(Missing(f"link of {address}", Why.ABSENT, f"lspci -vv -s {address}"))
+        raise EvidenceAbsent(Missing(f"link of {address}", MissingReason.ABSENT, f"lspci -vv -s {address}"))
     return _link(address, found.current_gt_per_s, found.current_width, found.max_gt_per_s, found.max_width)
 
 
-def _link(address: str, *numbers: object) -> Link:
+def _link(address: str, *numbers: object) -> LinkSpeeds:
     """Speeds and widths as numbers; UNDECIDED where one is `Unknown`, 0 or all ones."""
     try:
         speed, width, max_speed, max_width = (float(str(number)) for number in numbers)
     except ValueError:
         speed = width = max_speed = max_width = 0.0
     if not (speed > 0 and max_speed > 0 and 0 < width <= 32 and 0 < max_width <= 32):  # x32 is the widest
-        raise Lacks(Missing(f"link of {address}", Why.UNDECIDED, f"sudo lspci -vv -s {address}"))
-    return Link(speed, int(width), max_speed, int(max_width))
+        raise EvidenceMissing(
+            Missing(f"link of {address}", MissingReason.UNDECIDED, f"sudo lspci -vv -s {address}")
+        )
+    return LinkSpeeds(speed, int(width), max_speed, int(max_width))
 
 
 @fact
@@ -167,7 +172,7 @@ def bar1_bytes(node: Node, address: str) -> int:
     """The size of what NVIDIA calls BAR1: the second memory region, through which peers reach GPU memory.
 
     Its place in the `resource` file is 1 where BAR0 is a 32-bit region, and 2 where BAR0 is a 64-bit one
-    (H200) and takes two registers. Raises Absent where the GPU has no second region."""
+    (H200) and takes two registers. Raises EvidenceAbsent where the GPU has no second region."""
 
     def in_sysfs() -> int:
         return _second(address, region_bytes(node.text(f"{ROOT}/{address}/resource")))
@@ -175,11 +180,11 @@ def bar1_bytes(node: Node, address: str) -> int:
     def in_text() -> int:
         device = text_device(node, address)
         if not device.memory_bytes:
-            raise nobody_looked(f"regions of {address}", f"cat /{ROOT}/{address}/resource")
+            raise not_collected(f"regions of {address}", f"cat /{ROOT}/{address}/resource")
         return _second(address, device.memory_bytes)
 
     def in_smi() -> int:
-        total = said(node, smi_gpu(node, address), "bar1_total_mib")
+        total = printed_field(node, smi_gpu(node, address), "bar1_total_mib")
         return int(str(total)) << 20
 
     return first_collected(in_sysfs, in_text, in_smi)
@@ -204,7 +209,9 @@ def region_bytes(resource: str) -> tuple[int, ...]:
 
 def _second(address: str, sizes: tuple[int, ...]) -> int:
     if len(sizes) < 2:
-        raise Absent(Missing(f"BAR1 of {address}", Why.ABSENT, f"cat /{ROOT}/{address}/resource"))
+        raise EvidenceAbsent(
+            Missing(f"BAR1 of {address}", MissingReason.ABSENT, f"cat /{ROOT}/{address}/resource")
+        )
     return sizes[1]
 
 
@@ -212,5 +219,5 @@ def _capabilities_of(node: Node, address: str) -> TextDevice:
     device = text_device(node, address)
     if device.denied:
         ask = f"sudo lspci -vvv -s {address}"
-        raise Lacks(Missing(f"lspci: capabilities of {address}", Why.DENIED, ask))
+        raise EvidenceMissing(Missing(f"lspci: capabilities of {address}", MissingReason.DENIED, ask))
     return device

@@ -1,4 +1,4 @@
-"""PCI devices as `lspci -nnvvv` prints them. PURE.
+"""PCI devices as `lspci -nnvvv` prints them.
 
 Second-best evidence: sosreports and forum posts have it where nobody copied sysfs. Source of the layout:
 pciutils 3.9 lspci.c (show_terse, show_verbose, show_size), ls-caps.c (cap_express), ls-ecaps.c (cap_acs,
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.facts.commands import LSPCI
-from gdrkit.facts.looked import nobody_looked
+from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.pci_express import Acs
 from gdrkit.node import Node, fact
@@ -197,9 +197,9 @@ def text_devices(node: Node) -> tuple[TextDevice, ...]:
 
 
 def text_device(node: Node, address: str) -> TextDevice:
-    """One device of the listing. Raises Lacks where it is not among those printed."""
+    """One device of the listing. Raises EvidenceMissing where it is not among those printed."""
     for device in text_devices(node):
         if device.address == address:
             node.mark(LSPCI.line, device.line)
             return device
-    raise nobody_looked(f"lspci of {address}", f"lspci -nnvvv -s {address}")
+    raise not_collected(f"lspci of {address}", f"lspci -nnvvv -s {address}")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import modules
 from gdrkit.facts.driver_files import peermem_path
 from gdrkit.facts.kernel_symbols import export_tables
@@ -20,7 +20,7 @@ LEGACY = "nv_peer_mem"
 MEMORY_PEERS = "sys/kernel/mm/memory_peers"
 
 
-class Linkage(Struct, frozen=True):
+class PeermemLinkage(Struct, frozen=True):
     """What the kernel's linker will make of nvidia-peermem's use of other modules.
 
     Only symbols of the peer-memory API and of nvidia.ko are judged here; the rest is the loader's affair.
@@ -48,30 +48,33 @@ class LegacyPeerMem(Struct, frozen=True):
 
 
 @fact
-def peermem_linkage(node: Node) -> Linkage:
-    """How nvidia-peermem is linked; the decisive test for a stub. Raises Absent if there is no such file.
+def peermem_linkage(node: Node) -> PeermemLinkage:
+    """How nvidia-peermem is linked; the decisive test for a stub. Raises EvidenceAbsent if there is no such
+    file.
 
     Everything in its init but `return -EINVAL` is compiled only where the build found the peer-memory API,
     so a module that does not import it does nothing. Source: open-gpu-kernel-modules
     kernel-open/nvidia-peermem/nvidia-peermem.c, NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT (since 515.43.04).
     """
 
-    def by_its_symbols() -> Linkage:
+    def by_its_symbols() -> PeermemLinkage:
         return _linkage_of_file(node, peermem_path(node))
 
-    def by_what_it_needs() -> Linkage:
+    def by_what_it_needs() -> PeermemLinkage:
         """A stub imports nothing of nvidia's and the RDMA core's, so that modinfo's `depends:` is empty."""
         printed = printed_module(node, modules.PEERMEM)
         depends = printed.depends
         if depends is None:
-            raise Lacks(Missing("depends of nvidia-peermem", Why.NOT_COLLECTED, ASK_DEPENDS))
+            raise EvidenceMissing(
+                Missing("depends of nvidia-peermem", MissingReason.NOT_COLLECTED, ASK_DEPENDS)
+            )
         node.cite(
             modinfo(modules.PEERMEM).line,
             "depends",
             f"depends: {','.join(depends)}".rstrip(),
             line=printed.lines["depends"],
         )
-        return Linkage(bool(depends))
+        return PeermemLinkage(bool(depends))
 
     return first_collected(by_its_symbols, by_what_it_needs)
 
@@ -79,7 +82,7 @@ def peermem_linkage(node: Node) -> Linkage:
 ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
 
 
-def _linkage_of_file(node: Node, path: str) -> Linkage:
+def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
     wanted = modules.imports(node, path)
     unresolved, mismatched, unseen = [], [], []
     for symbol, crc in sorted(wanted.items()):
@@ -87,21 +90,21 @@ def _linkage_of_file(node: Node, path: str) -> Linkage:
             continue
         try:
             exported = exported_crc(node, symbol)
-        except Absent:
+        except EvidenceAbsent:
             unresolved.append(symbol)
-        except Lacks:
+        except EvidenceMissing:
             unseen.append(symbol)
         else:
             if crc is not None and exported is not None and crc != exported:
                 mismatched.append(symbol)
     node.cite(path, ".symtab", f"{'imports' if PEER_API[0] in wanted else 'no import of'} {PEER_API[0]}")
-    return Linkage(PEER_API[0] in wanted, tuple(unresolved), tuple(mismatched), tuple(unseen))
+    return PeermemLinkage(PEER_API[0] in wanted, tuple(unresolved), tuple(mismatched), tuple(unseen))
 
 
 @fact
 def exported_crc(node: Node, symbol: str) -> int | None:
-    """The CRC under which a symbol is exported here; None without symbol versions. Raises Absent if it is
-    not.
+    """The CRC under which a symbol is exported here; None without symbol versions. Raises EvidenceAbsent if
+    it is not.
 
     The provider's file is that of the loaded module, else the one that modprobe would load.
     """
@@ -110,7 +113,9 @@ def exported_crc(node: Node, symbol: str) -> int | None:
         return modules.kernel_symbol(node, symbol).crc
     offered = modules.exports(node, modules.loaded_path(node, provider)).get(symbol)
     if offered is None:
-        raise Absent(Missing(f"{provider} ({symbol})", Why.ABSENT, f"modprobe --show-exports {provider}"))
+        raise EvidenceAbsent(
+            Missing(f"{provider} ({symbol})", MissingReason.ABSENT, f"modprobe --show-exports {provider}")
+        )
     return offered.crc
 
 
@@ -124,29 +129,34 @@ def peer_api_exporter(node: Node) -> str:
 def exporter(node: Node, symbol: str) -> str:
     """Who exports a symbol, by depmod's list, or by the running kernel's own where there is no such list.
 
-    Raises Absent if nobody does. The kernel lists export tables among its symbols with CONFIG_KALLSYMS_ALL.
+    Raises EvidenceAbsent if nobody does. The kernel lists export tables among its symbols with
+    CONFIG_KALLSYMS_ALL.
     """
     try:
         return modules.exporter(node, symbol)
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         missing = lacks.missing
-        if isinstance(lacks, Absent) and missing.source.endswith(f"({symbol})"):
+        if isinstance(lacks, EvidenceAbsent) and missing.source.endswith(f"({symbol})"):
             raise
-    if missing.why is Why.ABSENT:  # the lists are not there, which says nothing of the symbol
-        missing = Missing(f"who exports {symbol}", Why.UNDECIDED, f"grep -w {symbol} /proc/kallsyms")
+    if missing.why is MissingReason.ABSENT:  # the lists are not there, which says nothing of the symbol
+        missing = Missing(
+            f"who exports {symbol}", MissingReason.UNDECIDED, f"grep -w {symbol} /proc/kallsyms"
+        )
     try:
         symbols = export_tables(node)
-    except Lacks:
-        raise Lacks(missing) from None
+    except EvidenceMissing:
+        raise EvidenceMissing(missing) from None
     found = re.search(rb" __ksymtab_%s(?:\t\[(\w+)\])?\n" % symbol.encode(), symbols)
     if found is None:
-        raise Absent(Missing(f"proc/kallsyms ({symbol})", Why.ABSENT, f"grep -w {symbol} /proc/kallsyms"))
+        raise EvidenceAbsent(
+            Missing(f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
+        )
     return found[1].decode() if found[1] else modules.VMLINUX
 
 
 @fact
 def memory_peers(node: Node) -> tuple[MemoryPeer, ...]:
-    """The clients that the RDMA core lists. Raises Absent if it has no such folder.
+    """The clients that the RDMA core lists. Raises EvidenceAbsent if it has no such folder.
 
     Not every kernel with the API has it: it needs the kernel's mm_kobj, which newer ones do not export. Its
     absence therefore says nothing of the API. Source: MLNX_OFED drivers/infiniband/core/peer_mem.c.

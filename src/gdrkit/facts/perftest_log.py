@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.facts.looked import handed_over
+from gdrkit.facts.supplied import supplied_files
 from gdrkit.formats.perftest import parse_perftest
 from gdrkit.node import Node, fact
 
@@ -31,12 +31,12 @@ class PerftestRun(Struct, frozen=True, kw_only=True):
 @fact
 def runs(node: Node) -> tuple[str, ...]:
     """Outputs of perftest that came with this node; () if none was handed over."""
-    return handed_over(node, FOLDER)
+    return supplied_files(node, FOLDER)
 
 
 @fact
 def perftest_run(node: Node, path: str) -> PerftestRun:
-    """One output. Raises Lacks if it is not there, or is none of perftest's."""
+    """One output. Raises EvidenceMissing if it is not there, or is none of perftest's."""
     return parse(node.text(path), path)
 
 

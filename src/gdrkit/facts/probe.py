@@ -1,4 +1,4 @@
-"""What probes answered: calls to CUDA, verbs and the resource manager, made by child processes. PURE.
+"""What probes answered: calls to CUDA, verbs and the resource manager, made by child processes.
 
 A record is JSON: {"schema": "gdrkit.probe.cuda/1", "calls": [{"call": "cuDeviceGetAttribute",
 "argument": "116", "device": "0000:1b:00.0", "result": 0, "value": 1}, ...]}. `device` is a PCI address, or
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import PROBE_CUDA, PROBE_MEMORY, PROBE_RM, PROBE_VERBS
 from gdrkit.facts.nvidia_smi import pci_address
 from gdrkit.formats.errors import FormatError
@@ -26,7 +26,7 @@ PCI_BUS_ID, PCI_DEVICE_ID, PCI_DOMAIN_ID = (
 )
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class ProbeCall(Struct, frozen=True, kw_only=True):
     """One call that a probe made."""
 
     call: str
@@ -70,12 +70,12 @@ def _decoded(text: str) -> _Record:
     return record
 
 
-def parse(text: str) -> tuple[Call, ...]:
+def parse(text: str) -> tuple[ProbeCall, ...]:
     """The calls of a record, each with the PCI address of its GPU. Raises FormatError."""
     record = _decoded(text)
     places = _places(record.calls)
     return tuple(
-        Call(
+        ProbeCall(
             call=c.call,
             argument=str(c.argument),
             subject=places.get(str(c.device), _address(c.device)),
@@ -110,39 +110,39 @@ def _address(device: str | int) -> str:
 
 
 @fact
-def cuda_calls(node: Node) -> tuple[Call, ...]:
+def cuda_calls(node: Node) -> tuple[ProbeCall, ...]:
     """What libcuda answered. On a live machine, only where the user asked for a probe."""
     return parse(node.run(PROBE_CUDA))
 
 
 @fact
-def verbs_calls(node: Node) -> tuple[Call, ...]:
+def verbs_calls(node: Node) -> tuple[ProbeCall, ...]:
     """What libibverbs answered."""
     return parse(node.run(PROBE_VERBS))
 
 
 @fact
-def memory_calls(node: Node) -> tuple[Call, ...]:
+def memory_calls(node: Node) -> tuple[ProbeCall, ...]:
     """What became of a piece of GPU memory that was offered as a dma-buf and, where there is an RDMA device,
     registered with it. Of one GPU of each product."""
     return parse(node.run(PROBE_MEMORY))
 
 
 @fact
-def rm_calls(node: Node) -> tuple[Call, ...]:
+def rm_calls(node: Node) -> tuple[ProbeCall, ...]:
     """What NVIDIA's kernel module answered by itself, without CUDA."""
     return parse(node.run(PROBE_RM))
 
 
 @fact
-def probe_calls(node: Node) -> tuple[Call, ...]:
-    """Every call that any probe made. Raises Lacks where no probe was run at all."""
-    found: tuple[Call, ...] = ()
-    reason: Lacks | None = None
+def probe_calls(node: Node) -> tuple[ProbeCall, ...]:
+    """Every call that any probe made. Raises EvidenceMissing where no probe was run at all."""
+    found: tuple[ProbeCall, ...] = ()
+    reason: EvidenceMissing | None = None
     for ask in (cuda_calls, verbs_calls, memory_calls, rm_calls):
         try:
             found += ask(node)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
     if reason is not None and not found:
         raise reason

@@ -1,4 +1,4 @@
-"""NUMA nodes with processors, and what kind of processors they are. PURE.
+"""NUMA nodes with processors, and what kind of processors they are.
 
 Sources: Linux Documentation/ABI/stable/sysfs-devices-node; arch/x86/kernel/cpu/proc.c, show_cpuinfo();
 arch/arm64/kernel/cpuinfo.c, c_show().
@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.commands import LSCPU
 from gdrkit.facts.machine import colon_pairs
 from gdrkit.formats.errors import FormatError
@@ -28,7 +28,7 @@ class NumaNode(Struct, frozen=True):
     cpus: tuple[int, ...]
 
 
-class Model(Struct, frozen=True):
+class CpuModel(Struct, frozen=True):
     """The first processor's kind. None and empty: not said; Arm has neither family nor model."""
 
     vendor: str = ""
@@ -39,7 +39,7 @@ class Model(Struct, frozen=True):
 
 @fact
 def numa_nodes(node: Node) -> tuple[NumaNode, ...]:
-    """The NUMA nodes that have processors: memory of GPUs may be a node, too. Raises Lacks."""
+    """The NUMA nodes that have processors: memory of GPUs may be a node, too. Raises EvidenceMissing."""
 
     found = []
     for number in parse_list(node.text(f"{NODES}/online")):
@@ -74,18 +74,18 @@ def mask(cpus: tuple[int, ...]) -> str:
 
 
 @fact
-def processor(node: Node) -> Model:
-    """The kind of the first processor. Raises Lacks where neither the kernel nor lscpu tells."""
+def processor(node: Node) -> CpuModel:
+    """The kind of the first processor. Raises EvidenceMissing where neither the kernel nor lscpu tells."""
     try:
         values = _first_block(node.text("proc/cpuinfo"))
         names = ("vendor_id", "cpu family", "model", "model name")
         if "CPU implementer" in values:  # 0x41 is Arm Ltd.: Arm ARM, MIDR_EL1
-            return Model({"0x41": "ARM", "0x4e": "NVIDIA"}.get(values["CPU implementer"], ""))
-    except Lacks:
+            return CpuModel({"0x41": "ARM", "0x4e": "NVIDIA"}.get(values["CPU implementer"], ""))
+    except EvidenceMissing:
         values = _first_block(node.run(LSCPU))
         names = ("Vendor ID", "CPU family", "Model", "Model name")
     vendor, family, model, name = (values.get(key, "") for key in names)
-    return Model(vendor, _number(family), _number(model), name)
+    return CpuModel(vendor, _number(family), _number(model), name)
 
 
 def _first_block(text: str) -> dict[str, str]:

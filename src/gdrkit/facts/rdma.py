@@ -1,4 +1,4 @@
-"""RDMA devices, their ports, and how far each is from each GPU. PURE.
+"""RDMA devices, their ports, and how far each is from each GPU.
 
 Source of the files: Linux drivers/infiniband/core/sysfs.c; Documentation/ABI/stable/sysfs-class-infiniband.
 """
@@ -9,10 +9,10 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks, Missing, Why
-from gdrkit.facts.looked import nobody_looked
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.nvidia_smi import smi_topology
 from gdrkit.facts.pci import ROOT, bridges_above, gpus, numa_node, root_bus
+from gdrkit.facts.supplied import not_collected
 from gdrkit.facts.verbs_text import TextRdmaDevice, listed_rdma_devices
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
@@ -34,7 +34,7 @@ class RdmaDevice(Struct, frozen=True, order=True):
     virtual: bool = False  # made by software: rxe, siw
 
 
-class Port(Struct, frozen=True, order=True):
+class RdmaPort(Struct, frozen=True, order=True):
     """One port of an RDMA device."""
 
     device: str
@@ -105,11 +105,11 @@ def _device(node: Node, name: str) -> RdmaDevice:
 
 @fact
 def rdma_device(node: Node, name: str) -> RdmaDevice:
-    """The device of a name. Raises Absent if there is none."""
+    """The device of a name. Raises EvidenceAbsent if there is none."""
     for device in rdma_devices(node):
         if device.name == name:
             return device
-    raise Absent(Missing(f"RDMA device {name}", Why.ABSENT, f"ls /{CLASS}"))
+    raise EvidenceAbsent(Missing(f"RDMA device {name}", MissingReason.ABSENT, f"ls /{CLASS}"))
 
 
 @fact
@@ -120,14 +120,15 @@ def nics(node: Node) -> tuple[RdmaDevice, ...]:
 
 @fact
 def nic_address(node: Node, name: str) -> str:
-    """The PCI address of an RDMA device. Raises Absent for one made by software, Lacks if it is unknown."""
+    """The PCI address of an RDMA device. Raises EvidenceAbsent for one made by software, EvidenceMissing if
+    it is unknown."""
     device = rdma_device(node, name)
     if device.pci_address:
         return device.pci_address
     link = f"{CLASS}/{name}/device"
     if device.virtual:
-        raise Absent(Missing(link, Why.ABSENT, f"readlink -f /{link}"))
-    raise nobody_looked(link, f"readlink -f /{link}")
+        raise EvidenceAbsent(Missing(link, MissingReason.ABSENT, f"readlink -f /{link}"))
+    raise not_collected(link, f"readlink -f /{link}")
 
 
 @fact
@@ -140,38 +141,41 @@ def is_virtual_function(node: Node, name: str) -> bool:
 def character_device(node: Node, name: str) -> str:
     """The node through which programs reach a device: dev/infiniband/uverbs0.
 
-    Source: drivers/infiniband/core/uverbs_main.c, the attribute `ibdev`. Raises Absent without ib_uverbs."""
+    Source: drivers/infiniband/core/uverbs_main.c, the attribute `ibdev`. Raises EvidenceAbsent without
+    ib_uverbs."""
     folder = "sys/class/infiniband_verbs"
     for entry in node.list(folder):
         if entry.startswith("uverbs") and node.text(f"{folder}/{entry}/ibdev").strip() == name:
             return f"dev/infiniband/{entry}"
-    raise Absent(Missing(f"{folder}/*/ibdev of {name}", Why.ABSENT, f"grep . /{folder}/*/ibdev"))
+    raise EvidenceAbsent(
+        Missing(f"{folder}/*/ibdev of {name}", MissingReason.ABSENT, f"grep . /{folder}/*/ibdev")
+    )
 
 
 # -- ports -----------------------------------------------------------------------------------------
 
 
 @fact
-def ports(node: Node, device: str) -> tuple[Port, ...]:
+def ports(node: Node, device: str) -> tuple[RdmaPort, ...]:
     """The ports of a device, by number."""
 
-    def in_sysfs() -> tuple[Port, ...]:
+    def in_sysfs() -> tuple[RdmaPort, ...]:
         numbers = sorted(int(n) for n in node.list(f"{CLASS}/{device}/ports") if n.isascii() and n.isdigit())
         return tuple(_port(node, device, number) for number in numbers)
 
-    def in_text() -> tuple[Port, ...]:
+    def in_text() -> tuple[RdmaPort, ...]:
         found = _listed(node, device)
         return tuple(
-            Port(device, p.number, p.state, p.physical_state, p.rate_gbit_per_s, p.link_layer)
+            RdmaPort(device, p.number, p.state, p.physical_state, p.rate_gbit_per_s, p.link_layer)
             for p in found.ports
         )
 
     return first_collected(in_sysfs, in_text)
 
 
-def _port(node: Node, device: str, number: int) -> Port:
+def _port(node: Node, device: str, number: int) -> RdmaPort:
     folder = f"{CLASS}/{device}/ports/{number}"
-    return Port(
+    return RdmaPort(
         device,
         number,
         parse_state(node.text(f"{folder}/state")),
@@ -203,18 +207,20 @@ def _listed(node: Node, device: str) -> TextRdmaDevice:
     for found in listed_rdma_devices(node):
         if found.name == device:
             return found
-    raise nobody_looked(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {device}")
+    raise not_collected(f"ibv_devinfo of {device}", f"ibv_devinfo -v -d {device}")
 
 
 @fact
 def netdev(node: Node, device: str, number: int) -> str:
-    """The network interface of a port. Raises Absent where it has none."""
+    """The network interface of a port. Raises EvidenceAbsent where it has none."""
     try:
         return node.text(f"{CLASS}/{device}/ports/{number}/gid_attrs/ndevs/0").strip()
-    except Lacks:
+    except EvidenceMissing:
         names = node.list(f"{ROOT}/{nic_address(node, device)}/net")
     if not names:
-        raise Absent(Missing(f"interface of {device}/{number}", Why.ABSENT, f"rdma link show {device}"))
+        raise EvidenceAbsent(
+            Missing(f"interface of {device}/{number}", MissingReason.ABSENT, f"rdma link show {device}")
+        )
     return names[min(number, len(names)) - 1]
 
 
@@ -262,8 +268,8 @@ def distance(node: Node, pair: Pair) -> str:
     """PIX, PXB, PHB, NODE or SYS, in the words of `nvidia-smi topo -m`: one switch between them, several
     switches, one host bridge, one NUMA node, several NUMA nodes.
 
-    From the paths in sysfs and NUMA nodes; raises Lacks where they are not known. A virtual machine shows
-    what its hypervisor made up."""
+    From the paths in sysfs and NUMA nodes; raises EvidenceMissing where they are not known. A virtual
+    machine shows what its hypervisor made up."""
 
     def by_path() -> str:
         nic = nic_address(node, pair.device)
@@ -278,7 +284,7 @@ def distance(node: Node, pair: Pair) -> str:
             return "NODE"
         if None in places:
             source = f"NUMA nodes of {pair.gpu} and {nic}"
-            raise Lacks(Missing(source, Why.UNDECIDED, "nvidia-smi topo -m"))
+            raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m"))
         return "NODE" if places[0] == places[1] else "SYS"
 
     def by_smi() -> str:
@@ -286,7 +292,7 @@ def distance(node: Node, pair: Pair) -> str:
         node.cite("nvidia-smi topo -m", f"GPU{index}, {pair.device}", confidence=Confidence.LIKELY)
         cell = smi_topology(node).cells.get((f"GPU{index}", pair.device), "")
         if cell not in DISTANCES:
-            raise nobody_looked(f"distance of {pair.gpu} and {pair.device}", "nvidia-smi topo -m")
+            raise not_collected(f"distance of {pair.gpu} and {pair.device}", "nvidia-smi topo -m")
         return cell
 
     return first_collected(by_path, by_smi)

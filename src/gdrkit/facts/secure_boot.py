@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts import kernel_log
 from gdrkit.facts.commands import MOKUTIL_SB_STATE
 from gdrkit.facts.kernel import boot_parameter, config_option
@@ -19,16 +19,17 @@ _ATTRIBUTE_BYTES = 4  # before a variable's value: Linux Documentation/filesyste
 
 @fact
 def efi_variable(node: Node, name: str, vendor: str) -> bytes:
-    """The value of an EFI variable. Raises Absent if firmware has none, Lacks if none can be seen."""
+    """The value of an EFI variable. Raises EvidenceAbsent if firmware has none, EvidenceMissing if none can
+    be seen."""
     try:
         content = node.read(f"{EFIVARS}/{name}-{vendor}")
-    except Absent:
+    except EvidenceAbsent:
         # An efivarfs that is not mounted looks like an empty folder; no firmware is without variables.
         if not if_absent(False, node.exists, "sys/firmware/efi"):
             raise
         if not any("-" in variable for variable in node.list(EFIVARS)):
-            raise Lacks(
-                Missing(EFIVARS, Why.NOT_COLLECTED, f"mount -t efivarfs efivarfs /{EFIVARS}")
+            raise EvidenceMissing(
+                Missing(EFIVARS, MissingReason.NOT_COLLECTED, f"mount -t efivarfs efivarfs /{EFIVARS}")
             ) from None
         raise
     if len(content) < _ATTRIBUTE_BYTES:
@@ -54,7 +55,9 @@ def secure_boot(node: Node) -> bool:
 
     def a_machine_without_efi() -> bool:
         if firmware_is_efi(node):
-            raise Lacks(Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", Why.NOT_COLLECTED, "mokutil --sb-state"))
+            raise EvidenceMissing(
+                Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", MissingReason.NOT_COLLECTED, "mokutil --sb-state")
+            )
         return False
 
     def mokutil() -> bool:
@@ -71,7 +74,9 @@ def secure_boot(node: Node) -> bool:
                 if f"ecure boot {word}" in line.text or f"ecure Boot {word}" in line.text:
                     node.cite(log.source, text=line.text, line=line.number)
                     return word == "enabled"
-        raise Lacks(Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", Why.NOT_COLLECTED, "mokutil --sb-state"))
+        raise EvidenceMissing(
+            Missing(f"{EFIVARS}/SecureBoot-{GLOBAL}", MissingReason.NOT_COLLECTED, "mokutil --sb-state")
+        )
 
     return first_of(the_firmware, a_machine_without_efi, mokutil, likely(node, the_kernel_log))
 
@@ -129,7 +134,7 @@ def signatures_enforced(node: Node) -> bool:
     def the_kernel() -> bool:
         try:
             text = node.text("sys/module/module/parameters/sig_enforce").strip()
-        except Absent:
+        except EvidenceAbsent:
             if module_signatures_supported(node):
                 raise
             return False
@@ -145,7 +150,7 @@ def signatures_enforced(node: Node) -> bool:
     def secure_boot_alone() -> bool:
         if not _asked_for(node) and not kernel_sees_secure_boot(node):
             missing = "sys/module/module/parameters/sig_enforce"
-            raise Lacks(Missing(missing, Why.NOT_COLLECTED, f"cat /{missing}"))
+            raise EvidenceMissing(Missing(missing, MissingReason.NOT_COLLECTED, f"cat /{missing}"))
         return True
 
     return first_of(the_kernel, likely(node, what_it_was_booted_with), likely(node, secure_boot_alone))

@@ -1,4 +1,4 @@
-"""Whether NVIDIA's kernel module lets third parties map a GPU's memory, as it says itself. PURE.
+"""Whether NVIDIA's kernel module lets third parties map a GPU's memory, as it says itself.
 
 The probe makes an object of class NV50_THIRD_PARTY_P2P and frees it: the one through which libcuda opens
 memory to nvidia_p2p_get_pages(), and so to nvidia-peermem.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, driver_version
 from gdrkit.facts.probe import rm_calls
-from gdrkit.node import Node, witness
+from gdrkit.node import Node, observation
 
 ALLOC, CLASS = "NV_ESC_RM_ALLOC", "NV50_THIRD_PARTY_P2P"
 ASK = "gdr probe rm"
@@ -57,12 +57,12 @@ class ThirdParty(Struct, frozen=True):
         return f"{STATUS.get(self.status, 'status')} ({self.status:#x})"
 
 
-@witness(driver_version, driver_flavour)
+@observation(driver_version, driver_flavour)
 def third_party(node: Node, address: str) -> ThirdParty:
-    """The last answer, which is the one that counts: a coherent GPU refuses the first kind. Raises Lacks
-    where the probe was not run, or did not get as far as this object."""
+    """The last answer, which is the one that counts: a coherent GPU refuses the first kind. Raises
+    EvidenceMissing where the probe was not run, or did not get as far as this object."""
     for call in reversed(rm_calls(node)):
         name, _, kind = call.argument.partition(" ")
         if call.call == ALLOC and name == CLASS and call.subject == address:
             return ThirdParty(kind, call.result)
-    raise Lacks(Missing(f"{CLASS} of {address}", Why.UNDECIDED, ASK))
+    raise EvidenceMissing(Missing(f"{CLASS} of {address}", MissingReason.UNDECIDED, ASK))

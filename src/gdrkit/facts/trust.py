@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.kernel import config_option, version
 from gdrkit.facts.kernel_reference import reference_files
-from gdrkit.facts.keyrings import BUILTIN, Enrolled, enrolled_keys, proc_keys, revoked
+from gdrkit.facts.keyrings import BUILTIN, EnrolledCertificate, enrolled_keys, proc_keys, revoked
 from gdrkit.facts.loaded_modules import loaded
 from gdrkit.facts.module_files import content
 from gdrkit.facts.module_index import module_path
@@ -31,13 +31,25 @@ if TYPE_CHECKING:
     from gdrkit.formats.module_signature import Signature
 
 __all__ = [
-    "Key", "Standing", "State", "module_signatures_supported", "revoked", "secure_boot", "setup_mode",
-    "shim_validation_disabled", "signature", "signature_fault", "signatures_enforced", "signer_name",
-    "standing", "trusted_keys", "verified_by",
+    "SignatureStanding",
+    "SignatureState",
+    "TrustedKey",
+    "module_signatures_supported",
+    "revoked",
+    "secure_boot",
+    "setup_mode",
+    "shim_validation_disabled",
+    "signature",
+    "signature_fault",
+    "signatures_enforced",
+    "signer_name",
+    "standing",
+    "trusted_keys",
+    "verified_by",
 ]  # fmt: skip
 
 
-class State(enum.StrEnum):
+class SignatureState(enum.StrEnum):
     """How a module's signature stands with the kernel."""
 
     UNSIGNED = "unsigned"
@@ -50,14 +62,14 @@ class State(enum.StrEnum):
     MALFORMED = "malformed"  # no signature can be read
 
 
-class Standing(Struct, frozen=True):
+class SignatureStanding(Struct, frozen=True):
     """A signature's state, and the key that it is about."""
 
-    state: State
+    state: SignatureState
     key: str = ""
 
 
-class Key(Struct, frozen=True):
+class TrustedKey(Struct, frozen=True):
     """A key that the kernel trusts for modules."""
 
     description: str
@@ -89,7 +101,8 @@ def _split(node: Node, path: str) -> tuple[int, str, bytes | None]:
 
 @fact
 def signature(node: Node, path: str) -> Signature | None:
-    """Who signed a module file, and how; None if nobody did. Raises Lacks if the signature is unreadable."""
+    """Who signed a module file, and how; None if nobody did. Raises EvidenceMissing if the signature is
+    unreadable."""
     from gdrkit.formats.module_signature import parse
 
     _, fault, pkcs7 = _split(node, path)
@@ -142,7 +155,7 @@ def _recorded_digests(node: Node) -> dict[str, dict[str, str]]:
     """Digests of the signed content of modules that a bundle holds without their code, by path."""
     try:
         manifest = msgspec.json.decode(node.read("gdr_manifest.json"), type=_Manifest)
-    except (Lacks, msgspec.MsgspecError):
+    except (EvidenceMissing, msgspec.MsgspecError):
         return {}
     return {path: file.digests for path, file in manifest.files.items() if file.digests}
 
@@ -153,7 +166,11 @@ def content_digest(node: Node, path: str, digest: str) -> bytes:
     recorded = _recorded_digests(node).get(path)
     if recorded is not None:
         if digest not in recorded:
-            raise Lacks(Missing(f"{path} ({digest})", Why.NOT_COLLECTED, f"modinfo -F sig_hashalgo /{path}"))
+            raise EvidenceMissing(
+                Missing(
+                    f"{path} ({digest})", MissingReason.NOT_COLLECTED, f"modinfo -F sig_hashalgo /{path}"
+                )
+            )
         return bytes.fromhex(recorded[digest])
     import hashlib
 
@@ -164,29 +181,31 @@ def content_digest(node: Node, path: str, digest: str) -> bytes:
 
 
 @fact
-def standing(node: Node, path: str) -> Standing:
+def standing(node: Node, path: str) -> SignatureStanding:
     """What the kernel's signature check will find.
 
     Order as in Linux kernel/module/signing.c, mod_verify_sig(); certs/system_keyring.c,
     verify_pkcs7_message_sig(): form, revocation, trust.
     """
-    from gdrkit.formats.module_signature import Fault
+    from gdrkit.formats.module_signature import TrailerFault
 
     fault = signature_fault(node, path)
     if fault:
-        return Standing(State.UNSUPPORTED if fault == Fault.BAD_ID_TYPE else State.MALFORMED)
+        return SignatureStanding(
+            SignatureState.UNSUPPORTED if fault == TrailerFault.BAD_ID_TYPE else SignatureState.MALFORMED
+        )
     try:
         found = signature(node, path)
-    except Lacks as lacks:
-        if lacks.missing.why is not Why.GARBLED:
+    except EvidenceMissing as lacks:
+        if lacks.missing.why is not MissingReason.GARBLED:
             raise
-        return Standing(State.MALFORMED)
+        return SignatureStanding(SignatureState.MALFORMED)
     if found is None:
-        return Standing(State.UNSIGNED)
+        return SignatureStanding(SignatureState.UNSIGNED)
     if found.has_attributes:
-        return Standing(State.ATTRIBUTES)
+        return SignatureStanding(SignatureState.ATTRIBUTES)
     if _is_foreign(found.digest, version(node)):
-        return Standing(State.UNSUPPORTED, found.issuer)
+        return SignatureStanding(SignatureState.UNSUPPORTED, found.issuer)
     return (
         _by_revocation(node, path, found)
         or _by_certificate(node, path, found)
@@ -211,7 +230,7 @@ def untested_digest(node: Node, path: str) -> str:
     crypto/testmgr.c, alg_test_descs: pkcs1pad(rsa,...) is there with SHA-2 and SHA-3 alone.
     """
     found = standing(node, path)
-    if found.state not in (State.VERIFIED, State.BROKEN, State.REVOKED):
+    if found.state not in (SignatureState.VERIFIED, SignatureState.BROKEN, SignatureState.REVOKED):
         return ""
     signed = signature(node, path)
     if signed is None or signed.algorithm != "rsa" or signed.digest not in ("md5", "sha1"):
@@ -221,18 +240,18 @@ def untested_digest(node: Node, path: str) -> str:
     return "" if config_option(node, "CONFIG_CRYPTO_MANAGER_DISABLE_TESTS") == "y" else signed.digest
 
 
-def _by_revocation(node: Node, path: str, found: Signature) -> Standing | None:
+def _by_revocation(node: Node, path: str, found: Signature) -> SignatureStanding | None:
     from gdrkit.formats.module_signature import names, verify
 
     for certificate in revoked(node):
         if names(found, certificate) and verify(
             found, lambda digest: content_digest(node, path, digest), certificate
         ):
-            return Standing(State.REVOKED, certificate.kernel_name)
+            return SignatureStanding(SignatureState.REVOKED, certificate.kernel_name)
     return None
 
 
-def _by_certificate(node: Node, path: str, found: Signature) -> Standing | None:
+def _by_certificate(node: Node, path: str, found: Signature) -> SignatureStanding | None:
     """The signature checked with the certificate that it names, if the kernel trusts that one."""
     from gdrkit.formats.module_signature import names, verify
 
@@ -240,51 +259,56 @@ def _by_certificate(node: Node, path: str, found: Signature) -> Standing | None:
         if names(found, key.certificate):
             holds = verify(found, lambda digest: content_digest(node, path, digest), key.certificate)
             node.cite(path, "signature", f"{'made' if holds else 'not made'} by {key.description}")
-            return Standing(State.VERIFIED if holds else State.BROKEN, key.description)
+            return SignatureStanding(
+                SignatureState.VERIFIED if holds else SignatureState.BROKEN, key.description
+            )
     return None
 
 
-def _by_identity(node: Node, found: Signature) -> Standing | None:
+def _by_identity(node: Node, found: Signature) -> SignatureStanding | None:
     """The signer of modules that this kernel has verified. Built-in certificates are in no file."""
     for key in chain(_signers_of_the_build(node), _signers_of_loaded(node)):
         if _same_signer(key, found):
             node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
-            return Standing(State.VERIFIED, key.description)
+            return SignatureStanding(SignatureState.VERIFIED, key.description)
     return None
 
 
-def _same_signer(key: Key, found: Signature) -> bool:
+def _same_signer(key: TrustedKey, found: Signature) -> bool:
     if found.subject_key_id is not None:
         return found.subject_key_id == key.key_id
     return (found.issuer_der, found.serial) == (key.issuer_der, key.serial)
 
 
-def _by_name(node: Node, found: Signature) -> Standing:
+def _by_name(node: Node, found: Signature) -> SignatureStanding:
     """What /proc/keys says of a signer of whom there is no certificate: a key id, or a mere name."""
     build = _signers_of_the_build(node)
     try:
         held = proc_keys(node)
-    except Lacks:
+    except EvidenceMissing:
         if not build:
             raise
         node.cite("proc/keys", text="not readable", confidence=Confidence.LIKELY)
-        return Standing(State.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
+        return SignatureStanding(SignatureState.UNKNOWN_KEY, found.issuer or found.subject_key_id or "")
     if found.subject_key_id is not None:
         known = found.subject_key_id in held.names
-        return Standing(
-            State.VERIFIED if known else State.UNKNOWN_KEY, held.names.get(found.subject_key_id, "")
+        return SignatureStanding(
+            SignatureState.VERIFIED if known else SignatureState.UNKNOWN_KEY,
+            held.names.get(found.subject_key_id, ""),
         )
     if not held.has_name(found.issuer):
-        return Standing(State.UNKNOWN_KEY, found.issuer)
+        return SignatureStanding(SignatureState.UNKNOWN_KEY, found.issuer)
     # A key of that name is there. Builds use one name for many keys, so the serial number of the kernel's
     # own modules tells theirs from another build's.
     node.cite("proc/keys", text=found.issuer, confidence=Confidence.LIKELY)
     other_build = any(key.description == found.issuer for key in build)
-    return Standing(State.UNKNOWN_KEY if other_build else State.VERIFIED, found.issuer)
+    return SignatureStanding(
+        SignatureState.UNKNOWN_KEY if other_build else SignatureState.VERIFIED, found.issuer
+    )
 
 
 @fact
-def _signers_of_the_build(node: Node) -> tuple[Key, ...]:
+def _signers_of_the_build(node: Node) -> tuple[TrustedKey, ...]:
     """The key that signed the kernel's own modules, from the first of them that can be read."""
     for found in each_known(lambda path: signature(node, path), reference_files(node)):
         if found is not None:
@@ -292,7 +316,7 @@ def _signers_of_the_build(node: Node) -> tuple[Key, ...]:
     return ()
 
 
-def _signers_of_loaded(node: Node) -> Iterator[Key]:
+def _signers_of_loaded(node: Node) -> Iterator[TrustedKey]:
     """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E.
 
     One by one: a signature stands at the end of a file, and a packed driver takes long to unpack."""
@@ -303,18 +327,18 @@ def _signers_of_loaded(node: Node) -> Iterator[Key]:
             yield _key(found, "")
 
 
-def _key(found: Signature, keyring: str) -> Key:
+def _key(found: Signature, keyring: str) -> TrustedKey:
     name = found.issuer or found.subject_key_id or ""
-    return Key(name, keyring, found.subject_key_id or "", found.serial, found.issuer_der)
+    return TrustedKey(name, keyring, found.subject_key_id or "", found.serial, found.issuer_der)
 
 
 @fact
-def trusted_keys(node: Node) -> tuple[Key, ...]:
+def trusted_keys(node: Node) -> tuple[TrustedKey, ...]:
     """Keys that the kernel trusts for modules, as far as they can be seen."""
 
-    def enrolled(key: Enrolled) -> Key:
+    def enrolled(key: EnrolledCertificate) -> TrustedKey:
         certificate = key.certificate
-        return Key(
+        return TrustedKey(
             key.description, key.keyring, certificate.key_id, certificate.serial, certificate.issuer_der
         )
 
@@ -329,4 +353,4 @@ def trusted_keys(node: Node) -> tuple[Key, ...]:
 def verified_by(node: Node, path: str) -> str:
     """The name of the trusted key that made a module's signature; "" if none did."""
     found = standing(node, path)
-    return found.key if found.state is State.VERIFIED else ""
+    return found.key if found.state is SignatureState.VERIFIED else ""

@@ -1,15 +1,15 @@
-"""Whether a direct path is seen in use: the only thing that makes a path active rather than ready. PURE."""
+"""Whether a direct path is seen in use: the only thing that makes a path active rather than ready."""
 
 from __future__ import annotations
 
 import re
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import driver_flavour, peermem_linkage
 from gdrkit.facts.loaded_modules import running
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.formats.errors import FormatError
-from gdrkit.node import Node, witness
+from gdrkit.node import Node, observation
 
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
 EXPORTER = "nvidia"
@@ -19,22 +19,23 @@ DEFINE_DMA_BUF_EXPORT_INFO, which takes the module's own."""
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
-@witness(peermem_linkage)
+@observation(peermem_linkage)
 def peermem_regions(node: Node) -> int:
     """How many memory regions are held through nvidia-peermem now.
 
     Each region that it acquires takes a reference on the module, and nothing else does: no module depends on
-    it. Source: nvidia-peermem.c, nv_mem_acquire(), __module_get(). Raises Absent if it is not loaded.
+    it. Source: nvidia-peermem.c, nv_mem_acquire(), __module_get(). Raises EvidenceAbsent if it is not
+    loaded.
     """
     count = running(node, PEERMEM).reference_count
     if count is None:
         path = f"sys/module/{PEERMEM}/refcnt"
-        raise Lacks(Missing(path, Why.NOT_COLLECTED, f"cat /{path}"))
+        raise EvidenceMissing(Missing(path, MissingReason.NOT_COLLECTED, f"cat /{path}"))
     node.cite(f"sys/module/{PEERMEM}/refcnt", text=str(count))
     return count
 
 
-@witness(driver_flavour)
+@observation(driver_flavour)
 def dmabuf_importers(node: Node) -> frozenset[str]:
     """PCI addresses of devices that hold dma-bufs of GPU memory now. Root alone may look.
 

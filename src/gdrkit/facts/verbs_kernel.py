@@ -5,7 +5,7 @@ Never by version: distributions backport, and OFED replaces the modules of an ol
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts import modules
 from gdrkit.facts.kernel import config_option
 from gdrkit.facts.peer_memory import exporter
@@ -43,13 +43,13 @@ def dmabuf_exporter(node: Node) -> str:
 
     ib_uverbs in kernels, ib_core in some out-of-tree stacks: drivers/infiniband/core/umem_dmabuf.c.
     """
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     for symbol in DMABUF_SYMBOLS:
         try:
             return exporter(node, symbol)
-        except Absent:
+        except EvidenceAbsent:
             continue
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
     if reason is not None:
         raise reason
@@ -58,7 +58,7 @@ def dmabuf_exporter(node: Node) -> str:
 
 @fact
 def takes_dmabuf(node: Node, module: str) -> bool:
-    """Whether an RDMA driver imports a way to register dma-bufs. Raises Absent if there is no such
+    """Whether an RDMA driver imports a way to register dma-bufs. Raises EvidenceAbsent if there is no such
     module."""
     return _imports(node, module, "ib_umem_dmabuf_get")
 
@@ -102,7 +102,7 @@ def on_demand_paging(node: Node, module: str) -> bool:
     """
     try:
         return _imports(node, module, ODP_SYMBOL)
-    except Lacks as lacks:
-        if isinstance(lacks, Absent):
+    except EvidenceMissing as lacks:
+        if isinstance(lacks, EvidenceAbsent):
             raise
     return config_option(node, ODP_OPTION) == "y"

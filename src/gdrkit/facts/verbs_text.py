@@ -1,4 +1,4 @@
-"""RDMA devices as `ibv_devinfo -v` prints them. PURE.
+"""RDMA devices as `ibv_devinfo -v` prints them.
 
 Second-best evidence, for sosreports. Source of the layout: rdma-core libibverbs/examples/devinfo.c,
 print_hca_cap(): a device's lines after one tab, a port's after three.

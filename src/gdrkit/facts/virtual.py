@@ -1,4 +1,4 @@
-"""What stands between us and the hardware: a container, a hypervisor, WSL. PURE.
+"""What stands between us and the hardware: a container, a hypervisor, WSL.
 
 Follows what systemd-detect-virt(1) looks at (systemd src/basic/virt.c), as far as files tell.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.kernel import product, release
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
@@ -47,7 +47,7 @@ def scope(node: Node) -> str:
     looks = (_container_file, _container_cgroup, _container_root, _container_environment)
     try:
         return "host" if seek(looks, lambda look: if_absent(False, look, node)) is None else "container"
-    except Lacks:
+    except EvidenceMissing:
         if _first_process_is_init(node):
             return "host"
         raise
@@ -90,12 +90,12 @@ def virtual_machine(node: Node) -> str:
 
     The processor's word comes first where it has one: x86 sets the flag `hypervisor` in every guest, so a
     cloud's bare-metal machine is not taken for a virtual one by its vendor's name."""
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     sources: tuple[Callable[[Node], str], ...] = (_by_kernel, _by_processor, _by_product)
     for look in sources:
         try:
             answer = look(node)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
             continue
         if answer:

@@ -1,4 +1,4 @@
-"""What unpacks xz, zstd and gzip, and how much memory it may take; and modules unpacked whole. PURE.
+"""What unpacks xz, zstd and gzip, and how much memory it may take; and modules unpacked whole.
 
 Sniffed by their first bytes, never by a file's name, and never unpacked beyond a given size.
 """

@@ -1,4 +1,4 @@
-"""DER, the encoding of certificates and PKCS#7: just enough to walk it, with every length checked. PURE.
+"""DER, the encoding of certificates and PKCS#7: just enough to walk it, with every length checked.
 
 Source: ITU-T X.690, section 8.1 (identifier, length) and 10.1 (definite lengths only).
 By hand: `cryptography` takes 53 ms to import, and its PKCS#7 reader refuses every kernel module, since they
@@ -17,7 +17,7 @@ BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, OBJECT = 0x01, 0x02, 0x03, 0x04, 0x0
 SEQUENCE, SET = 0x30, 0x31
 
 
-class Value(Struct, frozen=True, gc=False):
+class DerValue(Struct, frozen=True, gc=False):
     """One value: its tag and where it lies."""
 
     data: bytes  # what it was read from
@@ -35,7 +35,7 @@ class Value(Struct, frozen=True, gc=False):
         """Tag, length and content, as they stand in the file."""
         return self.data[self.start : self.end]
 
-    def __iter__(self) -> Iterator[Value]:
+    def __iter__(self) -> Iterator[DerValue]:
         """The values inside a constructed one."""
         at = self.content_start
         while at < self.end:
@@ -43,23 +43,23 @@ class Value(Struct, frozen=True, gc=False):
             yield value
             at = value.end
 
-    def expect(self, tag: int, called: str) -> Value:
+    def expect(self, tag: int, called: str) -> DerValue:
         """This value, if it has that tag. Raises FormatError naming what was looked for."""
         if self.tag != tag:
             raise FormatError(f"missing or of the wrong type: {called}")
         return self
 
 
-class Reader:
+class DerReader:
     """The values inside a constructed one, taken one by one."""
 
     __slots__ = ("_next", "_values")
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: DerValue) -> None:
         self._values = iter(value)
         self._next = next(self._values, None)
 
-    def take(self, tag: int, called: str) -> Value:
+    def take(self, tag: int, called: str) -> DerValue:
         """The next value, which must have that tag. Raises FormatError naming what was looked for."""
         if self._next is None:
             raise FormatError(f"missing: {called}")
@@ -67,14 +67,14 @@ class Reader:
         self._next = next(self._values, None)
         return value
 
-    def optional(self, tag: int) -> Value | None:
+    def optional(self, tag: int) -> DerValue | None:
         """The next value if it has that tag."""
         if self._next is None or self._next.tag != tag:
             return None
         return self.take(tag, "")
 
 
-def parse(data: bytes) -> Value:
+def parse(data: bytes) -> DerValue:
     """The one value that fills `data`. Raises FormatError."""
     value = _value(data, 0, len(data))
     if value.end != len(data):
@@ -82,7 +82,7 @@ def parse(data: bytes) -> Value:
     return value
 
 
-def _value(data: bytes, at: int, end: int) -> Value:
+def _value(data: bytes, at: int, end: int) -> DerValue:
     if end - at < 2:
         raise FormatError("the DER value is cut off")
     tag, length, content = data[at], data[at + 1], at + 2
@@ -96,10 +96,10 @@ def _value(data: bytes, at: int, end: int) -> Value:
         content += octets
     if length > end - content:
         raise FormatError("the DER value is cut off")
-    return Value(data, tag, at, content, content + length)
+    return DerValue(data, tag, at, content, content + length)
 
 
-def integer_hex(value: Value) -> str:
+def integer_hex(value: DerValue) -> str:
     """A non-negative INTEGER as lower-case hex, in whole octets, without the octet that holds the sign."""
     content = value.content
     if not content:
@@ -109,7 +109,7 @@ def integer_hex(value: Value) -> str:
     return content.hex()
 
 
-def object_id(value: Value) -> str:
+def object_id(value: DerValue) -> str:
     """An OBJECT IDENTIFIER in dotted form. Source: X.690, section 8.19."""
     content = value.content
     if not content or content[-1] & 0x80 or len(content) > 64:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from gdrkit.formats.errors import FormatError
 
 
-class Traffic(Struct, frozen=True):
+class DmonTraffic(Struct, frozen=True):
     """One line. None: `-`, the GPU does not count it."""
 
     gpu: int  # NVML index
@@ -22,7 +22,7 @@ class Traffic(Struct, frozen=True):
     tx_mb_per_s: float | None
 
 
-def parse_dmon(text: str) -> tuple[Traffic, ...]:
+def parse_dmon(text: str) -> tuple[DmonTraffic, ...]:
     """The lines of a table with rxpci and txpci, in order; at least one. Raises FormatError."""
     names: list[str] = []
     found = []
@@ -35,7 +35,7 @@ def parse_dmon(text: str) -> tuple[Traffic, ...]:
             cells = dict(zip(names, words, strict=True))
             if cells["gpu"].isascii() and cells["gpu"].isdigit() and len(cells["gpu"]) < 5:
                 rates = (_rate(cells["rxpci"]), _rate(cells.get("txpci", "-")))
-                found.append(Traffic(int(cells["gpu"]), *rates))
+                found.append(DmonTraffic(int(cells["gpu"]), *rates))
     if not found:
         raise FormatError("no table of nvidia-smi dmon with rxpci and txpci")
     return tuple(found)

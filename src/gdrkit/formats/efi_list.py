@@ -1,4 +1,4 @@
-"""Lists of keys and hashes that firmware and shim trust or revoke: db, dbx, MokListRT. PURE.
+"""Lists of keys and hashes that firmware and shim trust or revoke: db, dbx, MokListRT.
 
 Source: UEFI specification 2.10, section 32.4.1, EFI_SIGNATURE_LIST and EFI_SIGNATURE_DATA; little endian.
 """
@@ -32,7 +32,7 @@ _OWNER_BYTES = 16
 _ATTRIBUTE_BYTES = 4  # Linux Documentation/filesystems/efivarfs.rst
 
 
-class Entry(Struct, frozen=True):
+class EfiSignature(Struct, frozen=True):
     """One key or hash."""
 
     kind: str  # "x509", "sha256", ...; the type's GUID if it has no name here
@@ -40,7 +40,7 @@ class Entry(Struct, frozen=True):
     data: bytes  # DER of a certificate, or the hash
 
 
-def parse(data: bytes, attributes: bool) -> tuple[Entry, ...]:
+def parse(data: bytes, attributes: bool) -> tuple[EfiSignature, ...]:
     """The entries of all lists in a variable, in order; none if the variable is empty.
 
     `attributes` says that four bytes come first, as in files of efivarfs. Raises FormatError.
@@ -50,7 +50,7 @@ def parse(data: bytes, attributes: bool) -> tuple[Entry, ...]:
         if len(data) < _ATTRIBUTE_BYTES:
             raise FormatError("the variable is shorter than its attributes")
         offset = _ATTRIBUTE_BYTES
-    entries: list[Entry] = []
+    entries: list[EfiSignature] = []
     while offset < len(data):
         if len(data) - offset < _LIST.size:
             raise FormatError("the header of a signature list is cut off")
@@ -65,7 +65,7 @@ def parse(data: bytes, attributes: bool) -> tuple[Entry, ...]:
         name = _KINDS.get(name, name)
         for at in range(start, end, size):
             owner = _guid(data[at : at + _OWNER_BYTES])
-            entries.append(Entry(name, owner, bytes(data[at + _OWNER_BYTES : at + size])))
+            entries.append(EfiSignature(name, owner, bytes(data[at + _OWNER_BYTES : at + size])))
         offset = end
     return tuple(entries)
 

@@ -1,4 +1,4 @@
-"""ELF files of the kernel and of libraries: what a module wants, gives and says of itself. PURE.
+"""ELF files of the kernel and of libraries: what a module wants, gives and says of itself.
 
 `elf_layout` says which files are read and how hostile ones are bounded.
 """
@@ -16,7 +16,7 @@ from gdrkit.formats.elf_exports import Export
 from gdrkit.formats.elf_layout import (
     ET_DYN,
     ET_REL,
-    MOST,
+    SECTIONS_LIMIT,
     SHN_UNDEF,
     SHT_DYNSYM,
     SHT_SYMTAB,
@@ -24,17 +24,27 @@ from gdrkit.formats.elf_layout import (
     STB_WEAK,
     SYMBOL,
     Buffer,
-    Identity,
-    Layout,
-    Section,
+    ElfIdentity,
+    ElfLayout,
+    ElfSection,
     identify,
     text,
 )
 from gdrkit.formats.errors import FormatError
 
 __all__ = [
-    "EM_AARCH64", "EM_X86_64", "ET_DYN", "ET_REL",
-    "Buffer", "Elf", "Export", "Identity", "Section", "Undefined", "identify", "parse",
+    "EM_AARCH64",
+    "EM_X86_64",
+    "ET_DYN",
+    "ET_REL",
+    "Buffer",
+    "Elf",
+    "ElfIdentity",
+    "ElfSection",
+    "Export",
+    "UndefinedSymbol",
+    "identify",
+    "parse",
 ]  # fmt: skip
 
 EM_X86_64, EM_AARCH64 = 62, 183
@@ -44,7 +54,7 @@ _VERSION = struct.Struct("<Q56s")  # struct modversion_info, Linux include/linux
 _THIS_MODULE_NAME = slice(24, 80)  # struct module.name on 64-bit machines, after state and list; same file
 
 
-class Undefined(Struct, frozen=True):
+class UndefinedSymbol(Struct, frozen=True):
     """A symbol that somebody else must provide; a weak one may stay missing."""
 
     name: str
@@ -65,7 +75,7 @@ def parse(data: Buffer) -> Elf:
     return Elf(identity, memoryview(data).toreadonly().cast("B"))
 
 
-class Elf(Layout):
+class Elf(ElfLayout):
     """An ELF file's answers."""
 
     __slots__ = ()
@@ -82,7 +92,7 @@ class Elf(Layout):
 
     # -- symbols -----------------------------------------------------------------------------------
 
-    def undefined(self) -> tuple[Undefined, ...]:
+    def undefined(self) -> tuple[UndefinedSymbol, ...]:
         """Symbols to be resolved at load, in the file's order.
 
         Source: Linux kernel/module/main.c, simplify_symbols(). Raises FormatError if there is no .symtab.
@@ -92,7 +102,7 @@ class Elf(Layout):
         for index in _undefined(table):
             name, info, *_ = SYMBOL.unpack_from(table, index * SYMBOL.size)
             if name:  # the first symbol has none
-                found.append(Undefined(strings.at(name), info >> 4 == STB_WEAK))
+                found.append(UndefinedSymbol(strings.at(name), info >> 4 == STB_WEAK))
                 _bound(len(found), "undefined symbols")
         return tuple(found)
 
@@ -186,5 +196,5 @@ def _extended_versions(crcs: memoryview, names: memoryview) -> dict[str, int]:
 
 
 def _bound(count: int, called: str) -> None:
-    if count > MOST:
+    if count > SECTIONS_LIMIT:
         raise FormatError(f"more {called} than any module or library has")

@@ -1,4 +1,4 @@
-"""What a kernel module offers to other modules: names, CRCs, licence, namespace. PURE.
+"""What a kernel module offers to other modules: names, CRCs, licence, namespace.
 
 Sources, by kernel: 5.19 and later include/linux/export-internal.h, KSYMTAB and SYMBOL_CRC (local labels
 __ksymtab_NAME, __kstrtabns_NAME and __crc_NAME in tables of their own); then SYMBOL_FLAGS (__flags_NAME in
@@ -15,7 +15,15 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.formats.elf_layout import MOST, SHN_ABS, SHN_UNDEF, SHT_SYMTAB, SYMBOL, Layout, Strings
+from gdrkit.formats.elf_layout import (
+    SECTIONS_LIMIT,
+    SHN_ABS,
+    SHN_UNDEF,
+    SHT_SYMTAB,
+    SYMBOL,
+    ElfLayout,
+    StringTable,
+)
 from gdrkit.formats.errors import FormatError
 
 _LABEL = rb"__(?:ksymtab|kstrtabns|crc|flags|export_symbol)_"
@@ -32,18 +40,18 @@ class Export(Struct, frozen=True):
     namespace: str  # empty if in none; "module:a,b" names the only modules that may import it
 
 
-def exports(layout: Layout) -> dict[str, Export]:
+def exports(layout: ElfLayout) -> dict[str, Export]:
     """A module's exports by name. Raises FormatError if it has no symbol table, or a broken one."""
     table, names = layout.symbols(SHT_SYMTAB, "symbol table")
     found = _Found(layout)
     for count, (name, place, value) in enumerate(_labels(table, names)):
-        if count > 4 * MOST:  # an export has up to four labels
+        if count > 4 * SECTIONS_LIMIT:  # an export has up to four labels
             raise FormatError("more exported symbols than any kernel has")
         found.add(name, place, value)
     return found.exports()
 
 
-def _labels(table: memoryview, names: Strings) -> Iterator[tuple[str, int, int]]:
+def _labels(table: memoryview, names: StringTable) -> Iterator[tuple[str, int, int]]:
     """Name, section and value of the symbols that mark exports, which are local in newer kernels.
 
     Most modules have none, so the names are searched before the symbols.
@@ -61,7 +69,7 @@ def _labels(table: memoryview, names: Strings) -> Iterator[tuple[str, int, int]]
 class _Found:
     """Labels collected by the symbol they are about."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: ElfLayout) -> None:
         self.layout = layout
         self.gpl_only: dict[str, bool] = {}
         self.flags: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The layout of an ELF file: header, sections, string tables, symbol tables. PURE.
+"""The layout of an ELF file: header, sections, string tables, symbol tables.
 
 64-bit little endian only: every machine that GPUDirect RDMA runs on. Written for hostile files: each offset
 is checked before use, and time and memory stay within a small multiple of the file's size.
@@ -30,10 +30,10 @@ SYMBOL = struct.Struct("<IBBHQQ")
 
 # Most names, tags or symbols taken from one file. Debian's largest modules have 1,603 tags and 1,161
 # undefined symbols (measured: 6.1 and 6.12); the limit is there to bound memory.
-MOST = 1 << 18
+SECTIONS_LIMIT = 1 << 18
 
 
-class Identity(Struct, frozen=True):
+class ElfIdentity(Struct, frozen=True):
     """What the first 20 bytes of an ELF file say, of any class and byte order."""
 
     bits: int  # 32 or 64
@@ -42,7 +42,7 @@ class Identity(Struct, frozen=True):
     type: int  # e_type: 1 is relocatable (a module), 3 is a shared library
 
 
-class Section(Struct, frozen=True):
+class ElfSection(Struct, frozen=True):
     """One row of the section table."""
 
     name: str
@@ -54,7 +54,7 @@ class Section(Struct, frozen=True):
     entry_size: int
 
 
-class Strings:
+class StringTable:
     """A string table. The names read from it may not sum up to more than a few times its size."""
 
     __slots__ = ("_left", "_names", "content")
@@ -82,16 +82,16 @@ class Strings:
         return name
 
 
-class Layout:
+class ElfLayout:
     """An ELF file by its section table. Nothing but that table is read until asked."""
 
     __slots__ = ("_by_name", "_identity", "_strings", "_view", "sections")
 
-    def __init__(self, identity: Identity, view: memoryview) -> None:
+    def __init__(self, identity: ElfIdentity, view: memoryview) -> None:
         self._identity, self._view = identity, view
         self.sections = _sections(view)
-        self._strings: dict[int, Strings] = {}
-        self._by_name: dict[str, Section] = {}
+        self._strings: dict[int, StringTable] = {}
+        self._by_name: dict[str, ElfSection] = {}
         for section in self.sections:
             # The kernel sees only sections that are to be loaded: find_sec(). So those come first.
             seen = self._by_name.setdefault(section.name, section)
@@ -111,13 +111,13 @@ class Layout:
         section = self._by_name.get(name)
         return None if section is None else section.size
 
-    def content(self, section: Section) -> memoryview:
+    def content(self, section: ElfSection) -> memoryview:
         """A section's content, not copied. Raises FormatError if it has none in this file."""
         if section.type in (SHT_NULL, SHT_NOBITS):
             raise FormatError(f"section {section.name} has no content in this file")
         return self._view[section.offset : section.offset + section.size]
 
-    def symbols(self, kind: int, called: str) -> tuple[memoryview, Strings]:
+    def symbols(self, kind: int, called: str) -> tuple[memoryview, StringTable]:
         """The one symbol table of a kind, whole symbols only, and their names. Raises FormatError."""
         tables = [section for section in self.sections if section.type == kind]
         if len(tables) != 1:
@@ -127,19 +127,19 @@ class Layout:
         table = self.content(tables[0])
         return table[: len(table) - len(table) % SYMBOL.size], self._strings_of(tables[0].link)
 
-    def strings(self, index: int, name: str) -> Strings:
+    def strings(self, index: int, name: str) -> StringTable:
         """The section with that number as strings, which must be the one with that name."""
         if index >= len(self.sections) or self.sections[index] is not self._by_name.get(name):
             raise FormatError(f"a string is not in section {name}")  # also bounds how much is copied
         return self._strings_of(index)
 
-    def _strings_of(self, index: int) -> Strings:
+    def _strings_of(self, index: int) -> StringTable:
         if index not in self._strings:
-            self._strings[index] = Strings(bytes(self.content(self.sections[index])))
+            self._strings[index] = StringTable(bytes(self.content(self.sections[index])))
         return self._strings[index]
 
 
-def identify(data: Buffer) -> Identity:
+def identify(data: Buffer) -> ElfIdentity:
     """Class, byte order, machine and type, for any ELF file. Raises FormatError if it is none.
 
     Source: gABI chapter 4, e_ident, e_type, e_machine.
@@ -153,10 +153,10 @@ def identify(data: Buffer) -> Identity:
         raise FormatError("the ELF header names no known class and byte order")
     little = head[5] == 1
     kind, machine = struct.unpack_from("<HH" if little else ">HH", head, 16)
-    return Identity(32 * head[4], little, machine, kind)
+    return ElfIdentity(32 * head[4], little, machine, kind)
 
 
-def _sections(view: memoryview) -> tuple[Section, ...]:
+def _sections(view: memoryview) -> tuple[ElfSection, ...]:
     """The section table, each row checked to lie in the file."""
     if len(view) < _HEADER.size:
         raise FormatError("the ELF header is cut off")
@@ -175,9 +175,9 @@ def _sections(view: memoryview) -> tuple[Section, ...]:
     if rows[names_index][1] in (SHT_NULL, SHT_NOBITS):
         raise FormatError("the section names have no content")
     offset, size = rows[names_index][4:6]
-    names = Strings(bytes(view[offset : offset + size]))
+    names = StringTable(bytes(view[offset : offset + size]))
     return tuple(
-        Section(names.at(name), kind, flags, offset, size, link, entry)
+        ElfSection(names.at(name), kind, flags, offset, size, link, entry)
         for name, kind, flags, _, offset, size, link, _, _, entry in rows
     )
 

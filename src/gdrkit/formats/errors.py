@@ -1,4 +1,4 @@
-"""What every parser raises. PURE."""
+"""What every parser raises."""
 
 
 class FormatError(ValueError):

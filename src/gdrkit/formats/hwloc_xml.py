@@ -1,4 +1,4 @@
-"""Topologies as hwloc exports them, `lstopo --of xml`, of versions 1 and 2. PURE.
+"""Topologies as hwloc exports them, `lstopo --of xml`, of versions 1 and 2.
 
 Source: hwloc 2.9 hwloc/topology-xml.c, hwloc__xml_export_object_contents(), and hwloc.dtd, hwloc2.dtd.
 """

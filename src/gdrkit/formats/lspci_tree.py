@@ -1,4 +1,4 @@
-"""The PCI tree as `lspci -tv` draws it. PURE.
+"""The PCI tree as `lspci -tv` draws it.
 
     -+-[0000:15]---01.0-[16-19]----00.0-[17-19]--+-00.0-[18]----00.0  Mellanox Technologies MT2910
      |                                           \\-01.0-[19]----00.0  NVIDIA Corporation GH100
@@ -17,7 +17,7 @@ from msgspec import Struct
 from gdrkit.formats.errors import FormatError
 
 
-class Drawn(Struct, frozen=True):
+class DrawnFunction(Struct, frozen=True):
     """One function, and where it hangs."""
 
     address: str
@@ -35,7 +35,7 @@ class _Bus(Struct, frozen=True):
     root: str
 
 
-def parse(text: str) -> tuple[Drawn, ...]:
+def parse(text: str) -> tuple[DrawnFunction, ...]:
     """Every function drawn, a bridge before what hangs on it. Raises FormatError where there is no tree."""
     token = re.compile(
         r"\[(?P<domain>[0-9a-f]{4,8}):(?P<root>[0-9a-f]{2})\]"
@@ -43,7 +43,7 @@ def parse(text: str) -> tuple[Drawn, ...]:
     )
     drawing = re.compile(r"[-+|\\ \t]*")  # what may stand between two parts of the tree
     columns: dict[int, _Bus] = {}
-    found: dict[str, Drawn] = {}
+    found: dict[str, DrawnFunction] = {}
     for line in text.splitlines():
         at, bus = 0, None
         while True:
@@ -62,7 +62,7 @@ def parse(text: str) -> tuple[Drawn, ...]:
                 columns[column] = bus
                 address = f"{bus.domain}:{bus.number}:{match['slot']}"
                 name = "" if match["bus"] else line[match.end() :].strip()
-                found.setdefault(address, Drawn(address, bus.root, bus.above, name))
+                found.setdefault(address, DrawnFunction(address, bus.root, bus.above, name))
                 if not match["bus"]:
                     break
                 bus = _Bus(bus.domain, match["bus"], (*bus.above, address), bus.root)

@@ -1,4 +1,4 @@
-"""Signatures appended to kernel modules: where they lie, who made them, whether they hold. PURE.
+"""Signatures appended to kernel modules: where they lie, who made them, whether they hold.
 
 Sources: Linux include/linux/module_signature.h (the trailer), kernel/module_signature.c and
 kernel/module/signing.c (what is refused), scripts/sign-file.c (what is made: detached, no attributes),
@@ -52,7 +52,7 @@ _ALGORITHMS = {
 }
 
 
-class Fault(enum.StrEnum):
+class TrailerFault(enum.StrEnum):
     """What is wrong with a trailer, by what the kernel answers."""
 
     NONE = ""
@@ -64,7 +64,7 @@ class Fault(enum.StrEnum):
 class Trailer(Struct, frozen=True):
     """The end of a file that claims to be signed."""
 
-    fault: Fault
+    fault: TrailerFault
     pkcs7: bytes  # empty if there is a fault
 
 
@@ -92,18 +92,18 @@ def split(data: Buffer) -> tuple[int, Trailer | None]:
         return size, None
     size -= len(MARKER)
     if size <= _TRAILER.size:
-        return size, Trailer(Fault.BAD_LENGTH, b"")
+        return size, Trailer(TrailerFault.BAD_LENGTH, b"")
     start = size - _TRAILER.size
     trailer = bytes(data[start:size])
     algo, digest, id_type, signer_size, key_id_size, signature_size = _TRAILER.unpack(trailer)
     if signature_size >= start:
-        return size, Trailer(Fault.BAD_LENGTH, b"")
+        return size, Trailer(TrailerFault.BAD_LENGTH, b"")
     if id_type != _PKEY_ID_PKCS7:
-        return size, Trailer(Fault.BAD_ID_TYPE, b"")
+        return size, Trailer(TrailerFault.BAD_ID_TYPE, b"")
     if algo or digest or signer_size or key_id_size or any(trailer[5:8]):
-        return size, Trailer(Fault.BAD_RESERVED, b"")
+        return size, Trailer(TrailerFault.BAD_RESERVED, b"")
     content = start - signature_size
-    return content, Trailer(Fault.NONE, bytes(data[content:start]))
+    return content, Trailer(TrailerFault.NONE, bytes(data[content:start]))
 
 
 def parse(pkcs7: bytes) -> Signature:
@@ -111,27 +111,27 @@ def parse(pkcs7: bytes) -> Signature:
 
     Source: RFC 5652, sections 5.1 and 5.3.
     """
-    reader = der.Reader(der.parse(bytes(pkcs7)).expect(der.SEQUENCE, "the PKCS#7 message"))
+    reader = der.DerReader(der.parse(bytes(pkcs7)).expect(der.SEQUENCE, "the PKCS#7 message"))
     if der.object_id(reader.take(der.OBJECT, "the content type")) != _SIGNED_DATA:
         raise FormatError("the PKCS#7 message is not signed data")
-    wrapped = der.Reader(reader.take(0xA0, "the signed data"))
-    signed = der.Reader(wrapped.take(der.SEQUENCE, "the signed data"))
+    wrapped = der.DerReader(reader.take(0xA0, "the signed data"))
+    signed = der.DerReader(wrapped.take(der.SEQUENCE, "the signed data"))
     signed.take(der.INTEGER, "the version")
     signed.take(der.SET, "the digest algorithms")
-    content = der.Reader(signed.take(der.SEQUENCE, "the content"))
+    content = der.DerReader(signed.take(der.SEQUENCE, "the content"))
     if der.object_id(content.take(der.OBJECT, "the type of the content")) != _DATA:
         raise FormatError("the PKCS#7 message does not sign plain data")
     signed.optional(0xA0), signed.optional(0xA1)  # certificates, revocation lists
-    return _signer(der.Reader(signed.take(der.SET, "the signers")).take(der.SEQUENCE, "the signer"))
+    return _signer(der.DerReader(signed.take(der.SET, "the signers")).take(der.SEQUENCE, "the signer"))
 
 
-def _signer(value: der.Value) -> Signature:
-    reader = der.Reader(value)
+def _signer(value: der.DerValue) -> Signature:
+    reader = der.DerReader(value)
     reader.take(der.INTEGER, "the signer's version")
     issuer, issuer_der, serial = "", b"", ""
     key_id = reader.optional(0x80)
     if key_id is None:
-        names = der.Reader(reader.take(der.SEQUENCE, "the signer's name"))
+        names = der.DerReader(reader.take(der.SEQUENCE, "the signer's name"))
         issuer_value = names.take(der.SEQUENCE, "the issuer")
         issuer, issuer_der = x509.name_of(issuer_value), issuer_value.encoded
         serial = der.integer_hex(names.take(der.INTEGER, "the serial number"))
@@ -150,8 +150,8 @@ def _signer(value: der.Value) -> Signature:
     )
 
 
-def _algorithm(value: der.Value) -> str:
-    return der.object_id(der.Reader(value).take(der.OBJECT, "an algorithm"))
+def _algorithm(value: der.DerValue) -> str:
+    return der.object_id(der.DerReader(value).take(der.OBJECT, "an algorithm"))
 
 
 def names(signature: Signature, certificate: x509.Certificate) -> bool:

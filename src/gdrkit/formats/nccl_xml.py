@@ -1,4 +1,4 @@
-"""NCCL's topology files as trees: what NCCL_TOPO_FILE reads, and NCCL_TOPO_DUMP_FILE writes. PURE.
+"""NCCL's topology files as trees: what NCCL_TOPO_FILE reads, and NCCL_TOPO_DUMP_FILE writes.
 
 Source: NCCL src/graph/xml.cc, ncclTopoGetXmlFromFile() and ncclTopoDumpXmlToFile(), and the limits in
 src/graph/xml.h. NCCL's reader is no full one: no entities, no CDATA, no text between elements.

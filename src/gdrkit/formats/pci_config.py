@@ -1,4 +1,4 @@
-"""PCI configuration space: what a device is, how it is linked, and what it does with peer traffic. PURE.
+"""PCI configuration space: what a device is, how it is linked, and what it does with peer traffic.
 
 Sources: PCI Local Bus 3.0, section 6.1; PCI Express Base 5.0, sections 7.5 (headers, express capability),
 7.7.8 (ACS), 7.8.6 (resizable BAR), 7.9.3 (serial number), 10.5.1 (ATS); register names and offsets as in
@@ -45,7 +45,7 @@ class Bar(Struct, frozen=True):
     is_64_bit: bool
 
 
-class Buses(Struct, frozen=True):
+class BridgeBuses(Struct, frozen=True):
     """Which buses lie behind a bridge."""
 
     primary: int
@@ -67,7 +67,7 @@ class Config(Struct, frozen=True, kw_only=True):
     memory_enabled: bool
     bus_master: bool
     subsystem: tuple[int, int] | None  # vendor, device; bridges have none here
-    buses: Buses | None  # bridges only
+    buses: BridgeBuses | None  # bridges only
     bars: tuple[Bar, ...]
     capabilities: Mapping[int, int] | Truncated  # id -> offset
     extended_capabilities: Mapping[int, int] | Truncated
@@ -104,7 +104,7 @@ def parse(data: bytes) -> Config:
         memory_enabled=bool(command & 2),
         bus_master=bool(command & 4),
         subsystem=(registers.u16(0x2C), registers.u16(0x2E)) if kind & 0x7F == 0 else None,
-        buses=Buses(*registers.data[0x18:0x1B]) if kind & 0x7F == 1 else None,
+        buses=BridgeBuses(*registers.data[0x18:0x1B]) if kind & 0x7F == 1 else None,
         bars=_bars(registers, {0: 6, 1: 2}.get(kind & 0x7F, 0)),
         capabilities=capabilities,
         extended_capabilities=extended,

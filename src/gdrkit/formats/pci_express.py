@@ -1,4 +1,4 @@
-"""PCI Express capabilities that decide how peers reach each other, and how fast. PURE.
+"""PCI Express capabilities that decide how peers reach each other, and how fast.
 
 Sources: PCI Express Base 5.0, sections 7.5.3 (express), 7.7.8 (ACS), 7.8.6 (resizable BAR), 7.9.3 (serial
 number), 10.5.1 (ATS); offsets and bits as in Linux include/uapi/linux/pci_regs.h.
@@ -26,7 +26,7 @@ _PORT_TYPES = {
 _GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
 
-class Link(Struct, frozen=True):
+class LinkRegisters(Struct, frozen=True):
     """A link's registers; a speed is None where its code has no meaning yet."""
 
     max_gt_per_s: float | None
@@ -50,7 +50,7 @@ class Express(Struct, frozen=True, kw_only=True):
     relaxed_ordering: bool
     no_snoop: bool
     extended_tag: bool
-    link: Link | None  # devices inside a root complex have none
+    link: LinkRegisters | None  # devices inside a root complex have none
 
 
 class Acs(Struct, frozen=True, kw_only=True):
@@ -127,10 +127,10 @@ def express(registers: Registers, at: int) -> Express:
     )
 
 
-def _link(registers: Registers, at: int, version: int) -> Link:
+def _link(registers: Registers, at: int, version: int) -> LinkRegisters:
     capability, status = registers.u32(at + 0x0C), registers.u16(at + 0x12)
     target = registers.u16(at + 0x30) & 0xF if version >= 2 else 0
-    return Link(
+    return LinkRegisters(
         max_gt_per_s=_GT_PER_S.get(capability & 0xF),
         max_width=capability >> 4 & 0x3F,
         current_gt_per_s=_GT_PER_S.get(status & 0xF),

@@ -1,4 +1,4 @@
-"""Little-endian registers of a device, of which only the first bytes may be known. PURE."""
+"""Little-endian registers of a device, of which only the first bytes may be known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The matrix of `nvidia-smi topo -m`. PURE.
+"""The matrix of `nvidia-smi topo -m`.
 
 Source of the layout: output of drivers 384 to 595. The header is underlined with escape codes even where no
 terminal reads it. NICs stand in it by name up to driver 515 or so; since then as NIC0, with a legend below.
@@ -15,7 +15,7 @@ from msgspec import Struct
 from gdrkit.formats.errors import FormatError
 
 
-class Row(Struct, frozen=True):
+class MatrixRow(Struct, frozen=True):
     """What stands right of a row's cells. Empty: not printed, or N/A."""
 
     cpu_affinity: str = ""  # "0-31,64-95"
@@ -27,7 +27,7 @@ class Matrix(Struct, frozen=True):
 
     names: tuple[str, ...]  # GPU0, GPU1, mlx5_0: NICs by the name of the device where a legend gives it
     cells: dict[tuple[str, str], str]  # X, SYS, NODE, PHB, PXB, PIX, NV18
-    rows: dict[str, Row]
+    rows: dict[str, MatrixRow]
 
 
 _CELL = re.compile(r"X|SYS|SOC|NODE|PHB|PXB|PIX|NV\d{1,2}|C2C|N/A")
@@ -50,7 +50,7 @@ def parse(text: str) -> Matrix:
     if len(set(names)) < len(names) or len(names) > MAX_DEVICES:
         raise FormatError("two columns of nvidia-smi topo -m have one name")
     cells: dict[tuple[str, str], str] = {}
-    rows: dict[str, Row] = {}
+    rows: dict[str, MatrixRow] = {}
     for line in lines[start + 1 :]:
         name, *words = line.split() or [""]
         if name not in columns:
@@ -79,11 +79,11 @@ def _header(line: str) -> tuple[list[str], list[str]]:
     return devices.split(), [affinity] * bool(affinity) + re.findall(r"GPU NUMA ID|NUMA Affinity", rest)
 
 
-def _row(extras: list[str], words: list[str]) -> Row:
+def _row(extras: list[str], words: list[str]) -> MatrixRow:
     if len(words) != len(extras):  # rows of NICs have empty ones
-        return Row()
+        return MatrixRow()
     known = {key: word for key, word in zip(extras, words, strict=True) if word != "N/A"}
-    return Row(known.get("CPU Affinity", ""), known.get("NUMA Affinity", ""))
+    return MatrixRow(known.get("CPU Affinity", ""), known.get("NUMA Affinity", ""))
 
 
 def _legend(lines: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Version numbers, compared number by number. PURE."""
+"""Version numbers, compared number by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X.509 certificates, as far as it takes to find a module's signer and ask its key. PURE.
+"""X.509 certificates, as far as it takes to find a module's signer and ask its key.
 
 Source: RFC 5280, section 4.1; Linux crypto/asymmetric_keys/x509_cert_parser.c for names.
 By hand: `cryptography` takes 53 ms to import, asn1crypto 32 ms (formats/der.py).
@@ -44,9 +44,9 @@ class Certificate(Struct, frozen=True):
 def parse(data: bytes) -> Certificate:
     """A certificate from its DER. Raises FormatError."""
     data = bytes(data)
-    outer = der.Reader(der.parse(data).expect(der.SEQUENCE, "the certificate"))
+    outer = der.DerReader(der.parse(data).expect(der.SEQUENCE, "the certificate"))
     signed = outer.take(der.SEQUENCE, "the certificate's content")
-    reader = der.Reader(signed)
+    reader = der.DerReader(signed)
     reader.optional(0xA0)  # version
     serial = reader.take(der.INTEGER, "the serial number")
     reader.take(der.SEQUENCE, "the signature algorithm")
@@ -71,18 +71,18 @@ def parse(data: bytes) -> Certificate:
     )
 
 
-def name_of(name: der.Value) -> str:
+def name_of(name: der.DerValue) -> str:
     """The common name in a distinguished name, else the organization, else nothing."""
     attributes = _attributes(name)
     return attributes.get(_COMMON_NAME) or attributes.get(_ORGANIZATION) or ""
 
 
-def _attributes(name: der.Value) -> dict[str, str]:
+def _attributes(name: der.DerValue) -> dict[str, str]:
     """The last text of each attribute type; the kernel keeps the last, too."""
     texts = {}
     for group in name:
         for pair in group.expect(der.SET, "a name's part"):
-            reader = der.Reader(pair.expect(der.SEQUENCE, "a name's attribute"))
+            reader = der.DerReader(pair.expect(der.SEQUENCE, "a name's attribute"))
             kind = der.object_id(reader.take(der.OBJECT, "an attribute's type"))
             for value in list(pair)[1:]:
                 texts[kind] = value.content.decode(_TEXTS.get(value.tag, "latin-1"), "replace")
@@ -99,13 +99,13 @@ def _kernel_name(attributes: dict[str, str]) -> str:
     return common or organization or attributes.get(_EMAIL, "")
 
 
-def _extensions(wrapped: der.Value | None) -> dict[str, der.Value]:
+def _extensions(wrapped: der.DerValue | None) -> dict[str, der.DerValue]:
     """Extension values by object identifier; the value is the DER inside the octet string."""
     if wrapped is None:
         return {}
     found = {}
-    for extension in der.Reader(wrapped).take(der.SEQUENCE, "the extensions"):
-        reader = der.Reader(extension.expect(der.SEQUENCE, "an extension"))
+    for extension in der.DerReader(wrapped).take(der.SEQUENCE, "the extensions"):
+        reader = der.DerReader(extension.expect(der.SEQUENCE, "an extension"))
         kind = der.object_id(reader.take(der.OBJECT, "an extension's type"))
         reader.optional(der.BOOLEAN)
         content = reader.take(der.OCTET_STRING, "an extension's value").content
@@ -114,18 +114,18 @@ def _extensions(wrapped: der.Value | None) -> dict[str, der.Value]:
     return found
 
 
-def _key_id(value: der.Value) -> str:
+def _key_id(value: der.DerValue) -> str:
     return value.expect(der.OCTET_STRING, "the subject key id").content.hex()
 
 
-def _is_ca(constraints: der.Value | None) -> bool:
+def _is_ca(constraints: der.DerValue | None) -> bool:
     if constraints is None:
         return False
-    flag = der.Reader(constraints.expect(der.SEQUENCE, "the basic constraints")).optional(der.BOOLEAN)
+    flag = der.DerReader(constraints.expect(der.SEQUENCE, "the basic constraints")).optional(der.BOOLEAN)
     return flag is not None and flag.content != b"\0"
 
 
-def _usages(usages: der.Value | None) -> tuple[str, ...]:
+def _usages(usages: der.DerValue | None) -> tuple[str, ...]:
     if usages is None:
         return ()
     wanted = usages.expect(der.SEQUENCE, "the extended key usage")

@@ -1,4 +1,4 @@
-"""The small part of XML that topology files are written in. PURE.
+"""The small part of XML that topology files are written in.
 
 No document types of their own, no entities but the five that XML 1.0 predefines (section 4.6) and numbers of
 characters, no CDATA: none of the writers that we read makes them, and all of them are ways to do harm.

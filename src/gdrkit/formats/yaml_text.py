@@ -1,4 +1,4 @@
-"""YAML and JSON as people write manifests, with the line of every key and every key that stands twice. PURE.
+"""YAML and JSON as people write manifests, with the line of every key and every key that stands twice.
 
 PyYAML's parser reads it, and its events are kept as they are: `no` and `on` stay the words that they are.
 Its compose() is not used, because in C it recurses: 200,000 opening brackets end the process (PyYAML 6.0.3).
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
-from gdrkit.formats.yaml_values import Entry, Scalar, Value, YamlMapping, YamlSequence
+from gdrkit.formats.yaml_values import MappingEntry, Scalar, Value, YamlMapping, YamlSequence
 
 if TYPE_CHECKING:
     import yaml
 
-DEEPEST = 64
+DEPTH_LIMIT = 64
 """Levels of nesting that are read. The operators' own CRDs reach 19 levels; deeper text is refused."""
-MOST_CHARACTERS = 4 << 20
+CHARACTERS_LIMIT = 4 << 20
 """The longest text that is read. Ten times the largest CustomResourceDefinition of the operators (152 KB)
 would do; etcd itself refuses objects over 1.5 MiB."""
 
@@ -37,8 +37,8 @@ class Document(Struct, frozen=True):
 
 def documents(text: str) -> tuple[Document, ...]:
     """Every document of a stream, each judged by itself: one that cannot be read spoils no other."""
-    if len(text) > MOST_CHARACTERS:
-        return (Document(1, None, f"more than {MOST_CHARACTERS} characters"),)
+    if len(text) > CHARACTERS_LIMIT:
+        return (Document(1, None, f"more than {CHARACTERS_LIMIT} characters"),)
     found = []
     for first_line, lines in _split(text.removeprefix("\ufeff")):
         try:
@@ -145,8 +145,8 @@ class _Reader:
                 text.encode()  # raises for half a pair of surrogates, which libyaml refuses by itself
             return Scalar(text, self._line(at), quoted=bool(event.style))
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise self._wrong(f"nested deeper than {DEEPEST}", at)
+        if self.depth > DEPTH_LIMIT:
+            raise self._wrong(f"nested deeper than {DEPTH_LIMIT}", at)
         value: Value
         if isinstance(event, yaml.MappingStartEvent):
             value = YamlMapping(tuple(self._entries(bool(event.flow_style))), self._line(at))
@@ -162,7 +162,7 @@ class _Reader:
         while not isinstance(event := self._next(), yaml.CollectionEndEvent):
             yield event
 
-    def _entries(self, in_flow: bool) -> Iterator[Entry]:
+    def _entries(self, in_flow: bool) -> Iterator[MappingEntry]:
         for start in self._members():
             key, at = self._value(start), start.start_mark.index
             if not isinstance(key, Scalar):
@@ -176,7 +176,7 @@ class _Reader:
                 if in_flow and ":" not in self.text[end : event.start_mark.index]:
                     raise self._wrong("a key without a value in a flow mapping", at)  # {name}: a placeholder
                 value = Scalar("", self._line(end))
-            yield Entry(key.text, key.line, value)
+            yield MappingEntry(key.text, key.line, value)
 
     def _translated(self, error: yaml.MarkedYAMLError) -> FormatError:
         """The library's complaint in the words of this module, at the line where the fault begins."""

@@ -1,4 +1,4 @@
-"""What a YAML document says, with the line of every key and every key that stands twice. PURE."""
+"""What a YAML document says, with the line of every key and every key that stands twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Scalar(Struct, frozen=True):
     quoted: bool = False
 
 
-class Entry(Struct, frozen=True):
+class MappingEntry(Struct, frozen=True):
     """One key of a mapping. A key that stands twice is two entries."""
 
     key: str
@@ -24,10 +24,10 @@ class Entry(Struct, frozen=True):
 
 
 class YamlMapping(Struct, frozen=True):
-    entries: tuple[Entry, ...]
+    entries: tuple[MappingEntry, ...]
     line: int
 
-    def entry(self, key: str) -> Entry | None:
+    def entry(self, key: str) -> MappingEntry | None:
         """The entry that counts in readers that accept duplicates (PyYAML, sigs.k8s.io/yaml): the last."""
         return next((entry for entry in reversed(self.entries) if entry.key == key), None)
 
@@ -40,7 +40,7 @@ class YamlSequence(Struct, frozen=True):
 Value = Scalar | YamlMapping | YamlSequence
 
 
-class Duplicate(Struct, frozen=True):
+class DuplicateKey(Struct, frozen=True):
     """A key that stands more than once in one mapping; of all its lines, the last one counts."""
 
     path: tuple[str, ...]
@@ -63,7 +63,7 @@ def text_at(value: Value | None, *path: str) -> str:
     return found.text if isinstance(found, Scalar) else ""
 
 
-def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[Duplicate]:
+def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[DuplicateKey]:
     """Every key that stands more than once in one mapping, at any depth, in order of appearance."""
     if isinstance(value, YamlSequence):
         for position, item in enumerate(value.items):
@@ -75,6 +75,6 @@ def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[Dupl
         lines.setdefault(entry.key, []).append(entry.line)
     for key, where in lines.items():
         if len(where) > 1:
-            yield Duplicate((*path, key), tuple(where))
+            yield DuplicateKey((*path, key), tuple(where))
     for entry in value.entries:
         yield from duplicates(entry.value, (*path, entry.key))

@@ -1,4 +1,4 @@
-"""What `gdr nccl --json` writes: schema gdrkit.nccl/1. Versioned, additive. PURE.
+"""What `gdr nccl --json` writes: schema gdrkit.nccl/1. Versioned, additive.
 
 The text is made from this document, so that neither says more than the other.
 """
@@ -13,18 +13,18 @@ import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from gdrkit.jobs.job import (
-    Analysis,
-    Counts,
-    Direction,
-    Error,
+    JobAnalysis,
+    JobError,
     JobFinding,
     JobPart,
-    Line,
-    Logged,
-    Misleading,
+    LegCounts,
+    LegDirection,
+    LegReason,
+    LegRoute,
+    LoggedKinds,
+    LogLineNumber,
+    MisleadingLine,
     Rank,
-    Reason,
-    Route,
     State,
 )
 from gdrkit.report.summary import WIDTH, clip
@@ -42,26 +42,26 @@ class WhySection(Struct, frozen=True, kw_only=True):
     text: str
     codes: tuple[Code, ...]
     ranks: int
-    directions: tuple[Direction, ...]
-    line: Line
+    directions: tuple[LegDirection, ...]
+    line: LogLineNumber
 
 
 class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.nccl/1"):
     """All that `gdr nccl` tells."""
 
     verdict: JobVerdict
-    counts: Counts
-    logged: Logged
+    counts: LegCounts
+    logged: LoggedKinds
     findings: tuple[JobFinding, ...]
     why_not_direct: tuple[WhySection, ...]
-    errors: list[Error]
-    misleading: list[Misleading]
+    errors: list[JobError]
+    misleading: list[MisleadingLine]
     damaged_lines: int
     jobs: list[JobPart]
     refused: tuple[WhySection, ...]  # what NCCL refused, where no channel shows what came of it
 
 
-def document(found: Analysis) -> NcclDocument:
+def document(found: JobAnalysis) -> NcclDocument:
     """The analysis of a job's logs as a document."""
     return NcclDocument(
         verdict=JobVerdict(state=found.state, summary=summary(found)),
@@ -82,7 +82,7 @@ def encoded(told: NcclDocument) -> bytes:
     return msgspec.json.encode(told, enc_hook=str)  # places are written as their text
 
 
-def summary(found: Analysis) -> str:
+def summary(found: JobAnalysis) -> str:
     """The verdict in one line of at most 80 characters."""
     counts = found.counts
     if not (counts.direct or counts.bounced or counts.socket):
@@ -111,9 +111,9 @@ def exit_code(told: NcclDocument) -> int:
     return 1 if any(finding.status != "note" for finding in told.findings) else 0
 
 
-def _why(found: Analysis) -> tuple[WhySection, ...]:
+def _why(found: JobAnalysis) -> tuple[WhySection, ...]:
     """Reasons, those that concern most ranks first."""
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, Route, Reason]]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, LegRoute, LegReason]]] = defaultdict(list)
     for rank in (rank for job in found.jobs for rank in job.ranks):
         for route in rank.routes:
             for reason in route.reasons:
@@ -129,9 +129,9 @@ def _why(found: Analysis) -> tuple[WhySection, ...]:
     return _ordered(made)
 
 
-def _refused(found: Analysis) -> tuple[WhySection, ...]:
+def _refused(found: JobAnalysis) -> tuple[WhySection, ...]:
     """The same of what was refused before any channel. `ranks` counts processes."""
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, Reason]]] = defaultdict(list)
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, LegReason]]] = defaultdict(list)
     for process, reason in found.refused:
         groups[reason.text, reason.codes].append((process, reason))
     made = [

@@ -1,4 +1,4 @@
-"""Findings over all ranks of a job, under the codes that doctor has. PURE."""
+"""Findings over all ranks of a job, under the codes that doctor has."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
 from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.errors import BLOCKING
-from gdrkit.jobs.gather import Gathered, Process
-from gdrkit.jobs.job import Error, JobFinding, JobPart, Place, Rank, Reason, Status
+from gdrkit.jobs.gather import GatheredRanks, JobProcess
+from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
 from gdrkit.messages import nccl_records as said
 from gdrkit.rules import BY_CODE, Code
 
@@ -22,7 +22,7 @@ QUOTED = 4
 """Places that are named for one finding, at most."""
 
 
-def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> tuple[JobFinding, ...]:
+def findings(gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError]) -> tuple[JobFinding, ...]:
     """All that is found, what keeps ranks from the direct path first."""
     found = [
         *_of_reasons(jobs),
@@ -38,7 +38,7 @@ def findings(gathered: Gathered, jobs: list[JobPart], errors: list[Error]) -> tu
 
 def _found(
     *, code: Code, status: Status, subject: str, seen: str, expected: str, ranks: int,
-    lines: tuple[Place, ...],
+    lines: tuple[LogPosition, ...],
 ) -> JobFinding:  # fmt: skip
     """A finding, with what its rule says of it."""
     rule = BY_CODE[code]
@@ -48,7 +48,7 @@ def _found(
     )  # fmt: skip
 
 
-def _of_job(gathered: Gathered, job: JobPart) -> Iterator[JobFinding]:
+def _of_job(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     processes = [gathered.processes[name] for name in sorted({rank.process for rank in job.ranks})]
     yield from _environment(gathered, processes)
     yield from _unused(gathered, job)
@@ -62,7 +62,7 @@ def _of_job(gathered: Gathered, job: JobPart) -> Iterator[JobFinding]:
 
 def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
     """One finding for each code that alone keeps routes from being direct."""
-    found: dict[str, dict[str, tuple[Rank, Reason]]] = defaultdict(dict)
+    found: dict[str, dict[str, tuple[Rank, LegReason]]] = defaultdict(dict)
     for rank in (rank for job in jobs for rank in job.ranks):
         for route in rank.routes:
             for reason in route.reasons:
@@ -82,13 +82,13 @@ def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
 # -- ranks that differ -----------------------------------------------------------------------------------
 
 
-def _environment(gathered: Gathered, processes: list[Process]) -> Iterator[JobFinding]:
+def _environment(gathered: GatheredRanks, processes: list[JobProcess]) -> Iterator[JobFinding]:
     """Variables with other values on some ranks, or set on some alone, among ranks that print any."""
     printing = [
         process for process in processes if any(variable.resolved for variable in process.all(said.Variable))
     ]
     for name in COMPARED:
-        values: dict[str, list[tuple[str, Place | None]]] = defaultdict(list)
+        values: dict[str, list[tuple[str, LogPosition | None]]] = defaultdict(list)
         for process in printing:
             value = process.variable(name, resolved=True)
             place = None if value is None else gathered.where(value[1])
@@ -106,12 +106,12 @@ def _environment(gathered: Gathered, processes: list[Process]) -> Iterator[JobFi
         )  # fmt: skip
 
 
-def _who(members: list[tuple[str, Place | None]]) -> str:
+def _who(members: list[tuple[str, LogPosition | None]]) -> str:
     first = min(name for name, _ in members)
     return first if len(members) == 1 else f"{first} and {len(members) - 1} more"
 
 
-def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[JobFinding]:
+def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFinding]:
     """NCCL's own complaint, of whichever process; else the versions that a job's processes print."""
     mixed = sorted(
         (entry.place, found.text)
@@ -143,12 +143,12 @@ def _versions(gathered: Gathered, jobs: list[JobPart]) -> Iterator[JobFinding]:
 # -- devices and networks --------------------------------------------------------------------------------
 
 
-def _unused(gathered: Gathered, job: JobPart) -> Iterator[JobFinding]:
+def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     """Devices that NCCL lists on a host and gives no channel there, while others carry all."""
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
-    idle: dict[tuple[str, ...], list[tuple[str, int, int, Place]]] = defaultdict(list)
+    idle: dict[tuple[str, ...], list[tuple[str, int, int, LogPosition]]] = defaultdict(list)
     for host, ranks in hosts.items():
         listed: dict[str, int] = {}
         for name in {rank.process for rank in ranks}:
@@ -173,8 +173,8 @@ def _unused(gathered: Gathered, job: JobPart) -> Iterator[JobFinding]:
         )  # fmt: skip
 
 
-def _plugin(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[JobFinding]:
-    names: dict[str, list[Place]] = defaultdict(list)
+def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) -> Iterator[JobFinding]:
+    names: dict[str, list[LogPosition]] = defaultdict(list)
     for process in processes:
         for network, entry in process.all(said.Network).items():
             if network.name not in ("IB", "Socket"):
@@ -190,7 +190,9 @@ def _plugin(gathered: Gathered, job: JobPart, processes: list[Process]) -> Itera
 # -- settings --------------------------------------------------------------------------------------------
 
 
-def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[JobFinding]:
+def _without_effect(
+    gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]
+) -> Iterator[JobFinding]:
     """dma-buf turned off where that is no reason for anything that is seen."""
     blamed = {
         code for r in job.ranks for route in r.routes for reason in route.reasons for code in reason.codes
@@ -208,7 +210,9 @@ def _without_effect(gathered: Gathered, job: JobPart, processes: list[Process]) 
         )  # fmt: skip
 
 
-def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) -> Iterator[JobFinding]:
+def _level_on_c2c(
+    gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]
+) -> Iterator[JobFinding]:
     """PXB or PIX on a machine with NVLink-C2C, where it now forbids what it used to allow."""
     if len(job.nccl_versions) != 1 or not release(job.nccl_versions[0]).compares_p2c:
         return
@@ -225,7 +229,7 @@ def _level_on_c2c(gathered: Gathered, job: JobPart, processes: list[Process]) ->
             return
 
 
-def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[JobFinding]:
+def _level_ignored(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFinding]:
     """A level that was given and is not understood, or that no rank took, though ranks print theirs."""
     version = next((job.nccl_versions[0] for job in jobs if len(job.nccl_versions) == 1), "")
     printed = [
@@ -252,7 +256,7 @@ def _level_ignored(gathered: Gathered, jobs: list[JobPart]) -> Iterator[JobFindi
             )  # fmt: skip
 
 
-def _of_error(error: Error) -> Iterator[JobFinding]:
+def _of_error(error: JobError) -> Iterator[JobFinding]:
     """Errors of one cause."""
     if len(error.codes) == 1:
         yield _found(

@@ -1,4 +1,4 @@
-"""From counted lines to processes, with what each said, and to ranks with their routes. PURE."""
+"""From counted lines to processes, with what each said, and to ranks with their routes."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from gdrkit.jobs.job import Direction, Place, Rank, Route
-from gdrkit.jobs.tally import Entry, Tally, Unit
+from gdrkit.jobs.job import LegDirection, LegRoute, LogPosition, Rank
+from gdrkit.jobs.tally import LogUnit, Tally, TallyEntry
 from gdrkit.messages import nccl_records as said
 from gdrkit.messages.nccl import via
 
 R = TypeVar("R")
-Where = Callable[[int], Place]
+Where = Callable[[int], LogPosition]
 
 
-class Process:
+class JobProcess:
     """What one process said, of all its devices. The one named "" is whoever wrote between the lines."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.records: dict[type, dict[said.Record, Entry]] = defaultdict(dict)
+        self.records: dict[type, dict[said.NcclRecord, TallyEntry]] = defaultdict(dict)
 
     @property
     def host(self) -> str:
         return self.name.rpartition(":")[0]
 
-    def all(self, kind: type[R]) -> dict[R, Entry]:
+    def all(self, kind: type[R]) -> dict[R, TallyEntry]:
         """Everything of one kind that it said, in the log's order, whichever process read it first."""
-        found: dict[R, Entry] = self.records.get(kind, {})  # type: ignore[assignment]
+        found: dict[R, TallyEntry] = self.records.get(kind, {})  # type: ignore[assignment]
         if len(found) < 2:
             return found
         return dict(sorted(found.items(), key=lambda item: item[1].place))
 
-    def add(self, found: said.Record, entry: Entry) -> None:
+    def add(self, found: said.NcclRecord, entry: TallyEntry) -> None:
         known = self.records[type(found)].get(found)
         if known is None:
-            known = self.records[type(found)][found] = Entry(0, entry.place, entry.words)
+            known = self.records[type(found)][found] = TallyEntry(0, entry.place, entry.words)
         known.count += entry.count
         if entry.place < known.place:
             known.place, known.words = entry.place, entry.words
@@ -54,26 +54,26 @@ class Process:
         return (min(found)[2], min(found)[1]) if found else None
 
 
-class Gathered:
+class GatheredRanks:
     """Processes by name, and the units that are ranks."""
 
     def __init__(self, tally: Tally, where: Where) -> None:
         self.where, self.tally = where, tally
         names = _settled(_weights(tally))
-        self.units = [Unit(names[unit.process], unit.device) for unit in tally.units]
-        self.processes: dict[str, Process] = {}
+        self.units = [LogUnit(names[unit.process], unit.device) for unit in tally.units]
+        self.processes: dict[str, JobProcess] = {}
         for unit in self.units:
             if unit.process not in self.processes:
-                self.processes[unit.process] = Process(unit.process)
-        self.communicators: dict[Unit, dict[said.Communicator, int]] = defaultdict(dict)
-        for (number, found), entry in tally.said.items():
+                self.processes[unit.process] = JobProcess(unit.process)
+        self.communicators: dict[LogUnit, dict[said.Communicator, int]] = defaultdict(dict)
+        for (number, found), entry in tally.entries.items():
             unit = self.units[number]
             self.processes[unit.process].add(found, entry)
             if isinstance(found, said.Communicator):
                 here = self.communicators[unit]
                 here[found] = min(entry.place, here.get(found, entry.place))
         self.cut_lines = 0
-        self.around = self.processes.get("") or Process("")
+        self.around = self.processes.get("") or JobProcess("")
         self._first_legs: dict[str, int] = {}
         for (number, _), first in tally.firsts.items():
             name = self.units[number].process
@@ -92,9 +92,9 @@ class Gathered:
 
     def ranks(self) -> list[Rank]:
         """Every unit that has channels or is in a communicator, with its routes, by first appearance."""
-        shapes: dict[Unit, dict[bytes, tuple[int, int]]] = defaultdict(dict)
-        owns: dict[Unit, dict[int, int]] = defaultdict(dict)
-        gpus: dict[Unit, str] = {}
+        shapes: dict[LogUnit, dict[bytes, tuple[int, int]]] = defaultdict(dict)
+        owns: dict[LogUnit, dict[int, int]] = defaultdict(dict)
+        gpus: dict[LogUnit, str] = {}
         for (number, tail), first in self.tally.firsts.items():
             unit = self.units[number]
             channels, place = self.tally.legs[number][tail], first.place
@@ -116,7 +116,7 @@ class Gathered:
         return [self._rank(unit, shapes[unit], owns[unit], gpus.get(unit, "")) for unit in units]
 
     def _rank(
-        self, unit: Unit, shapes: dict[bytes, tuple[int, int]], owns: dict[int, int], gpu: str
+        self, unit: LogUnit, shapes: dict[bytes, tuple[int, int]], owns: dict[int, int], gpu: str
     ) -> Rank:
         largest = max(
             self.communicators.get(unit, {}), key=lambda one: (one.ranks, one.identifier), default=None
@@ -137,7 +137,7 @@ class Gathered:
             rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, routes=_joined(routes)
         )
 
-    def _route(self, tail: bytes, channels: int, place: int, names: dict[int, str]) -> Route | None:
+    def _route(self, tail: bytes, channels: int, place: int, names: dict[int, str]) -> LegRoute | None:
         text = tail.decode("utf-8", "replace")
         bracket, _, carried = text.rpartition("] via ")
         found = via(carried or text)
@@ -145,12 +145,12 @@ class Gathered:
             return None
         numbers = tuple(i for i in range(channels.bit_length()) if channels >> i & 1)
         if found.carried not in said.OVER_NETWORK:
-            return Route(
-                direction=Direction.BOTH, carried=found.carried, channels=numbers, line=self.where(place),
+            return LegRoute(
+                direction=LegDirection.BOTH, carried=found.carried, channels=numbers, line=self.where(place),
                 how=found.how,
             )  # fmt: skip
-        return Route(
-            direction=Direction(bracket), carried=found.carried, channels=numbers, line=self.where(place),
+        return LegRoute(
+            direction=LegDirection(bracket), carried=found.carried, channels=numbers, line=self.where(place),
             network=found.network, index=found.index, device=names.get(found.index, ""),
             collnet=found.kind == "collnet", forced_pcie=found.pci, pxn_proxy=found.proxy,
             shared_buffers=found.shared, how="GDRDMA" if found.gdr else "",
@@ -161,11 +161,11 @@ class Gathered:
         return self._named[name] or self._of_host.get(self.processes[name].host, {})
 
 
-def _order(route: Route) -> tuple[str, str, int, int, Place]:
+def _order(route: LegRoute) -> tuple[str, str, int, int, LogPosition]:
     return route.direction, route.carried, route.index or 0, route.pxn_proxy or 0, route.line
 
 
-def device_names(process: Process) -> dict[int, str]:
+def device_names(process: JobProcess) -> dict[int, str]:
     """Network devices of one process by the index that its channel lines show.
 
     From 2.24 on fused ones follow the ports: `Made virtual device` names both kinds."""
@@ -188,7 +188,7 @@ def _weights(tally: Tally) -> dict[str, int]:
     """How many kinds of lines each process has."""
     weights = dict.fromkeys((unit.process for unit in tally.units), 0)
     units = list(tally.units)
-    for number, _ in (*tally.said, *tally.firsts):
+    for number, _ in (*tally.entries, *tally.firsts):
         weights[units[number].process] += 1
     return weights
 
@@ -209,9 +209,9 @@ def _settled(weights: dict[str, int]) -> dict[str, str]:
     return found
 
 
-def _joined(routes: list[Route]) -> tuple[Route, ...]:
+def _joined(routes: list[LegRoute]) -> tuple[LegRoute, ...]:
     """Routes that differ by nothing but how a log happens to spell them, as one."""
-    found: dict[tuple[object, ...], Route] = {}
+    found: dict[tuple[object, ...], LegRoute] = {}
     for route in routes:
         key = (
             route.direction, route.carried, route.network, route.index, route.collnet, route.forced_pcie,

@@ -1,4 +1,4 @@
-"""What an analysis of a job's logs is made of; most of it is written as it is. PURE."""
+"""What an analysis of a job's logs is made of; most of it is written as it is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ State = Literal["active", "blocked", "unknown"]
 Status = Literal["failed", "warning", "note"]
 
 
-class Direction(StrEnum):
+class LegDirection(StrEnum):
     """Which way the bytes of a route go."""
 
     SEND = "send"
@@ -24,7 +24,7 @@ class Direction(StrEnum):
     UNSAID = ""  # of CollNet, in versions that do not print it
 
 
-class Place:
+class LogPosition:
     """A line of a log. No struct: it is written as text, file:number."""
 
     __slots__ = ("file", "line")
@@ -33,9 +33,9 @@ class Place:
         self.file, self.line = file, line
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and (self.file, self.line) == (other.file, other.line)
+        return isinstance(other, LogPosition) and (self.file, self.line) == (other.file, other.line)
 
-    def __lt__(self, other: Place) -> bool:
+    def __lt__(self, other: LogPosition) -> bool:
         return (self.file, self.line) < (other.file, other.line)
 
     def __hash__(self) -> int:
@@ -47,28 +47,30 @@ class Place:
     __repr__ = __str__
 
 
-Line = Annotated[Place, Meta(extra_json_schema={"type": "string", "description": "file:number"})]
+LogLineNumber = Annotated[
+    LogPosition, Meta(extra_json_schema={"type": "string", "description": "file:number"})
+]
 
 
-class Reason(Struct, frozen=True, omit_defaults=True):
+class LegReason(Struct, frozen=True, omit_defaults=True):
     """Why a route is not direct. Several codes: the log leaves them open. None: nothing to mend is known."""
 
     text: str
     codes: tuple[Code, ...] = ()
-    line: Line | UnsetType = UNSET
+    line: LogLineNumber | UnsetType = UNSET
 
     @property
     def sure(self) -> bool:
         return len(self.codes) == 1
 
 
-class Route(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LegRoute(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One way that one rank's channels go, proven by a channel line."""
 
-    direction: Direction
+    direction: LegDirection
     carried: Carrier
     channels: tuple[int, ...]
-    line: Line  # the first such line
+    line: LogLineNumber  # the first such line
     network: str = ""  # IB, IBext_v10, AWS Libfabric; "" inside a node
     index: int | None = None  # of the network device, as channel lines show it
     device: str = ""  # its name, where another line tells: mlx5_0, or mlx5_0+mlx5_1 of one fused from two
@@ -77,7 +79,7 @@ class Route(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pxn_proxy: int | None = None  # the rank whose GPU stands beside the NIC
     collnet: bool = False  # with a switch that adds up
     shared_buffers: bool = False
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[LegReason, ...] = ()
 
 
 class Rank(Struct, kw_only=True):
@@ -87,7 +89,7 @@ class Rank(Struct, kw_only=True):
     process: str  # host:pid
     cuda_device: int | None
     gpu: str  # bus id, 1b000, or NVML index, as the log has it
-    routes: tuple[Route, ...]
+    routes: tuple[LegRoute, ...]
 
     @property
     def host(self) -> str:
@@ -120,11 +122,11 @@ class JobFinding(Struct, frozen=True, kw_only=True):
     expected: str
     cost: str
     ranks: int  # how many it concerns
-    lines: tuple[Line, ...]
+    lines: tuple[LogLineNumber, ...]
     references: tuple[str, ...]
 
 
-class Error(Struct, frozen=True, kw_only=True):
+class JobError(Struct, frozen=True, kw_only=True):
     """Calls or transfers that failed in the same way."""
 
     call: str
@@ -134,20 +136,20 @@ class Error(Struct, frozen=True, kw_only=True):
     codes: tuple[Code, ...]  # what can cause it; () where it only follows from another error
     ranks: int
     count: int
-    line: Line  # the first
+    line: LogLineNumber  # the first
     words: str
 
 
-class Misleading(Struct, frozen=True, kw_only=True):
+class MisleadingLine(Struct, frozen=True, kw_only=True):
     """A line that is taken for more than it says."""
 
     words: str
     truth: str
     count: int  # of processes that print it, each of its devices apart
-    line: Line  # the first
+    line: LogLineNumber  # the first
 
 
-class Counts(Struct, frozen=True, kw_only=True):
+class LegCounts(Struct, frozen=True, kw_only=True):
     """A leg is one channel of one rank in one direction over a network, by the worst that carries it."""
 
     ranks: int  # that print channels or belong to a communicator
@@ -159,7 +161,7 @@ class Counts(Struct, frozen=True, kw_only=True):
     socket: int
 
 
-class Logged(Struct, frozen=True, kw_only=True):
+class LoggedKinds(Struct, frozen=True, kw_only=True):
     """Which kinds of lines the logs have. One that they do not have says nothing."""
 
     channels: bool
@@ -168,16 +170,16 @@ class Logged(Struct, frozen=True, kw_only=True):
     init: bool
 
 
-class Analysis(Struct, kw_only=True):
+class JobAnalysis(Struct, kw_only=True):
     """All that logs prove."""
 
     jobs: list[JobPart]
-    counts: Counts
+    counts: LegCounts
     state: State
     findings: tuple[JobFinding, ...]
-    errors: list[Error]
-    misleading: list[Misleading]
+    errors: list[JobError]
+    misleading: list[MisleadingLine]
     damaged: int  # lines that were cut, or cut into each other
-    first_damaged: Place | None
-    logged: Logged
-    refused: list[tuple[str, Reason]]  # by process, where no channel shows what came of it
+    first_damaged: LogPosition | None
+    logged: LoggedKinds
+    refused: list[tuple[str, LegReason]]  # by process, where no channel shows what came of it

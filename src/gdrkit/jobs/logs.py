@@ -1,6 +1,6 @@
 """The logs of a job: files, folders, patterns of names, standard input; plain, gzip or zstd; in chunks.
 
-Memory is bounded by the chunks, whatever a file holds or unpacks to. EDGE.
+Memory is bounded by the chunks, whatever a file holds or unpacks to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LONGEST_LINE_BYTES = 1 << 20
 STDIN = "-"
 
 
-class Section(Struct, frozen=True):
+class LogSection(Struct, frozen=True):
     """A file, or a part of a plain one that begins and ends with whole lines."""
 
     file: int
@@ -79,21 +79,21 @@ def _matching(pattern: str) -> list[str]:
     return files
 
 
-def sections(files: list[str]) -> list[Section]:
+def sections(files: list[str]) -> list[LogSection]:
     """The parts that can be counted apart. What is packed, piped or wrapped by a runtime is one."""
     found = []
     for number, path in enumerate(files):
         if path == STDIN or not os.path.isfile(path):
-            found.append(Section(number))
+            found.append(LogSection(number))
             continue
         with _opened(path) as file:
             size, head = os.fstat(file.fileno()).st_size, file.read(HEAD_BYTES)
             if size < 2 * SECTION_BYTES or compression(head) or Unwrapper(head).kind in ("cri", "json"):
-                found.append(Section(number))
+                found.append(LogSection(number))
                 continue
             edges = [0, *(_line_start(file, at) for at in range(SECTION_BYTES, size, SECTION_BYTES)), size]
         edges = sorted(set(edges))
-        found += [Section(number, start, end) for start, end in pairwise(edges)]
+        found += [LogSection(number, start, end) for start, end in pairwise(edges)]
     return found
 
 
@@ -111,7 +111,7 @@ def _opened(path: str) -> BinaryIO:
         raise TargetError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def count(tally: Tally, number: int, section: Section, path: str, told: Callable[[int], None]) -> str:
+def count(tally: Tally, number: int, section: LogSection, path: str, told: Callable[[int], None]) -> str:
     """Feed a section to a tally; what was wrong with the file, "" if nothing. `told` hears of bytes read."""
     stream: Any = sys.stdin.buffer if path == STDIN else _opened(path)
     try:
@@ -149,7 +149,7 @@ def _feed(tally: Tally, number: int, wrapper: Unwrapper, head: bytes, pieces: It
             tally.feed(wrapper.feed(rest), number, ends_whole=False)
 
 
-def _pieces(stream: Any, section: Section, told: Callable[[int], None]) -> Iterator[bytes]:
+def _pieces(stream: Any, section: LogSection, told: Callable[[int], None]) -> Iterator[bytes]:
     left = section.end - section.start if section.end >= 0 else sys.maxsize
     if section.start:
         stream.seek(section.start)

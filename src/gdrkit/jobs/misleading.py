@@ -1,4 +1,4 @@
-"""Lines that are taken for more than they say, beside the channel lines that tell. PURE.
+"""Lines that are taken for more than they say, beside the channel lines that tell.
 
 Each is true; each was quoted somewhere as proof of what it does not show. Sources: NCCL src/init.cc,
 src/transport/generic.cc, src/graph/topo.cc, src/plugin/net.cc, src/transport/net_ib/common.h;
@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from gdrkit.jobs.gather import Gathered
-from gdrkit.jobs.job import Counts, Misleading
-from gdrkit.jobs.tally import Entry
+from gdrkit.jobs.gather import GatheredRanks
+from gdrkit.jobs.job import LegCounts, MisleadingLine
+from gdrkit.jobs.tally import TallyEntry
 from gdrkit.messages import nccl_records as said
 
-Test = Callable[[said.Record, Counts], str]
+Test = Callable[[said.NcclRecord, LegCounts], str]
 
 
-def _dmabuf_gpu(found: said.Record, counts: Counts) -> str:
+def _dmabuf_gpu(found: said.NcclRecord, counts: LegCounts) -> str:
     if counts.direct and not counts.bounced:
         return ""
     return "of the GPU and the driver alone: neither NIC nor distance were asked, and nothing was registered"
 
 
-def _device(found: said.Record, counts: Counts) -> str:
+def _device(found: said.NcclRecord, counts: LegCounts) -> str:
     if not isinstance(found, said.NetDevice):
         return ""
     if found.network == "Socket":
@@ -35,7 +35,7 @@ def _device(found: said.Record, counts: Counts) -> str:
     return ""
 
 
-def _rings(found: said.Record, counts: Counts) -> str:
+def _rings(found: said.NcclRecord, counts: LegCounts) -> str:
     if not isinstance(found, said.Rings):
         return ""
     if found.gdr and not counts.direct:
@@ -45,7 +45,7 @@ def _rings(found: said.Record, counts: Counts) -> str:
     return ""
 
 
-def _plugin(found: said.Record, counts: Counts) -> str:
+def _plugin(found: said.NcclRecord, counts: LegCounts) -> str:
     if not isinstance(found, said.Remark):
         return ""
     if found.form == "no-plugin":
@@ -55,7 +55,7 @@ def _plugin(found: said.Record, counts: Counts) -> str:
     return ""
 
 
-def _data_direct(found: said.Record, counts: Counts) -> str:
+def _data_direct(found: said.NcclRecord, counts: LegCounts) -> str:
     if isinstance(found, said.DataDirect) and not found.found:
         return "harmless, unless the NIC is a ConnectX-8 with Data Direct: then its fast path is lost"
     return ""
@@ -70,20 +70,20 @@ TESTS: dict[type, Test] = {
 }
 
 
-def misleading(gathered: Gathered, counts: Counts) -> list[Misleading]:
+def misleading(gathered: GatheredRanks, counts: LegCounts) -> list[MisleadingLine]:
     """Each kind of such a line once, with how many processes and devices have it, and where first."""
-    found: dict[str, list[Entry]] = {}
+    found: dict[str, list[TallyEntry]] = {}
     for truth, entry in _all(gathered, counts):
         found.setdefault(truth, []).append(entry)
     made = []
     for truth, entries in found.items():
         first = min(entries, key=lambda entry: entry.place)
         line = gathered.where(first.place)
-        made.append(Misleading(words=first.words, truth=truth, count=len(entries), line=line))
+        made.append(MisleadingLine(words=first.words, truth=truth, count=len(entries), line=line))
     return sorted(made, key=lambda one: one.line)
 
 
-def _all(gathered: Gathered, counts: Counts) -> Iterator[tuple[str, Entry]]:
+def _all(gathered: GatheredRanks, counts: LegCounts) -> Iterator[tuple[str, TallyEntry]]:
     for process in gathered.processes.values():
         for kind, test in TESTS.items():
             for record, entry in process.records.get(kind, {}).items():

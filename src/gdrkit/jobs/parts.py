@@ -1,16 +1,16 @@
-"""Which ranks belong together: jobs that stand in the same logs, told apart by their communicators. PURE."""
+"""Which ranks belong together: jobs that stand in the same logs, told apart by their communicators."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from gdrkit.jobs.gather import Gathered
+from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobPart, Rank
-from gdrkit.jobs.tally import Unit
+from gdrkit.jobs.tally import LogUnit
 from gdrkit.messages import nccl_records as said
 
 
-def parts(gathered: Gathered, ranks: list[Rank]) -> list[JobPart]:
+def parts(gathered: GatheredRanks, ranks: list[Rank]) -> list[JobPart]:
     """Each job, with its ranks in order. Communicators that share a process are of one job."""
     groups = _groups(gathered, ranks)
     found = []
@@ -28,16 +28,16 @@ def parts(gathered: Gathered, ranks: list[Rank]) -> list[JobPart]:
     return found
 
 
-def _communicators(gathered: Gathered, rank: Rank) -> dict[said.Communicator, int]:
-    return gathered.communicators.get(Unit(rank.process, rank.cuda_device), {})
+def _communicators(gathered: GatheredRanks, rank: Rank) -> dict[said.Communicator, int]:
+    return gathered.communicators.get(LogUnit(rank.process, rank.cuda_device), {})
 
 
-def _size(gathered: Gathered, rank: Rank) -> int:
+def _size(gathered: GatheredRanks, rank: Rank) -> int:
     """Ranks of the largest communicator that a rank is in; 0 where no line tells."""
     return max((one.ranks for one in _communicators(gathered, rank)), default=0)
 
 
-def _groups(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
+def _groups(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
     """Ranks linked by processes and identifiers of communicators; those of none by their numbers."""
     roots: dict[str, str] = {}
 
@@ -65,7 +65,7 @@ def _groups(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
     return sorted(every, key=lambda group: min(_first(gathered, rank) for rank in group))
 
 
-def _by_number(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
+def _by_number(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
     """Ranks of logs without identifiers: the second rank 0 of the same size begins a second job."""
     found: list[list[Rank]] = []
     taken: list[set[object]] = []
@@ -81,12 +81,12 @@ def _by_number(gathered: Gathered, ranks: list[Rank]) -> list[list[Rank]]:
     return found
 
 
-def _first(gathered: Gathered, rank: Rank) -> int:
+def _first(gathered: GatheredRanks, rank: Rank) -> int:
     """Where a rank's process is first heard of."""
     return gathered.first_heard(rank.process)
 
 
-def _versions(gathered: Gathered, jobs: list[JobPart]) -> None:
+def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> None:
     """Versions that a job's own processes print; an unsigned one is of the job that begins beside it."""
     starts = [min(_first(gathered, rank) for rank in job.ranks) for job in jobs]
     members = [{rank.process for rank in job.ranks} for job in jobs]

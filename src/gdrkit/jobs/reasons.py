@@ -1,4 +1,4 @@
-"""Why a route over the network is not direct, as far as the log tells. PURE.
+"""Why a route over the network is not direct, as far as the log tells.
 
 The order is NCCL's own: src/graph/paths.cc, ncclTopoCheckGdr(). What it does not print it does not deny.
 """
@@ -12,8 +12,8 @@ from msgspec import UNSET, UnsetType
 from gdrkit.consumers.nccl_levels import gdr_level, printed_type
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
-from gdrkit.jobs.gather import Gathered, Process
-from gdrkit.jobs.job import Direction, Place, Rank, Reason, Route
+from gdrkit.jobs.gather import GatheredRanks, JobProcess
+from gdrkit.jobs.job import LegDirection, LegReason, LegRoute, LogPosition, Rank
 from gdrkit.messages import nccl_records as said
 
 LOCAL_ID = (1 << 56) - 1
@@ -25,13 +25,13 @@ NO_NIC_SIDE = ("peermem-not-loaded", "verbs-lacks-dmabuf", "kernel-lacks-dmabuf"
 NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
 
 
-class Why:
+class ReasonFinder:
     """Answers for the routes of one job."""
 
-    def __init__(self, gathered: Gathered, version: str) -> None:
+    def __init__(self, gathered: GatheredRanks, version: str) -> None:
         self.gathered, self.version = gathered, version
 
-    def of(self, rank: Rank, route: Route) -> tuple[Reason, ...]:
+    def of(self, rank: Rank, route: LegRoute) -> tuple[LegReason, ...]:
         """All that is known against a direct route, what is certain first. Never empty."""
         process = self.gathered.processes[rank.process]
         if route.carried is said.Carrier.SOCKET:
@@ -42,55 +42,59 @@ class Why:
             found = [self._unsaid(process, rank, route)]
         return tuple(sorted(dict.fromkeys(found), key=lambda reason: not reason.sure))
 
-    def refused(self, process: Process) -> Iterator[Reason]:
+    def refused(self, process: JobProcess) -> Iterator[LegReason]:
         """What lines refuse for a process, whether or not a channel shows what came of it."""
         for pair, entry in process.all(said.PairLine).items():
             if not pair.allowed:
                 reason = self._refused(process, pair, self.gathered.where(entry.place))
-                yield Reason(f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.line)
+                yield LegReason(
+                    f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.line
+                )
         for device, entry in process.all(said.NetDevice).items():
             if not device.enabled and device.network != "Socket":
                 yield self._no_nic_side(process, device, self.gathered.where(entry.place))
 
     # -- sockets -----------------------------------------------------------------------------------------
 
-    def _socket(self, process: Process, route: Route) -> Iterator[Reason]:
+    def _socket(self, process: JobProcess, route: LegRoute) -> Iterator[LegReason]:
         if route.how:
             text = "NCCL takes the socket for able, as a topology file says: TCP has no direct path"
-            yield Reason(text)
+            yield LegReason(text)
         for name, off in (("NCCL_IB_DISABLE", _not_zero), ("NCCL_NET", _is_socket)):
             value, place = self.variable(process, name)
             if value is not None and off(value):
-                yield Reason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), place)
-        for no_verbs, entry in process.all(said.NoVerbs).items():
+                yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), place)
+        for no_verbs, entry in process.all(said.VerbsUnavailable).items():
             open_causes = ("rdma-device-not-in-container", "no-rdma-device")
-            yield Reason(no_verbs.text, open_causes, self.gathered.where(entry.place))
-        for entry in process.all(said.NoDevice).values():
+            yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.place))
+        for entry in process.all(said.NoIbDevice).values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")
             others = ("no-rdma-device", "rdma-device-not-in-container", "port-down")
             causes = ("hca-not-selected", *others) if chosen else others
             text = "NET/IB finds no device" + (f" with NCCL_IB_HCA={chosen}" if chosen else "")
-            yield Reason(text, causes, self.gathered.where(entry.place))
+            yield LegReason(text, causes, self.gathered.where(entry.place))
 
     # -- settings ----------------------------------------------------------------------------------------
 
-    def variable(self, process: Process, name: str) -> tuple[str | None, Place | UnsetType]:
+    def variable(self, process: JobProcess, name: str) -> tuple[str | None, LogPosition | UnsetType]:
         """A variable of a process, else one that was given around the log; where it stands."""
         found = process.variable(name) or self.gathered.around.variable(name)
         return (None, UNSET) if found is None else (found[0], self.gathered.where(found[1]))
 
-    def _settings(self, process: Process, route: Route) -> Iterator[Reason]:
+    def _settings(self, process: JobProcess, route: LegRoute) -> Iterator[LegReason]:
         value, place = self.variable(process, "NCCL_NET_GDR_LEVEL")
         if value is not None and gdr_level(value, self.version) == "LOC":
             text = f"NCCL_NET_GDR_LEVEL={value} allows no distance at all"
-            yield Reason(text, ("gdr-level-too-low",), place)
+            yield LegReason(text, ("gdr-level-too-low",), place)
         value, place = self.variable(process, "NCCL_NET_GDR_READ")
-        if route.direction is Direction.SEND and value is not None and integer(value) == 0:
-            yield Reason("NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory", ("gdr-read-off",), place)
+        if route.direction is LegDirection.SEND and value is not None and integer(value) == 0:
+            yield LegReason(
+                "NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory", ("gdr-read-off",), place
+            )
 
     # -- lines about pairs and devices -------------------------------------------------------------------
 
-    def _lines(self, process: Process, rank: Rank, route: Route) -> Iterator[Reason]:
+    def _lines(self, process: JobProcess, rank: Rank, route: LegRoute) -> Iterator[LegReason]:
         for pair, entry in process.all(said.PairLine).items():
             if not pair.allowed and self._is(pair, rank, route):
                 yield self._refused(process, pair, self.gathered.where(entry.place))
@@ -99,19 +103,19 @@ class Why:
                 yield self._no_nic_side(process, device, self.gathered.where(entry.place))
         for remark, entry in process.all(said.Remark).items():
             if remark.form == "ofi-without-gdr":
-                yield Reason(remark.text, (), self.gathered.where(entry.place))
+                yield LegReason(remark.text, (), self.gathered.where(entry.place))
 
-    def _is(self, pair: said.PairLine, rank: Rank, route: Route) -> bool:
+    def _is(self, pair: said.PairLine, rank: Rank, route: LegRoute) -> bool:
         """Whether a line about a pair is about this GPU, this device and this direction.
 
         A GPU is a bus id up to 2.23 and a rank since; a device an index up to 2.20, and an id since."""
-        if pair.read is not None and pair.read != (route.direction is Direction.SEND):
+        if pair.read is not None and pair.read != (route.direction is LegDirection.SEND):
             return False
         gpu = pair.gpu == rank.gpu or pair.gpu == str(rank.rank)
         number = int(pair.hca.rpartition("-")[2], 16)
         return gpu and route.index in (number, number & LOCAL_ID)
 
-    def _refused(self, process: Process, pair: said.PairLine, place: Place) -> Reason:
+    def _refused(self, process: JobProcess, pair: said.PairLine, place: LogPosition) -> LegReason:
         words = f"distance {pair.distance} against level {pair.level}"
         kind = printed_type(pair.distance, self.version) if pair.distance is not None else ""
         level = printed_type(pair.level, self.version) if pair.level is not None else ""
@@ -120,15 +124,15 @@ class Why:
         else:
             words += " (what the numbers mean depends on the version, which the log does not tell)"
         if self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None:
-            return Reason(words, ("gdr-level-too-low",), place)
+            return LegReason(words, ("gdr-level-too-low",), place)
         codes = {"SYS": ("pair-cross-socket",), "": ("pair-distant", "pair-cross-socket")}
-        return Reason(words, codes.get(kind, ("pair-distant",)), place)
+        return LegReason(words, codes.get(kind, ("pair-distant",)), place)
 
-    def _no_nic_side(self, process: Process, device: said.NetDevice, place: Place) -> Reason:
+    def _no_nic_side(self, process: JobProcess, device: said.NetDevice, place: LogPosition) -> LegReason:
         value, set_at = self.variable(process, "NCCL_DMABUF_ENABLE")
         if value is not None and integer(value) == 0:
             text = f"NCCL_DMABUF_ENABLE={value}, and nvidia-peermem is not found for {device.device}"
-            return Reason(text, ("dmabuf-disabled-by-env", *NO_NIC_SIDE[:1]), set_at)
+            return LegReason(text, ("dmabuf-disabled-by-env", *NO_NIC_SIDE[:1]), set_at)
         causes: tuple[str, ...] = (*NO_NIC_SIDE, "gpu-integrated")
         text = f"NCCL finds neither nvidia-peermem nor dma-buf for {device.device}"
         if not release(self.version).sees_module:
@@ -136,22 +140,22 @@ class Why:
         if self.version and not release(self.version).has_dmabuf:
             causes = ("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded")
             text = f"NCCL {self.version} has no dma-buf and finds no nvidia-peermem for {device.device}"
-        return Reason(text, causes, place)
+        return LegReason(text, causes, place)
 
     # -- what nobody said --------------------------------------------------------------------------------
 
-    def _unsaid(self, process: Process, rank: Rank, route: Route) -> Reason:
+    def _unsaid(self, process: JobProcess, rank: Rank, route: LegRoute) -> LegReason:
         if route.carried is said.Carrier.SOCKET:
-            return Reason("the log does not say why NCCL took the socket")
+            return LegReason("the log does not say why NCCL took the socket")
         other = next(
             (r for r in rank.routes if r.direction != route.direction and r.index == route.index and r.how),
             None,
         )
-        if route.direction is Direction.SEND and other is not None:
+        if route.direction is LegDirection.SEND and other is not None:
             old = self.version and release(self.version).reads_need_nvlink
             which = "without NVLink" if old else "older than Ampere, or without NVLink up to NCCL 2.18"
             text = f"receiving is direct: NCCL lets NICs read the memory of no GPU {which}"
-            return Reason(text, (), other.line)
+            return LegReason(text, (), other.line)
         devices = process.all(said.NetDevice).items()
         enabled = [entry for device, entry in devices if device.index == route.index and device.enabled]
         if enabled:
@@ -160,8 +164,8 @@ class Why:
                 "the distance is not printed by this version" if silent else "no line refuses the distance"
             )
             text = f"the NIC's side is enabled, and {rest}: the GPU's side is open"
-            return Reason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].place))
-        return Reason(f"the log does not say why: it has no lines of NET about it ({ASK})")
+            return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].place))
+        return LegReason(f"the log does not say why: it has no lines of NET about it ({ASK})")
 
 
 def _not_zero(value: str) -> bool:

@@ -1,4 +1,4 @@
-"""All that a log says, counted by who says it, however long it is. PURE.
+"""All that a log says, counted by who says it, however long it is.
 
 A log of a thousand ranks has ten million lines of some ten thousand shapes: a channel line's is the line
 without the two ranks that it connects. Each shape goes through the parser of NCCL's lines once; a line whose
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from gdrkit.facts.nccl_lines import frame, given, record
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages.nccl_records import Failure, Leg, Record, Version
+from gdrkit.messages.nccl_records import Failure, Leg, NcclRecord, Version
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64
@@ -42,14 +42,14 @@ Shapes = dict[bytes, int]
 """Of one unit: what stands behind the last bracket of a channel line, and the channels that had it."""
 
 
-class Unit(NamedTuple):
+class LogUnit(NamedTuple):
     """Who prints: one process, and the device that it has selected."""
 
     process: str
     device: int | None
 
 
-class First(NamedTuple):
+class FirstSeen(NamedTuple):
     """The first line of a shape: its place, and whose end of the channel it tells of."""
 
     place: int
@@ -57,7 +57,7 @@ class First(NamedTuple):
     gpu: str
 
 
-class Entry:
+class TallyEntry:
     """Where something was said first, and in which words. Warnings are counted; what is merely told is not,
     since a line whose shape was seen is passed over: 0."""
 
@@ -71,10 +71,10 @@ class Tally:
     """Feed it chunks of whole lines, section by section. A section is a file or a part of one."""
 
     def __init__(self) -> None:
-        self.units: dict[Unit, int] = {}
+        self.units: dict[LogUnit, int] = {}
         self.legs: list[Shapes] = []  # of each unit
-        self.firsts: dict[tuple[int, bytes], First] = {}
-        self.said: dict[tuple[int, Record], Entry] = {}
+        self.firsts: dict[tuple[int, bytes], FirstSeen] = {}
+        self.entries: dict[tuple[int, NcclRecord], TallyEntry] = {}
         self.lines: dict[int, int] = {}  # lines of each section
         self.damaged, self.first_damaged = 0, -1
         self.forgotten = 0  # records beyond the bounds
@@ -147,14 +147,14 @@ class Tally:
         if found is None:
             if who.device is None:
                 for variable in given(text):
-                    self._say(self._unit(Unit("", None)), variable, place, text, False)
+                    self._say(self._unit(LogUnit("", None)), variable, place, text, False)
             elif " via " in who.message and who.message[:7] == "Channel":
                 self._damage(place)
             return
         if isinstance(found, Leg):
             self._leg(line, who.process, who.device, found, place)
             return
-        unit = self._unit(Unit(who.process, who.device if not isinstance(found, Version) else None))
+        unit = self._unit(LogUnit(who.process, who.device if not isinstance(found, Version) else None))
         if isinstance(found, Failure) and found.call == "completion":
             found = replace(found, text="")  # names the peer: as many texts as peers
         self._say(unit, found, place, who.message, WARNS in line)
@@ -162,7 +162,7 @@ class Tally:
     def _leg(self, line: bytes, process: str, device: int | None, leg: Leg, place: int) -> None:
         words = line.partition(MARK)[2]
         own = leg.target if leg.direction == "receive" and leg.target is not None else leg.source
-        unit = self._unit(Unit(process, device) if process else Unit(f"rank {own}", None))
+        unit = self._unit(LogUnit(process, device) if process else LogUnit(f"rank {own}", None))
         shapes = self.legs[unit]
         tail = words.rpartition(b" [")[2] if leg.direction else words.partition(VIA)[2]
         if process:
@@ -170,11 +170,11 @@ class Tally:
         if tail not in shapes:
             if len(self.firsts) >= MOST_SHAPES:
                 raise FormatError(f"more than {MOST_SHAPES} kinds of channels")
-            self.firsts[unit, tail] = First(place, own, leg.own_gpu)
+            self.firsts[unit, tail] = FirstSeen(place, own, leg.own_gpu)
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
-    def _say(self, unit: int, found: Record, place: int, words: str, warns: bool) -> None:
-        entry = self.said.get((unit, found))
+    def _say(self, unit: int, found: NcclRecord, place: int, words: str, warns: bool) -> None:
+        entry = self.entries.get((unit, found))
         if entry is not None:
             entry.count += warns
             return
@@ -183,9 +183,9 @@ class Tally:
         if count > MOST_KINDS:
             self.forgotten += 1
         else:
-            self.said[unit, found] = Entry(int(warns), place, words[:QUOTED])
+            self.entries[unit, found] = TallyEntry(int(warns), place, words[:QUOTED])
 
-    def _unit(self, unit: Unit) -> int:
+    def _unit(self, unit: LogUnit) -> int:
         number = self.units.get(unit)
         if number is None:
             if len(self.units) >= MOST_UNITS:
@@ -211,8 +211,8 @@ class Tally:
         for (theirs, tail), first in other.firsts.items():
             key = names[theirs], tail
             self.firsts[key] = min(first, self.firsts.get(key, first))
-        for (unit, found), entry in other.said.items():
-            here = self.said.setdefault((names[unit], found), Entry(0, entry.place, entry.words))
+        for (unit, found), entry in other.entries.items():
+            here = self.entries.setdefault((names[unit], found), TallyEntry(0, entry.place, entry.words))
             here.count += entry.count
             if entry.place < here.place:
                 here.place, here.words = entry.place, entry.words

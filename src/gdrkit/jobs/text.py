@@ -1,4 +1,4 @@
-"""The verdict on a job for a terminal: summary, findings, reasons, then a table of ranks. PURE."""
+"""The verdict on a job for a terminal: summary, findings, reasons, then a table of ranks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from gdrkit.jobs.document import NcclDocument
-from gdrkit.jobs.job import Direction, JobFinding, JobPart, Rank, Route
+from gdrkit.jobs.job import JobFinding, JobPart, LegDirection, LegRoute, Rank
 from gdrkit.report.terminal import Row, render
 
 STYLES = {
@@ -156,13 +156,13 @@ def _name(rank: Rank) -> str:
     return f"{number}  {rank.process}" + (f" GPU {rank.gpu}" if rank.gpu else "")
 
 
-def _words(routes: Iterable[Route], *, device: bool) -> list[str]:
+def _words(routes: Iterable[LegRoute], *, device: bool) -> list[str]:
     """What a rank's routes are, each kind once: `send GDRDMA mlx5_0`, `inside P2P`."""
     found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for route in routes:
         carried = CARRIED[route.carried] + ("(PCI)" if route.forced_pcie else "")
         carried += " by PXN" if route.pxn_proxy is not None else ""
-        direction = "inside" if route.direction is Direction.BOTH else route.direction or "CollNet"
+        direction = "inside" if route.direction is LegDirection.BOTH else route.direction or "CollNet"
         name = route.device or (f"{route.network}/{route.index}" if route.network else "")
         found[direction, carried][name if device else route.network] = None
     order = ("send", "receive", "CollNet", "inside")
@@ -187,7 +187,7 @@ def _detail(told: NcclDocument, number: int | None) -> Iterator[Row]:
         yield 0, "unknown", f"no line is of rank {number}"
 
 
-def _route(route: Route) -> Iterator[Row]:
+def _route(route: LegRoute) -> Iterator[Row]:
     (words,) = _words([route], device=True)
     extras = [f"rank {route.pxn_proxy}'s GPU hands it on"] if route.pxn_proxy is not None else []
     extras += ["shared buffers"] if route.shared_buffers else []

@@ -1,4 +1,4 @@
-"""Counting the logs of a job in two processes where that pays. EDGE."""
+"""Counting the logs of a job in two processes where that pays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from gdrkit.jobs import logs as job_logs
-from gdrkit.jobs.job import Place
+from gdrkit.jobs.job import LogPosition
 from gdrkit.jobs.tally import Tally
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ MOST_TOKENS = 8_000
 """Sections that are handed out through a pipe, which holds 64 KiB: pipe(7). More are grouped."""
 
 
-class Counted(Struct):
+class CountedLogs(Struct):
     """What files hold, and what was wrong with them."""
 
     tally: Tally
     files: list[str]
-    sections: list[job_logs.Section]
+    sections: list[job_logs.LogSection]
     notes: list[str]
     bases: list[int] = []
 
-    def place(self, number: int) -> Place:
+    def place(self, number: int) -> LogPosition:
         """The line of a file behind a place of the tally's."""
         if not self.bases:
             ends: dict[int, int] = {}
@@ -41,10 +41,12 @@ class Counted(Struct):
                 ends[part.file] = self.bases[-1] + self.tally.lines.get(index, 0)
         section = number >> 40
         path = self.files[self.sections[section].file]
-        return Place("stdin" if path == job_logs.STDIN else path, self.bases[section] + number % (1 << 40))
+        return LogPosition(
+            "stdin" if path == job_logs.STDIN else path, self.bases[section] + number % (1 << 40)
+        )
 
 
-def count(files: list[str], told: Callable[[int, int], None] = lambda done, size: None) -> Counted:
+def count(files: list[str], told: Callable[[int, int], None] = lambda done, size: None) -> CountedLogs:
     """Count all files. `told` hears of bytes done and of bytes in all, where that is known."""
     sections = job_logs.sections(files)
     size = sum(_size(path) for path in files)
@@ -53,7 +55,7 @@ def count(files: list[str], told: Callable[[int, int], None] = lambda done, size
         tally, notes = _work(files, sections, iter(range(len(sections))), lambda n: told(n, size))
     else:
         tally, notes = _with_another(files, sections, lambda n: told(2 * n, size))
-    return Counted(tally, files, sections, notes)
+    return CountedLogs(tally, files, sections, notes)
 
 
 def _size(path: str) -> int:
@@ -64,7 +66,7 @@ def _size(path: str) -> int:
 
 
 def _work(
-    files: list[str], sections: list[job_logs.Section], numbers: Any, told: Callable[[int], None]
+    files: list[str], sections: list[job_logs.LogSection], numbers: Any, told: Callable[[int], None]
 ) -> tuple[Tally, list[str]]:
     tally, notes, done = Tally(), [], 0
 
@@ -81,7 +83,7 @@ def _work(
 
 
 def _with_another(
-    files: list[str], sections: list[job_logs.Section], told: Callable[[int], None]
+    files: list[str], sections: list[job_logs.LogSection], told: Callable[[int], None]
 ) -> tuple[Tally, list[str]]:
     """A child takes sections from the same pipe as we do, so that neither waits for the other."""
     import pickle

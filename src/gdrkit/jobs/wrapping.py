@@ -1,4 +1,4 @@
-"""What container runtimes and terminals write around each line, taken off. PURE.
+"""What container runtimes and terminals write around each line, taken off.
 
 Lines keep their numbers: where a runtime splits a long line in two, the first becomes an empty one.
 Sources: Kubernetes pkg/kubelet/kuberuntime/logs (`time stream P|F text`, CRI); Docker

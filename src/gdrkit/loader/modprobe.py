@@ -1,4 +1,4 @@
-"""modprobe itself: its options, its walk, its words. PURE.
+"""modprobe itself: its options, its walk, its words.
 
 Source: kmod tools/modprobe.c, insmod(); libkmod-module.c, kmod_module_probe_insert_module().
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts import install_command
 from gdrkit.facts.kernel import release
 from gdrkit.facts.kmod import command_place, dependency_place, insertion_place
@@ -17,7 +17,7 @@ from gdrkit.facts.modules import builtin, dependencies, is_loaded, missing_depen
 from gdrkit.formats.module_name import canonical
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
-from gdrkit.loader.probing import Step, Target, probe_list, targets
+from gdrkit.loader.probing import LoadStep, LoadTarget, probe_list, targets
 from gdrkit.messages import modprobe as modprobe_said
 from gdrkit.messages.errors import EEXIST, EINVAL, words_of
 from gdrkit.node import Node, fact, if_absent, if_missing
@@ -25,7 +25,7 @@ from gdrkit.node import Node, fact, if_absent, if_missing
 _NESTED_AT_MOST = 8  # install lines that call modprobe in turn; more is a loop
 
 
-class Order(Struct, frozen=True):
+class ModprobeOptions(Struct, frozen=True):
     """What modprobe was told beside the name."""
 
     arguments: str = ""  # for the module
@@ -50,7 +50,7 @@ _FLAGS = {
 }
 
 
-def order_of(words_given: tuple[str, ...]) -> Order:
+def options_of(words_given: tuple[str, ...]) -> ModprobeOptions:
     """modprobe's options and the module's arguments. Options that change nothing here are passed over.
 
     An argument whose value has a space gets quotes: options_from_array().
@@ -63,14 +63,15 @@ def order_of(words_given: tuple[str, ...]) -> Order:
         name, equals, value = word.partition("=")
         quoted = equals and " " in value and value[:1] not in ("'", '"')
         arguments.append(f'{name}="{value}"' if quoted else word)
-    return Order(arguments=" ".join(arguments), **flags)
+    return ModprobeOptions(arguments=" ".join(arguments), **flags)
 
 
 def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Prediction:
     """What `modprobe [options] NAME [arguments]`, run by root, would print and return, and the kernel's log.
 
-    Nothing is loaded. Raises Lacks where it cannot even be told which file is meant. A prediction is no more
-    certain than the weakest evidence under it, and likely at best while a check could not be made.
+    Nothing is loaded. Raises EvidenceMissing where it cannot even be told which file is meant. A prediction
+    is no more certain than the weakest evidence under it, and likely at best while a check could not be
+    made.
     """
     prediction = _prediction(node, name, arguments)
     confidence = node.confidence(_prediction, name, arguments)
@@ -81,8 +82,8 @@ def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Predicti
 
 @fact
 def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction:
-    run = Run(node)
-    status = run.modprobe(name, order_of(arguments))
+    run = ModprobeRun(node)
+    status = run.modprobe(name, options_of(arguments))
     return Prediction(
         module=canonical(name),
         exit_code=status,
@@ -98,7 +99,7 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
     )
 
 
-class Run:
+class ModprobeRun:
     """One modprobe, with all that it starts."""
 
     def __init__(self, node: Node) -> None:
@@ -116,7 +117,7 @@ class Run:
         """modprobe's configuration; nothing, and noted, where it was not collected."""
         try:
             return configuration(self.node)
-        except Lacks:
+        except EvidenceMissing:
             self.kernel.unless.append("install-override")
             return ModprobeConfig()
 
@@ -125,7 +126,7 @@ class Run:
         """Whether an init or a command was met of which nobody knows what it returns."""
         return self.command_unknown or self.kernel.init_unknown
 
-    def modprobe(self, name: str, order: Order) -> int:
+    def modprobe(self, name: str, order: ModprobeOptions) -> int:
         """The exit status of a modprobe for this name."""
         found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
@@ -143,13 +144,13 @@ class Run:
                 self._complain(order, modprobe_said.COULD_NOT.say(module=target.name, error=words_of(errno)))
         return 1 if errno else 0
 
-    def _complain(self, order: Order, line: str) -> None:
+    def _complain(self, order: ModprobeOptions, line: str) -> None:
         if not order.quiet:
             self.stderr.append(line)
 
     # -- kmod_module_probe_insert_module() -------------------------------------------------------------
 
-    def _probe(self, target: Target, order: Order) -> int:
+    def _probe(self, target: LoadTarget, order: ModprobeOptions) -> int:
         """Load a module and what it needs; the error, 0 if none."""
         if target.builtin or self._in_kernel(target.name):
             return EEXIST if order.first_time else 0
@@ -184,7 +185,7 @@ class Run:
         """kmod complains of a module that it knows by an alias or an install line alone."""
         try:
             module_path(self.node, name)
-        except Absent:
+        except EvidenceAbsent:
             self.stderr.append(modprobe_said.NO_FILE.say(place=insertion_place(self.node), module=name))
 
     def _in_kernel(self, name: str) -> bool:
@@ -195,7 +196,7 @@ class Run:
             self.present.add(name)
         return there
 
-    def _take(self, step: Step, arguments: str) -> int:
+    def _take(self, step: LoadStep, arguments: str) -> int:
         command = self.config.install_command(step.name)
         before = self.reason, self.kernel.init_unknown
         options = f"{self.config.arguments_of(step.name)} {arguments}".strip()
@@ -269,4 +270,4 @@ class Run:
         if not names:
             return 1
         flags = tuple(word for word in given if word.startswith("-"))
-        return self.modprobe(names[0], order_of((*flags, *names[1:])))
+        return self.modprobe(names[0], options_of((*flags, *names[1:])))

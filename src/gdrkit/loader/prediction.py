@@ -1,4 +1,4 @@
-"""What the loader says. PURE."""
+"""What the loader says."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Prediction(Struct, frozen=True, kw_only=True):
     result_unknown: bool = False  # nothing stops it but, perhaps, an init or a command that nobody knows
 
 
-class Refusal(Struct, frozen=True):
+class LoadRefusal(Struct, frozen=True):
     """Why a module was not loaded."""
 
     errno: int

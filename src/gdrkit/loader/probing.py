@@ -1,4 +1,4 @@
-"""modprobe's side: which modules it would load, in which order, for a name. PURE.
+"""modprobe's side: which modules it would load, in which order, for a name.
 
 Source: kmod libkmod-module.c, kmod_module_new_from_lookup(), kmod_module_get_probe_list().
 """
@@ -13,7 +13,7 @@ from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, each_known, if_absent
 
 
-class Target(Struct, frozen=True):
+class LoadTarget(Struct, frozen=True):
     """A module that a name stands for."""
 
     name: str
@@ -21,7 +21,7 @@ class Target(Struct, frozen=True):
     builtin: bool = False
 
 
-class Step(Struct, frozen=True):
+class LoadStep(Struct, frozen=True):
     """A module to load on the way, and how."""
 
     name: str
@@ -29,28 +29,28 @@ class Step(Struct, frozen=True):
     ignore_install: bool
 
 
-def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[Target, ...]:
+def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[LoadTarget, ...]:
     """What a name stands for; () if nothing. The first of several places that knows it decides."""
     wanted = canonical(name)
     entries = config.modules_of_alias(wanted)
     if entries:
-        return tuple(Target(entry.value, by_alias=True) for entry in entries)
+        return tuple(LoadTarget(entry.value, by_alias=True) for entry in entries)
     if if_absent(None, module_path, node, wanted) is not None:
-        return (Target(wanted),)
+        return (LoadTarget(wanted),)
     if any(entry.name == wanted for entry in (*config.install, *config.remove)):
-        return (Target(wanted),)
+        return (LoadTarget(wanted),)
     found = aliases(node, wanted)
     if found:
-        return tuple(Target(module, by_alias=True) for module in found)
-    return if_absent((), lambda: (Target(wanted, builtin=True),) if builtin(node, wanted) else ())
+        return tuple(LoadTarget(module, by_alias=True) for module in found)
+    return if_absent((), lambda: (LoadTarget(wanted, builtin=True),) if builtin(node, wanted) else ())
 
 
-def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bool) -> tuple[Step, ...]:
+def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bool) -> tuple[LoadStep, ...]:
     """The modules that modprobe loads for a module, in order, the module among them."""
     required = {name, *_dependencies(node, name)}
     walk = _Walk(node, config)
     walk.visit(name, ignore_install)
-    return tuple(Step(module, module in required, ignore) for module, ignore in walk.order.items())
+    return tuple(LoadStep(module, module in required, ignore) for module, ignore in walk.order.items())
 
 
 class _Walk:

@@ -1,4 +1,4 @@
-"""What the kernel says when it refuses a module: the lines for each reason. PURE."""
+"""What the kernel says when it refuses a module: the lines for each reason."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.kernel import version
-from gdrkit.facts.linkage import Fault, Inherited, Problem
-from gdrkit.facts.module_state import SIZE_IS_CHECKED, Corruption, Flaw
-from gdrkit.facts.trust import State, digest_places, signature
+from gdrkit.facts.linkage import InheritedTaint, SymbolFault, SymbolProblem
+from gdrkit.facts.module_state import SIZE_IS_CHECKED, Corruption, ModuleFlaw
+from gdrkit.facts.trust import SignatureState, digest_places, signature
 from gdrkit.formats.module_name import canonical
 from gdrkit.messages import kernel
 from gdrkit.messages.errors import EINVAL
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 from gdrkit.node import Node
 
 REFUSED = {
-    State.UNSIGNED: kernel.UNSIGNED,
-    State.UNKNOWN_KEY: kernel.UNKNOWN_KEY,
-    State.UNSUPPORTED: kernel.UNSUPPORTED,
+    SignatureState.UNSIGNED: kernel.UNSIGNED,
+    SignatureState.UNKNOWN_KEY: kernel.UNKNOWN_KEY,
+    SignatureState.UNSUPPORTED: kernel.UNSUPPORTED,
 }
 
 # Kernels from which on a line has its words of today; messages/kernel.py tells what was read.
@@ -57,16 +57,16 @@ def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
     return [*lines, kernel.UNKNOWN_DIGEST.say(number=number)]
 
 
-def on_problem(node: Node, module: str, problem: Problem) -> list[str]:
+def on_problem(node: Node, module: str, problem: SymbolProblem) -> list[str]:
     """The lines on a symbol that the module will not get."""
     lines = []
-    if problem.fault is Fault.VERSION:
+    if problem.fault is SymbolFault.VERSION:
         lines.append(kernel.VERSION.say(module=module, symbol=problem.symbol))
-    if problem.fault is Fault.UNVERSIONED:
+    if problem.fault is SymbolFault.UNVERSIONED:
         lines.append(kernel.UNVERSIONED.say(module=module, symbol=problem.symbol))
-    if problem.fault is Fault.NAMESPACE:
+    if problem.fault is SymbolFault.NAMESPACE:
         lines.append(kernel.NAMESPACE.say(module=module, symbol=problem.symbol, namespace=problem.namespace))
-    if problem.fault is Fault.PROPRIETARY:
+    if problem.fault is SymbolFault.PROPRIETARY:
         row = kernel.PROPRIETARY if version(node) >= _SYMBOL_NAMED else kernel.PROPRIETARY_UNNAMED
         lines.append(row.say(module=module, symbol=problem.symbol, owner=problem.owner))
     missing = kernel.NO_SYMBOL if version(node) >= _MISSING_IS_ENOENT else kernel.NO_SYMBOL_ONCE
@@ -75,13 +75,13 @@ def on_problem(node: Node, module: str, problem: Problem) -> list[str]:
     return lines
 
 
-def on_inherited(node: Node, module: str, event: Inherited) -> str:
+def on_inherited(node: Node, module: str, event: InheritedTaint) -> str:
     """The line on a module that takes over the taint of one that it uses."""
     row = kernel.INHERITED if version(node) >= _SYMBOL_NAMED else kernel.INHERITED_UNNAMED
     return row.say(module=module, symbol=event.symbol, owner=event.owner)
 
 
-def on_flaw(node: Node, found: Flaw, name: str) -> str:
+def on_flaw(node: Node, found: ModuleFlaw, name: str) -> str:
     """The line on a file that is no module; empty where its wording is not known."""
     if found.kind in _HEADER and found.number >= 0 and version(node) < _HEADER_IS_EXPLAINED:
         return kernel.ELF_INVALID.say() if version(node) >= _HEADER_IS_REFUSED_ALOUD else ""
@@ -102,5 +102,5 @@ def on_flaw(node: Node, found: Flaw, name: str) -> str:
     return say[found.kind]() if found.kind in say else ""
 
 
-def _no_module(node: Node) -> Message:
+def _no_module(node: Node) -> MessageTemplate:
     return kernel.NO_MODULE if version(node) < SIZE_IS_CHECKED else kernel.NOT_ONE_MODULE

@@ -1,4 +1,4 @@
-"""What the kernel logs when a module taints it, by what has tainted it before. PURE.
+"""What the kernel logs when a module taints it, by what has tainted it before.
 
 Source: Linux kernel/module/main.c, check_modinfo() and, since 6.4, module_augment_kernel_taints();
 kernel/panic.c, add_taint(). Bits: Documentation/admin-guide/tainted-kernels.rst.

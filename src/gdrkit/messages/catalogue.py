@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from gdrkit.messages import driver, kernel, modprobe, nccl, operator, perftest, verbs
-from gdrkit.messages.message import Match, Matcher
+from gdrkit.messages.message import Match, MessageMatcher
 
 CATALOGUE = (
     *perftest.ROWS, *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS,
@@ -20,5 +20,5 @@ def match(text: str, number: int = 0) -> Match | None:
 
 
 @functools.cache
-def _matcher() -> Matcher:
-    return Matcher(CATALOGUE)
+def _matcher() -> MessageMatcher:
+    return MessageMatcher(CATALOGUE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 
 _OPEN = "open-gpu-kernel-modules"  # read at tags from 515.43.04 to 595.45.04
 _ATTACH = f"{_OPEN} kernel-open/nvidia/nv-dmabuf.c, nv_dma_buf_attach()"
@@ -13,7 +13,7 @@ _NO_PEER_OBJECT = (
 """Why nvidia_p2p_get_pages() answers EINVAL: the process has no NV50_THIRD_PARTY_P2P object."""
 
 ROWS = (
-    Message(
+    MessageTemplate(
         "nvidia",
         "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf",
         ("topology-refused",),
@@ -21,7 +21,7 @@ ROWS = (
         versions="580.65.06 and later",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "nvidia",
         "topology not supported for mapping type FORCE_PCIE",
         ("iommu-groups-differ",),
@@ -30,7 +30,7 @@ ROWS = (
         open_end=True,
         sample="NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE",
     ),
-    Message(
+    MessageTemplate(
         "nvidia",
         "importer unable to handle MMIO without struct page",
         ("dmabuf-no-p2p-importer",),
@@ -39,7 +39,7 @@ ROWS = (
         open_end=True,
         sample="NVRM: dma-buf attach failed: importer unable to handle MMIO without struct page",
     ),
-    Message(
+    MessageTemplate(
         "nvidia-peermem",
         "nv_dma_map -- {level:(?:ERROR )?}error -524 while calling nvidia_p2p_dma_map_pages()",
         ("topology-refused",),
@@ -51,7 +51,7 @@ ROWS = (
         sample="nvidia-peermem nv_dma_map:213 ERROR nv_dma_map -- error -524 while calling "
         "nvidia_p2p_dma_map_pages()",
     ),
-    Message(
+    MessageTemplate(
         "nv_peer_mem",
         "error -22 while calling nvidia_p2p_get_pages() with NULL callback",
         ("legacy-nv-peer-mem",),
@@ -60,7 +60,7 @@ ROWS = (
         open_end=True,
         sample="nv_mem_get_pages -- error -22 while calling nvidia_p2p_get_pages() with NULL callback",
     ),
-    Message(
+    MessageTemplate(
         "nvidia",
         "no space for BAR1 mappings",
         ("bar1-exhausted",),
@@ -68,7 +68,7 @@ ROWS = (
         open_end=True,
         sample="NVRM: no space for BAR1 mappings, length: 0x40000000",
     ),
-    Message(
+    MessageTemplate(
         "gdrdrv",
         r"incompatible page table version {version:0x0*20000\b}",
         ("p2p-page-table-version",),
@@ -76,7 +76,7 @@ ROWS = (
         open_end=True,
         sample="gdrdrv:__gdrdrv_pin_buffer:incompatible page table version 0x00020000",
     ),
-    Message(
+    MessageTemplate(
         "nvidia",
         "Failed to get a reference on dev_pagemap in CDMM",
         ("gpu-cdmm",),
@@ -86,7 +86,7 @@ ROWS = (
         open_end=True,
         sample="NVRM: Failed to get a reference on dev_pagemap in CDMM(driver) mode",
     ),
-    Message(
+    MessageTemplate(
         "nvidia",
         "RDMA is not supported for localized memory",
         ("memory-not-registrable",),
@@ -96,7 +96,7 @@ ROWS = (
         open_end=True,
         sample="NVRM: RDMA is not supported for localized memory over coherent mappings",
     ),
-    Message(
+    MessageTemplate(
         "nvidia",
         "NVRM: API mismatch: ",
         ("driver-mismatch",),
@@ -104,14 +104,14 @@ ROWS = (
         open_end=True,
         sample="NVRM: API mismatch: the client has the version 580.95.05, but",
     ),
-    Message(
+    MessageTemplate(
         "nvidia-smi",
         "Failed to initialize NVML: Driver/library version mismatch",
         ("driver-mismatch",),
         source="nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH; the program's own source is closed",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "nvidia-smi",
         "couldn't communicate with the NVIDIA driver",
         ("driver-not-loaded", "driver-mismatch"),
@@ -120,7 +120,7 @@ ROWS = (
         open_end=True,
         sample="NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.",
     ),
-    Message(
+    MessageTemplate(
         "nvidia-fs",
         "Error ret -22 invoking nvidia_p2p_get_pages",
         _NO_PEER_OBJECT,
@@ -128,7 +128,7 @@ ROWS = (
         open_end=True,
         sample="nvidia-fs:nvfs_pin_gpu_pages:1310 Error ret -22 invoking nvidia_p2p_get_pages",
     ),
-    Message(
+    MessageTemplate(
         "gdrdrv",
         "nvidia_p2p_get_pages({arguments}) failed [ret = -22]",
         _NO_PEER_OBJECT,

@@ -16,7 +16,7 @@ EPERM, ENOENT, ENOEXEC, EBADF, ENOMEM, EFAULT, EEXIST, EINVAL = 1, 2, 8, 9, 12, 
 ENOSPC, ERANGE, EBADMSG, EPROTONOSUPPORT, EOPNOTSUPP, EKEYREJECTED = 28, 34, 74, 93, 95, 129
 
 
-class Error(Struct, frozen=True):
+class ErrnoMeaning(Struct, frozen=True):
     """One number, and what stands for it."""
 
     number: int
@@ -31,55 +31,55 @@ ANY_INIT = ("dependency-failed", "init-failed")
 """What every error can mean: some module's init returned it, this one's or that of one it needs."""
 
 ERRORS = (
-    Error(
+    ErrnoMeaning(
         EINVAL, "EINVAL", "Invalid argument", insmod="Invalid parameters",
         causes=(
             "peermem-stub", "module-crc-mismatch", "module-symbol-namespace", "module-bad-parameter",
             "peermem-registration-refused", "module-corrupt", "install-override",
         ),
     ),
-    Error(
+    ErrnoMeaning(
         ENOEXEC, "ENOEXEC", "Exec format error", insmod="Invalid module format",
         causes=("module-wrong-kernel", "module-corrupt", "module-symbol-duplicate"),
     ),
-    Error(
+    ErrnoMeaning(
         ENOENT, "ENOENT", "No such file or directory",
         modprobe="Unknown symbol in module, or unknown parameter (see dmesg)",
         insmod="Unknown symbol in module",
         causes=("module-symbol-missing", "module-symbol-gpl-only", "module-not-found"),
     ),
-    Error(
+    ErrnoMeaning(
         EKEYREJECTED, "EKEYREJECTED", "Key was rejected by service",
         causes=("module-unsigned", "module-unknown-key", "module-signature-broken", "module-key-revoked"),
     ),
-    Error(  # Linux before 5.4
+    ErrnoMeaning(  # Linux before 5.4
         126, "ENOKEY", "Required key not available", causes=("module-unsigned", "module-unknown-key"),
     ),
-    Error(
+    ErrnoMeaning(
         EPERM, "EPERM", "Operation not permitted",
         causes=("lockdown-blocks-module", "module-blacklisted", "modules-disabled"),
     ),
-    Error(EBADMSG, "EBADMSG", "Bad message", causes=("module-signature-broken",)),
-    Error(ERANGE, "ERANGE", "Numerical result out of range", causes=("module-bad-parameter",)),
-    Error(ENOSPC, "ENOSPC", "No space left on device", causes=("module-bad-parameter",)),
-    Error(19, "ENODEV", "No such device"),
-    Error(16, "EBUSY", "Device or resource busy"),
-    Error(5, "EIO", "Input/output error"),
-    Error(ENOMEM, "ENOMEM", "Cannot allocate memory"),
-    Error(38, "ENOSYS", "Function not implemented"),
-    Error(EOPNOTSUPP, "EOPNOTSUPP", "Operation not supported"),
-    Error(EPROTONOSUPPORT, "EPROTONOSUPPORT", "Protocol not supported"),
-    Error(13, "EACCES", "Permission denied"),
-    Error(6, "ENXIO", "No such device or address"),
-    Error(EEXIST, "EEXIST", "File exists"),
-    Error(110, "ETIMEDOUT", "Connection timed out"),
-    Error(EFAULT, "EFAULT", "Bad address"),
-    Error(11, "EAGAIN", "Resource temporarily unavailable"),
-    Error(128, "EKEYREVOKED", "Key has been revoked"),
-    Error(127, "EKEYEXPIRED", "Key has expired"),
-    Error(65, "ENOPKG", "Package not installed"),
-    Error(101, "ENETUNREACH", "Network is unreachable"),
-    Error(EBADF, "EBADF", "Bad file descriptor"),
+    ErrnoMeaning(EBADMSG, "EBADMSG", "Bad message", causes=("module-signature-broken",)),
+    ErrnoMeaning(ERANGE, "ERANGE", "Numerical result out of range", causes=("module-bad-parameter",)),
+    ErrnoMeaning(ENOSPC, "ENOSPC", "No space left on device", causes=("module-bad-parameter",)),
+    ErrnoMeaning(19, "ENODEV", "No such device"),
+    ErrnoMeaning(16, "EBUSY", "Device or resource busy"),
+    ErrnoMeaning(5, "EIO", "Input/output error"),
+    ErrnoMeaning(ENOMEM, "ENOMEM", "Cannot allocate memory"),
+    ErrnoMeaning(38, "ENOSYS", "Function not implemented"),
+    ErrnoMeaning(EOPNOTSUPP, "EOPNOTSUPP", "Operation not supported"),
+    ErrnoMeaning(EPROTONOSUPPORT, "EPROTONOSUPPORT", "Protocol not supported"),
+    ErrnoMeaning(13, "EACCES", "Permission denied"),
+    ErrnoMeaning(6, "ENXIO", "No such device or address"),
+    ErrnoMeaning(EEXIST, "EEXIST", "File exists"),
+    ErrnoMeaning(110, "ETIMEDOUT", "Connection timed out"),
+    ErrnoMeaning(EFAULT, "EFAULT", "Bad address"),
+    ErrnoMeaning(11, "EAGAIN", "Resource temporarily unavailable"),
+    ErrnoMeaning(128, "EKEYREVOKED", "Key has been revoked"),
+    ErrnoMeaning(127, "EKEYEXPIRED", "Key has expired"),
+    ErrnoMeaning(65, "ENOPKG", "Package not installed"),
+    ErrnoMeaning(101, "ENETUNREACH", "Network is unreachable"),
+    ErrnoMeaning(EBADF, "EBADF", "Bad file descriptor"),
 )  # fmt: skip
 """Those whose causes are known first, then others that calls of modules and of RDMA return."""
 
@@ -117,19 +117,19 @@ def causes(words: str) -> tuple[str, ...]:
     return _by_words().get(words[:1].upper() + words[1:], ANY_INIT)
 
 
-def beginnings(words: str) -> tuple[str, ...]:
+def line_starts(words: str) -> tuple[str, ...]:
     """The words of every error that begin with these, in upper or lower case."""
-    return tuple(known for known in spoken() if known.lower().startswith(words.lower()))
+    return tuple(known for known in tool_wording() if known.lower().startswith(words.lower()))
 
 
 @functools.cache
-def spoken() -> tuple[str, ...]:
+def tool_wording() -> tuple[str, ...]:
     """All words of all errors that a loader prints."""
     return tuple(words for error in ERRORS for words in (error.modprobe, error.insmod, error.words) if words)
 
 
 @functools.cache
-def _by_number() -> dict[int, Error]:
+def _by_number() -> dict[int, ErrnoMeaning]:
     return {error.number: error for error in ERRORS}
 
 
@@ -146,5 +146,5 @@ def _by_words() -> dict[str, tuple[str, ...]]:
 
 
 @functools.cache
-def _longest_first() -> tuple[Error, ...]:
+def _longest_first() -> tuple[ErrnoMeaning, ...]:
     return tuple(sorted(ERRORS, key=lambda error: -len(error.words)))

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import functools
 
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 
 PROGRAM = "kernel"
-_line = functools.partial(Message, PROGRAM)
+_line = functools.partial(MessageTemplate, PROGRAM)
 _TAINTS = "kernel/module/main.c, module_augment_kernel_taints()"
 
 # -- taint, refusing nothing ---------------------------------------------------------------------------
@@ -276,4 +276,4 @@ PEERMEM_REFUSED = _line(
     source=f"{_PEERMEM}, nv_mem_legacy_client_init(), nv_mem_nc_client_init()",
 )
 
-ROWS = tuple(row for row in globals().values() if isinstance(row, Message))
+ROWS = tuple(row for row in globals().values() if isinstance(row, MessageTemplate))

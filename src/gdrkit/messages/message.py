@@ -22,7 +22,7 @@ _HOLE = re.compile(r"\{(\w*)(?::((?:[^{}]|\{[^{}]*\})*))?\}")
 _NAMES = ("module", "symbol", "owner", "namespace")
 
 
-class Message(Struct, frozen=True, eq=False):
+class MessageTemplate(Struct, frozen=True, eq=False):
     """One line with holes."""
 
     program: str  # who prints it: kernel, modprobe, systemd, nvidia, nccl, ...
@@ -61,7 +61,7 @@ class Message(Struct, frozen=True, eq=False):
 class Match(Struct, frozen=True):
     """A message that was found."""
 
-    message: Message
+    message: MessageTemplate
     values: Mapping[str, str]  # what stands in the holes; modules have underscores
     text: str
     words: str  # of the text, what the message takes
@@ -74,10 +74,10 @@ class Match(Struct, frozen=True):
         return self.message.causes if error is None else errors.causes(error)
 
 
-class Matcher:
+class MessageMatcher:
     """The rows of a catalogue, each under the rarest word that all its lines have."""
 
-    def __init__(self, rows: Iterable[Message]) -> None:
+    def __init__(self, rows: Iterable[MessageTemplate]) -> None:
         everything = tuple(rows)
         words = [_words(row.template) for row in everything]
         common = Counter(word for mine in words for word in mine)
@@ -103,7 +103,7 @@ class Matcher:
         return None
 
 
-_Entry = tuple[int, str, Message]
+_Entry = tuple[int, str, MessageTemplate]
 """A row's place, the longest part that stands between its holes, and the row."""
 
 
@@ -117,12 +117,12 @@ def _words(template: str) -> set[str]:
 
 
 @functools.cache
-def _constant(row: Message) -> str:
+def _constant(row: MessageTemplate) -> str:
     return max(_constants(row.template), key=len)
 
 
 @functools.cache
-def _pattern(row: Message) -> re.Pattern[str]:
+def _pattern(row: MessageTemplate) -> re.Pattern[str]:
     """Compiled when the first line has the row's word."""
     template = row.template
     parts, at, seen = [], 0, set()
@@ -140,7 +140,7 @@ def _pattern(row: Message) -> re.Pattern[str]:
     return re.compile(start + "".join(parts) + _end(row, template[at:]), re.MULTILINE)
 
 
-def _end(row: Message, tail: str) -> str:
+def _end(row: MessageTemplate, tail: str) -> str:
     if row.open_end:
         return ""
     return r"(?!\w)" if tail else r"(?=$|\n)"

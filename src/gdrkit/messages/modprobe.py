@@ -7,12 +7,12 @@ newest commit; systemd src/shared/module-util.c.
 
 from __future__ import annotations
 
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 
 _KMOD = "kmod tools/modprobe.c"
 _LIBKMOD = "kmod libkmod/libkmod-module.c"
 
-NOT_FOUND = Message(
+NOT_FOUND = MessageTemplate(
     "modprobe",
     "modprobe: FATAL: Module {module} not found in directory {directory}",
     ("module-not-found",),
@@ -20,7 +20,7 @@ NOT_FOUND = Message(
     versions="22 and later",
     loads=True,
 )
-COMMAND_FAILED = Message(
+COMMAND_FAILED = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: {place}Error running install command '{command}' for module {module}: "
     "retcode {status}",
@@ -29,27 +29,27 @@ COMMAND_FAILED = Message(
     versions="27 and later; 25 gives no status",
     loads=True,
 )
-DEPENDENCY_GONE = Message(
+DEPENDENCY_GONE = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: {place}ctx={pointer} path={path} error=No such file or directory",
     ("dependency-failed",),
     source=f"{_LIBKMOD}, kmod_module_parse_depline()",
     loads=True,
 )
-NO_FILE = Message(
+NO_FILE = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: {place}could not find module by name='{module}'",
     ("module-not-found",),
     source=f"{_LIBKMOD}, kmod_module_insert_module()",
     loads=True,
 )
-PRESENT = Message(
+PRESENT = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: could not insert '{module}': Module already in kernel",
     source=f"{_KMOD}, insmod_insert(), and insmod() up to 30",
     loads=True,
 )
-COULD_NOT = Message(
+COULD_NOT = MessageTemplate(
     "modprobe",
     "modprobe: ERROR: could not insert '{module}': {error}",
     source=f"{_KMOD}, insmod_insert(), and insmod() up to 30",
@@ -57,19 +57,19 @@ COULD_NOT = Message(
 )
 
 TOOLS = (
-    Message(
+    MessageTemplate(
         "insmod",
         "insmod: ERROR: could not insert module {file}: {error}",
         source="kmod tools/insmod.c, do_insmod()",
         loads=True,
     ),
-    Message(
+    MessageTemplate(
         "systemd",
         "Failed to insert module '{module}': {error}",
         source="systemd src/shared/module-util.c, module_load_and_warn()",
         loads=True,
     ),
-    Message(
+    MessageTemplate(
         "talos",
         "load {module} failed: {error}",
         source="pmorjan/kmod kmod_linux.go, Load(), which talos calls",
@@ -81,7 +81,7 @@ LOADERS = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, NO_FILE, PRESENT, COULD_N
 """Who calls the kernel: their lines may stand in its log as well, as systemd's do early in a boot."""
 
 ROWS = (
-    Message(
+    MessageTemplate(
         "depmod",
         r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} needs unknown symbol {symbol}",
         ("module-symbol-missing",),
@@ -89,7 +89,7 @@ ROWS = (
         decides=False,  # what depmod saw when it ran, perhaps of another kernel
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "depmod",
         r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} disagrees about version of symbol",
         ("module-crc-mismatch",),
@@ -99,7 +99,7 @@ ROWS = (
         sample="depmod: WARNING: /lib/modules/5.4.0/extra/nv_peer_mem.ko disagrees about version of symbol "
         "nvidia_p2p_get_pages",
     ),
-    Message(
+    MessageTemplate(
         "nvidia-installer",
         "Unable to load the kernel module '{module}.ko'",
         (
@@ -117,7 +117,7 @@ ROWS = (
         open_end=True,
         sample="ERROR: Unable to load the kernel module 'nvidia.ko'.  This happens most frequently when",
     ),
-    Message(
+    MessageTemplate(
         "talos",
         r'error loading module {quote:\\?"}{module:nvidia[-_]peermem}{unquote:\\?"}',
         ("talos-no-peermem",),

@@ -13,11 +13,13 @@ import re
 
 from gdrkit.messages import errors
 from gdrkit.messages import nccl_records as said
-from gdrkit.messages.message import Match, Message
+from gdrkit.messages.message import Match, MessageTemplate
 from gdrkit.messages.nccl_records import Hca, Leg, Variable, Via
 from gdrkit.messages.verbs import NO_DMABUF, causes_of
 
-_line = functools.partial(Message, "nccl", open_end=True, source="NCCL src/{graph,misc,plugin,transport}")
+_line = functools.partial(
+    MessageTemplate, "nccl", open_end=True, source="NCCL src/{graph,misc,plugin,transport}"
+)
 
 _NET_IB = "NCCL src/transport/net_ib.cc, and net_ib/ since 2.29"
 MODULE_UNSEEN = ("peermem-not-loaded", "nccl-misses-peermem")
@@ -266,17 +268,17 @@ ROWS = (
         ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected"),
         source=f"{_NET_IB}, ncclIbInitDevices(), ncclIbInit() in 2.21",
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
-        make=lambda m: said.NoDevice(),
+        make=lambda m: said.NoIbDevice(),
     ),
     _line(
         "Failed to open libibverbs.so{what:.*}",
-        make=lambda m: said.NoVerbs(m.words),
+        make=lambda m: said.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
     ),
     _line(  # the last name that is tried
         "Count not open libibverbs.so.1",
-        make=lambda m: said.NoVerbs(m.words),
+        make=lambda m: said.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
         versions="2.30.3 and later",
     ),

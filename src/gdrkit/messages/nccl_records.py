@@ -1,4 +1,4 @@
-"""What single lines of NCCL's establish, each as a value without its place. PURE.
+"""What single lines of NCCL's establish, each as a value without its place.
 
 Source of the forms: NCCL src/init.cc, src/misc/param.cc, src/graph/*.cc, src/transport/*.cc, src/plugin/*.cc
 at the tags from v2.4.2-1 to v2.30.7-1; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl
@@ -68,11 +68,11 @@ class Hcas(Struct, frozen=True):
     devices: tuple[Hca, ...]
 
 
-class NoDevice(Struct, frozen=True):
+class NoIbDevice(Struct, frozen=True):
     """`NET/IB : No device found`: none there, none up, or all filtered out."""
 
 
-class NoVerbs(Struct, frozen=True):
+class VerbsUnavailable(Struct, frozen=True):
     """libibverbs could not be opened."""
 
     text: str
@@ -216,8 +216,8 @@ class Remark(Struct, frozen=True):
     text: str
 
 
-Record = (
-    Variable | Version | MixedVersions | Network | Plugin | Hcas | NoDevice | NoVerbs | NetDevice
+NcclRecord = (
+    Variable | Version | MixedVersions | Network | Plugin | Hcas | NoIbDevice | VerbsUnavailable | NetDevice
     | FusedDevice | DmabufGpu | Rings | PairLine | Leg | Failure | AsyncEvent | Communicator | DataDirect
     | OfiNic | Remark
 )  # fmt: skip

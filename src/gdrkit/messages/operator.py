@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 
 _SCRIPT = "gpu-driver-container ubuntu24.04/nvidia-driver"
 _RELOAD = f"{_SCRIPT}, reload_nvidia_peermem()"
 
 ROWS = (
-    Message(
+    MessageTemplate(
         "gpu-operator",
         "failed to load nvidia-peermem module",
         ("operator-stub", "operator-ofed-changed", "module-unsigned", "module-unknown-key"),
@@ -16,7 +16,7 @@ ROWS = (
         module="nvidia_peermem",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "gpu-operator",
         "nvidia-peermem module is not loaded",
         ("operator-stub", "operator-ofed-changed", "operator-module-missing", "operator-waits-for-ofed"),
@@ -24,7 +24,7 @@ ROWS = (
         module="nvidia_peermem",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "gpu-operator",
         "waiting for mellanox ofed and nvidia drivers to be installed",
         ("operator-waits-for-ofed",),

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 from gdrkit.messages.verbs import NO_DMABUF, NO_GPU, causes_of
 
 _RESOURCES = "perftest src/perftest_resources.c"
 _REGISTER = f"{_RESOURCES}, register_memory_region(), and create_single_mr() in 25.01 and before"
 
 ROWS = (
-    Message(
+    MessageTemplate(
         "perftest",
         r"Couldn't allocate MR with error=14{:\b}",
         causes_of("ibv_reg_mr", 14),
         source=_REGISTER,
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         r"Couldn't allocate MR with error=12{:\b}",
         causes_of("ibv_reg_mr", 12),
         source=_REGISTER,
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         r"Couldn't allocate MR with error=22{:\b}",
         causes_of("ibv_reg_dmabuf_mr", 22),
         source="Linux drivers/infiniband/hw/mlx5/mr.c, reg_user_mr_dmabuf()",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         r"Couldn't allocate MR with error={number:(?:95|93)\b}",
         NO_DMABUF,
@@ -38,14 +38,14 @@ ROWS = (
         open_end=True,
         sample="Couldn't allocate MR with error=93",
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         r"Couldn't allocate MR with error=524{:\b}",
         ("topology-refused", "gpu-vgpu", "gpu-mig"),
         source="open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.c, status map",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         r"Couldn't allocate MR{:\s*$}",
         (*causes_of("ibv_reg_mr", 14), "memlock-limit"),
@@ -53,21 +53,21 @@ ROWS = (
         versions="before 25.10; since 4.5-0.18 not of a dma-buf",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         "DMA-BUF is not supported on this GPU",
         ("gpu-integrated", *NO_GPU, "gpu-before-turing", "driver-proprietary", "kernel-lacks-dmabuf"),
         source="perftest src/cuda_memory.c, cuda_memory_init(): CUDA attribute 124",
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         "OFED stack does not support DMA-BUF",
         NO_DMABUF,
         source=_REGISTER,
         open_end=True,
     ),
-    Message(
+    MessageTemplate(
         "perftest",
         r"CUDA device integrated: 1{:\b}",
         ("gpu-integrated",),

@@ -18,7 +18,7 @@ from gdrkit.messages.errors import (
     UNSUPPORTED,
     strerror,
 )
-from gdrkit.messages.message import Message
+from gdrkit.messages.message import MessageTemplate
 
 NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
 NO_DMABUF = ("verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused")
@@ -30,7 +30,7 @@ open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c."""
 _REDIRECTED = ("acs-redirect", "iommu-translating")
 
 
-class Failing(Struct, frozen=True):
+class FailureMeaning(Struct, frozen=True):
     """What a number means of one call, or of a work completion."""
 
     meaning: str
@@ -38,38 +38,42 @@ class Failing(Struct, frozen=True):
     follows: bool = False  # from another error, whose line has the reason
 
 
-_NO_REGISTRATION = Failing("kernel or driver registers no dma-buf", NO_DMABUF)
+_NO_REGISTRATION = FailureMeaning("kernel or driver registers no dma-buf", NO_DMABUF)
 
-FAILINGS: dict[tuple[str, int], Failing] = {
-    ("ibv_reg_mr", EFAULT): Failing("nothing claims GPU memory for plain registration", _UNCLAIMED),
-    ("ibv_reg_mr", ENOMEM): Failing("memory cannot be pinned", ("memlock-limit", "bar1-exhausted")),
-    ("ibv_reg_mr", EINVAL): Failing("the memory or its flags are refused", ("memory-not-registrable",)),
+FAILINGS: dict[tuple[str, int], FailureMeaning] = {
+    ("ibv_reg_mr", EFAULT): FailureMeaning("nothing claims GPU memory for plain registration", _UNCLAIMED),
+    ("ibv_reg_mr", ENOMEM): FailureMeaning("memory cannot be pinned", ("memlock-limit", "bar1-exhausted")),
+    ("ibv_reg_mr", EINVAL): FailureMeaning(
+        "the memory or its flags are refused", ("memory-not-registrable",)
+    ),
     ("ibv_reg_dmabuf_mr", EOPNOTSUPP): _NO_REGISTRATION,
     ("ibv_reg_dmabuf_mr", EPROTONOSUPPORT): _NO_REGISTRATION,
-    ("ibv_reg_dmabuf_mr", EINVAL): Failing(
+    ("ibv_reg_dmabuf_mr", EINVAL): FailureMeaning(
         "the dma-buf is refused", ("dmabuf-mr-refused", "memory-not-registrable")
     ),
-    ("ibv_reg_dmabuf_mr", EFAULT): Failing(
+    ("ibv_reg_dmabuf_mr", EFAULT): FailureMeaning(
         "the dma-buf cannot be mapped for this device", ("dmabuf-mr-refused",)
     ),
-    ("ibv_reg_dmabuf_mr", ENOMEM): Failing("memory cannot be mapped", ("bar1-exhausted", "memlock-limit")),
-    ("ibv_modify_qp", EINVAL): Failing("the GID index has no address in use", ("gid-index-wrong",)),
-    ("ibv_modify_qp", 110): Failing(
+    ("ibv_reg_dmabuf_mr", ENOMEM): FailureMeaning(
+        "memory cannot be mapped", ("bar1-exhausted", "memlock-limit")
+    ),
+    ("ibv_modify_qp", EINVAL): FailureMeaning("the GID index has no address in use", ("gid-index-wrong",)),
+    ("ibv_modify_qp", 110): FailureMeaning(
         "the peer's address does not resolve from this NIC: rails without a route"
     ),
-    ("ibv_modify_qp", 101): Failing("no route to the peer's address from this NIC"),
-    ("ibv_modify_qp", 19): Failing("the device or its network interface has gone", ("port-down",)),
-    ("completion", 4): Failing("the NIC may not reach the local GPU's memory", _REDIRECTED),
-    ("completion", 5): Failing(
+    ("ibv_modify_qp", 101): FailureMeaning("no route to the peer's address from this NIC"),
+    ("ibv_modify_qp", 19): FailureMeaning("the device or its network interface has gone", ("port-down",)),
+    ("completion", 4): FailureMeaning("the NIC may not reach the local GPU's memory", _REDIRECTED),
+    ("completion", 5): FailureMeaning(
         "follows from another error: look for the first one of all ranks", follows=True
     ),
-    ("completion", 9): Failing("the peer refused the request: its log has the reason", follows=True),
-    ("completion", 10): Failing("the peer's NIC may not reach its GPU's memory", _REDIRECTED),
-    ("completion", 11): Failing("the peer's NIC failed to reach its GPU's memory", _REDIRECTED),
-    ("completion", 12): Failing(
+    ("completion", 9): FailureMeaning("the peer refused the request: its log has the reason", follows=True),
+    ("completion", 10): FailureMeaning("the peer's NIC may not reach its GPU's memory", _REDIRECTED),
+    ("completion", 11): FailureMeaning("the peer's NIC failed to reach its GPU's memory", _REDIRECTED),
+    ("completion", 12): FailureMeaning(
         "the peer did not acknowledge: lost packets, a wrong GID, or it died", ("retry-exceeded",)
     ),
-    ("completion", 13): Failing("the peer posted no buffer in time", follows=True),
+    ("completion", 13): FailureMeaning("the peer posted no buffer in time", follows=True),
 }
 """By call and errno, or by status of a work completion."""
 
@@ -87,7 +91,7 @@ def _failed(call: str, *numbers: int) -> str:
 
 
 ROWS = (
-    Message(
+    MessageTemplate(
         "verbs",
         _failed("ibv_reg_mr", EFAULT),
         causes_of("ibv_reg_mr", EFAULT),
@@ -95,7 +99,7 @@ ROWS = (
         open_end=True,
         sample="h1:1:2 [0] NCCL WARN Call to ibv_reg_mr failed with error Bad address",
     ),
-    Message(
+    MessageTemplate(
         "verbs",
         _failed("ibv_reg_mr", ENOMEM),
         causes_of("ibv_reg_mr", ENOMEM),
@@ -103,7 +107,7 @@ ROWS = (
         open_end=True,
         sample="Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
     ),
-    Message(
+    MessageTemplate(
         "verbs",
         _failed("ibv_reg_dmabuf_mr", *UNSUPPORTED),
         NO_DMABUF,
@@ -111,7 +115,7 @@ ROWS = (
         open_end=True,
         sample="Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
     ),
-    Message(
+    MessageTemplate(
         "verbs",
         _failed("ibv_reg_dmabuf_mr", EINVAL),
         causes_of("ibv_reg_dmabuf_mr", EINVAL),
@@ -119,7 +123,7 @@ ROWS = (
         open_end=True,
         sample="ibv_reg_dmabuf_mr failed: Invalid argument",
     ),
-    Message(
+    MessageTemplate(
         "ibv_devinfo",
         "No IB devices found",
         ("no-rdma-device", "rdma-device-not-in-container"),

@@ -1,4 +1,4 @@
-"""From a verdict to the document. PURE."""
+"""From a verdict to the document."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from gdrkit.report.document import (
 )
 from gdrkit.report.summary import summary
 from gdrkit.verdict import Assumption, Verdict
-from gdrkit.verdict.judgement import Judgement
 from gdrkit.verdict.node_state import ConsumerState
+from gdrkit.verdict.path_state import PathState
 
 Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
 """What each pair can move at most, by GPU and RDMA device."""
@@ -124,14 +124,14 @@ class _Judgements:
     def sections(self) -> dict[str, JudgementSection]:
         return {name: section for section, name in self._names.items()}
 
-    def keys(self, judgements: Iterable[Judgement]) -> tuple[str, ...]:
+    def keys(self, judgements: Iterable[PathState]) -> tuple[str, ...]:
         """The names of the judgements; programs of which the same holds share one."""
         alike: dict[JudgementSection, list[str]] = {}
         for judgement in judgements:
             alike.setdefault(self._of_nobody(judgement), []).append(judgement.consumer)
         return tuple(self._name(replace(one, consumers=tuple(who))) for one, who in alike.items())
 
-    def _of_nobody(self, judgement: Judgement) -> JudgementSection:
+    def _of_nobody(self, judgement: PathState) -> JudgementSection:
         return JudgementSection(
             path=Path(judgement.path),
             consumers=(),

@@ -1,4 +1,4 @@
-"""The report as a document: `gdr doctor --json`, schema gdrkit.report/1. Versioned, additive. PURE.
+"""The report as a document: `gdr doctor --json`, schema gdrkit.report/1. Versioned, additive.
 
 Every other form of the report — text, one line, metrics — is made from this one, so that none says more.
 The published schema follows from these types.
@@ -19,13 +19,13 @@ from msgspec import Meta, Struct
 from gdrkit.consumers.consumer import Direction, Fallback, Path
 from gdrkit.consumers.names import NAMES
 from gdrkit.evidence import Confidence
-from gdrkit.facts.probe import Call
-from gdrkit.repair.remedies.plan import Then
+from gdrkit.facts.probe import ProbeCall
+from gdrkit.repair.remedies.plan import StepOutcome
 from gdrkit.rules import Code
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Layer
 from gdrkit.verdict.findings import Finding
-from gdrkit.verdict.judgement import State
+from gdrkit.verdict.path_state import State
 
 ConsumerName = Annotated[str, Meta(extra_json_schema={"enum": sorted(NAMES)})]
 
@@ -85,7 +85,7 @@ class ModprobeOutcome(Struct, frozen=True, kw_only=True):
 class ChainStep(Struct, frozen=True, kw_only=True):
     remedy: RemedyName
     effect: str
-    then: Then
+    then: StepOutcome
     modprobe: ModprobeOutcome | None = None  # null where the step has no bearing on a module
 
 
@@ -96,7 +96,7 @@ class PlanStep(Struct, frozen=True, kw_only=True):
     needs_reboot: bool
     risk: str
     undo: str
-    then: Then
+    then: StepOutcome
 
 
 class PlanSection(Struct, frozen=True, kw_only=True):
@@ -134,5 +134,5 @@ class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.
     what_then: tuple[tuple[ChainStep, ...], ...]
     plan: tuple[PlanSection, ...]
     modprobe: ModprobeSection | None
-    probes: tuple[Call, ...]
+    probes: tuple[ProbeCall, ...]
     measurements: tuple[MeasurementSection, ...]

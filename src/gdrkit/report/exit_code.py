@@ -1,4 +1,4 @@
-"""The verdict as a number. PURE."""
+"""The verdict as a number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a node to the ways of mending it, with each step's exact commands. PURE."""
+"""From a node to the ways of mending it, with each step's exact commands."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gdrkit.repair.platforms.action import (
     SignModules,
     WriteFile,
 )
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import procedure
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
-from gdrkit.repair.remedies.plan import Then, plan
+from gdrkit.repair.remedies.plan import StepOutcome, plan
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.build import build
 from gdrkit.report.document import Report
@@ -36,16 +36,16 @@ _TOLD = ("failed", "warning")
 BLUE_SCREEN = "the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"
 
 
-class Wish(Struct, frozen=True, kw_only=True):
+class FixOptions(Struct, frozen=True, kw_only=True):
     """What is to be planned."""
 
     consumer: str = NAMES[0]
     aim: Aim = "verdict"
     steps: tuple[str, ...] = ()
-    choices: Choices = Choices()
+    choices: ProcedureChoices = ProcedureChoices()
 
 
-def fix_report(node: Node, wish: Wish) -> FixReport:
+def fix_report(node: Node, wish: FixOptions) -> FixReport:
     """The ways to what is wished, and what else could be mended. Raises KeyError for a step unknown."""
     verdict = judge_node(node, asked=wish.consumer)
     report = build(node, verdict, wish.consumer, chains=(), plans=(), prediction=None)
@@ -71,11 +71,13 @@ def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
     return tuple(BY_NAME[name] for name in names)
 
 
-def _way(node: Node, report: Report, wish: Wish, steps: Iterable[tuple[Remedy, Then | None]]) -> WaySection:
+def _way(
+    node: Node, report: Report, wish: FixOptions, steps: Iterable[tuple[Remedy, StepOutcome | None]]
+) -> WaySection:
     return WaySection(steps=tuple(_step(node, report, wish, remedy, then) for remedy, then in steps))
 
 
-def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> tuple[StepSection, ...]:
+def _further(node: Node, report: Report, wish: FixOptions, planned: set[str]) -> tuple[StepSection, ...]:
     """Steps for what failed or will, that no way takes; none where the hardware can do nothing with them."""
     names = {
         name
@@ -89,7 +91,9 @@ def _further(node: Node, report: Report, wish: Wish, planned: set[str]) -> tuple
     return tuple(_step(node, report, wish, remedy, None) for remedy in REMEDIES if remedy.name in names)
 
 
-def _step(node: Node, report: Report, wish: Wish, remedy: Remedy, then: Then | None) -> StepSection:
+def _step(
+    node: Node, report: Report, wish: FixOptions, remedy: Remedy, then: StepOutcome | None
+) -> StepSection:
     how = procedure(node, remedy.name, remedy.becomes, wish.choices, replaces_driver=remedy.replaces_driver)
     return StepSection(
         remedy=remedy.name,

@@ -1,4 +1,4 @@
-"""A plan as a document: `gdr fix --json`, schema gdrkit.fix/1. Versioned, additive. PURE.
+"""A plan as a document: `gdr fix --json`, schema gdrkit.fix/1. Versioned, additive.
 
 An ActionSection is not the action itself, which the journal keeps and the executor takes: a reader gets one
 form for all kinds, with the line that somebody would type and what takes it back. A StepSection joins a
@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.repair.remedies.plan import Then
+from gdrkit.repair.remedies.plan import StepOutcome
 from gdrkit.report.document import NodeSection, VerdictSection
 from gdrkit.rules.remedy_names import RemedyName
 
@@ -50,7 +50,7 @@ class StepSection(Struct, frozen=True, kw_only=True):
     never_executed: bool
     by_hand: bool
     actions: tuple[ActionSection, ...]
-    then: Then | None = None  # what the verdict becomes; null for steps outside a plan
+    then: StepOutcome | None = None  # what the verdict becomes; null for steps outside a plan
 
 
 class WaySection(Struct, frozen=True, kw_only=True):

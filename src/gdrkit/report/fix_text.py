@@ -1,4 +1,4 @@
-"""A plan as text for a person. PURE."""
+"""A plan as text for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report in one line of at most 80 characters, for a table of a fleet or a monitoring plugin. PURE."""
+"""The report in one line of at most 80 characters, for a table of a fleet or a monitoring plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documentation page of each finding code, made from the rule that declares it. PURE."""
+"""The documentation page of each finding code, made from the rule that declares it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
 """The parts of every page, in the order in which a reader needs them."""
 
 
-class Title(Struct, frozen=True):
+class CodeTitle(Struct, frozen=True):
     """One row of the index of codes."""
 
     code: str
@@ -20,10 +20,10 @@ class Title(Struct, frozen=True):
     title: str
 
 
-def titles() -> tuple[Title, ...]:
+def titles() -> tuple[CodeTitle, ...]:
     """Every code, by layer, with the first sentence of its page."""
     rules = sorted(RULES, key=lambda rule: rule.layer)
-    return tuple(Title(rule.code, rule.layer, sections(rule)[0]) for rule in rules)
+    return tuple(CodeTitle(rule.code, rule.layer, sections(rule)[0]) for rule in rules)
 
 
 def page(code: str) -> str:

@@ -1,10 +1,10 @@
-"""The verdict in one sentence of at most 80 characters. PURE."""
+"""The verdict in one sentence of at most 80 characters."""
 
 from __future__ import annotations
 
 from gdrkit.rules.rule import Failed
-from gdrkit.verdict.judgement import State
 from gdrkit.verdict.node_state import ConsumerState
+from gdrkit.verdict.path_state import State
 
 WIDTH = 80
 

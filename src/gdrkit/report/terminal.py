@@ -1,4 +1,4 @@
-"""Rows of words as text for a terminal: wrapped, indented, coloured where asked for. PURE."""
+"""Rows of words as text for a terminal: wrapped, indented, coloured where asked for."""
 
 from __future__ import annotations
 

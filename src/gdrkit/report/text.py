@@ -1,4 +1,4 @@
-"""The report for a terminal, read top down: verdict, ladder, where each fix leads, evidence. PURE."""
+"""The report for a terminal, read top down: verdict, ladder, where each fix leads, evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule, from the ground up. PURE."""
+"""Every rule, from the ground up."""
 
 from __future__ import annotations
 

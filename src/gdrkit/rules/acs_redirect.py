@@ -1,15 +1,15 @@
-"""Ports that send peer traffic the long way. PURE."""
+"""Ports that send peer traffic the long way."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.pci_registers import acs, ats_enabled
 from gdrkit.facts.rdma import Pair, below_common_bridge, hardware_pairs, nic_address
 from gdrkit.node import Node, seek
 from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 
 @rule(
@@ -17,7 +17,9 @@ from gdrkit.rules.tell import Tell
     Layer.PCIE,
     per=hardware_pairs,
     slows=REGISTRATION,
-    told_by=(Tell("sudo lspci -vvv | grep -i acsctl", "ReqRedir+ on a bridge above GPU or NIC"),),
+    reported_by=(
+        DecidingCommand("sudo lspci -vvv | grep -i acsctl", "ReqRedir+ on a bridge above GPU or NIC"),
+    ),
     remedies=(RemedyName.CLEAR_ACS_REDIRECT,),
     cost="Traffic that could turn round in the switch goes up to the CPU and down again, at a fraction of "
     "the speed; with an IOMMU it may fail or hang.",
@@ -51,7 +53,9 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     if not between:
         return NotApplicable("two functions of one device")
     if data_direct_functions(node):
-        raise Lacks(Missing("ACS of a Data Direct layout", Why.UNDECIDED, "sudo rdma_topo check"))
+        raise EvidenceMissing(
+            Missing("ACS of a Data Direct layout", MissingReason.UNDECIDED, "sudo rdma_topo check")
+        )
     port = seek(between, lambda bridge: _redirects(node, bridge, nic))
     if port is None:
         return Passed(f"none of {len(between)} ports redirects")

@@ -1,19 +1,19 @@
-"""The window through which NICs reach GPU memory: BAR1. PURE."""
+"""The window through which NICs reach GPU memory: BAR1."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.commands import NVIDIA_SMI_MEMORY
 from gdrkit.facts.driver import driver_version
-from gdrkit.facts.driver_log import heard
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent, is_integrated
-from gdrkit.facts.nvidia_smi import said, smi_gpu_memory
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.nvidia_smi import printed_field, smi_gpu_memory
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_registers import bar1_bytes
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.deciding_command import DMESG, NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
-from gdrkit.rules.tell import DMESG, NVIDIA_SMI, Tell
 
 MIB = 1 << 20
 
@@ -36,7 +36,7 @@ NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
     cost="No more than about 220 MiB of GPU memory can be registered at a time.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
-def bar1_small(node: Node, gpu: Gpu) -> Outcome:
+def bar1_small(node: Node, gpu: PciGpu) -> Outcome:
     """BAR1, the window through which a NIC reaches GPU memory, is as small as it can be.
 
     Cost: 36 MiB of it stay reserved, what is left must hold every registered byte. Larger registrations fail
@@ -72,16 +72,16 @@ def bar1_small(node: Node, gpu: Gpu) -> Outcome:
     Layer.FIRMWARE,
     per=gpus,
     takes=REGISTRATION,
-    told_by=(
-        Tell(
+    reported_by=(
+        DecidingCommand(
             NVIDIA_SMI, "`BAR1 Memory Usage: Free` of 36 MiB or less, or little against what is registered"
         ),
-        Tell(DMESG, "`no space for BAR1 mappings`"),
+        DecidingCommand(DMESG, "`no space for BAR1 mappings`"),
     ),
     remedies=(RemedyName.ENLARGE_BAR1,),
     cost="Registering GPU memory fails until something lets go of the window.",
 )
-def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
+def bar1_exhausted(node: Node, gpu: PciGpu) -> Outcome:
     """BAR1, the window through which a NIC reaches GPU memory, is full.
 
     Cost: Registrations fail with EFAULT (through nvidia-peermem) or ENOMEM; small ones may still work.
@@ -103,9 +103,9 @@ def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
         return Passed("no driver is loaded, so nothing is mapped")
     try:
         shown = smi_gpu_memory(node, gpu.address)
-        free = int(str(said(node, shown, "bar1_free_mib", NVIDIA_SMI_MEMORY))) * MIB
-    except Lacks:
-        line = heard(node, NO_SPACE)
+        free = int(str(printed_field(node, shown, "bar1_free_mib", NVIDIA_SMI_MEMORY))) * MIB
+    except EvidenceMissing:
+        line = last_line_if_any(node, NO_SPACE)
         if line is not None:
             return Failed(seen=line.text, expected="no such line", subject=gpu.address)
         return _by_size(node, gpu)
@@ -118,7 +118,7 @@ def bar1_exhausted(node: Node, gpu: Gpu) -> Outcome:
     return Passed(f"{free // MIB} MiB free")
 
 
-def _by_size(node: Node, gpu: Gpu) -> Outcome:
+def _by_size(node: Node, gpu: PciGpu) -> Outcome:
     """Without sight of what is used: rarely all of a large window; of a small one nothing can be said."""
     size = bar1_bytes(node, gpu.address)
     if size <= SMALL_BYTES:
@@ -131,7 +131,7 @@ def _no_driver(node: Node) -> bool:
     return if_missing(False, lambda: if_absent(None, driver_version, node) is None)
 
 
-def _no_window(node: Node, gpu: Gpu) -> Outcome | None:
+def _no_window(node: Node, gpu: PciGpu) -> Outcome | None:
     """GPUs that a NIC does not reach through a window: joined to the CPU, or without memory of their own."""
     if is_integrated(node, gpu):
         return NotApplicable("a GPU without memory of its own")

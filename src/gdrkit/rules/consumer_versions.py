@@ -1,19 +1,19 @@
-"""What the copies of a program on a node are too old for: one question per path, by its own table. PURE."""
+"""What the copies of a program on a node are too old for: one question per path, by its own table."""
 
 from __future__ import annotations
 
 from gdrkit.consumers.consumer import Consumer
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.ucx import UCX
-from gdrkit.evidence import Absent, Lacks
-from gdrkit.facts.libraries import Copy
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
+from gdrkit.facts.libraries import LibraryCopy
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import MEMORY_PEERS, memory_peers
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_absent
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import Tell
 
 NCCL_VERSION = "NCCL_DEBUG=VERSION, set for the job"
 
@@ -23,7 +23,7 @@ def too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
     name, since = consumer.title, consumer.use(path).since
     try:
         copies = consumer.copies(node)
-    except Lacks:
+    except EvidenceMissing:
         return NotApplicable(f"no {name} is seen; {consumer.assumed} is assumed")
     old = tuple(copy for copy in copies if numbers(copy.version) < since)
     if not old:
@@ -35,26 +35,26 @@ def overlooks(node: Node, consumer: Consumer) -> Outcome:
     """Whether a program's copies look for files that do not exist, while nvidia-peermem is loaded."""
     if not is_loaded(node, PEERMEM):
         return NotApplicable("nvidia_peermem is not loaded")
-    looks = consumer.use("peermem").looks
+    looks = consumer.use("peermem").required_files
     if _one_exists(node, looks[-1].files):
         return Passed(f"every {consumer.title} finds it below memory_peers")
     try:
         copies = consumer.copies(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable(f"no {consumer.title} is installed")
-    blind = tuple(c for c in copies if not _one_exists(node, consumer.looked_at("peermem", c.version)))
+    blind = tuple(c for c in copies if not _one_exists(node, consumer.files_wanted("peermem", c.version)))
     if not blind:
         return Passed(f"{consumer.title} {min((c.version for c in copies), key=numbers)} finds it")
     worst = min(blind, key=lambda copy: numbers(copy.version))
-    files = ", ".join(consumer.looked_at("peermem", worst.version))
+    files = ", ".join(consumer.files_wanted("peermem", worst.version))
     return _failed(consumer, worst, copies, blind, f" finds none of {files}", looks[0].since)
 
 
 def _failed(
     consumer: Consumer,
-    copy: Copy,
-    copies: tuple[Copy, ...],
-    bad: tuple[Copy, ...],
+    copy: LibraryCopy,
+    copies: tuple[LibraryCopy, ...],
+    bad: tuple[LibraryCopy, ...],
     what: str,
     since: tuple[int, ...],
 ) -> Failed:
@@ -80,7 +80,7 @@ def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
     Layer.LIBRARY,
     per=the_node,
     takes=NCCL.own("peermem"),
-    told_by=(Tell(NCCL_VERSION, "a version before 2.23.4, while nvidia_peermem is loaded"),),
+    reported_by=(DecidingCommand(NCCL_VERSION, "a version before 2.23.4, while nvidia_peermem is loaded"),),
     remedies=(RemedyName.UPGRADE_NCCL,),
     cost="NCCL copies through host memory although nvidia-peermem works: 180 became 10 GB/s in one report.",
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
@@ -110,7 +110,7 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
     Layer.LIBRARY,
     per=the_node,
     takes=NCCL.own("dmabuf"),
-    told_by=(Tell(NCCL_VERSION, "a version before 2.13.4"),),
+    reported_by=(DecidingCommand(NCCL_VERSION, "a version before 2.13.4"),),
     remedies=(RemedyName.UPGRADE_NCCL,),
     cost="NCCL needs nvidia-peermem, or copies through host memory.",
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),

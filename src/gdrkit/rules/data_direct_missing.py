@@ -1,9 +1,9 @@
-"""Data Direct: a ConnectX-8's second way to a coherent GPU. PURE."""
+"""Data Direct: a ConnectX-8's second way to a coherent GPU."""
 
 from __future__ import annotations
 
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.pci import Device, device_at, devices, gpus
+from gdrkit.facts.pci import PciDevice, device_at, devices, gpus
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics
 from gdrkit.node import Node, fact, seek
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -13,7 +13,7 @@ MELLANOX, CONNECTX_8, DATA_DIRECT = "15b3", "1023", "2100"
 
 
 @fact
-def data_direct_functions(node: Node) -> tuple[Device, ...]:
+def data_direct_functions(node: Node) -> tuple[PciDevice, ...]:
     """The PCI functions through which ConnectX-8 cards reach GPUs below their own switch."""
     return tuple(d for d in devices(node) if (d.vendor, d.device) == (MELLANOX, DATA_DIRECT))
 

@@ -1,18 +1,18 @@
-"""The rule about a module that fails because another one does. PURE."""
+"""The rule about a module that fails because another one does."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.modules import dependencies, is_loaded
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import OF_ANY_MODULE
 from gdrkit.rules.module_admission import modules_are_disabled
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Unknown, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -20,8 +20,8 @@ from gdrkit.rules.tell import DMESG, Tell
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.DEPENDENCIES, 1),
-    told_by=(Tell(DMESG, "a complaint of another module that it needs: nvidia, ib_core"),),
+    loading=LoadPosition(Stage.DEPENDENCIES, 1),
+    reported_by=(DecidingCommand(DMESG, "a complaint of another module that it needs: nvidia, ib_core"),),
     remedies=(RemedyName.SIGN_MODULE,),
     cost="the module cannot be loaded before what it depends on",
 )
@@ -58,5 +58,5 @@ def dependency_failed(node: Node, module: str) -> Outcome:
             if isinstance(outcome, Unknown):
                 unknown = unknown or outcome
     if unknown is not None:
-        raise Lacks(unknown.missing)
+        raise EvidenceMissing(unknown.missing)
     return Passed("nothing stops its dependencies before their init")

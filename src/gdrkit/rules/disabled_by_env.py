@@ -1,4 +1,4 @@
-"""Settings that turn the direct path off. PURE."""
+"""Settings that turn the direct path off."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.table import CONSUMERS
 from gdrkit.facts.environment import UCX_CONF, Environment, Setting, nccl_sources, sources
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import reach, settings_of
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
 READ = next(switch for switch in NCCL.switches if switch.direction == "send")
@@ -47,7 +47,7 @@ def _judged(node: Node, found: Environment, network: bool, well: str) -> Outcome
     return Failed(
         seen=", ".join(f"{setting.name}={setting.value}" for setting in wrong.values()),
         expected="unset",
-        subject=node.place(first.source, first.line),
+        subject=node.describe_line(first.source, first.line),
         takes=reach(found, tuple(dict.fromkeys(takes))),
     )
 
@@ -83,7 +83,7 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
         return NotApplicable(f"{source} does not set it")
     if not READ.off(setting.value):
         return Passed(f"{READ.name}={setting.value}")
-    where = node.place(setting.source, setting.line)
+    where = node.describe_line(setting.source, setting.line)
     return Failed(seen=f"{READ.name}=0", expected="unset, or 1", subject=where, takes=reach(found))
 
 
@@ -92,7 +92,7 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
     Layer.APPLICATION,
     per=sources,
     takes=_closes(network=False),
-    told_by=(Tell("env | grep NCCL, in the job", "NCCL_DMABUF_ENABLE=0"),),
+    reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_DMABUF_ENABLE=0"),),
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
     cost="The direct path that NCCL or UCX would prefer is turned off.",
     references=(f"{GUIDE}#nccl-dmabuf-enable",),

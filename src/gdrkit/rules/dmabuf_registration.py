@@ -1,15 +1,15 @@
-"""Registering a dma-buf with a NIC: refused by the NIC's driver, or by the GPU's on its account. PURE."""
+"""Registering a dma-buf with a NIC: refused by the NIC's driver, or by the GPU's on its account."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.probe import memory_calls, verbs_calls
 from gdrkit.facts.rdma import RdmaDevice, hardware_pairs, nics
 from gdrkit.messages.errors import EBADF, EINVAL, UNSUPPORTED, name_of
 from gdrkit.node import Node, each_known, if_missing
+from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import VERBS_PROBE, Tell
 
 ASK = "gdr probe verbs --json"
 REFUSALS = {number: name_of(number) for number in (*UNSUPPORTED, EINVAL)}
@@ -22,7 +22,9 @@ NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-ope
     per=nics,
     takes=(DMABUF,),
     at_registration=True,
-    told_by=(Tell(VERBS_PROBE, "EINVAL, EOPNOTSUPP or EPROTONOSUPPORT for one device, not for others"),),
+    reported_by=(
+        DecidingCommand(VERBS_PROBE, "EINVAL, EOPNOTSUPP or EPROTONOSUPPORT for one device, not for others"),
+    ),
     cost="The NIC cannot use dma-buf; nvidia-peermem may still work.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )
@@ -63,7 +65,9 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
         )
     if EBADF in results or 0 in results:
         return Passed("the driver takes dma-bufs")
-    raise Lacks(Missing(f"ibv_reg_dmabuf_mr on {device.name}: errno {results[0]}", Why.UNDECIDED, ASK))
+    raise EvidenceMissing(
+        Missing(f"ibv_reg_dmabuf_mr on {device.name}: errno {results[0]}", MissingReason.UNDECIDED, ASK)
+    )
 
 
 @rule(
@@ -94,7 +98,7 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
         return NotApplicable("no GPU, or no NIC")
     try:
         line = last_line(node, NO_IMPORTER)
-    except Lacks:
+    except EvidenceMissing:
         node.cite("importers of dma-bufs", text="no log says", confidence=Confidence.LIKELY)
         return Passed("RDMA drivers of the kernel allow peer-to-peer memory")
     if line is not None:

@@ -1,24 +1,24 @@
-"""Parts of the NVIDIA driver that are of different versions. PURE."""
+"""Parts of the NVIDIA driver that are of different versions."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.facts.driver import disk_driver_version, driver_version
 from gdrkit.facts.libraries import libcuda_version, libibverbs
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     REGISTRATION,
-    Bearer,
     Failed,
     Layer,
     NotApplicable,
     Outcome,
     Passed,
+    SettledBy,
     rule,
     the_node,
 )
-from gdrkit.rules.tell import DRIVER_VERSION, Tell
 
 
 @rule(
@@ -26,9 +26,9 @@ from gdrkit.rules.tell import DRIVER_VERSION, Tell
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
-    told_by=(Tell(DRIVER_VERSION, "another version than the libraries have"),),
+    reported_by=(DecidingCommand(DRIVER_VERSION, "another version than the libraries have"),),
     remedies=(RemedyName.REBOOT,),
-    settled_by=Bearer.DRIVER,
+    settled_by=SettledBy.DRIVER,
     cost="CUDA refuses to start until the module and the libraries are of one version.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )
@@ -53,7 +53,7 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
     """
     try:
         loaded = driver_version(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no NVIDIA driver is loaded")
     libraries = _libraries(node)
     if libraries not in ("", loaded):
@@ -81,8 +81,8 @@ def _libraries(node: Node) -> str:
     """
     try:
         return if_absent("", libcuda_version, node)
-    except Lacks as lacks:
-        if lacks.missing.why is not Why.NOT_COLLECTED:
+    except EvidenceMissing as lacks:
+        if lacks.missing.why is not MissingReason.NOT_COLLECTED:
             raise
         reason = lacks
     library = if_missing(None, libibverbs, node)

@@ -1,12 +1,22 @@
-"""A driver that NVIDIA did not release. PURE."""
+"""A driver that NVIDIA did not release."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence
+from gdrkit.evidence import Confidence, EvidenceAbsent
 from gdrkit.facts.driver import driver_build, driver_parameters, driver_path
 from gdrkit.facts.packages import owner
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.rule import Bearer, Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
+from gdrkit.rules.rule import (
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    SettledBy,
+    Status,
+    rule,
+    the_node,
+)
 
 FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
 """Registry keys of public forks that add peer access to consumer GPUs; no release of NVIDIA's has them
@@ -18,7 +28,7 @@ FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
     Layer.DRIVER,
     per=the_node,
     default_status=Status.WARNING,
-    settled_by=Bearer.DRIVER,
+    settled_by=SettledBy.DRIVER,
     cost="What is known of NVIDIA's releases may not hold for it; vendors do not support it.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )
@@ -42,7 +52,7 @@ def driver_modified(node: Node, _: str) -> Outcome:
     """
     try:
         build = driver_build(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no NVIDIA driver is loaded")
     foreign = [name for name in FORK_PARAMETERS if name in _parameters(node)]
     if foreign:
@@ -56,7 +66,7 @@ def driver_modified(node: Node, _: str) -> Outcome:
     path = driver_path(node)
     try:
         package = owner(node, path)
-    except Absent:
+    except EvidenceAbsent:
         node.cite(path, text=f"built by {build.builder}", confidence=Confidence.LIKELY)
         return Failed(
             seen=f"built by {build.builder}, and no package owns {path}",

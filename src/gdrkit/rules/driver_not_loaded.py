@@ -1,25 +1,25 @@
-"""No NVIDIA kernel driver in the kernel. PURE."""
+"""No NVIDIA kernel driver in the kernel."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import DRIVER, driver_path
 from gdrkit.facts.modules import is_loaded
 from gdrkit.facts.pci import gpus
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import (
     REGISTRATION,
-    Bearer,
     Failed,
     Layer,
     NotApplicable,
     Outcome,
     Passed,
+    SettledBy,
     rule,
     the_node,
 )
-from gdrkit.rules.tell import DRIVER_VERSION, Tell
 
 
 @rule(
@@ -27,9 +27,9 @@ from gdrkit.rules.tell import DRIVER_VERSION, Tell
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
-    told_by=(Tell(DRIVER_VERSION, "`No such file or directory`"),),
+    reported_by=(DecidingCommand(DRIVER_VERSION, "`No such file or directory`"),),
     remedies=(RemedyName.LOAD_DRIVER,),
-    settled_by=Bearer.DRIVER,
+    settled_by=SettledBy.DRIVER,
     cost="No program can use the GPU at all.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )
@@ -71,5 +71,5 @@ def _nouveau(node: Node) -> bool:
 def _on_disk(node: Node) -> str:
     try:
         return f"its file is {driver_path(node)}"
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         return f"no file of it ({lacks.missing.why})"

@@ -1,13 +1,23 @@
-"""NVIDIA's closed kernel modules, which offer no dma-buf. PURE."""
+"""NVIDIA's closed kernel modules, which offer no dma-buf."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import disk_driver_flavour, driver_flavour
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DRIVER_VERSION, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import DMABUF, Bearer, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import DRIVER_VERSION, Tell
+from gdrkit.rules.rule import (
+    DMABUF,
+    Failed,
+    Layer,
+    NotApplicable,
+    Outcome,
+    Passed,
+    SettledBy,
+    rule,
+    the_node,
+)
 
 
 @rule(
@@ -15,9 +25,9 @@ from gdrkit.rules.tell import DRIVER_VERSION, Tell
     Layer.DRIVER,
     per=the_node,
     takes=(DMABUF,),
-    told_by=(Tell(DRIVER_VERSION, "no `Open Kernel Module`"),),
+    reported_by=(DecidingCommand(DRIVER_VERSION, "no `Open Kernel Module`"),),
     remedies=(RemedyName.OPEN_KERNEL_MODULES,),
-    settled_by=Bearer.DRIVER,
+    settled_by=SettledBy.DRIVER,
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=(
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",
@@ -43,10 +53,10 @@ def driver_proprietary(node: Node, _: str) -> Outcome:
     """
     try:
         flavour, where = driver_flavour(node), "loaded"
-    except Absent:
+    except EvidenceAbsent:
         try:
             flavour, where = disk_driver_flavour(node), "on disk, not loaded"
-        except Absent:
+        except EvidenceAbsent:
             return NotApplicable("no NVIDIA driver here")
     if flavour == "open":
         return Passed(f"open modules, {where}")

@@ -1,4 +1,4 @@
-"""Asks every rule about each of its subjects, and keeps what every outcome stands on. PURE."""
+"""Asks every rule about each of its subjects, and keeps what every outcome stands on."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Confidence, Lacks
-from gdrkit.facts.kernel_said import load_lines
+from gdrkit.evidence import Confidence, EvidenceMissing
+from gdrkit.facts.loader_log import load_lines
 from gdrkit.node import Node, Trail, fact, if_missing
 from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
 
 
-class Ruling(Struct, frozen=True):
+class CheckResult(Struct, frozen=True):
     """One rule's answer about one subject."""
 
     rule: Rule
@@ -24,9 +24,9 @@ class Ruling(Struct, frozen=True):
         return isinstance(self.outcome, Failed | Unknown)
 
 
-def rulings(
+def check_results(
     node: Node, rules: Iterable[Rule], about: Callable[[object], bool] = lambda subject: True
-) -> tuple[Ruling, ...]:
+) -> tuple[CheckResult, ...]:
     """Every rule about each of its subjects, or those that are asked about.
 
     A rule whose subjects are unknown is unanswered, not passed."""
@@ -34,11 +34,11 @@ def rulings(
     for rule in rules:
         try:
             subjects = subjects_of(node, rule)
-        except Lacks as lacks:
-            answers.append(Ruling(rule, None, Unknown(lacks.missing)))
+        except EvidenceMissing as lacks:
+            answers.append(CheckResult(rule, None, Unknown(lacks.missing)))
             continue
         answers.extend(
-            Ruling(rule, subject, judge(node, rule, subject)) for subject in subjects if about(subject)
+            CheckResult(rule, subject, judge(node, rule, subject)) for subject in subjects if about(subject)
         )
     return tuple(answers)
 
@@ -54,11 +54,11 @@ def judge(node: Node, rule: Rule, subject: object) -> Outcome:
     """What the rule says; where it lacks facts, what the kernel said in words of one meaning."""
     try:
         return rule.check(node, subject)
-    except Lacks as lacks:
-        return heard(node, rule.code, subject) or Unknown(lacks.missing)
+    except EvidenceMissing as lacks:
+        return logged_failure(node, rule.code, subject) or Unknown(lacks.missing)
 
 
-def heard(node: Node, code: str, subject: object) -> Failed | None:
+def logged_failure(node: Node, code: str, subject: object) -> Failed | None:
     """What the kernel's log says of this code and this module, in words of one meaning that name the module.
 
     The last such line counts. None where there is none, or no log.
@@ -70,14 +70,14 @@ def heard(node: Node, code: str, subject: object) -> Failed | None:
     return None
 
 
-def confidence_of(node: Node, ruling: Ruling) -> Confidence:
+def confidence_of(node: Node, ruling: CheckResult) -> Confidence:
     """How far a ruling can be trusted: as far as the weakest thing under it."""
     if ruling.subject is None:
         return node.confidence(subjects_of, ruling.rule)
     return node.confidence(judge, ruling.rule, ruling.subject)
 
 
-def trail_of(node: Node, ruling: Ruling) -> Trail:
+def trail_of(node: Node, ruling: CheckResult) -> Trail:
     """The evidence under a ruling."""
     if ruling.subject is None:
         return node.trail(subjects_of, ruling.rule)

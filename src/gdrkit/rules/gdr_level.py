@@ -1,4 +1,4 @@
-"""NCCL_NET_GDR_LEVEL: too low for a pair, not understood, or wrong for a machine with C2C. PURE."""
+"""NCCL_NET_GDR_LEVEL: too low for a pair, not understood, or wrong for a machine with C2C."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, pairs
 from gdrkit.messages.nccl_records import PairLine
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import first_wrong, reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule
-from gdrkit.rules.tell import Tell
 
 NAME = "NCCL_NET_GDR_LEVEL"
 
@@ -31,7 +31,9 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     Layer.APPLICATION,
     per=pairs_or_node,
     takes=NCCL.own("dmabuf", "peermem"),
-    told_by=(Tell("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),),
+    reported_by=(
+        DecidingCommand("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),
+    ),
     cost="NCCL copies through host memory for this pair, although the path is there.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -62,7 +64,7 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
         if kind is None or allows(level, kind) or (kind == "P2C" and level in ("PIX", "PXB")):
             return None
         return Failed(
-            seen=f"{NAME}={setting.value} in {node.place(setting.source, setting.line)}"
+            seen=f"{NAME}={setting.value} in {node.describe_line(setting.source, setting.line)}"
             + (f", pair at {kind}" if level != "LOC" else ""),
             expected=f"{kind} or farther" if level != "LOC" else "unset",
             subject=_name(subject),
@@ -98,7 +100,7 @@ def _refused_in_log(node: Node) -> Failed | None:
                 continue
             kind, level = (printed_type(number, log.version) for number in (pair.distance, pair.level))
             words = f" ({kind} > {level})" if kind and level else ""
-            place = node.place(log.path, found.line)
+            place = node.describe_line(log.path, found.line)
             return Failed(
                 seen=f"distance {pair.distance} > {pair.level}{words} in {place}",
                 expected="a nearer NIC, or a level that allows it",
@@ -142,7 +144,7 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     level = gdr_level(setting.value, found.nccl_version)
     if level:
         return Passed(f"understood as {level}")
-    where = node.place(setting.source, setting.line)
+    where = node.describe_line(setting.source, setting.line)
     return Failed(seen=f"{NAME}={setting.value!r}", expected=" ".join(LEVELS), subject=where)
 
 
@@ -183,7 +185,7 @@ def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
         if not release(version or NEWEST).compares_p2c:
             return None
         return Failed(
-            seen=f"{NAME}={setting.value} in {node.place(setting.source, setting.line)}",
+            seen=f"{NAME}={setting.value} in {node.describe_line(setting.source, setting.line)}",
             expected="unset, or P2C",
             subject=_name(pair),
             takes=reach(found),

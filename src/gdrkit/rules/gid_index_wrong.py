@@ -1,4 +1,4 @@
-"""GID indexes that do not fit the ports. PURE."""
+"""GID indexes that do not fit the ports."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gdrkit.facts.nccl_log import FOLDER, nccl_log
 from gdrkit.facts.rdma import gids, ports, rdma_devices
 from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import reach, settings_of
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 EINVAL = 22
 GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
@@ -21,7 +21,7 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     Layer.APPLICATION,
     per=nccl_sources,
     takes=NCCL.own("dmabuf", "peermem"),
-    told_by=(Tell("show_gids", "no RoCE v2 entry at NCCL_IB_GID_INDEX"),),
+    reported_by=(DecidingCommand("show_gids", "no RoCE v2 entry at NCCL_IB_GID_INDEX"),),
     cost="Connections over this port fail or go out with a GID that nobody routes.",
     references=(f"{GUIDE}#nccl-ib-gid-index",),
 )
@@ -55,7 +55,7 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
     return Failed(
         seen=f"NCCL_IB_GID_INDEX={index}, empty on {empty}",
         expected="a slot in use, or -1",
-        subject=node.place(setting.source, setting.line),
+        subject=node.describe_line(setting.source, setting.line),
         takes=reach(found),
     )
 
@@ -69,7 +69,7 @@ def _modify_qp(node: Node, source: str) -> Failed | None:
             return Failed(
                 seen=f"ibv_modify_qp failed with 22: {failure.text}",
                 expected="a GID index in use",
-                subject=node.place(source, found.line),
+                subject=node.describe_line(source, found.line),
             )
     return None
 

@@ -1,11 +1,11 @@
-"""Memory of coherent GPUs that the driver keeps to itself. PURE."""
+"""Memory of coherent GPUs that the driver keeps to itself."""
 
 from __future__ import annotations
 
 from gdrkit.evidence import Confidence
 from gdrkit.facts.driver import driver_parameters, driver_version
 from gdrkit.facts.gpu import is_coherent
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
@@ -21,7 +21,7 @@ PARAMETER = "CoherentGPUMemoryMode"
     cost="nvidia-peermem cannot register GPU memory; dma-buf can.",
     references=("https://docs.nvidia.com/datacenter/tesla/",),
 )
-def gpu_cdmm(node: Node, gpu: Gpu) -> Outcome:
+def gpu_cdmm(node: Node, gpu: PciGpu) -> Outcome:
     """The driver manages the memory of a coherent GPU itself (CDMM), which nvidia-peermem cannot use.
 
     Cost: Peermem fails. dma-buf works, but on kernels before 6.18 needs nvidia_uvm to be loaded, else the

@@ -1,13 +1,13 @@
-"""Kinds of GPUs that no setting changes: integrated, consumer, before Turing. PURE."""
+"""Kinds of GPUs that no setting changes: integrated, consumer, before Turing."""
 
 from __future__ import annotations
 
 from gdrkit.facts.gpu import is_before_turing, is_consumer, is_integrated
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.gpu_support import refused
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Layer, Outcome, Passed, rule
-from gdrkit.rules.tell import NVIDIA_SMI, Tell
 
 
 @rule(
@@ -16,11 +16,11 @@ from gdrkit.rules.tell import NVIDIA_SMI, Tell
     per=gpus,
     takes=REGISTRATION,
     permanent=REGISTRATION,
-    told_by=(Tell(NVIDIA_SMI, "`Product Name: NVIDIA GB10`, or a frame buffer of N/A"),),
+    reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Name: NVIDIA GB10`, or a frame buffer of N/A"),),
     cost="No NIC can read or write what cudaMalloc gives; data passes through host memory.",
     references=("https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",),
 )
-def gpu_integrated(node: Node, gpu: Gpu) -> Outcome:
+def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU has no memory of its own.
 
     Cost: Peermem, dma-buf and GDRCopy do not work and never will. NCCL copies through host memory.
@@ -54,11 +54,11 @@ def gpu_integrated(node: Node, gpu: Gpu) -> Outcome:
     per=gpus,
     takes=REGISTRATION,
     permanent=REGISTRATION,
-    told_by=(Tell(NVIDIA_SMI, "`Product Name` with GeForce or TITAN"),),
+    reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Name` with GeForce or TITAN"),),
     cost="Registering GPU memory fails with EFAULT; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
-def gpu_consumer(node: Node, gpu: Gpu) -> Outcome:
+def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is a GeForce or a TITAN, which NVIDIA does not support for GPUDirect RDMA.
 
     Cost: Peermem and dma-buf do not work; NCCL and UCX copy through host memory.
@@ -90,11 +90,11 @@ def gpu_consumer(node: Node, gpu: Gpu) -> Outcome:
     per=gpus,
     takes=(DMABUF,),
     permanent=(DMABUF,),
-    told_by=(Tell(NVIDIA_SMI, "`Product Architecture`: Volta, Pascal or older"),),
+    reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Architecture`: Volta, Pascal or older"),),
     cost="Only nvidia-peermem can be used, which needs an RDMA stack with the peer-memory API.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules#compatible-gpus",),
 )
-def gpu_before_turing(node: Node, gpu: Gpu) -> Outcome:
+def gpu_before_turing(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is a Volta or older, and cannot use dma-buf.
 
     Cost: nvidia-peermem remains the only direct path.

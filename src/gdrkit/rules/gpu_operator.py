@@ -1,17 +1,17 @@
-"""Why the GPU Operator's nvidia-peermem container does not come up. PURE."""
+"""Why the GPU Operator's nvidia-peermem container does not come up."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import PEER_API, peermem_linkage
 from gdrkit.facts.driver_files import CONTAINER
-from gdrkit.facts.driver_log import heard, last_line
+from gdrkit.facts.driver_log import last_line, last_line_if_any
 from gdrkit.facts.kubernetes import deploys_ofed, gpu_operator, has_gpu_operator
 from gdrkit.facts.modules import PEERMEM, is_loaded
-from gdrkit.facts.peermem_container import Event, Kind, events, last_attempt
+from gdrkit.facts.peermem_container import ContainerEvent, ContainerEventKind, events, last_attempt
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import DMESG, Tell
 
 DISAGREES = r"disagrees about version of symbol (?:ib_(?:un)?register_peer_memory_client|nvidia_p2p_)"
 ABOUT_PEERMEM = r"nvidia[-_]peermem.*(?:disagrees|Unknown symbol|ERROR|error|invalid)|Loading of .*rejected"
@@ -20,10 +20,10 @@ PODS = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-pe
 REFERENCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"
 
 
-def attempt(node: Node) -> tuple[Event, ...] | NotApplicable:
+def attempt(node: Node) -> tuple[ContainerEvent, ...] | NotApplicable:
     """What the container said since it last started over, or why there is nothing to judge.
 
-    Raises Lacks on a node of the operator whose log did not come along.
+    Raises EvidenceMissing on a node of the operator whose log did not come along.
     """
     if if_missing(
         False, is_loaded, node, PEERMEM
@@ -34,17 +34,17 @@ def attempt(node: Node) -> tuple[Event, ...] | NotApplicable:
         return NotApplicable("rdma.enabled is false: there is no such container")
     try:
         return last_attempt(events(node))
-    except Lacks:
+    except EvidenceMissing:
         if not has_gpu_operator(node):
             return NotApplicable("no sign of the GPU Operator")
         raise
 
 
-def kinds(said: tuple[Event, ...]) -> frozenset[Kind]:
+def kinds(said: tuple[ContainerEvent, ...]) -> frozenset[ContainerEventKind]:
     return frozenset(event.kind for event in said)
 
 
-def at(said: tuple[Event, ...], kind: Kind) -> Event:
+def at(said: tuple[ContainerEvent, ...], kind: ContainerEventKind) -> ContainerEvent:
     """The last line of a kind."""
     return next(event for event in reversed(said) if event.kind is kind)
 
@@ -54,9 +54,9 @@ def at(said: tuple[Event, ...], kind: Kind) -> Event:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    told_by=(
-        Tell(DMESG, "nothing of nvidia_peermem; its container: `Invalid argument`"),
-        Tell(PODS, "`Invalid argument`"),
+    reported_by=(
+        DecidingCommand(DMESG, "nothing of nvidia_peermem; its container: `Invalid argument`"),
+        DecidingCommand(PODS, "`Invalid argument`"),
     ),
     cost="The container restarts for ever, and the peermem path stays closed.",
     references=(REFERENCE,),
@@ -82,11 +82,11 @@ def operator_stub(node: Node, _: str) -> Outcome:
     said = attempt(node)
     if isinstance(said, NotApplicable):
         return said
-    if Kind.INVALID_ARGUMENT not in kinds(said):
+    if ContainerEventKind.INVALID_ARGUMENT not in kinds(said):
         return Passed("the container does not say Invalid argument")
-    if Kind.DISAGREES in kinds(said) or heard(node, DISAGREES):
+    if ContainerEventKind.DISAGREES in kinds(said) or last_line_if_any(node, DISAGREES):
         return Passed("the kernel names another reason")
-    event = at(said, Kind.INVALID_ARGUMENT)
+    event = at(said, ContainerEventKind.INVALID_ARGUMENT)
     stub = _is_stub(node)
     if stub is None:
         stub = _silent(node)
@@ -95,7 +95,7 @@ def operator_stub(node: Node, _: str) -> Outcome:
     return Failed(
         seen=f"{event.text}{_why(node)}",
         expected="a module with the peer-memory API, or rdma.enabled: false",
-        subject=node.place(event.source, event.line),
+        subject=node.describe_line(event.source, event.line),
     )
 
 
@@ -105,12 +105,13 @@ def _is_stub(node: Node) -> bool | None:
 
 
 def _silent(node: Node) -> bool:
-    """Whether a whole kernel log says nothing about the module: then its own init refused. Raises Lacks."""
+    """Whether a whole kernel log says nothing about the module: then its own init refused. Raises
+    EvidenceMissing."""
     try:
         line = last_line(node, ABOUT_PEERMEM)
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         ask = f"modinfo -F depends $(find /{CONTAINER}/lib/modules -name 'nvidia-peermem.ko*'); dmesg"
-        raise Lacks(Missing("nvidia-peermem.ko", Why.UNDECIDED, ask)) from lacks
+        raise EvidenceMissing(Missing("nvidia-peermem.ko", MissingReason.UNDECIDED, ask)) from lacks
     node.cite("a silent kernel log", confidence=Confidence.LIKELY)
     return line is None
 
@@ -130,7 +131,7 @@ def _why(node: Node) -> str:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    told_by=(Tell(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
+    reported_by=(DecidingCommand(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
     cost="The container restarts for ever until the driver is rebuilt against this OFED.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
 )
@@ -153,19 +154,25 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
     said = attempt(node)
     if isinstance(said, NotApplicable):
         return said
-    if not kinds(said) & {Kind.INVALID_ARGUMENT, Kind.FAILED, Kind.DISAGREES}:
+    if not kinds(said) & {
+        ContainerEventKind.INVALID_ARGUMENT,
+        ContainerEventKind.FAILED,
+        ContainerEventKind.DISAGREES,
+    }:
         return Passed("the container did not fail")
     event = said[-1]
-    line = heard(node, DISAGREES)
-    if Kind.DISAGREES in kinds(said):
-        event, words = at(said, Kind.DISAGREES), at(said, Kind.DISAGREES).text
+    line = last_line_if_any(node, DISAGREES)
+    if ContainerEventKind.DISAGREES in kinds(said):
+        event, words = at(said, ContainerEventKind.DISAGREES), at(said, ContainerEventKind.DISAGREES).text
     elif line is not None:
         words = line.text
     elif any(symbol in _mismatched(node) for symbol in PEER_API):
         words = f"CRC of {PEER_API[0]} differs"
     else:
         return Passed("no symbol is of another version, as far as is seen")
-    return Failed(seen=words, expected="equal versions", subject=node.place(event.source, event.line))
+    return Failed(
+        seen=words, expected="equal versions", subject=node.describe_line(event.source, event.line)
+    )
 
 
 def _mismatched(node: Node) -> tuple[str, ...]:
@@ -177,7 +184,7 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    told_by=(Tell(PODS, "`Module nvidia-peermem not found in directory`"),),
+    reported_by=(DecidingCommand(PODS, "`Module nvidia-peermem not found in directory`"),),
     cost="The container restarts for ever; the module is not where it looks.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
 )
@@ -200,10 +207,12 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     said = attempt(node)
     if isinstance(said, NotApplicable):
         return said
-    if Kind.NOT_FOUND not in kinds(said):
+    if ContainerEventKind.NOT_FOUND not in kinds(said):
         return Passed("the module was found")
-    event = at(said, Kind.NOT_FOUND)
-    return Failed(seen=event.text, expected="a module file", subject=node.place(event.source, event.line))
+    event = at(said, ContainerEventKind.NOT_FOUND)
+    return Failed(
+        seen=event.text, expected="a module file", subject=node.describe_line(event.source, event.line)
+    )
 
 
 @rule(
@@ -211,9 +220,9 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    told_by=(
-        Tell(PODS, "`waiting for mellanox ofed ...`, and nothing after it"),
-        Tell("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),
+    reported_by=(
+        DecidingCommand(PODS, "`waiting for mellanox ofed ...`, and nothing after it"),
+        DecidingCommand("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),
     ),
     cost="The container waits and nvidia-peermem is never loaded.",
     references=(REFERENCE,),
@@ -239,13 +248,13 @@ def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
     said = attempt(node)
     if isinstance(said, NotApplicable):
         return said
-    if not said or said[-1].kind is not Kind.WAITING:
+    if not said or said[-1].kind is not ContainerEventKind.WAITING:
         return Passed("it does not wait")
-    event, times = said[-1], sum(event.kind is Kind.WAITING for event in said)
+    event, times = said[-1], sum(event.kind is ContainerEventKind.WAITING for event in said)
     return Failed(
         seen=f"it waits, {times} times so far{_for_what(node)}",
         expected="an OFED that is ready",
-        subject=node.place(event.source, event.line),
+        subject=node.describe_line(event.source, event.line),
     )
 
 

@@ -1,13 +1,13 @@
-"""States of a GPU in which only CUDA knows whether a NIC gets at its memory. PURE."""
+"""States of a GPU in which only CUDA knows whether a NIC gets at its memory."""
 
 from __future__ import annotations
 
 from gdrkit.facts.gpu import confidential_compute, mig_enabled, vgpu_guest
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import NVIDIA_SMI, DecidingCommand
 from gdrkit.rules.gpu_support import only_cuda_knows, refused
 from gdrkit.rules.rule import REGISTRATION, Layer, Outcome, Passed, rule
-from gdrkit.rules.tell import NVIDIA_SMI, Tell
 
 
 @rule(
@@ -15,11 +15,11 @@ from gdrkit.rules.tell import NVIDIA_SMI, Tell
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
-    told_by=(Tell(NVIDIA_SMI, "`Virtualization Mode: VGPU`"),),
+    reported_by=(DecidingCommand(NVIDIA_SMI, "`Virtualization Mode: VGPU`"),),
     cost="The guest's data passes through host memory unless its profile allows GPUDirect RDMA.",
     references=("https://docs.nvidia.com/ai-enterprise/",),
 )
-def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
+def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is a share of one (vGPU), lent to this virtual machine.
 
     Cost: Without the bit, registering GPU memory fails.
@@ -47,11 +47,11 @@ def gpu_vgpu(node: Node, gpu: Gpu) -> Outcome:
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
-    told_by=(Tell(NVIDIA_SMI, "`Conf Compute Protected Memory Usage` above 0"),),
+    reported_by=(DecidingCommand(NVIDIA_SMI, "`Conf Compute Protected Memory Usage` above 0"),),
     cost="Data passes through encrypted bounce buffers in host memory.",
     references=("https://docs.nvidia.com/confidential-computing/",),
 )
-def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
+def gpu_confidential(node: Node, gpu: PciGpu) -> Outcome:
     """Confidential computing is on: the GPU keeps its memory from other devices.
 
     Cost: Every byte is encrypted and copied through buffers outside the protected memory.
@@ -77,11 +77,11 @@ def gpu_confidential(node: Node, gpu: Gpu) -> Outcome:
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
-    told_by=(Tell(NVIDIA_SMI, "`MIG Mode: Current: Enabled`"),),
+    reported_by=(DecidingCommand(NVIDIA_SMI, "`MIG Mode: Current: Enabled`"),),
     cost="Whether a MIG instance can be reached depends on the driver; NCCL treats instances apart.",
     references=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
 )
-def gpu_mig(node: Node, gpu: Gpu) -> Outcome:
+def gpu_mig(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is split into MIG instances.
 
     Cost: Not known before CUDA is asked.

@@ -1,17 +1,17 @@
-"""What the rules about kinds and states of GPUs share: their reading of one fact, `capability`. PURE."""
+"""What the rules about kinds and states of GPUs share: their reading of one fact, `capability`."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks, Missing
-from gdrkit.facts.gpu import Support, capability
-from gdrkit.facts.pci import Gpu
+from gdrkit.evidence import EvidenceMissing, Missing
+from gdrkit.facts.gpu import GpuSupport, capability
+from gdrkit.facts.pci import PciGpu
 from gdrkit.node import Node
 from gdrkit.rules.rule import ADDRESS, DIRECT, DMABUF, Failed, Passed
 
 _REGISTERED = {"dmabuf": DMABUF, "peermem": ADDRESS}
 
 
-def refused(node: Node, gpu: Gpu, code: str, expected: str) -> Failed | None:
+def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
     """The failure of the rule that bears this code, if the GPU's memory is refused for its reason."""
     supports = _supports(node, gpu, code)
     refusals = {_REGISTERED[path]: support for path, support in supports if support.state == "no"}
@@ -26,21 +26,21 @@ def refused(node: Node, gpu: Gpu, code: str, expected: str) -> Failed | None:
     )
 
 
-def only_cuda_knows(node: Node, gpu: Gpu, code: str) -> Passed:
-    """That CUDA allows it in spite of the GPU's state. Raises Lacks where nobody asked CUDA."""
+def only_cuda_knows(node: Node, gpu: PciGpu, code: str) -> Passed:
+    """That CUDA allows it in spite of the GPU's state. Raises EvidenceMissing where nobody asked CUDA."""
     for _, support in _supports(node, gpu, code):
         if support.state == "unknown":
-            raise Lacks(support.lacking[0])
+            raise EvidenceMissing(support.lacking[0])
     return Passed("CUDA says that it can")
 
 
-def lacking(node: Node, gpu: Gpu) -> tuple[Missing, ...]:
+def missing_for_certainty(node: Node, gpu: PciGpu) -> tuple[Missing, ...]:
     """What would make a guess about this GPU certain."""
     supports = (capability(node, gpu, path) for path in DIRECT)
     return tuple(dict.fromkeys(missing for support in supports for missing in support.lacking))
 
 
-def _supports(node: Node, gpu: Gpu, code: str) -> list[tuple[str, Support]]:
+def _supports(node: Node, gpu: PciGpu, code: str) -> list[tuple[str, GpuSupport]]:
     """What is known of each direct path, as far as it is this code's to say."""
     found = [(path, capability(node, gpu, path)) for path in DIRECT]
     return [(path, support) for path, support in found if support.code == code]

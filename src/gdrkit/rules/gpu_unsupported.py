@@ -1,14 +1,14 @@
-"""The GPU as a product: does CUDA let a NIC at its memory? PURE."""
+"""The GPU as a product: does CUDA let a NIC at its memory?"""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.gpu import capability
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.node import Node
-from gdrkit.rules.gpu_support import lacking, refused
+from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
+from gdrkit.rules.gpu_support import missing_for_certainty, refused
 from gdrkit.rules.rule import DIRECT, REGISTRATION, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import CUDA_PROBE, Tell
 
 
 @rule(
@@ -16,11 +16,11 @@ from gdrkit.rules.tell import CUDA_PROBE, Tell
     Layer.HARDWARE,
     per=gpus,
     takes=REGISTRATION,
-    told_by=(Tell(CUDA_PROBE, "attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0"),),
+    reported_by=(DecidingCommand(CUDA_PROBE, "attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0"),),
     cost="Registering GPU memory fails; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
-def gpu_unsupported(node: Node, gpu: Gpu) -> Outcome:
+def gpu_unsupported(node: Node, gpu: PciGpu) -> Outcome:
     """CUDA does not let a NIC at this GPU's memory, for no reason that has a page of its own.
 
     Cost: The path that CUDA refuses is not used by any program that asks first.
@@ -47,8 +47,8 @@ def gpu_unsupported(node: Node, gpu: Gpu) -> Outcome:
     supports = [capability(node, gpu, path) for path in DIRECT]
     unknown = next((s for s in supports if s.state == "unknown" and s.code == "gpu-unsupported"), None)
     if unknown is not None:
-        raise Lacks(unknown.lacking[0])
+        raise EvidenceMissing(unknown.lacking[0])
     allowed = next((s for s in supports if s.state == "yes"), None)
     if allowed is None:
         return NotApplicable(supports[0].why)
-    return Passed(allowed.why, lacking=lacking(node, gpu))
+    return Passed(allowed.why, lacking=missing_for_certainty(node, gpu))

@@ -1,4 +1,4 @@
-"""RDMA devices that a job leaves out. PURE."""
+"""RDMA devices that a job leaves out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from gdrkit.consumers.nccl import NCCL
 from gdrkit.facts.environment import Environment, Setting, selects
 from gdrkit.facts.rdma import Pair, RdmaDevice, distance, pairs, rdma_devices
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.job_settings import first_wrong, reach
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -18,7 +18,7 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
     Layer.APPLICATION,
     per=rdma_devices,
     takes=NCCL.own("dmabuf", "peermem"),
-    told_by=(Tell("env | grep NCCL, in the job", "NCCL_IB_HCA without the device"),),
+    reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_IB_HCA without the device"),),
     cost="GPUs beside this NIC use one that is farther away, or the traffic shares fewer NICs.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
 )
@@ -44,7 +44,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
         if selects(setting.value, device.name) or not _is_nearest(node, device):
             return None
         return Failed(
-            seen=f"NCCL_IB_HCA={setting.value} in {node.place(setting.source, setting.line)}",
+            seen=f"NCCL_IB_HCA={setting.value} in {node.describe_line(setting.source, setting.line)}",
             expected=f"a list with {device.name}",
             subject=device.name,
             takes=reach(found),

@@ -1,14 +1,14 @@
-"""The rule about a module whose own init fails. PURE."""
+"""The rule about a module whose own init fails."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Missing, Why
-from gdrkit.facts.module_init import Init, init
+from gdrkit.evidence import Confidence, Missing, MissingReason
+from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import ADDRESS, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -16,8 +16,8 @@ from gdrkit.rules.tell import DMESG, Tell
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.INIT, 3),
-    told_by=(Tell(DMESG, "a complaint of {module} itself, in words of its own"),),
+    loading=LoadPosition(Stage.INIT, 3),
+    reported_by=(DecidingCommand(DMESG, "a complaint of {module} itself, in words of its own"),),
     cost="the module cannot be loaded",
 )
 def init_failed(node: Node, module: str) -> Outcome:
@@ -40,10 +40,12 @@ def init_failed(node: Node, module: str) -> Outcome:
     if (outside := in_kernel_already(node, module)) is not None:
         return outside
     found = init(node, module)
-    if found is Init.REGISTERS:
+    if found is InitOutcome.REGISTERS:
         return Passed("registers with the RDMA core, which is loaded")
-    if found is Init.STUB:
+    if found is InitOutcome.STUB:
         return NotApplicable("a stub, which is a finding of its own")
     node.cite(f"init of {module}", text="nothing is known of it", confidence=Confidence.LIKELY)
-    missing = Missing(f"init of {module}", Why.UNDECIDED, f"sudo modprobe {module}; sudo dmesg | tail")
+    missing = Missing(
+        f"init of {module}", MissingReason.UNDECIDED, f"sudo modprobe {module}; sudo dmesg | tail"
+    )
     return Passed("nothing is known against its init", lacking=(missing,))

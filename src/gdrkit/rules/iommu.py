@@ -1,17 +1,17 @@
-"""The IOMMU between NIC and GPU. PURE."""
+"""The IOMMU between NIC and GPU."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
-from gdrkit.facts.driver_log import heard
+from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import gpus, iommu_group, iommu_type
 from gdrkit.facts.rdma import Pair, RdmaDevice, hardware_pairs, nic_address, nics
 from gdrkit.node import Node, if_absent
 from gdrkit.rules.data_direct_missing import data_direct_functions
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DMABUF, REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
 """open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c and nv-dmabuf.c, since 570.86.15."""
@@ -22,7 +22,7 @@ FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
     Layer.PCIE,
     per=nics,
     slows=REGISTRATION,
-    told_by=(Tell("cat /sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ"),),
+    reported_by=(DecidingCommand("cat /sys/kernel/iommu_groups/*/type", "DMA or DMA-FQ"),),
     remedies=(RemedyName.IOMMU_PASSTHROUGH,),
     cost="Every access of the NIC to GPU memory is translated, and goes through the root complex.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/#supported-systems",),
@@ -47,7 +47,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     """
     try:
         kind = iommu_type(node, nic_address(node, device.name))
-    except Absent:
+    except EvidenceAbsent:
         return Passed("no IOMMU before it")
     if kind.startswith("DMA"):
         return Failed(seen=f"IOMMU group of type {kind}", expected="identity", subject=device.name)
@@ -61,7 +61,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     Layer.PCIE,
     per=hardware_pairs,
     slows=(DMABUF,),
-    told_by=(Tell("rdma_topo check", "GPU and the NIC's DMA function in two groups"),),
+    reported_by=(DecidingCommand("rdma_topo check", "GPU and the NIC's DMA function in two groups"),),
     cost="A PCIe mapping of GPU memory is refused; traffic goes through the CPU's fabric.",
     references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
 )
@@ -86,7 +86,7 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
     if not is_coherent(node, gpu):
         return NotApplicable("the GPU is not coherent with its CPU")
     addresses = [function.address for function in data_direct_functions(node)]
-    if not addresses and heard(node, FORCE_PCIE) is not None:
+    if not addresses and last_line_if_any(node, FORCE_PCIE) is not None:
         addresses = [nic_address(node, pair.device)]  # somebody asked for such a mapping all the same
     if not addresses:
         return NotApplicable("no Data Direct function, and nobody asked for a PCIe mapping")

@@ -1,11 +1,11 @@
-"""What rules about settings share: where settings stand, and for whom they speak. PURE."""
+"""What rules about settings share: where settings stand, and for whom they speak."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from gdrkit.consumers.consumer import Need
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.environment import Environment, Setting, environment, nccl_sources
 from gdrkit.facts.nccl_log import FOLDER
 from gdrkit.node import Node
@@ -15,11 +15,11 @@ from gdrkit.rules.rule import Failed
 def settings_of(node: Node, source: str) -> Environment:
     """What a source sets. A log that was handed over and is none of NCCL's sets nothing.
 
-    Raises Lacks for a file of the node that nobody looked for.
+    Raises EvidenceMissing for a file of the node that nobody looked for.
     """
     try:
         return environment(node, source)
-    except Lacks:
+    except EvidenceMissing:
         if source.startswith(FOLDER):
             return Environment(source, "job", ())
         raise
@@ -35,14 +35,14 @@ def first_wrong(
 ) -> Failed | None:
     """The first source of NCCL's whose setting of that name is wrong; None if none is.
 
-    Raises Lacks if none of those seen is wrong and a file of the node was not looked for. What the node sets
-    comes before what a user or a job sets.
+    Raises EvidenceMissing if none of those seen is wrong and a file of the node was not looked for. What the
+    node sets comes before what a user or a job sets.
     """
-    reason: Lacks | None = None
+    reason: EvidenceMissing | None = None
     for source in nccl_sources(node):
         try:
             found = settings_of(node, source)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             reason = reason or lacks
             continue
         setting = found.get(name)

@@ -1,13 +1,13 @@
-"""RDMA drivers that cannot register a dma-buf. PURE."""
+"""RDMA drivers that cannot register a dma-buf."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import dmabuf_exporter, takes_dmabuf, verbs_module
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
 from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.tell import VERBS_PROBE, Tell
 
 
 @rule(
@@ -15,7 +15,9 @@ from gdrkit.rules.tell import VERBS_PROBE, Tell
     Layer.KERNEL,
     per=rdma_devices,
     takes=(DMABUF,),
-    told_by=(Tell(VERBS_PROBE, "EOPNOTSUPP (95), with a libibverbs that has ibv_reg_dmabuf_mr"),),
+    reported_by=(
+        DecidingCommand(VERBS_PROBE, "EOPNOTSUPP (95), with a libibverbs that has ibv_reg_dmabuf_mr"),
+    ),
     cost="ibv_reg_dmabuf_mr fails with EOPNOTSUPP on this device; only nvidia-peermem gives a direct path.",
     references=("https://docs.kernel.org/driver-api/dma-buf.html",),
 )
@@ -56,4 +58,4 @@ def _driver(device: RdmaDevice) -> str:
     if device.virtual:
         return device.name.rstrip("0123456789_")
     ask = f"readlink /sys/class/infiniband/{device.name}/device/driver"
-    raise Lacks(Missing(f"driver of {device.name}", Why.NOT_COLLECTED, ask))
+    raise EvidenceMissing(Missing(f"driver of {device.name}", MissingReason.NOT_COLLECTED, ask))

@@ -1,12 +1,12 @@
-"""ConnectX drivers that were built without on-demand paging. PURE."""
+"""ConnectX drivers that were built without on-demand paging."""
 
 from __future__ import annotations
 
 from gdrkit.facts.rdma import RdmaDevice, rdma_devices
 from gdrkit.facts.verbs_kernel import ODP_OPTION, on_demand_paging
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 
 @rule(
@@ -14,7 +14,7 @@ from gdrkit.rules.tell import Tell
     Layer.KERNEL,
     per=rdma_devices,
     takes=(DMABUF,),
-    told_by=(Tell("grep ON_DEMAND_PAGING /boot/config-$(uname -r)", "`is not set`"),),
+    reported_by=(DecidingCommand("grep ON_DEMAND_PAGING /boot/config-$(uname -r)", "`is not set`"),),
     cost="mlx5 answers EOPNOTSUPP to every ibv_reg_dmabuf_mr; only nvidia-peermem gives a direct path.",
     references=("https://docs.kernel.org/infiniband/index.html",),
 )

@@ -1,4 +1,4 @@
-"""The module that came before nvidia-peermem. PURE."""
+"""The module that came before nvidia-peermem."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from gdrkit.facts.modules import is_loaded, module_path
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Status, rule, the_node
-from gdrkit.rules.tell import LSMOD, Tell
 
 FIRST_WITH_TABLE_2 = (580,)
 """From 580.65.06 NVIDIA_P2P_PAGE_TABLE_VERSION is 0x00020000; a module compiled before rejects what it gets:
@@ -22,7 +22,7 @@ open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
     per=the_node,
     takes=(ADDRESS,),
     default_status=Status.WARNING,
-    told_by=(Tell(LSMOD, "nv_peer_mem"),),
+    reported_by=(DecidingCommand(LSMOD, "nv_peer_mem"),),
     remedies=(RemedyName.REMOVE_NV_PEER_MEM,),
     cost="nvidia-peermem cannot register beside it, and it does not work with recent drivers.",
     references=("https://github.com/Mellanox/nv_peer_memory",),

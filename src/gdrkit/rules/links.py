@@ -1,18 +1,18 @@
-"""PCIe links that carry less than they should. PURE."""
+"""PCIe links that carry less than they should."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.evidence import Absent
-from gdrkit.facts.pci import Gpu, gpus
+from gdrkit.evidence import EvidenceAbsent
+from gdrkit.facts.pci import PciGpu, gpus
 from gdrkit.facts.pci_path import Segment, links_to_root
 from gdrkit.facts.rdma import RdmaDevice, nic_address, nics, ports
 from gdrkit.node import Node
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
-def ends(node: Node) -> Iterator[Gpu | RdmaDevice]:
+def ends(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     """Both ends of every pair."""
     yield from gpus(node)
     yield from nics(node)
@@ -26,7 +26,7 @@ def ends(node: Node) -> Iterator[Gpu | RdmaDevice]:
     cost="Nothing goes faster than the narrowest link on the way.",
     references=("https://docs.kernel.org/PCI/sysfs-pci.html",),
 )
-def link_degraded(node: Node, end: Gpu | RdmaDevice) -> Outcome:
+def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
     """A PCIe link runs narrower or slower than both its ends can.
 
     Cost: Bandwidth in proportion.
@@ -43,17 +43,17 @@ def link_degraded(node: Node, end: Gpu | RdmaDevice) -> Outcome:
 
     Source: Linux drivers/pci/pci-sysfs.c; PCI Express Base Specification 5.0, 7.5.3.6 and 7.5.3.8.
     """
-    address = end.address if isinstance(end, Gpu) else nic_address(node, end.name)
+    address = end.address if isinstance(end, PciGpu) else nic_address(node, end.name)
     try:
         segments = links_to_root(node, address)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("it has no PCIe link")
     for segment in segments:
         if segment.width < segment.best_width:
             return _failed(segment, f"x{segment.width}", f"x{segment.best_width}")
     for segment in segments:
         if segment.gt_per_s < segment.best_gt_per_s and not (
-            isinstance(end, Gpu) and segment.address == address
+            isinstance(end, PciGpu) and segment.address == address
         ):
             return _failed(segment, f"{segment.gt_per_s:g} GT/s", f"{segment.best_gt_per_s:g} GT/s")
     own = segments[0]
@@ -98,7 +98,7 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     rate = sum(port.rate_gbit_per_s for port in active)
     try:
         segments = links_to_root(node, nic_address(node, device.name))
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("it has no PCIe link")
     narrowest = min(segments, key=lambda segment: segment.gbit_per_s)
     seen = f"{narrowest.gt_per_s:g} GT/s x{narrowest.width} = {narrowest.gbit_per_s:.0f} Gbit/s"

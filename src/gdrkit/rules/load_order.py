@@ -1,4 +1,4 @@
-"""The rules about loading a module, sorted as somebody who loads it runs into them. PURE."""
+"""The rules about loading a module, sorted as somebody who loads it runs into them."""
 
 from __future__ import annotations
 

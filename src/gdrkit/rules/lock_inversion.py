@@ -1,4 +1,4 @@
-"""The deadlock of the older PeerDirect. PURE."""
+"""The deadlock of the older PeerDirect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests that do not fit the resource that they name. PURE."""
+"""Manifests that do not fit the resource that they name."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def manifest_invalid(node: Node, manifest: Manifest) -> Outcome:
     if not fault:
         return Passed("as far as GPUDirect RDMA goes, it fits")
     return Failed(
-        seen=fault, expected="what the schema asks for", subject=node.place(manifest.source, manifest.line)
+        seen=fault,
+        expected="what the schema asks for",
+        subject=node.describe_line(manifest.source, manifest.line),
     )
 
 

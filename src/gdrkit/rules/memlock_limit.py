@@ -1,13 +1,13 @@
-"""How much memory a process may lock. PURE."""
+"""How much memory a process may lock."""
 
 from __future__ import annotations
 
 from gdrkit.facts.libraries import memlock_limit_bytes
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Status, rule, the_node
-from gdrkit.rules.tell import Tell
 
 KERNEL_DEFAULT_BYTES = 8 << 20
 """MLOCK_LIMIT of Linux 5.16 and newer, include/uapi/linux/resource.h; 64 KiB before. NCCL's receive buffers
@@ -19,7 +19,7 @@ alone have 4 MiB per connection (NCCL_BUFFSIZE), so what nobody raised is too li
     Layer.RDMA,
     per=the_node,
     default_status=Status.WARNING,
-    told_by=(Tell("ulimit -l", "a number, not `unlimited`, in the shell or pod that fails"),),
+    reported_by=(DecidingCommand("ulimit -l", "a number, not `unlimited`, in the shell or pod that fails"),),
     remedies=(RemedyName.RAISE_MEMLOCK,),
     cost="Registering memory fails with ENOMEM for processes without CAP_IPC_LOCK, on every path.",
     references=("https://man7.org/linux/man-pages/man2/getrlimit.2.html",),

@@ -1,14 +1,15 @@
-"""GPU memory that cannot be given to a NIC, on a GPU that could. PURE."""
+"""GPU memory that cannot be given to a NIC, on a GPU that could."""
 
 from __future__ import annotations
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES, POINTER_RDMA_CAPABLE
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.gpu import cuda_attributes
-from gdrkit.facts.pci import Gpu, gpus
-from gdrkit.facts.probe import Call, cuda_calls, memory_calls
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.probe import ProbeCall, cuda_calls, memory_calls
 from gdrkit.facts.third_party import CLASS, REFUSALS, third_party
 from gdrkit.node import Node, each_known, if_missing
+from gdrkit.rules.deciding_command import CUDA_PROBE, DecidingCommand
 from gdrkit.rules.rule import (
     ADDRESS,
     DMABUF,
@@ -21,7 +22,6 @@ from gdrkit.rules.rule import (
     Status,
     rule,
 )
-from gdrkit.rules.tell import CUDA_PROBE, Tell
 
 WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED"]
 
@@ -32,11 +32,13 @@ WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPO
     per=gpus,
     takes=REGISTRATION,
     default_status=Status.WARNING,
-    told_by=(Tell(CUDA_PROBE, "plain cudaMalloc memory goes through: then it is the kind of memory"),),
+    reported_by=(
+        DecidingCommand(CUDA_PROBE, "plain cudaMalloc memory goes through: then it is the kind of memory"),
+    ),
     cost="This kind of memory is copied through host memory, or the program fails.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
-def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
+def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
     """A piece of GPU memory cannot be registered, although the GPU supports it.
 
     Cost: That memory does not go the direct way.
@@ -78,13 +80,13 @@ def memory_not_registrable(node: Node, gpu: Gpu) -> Outcome:
     return _of_virtual_memory(node, gpu, tried=bool(exports))
 
 
-def _of_device(call: Call) -> bool:
+def _of_device(call: ProbeCall) -> bool:
     """Whether the export was one of the GPU's own memory in the plain way. Mapped over PCIe, and of host
     memory, it may fail on GPUs that do everything else."""
     return call.argument not in ("device pcie", "host plain")
 
 
-def _of_kernel(node: Node, gpu: Gpu) -> Failed | None:
+def _of_kernel(node: Node, gpu: PciGpu) -> Failed | None:
     """What the kernel module says, asked without CUDA. Its consent alone proves nothing of the product."""
     answer = if_missing(None, third_party, node, gpu.address)
     if answer is None or answer.status not in REFUSALS:
@@ -97,11 +99,11 @@ def _of_kernel(node: Node, gpu: Gpu) -> Failed | None:
     )
 
 
-def _of_virtual_memory(node: Node, gpu: Gpu, tried: bool) -> Outcome:
+def _of_virtual_memory(node: Node, gpu: PciGpu, tried: bool) -> Outcome:
     """Memory of cuMemCreate, which has an attribute of its own. It stops no path: other memory is let in."""
     try:
         virtual = cuda_attributes(node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
-    except Lacks:
+    except EvidenceMissing:
         return NotApplicable("nobody tried it here")
     if virtual == 0:
         return Failed(

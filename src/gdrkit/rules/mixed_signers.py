@@ -1,11 +1,11 @@
-"""The rule about a driver whose modules were signed by different parties. PURE."""
+"""The rule about a driver whose modules were signed by different parties."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.trust import signer_name
 from gdrkit.node import Node
@@ -40,7 +40,7 @@ def mixed_signers(node: Node, _: str) -> Outcome:
     """
     try:
         paths = (driver_path(node), peermem_path(node))
-    except Absent as absent:
+    except EvidenceAbsent as absent:
         return NotApplicable(f"{absent.missing.source} is not there")
     if posixpath.dirname(paths[0]) != posixpath.dirname(paths[1]):
         return NotApplicable("they lie in different folders")

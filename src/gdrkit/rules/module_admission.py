@@ -1,4 +1,4 @@
-"""The rules about who may load modules at all, and about modules that are shut out by name. PURE."""
+"""The rules about who may load modules at all, and about modules that are shut out by name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from gdrkit.facts.kernel import modules_disabled
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_state import boot_blacklist, kernel_name
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Status, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -18,8 +18,8 @@ from gdrkit.rules.tell import DMESG, Tell
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.PERMISSION, 1),
-    told_by=(Tell("cat /proc/sys/kernel/modules_disabled", "1"),),
+    loading=LoadPosition(Stage.PERMISSION, 1),
+    reported_by=(DecidingCommand("cat /proc/sys/kernel/modules_disabled", "1"),),
     cost="no module can be loaded or unloaded until the next boot",
     references=("https://docs.kernel.org/admin-guide/sysctl/kernel.html#modules-disabled",),
 )
@@ -51,8 +51,8 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
     per=peermem_module,
     takes=(ADDRESS,),
     default_status=Status.WARNING,
-    loading=At(Stage.BLACKLIST, 1),
-    told_by=(Tell(DMESG, "`Module {module} is blacklisted`"),),
+    loading=LoadPosition(Stage.BLACKLIST, 1),
+    reported_by=(DecidingCommand(DMESG, "`Module {module} is blacklisted`"),),
     remedies=(RemedyName.ALLOW_MODULE,),
     cost="the module is not loaded at boot",
     references=("man:modprobe.d(5)", "https://docs.kernel.org/admin-guide/kernel-parameters.html"),

@@ -1,15 +1,15 @@
-"""The rules about files that are no modules, and modules that are for another kernel. PURE."""
+"""The rules about files that are no modules, and modules that are for another kernel."""
 
 from __future__ import annotations
 
 from gdrkit.facts.module_state import Misfit, fit, flaw
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, MODINFO, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 _MISFITS = {
     Misfit.STRUCT_SIZE: "struct module of {found} bytes",
@@ -26,8 +26,11 @@ _MISFITS = {
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.FILE, 1),
-    told_by=(Tell(DMESG, "`Invalid ELF ...`, or `No module found in object`"), Tell(MODINFO, "an error")),
+    loading=LoadPosition(Stage.FILE, 1),
+    reported_by=(
+        DecidingCommand(DMESG, "`Invalid ELF ...`, or `No module found in object`"),
+        DecidingCommand(MODINFO, "an error"),
+    ),
     cost="the module cannot be loaded",
 )
 def module_corrupt(node: Node, module: str) -> Outcome:
@@ -60,9 +63,9 @@ def module_corrupt(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.BUILD, 1),
+    loading=LoadPosition(Stage.BUILD, 1),
     logged=True,
-    told_by=(Tell(DMESG, "`version magic ... should be ...`, or `symbol module_layout`"),),
+    reported_by=(DecidingCommand(DMESG, "`version magic ... should be ...`, or `symbol module_layout`"),),
     remedies=(RemedyName.REBUILD_DRIVER,),
     cost="the module cannot be loaded",
 )

@@ -1,17 +1,17 @@
-"""The rules about what modprobe and the kernel are told to do with a module. PURE."""
+"""The rules about what modprobe and the kernel are told to do with a module."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.install_command import Effect, effect
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -19,8 +19,8 @@ from gdrkit.rules.tell import DMESG, Tell
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.MODPROBE, 2),
-    told_by=(Tell("modprobe --show-depends {module}", "a line that begins with `install`"),),
+    loading=LoadPosition(Stage.MODPROBE, 2),
+    reported_by=(DecidingCommand("modprobe --show-depends {module}", "a line that begins with `install`"),),
     remedies=(RemedyName.ALLOW_MODULE,),
     cost="modprobe runs a command and does not load the module",
     references=("man:modprobe.d(5)",),
@@ -52,7 +52,9 @@ def install_override(node: Node, module: str) -> Outcome:
         return Passed(f"a soft dependency makes modprobe ignore the install line in {where}")
     found = effect(entry.value)
     if found is Effect.UNKNOWN:
-        raise Lacks(Missing(f"install {entry.name} in {where}", Why.UNDECIDED, entry.value))
+        raise EvidenceMissing(
+            Missing(f"install {entry.name} in {where}", MissingReason.UNDECIDED, entry.value)
+        )
     if found is Effect.LOADS:
         return Passed(f"the install line in {where} loads a module")
     return Failed(
@@ -67,11 +69,13 @@ def install_override(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.PARAMETERS, 1),
+    loading=LoadPosition(Stage.PARAMETERS, 1),
     logged=True,
-    told_by=(
-        Tell(DMESG, "`invalid for parameter`, or `invalid ... param value`"),
-        Tell("modprobe -c | grep {module}", "`options {module} ...` with a value that it does not take"),
+    reported_by=(
+        DecidingCommand(DMESG, "`invalid for parameter`, or `invalid ... param value`"),
+        DecidingCommand(
+            "modprobe -c | grep {module}", "`options {module} ...` with a value that it does not take"
+        ),
     ),
     remedies=(RemedyName.ALLOW_MODULE,),
     cost="the module cannot be loaded with these options",

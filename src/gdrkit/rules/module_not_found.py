@@ -1,16 +1,16 @@
-"""The rule about a module that is not there. PURE."""
+"""The rule about a module that is not there."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.modules import builtin, module_path, modules_dir
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_absent, if_missing
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -18,8 +18,8 @@ from gdrkit.rules.tell import Tell
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.MODPROBE, 1),
-    told_by=(Tell("modinfo -n {file}", "`Module {file} not found`"),),
+    loading=LoadPosition(Stage.MODPROBE, 1),
+    reported_by=(DecidingCommand("modinfo -n {file}", "`Module {file} not found`"),),
     cost="whatever needs the module goes without it",
     references=("man:modprobe(8)", "man:depmod(8)"),
 )
@@ -46,7 +46,7 @@ def module_not_found(node: Node, module: str) -> Outcome:
     try:
         path = module_path(node, module)
         node.map(path)
-    except Absent as absent:
+    except EvidenceAbsent as absent:
         if _built_in(node, module):
             return NotApplicable(f"{module} is part of the kernel's image")
         if _in_a_container(node):

@@ -1,4 +1,4 @@
-"""The rules about a module's signature, in the order in which the kernel asks. PURE.
+"""The rules about a module's signature, in the order in which the kernel asks.
 
 They exclude each other: what is unsigned has no unknown key, and lockdown is asked only where signatures are
 not enforced.
@@ -9,16 +9,16 @@ from __future__ import annotations
 from gdrkit.facts.kernel import lockdown
 from gdrkit.facts.modules import module_path
 from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enforced
-from gdrkit.facts.trust import Standing, State, standing
+from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, MODINFO, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
-_UNTRUSTED = (State.UNSIGNED, State.UNKNOWN_KEY, State.UNSUPPORTED)
-_BROKEN = (State.BROKEN, State.ATTRIBUTES, State.MALFORMED)
+_UNTRUSTED = (SignatureState.UNSIGNED, SignatureState.UNKNOWN_KEY, SignatureState.UNSUPPORTED)
+_BROKEN = (SignatureState.BROKEN, SignatureState.ATTRIBUTES, SignatureState.MALFORMED)
 _SIGNING = "https://docs.kernel.org/admin-guide/module-signing.html"
 
 
@@ -31,7 +31,7 @@ def _unasked(node: Node, module: str) -> NotApplicable | None:
     return None
 
 
-def _standing(node: Node, module: str) -> Standing:
+def _standing(node: Node, module: str) -> SignatureStanding:
     return standing(node, module_path(node, module))
 
 
@@ -40,8 +40,10 @@ def _standing(node: Node, module: str) -> Standing:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SIGNATURE, 1),
-    told_by=(Tell(DMESG, "nothing about keys: a signature that is wrong is refused in silence"),),
+    loading=LoadPosition(Stage.SIGNATURE, 1),
+    reported_by=(
+        DecidingCommand(DMESG, "nothing about keys: a signature that is wrong is refused in silence"),
+    ),
     cost="the module cannot be loaded, with Secure Boot or without",
     references=(_SIGNING,),
 )
@@ -79,8 +81,8 @@ def module_signature_broken(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SIGNATURE, 2),
-    told_by=(Tell("mokutil --list-enrolled --mokx", "the signer's certificate"),),
+    loading=LoadPosition(Stage.SIGNATURE, 2),
+    reported_by=(DecidingCommand("mokutil --list-enrolled --mokx", "the signer's certificate"),),
     cost="the module cannot be loaded, with Secure Boot or without",
     references=(_SIGNING,),
 )
@@ -102,7 +104,7 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
     if (outside := _unasked(node, module)) is not None:
         return outside
     found = _standing(node, module)
-    if found.state is not State.REVOKED:
+    if found.state is not SignatureState.REVOKED:
         return Passed(f"signature: {found.state}")
     return Failed(seen=f"signed by {found.key}, which is revoked", expected="a key in use", subject=module)
 
@@ -112,9 +114,12 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SIGNATURE, 3),
+    loading=LoadPosition(Stage.SIGNATURE, 3),
     logged=True,
-    told_by=(Tell(MODINFO, "no `signer:`"), Tell(DMESG, "`Loading of unsigned module is rejected`")),
+    reported_by=(
+        DecidingCommand(MODINFO, "no `signer:`"),
+        DecidingCommand(DMESG, "`Loading of unsigned module is rejected`"),
+    ),
     remedies=(RemedyName.SIGN_MODULE,),
     cost="the module cannot be loaded while signatures are enforced",
     references=(_SIGNING,),
@@ -139,7 +144,7 @@ def module_unsigned(node: Node, module: str) -> Outcome:
     if (outside := _not_enforced(node, module)) is not None:
         return outside
     found = _standing(node, module)
-    if found.state is not State.UNSIGNED:
+    if found.state is not SignatureState.UNSIGNED:
         return Passed(f"signature: {found.state}")
     return Failed(seen="no signature", expected="a signature, as signatures are enforced", subject=module)
 
@@ -149,11 +154,13 @@ def module_unsigned(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SIGNATURE, 4),
+    loading=LoadPosition(Stage.SIGNATURE, 4),
     logged=True,
-    told_by=(
-        Tell(DMESG, "`Loading of module with unavailable key is rejected`"),
-        Tell(MODINFO, "a `signer:` that `mokutil --list-enrolled` and .builtin_trusted_keys do not hold"),
+    reported_by=(
+        DecidingCommand(DMESG, "`Loading of module with unavailable key is rejected`"),
+        DecidingCommand(
+            MODINFO, "a `signer:` that `mokutil --list-enrolled` and .builtin_trusted_keys do not hold"
+        ),
     ),
     remedies=(RemedyName.SIGN_MODULE,),
     cost="the module cannot be loaded while signatures are enforced",
@@ -179,9 +186,9 @@ def module_unknown_key(node: Node, module: str) -> Outcome:
     if (outside := _not_enforced(node, module)) is not None:
         return outside
     found = _standing(node, module)
-    if found.state is State.VERIFIED:
+    if found.state is SignatureState.VERIFIED:
         return Passed(f"signed by {found.key}, which the kernel trusts")
-    if found.state not in (State.UNKNOWN_KEY, State.UNSUPPORTED):
+    if found.state not in (SignatureState.UNKNOWN_KEY, SignatureState.UNSUPPORTED):
         return NotApplicable(f"signature: {found.state}")
     return Failed(
         seen=f"signed by {found.key or 'a key of a kind that the kernel does not know'}",
@@ -201,9 +208,9 @@ def _not_enforced(node: Node, module: str) -> NotApplicable | None:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SIGNATURE, 5),
+    loading=LoadPosition(Stage.SIGNATURE, 5),
     logged=True,
-    told_by=(Tell(DMESG, "`Lockdown: modprobe: unsigned module loading is restricted`"),),
+    reported_by=(DecidingCommand(DMESG, "`Lockdown: modprobe: unsigned module loading is restricted`"),),
     remedies=(RemedyName.SIGN_MODULE,),
     cost="no module without a trusted signature can be loaded while the kernel is locked down",
     references=("man:kernel_lockdown(7)",),

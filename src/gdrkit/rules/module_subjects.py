@@ -1,4 +1,4 @@
-"""Which modules the rules of loading ask about, and when they need not ask. PURE."""
+"""Which modules the rules of loading ask about, and when they need not ask."""
 
 from __future__ import annotations
 

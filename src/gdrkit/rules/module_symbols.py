@@ -1,27 +1,27 @@
-"""The rules about symbols: what a module needs and does not get. PURE."""
+"""The rules about symbols: what a module needs and does not get."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
-from gdrkit.facts.linkage import Fault, Links, duplicate_export, links
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.facts.linkage import Links, SymbolFault, duplicate_export, links
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 _CODES = {
-    Fault.MISSING: "module-symbol-missing",
-    Fault.GPL_ONLY: "module-symbol-gpl-only",
-    Fault.PROPRIETARY: "module-symbol-gpl-only",
-    Fault.VERSION: "module-crc-mismatch",
-    Fault.UNVERSIONED: "module-crc-mismatch",
-    Fault.NAMESPACE: "module-symbol-namespace",
+    SymbolFault.MISSING: "module-symbol-missing",
+    SymbolFault.GPL_ONLY: "module-symbol-gpl-only",
+    SymbolFault.PROPRIETARY: "module-symbol-gpl-only",
+    SymbolFault.VERSION: "module-crc-mismatch",
+    SymbolFault.UNVERSIONED: "module-crc-mismatch",
+    SymbolFault.NAMESPACE: "module-symbol-namespace",
 }
 
 
-def code_of(fault: Fault) -> str:
+def code_of(fault: SymbolFault) -> str:
     """The code of the rule that a symbol with this fault fails."""
     return _CODES[fault]
 
@@ -42,16 +42,16 @@ def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
 
 def _all_seen(found: Links) -> None:
     if found.unseen:
-        raise Lacks(found.unseen[0])
+        raise EvidenceMissing(found.unseen[0])
 
 
 _SEEN = {
-    Fault.MISSING: "nothing exports",
-    Fault.GPL_ONLY: "exported to GPL-compatible modules alone:",
-    Fault.PROPRIETARY: "of a proprietary module, beside GPL-only symbols:",
-    Fault.VERSION: "exported with another CRC:",
-    Fault.UNVERSIONED: "exported with a CRC, wanted without one:",
-    Fault.NAMESPACE: "in a namespace that the module does not import:",
+    SymbolFault.MISSING: "nothing exports",
+    SymbolFault.GPL_ONLY: "exported to GPL-compatible modules alone:",
+    SymbolFault.PROPRIETARY: "of a proprietary module, beside GPL-only symbols:",
+    SymbolFault.VERSION: "exported with another CRC:",
+    SymbolFault.UNVERSIONED: "exported with a CRC, wanted without one:",
+    SymbolFault.NAMESPACE: "in a namespace that the module does not import:",
 }
 
 
@@ -60,11 +60,11 @@ _SEEN = {
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SYMBOLS, 1),
+    loading=LoadPosition(Stage.SYMBOLS, 1),
     logged=True,
-    told_by=(
-        Tell(DMESG, "`{module}: Unknown symbol ... (err -2)`"),
-        Tell("grep -w ib_register_peer_memory_client /proc/kallsyms", "nothing"),
+    reported_by=(
+        DecidingCommand(DMESG, "`{module}: Unknown symbol ... (err -2)`"),
+        DecidingCommand("grep -w ib_register_peer_memory_client /proc/kallsyms", "nothing"),
     ),
     remedies=(RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="the module cannot be loaded",
@@ -95,11 +95,15 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SYMBOLS, 2),
+    loading=LoadPosition(Stage.SYMBOLS, 2),
     logged=True,
-    told_by=(
-        Tell(DMESG, "`{module}: module license '...' taints kernel`, then `Unknown symbol ... (err -2)`"),
-        Tell("grep -w ib_register_peer_memory_client /proc/kallsyms", "the symbol: somebody exports it"),
+    reported_by=(
+        DecidingCommand(
+            DMESG, "`{module}: module license '...' taints kernel`, then `Unknown symbol ... (err -2)`"
+        ),
+        DecidingCommand(
+            "grep -w ib_register_peer_memory_client /proc/kallsyms", "the symbol: somebody exports it"
+        ),
     ),
     cost="the module cannot be loaded",
 )
@@ -130,9 +134,9 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SYMBOLS, 3),
+    loading=LoadPosition(Stage.SYMBOLS, 3),
     logged=True,
-    told_by=(Tell(DMESG, "`{module}: disagrees about version of symbol ...`"),),
+    reported_by=(DecidingCommand(DMESG, "`{module}: disagrees about version of symbol ...`"),),
     remedies=(RemedyName.REBUILD_DRIVER,),
     cost="the module cannot be loaded",
 )
@@ -160,9 +164,9 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.SYMBOLS, 4),
+    loading=LoadPosition(Stage.SYMBOLS, 4),
     logged=True,
-    told_by=(Tell(DMESG, "`{module}: module uses symbol (...) from namespace ...`"),),
+    reported_by=(DecidingCommand(DMESG, "`{module}: module uses symbol (...) from namespace ...`"),),
     cost="the module cannot be loaded",
 )
 def module_symbol_namespace(node: Node, module: str) -> Outcome:
@@ -189,9 +193,9 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
     Layer.KERNEL,
     per=peermem_module,
     takes=(ADDRESS,),
-    loading=At(Stage.EXPORTS, 1),
+    loading=LoadPosition(Stage.EXPORTS, 1),
     logged=True,
-    told_by=(Tell(DMESG, "`{module}: exports duplicate symbol ...`"),),
+    reported_by=(DecidingCommand(DMESG, "`{module}: exports duplicate symbol ...`"),),
     cost="the module cannot be loaded beside the other",
 )
 def module_symbol_duplicate(node: Node, module: str) -> Outcome:

@@ -1,4 +1,4 @@
-"""Networks that NCCL uses instead of its own. PURE."""
+"""Networks that NCCL uses instead of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
             name = found.record.name
             if name not in ("IB", "Socket"):
                 return Failed(
-                    seen=f"Using network {name}", expected="IB", subject=node.place(log.path, found.line)
+                    seen=f"Using network {name}",
+                    expected="IB",
+                    subject=node.describe_line(log.path, found.line),
                 )
         if networks:
             return Passed(f"Using network {networks[0].record.name}")

@@ -1,8 +1,8 @@
-"""No GPU. PURE."""
+"""No GPU."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.gpu import is_tegra
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.virtual import is_wsl
@@ -41,5 +41,7 @@ def no_gpu(node: Node, subject: str) -> Outcome:
         return NotApplicable("WSL shows no GPU on the PCI bus")
     tegra = if_missing(False, is_tegra, node)
     if tegra:
-        raise Lacks(Missing("GPU of a Jetson", Why.UNDECIDED, "cat /etc/nv_tegra_release"))
+        raise EvidenceMissing(
+            Missing("GPU of a Jetson", MissingReason.UNDECIDED, "cat /etc/nv_tegra_release")
+        )
     return Failed(seen="no PCI function of an NVIDIA GPU", expected="at least one", subject="node")

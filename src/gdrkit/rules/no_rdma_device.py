@@ -1,13 +1,13 @@
-"""No RDMA device. PURE."""
+"""No RDMA device."""
 
 from __future__ import annotations
 
-from gdrkit.facts.pci import Device, devices
+from gdrkit.facts.pci import PciDevice, devices
 from gdrkit.facts.rdma import rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import DEVINFO, Tell
 
 """Paths that need an RDMA device; sockets do not."""
 
@@ -35,7 +35,7 @@ MELLANOX = "15b3"  # pci.ids
     takes=(WIRE,),
     permanent=(WIRE,),
     whole_machine=True,
-    told_by=(Tell(DEVINFO, "`No IB devices found`, on the host"),),
+    reported_by=(DecidingCommand(DEVINFO, "`No IB devices found`, on the host"),),
     cost="All traffic goes through sockets.",
     references=("https://docs.kernel.org/infiniband/",),
 )
@@ -74,7 +74,7 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
     )
 
 
-def _dormant(node: Node) -> Device | None:
+def _dormant(node: Node) -> PciDevice | None:
     """A NIC that could have RDMA devices. None also where nobody knows the devices."""
     for device in if_missing((), devices, node):
         network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand

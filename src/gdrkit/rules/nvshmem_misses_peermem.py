@@ -1,14 +1,14 @@
-"""A loaded nvidia-peermem that an NVSHMEM does not notice. PURE."""
+"""A loaded nvidia-peermem that an NVSHMEM does not notice."""
 
 from __future__ import annotations
 
 from gdrkit.consumers.nvshmem import NVSHMEM
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.rules.consumer_versions import overlooks
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, Outcome, rule, the_node
-from gdrkit.rules.tell import Tell
 
 LAST_READ_WITHOUT = (3, 2, 5)
 """Between this release and the first that was read with the third file, sources were not public."""
@@ -19,8 +19,10 @@ LAST_READ_WITHOUT = (3, 2, 5)
     Layer.LIBRARY,
     per=the_node,
     takes=NVSHMEM.own("peermem"),
-    told_by=(
-        Tell("NVSHMEM_DEBUG=INFO, set for the job", "neither nv_peer_mem, or nvidia_peermem detected"),
+    reported_by=(
+        DecidingCommand(
+            "NVSHMEM_DEBUG=INFO, set for the job", "neither nv_peer_mem, or nvidia_peermem detected"
+        ),
     ),
     cost="Without dma-buf NVSHMEM ends at its start, although nvidia-peermem works.",
     references=("https://github.com/deepseek-ai/DeepEP/pull/151",),
@@ -47,8 +49,8 @@ def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
     outcome = overlooks(node, NVSHMEM)
     if isinstance(outcome, Failed):
         versions = [numbers(copy.version) for copy in NVSHMEM.copies(node)]
-        blind = [version for version in versions if version < NVSHMEM.use("peermem").looks[0].since]
+        blind = [version for version in versions if version < NVSHMEM.use("peermem").required_files[0].since]
         if all(version > LAST_READ_WITHOUT for version in blind):
             ask = "strings libnvshmem_host.so.3 nvshmem_transport_ibrc.so* | grep sys/module/nvidia_peermem"
-            raise Lacks(Missing("what this NVSHMEM looks for", Why.UNDECIDED, ask))
+            raise EvidenceMissing(Missing("what this NVSHMEM looks for", MissingReason.UNDECIDED, ask))
     return outcome

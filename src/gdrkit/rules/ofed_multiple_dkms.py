@@ -1,4 +1,4 @@
-"""Two OFED versions in DKMS, which hide each other. PURE."""
+"""Two OFED versions in DKMS, which hide each other."""
 
 from __future__ import annotations
 

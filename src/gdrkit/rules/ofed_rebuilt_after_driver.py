@@ -1,8 +1,8 @@
-"""An RDMA stack of another build than the one that nvidia-peermem was made for. PURE."""
+"""An RDMA stack of another build than the one that nvidia-peermem was made for."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import PEER_API, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.node import Node, if_missing
@@ -41,7 +41,7 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     """
     try:
         linkage = peermem_linkage(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
     if not linkage.uses_peer_api:
         return NotApplicable("a stub is linked to nothing")
@@ -56,7 +56,9 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
             cost="The loaded module works on; after the next boot it cannot load." if loaded else "",
         )
     if any(symbol in linkage.unseen for symbol in PEER_API) and not _runs(node):
-        raise Lacks(Missing("CRCs of the RDMA core", Why.UNDECIDED, "modprobe --show-exports ib_core"))
+        raise EvidenceMissing(
+            Missing("CRCs of the RDMA core", MissingReason.UNDECIDED, "modprobe --show-exports ib_core")
+        )
     if any(symbol in linkage.unresolved for symbol in PEER_API):
         return NotApplicable("nothing exports the API, so there is nothing to compare")
     return Passed("the CRCs agree")

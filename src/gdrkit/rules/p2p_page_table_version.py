@@ -1,10 +1,10 @@
-"""Kernel modules that do not understand the driver's page tables. PURE."""
+"""Kernel modules that do not understand the driver's page tables."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_version
-from gdrkit.facts.driver_log import heard
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.modules import is_loaded, running
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
@@ -43,12 +43,12 @@ def p2p_page_table_version(node: Node, _: str) -> Outcome:
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h at 575.51.02 and 580.65.06; NVIDIA/gdrcopy.
     """
-    line = heard(node, SAID)
+    line = last_line_if_any(node, SAID)
     if line is not None:
         return Failed(seen=line.text, expected="a module built for this driver", subject="gdrdrv")
     try:
         version = driver_version(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no NVIDIA driver is loaded")
     if numbers(version) < FIRST_WITH_TABLE_2:
         return NotApplicable(f"driver {version} has the old page tables")

@@ -1,19 +1,19 @@
-"""How far GPU and NIC are apart. PURE."""
+"""How far GPU and NIC are apart."""
 
 from __future__ import annotations
 
 from gdrkit.consumers.nccl import NCCL
 from gdrkit.consumers.nccl_levels import allows, gdr_level
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, Environment, environment, integer
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, hardware_pairs
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.tell import Tell
 
 FAR = "NODE or SYS"
 NEAR = ("PIX", "PXB")
@@ -30,7 +30,7 @@ TOPOLOGY_FILE = "run/nvidia-topologyd/virtualTopology.xml"
     Layer.PCIE,
     per=hardware_pairs,
     takes=NCCL.own("dmabuf", "peermem"),
-    told_by=(Tell("nvidia-smi topo -m", "PHB or NODE between GPU and NIC"),),
+    reported_by=(DecidingCommand("nvidia-smi topo -m", "PHB or NODE between GPU and NIC"),),
     cost="NCCL copies this GPU's data through host memory, and does not say so unless asked.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
@@ -58,8 +58,8 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
     """
     try:
         how_far = distance(node, pair)
-    except Lacks as lacks:
-        if lacks.missing.why is not Why.UNDECIDED:
+    except EvidenceMissing as lacks:
+        if lacks.missing.why is not MissingReason.UNDECIDED:
             raise
         how_far = FAR  # several host bridges, of NUMA nodes that firmware does not name
     if how_far in NEAR:
@@ -78,15 +78,15 @@ def pair_distant(node: Node, pair: Pair) -> Outcome:
 def _settings(node: Node) -> Environment:
     """NCCL's settings for everybody on this machine; its defaults, which is likely, where nobody looked.
 
-    Raises Lacks where a file tells NCCL another topology than the machine's."""
+    Raises EvidenceMissing where a file tells NCCL another topology than the machine's."""
     try:
         settings = environment(node, NCCL_CONF)
         told = node.exists(TOPOLOGY_FILE) or settings.get("NCCL_TOPO_FILE") is not None
-    except Lacks:
+    except EvidenceMissing:
         node.cite(f"{NCCL_CONF}, {TOPOLOGY_FILE}", text="not seen", confidence=Confidence.LIKELY)
         return Environment(NCCL_CONF, "node", ())
     if told:
-        raise Lacks(Missing("topology file for NCCL", Why.UNDECIDED, "NCCL_DEBUG=INFO"))
+        raise EvidenceMissing(Missing("topology file for NCCL", MissingReason.UNDECIDED, "NCCL_DEBUG=INFO"))
     return settings
 
 
@@ -114,7 +114,7 @@ def _counts_c2c(node: Node, settings: Environment) -> bool:
     Layer.PCIE,
     per=hardware_pairs,
     slows=REGISTRATION,
-    told_by=(Tell("nvidia-smi topo -m", "SYS between GPU and NIC"),),
+    reported_by=(DecidingCommand("nvidia-smi topo -m", "SYS between GPU and NIC"),),
     cost="Traffic crosses the link between the sockets, which is slow for devices.",
 )
 def pair_cross_socket(node: Node, pair: Pair) -> Outcome:

@@ -1,4 +1,4 @@
-"""A module that keeps OFED from being restarted. PURE."""
+"""A module that keeps OFED from being restarted."""
 
 from __future__ import annotations
 

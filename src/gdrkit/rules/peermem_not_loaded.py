@@ -1,18 +1,18 @@
-"""nvidia-peermem that is there and not in the kernel. PURE."""
+"""nvidia-peermem that is there and not in the kernel."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver import peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import LSMOD, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import LSMOD, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -20,8 +20,8 @@ from gdrkit.rules.tell import LSMOD, Tell
     Layer.DRIVER,
     per=peermem,
     takes=(ADDRESS,),
-    loading=At(Stage.LOADED, 1),
-    told_by=(Tell(LSMOD, "nothing"),),
+    loading=LoadPosition(Stage.LOADED, 1),
+    reported_by=(DecidingCommand(LSMOD, "nothing"),),
     remedies=(RemedyName.LOAD_PEERMEM,),
     cost="GPU memory cannot be registered with plain ibv_reg_mr (EFAULT); dma-buf is not affected.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
@@ -50,9 +50,9 @@ def peermem_not_loaded(node: Node, module: str) -> Outcome:
     try:
         stub = not peermem_linkage(node).uses_peer_api
         path = peermem_path(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
-    except Lacks:  # not loaded it is, whatever its file is
+    except EvidenceMissing:  # not loaded it is, whatever its file is
         stub, path = False, PEERMEM
     if stub:
         return NotApplicable("a stub cannot be loaded")

@@ -1,4 +1,4 @@
-"""nvidia-peermem that the next boot will not bring back. PURE."""
+"""nvidia-peermem that the next boot will not bring back."""
 
 from __future__ import annotations
 

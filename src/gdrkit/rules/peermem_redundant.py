@@ -1,4 +1,4 @@
-"""nvidia-peermem where nobody needs it. PURE."""
+"""nvidia-peermem where nobody needs it."""
 
 from __future__ import annotations
 

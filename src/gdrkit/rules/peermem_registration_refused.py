@@ -1,17 +1,17 @@
-"""nvidia-peermem whose registration the RDMA core turned down. PURE."""
+"""nvidia-peermem whose registration the RDMA core turned down."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceMissing
 from gdrkit.facts.driver_log import last_line
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DMESG, LSMOD, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, LSMOD, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
 
@@ -21,10 +21,13 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
     Layer.DRIVER,
     per=peermem,
     takes=(ADDRESS,),
-    loading=At(Stage.INIT, 2),
+    loading=LoadPosition(Stage.INIT, 2),
     module=PEERMEM,
     logged=True,
-    told_by=(Tell(DMESG, "`error while registering ... client`"), Tell(LSMOD, "nv_peer_mem")),
+    reported_by=(
+        DecidingCommand(DMESG, "`error while registering ... client`"),
+        DecidingCommand(LSMOD, "nv_peer_mem"),
+    ),
     remedies=(RemedyName.REMOVE_NV_PEER_MEM,),
     cost="nvidia-peermem cannot load.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
@@ -53,7 +56,7 @@ def peermem_registration_refused(node: Node, module: str) -> Outcome:
         return Passed("it is loaded, so it is registered")
     try:
         line = last_line(node, REFUSED)
-    except Lacks as lacks:  # a refusal is rare, and loading will tell
+    except EvidenceMissing as lacks:  # a refusal is rare, and loading will tell
         node.cite("no refusal is known of", confidence=Confidence.LIKELY)
         return Passed("no refusal is known of", (lacks.missing,))
     if line is None:

@@ -1,18 +1,18 @@
-"""nvidia-peermem that was built without the peer-memory API. PURE."""
+"""nvidia-peermem that was built without the peer-memory API."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver import PEER_API, peermem_linkage, peermem_path
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.symvers import overlooked_symvers, rebuild_would_find
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
 from gdrkit.rules.module_subjects import peermem
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.stage import At, Stage
-from gdrkit.rules.tell import DMESG, MODINFO, Tell
+from gdrkit.rules.stage import LoadPosition, Stage
 
 
 @rule(
@@ -20,11 +20,11 @@ from gdrkit.rules.tell import DMESG, MODINFO, Tell
     Layer.DRIVER,
     per=peermem,
     takes=(ADDRESS,),
-    loading=At(Stage.INIT, 1),
+    loading=LoadPosition(Stage.INIT, 1),
     module=PEERMEM,
-    told_by=(
-        Tell(MODINFO, "an empty `depends:`"),
-        Tell(DMESG, "nothing of {module} but taint, if it reaches back far enough"),
+    reported_by=(
+        DecidingCommand(MODINFO, "an empty `depends:`"),
+        DecidingCommand(DMESG, "nothing of {module} but taint, if it reaches back far enough"),
     ),
     remedies=(RemedyName.USE_DMABUF, RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
@@ -56,9 +56,9 @@ def peermem_stub(node: Node, module: str) -> Outcome:
         return NotApplicable("only nvidia-peermem is built in two shapes")
     try:
         linkage = peermem_linkage(node)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
-    except Lacks:
+    except EvidenceMissing:
         if _runs(node):
             return Passed("it is loaded, as no stub can be")
         raise

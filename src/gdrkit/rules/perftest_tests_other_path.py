@@ -1,4 +1,4 @@
-"""Runs of perftest that say nothing of the path that is used. PURE."""
+"""Runs of perftest that say nothing of the path that is used."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def perftest_tests_other_path(node: Node, path: str) -> Outcome:
         seen = "error=14 from plain ibv_reg_mr"
     else:
         seen = "a run that worked through plain ibv_reg_mr" if run.bandwidth_shown else "--use_cuda alone"
-    return Failed(seen=seen, expected="--use_cuda_dmabuf", subject=node.place(path))
+    return Failed(seen=seen, expected="--use_cuda_dmabuf", subject=node.describe_line(path))

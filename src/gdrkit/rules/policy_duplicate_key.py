@@ -1,4 +1,4 @@
-"""Keys that stand twice in a manifest. PURE."""
+"""Keys that stand twice in a manifest."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from gdrkit.evidence import Lacks, Missing, Why
-from gdrkit.facts.kubernetes import Unreadable, manifests, unreadable
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.kubernetes import UnreadableManifest, manifests, unreadable
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, duplicates
 from gdrkit.node import Node
 from gdrkit.rules.rule import Failed, Layer, Outcome, Status, rule
 
 
-class Repeated(Struct, frozen=True, order=True):
+class RepeatedKey(Struct, frozen=True, order=True):
     """A key that stands more than once in one mapping of a manifest."""
 
     source: str
@@ -23,14 +23,14 @@ class Repeated(Struct, frozen=True, order=True):
     lost: tuple[str, ...]  # keys below it that the last one does not repeat
 
 
-def repeated(node: Node) -> Iterable[Repeated | Unreadable]:
+def repeated(node: Node) -> Iterable[RepeatedKey | UnreadableManifest]:
     """Every repeated key of every manifest, and the documents that could not be read."""
-    found: list[Repeated | Unreadable] = []
+    found: list[RepeatedKey | UnreadableManifest] = []
     for manifest in manifests(node):
         for duplicate in duplicates(manifest.value):
             name = ".".join(duplicate.path)
             lost = keys_lost(manifest.value, duplicate.path)
-            found.append(Repeated(manifest.source, manifest.kind, name, duplicate.lines, lost))
+            found.append(RepeatedKey(manifest.source, manifest.kind, name, duplicate.lines, lost))
     return (*found, *unreadable(node))
 
 
@@ -53,7 +53,7 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
     cost="Everything below the earlier key is dropped without a word, or the whole file is refused.",
     references=("https://yaml.org/spec/1.2.2/#3213-node-comparison",),
 )
-def policy_duplicate_key(node: Node, subject: Repeated | Unreadable) -> Outcome:
+def policy_duplicate_key(node: Node, subject: RepeatedKey | UnreadableManifest) -> Outcome:
     """A key stands twice in one mapping of a manifest.
 
     Cost: What only the earlier key says is gone: `enabled: true` above, `useHostMofed: false` below.
@@ -67,11 +67,11 @@ def policy_duplicate_key(node: Node, subject: Repeated | Unreadable) -> Outcome:
 
     Source: YAML 1.2.2, 3.2.1.3; sigs.k8s.io/yaml.
     """
-    if isinstance(subject, Unreadable):
-        raise Lacks(
+    if isinstance(subject, UnreadableManifest):
+        raise EvidenceMissing(
             Missing(
-                node.place(subject.source, subject.line),
-                Why.GARBLED,
+                node.describe_line(subject.source, subject.line),
+                MissingReason.GARBLED,
                 f"yamllint {subject.source}: {subject.fault}",
             )
         )
@@ -81,5 +81,5 @@ def policy_duplicate_key(node: Node, subject: Repeated | Unreadable) -> Outcome:
     return Failed(
         seen=f"{subject.path} at lines {lines} and {last}: the last counts{lost}",
         expected="each key once",
-        subject=node.place(subject.source, subject.lines[0]),
+        subject=node.describe_line(subject.source, subject.lines[0]),
     )

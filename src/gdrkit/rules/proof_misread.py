@@ -1,8 +1,8 @@
-"""Texts that are taken for proof of the direct path. PURE."""
+"""Texts that are taken for proof of the direct path."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.nccl_log import JobLog, logs, nccl_log
 from gdrkit.facts.perftest_log import FOLDER as PERFTEST
 from gdrkit.facts.perftest_log import perftest_run, runs
@@ -39,7 +39,7 @@ def proof_misread(node: Node, path: str) -> Outcome:
         return _perftest(node, path)
     try:
         log = nccl_log(node, path)
-    except Lacks:
+    except EvidenceMissing:
         return NotApplicable("none of NCCL's")
     claimed = _claim(log)
     if claimed is None:
@@ -51,7 +51,7 @@ def proof_misread(node: Node, path: str) -> Outcome:
     lack = "through TCP or host memory" if any(leg.record.via.gdr for leg in legs) else "without /GDRDMA"
     seen = f"and {len(legs)} channel lines {lack}" if legs else "and no channel line over a network"
     node.mark(path, line)
-    return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=node.place(path))
+    return Failed(seen=f"{claim}, {seen}", expected="via NET/.../GDRDMA", subject=node.describe_line(path))
 
 
 def _claim(log: JobLog) -> tuple[str, int] | None:
@@ -72,7 +72,7 @@ def _claim(log: JobLog) -> tuple[str, int] | None:
 def _perftest(node: Node, path: str) -> Outcome:
     try:
         run = perftest_run(node, path)
-    except Lacks:
+    except EvidenceMissing:
         return NotApplicable("none of perftest's")
     if not (run.integrated_gpu and run.bandwidth_shown):
         return NotApplicable("no run on an integrated GPU")
@@ -80,5 +80,5 @@ def _perftest(node: Node, path: str) -> Outcome:
     return Failed(
         seen="CUDA device integrated: 1, and a result",
         expected="a run on a GPU with memory of its own",
-        subject=node.place(path),
+        subject=node.describe_line(path),
     )

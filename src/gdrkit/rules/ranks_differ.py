@@ -1,4 +1,4 @@
-"""Ranks of one job that do not agree. PURE."""
+"""Ranks of one job that do not agree."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def versions_differ_between_ranks(node: Node, _: str) -> Outcome:
         return NotApplicable("no log of NCCL came with this node")
     for log in came:
         for mixed in log.all(MixedVersions):
-            place = node.place(log.path, mixed.line)
+            place = node.describe_line(log.path, mixed.line)
             return Failed(seen=mixed.record.text, expected="one version", subject=place)
         distinct = {found.record.text: found.line for found in reversed(log.all(Version))}
         if len(distinct) > 1:
             return Failed(
-                seen=f"NCCL {' and '.join(sorted(distinct))} in {node.place(log.path)}",
+                seen=f"NCCL {' and '.join(sorted(distinct))} in {node.describe_line(log.path)}",
                 expected="one version",
-                subject=node.place(log.path, max(distinct.values())),
+                subject=node.describe_line(log.path, max(distinct.values())),
             )
     return Passed("one version in each log")

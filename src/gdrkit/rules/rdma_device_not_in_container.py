@@ -1,13 +1,13 @@
-"""RDMA devices that a container may not open. PURE."""
+"""RDMA devices that a container may not open."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent, Confidence, Lacks
+from gdrkit.evidence import Confidence, EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.rdma import RdmaDevice, character_device, rdma_devices
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import DEVINFO, Tell
 
 
 @rule(
@@ -15,7 +15,7 @@ from gdrkit.rules.tell import DEVINFO, Tell
     Layer.RDMA,
     per=rdma_devices,
     takes=(WIRE,),
-    told_by=(Tell(DEVINFO, "devices on the host, none in the container"),),
+    reported_by=(DecidingCommand(DEVINFO, "devices on the host, none in the container"),),
     cost="Programs in this container see the device in sysfs and cannot open it; they use sockets.",
     references=("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",),
 )
@@ -36,14 +36,14 @@ def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
     """
     try:
         inside = scope(node) == "container"
-    except Lacks:
+    except EvidenceMissing:
         node.cite("scope", text="taken for the host", confidence=Confidence.LIKELY)
         inside = False
     if not inside:
         return NotApplicable("not in a container")
     try:
         path = character_device(node, device.name)
-    except Absent as absent:
+    except EvidenceAbsent as absent:
         return Failed(
             seen=f"no {absent.missing.source}", expected="ib_uverbs on the host", subject=device.name
         )

@@ -1,8 +1,8 @@
-"""RDMA stacks that nvidia-peermem cannot register with. PURE."""
+"""RDMA stacks that nvidia-peermem cannot register with."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver import PEER_API, peer_api_exporter
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.packages import ofed
@@ -54,7 +54,7 @@ def _exporter(node: Node) -> str:
     """Who exports it, in words; a module that is loaded and registered needs no further witness."""
     try:
         owner = peer_api_exporter(node)
-    except Lacks:
+    except EvidenceMissing:
         if is_loaded(node, PEERMEM):
             return "nvidia_peermem is loaded, so it is registered"
         raise

@@ -1,11 +1,11 @@
-"""RDMA devices that carry nothing: ports that are down, devices made by software. PURE."""
+"""RDMA devices that carry nothing: ports that are down, devices made by software."""
 
 from __future__ import annotations
 
 from gdrkit.facts.rdma import RdmaDevice, ports, rdma_devices
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.rule import REGISTRATION, WIRE, Failed, Layer, Outcome, Passed, rule
-from gdrkit.rules.tell import DEVINFO, Tell
 
 
 @rule(
@@ -14,7 +14,7 @@ from gdrkit.rules.tell import DEVINFO, Tell
     per=rdma_devices,
     takes=(WIRE,),
     whole_machine=True,
-    told_by=(Tell(DEVINFO, "`PORT_DOWN`"),),
+    reported_by=(DecidingCommand(DEVINFO, "`PORT_DOWN`"),),
     cost="Nothing goes through this device.",
 )
 def port_down(node: Node, device: RdmaDevice) -> Outcome:

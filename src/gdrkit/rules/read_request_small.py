@@ -1,4 +1,4 @@
-"""How much a NIC asks for at a time. PURE."""
+"""How much a NIC asks for at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names of the steps that somebody can take, in the order in which they are tried for one code. PURE.
+"""The names of the steps that somebody can take, in the order in which they are tried for one code.
 
 Rules name them; what a step does stands in remedies/, which imports the rules.
 """

@@ -1,8 +1,8 @@
-"""Packets that nobody acknowledged. PURE."""
+"""Packets that nobody acknowledged."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.nccl_log import logs, nccl_log
 from gdrkit.messages.nccl_records import Failure
 from gdrkit.node import Node
@@ -37,7 +37,7 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
     """
     try:
         log = nccl_log(node, path)
-    except Lacks:
+    except EvidenceMissing:
         return NotApplicable("none of NCCL's")
     for found in log.all(Failure):
         failure = found.record
@@ -45,6 +45,6 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
             return Failed(
                 seen=f"completion status 12, vendor error {failure.vendor_error}",
                 expected="no such completion",
-                subject=node.place(path, found.line),
+                subject=node.describe_line(path, found.line),
             )
     return Passed("no retry was exceeded")

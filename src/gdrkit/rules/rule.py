@@ -1,4 +1,4 @@
-"""What a rule is, what it may answer, and which cells of the matrix it speaks for. PURE.
+"""What a rule is, what it may answer, and which cells of the matrix it speaks for.
 
 A code is declared once, by the decorator on the function that decides it, with everything that is a property
 of the code. Ladder, schema, help, docs pages, plans and questions derive from here; a code's page is the
@@ -17,9 +17,9 @@ from gdrkit.consumers.consumer import Capability, Direction, Need
 from gdrkit.evidence import Missing
 from gdrkit.evidence.ranked import Ranked
 from gdrkit.node import Fact, Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.stage import At
-from gdrkit.rules.tell import Tell
+from gdrkit.rules.stage import LoadPosition
 
 S = TypeVar("S", bound=Hashable)
 
@@ -52,7 +52,7 @@ class Status(enum.StrEnum):
     UNKNOWN = "unknown"
 
 
-class Bearer(enum.StrEnum):
+class SettledBy(enum.StrEnum):
     """Who settles it, where not everything is the host's own."""
 
     HOST = "host"
@@ -105,14 +105,14 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     slows: tuple[Need, ...] = ()  # what is there, and slow
     direction: Direction = "both"  # send: the NIC reads GPU memory
     default_status: Status = Status.NOTE  # of a finding that stops and slows nothing
-    loading: At | None = None  # where it stops a module on its way
+    loading: LoadPosition | None = None  # where it stops a module on its way
     module: str = ""  # the only module that it can be about
     logged: bool = False  # the kernel's log always has a line of it where it stops a module
     at_registration: bool = False  # seen when memory is registered: a program has chosen its path by then
     whole_machine: bool = False  # it says what is not there, or counts: no part of a machine tells it
-    told_by: tuple[Tell, ...] = ()  # the most telling first
+    reported_by: tuple[DecidingCommand, ...] = ()  # the most telling first
     remedies: tuple[RemedyName, ...] = ()  # the one to try first, first
-    settled_by: Bearer = Bearer.HOST
+    settled_by: SettledBy = SettledBy.HOST
     cost: str = ""  # what it costs to leave it so, one sentence
     references: tuple[str, ...] = ()
 
@@ -131,20 +131,20 @@ def rule(
     slows: tuple[Need, ...] = (),
     direction: Direction = "both",
     default_status: Status = Status.NOTE,
-    loading: At | None = None,
+    loading: LoadPosition | None = None,
     module: str = "",
     logged: bool = False,
     at_registration: bool = False,
     whole_machine: bool = False,
-    told_by: tuple[Tell, ...] = (),
+    reported_by: tuple[DecidingCommand, ...] = (),
     remedies: tuple[RemedyName, ...] = (),
-    settled_by: Bearer = Bearer.HOST,
+    settled_by: SettledBy = SettledBy.HOST,
     cost: str = "",
     references: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Node, S], Outcome]], Rule]:
     """Declare a code, on the function that decides it: `check(node, subject)` for each subject of `per`.
 
-    The check raises Lacks (facts do it for it) where evidence is missing, never passes instead.
+    The check raises EvidenceMissing (facts do it for it) where evidence is missing, never passes instead.
     """
 
     def declare(check: Callable[[Node, S], Outcome]) -> Rule:
@@ -163,7 +163,7 @@ def rule(
             logged=logged,
             at_registration=at_registration,
             whole_machine=whole_machine,
-            told_by=told_by,
+            reported_by=reported_by,
             remedies=remedies,
             settled_by=settled_by,
             cost=cost,

@@ -1,4 +1,4 @@
-"""One NIC that shows up several times. PURE."""
+"""One NIC that shows up several times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where between its name and its use a module fails, in the order in which somebody runs into it. PURE.
+"""Where between its name and its use a module fails, in the order in which somebody runs into it.
 
 Source: kmod libkmod-module.c, kmod_module_probe_insert_module(); Linux kernel/module/main.c, load_module().
 """
@@ -32,7 +32,7 @@ class Stage(enum.IntEnum):
         return self is not Stage.DEPENDENCIES and self < Stage.INIT
 
 
-class At(Struct, frozen=True, order=True):
+class LoadPosition(Struct, frozen=True, order=True):
     """The place of a rule in that order."""
 
     stage: Stage

@@ -1,8 +1,8 @@
-"""nvidia-peermem on Talos. PURE."""
+"""nvidia-peermem on Talos."""
 
 from __future__ import annotations
 
-from gdrkit.facts.driver_log import heard
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.kernel import distribution
 from gdrkit.facts.kubernetes import Manifest, manifests
 from gdrkit.facts.modprobe_config import autoload
@@ -44,11 +44,11 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
             return Failed(
                 seen="machine.kernel.modules names nvidia_peermem",
                 expected="no such entry",
-                subject=node.place(manifest.source, line),
+                subject=node.describe_line(manifest.source, line),
             )
     if not _is_talos(node):
         return NotApplicable("not Talos")
-    said = heard(node, r"error loading module .{0,3}nvidia_peermem")
+    said = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
     if said is not None:
         return Failed(seen=said.text, expected="no such entry", subject="machine.kernel.modules")
     if any(entry.name == PEERMEM for entry in autoload(node)):

@@ -1,19 +1,19 @@
-"""Pairs of GPU and NIC that the NVIDIA driver will not map for each other. PURE."""
+"""Pairs of GPU and NIC that the NVIDIA driver will not map for each other."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Absent
+from gdrkit.evidence import EvidenceAbsent
 from gdrkit.facts.driver import driver_parameters, driver_version
-from gdrkit.facts.driver_log import heard
+from gdrkit.facts.driver_log import last_line_if_any
 from gdrkit.facts.gpu import is_coherent
 from gdrkit.facts.pci import devices, gpus
 from gdrkit.facts.rdma import Pair, below_common_bridge, nic_address, pairs
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
-from gdrkit.rules.tell import DMESG, Tell
 
 FIRST_WITH_CHECK = (580, 65, 6)
 """First tag in which rm_p2p_dma_map_pages and nv-dmabuf.c ask nv_grdma_pci_topology_supported()."""
@@ -39,7 +39,11 @@ SAID = (
     per=pairs,
     takes=REGISTRATION,
     at_registration=True,
-    told_by=(Tell(DMESG, "`PCI topology not supported for dma-buf`, or error -524, on 580.65.06 or newer"),),
+    reported_by=(
+        DecidingCommand(
+            DMESG, "`PCI topology not supported for dma-buf`, or error -524, on 580.65.06 or newer"
+        ),
+    ),
     remedies=(RemedyName.OVERRIDE_TOPOLOGY_CHECK,),
     cost="Registration of GPU memory fails for this pair; data passes through host memory.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
@@ -66,7 +70,7 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
     try:
         version = driver_version(node)
         nic = nic_address(node, pair.device)
-    except Absent:
+    except EvidenceAbsent:
         return NotApplicable("no driver is loaded, or the RDMA device is software")
     if gpu is None or numbers(version) < FIRST_WITH_CHECK:
         return NotApplicable(f"driver {version} has no such check")
@@ -89,7 +93,7 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
 
 
 def _failed(node: Node, pair: Pair, seen: str, expected: str) -> Failed:
-    line = heard(node, SAID)
+    line = last_line_if_any(node, SAID)
     return Failed(
         seen=f"{seen}; the kernel said: {line.text}" if line else seen,
         expected=expected,

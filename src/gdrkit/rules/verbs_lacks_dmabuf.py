@@ -1,12 +1,12 @@
-"""A libibverbs that cannot ask for dma-buf memory regions. PURE."""
+"""A libibverbs that cannot ask for dma-buf memory regions."""
 
 from __future__ import annotations
 
 from gdrkit.facts.libraries import DMABUF_CALL, libibverbs, verbs_has_dmabuf
 from gdrkit.node import Node, if_missing
+from gdrkit.rules.deciding_command import VERBS_PROBE, DecidingCommand
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import DMABUF, Bearer, Failed, Layer, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import VERBS_PROBE, Tell
+from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, SettledBy, rule, the_node
 
 
 @rule(
@@ -14,9 +14,9 @@ from gdrkit.rules.tell import VERBS_PROBE, Tell
     Layer.RDMA,
     per=the_node,
     takes=(DMABUF,),
-    told_by=(Tell(VERBS_PROBE, "no ibv_reg_dmabuf_mr in the libibverbs that is loaded"),),
+    reported_by=(DecidingCommand(VERBS_PROBE, "no ibv_reg_dmabuf_mr in the libibverbs that is loaded"),),
     remedies=(RemedyName.UPGRADE_RDMA_CORE,),
-    settled_by=Bearer.IMAGE,
+    settled_by=SettledBy.IMAGE,
     cost="Programs on this node cannot register a dma-buf, whatever the kernel can.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )

@@ -1,11 +1,11 @@
-"""Copies of libibverbs that programs may load instead of the system's. PURE."""
+"""Copies of libibverbs that programs may load instead of the system's."""
 
 from __future__ import annotations
 
 from gdrkit.facts.libraries import DMABUF_CALL, Library, has_dmabuf, other_libibverbs
 from gdrkit.node import Node
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Bearer, Failed, Layer, Outcome, Passed, Status, rule
+from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, SettledBy, Status, rule
 
 
 @rule(
@@ -14,7 +14,7 @@ from gdrkit.rules.rule import Bearer, Failed, Layer, Outcome, Passed, Status, ru
     per=other_libibverbs,
     default_status=Status.WARNING,
     remedies=(RemedyName.UPGRADE_RDMA_CORE,),
-    settled_by=Bearer.IMAGE,
+    settled_by=SettledBy.IMAGE,
     cost="A program that loads this copy has no dma-buf, whatever the system's own can.",
     references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
 )

@@ -1,11 +1,11 @@
-"""Windows Subsystem for Linux. PURE."""
+"""Windows Subsystem for Linux."""
 
 from __future__ import annotations
 
 from gdrkit.facts.virtual import is_wsl
 from gdrkit.node import Node
+from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, Outcome, Passed, rule, the_node
-from gdrkit.rules.tell import Tell
 
 
 @rule(
@@ -14,7 +14,7 @@ from gdrkit.rules.tell import Tell
     per=the_node,
     takes=REGISTRATION,
     permanent=REGISTRATION,
-    told_by=(Tell("uname -r", "`microsoft` in the kernel's release"),),
+    reported_by=(DecidingCommand("uname -r", "`microsoft` in the kernel's release"),),
     cost="Windows owns GPU and NIC; data passes through host memory.",
     references=("https://docs.nvidia.com/cuda/wsl-user-guide/",),
 )

@@ -1,4 +1,4 @@
-"""Move memory between two processes on the best path there is. EDGE.
+"""Move memory between two processes on the best path there is.
 
 key = generate_key()                                     # give it to both sides
 with listen("10.0.0.1", key=key, gpu=0) as door:         # here
@@ -9,7 +9,6 @@ connection.recv(tensor).wait(timeout=10)
 """
 
 from gdrkit.transport.buffers import Buffer, buffer
-from gdrkit.transport.choices import Choice, Reason, paths
 from gdrkit.transport.connection import Connection
 from gdrkit.transport.errors import (
     AuthenticationFailed,
@@ -23,8 +22,9 @@ from gdrkit.transport.errors import (
 )
 from gdrkit.transport.handshake import generate_key
 from gdrkit.transport.mapped import HostMapped, host_mapped
-from gdrkit.transport.meeting import Listener, connect, listen
 from gdrkit.transport.path_names import PATHS
+from gdrkit.transport.path_options import PathOption, PathReason, paths
+from gdrkit.transport.rendezvous import Listener, connect, listen
 from gdrkit.transport.transfer import Transfer
 from gdrkit.transport.window import Window
 
@@ -32,14 +32,14 @@ __all__ = [
     "PATHS",
     "AuthenticationFailed",
     "Buffer",
-    "Choice",
     "Connection",
     "HostMapped",
     "IntegrityFailed",
     "Listener",
+    "PathOption",
+    "PathReason",
     "PathUnavailable",
     "PeerLost",
-    "Reason",
     "RegistrationFailed",
     "RemoteRefused",
     "TimedOut",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
 from gdrkit.transport.errors import TransportError
-from gdrkit.transport.mapped import Mapped
+from gdrkit.transport.mapped import MappedMemory
 
 _CHECK_BYTES = 16 << 20  # how much GPU memory is brought to the host at a time to be checked
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
@@ -73,7 +73,7 @@ def buffer(thing: Any, *, writable: bool = False) -> Buffer:
     """
     if isinstance(thing, Buffer):
         return thing
-    if isinstance(thing, Mapped):  # host memory, whatever a GPU calls it
+    if isinstance(thing, MappedMemory):  # host memory, whatever a GPU calls it
         if not thing.address:
             raise TransportError("the memory is closed")
         return Buffer(thing.address, thing.size_bytes, None, thing)

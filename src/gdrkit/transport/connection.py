@@ -15,10 +15,10 @@ from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer, buffer
 from gdrkit.transport.errors import PeerLost, TransportError
 from gdrkit.transport.handshake import read_frame, write_frame
-from gdrkit.transport.mapped import Mapped
+from gdrkit.transport.mapped import MappedMemory
 from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
-from gdrkit.transport.registration import Refusal
+from gdrkit.transport.registration import RegistrationRefusal
 from gdrkit.transport.transfer import OneSided, Transfer
 from gdrkit.transport.window import Window, agree
 
@@ -59,11 +59,11 @@ class Connection:
         self._breaking = threading.RLock()
         self._exposed: list[tuple[Buffer, protocol.Region]] = []
         self._offers: list[protocol.Region] = []
-        self._windows: list[protocol.Window] = []
+        self._windows: list[protocol.WindowOffer] = []
         self._offered = threading.Condition(self._lock)
         self._requests: dict[int, OneSided] = {}
         self._numbers = 0
-        self.refusals: tuple[Refusal, ...] = ()
+        self.refusals: tuple[RegistrationRefusal, ...] = ()
         self._served = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-serve")
         self._reader = threading.Thread(target=self._listen, name="gdrkit-control", daemon=True)
         self._reader.start()
@@ -185,7 +185,7 @@ class Connection:
             )
             asked = self._requests[self._numbers] = OneSided(begin, needs_done=write)
             self.tell(
-                protocol.Request(
+                protocol.MemoryRequest(
                     self._numbers, write, region.token, offset, what.size_bytes, crc is not None
                 )
             )
@@ -228,7 +228,7 @@ class Connection:
         if self._peer_closed_at is not None and not receiving:  # what it sent before may still be on its way
             raise PeerLost("the other side has closed the connection")
 
-    def tell(self, message: protocol.Message) -> None:
+    def tell(self, message: protocol.ProtocolMessage) -> None:
         """Send a control message. Raises PeerLost."""
         with self._sending:
             write_frame(self._sock, protocol.encode(message))
@@ -263,16 +263,16 @@ class Connection:
         except TransportError as error:
             self.break_(error)
 
-    def _take(self, message: protocol.Message) -> None:
+    def _take(self, message: protocol.ProtocolMessage) -> None:
         if isinstance(message, protocol.Region):
             self._offers.append(message)
             self._offered.notify_all()
-        elif isinstance(message, protocol.Window):
+        elif isinstance(message, protocol.WindowOffer):
             self._windows.append(message)
             self._offered.notify_all()
-        elif isinstance(message, protocol.Request):
+        elif isinstance(message, protocol.MemoryRequest):
             self._serve(message)
-        elif isinstance(message, (protocol.Granted, protocol.Refused, protocol.Done)):
+        elif isinstance(message, (protocol.RequestGranted, protocol.RequestRefused, protocol.RequestDone)):
             asked = self._requests.get(message.number)
             if asked is None:
                 raise TransportError(f"an answer to request {message.number}, which was not made")
@@ -282,10 +282,10 @@ class Connection:
         else:
             raise TransportError(f"{type(message).__name__} at the wrong time")
 
-    def _serve(self, request: protocol.Request) -> None:
+    def _serve(self, request: protocol.MemoryRequest) -> None:
         """Begin our half of what the other side asks for, in the order of asking."""
         if why := self._objection(request):
-            self.tell(protocol.Refused(request.number, why))
+            self.tell(protocol.RequestRefused(request.number, why))
             return
         part = self._exposed[request.token][0].part(request.offset, request.size_bytes)
         channel = self._channels[THEIRS]
@@ -295,9 +295,9 @@ class Connection:
             self._served.submit(self._report, request.number, done)
         else:
             channel.transmit(part, None, None)
-        self.tell(protocol.Granted(request.number))
+        self.tell(protocol.RequestGranted(request.number))
 
-    def _objection(self, request: protocol.Request) -> str:
+    def _objection(self, request: protocol.MemoryRequest) -> str:
         if not 0 <= request.token < len(self._exposed):
             return f"there is no region {request.token}"
         region = self._exposed[request.token][1]
@@ -316,10 +316,10 @@ class Connection:
     def _report(self, number: int, arrival: Transfer) -> None:
         try:
             arrival.wait()
-            self.tell(protocol.Done(number, ""))
+            self.tell(protocol.RequestDone(number, ""))
         except TransportError as error:
             if self._broken is None:
-                self.tell(protocol.Done(number, str(error)))
+                self.tell(protocol.RequestDone(number, str(error)))
 
     def close(self) -> None:
         """Say goodbye and give everything back. What was sent and waited for arrives; what was not
@@ -353,7 +353,7 @@ class Connection:
 
 def _settled(thing: Any, stream: int | None) -> Buffer:
     """The memory, after what a GPU writes there in place: no copy waits for that on the stream."""
-    if isinstance(thing, Mapped):
+    if isinstance(thing, MappedMemory):
         thing.settle(stream)
     what = buffer(thing)
     _refuse_graph(what, stream)

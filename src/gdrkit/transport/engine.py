@@ -17,16 +17,16 @@ from typing import NamedTuple
 
 from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.ends import Ends
 from gdrkit.transport.native.cuda import CudaError, cuda
 from gdrkit.transport.operation import pause, until
 from gdrkit.transport.ring import UNIT_BYTES, WRAP, Ring, units
+from gdrkit.transport.stream_events import StreamEvents
 
 _SHORT = 2  # chunks: up to that, fewer calls save more than the pauses cost
 _UNATTENDED_SECONDS = 300e-6  # two chunks of 7 MB at 50 GB/s: so long the engine has something to do
 
 
-class Message(NamedTuple):
+class RingMessage(NamedTuple):
     """A message that takes the ring's units from `begin` to `end`, in chunks of `step` bytes. `alone`: there
     was nothing to be counted when it began. `short`: it was alone, and has few chunks.
     """
@@ -63,7 +63,7 @@ class Engine(ABC):
         self._own, self._counting = self.stream(), self.stream()
         # A wait takes an event as it stands at that call (CUDA driver API, cuStreamWaitEvent): one will do.
         self._event = self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING)
-        self._ends = Ends()
+        self._ends = StreamEvents()
         self._record = self.driver.function("cuEventRecord")
         self._join = self.driver.function("cuStreamWaitEvent")
         self._wait = self.driver.function("cuStreamWaitValue32_v2")
@@ -71,7 +71,7 @@ class Engine(ABC):
         self._copy = self.driver.function("cuMemcpyAsync")
         self._produced = ring.on_device(ring.produced)
         self._consumed = ring.on_device(ring.consumed)
-        self.messages: deque[Message] = deque()  # that have no place in a stream, and are not all queued
+        self.messages: deque[RingMessage] = deque()  # that have no place in a stream, and are not all queued
         self._position = 0  # in the first of them: as far as copies are queued
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)  # there is a message, or it is over
@@ -103,7 +103,7 @@ class Engine(ABC):
         self.call(self._record, self._event, other)
         self.call(self._join, stream, self._event, 0)
 
-    def count(self, message: Message, stream: int, counter: int, reaches: int) -> None:
+    def count(self, message: RingMessage, stream: int, counter: int, reaches: int) -> None:
         """Set a counter to the unit that a message reaches when a stream has come so far. No count comes
         before an earlier one: it would be taken back.
         """
@@ -122,18 +122,18 @@ class Engine(ABC):
         earlier message is left to be counted.
         """
         short = idle and what.size_bytes <= _SHORT * step
-        message = Message(what, begin, begin + units(what.size_bytes), step, idle, short)
+        message = RingMessage(what, begin, begin + units(what.size_bytes), step, idle, short)
         with self._lock:
             if stream is not None:
                 self._queue_all()
             self._move(message, stream, idle)
 
     @abstractmethod
-    def _move(self, message: Message, stream: int | None, idle: bool) -> None:
+    def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
         """Queue a message; on a stream, nothing without a place in one is left before it."""
 
     @abstractmethod
-    def _queue(self, message: Message, position: int) -> None:
+    def _queue(self, message: RingMessage, position: int) -> None:
         """Queue what is left of a message with no place in a stream, with waits for the other side."""
 
     @abstractmethod
@@ -144,7 +144,7 @@ class Engine(ABC):
     def _advance(self) -> None:
         """Queue what can be queued without a wait for the other side. The context is current."""
 
-    def _expect(self, message: Message) -> None:
+    def _expect(self, message: RingMessage) -> None:
         """Queue a message piece by piece: now what can be, the rest when somebody attends to it."""
         if not self.messages:
             self._position = message.begin
@@ -167,7 +167,7 @@ class Engine(ABC):
             self._queue(self.messages[0], self._position)
             self._next()
 
-    def attend(self) -> None:
+    def progress(self) -> None:
         """Queue what can be by now. To be called by who waits for a message, while there are `messages`."""
         with self._lock:
             if threading.get_ident() in self._attending:
@@ -178,21 +178,21 @@ class Engine(ABC):
                 with self.driver.on(self.device):
                     self._advance()
 
-    def attending(self) -> _Attending:
+    def progressing(self) -> _Attending:
         """While this thread does nothing but attend: our context stays current, our own thread sleeps."""
         return _Attending(self)
 
-    def begin_attending(self) -> None:
+    def begin_progress(self) -> None:
         with self._lock:
             self._attending.append(threading.get_ident())
 
-    def end_attending(self) -> None:
+    def end_progress(self) -> None:
         with self._lock:
             self._attending.remove(threading.get_ident())
             if self.messages:
                 self._changed.notify()
 
-    def notice(self) -> None:
+    def poll(self) -> None:
         """To be called between two looks at the counters by who is `attending`."""
         return
 
@@ -258,8 +258,8 @@ class _Attending:
 
     def __enter__(self) -> None:
         self._on.__enter__()
-        self._engine.begin_attending()
+        self._engine.begin_progress()
 
     def __exit__(self, *error: object) -> None:
-        self._engine.end_attending()
+        self._engine.end_progress()
         self._on.__exit__()

@@ -15,7 +15,7 @@ from gdrkit.transport.errors import TransportError
 from gdrkit.transport.native.cuda import cuda
 
 
-class Mapped:
+class MappedMemory:
     """Memory with the buffer protocol for the CPU and `__cuda_array_interface__` for a GPU, of unsigned
     bytes: NumPy takes it by the one, CuPy and Numba by the other, and every path sends and receives it.
 
@@ -47,7 +47,7 @@ class Mapped:
                 cuda().call("cuStreamSynchronize", stream)
 
 
-class HostMapped(Mapped):
+class HostMapped(MappedMemory):
     """Memory of `host_mapped`; `close` frees it, as the end of its last reference does."""
 
     _free: weakref.finalize[Any, Any]

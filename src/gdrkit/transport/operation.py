@@ -50,7 +50,7 @@ def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: Fals
 class Operation(Protocol):
     """One message on its way in or out."""
 
-    def attending(self) -> AbstractContextManager[None]:
+    def progressing(self) -> AbstractContextManager[None]:
         """What a thread is in while it does nothing but wait for this message."""
         return nullcontext()
 
@@ -84,7 +84,7 @@ class Channel(Protocol):
         """Give everything back. Nothing is under way."""
 
 
-class Breakable(Protocol):
+class ConnectionState(Protocol):
     """What a transfer asks of the connection that it is part of."""
 
     @property
@@ -99,7 +99,7 @@ class Breakable(Protocol):
         """Make the connection unusable, and end all waiting, here and on the GPU."""
 
 
-class Threaded(Operation):
+class ThreadedOperation(Operation):
     """An operation that a thread carries out; its result is the announced CRC-32, or None."""
 
     def __init__(self, future: Future[int | None]) -> None:

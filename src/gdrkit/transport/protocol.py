@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from gdrkit.transport.errors import TransportError
 
-VERSION = 2
+VERSION = 3
 
 
 class Hello(NamedTuple):
@@ -26,7 +26,7 @@ class Hello(NamedTuple):
     paths: tuple[str, ...]
 
 
-class End(NamedTuple):
+class RdmaEnd(NamedTuple):
     """A queue pair: its number, GID (32 hexadecimal digits), LID and MTU (the code of enum ibv_mtu)."""
 
     number: int
@@ -43,14 +43,14 @@ class Proposal(NamedTuple):
 
     path: str
     rings: tuple[str, ...] = ()
-    ends: tuple[End, ...] = ()
+    ends: tuple[RdmaEnd, ...] = ()
 
 
-class Answer(NamedTuple):
+class ProposalAnswer(NamedTuple):
     """The connector can take the proposed path, or why not."""
 
     refused: str = ""
-    ends: tuple[End, ...] = ()
+    ends: tuple[RdmaEnd, ...] = ()
 
 
 class Region(NamedTuple):
@@ -64,7 +64,7 @@ class Region(NamedTuple):
     rkey: int = 0
 
 
-class Window(NamedTuple):
+class WindowOffer(NamedTuple):
     """Memory for both to map, in the file `path`; as an answer, without one. `why` there is none, or ""."""
 
     size_bytes: int
@@ -72,7 +72,7 @@ class Window(NamedTuple):
     why: str = ""
 
 
-class Request(NamedTuple):
+class MemoryRequest(NamedTuple):
     """The wish to read or write a region. `checked`: with a CRC-32."""
 
     number: int
@@ -83,20 +83,20 @@ class Request(NamedTuple):
     checked: bool
 
 
-class Granted(NamedTuple):
+class RequestGranted(NamedTuple):
     """The other side has begun its half of that request."""
 
     number: int
 
 
-class Refused(NamedTuple):
+class RequestRefused(NamedTuple):
     """It will not, and why."""
 
     number: int
     why: str
 
 
-class Done(NamedTuple):
+class RequestDone(NamedTuple):
     """What was written has arrived; `why` is what went wrong, or ""."""
 
     number: int
@@ -107,25 +107,45 @@ class Bye(NamedTuple):
     """The other side closes in good order."""
 
 
-Message = Union[  # noqa: UP007 (Python 3.9)
-    Hello, Proposal, Answer, Region, Window, Request, Granted, Refused, Done, Bye
+ProtocolMessage = Union[  # noqa: UP007 (Python 3.9)
+    Hello,
+    Proposal,
+    ProposalAnswer,
+    Region,
+    WindowOffer,
+    MemoryRequest,
+    RequestGranted,
+    RequestRefused,
+    RequestDone,
+    Bye,
 ]
 _KINDS = {
     kind.__name__: kind
-    for kind in (Hello, Proposal, Answer, Region, Window, Request, Granted, Refused, Done, Bye)
+    for kind in (
+        Hello,
+        Proposal,
+        ProposalAnswer,
+        Region,
+        WindowOffer,
+        MemoryRequest,
+        RequestGranted,
+        RequestRefused,
+        RequestDone,
+        Bye,
+    )
 }
 
 
-def encode(message: Message) -> bytes:
+def encode(message: ProtocolMessage) -> bytes:
     """A message as one line of JSON: its name, then its fields in order."""
     return json.dumps([type(message).__name__, *message]).encode()
 
 
-def decode(body: bytes) -> Message:
+def decode(body: bytes) -> ProtocolMessage:
     """Raises TransportError for what is none of these messages, to the last field."""
     try:
         name, *fields = json.loads(body)
-        message: Message = _made(_KINDS[name], fields)
+        message: ProtocolMessage = _made(_KINDS[name], fields)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise TransportError(f"a control message that is not ours: {error}") from None
     return message
@@ -148,4 +168,4 @@ def _field(wanted: Any, value: Any) -> Any:
         raise TypeError(f"{value!r:.40} is no list")
     if wanted == tuple[str, ...]:
         return tuple(_field(str, item) for item in value)
-    return tuple(_made(End, item) for item in value)
+    return tuple(_made(RdmaEnd, item) for item in value)

@@ -31,15 +31,15 @@ from gdrkit.transport.handshake import exactly
 from gdrkit.transport.native.verbs import (
     Completion,
     CompletionQueue,
-    Device,
     MemoryRegion,
     QueuePair,
+    VerbsDevice,
     VerbsError,
 )
 from gdrkit.transport.operation import Operation, rest, until
 from gdrkit.transport.registration import Registered, register
+from gdrkit.transport.socket_channel import SocketChannel
 from gdrkit.transport.staging import Staging
-from gdrkit.transport.wires import WireChannel
 
 CHANNELS, DEPTH = 3, 32
 _OFFER = struct.Struct("!QIQ")  # address, rkey, bytes
@@ -52,7 +52,7 @@ class Endpoint:
     def __init__(self, device: str, gid_index: int | None = None) -> None:
         name, _, number = device.partition(":")
         self.port = int(number or 1)
-        self.device = Device(name)
+        self.device = VerbsDevice(name)
         attributes = self.device.port(self.port)
         if attributes["state"] != NUMBERS["IBV_PORT_ACTIVE"]:
             self.device.close()
@@ -71,11 +71,13 @@ class Endpoint:
         self._kept: dict[tuple[int, int], Registered] = {}
         self._regions: set[MemoryRegion] = set()
 
-    def ends(self) -> tuple[protocol.End, ...]:
+    def ends(self) -> tuple[protocol.RdmaEnd, ...]:
         """What the other side has to know of our queue pairs."""
-        return tuple(protocol.End(pair.number, self.gid.hex(), self.lid, self.mtu) for pair in self.pairs)
+        return tuple(
+            protocol.RdmaEnd(pair.number, self.gid.hex(), self.lid, self.mtu) for pair in self.pairs
+        )
 
-    def connect(self, ends: tuple[protocol.End, ...]) -> None:
+    def connect(self, ends: tuple[protocol.RdmaEnd, ...]) -> None:
         """Connect every queue pair with the other side's. Raises PathUnavailable."""
         if len(ends) != CHANNELS:
             raise PathUnavailable("the other side named no queue pairs")
@@ -135,7 +137,7 @@ class Endpoint:
         self.device.close()
 
 
-class RdmaChannel(WireChannel):
+class RdmaChannel(SocketChannel):
     """Messages and direct access over one queue pair."""
 
     name = "verbs"
@@ -156,7 +158,7 @@ class RdmaChannel(WireChannel):
             address, rkey, size = _OFFER.unpack(exactly(self._out, _OFFER.size))
             if not 0 < size <= what.size_bytes - done:
                 raise TransportError(f"an offer of {size} bytes where {what.size_bytes - done} are left")
-            self._write(what.part(done, size), staging, address, rkey, notice=True)
+            self._write(what.part(done, size), staging, address, rkey, notify=True)
             done += size
         return None
 
@@ -183,7 +185,7 @@ class RdmaChannel(WireChannel):
 
         def work(staging: Staging | None) -> None:
             if write:
-                self._write(what, staging, remote, region.rkey, notice=False)
+                self._write(what, staging, remote, region.rkey, notify=False)
             else:
                 self._read(what, staging, remote, region.rkey)
 
@@ -197,26 +199,26 @@ class RdmaChannel(WireChannel):
         return _Posted(self, request, use)
 
     def _write(
-        self, what: Buffer, staging: Staging | None, address: int, rkey: int, *, notice: bool
+        self, what: Buffer, staging: Staging | None, address: int, rkey: int, *, notify: bool
     ) -> None:
         with _Use(self._endpoint, what) as (memory, lkey):
             if lkey is not None:
-                self._post_writes(what.address, what.size_bytes, lkey, address, rkey, notice)
+                self._post_writes(what.address, what.size_bytes, lkey, address, rkey, notify)
                 return
             assert memory is None and staging is not None
             offset = 0
             for piece_address, size in staging.pieces_out_of(what):
                 with _Use(self._endpoint, Buffer(piece_address, size, None, staging)) as (_, key):
-                    last = notice and offset + size == what.size_bytes
+                    last = notify and offset + size == what.size_bytes
                     self._post_writes(piece_address, size, key or 0, address + offset, rkey, last)
                 offset += size
 
     def _post_writes(
-        self, address: int, size_bytes: int, lkey: int, remote: int, rkey: int, notice: bool
+        self, address: int, size_bytes: int, lkey: int, remote: int, rkey: int, notify: bool
     ) -> None:
         for offset in range(0, size_bytes, _LARGEST_WRITE):
             size = min(_LARGEST_WRITE, size_bytes - offset)
-            last = notice and offset + size == size_bytes
+            last = notify and offset + size == size_bytes
             opcode = "IBV_WR_RDMA_WRITE_WITH_IMM" if last else "IBV_WR_RDMA_WRITE"
             self._do(opcode, address + offset, size, lkey, remote + offset, rkey)
 
@@ -256,7 +258,7 @@ class RdmaChannel(WireChannel):
         assert found.region is not None
         self._pair.post_receive(0)
         self.answer(_OFFER.pack(address, found.region.rkey, size_bytes))
-        self._until(self._received_notice)
+        self._until(self._received_notification)
 
     def _do(self, opcode: str, address: int, size: int, lkey: int, remote: int, rkey: int) -> None:
         request = self._post(opcode, address, size, lkey, remote, rkey)
@@ -294,7 +296,7 @@ class RdmaChannel(WireChannel):
                 self._finished[completion.request] = completion
                 self._outstanding -= 1
 
-    def _received_notice(self) -> bool:
+    def _received_notification(self) -> bool:
         completion = self._poll(self._received)
         if completion is not None:
             self._check(completion)

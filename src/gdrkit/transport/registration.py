@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from gdrkit.agent.native.cuda_abi import HANDLE_DMA_BUF
 from gdrkit.transport.buffers import Buffer
-from gdrkit.transport.native.verbs import Device, MemoryRegion, VerbsError
+from gdrkit.transport.native.verbs import MemoryRegion, VerbsDevice, VerbsError
 
 
-class Refusal(NamedTuple):
+class RegistrationRefusal(NamedTuple):
     """A path that was tried in vain: the call that failed, and its number (an errno, or a CUresult)."""
 
     path: str
@@ -27,10 +27,10 @@ class Registered(NamedTuple):
     buffer: Buffer
     path: str
     region: MemoryRegion | None
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RegistrationRefusal, ...] = ()
 
 
-def register(device: Device, what: Buffer) -> Registered:
+def register(device: VerbsDevice, what: Buffer) -> Registered:
     """Register memory with a device on the best path that it takes.
 
     GPU memory: as a dma-buf (ibv_reg_dmabuf_mr), else by its address (ibv_reg_mr, which peermem makes
@@ -42,24 +42,24 @@ def register(device: Device, what: Buffer) -> Registered:
     """
     if what.device is None:
         return Registered(what, "host", device.register(what.address, what.size_bytes))
-    refusals: list[Refusal] = []
+    refusals: list[RegistrationRefusal] = []
     for path, attempt in (("dmabuf", _by_dmabuf), ("peermem", _by_address)):
         from gdrkit.transport.native.cuda import CudaError
 
         try:
             return Registered(what, path, attempt(device, what), tuple(refusals))
         except VerbsError as error:
-            refusals.append(Refusal(path, error.call, error.errno, os.strerror(error.errno)))
+            refusals.append(RegistrationRefusal(path, error.call, error.errno, os.strerror(error.errno)))
         except CudaError as error:
-            refusals.append(Refusal(path, error.call, error.number, error.name))
+            refusals.append(RegistrationRefusal(path, error.call, error.number, error.name))
     return Registered(what, "staged", None, tuple(refusals))
 
 
-def _by_address(device: Device, what: Buffer) -> MemoryRegion:
+def _by_address(device: VerbsDevice, what: Buffer) -> MemoryRegion:
     return device.register(what.address, what.size_bytes)
 
 
-def _by_dmabuf(device: Device, what: Buffer) -> MemoryRegion:
+def _by_dmabuf(device: VerbsDevice, what: Buffer) -> MemoryRegion:
     """The whole allocation as a dma-buf, and our part of it registered."""
     from gdrkit.transport.native.cuda import cuda
 

@@ -130,7 +130,7 @@ class Ring:
         """All that changes when bytes have moved."""
         return self.produced[0], self.consumed[0], self._noticed[0]
 
-    def notice(self, position: int) -> None:
+    def acknowledge(self, position: int) -> None:
         """Tell the other side that all before that unit is put in."""
         self._noticed[0] = position % WRAP
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.operation import Operation, Threaded, rest, until
+from gdrkit.transport.operation import Operation, ThreadedOperation, rest, until
 from gdrkit.transport.ring import DESCRIPTORS, WRAP, Barrier, Ring, reached, units
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class _Half:
         step = ring.step(what.size_bytes, busy=not idle)
         if what.device is None:
             moved = self._thread.submit(self._move_on_host, number, what, begin, step)
-            operation: Operation = Threaded(moved)
+            operation: Operation = ThreadedOperation(moved)
         else:
             gpu = self._gpus[what.device]
             with gpu.driver.on(what.device):
@@ -120,7 +120,7 @@ class _Half:
         header.announced[0] = (number + 1) % WRAP
         if self._position - self._renewed >= _RENEW_UNITS:
             self._renewed = self._position
-            self.ring.notice(self.ring.filled)
+            self.ring.acknowledge(self.ring.filled)
 
     def announced(self, number: int, size_bytes: int) -> tuple[bool, int | None]:
         """Whether the message of that number was announced, and its CRC-32. Raises where its size is
@@ -173,13 +173,13 @@ class _Half:
     def prepare(self, device: int) -> None:
         """Pin the ring and make the streams, once for each device."""
         if device not in self._gpus:
-            from gdrkit.transport.emptying import Emptying
-            from gdrkit.transport.filling import Filling
             from gdrkit.transport.native.cuda import cuda
+            from gdrkit.transport.ring_consumer import RingConsumer
+            from gdrkit.transport.ring_producer import RingProducer
 
             self.ring.pin(device)
             with cuda().on(device):
-                self._gpus[device] = (Filling if self.sending else Emptying)(self.ring, device)
+                self._gpus[device] = (RingProducer if self.sending else RingConsumer)(self.ring, device)
 
     @property
     def _through(self) -> int:
@@ -227,17 +227,17 @@ class _OnGpu(Operation):
         self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they stand still
         self._finished = False
 
-    def attending(self) -> AbstractContextManager[None]:
-        return self._gpu.attending()
+    def progressing(self) -> AbstractContextManager[None]:
+        return self._gpu.progressing()
 
     def rest(self, waited: float) -> None:
         gpu, seen, counters = self._gpu, self._seen, self._half.ring.counters
         for _ in range(_GLANCES):
-            gpu.notice()
+            gpu.poll()
             if (now := counters()) != seen:
                 self._seen, self._quiet_since = now, waited
                 if gpu.messages:  # at once: the copy to come is all that anybody waits for
-                    gpu.attend()
+                    gpu.progress()
                 return
         rest(waited - self._quiet_since, _SPIN_SECONDS)
 
@@ -250,7 +250,7 @@ class _OnGpu(Operation):
         if self._polls % _LOOK_EVERY == 0:
             self._gpu.look()
         if self._gpu.messages:
-            self._gpu.attend()
+            self._gpu.progress()
         if not self._announced:
             self._announced, self._crc = self._half.announced(self._number, self._size)
         if not (self._announced and self._half.reached(self._end)):

@@ -15,8 +15,8 @@ from gdrkit.agent.native.cuda_abi import (
     WAIT_GEQ,
 )
 from gdrkit.transport.buffers import Buffer, memory
-from gdrkit.transport.ends import Ends
 from gdrkit.transport.operation import until
+from gdrkit.transport.stream_events import StreamEvents
 
 CHUNK_BYTES = 4 << 20
 HALVES = 2
@@ -31,7 +31,7 @@ class Tickets:
         self._address = 0
         self._issued = 0
         self._device = 0  # that made it
-        self._ends: dict[int, Ends] = {}
+        self._ends: dict[int, StreamEvents] = {}
 
     def prepare(self, device: int) -> None:
         """Make the counter, if there is none. To be called while no stream waits for a thread."""
@@ -53,7 +53,7 @@ class Tickets:
         with driver.on(device):
             place = driver.number("cuMemHostGetDevicePointer_v2", self._address, 0)
             driver.call("cuStreamWaitValue32_v2", stream, place, ticket, WAIT_GEQ)
-            self._ends.setdefault(device, Ends()).mark(stream)
+            self._ends.setdefault(device, StreamEvents()).mark(stream)
 
         def redeem() -> None:
             counter.value = ticket

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import Breakable, Operation, rest
+from gdrkit.transport.operation import ConnectionState, Operation, rest
 
 GRACE_SECONDS = 5.0
 """How long what the other side sent before it closed in good order may take to arrive."""
@@ -18,7 +18,7 @@ class Transfer:
     """One message, read or write that is under way."""
 
     def __init__(
-        self, connection: Breakable, operation: Operation, memory: Buffer, *, received: bool
+        self, connection: ConnectionState, operation: Operation, memory: Buffer, *, received: bool
     ) -> None:
         self.size_bytes = memory.size_bytes
         self._connection, self._operation = connection, operation
@@ -58,7 +58,7 @@ class Transfer:
         seconds: the connection is broken then."""
         if not self._finished:
             if not self._over():
-                with self._operation.attending():
+                with self._operation.progressing():
                     self._wait(timeout)
             self._finish()
         return self.size_bytes
@@ -88,13 +88,15 @@ class OneSided(Operation):
         self._error: TransportError | None = None
         self.open = True
 
-    def take(self, message: protocol.Granted | protocol.Refused | protocol.Done) -> None:
+    def take(
+        self, message: protocol.RequestGranted | protocol.RequestRefused | protocol.RequestDone
+    ) -> None:
         """The other side's answer. Begins in the order of answers, which is that of the other side's
         halves.
         """
-        if isinstance(message, protocol.Refused):
+        if isinstance(message, protocol.RequestRefused):
             self._error, self.open = RemoteRefused(message.why), False
-        elif isinstance(message, protocol.Granted):
+        elif isinstance(message, protocol.RequestGranted):
             self._operation = self._begin()
             self.open = self._needs_done
         else:

@@ -11,12 +11,12 @@ from typing import Any
 
 from gdrkit.transport import protocol
 from gdrkit.transport.errors import PathUnavailable, TransportError
-from gdrkit.transport.mapped import Mapped
-from gdrkit.transport.native.cuda import CudaError, NoCuda, cuda
+from gdrkit.transport.mapped import MappedMemory
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 from gdrkit.transport.ring import new_file, open_file, remove
 
 
-class Window(Mapped, mmap.mmap):
+class Window(MappedMemory, mmap.mmap):
     """What one process writes there the other reads, by CPU or by GPU, with no transfer at all.
 
     Nothing orders the two but what the program does: a message after the writes, or flags that a kernel
@@ -34,7 +34,7 @@ class Window(Mapped, mmap.mmap):
         if gpu is not None:
             try:
                 made._pin(gpu)
-            except (NoCuda, CudaError) as error:
+            except (CudaNotAvailable, CudaError) as error:
                 made.close()
                 raise TransportError(f"the window cannot be mapped for GPU {gpu}: {error}") from None
         return made
@@ -66,8 +66,8 @@ def agree(
     gpu: int | None,
     *,
     makes: bool,
-    tell: Callable[[protocol.Window], None],
-    told: Callable[[], protocol.Window],
+    tell: Callable[[protocol.WindowOffer], None],
+    told: Callable[[], protocol.WindowOffer],
 ) -> Window:
     """One window, on both sides; one makes its file, which has lost its name when this returns. Raises
     TransportError, on both sides the same.
@@ -77,7 +77,7 @@ def agree(
     try:
         descriptor, path = new_file("/dev/shm")
     except PathUnavailable as error:
-        tell(protocol.Window(size_bytes, "", str(error)))
+        tell(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
     try:
         # Reserved, not merely sized: a full file system is an error here, and SIGBUS later.
@@ -87,12 +87,12 @@ def agree(
         remove(path)
         words = error.strerror if isinstance(error, OSError) else error
         why = f"no window of {size_bytes} bytes in /dev/shm: {words}"
-        tell(protocol.Window(size_bytes, "", why))
+        tell(protocol.WindowOffer(size_bytes, "", why))
         raise PathUnavailable(why) from None
     finally:
         os.close(descriptor)
     try:
-        tell(protocol.Window(size_bytes, path))
+        tell(protocol.WindowOffer(size_bytes, path))
         answer = told()
         if answer.why:
             raise TransportError(answer.why)
@@ -105,7 +105,10 @@ def agree(
 
 
 def _join(
-    offer: protocol.Window, size_bytes: int, gpu: int | None, tell: Callable[[protocol.Window], None]
+    offer: protocol.WindowOffer,
+    size_bytes: int,
+    gpu: int | None,
+    tell: Callable[[protocol.WindowOffer], None],
 ) -> Window:
     if offer.why:
         raise TransportError(offer.why)
@@ -122,9 +125,9 @@ def _join(
         finally:
             os.close(descriptor)
     except TransportError as error:
-        tell(protocol.Window(size_bytes, "", str(error)))
+        tell(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
-    tell(protocol.Window(size_bytes))
+    tell(protocol.WindowOffer(size_bytes))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Rules in, one verdict out. PURE."""
+"""Rules in, one verdict out."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.consumers.table import CONSUMERS, consumer_of
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node
 from gdrkit.rules import RULES
-from gdrkit.rules.engine import Ruling, rulings
+from gdrkit.rules.engine import CheckResult, check_results
 from gdrkit.rules.rule import Rule
 from gdrkit.verdict.findings import Finding, findings
 from gdrkit.verdict.matrix import Matrix, matrix
@@ -29,7 +29,7 @@ class Assumption(Struct, frozen=True):
 class Verdict(Struct, frozen=True, kw_only=True):
     """Everything that the rules make of a node."""
 
-    rulings: tuple[Ruling, ...]
+    check_results: tuple[CheckResult, ...]
     matrix: Matrix
     states: tuple[ConsumerState, ...]  # in the order of CONSUMERS
     findings: tuple[Finding, ...]
@@ -44,12 +44,12 @@ def judge_node(node: Node, rules: Iterable[Rule] = RULES, asked: str = NAMES[0])
 
     Findings matter as far as they concern programs that any job may bring, and the one that is asked about.
     """
-    answers = rulings(node, rules)
+    answers = check_results(node, rules)
     table = matrix(node, answers)
     states = tuple(consumer_state(node, table, consumer.name) for consumer in CONSUMERS)
     shown = [state for state in states if state.consumer == asked or consumer_of(state.consumer).common]
     return Verdict(
-        rulings=answers,
+        check_results=answers,
         matrix=table,
         states=states,
         findings=findings(node, answers, table, shown),
@@ -64,10 +64,10 @@ def assumptions(node: Node) -> tuple[Assumption, ...]:
         try:
             if consumer.version is not None:
                 consumer.version(node)
-        except Lacks:
+        except EvidenceMissing:
             assumed.append(Assumption(consumer.modern, consumer.name))
     try:
         scope(node)
-    except Lacks:
+    except EvidenceMissing:
         assumed.append(Assumption("read on the host, not in a container"))
     return tuple(assumed)

@@ -1,4 +1,4 @@
-"""What is worth telling: each decisive ruling with the status that it deserves on this node. PURE."""
+"""What is worth telling: each decisive ruling with the status that it deserves on this node."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gdrkit.evidence import Confidence, Source
 from gdrkit.facts.rdma import Pair
 from gdrkit.node import Node
 from gdrkit.rules import Code
-from gdrkit.rules.engine import Ruling, confidence_of, trail_of
+from gdrkit.rules.engine import CheckResult, confidence_of, trail_of
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DIRECT, Failed, Layer, Status, Unknown
-from gdrkit.verdict.judgement import State, stops
 from gdrkit.verdict.matrix import Matrix, concerns
 from gdrkit.verdict.node_state import ConsumerState
+from gdrkit.verdict.path_state import State, would_block
 
 GOOD = (State.READY, State.ACTIVE)
 
@@ -51,7 +51,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def findings(
-    node: Node, rulings: Iterable[Ruling], table: Matrix, states: Iterable[ConsumerState]
+    node: Node, rulings: Iterable[CheckResult], table: Matrix, states: Iterable[ConsumerState]
 ) -> tuple[Finding, ...]:
     """What is worth telling, the ground first and within a layer the worst first. What passed is not, nor
     what does not arise. What one look would answer of several subjects is told once."""
@@ -66,7 +66,7 @@ def findings(
     return tuple(_merged(sorted(answers, key=lambda f: (f.layer, order.index(f.status)))))
 
 
-def _is_far(ruling: Ruling, nearest: set[Pair]) -> bool:
+def _is_far(ruling: CheckResult, nearest: set[Pair]) -> bool:
     """A far NIC is no news: each GPU is judged at its nearest."""
     return isinstance(ruling.subject, Pair) and ruling.subject not in nearest
 
@@ -80,7 +80,7 @@ def _merged(found: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(first, also=tuple(other.subject for other in others)) if others else first
 
 
-def _finding(node: Node, ruling: Ruling, status: Status) -> Finding:
+def _finding(node: Node, ruling: CheckResult, status: Status) -> Finding:
     rule, outcome = ruling.rule, ruling.outcome
     subject, seen, expected, cost = subject_name(ruling.subject), "", "", ""
     match outcome:
@@ -123,20 +123,20 @@ def _shown(sources: Iterable[Source], status: Status) -> tuple[Evidence, ...]:
     return tuple(Evidence(source=s.name, locator=s.locator, text=s.text) for s in first)
 
 
-def status_of(ruling: Ruling, table: Matrix, states: Iterable[ConsumerState]) -> Status:
+def status_of(ruling: CheckResult, table: Matrix, states: Iterable[ConsumerState]) -> Status:
     """What a decisive ruling means, for the programs with these states.
 
     A blocker fails the node only where no other direct path is ready in its place.
     """
     if isinstance(ruling.outcome, Unknown):
         return Status.UNKNOWN
-    stopped = [s for s in states if any(stops(ruling, path, s.consumer) for path in DIRECT)]
+    stopped = [s for s in states if any(would_block(ruling, path, s.consumer) for path in DIRECT)]
     if stopped:
         return _status_of_blocker(ruling, table, stopped)
     return Status.WARNING if ruling.rule.slows else ruling.rule.default_status
 
 
-def _status_of_blocker(ruling: Ruling, table: Matrix, stopped: Iterable[ConsumerState]) -> Status:
+def _status_of_blocker(ruling: CheckResult, table: Matrix, stopped: Iterable[ConsumerState]) -> Status:
     """The program that leads decides whether it fails the node; another one alone makes it a warning."""
     suffering = [
         state.consumer
@@ -148,7 +148,7 @@ def _status_of_blocker(ruling: Ruling, table: Matrix, stopped: Iterable[Consumer
     return Status.FAILED if NAMES[0] in suffering else Status.WARNING
 
 
-def _touched(ruling: Ruling, table: Matrix, state: ConsumerState) -> list[Pair | None]:
+def _touched(ruling: CheckResult, table: Matrix, state: ConsumerState) -> list[Pair | None]:
     """The pairs at which a GPU is judged, as far as this ruling has a say in them."""
     return [pair for pair in state.pairs or (None,) if concerns(ruling.subject, pair)]
 

@@ -1,4 +1,4 @@
-"""Rules in, matrix out: pair x path x consumer, each cell with what blocks it or what is missing. PURE."""
+"""Rules in, matrix out: pair x path x consumer, each cell with what blocks it or what is missing."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.consumers.table import CELLS, cells_of
-from gdrkit.facts.pci import Gpu, gpus
-from gdrkit.facts.rdma import Pair, Port, RdmaDevice, pairs
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.rdma import Pair, RdmaDevice, RdmaPort, pairs
 from gdrkit.node import Node, if_missing
-from gdrkit.rules.engine import Ruling, confidence_of, rulings
+from gdrkit.rules.engine import CheckResult, check_results, confidence_of
 from gdrkit.rules.rule import Passed, Rule
-from gdrkit.verdict.judgement import Judgement, judge_path, speaks_of
+from gdrkit.verdict.path_state import PathState, applies_to, judge_path
 from gdrkit.verdict.usage import seen_in_use
 
 COMBINATIONS = tuple((path.value, consumer.name) for path, consumer in CELLS)
 
 Cell = tuple[str, str]  # path, consumer
-Matrix = dict[Pair | None, tuple[Judgement, ...]]
+Matrix = dict[Pair | None, tuple[PathState, ...]]
 
 
-def matrix(node: Node, answers: Iterable[Ruling]) -> Matrix:
+def matrix(node: Node, answers: Iterable[CheckResult]) -> Matrix:
     """Every pair's judgements. Where there are no pairs, what concerns the node alone, under None."""
     return judgements_at(node, answers, pairs_or_gpus(node) or (None,))
 
 
 def judgements_at(
     node: Node,
-    answers: Iterable[Ruling],
+    answers: Iterable[CheckResult],
     places: Iterable[Pair | None],
     cells: Iterable[Cell] = COMBINATIONS,
 ) -> Matrix:
     """The judgements of these pairs. What the same rulings decide is put together once, for all pairs."""
     answers, cells = tuple(answers), tuple(cells)
     said = _said(node, answers)
-    known: dict[tuple[Cell, tuple[int, ...]], tuple[Judgement, ...]] = {}
+    known: dict[tuple[Cell, tuple[int, ...]], tuple[PathState, ...]] = {}
     table: Matrix = {}
     for place in places:
         groups = [said[about] for about in _abouts(place) if about in said]
-        here: list[Judgement] = []
+        here: list[PathState] = []
         for cell in cells:
             key = cell, tuple(sorted({number for group in groups for number in group.get(cell, ())}))
             if key not in known:
@@ -53,11 +53,11 @@ def judge_pairs(node: Node, rules: Iterable[Rule], pairs: Iterable[Pair | None],
     """The judgements of a few pairs for one consumer, from the rules that have a say in them."""
     pairs = tuple(pairs)
     wanted = {thing for pair in pairs for thing in _abouts(pair)}
-    answers = rulings(node, rules, lambda subject: about(subject) in wanted)
+    answers = check_results(node, rules, lambda subject: about(subject) in wanted)
     return judgements_at(node, answers, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
 
 
-def _said(node: Node, answers: tuple[Ruling, ...]) -> dict[object, dict[Cell, list[int]]]:
+def _said(node: Node, answers: tuple[CheckResult, ...]) -> dict[object, dict[Cell, list[int]]]:
     """By what rulings are about, and by cell: the numbers of those that have a say in it.
 
     Of several that passed alike the first stands for all, so that pairs where all is well are equal.
@@ -65,7 +65,7 @@ def _said(node: Node, answers: tuple[Ruling, ...]) -> dict[object, dict[Cell, li
     said: dict[object, dict[Cell, list[int]]] = {}
     alike: dict[tuple[object, ...], int] = {}
     for number, ruling in enumerate(answers):
-        takes = speaks_of(ruling)
+        takes = applies_to(ruling)
         if not takes:
             continue
         if isinstance(ruling.outcome, Passed):
@@ -86,7 +86,7 @@ def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
     return tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node)) if found is None else found
 
 
-def _by_direction(node: Node, answers: list[Ruling], path: str, consumer: str) -> tuple[Judgement, ...]:
+def _by_direction(node: Node, answers: list[CheckResult], path: str, consumer: str) -> tuple[PathState, ...]:
     """One judgement, or one for each direction where the directions differ."""
     if all(ruling.rule.direction == "both" for ruling in answers):
         return (judge_path(node, answers, path, consumer, "both"),)
@@ -102,11 +102,11 @@ def about(subject: object) -> object:
     match subject:
         case Pair():
             return subject
-        case Gpu(address=address):
+        case PciGpu(address=address):
             return "gpu", address
         case RdmaDevice(name=name):
             return "device", name
-        case Port(device=name):
+        case RdmaPort(device=name):
             return "device", name
         case _:  # a module, a file, the node, or nobody knows what
             return None

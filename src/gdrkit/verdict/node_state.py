@@ -1,4 +1,4 @@
-"""The state of a node, for each consumer: what somebody who waits wants to hear first. PURE."""
+"""The state of a node, for each consumer: what somebody who waits wants to hear first."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gdrkit.facts.pci import gpus
 from gdrkit.facts.rdma import Pair, distance, ports
 from gdrkit.node import Node, if_missing
 from gdrkit.rules.rule import DIRECT, Layer
-from gdrkit.verdict.judgement import BEST_FIRST, WORST_FIRST, Judgement, State
 from gdrkit.verdict.matrix import Matrix
+from gdrkit.verdict.path_state import BEST_FIRST, WORST_FIRST, PathState, State
 
 NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
@@ -24,7 +24,7 @@ class ConsumerState(Struct, frozen=True, kw_only=True):
     path: str  # the direct path that the state is about; "" for a program that has none
     first_broken_layer: Layer | None
     best_fallback: Fallback | None
-    judgements: tuple[Judgement, ...]  # the one that decided for each GPU
+    judgements: tuple[PathState, ...]  # the one that decided for each GPU
     pairs: tuple[Pair, ...]  # the pairs that they are about
 
 
@@ -81,7 +81,7 @@ def _is_down(node: Node, pair: Pair) -> bool:
 
 def _best_direct(
     table: Matrix, here: list[Pair | None], consumer: str
-) -> tuple[Pair | None, Judgement] | None:
+) -> tuple[Pair | None, PathState] | None:
     """The best direct judgement among a GPU's pairs; of a path's two directions, the worse counts. None for
     a program that has no direct path."""
     choices = []

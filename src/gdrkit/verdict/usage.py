@@ -1,4 +1,4 @@
-"""A path that is seen in use is active: what works needs no inference. PURE."""
+"""A path that is seen in use is active: what works needs no inference."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gdrkit.evidence import Confidence
 from gdrkit.facts.rdma import Pair, nic_address
 from gdrkit.facts.usage import dmabuf_importers, peermem_regions
 from gdrkit.node import Node, if_missing
-from gdrkit.verdict.judgement import Judgement, State
+from gdrkit.verdict.path_state import PathState, State
 
 MAY_BE_ACTIVE = (State.READY, State.UNKNOWN)
 """What is blocked or impossible and yet in use is used by other means, or by a module that is gone from
 disk: such a judgement speaks of what the next program or the next boot will find, and stays."""
 
 
-def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[Judgement, ...]) -> tuple[Judgement, ...]:
+def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[PathState, ...]) -> tuple[PathState, ...]:
     """The judgements of a pair, those of paths that it uses now raised to active.
 
     Evidence of use names the NIC at best, never the GPU, and for peermem not even that: so it is likely.

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gdrkit.agent.collect.patience import Patience
 from gdrkit.agent.collect.patterns import alternatives, expression, folders, select, unfold
+from gdrkit.agent.collect.timeouts import TimeLimitedCalls
 from gdrkit.agent.collect.tree import Tree, outcome
 
 
@@ -69,7 +69,7 @@ def test_errors_become_words_of_the_manifest():
 
 
 def test_a_call_that_hangs_is_left_behind():
-    patience = Patience(limit_s=0.05)
+    patience = TimeLimitedCalls(limit_s=0.05)
 
     with pytest.raises(TimeoutError):
         patience.call(time.sleep, 0.5)
@@ -79,7 +79,7 @@ def test_a_call_that_hangs_is_left_behind():
 
 def test_errors_of_a_call_come_back():
     with pytest.raises(FileNotFoundError):
-        Patience().call(os.listdir, "/does/not/exist")
+        TimeLimitedCalls().call(os.listdir, "/does/not/exist")
 
 
 # -- patterns --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.agent.collect import sources
-from gdrkit.evidence import Absent, Host, Lacks, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Host, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts import modules, pci, rdma, trust
 from gdrkit.node import Node
@@ -33,7 +33,7 @@ def test_files_that_are_kept_as_they_are_read_the_same(root, both):
         if path.startswith(("sys/", "etc/modprobe.d", "boot/")) and sources.covers(path):
             try:
                 content = here.read(path)
-            except Lacks:
+            except EvidenceMissing:
                 continue
             assert there.read(path) == content, path
             count += 1
@@ -57,15 +57,18 @@ def test_folders_hold_the_same_names(root, both):
 )
 def test_what_is_not_there_is_absent_and_not_unseen(both, path):
     for host in both:
-        with pytest.raises(Absent):
+        with pytest.raises(EvidenceAbsent):
             host.read(path)
 
 
 def test_what_nobody_looks_for_is_not_collected(both):
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         both[1].read("etc/shadow")
 
-    assert lacks.value.missing.why is Why.ABSENT or lacks.value.missing.why is Why.NOT_COLLECTED
+    assert (
+        lacks.value.missing.why is MissingReason.ABSENT
+        or lacks.value.missing.why is MissingReason.NOT_COLLECTED
+    )
 
 
 def test_facts_are_the_same(both):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from gdrkit.agent.collect.module_files import small
-from gdrkit.agent.collect.unpack import CannotUnpack, NoDecompressor, unpack
+from gdrkit.agent.collect.unpack import DecompressionFailed, DecompressorMissing, unpack
 
 CONTENT = b"\x7fELF" + bytes(range(256)) * 40
 MOST = 1 << 20
@@ -24,25 +24,25 @@ def test_two_streams_with_zeros_between_are_one_file():
 
 @pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
 def test_a_signature_behind_the_packed_stream_is_no_content_and_no_silence(pack):
-    with pytest.raises(CannotUnpack):
+    with pytest.raises(DecompressionFailed):
         unpack(pack(CONTENT) + b"signature~Module signature appended~\n", MOST)
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
 def test_what_is_cut_off_is_left_alone(pack):
-    with pytest.raises(CannotUnpack):
+    with pytest.raises(DecompressionFailed):
         unpack(pack(CONTENT)[:-20], MOST)
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
 def test_more_than_the_limit_is_refused(pack):
-    with pytest.raises(CannotUnpack):
+    with pytest.raises(DecompressionFailed):
         unpack(pack(bytes(100_000)), 50_000)
 
 
 def test_where_nothing_unpacks_it_nobody_knows_what_a_module_links_to(monkeypatch):
     monkeypatch.setitem(sys.modules, "lzma", None)  # as in a Python built without it
-    with pytest.raises(NoDecompressor):
+    with pytest.raises(DecompressorMissing):
         unpack(lzma.compress(CONTENT), MOST)
     assert small(lzma.compress(CONTENT), whole=False).linked is None
 

@@ -136,7 +136,7 @@ def test_a_libibverbs_that_lacks_what_each_has_is_none(monkeypatch):
 
 
 def test_a_record_reads_what_it_wrote_and_knows_only_the_headers_fields():
-    record = verbs.Record("ibv_port_attr")
+    record = verbs.VerbsStruct("ibv_port_attr")
     record["lid"] = 0xABCD
     assert (record["lid"], record["state"]) == (0xABCD, 0)
     with pytest.raises(KeyError):

@@ -36,9 +36,9 @@ def test_every_field_lies_within_its_structure():
 
 
 def test_a_writer_of_one_field_writes_what_its_name_does_and_no_more():
-    from gdrkit.agent.native.verbs import Record
+    from gdrkit.agent.native.verbs import VerbsStruct
 
-    by_name, by_writer = Record("ibv_send_wr"), Record("ibv_send_wr")
+    by_name, by_writer = VerbsStruct("ibv_send_wr"), VerbsStruct("ibv_send_wr")
     for field, value in (
         ("wr_id", 1 << 63),
         ("opcode", 5),

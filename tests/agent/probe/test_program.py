@@ -16,7 +16,7 @@ import pytest
 from gdrkit.agent.collect import pyz
 from gdrkit.agent.collect.sources import PROBES
 from gdrkit.agent.probe.program import program
-from gdrkit.evidence import Command, Lacks, live
+from gdrkit.evidence import Command, EvidenceMissing, live
 
 HERE = Path(__file__).parent
 SCRIPTS = ("cuda_probe", "memory_probe", "rm_probe", "verbs_probe")
@@ -100,7 +100,7 @@ def test_a_live_machine_a_collector_and_its_archive_run_the_same_text(script, tm
 
 
 def test_a_probe_that_does_not_exist_is_told_of():
-    with pytest.raises(Lacks) as lacks:
+    with pytest.raises(EvidenceMissing) as lacks:
         live._probe_words(Command(("gdr", "probe", "nosuch", "--json"), ()))
     assert "there is no such probe" in str(lacks.value.missing)
 

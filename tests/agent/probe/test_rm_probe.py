@@ -54,7 +54,7 @@ class Driver:
         del self.files[fd]
 
     def address(self, data: bytearray) -> int:
-        return rm_probe.Kernel().address(data)
+        return rm_probe.DeviceFiles().address(data)
 
     def ioctl(self, fd: int, request: int, data: bytearray) -> None:
         assert request >> 30 == 3

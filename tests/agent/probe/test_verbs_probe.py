@@ -112,7 +112,7 @@ def test_a_page_of_host_memory_is_registered_and_given_back(errno):
 
 
 def test_an_errno_that_is_returned_is_kept_and_so_is_one_that_is_set():
-    calls = verbs_probe.Calls()
+    calls = verbs_probe.VerbsCalls()
     ctypes.set_errno(EPERM)
 
     assert not calls.answered("ibv_query_port", "1", "mlx5_0", ENOMEM)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks, Why, bug_report
+from gdrkit.evidence import EvidenceMissing, MissingReason, bug_report
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import DMESG, LSPCI, NVIDIA_SMI
@@ -64,8 +64,8 @@ def host(tmp_path):
     return open_host(write(tmp_path, b"".join(parts)))
 
 
-def why_not(ask, *args) -> Why:
-    with pytest.raises(Lacks) as error:
+def why_not(ask, *args) -> MissingReason:
+    with pytest.raises(EvidenceMissing) as error:
         ask(*args)
     return error.value.missing.why
 
@@ -94,22 +94,22 @@ def test_a_listing_of_nvidia_devices_alone_is_not_the_listing(host):
 
 def test_hex_dumps_are_the_files_they_were_read_from(host):
     assert host.read("sys/bus/pci/devices/0000:1b:00.0/config") == CONFIG
-    assert why_not(host.list, "sys/bus/pci/devices") is Why.NOT_COLLECTED
+    assert why_not(host.list, "sys/bus/pci/devices") is MissingReason.NOT_COLLECTED
 
 
 def test_parameters_stand_where_the_kernel_has_them(host):
     assert host.read("sys/module/nvidia_peermem/parameters/peerdirect_support") == b"0\n"
     assert host.list("sys/module/nvidia/parameters") == ("NVreg_EnableGpuFirmware",)
-    assert why_not(host.list, "sys/module") is Why.NOT_COLLECTED
-    assert why_not(host.exists, "sys/module/ib_core") is Why.NOT_COLLECTED
+    assert why_not(host.list, "sys/module") is MissingReason.NOT_COLLECTED
+    assert why_not(host.exists, "sys/module/ib_core") is MissingReason.NOT_COLLECTED
 
 
 def test_what_the_script_did_not_find_is_absent_and_the_rest_unseen(host):
-    assert why_not(host.read, "var/log/nvidia-installer.log") is Why.ABSENT
+    assert why_not(host.read, "var/log/nvidia-installer.log") is MissingReason.ABSENT
     assert not host.exists("var/log/nvidia-installer.log")
-    assert why_not(host.read, "proc/driver/nvidia/registry") is Why.DENIED
+    assert why_not(host.read, "proc/driver/nvidia/registry") is MissingReason.DENIED
     assert host.exists("proc/driver/nvidia/registry")
-    assert why_not(host.read, "proc/cmdline") is Why.NOT_COLLECTED
+    assert why_not(host.read, "proc/cmdline") is MissingReason.NOT_COLLECTED
 
 
 def test_it_may_be_unpacked_and_stand_behind_a_forum_post(tmp_path):
@@ -149,7 +149,7 @@ def test_an_error_in_place_of_an_output_is_no_output(tmp_path):
     host = open_host(write(tmp_path, text.encode()))
 
     for command in (NVIDIA_SMI, DMESG):
-        assert why_not(host.run, command) is Why.NOT_COLLECTED
+        assert why_not(host.run, command) is MissingReason.NOT_COLLECTED
 
 
 def test_a_report_with_nothing_in_it_is_refused(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from tests.evidence.readers.tars import PACK, SOS_FILES, member, sos_bytes, tar_bytes, write
@@ -28,14 +28,14 @@ MEASURE = """
 import sys
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 try:
     host = open_host(sys.argv[1])
     print("opened", *host.notes)
     for path in sys.argv[2:]:
         try:
             print(len(host.read(path)))
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             print(lacks.missing.why.value)
 except TargetError as error:
     print("refused", error)
@@ -171,7 +171,7 @@ class TestNames:
         assert all(shown.isprintable() for shown in host.list("etc"))
         assert b"evil" not in [host.read(f"etc/{path}") for path in ("os-release", "modprobe.d/a.conf")]
         for path in ("etc/passwd", "../etc/passwd", "../../etc/passwd"):
-            with pytest.raises(Lacks):
+            with pytest.raises(EvidenceMissing):
                 host.read(path)
 
     def test_the_last_of_two_equal_names_holds(self, tmp_path):
@@ -194,9 +194,9 @@ class TestNames:
 def test_devices_and_pipes_are_no_files(tmp_path, kind):
     host = open_host(write(tmp_path, sos_bytes(member("sosreport-x/dev/x", type=kind))))
 
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         host.read("dev/x")
-    assert not isinstance(error.value, Absent)
+    assert not isinstance(error.value, EvidenceAbsent)
     assert host.read("etc/os-release") == b"ID=debian\n"
 
 
@@ -217,5 +217,5 @@ def test_any_damage_is_told_or_survived(tmp_path, data):
     for name in SOS_FILES:
         try:
             host.read(name.removeprefix("sosreport-x/"))
-        except Lacks:
+        except EvidenceMissing:
             continue

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.evidence.kernel_log import DEVICE, as_lines, dmesg
 from gdrkit.evidence.live import LiveHost
 from gdrkit.facts.commands import DMESG
@@ -98,10 +98,10 @@ def test_no_child_is_started_for_it(no_programs):
 
 def test_who_may_not_read_it_is_told_so_without_a_child(monkeypatch):
     refuse(monkeypatch, errno.EPERM)
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         LiveHost().run(DMESG)
 
-    assert caught.value.missing.why is Why.DENIED
+    assert caught.value.missing.why is MissingReason.DENIED
     assert caught.value.missing.ask.startswith("sudo dmesg")
 
 

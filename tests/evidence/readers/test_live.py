@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Absent, Command, Lacks, Why, live
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, live
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import LiveHost
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.commands import PROBE_CUDA, UNAME
 
 
-def why(error: pytest.ExceptionInfo[Lacks]) -> Why:
+def why(error: pytest.ExceptionInfo[EvidenceMissing]) -> MissingReason:
     return error.value.missing.why
 
 
@@ -42,7 +42,7 @@ def test_what_is_not_there_is_absent():
     host = LiveHost()
     for ask in (host.read, host.map, host.list):
         for path in ("sys/no/such/thing", "etc/passwd/below-a-file", "etc/nul\0byte", "etc/" + "x" * 5000):
-            with pytest.raises(Absent):
+            with pytest.raises(EvidenceAbsent):
                 ask(path)
     assert not host.exists("sys/no/such/thing")
     assert host.exists("etc/passwd")
@@ -54,10 +54,10 @@ def test_what_is_denied_says_how_to_see_it(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         LiveHost().read("proc/keys")
 
-    assert why(error) is Why.DENIED
+    assert why(error) is MissingReason.DENIED
     assert error.value.missing.ask == "sudo cat /proc/keys"
 
 
@@ -68,16 +68,16 @@ def test_an_error_of_the_kernel_is_neither_content_nor_absence(monkeypatch):
         raise OSError(22, "Invalid argument")
 
     monkeypatch.setattr(os, "read", refuse)
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         LiveHost().read("sys/kernel/uevent_seqnum")
 
-    assert not isinstance(error.value, Absent)
+    assert not isinstance(error.value, EvidenceAbsent)
     assert "Invalid argument" in error.value.missing.ask
 
 
 def test_a_fifo_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         LiveHost().read(str(tmp_path / "pipe").lstrip("/"))
 
     assert "not a regular file" in error.value.missing.ask
@@ -87,10 +87,10 @@ def test_a_file_hidden_from_a_container_is_denied_not_empty(monkeypatch):
     """Container runtimes mount /dev/null over /proc/keys."""
     opened = os.open
     monkeypatch.setattr(os, "open", lambda path, flags: opened("/dev/null", flags))
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         LiveHost().read("proc/keys")
 
-    assert why(error) is Why.DENIED
+    assert why(error) is MissingReason.DENIED
 
 
 def test_an_empty_mount_point_proves_nothing(monkeypatch):
@@ -99,10 +99,10 @@ def test_an_empty_mount_point_proves_nothing(monkeypatch):
     monkeypatch.setattr(os, "listdir", lambda folder: [])
     host = LiveHost()
     for ask in (host.read, host.exists):
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             ask("sys/kernel/security/no-such-file")
-        assert why(error) is Why.NOT_COLLECTED
-    with pytest.raises(Lacks):
+        assert why(error) is MissingReason.NOT_COLLECTED
+    with pytest.raises(EvidenceMissing):
         host.list("sys/kernel/security")
     assert host.list("etc") == ()
 
@@ -138,14 +138,14 @@ class TestCommands:
         assert LiveHost().run(UNAME) == witness
 
     def test_a_missing_program_is_no_absence(self):
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(Command(("no-such-program", "-x"), ()))
 
-        assert not isinstance(error.value, Absent)
+        assert not isinstance(error.value, EvidenceAbsent)
         assert error.value.missing.ask == "no-such-program -x (the command is not installed)"
 
     def test_a_failure_is_quoted(self):
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(Command(("ls", "/no/such/thing"), ()))
 
         assert "No such file or directory" in error.value.missing.ask
@@ -153,10 +153,10 @@ class TestCommands:
     def test_a_command_that_hangs_is_left_behind(self, monkeypatch, tmp_path):
         monkeypatch.setattr(live, "COMMAND_TIMEOUT_S", 0.2)
         late = tmp_path / "late"
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(Command(("sh", "-c", f"sleep 60; touch {late}"), ()))
 
-        assert why(error) is Why.TIMED_OUT
+        assert why(error) is MissingReason.TIMED_OUT
         assert not late.exists()
 
 
@@ -164,7 +164,7 @@ class TestProbes:
     """Asking a driver wakes GPUs, so a user must want it."""
 
     def test_not_unless_asked(self):
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(PROBE_CUDA)
         assert "gdr doctor --probe" in error.value.missing.ask
 
@@ -172,7 +172,7 @@ class TestProbes:
         assert b'"gdrkit.probe.cuda/1"' in open_host(None, probe=True).run(PROBE_CUDA)
 
     def test_one_that_is_not_there_is_told(self):
-        with pytest.raises(Lacks, match="no such probe"):
+        with pytest.raises(EvidenceMissing, match="no such probe"):
             LiveHost(probe=True).run(Command(("gdr", "probe", "nothing", "--json"), ()))
 
     def test_a_bundle_cannot_be_probed(self, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Command, Lacks, Why
+from gdrkit.evidence import Command, EvidenceMissing, MissingReason
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.foreign import parse_sos
 from gdrkit.evidence.manifest import parse
@@ -62,8 +62,8 @@ def host(tmp_path):
     return open_host(str(tmp_path))
 
 
-def why_not(ask, *args) -> Why:
-    with pytest.raises(Lacks) as error:
+def why_not(ask, *args) -> MissingReason:
+    with pytest.raises(EvidenceMissing) as error:
         ask(*args)
     return error.value.missing.why
 
@@ -76,21 +76,24 @@ def test_a_bundle_is_known_by_its_manifest(host):
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("boot/config", Why.ABSENT),
-        ("proc/keys", Why.DENIED),
-        ("proc/slow", Why.TIMED_OUT),
-        ("proc/kallsyms", Why.TRUNCATED),
-        ("etc/lost", Why.TRUNCATED),  # recorded as found, and lost on the way
-        ("etc/never", Why.NOT_COLLECTED),
-        ("etc/skipped", Why.NOT_COLLECTED),
-        ("sys/broken", Why.UNDECIDED),
-        ("sys/module/nvidia_peermem/version", Why.ABSENT),  # its folder's folder was listed without it
-        ("sys/module/ib_core/version", Why.NOT_COLLECTED),  # that one was there
-        ("sys/class/infiniband/mlx5_0/node_guid", Why.ABSENT),
-        ("sys/kernel/debug/x", Why.DENIED),
-        ("sys/bus/pci/devices/0000:1b:00.0/resource", Why.ABSENT),  # listed at its real place
-        ("sys/bus/pci/devices/0000:1b:00.0/numa_node", Why.NOT_COLLECTED),
-        ("sys/bus/pci/devices/0000:9b:00.0/vendor", Why.ABSENT),
+        ("boot/config", MissingReason.ABSENT),
+        ("proc/keys", MissingReason.DENIED),
+        ("proc/slow", MissingReason.TIMED_OUT),
+        ("proc/kallsyms", MissingReason.TRUNCATED),
+        ("etc/lost", MissingReason.TRUNCATED),  # recorded as found, and lost on the way
+        ("etc/never", MissingReason.NOT_COLLECTED),
+        ("etc/skipped", MissingReason.NOT_COLLECTED),
+        ("sys/broken", MissingReason.UNDECIDED),
+        (
+            "sys/module/nvidia_peermem/version",
+            MissingReason.ABSENT,
+        ),  # its folder's folder was listed without it
+        ("sys/module/ib_core/version", MissingReason.NOT_COLLECTED),  # that one was there
+        ("sys/class/infiniband/mlx5_0/node_guid", MissingReason.ABSENT),
+        ("sys/kernel/debug/x", MissingReason.DENIED),
+        ("sys/bus/pci/devices/0000:1b:00.0/resource", MissingReason.ABSENT),  # listed at its real place
+        ("sys/bus/pci/devices/0000:1b:00.0/numa_node", MissingReason.NOT_COLLECTED),
+        ("sys/bus/pci/devices/0000:9b:00.0/vendor", MissingReason.ABSENT),
     ],
 )
 def test_the_record_says_why(host, path, why):
@@ -104,9 +107,9 @@ def test_links_lead_to_what_was_collected(host):
 
 def test_a_listing_is_the_collector_s_not_what_happens_to_be_in_the_tree(host):
     assert host.list("sys/module") == ("ib_core", "nvidia")
-    assert why_not(host.list, "sys/module/nvidia") is Why.NOT_COLLECTED
-    assert why_not(host.list, "sys/class/infiniband") is Why.ABSENT
-    assert why_not(host.list, "sys/kernel/debug") is Why.DENIED
+    assert why_not(host.list, "sys/module/nvidia") is MissingReason.NOT_COLLECTED
+    assert why_not(host.list, "sys/class/infiniband") is MissingReason.ABSENT
+    assert why_not(host.list, "sys/kernel/debug") is MissingReason.DENIED
 
 
 def test_a_thing_may_be_known_to_exist_without_its_content(host):
@@ -117,15 +120,17 @@ def test_a_thing_may_be_known_to_exist_without_its_content(host):
     assert not host.exists("sys/class/infiniband/mlx5_0/ports/1")
     assert host.exists("sys/broken")
     for path in ("etc/never", "etc/skipped"):
-        assert why_not(host.exists, path) is Why.NOT_COLLECTED
+        assert why_not(host.exists, path) is MissingReason.NOT_COLLECTED
 
 
 def test_commands_are_known_by_their_words(host):
     assert host.run(Command(("dmesg",), ())).startswith(b"[    0.0")
-    assert why_not(host.run, Command(("slow",), ())) is Why.TIMED_OUT
+    assert why_not(host.run, Command(("slow",), ())) is MissingReason.TIMED_OUT
     for argv in (("lsmod",), ("ibstat",), ("never",)):
-        assert why_not(host.run, Command(argv, ("sos_commands/kernel/lsmod",))) is Why.NOT_COLLECTED
-    with pytest.raises(Lacks, match="cannot open /proc/modules"):
+        assert (
+            why_not(host.run, Command(argv, ("sos_commands/kernel/lsmod",))) is MissingReason.NOT_COLLECTED
+        )
+    with pytest.raises(EvidenceMissing, match="cannot open /proc/modules"):
         host.run(Command(("lsmod",), ("sos_commands/kernel/lsmod",)))
 
 

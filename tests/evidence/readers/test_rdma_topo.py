@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.evidence import Lacks, Why
+from gdrkit.evidence import EvidenceMissing, MissingReason
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.rdma_topo import parse
 from gdrkit.evidence.target import open_host
@@ -66,7 +66,7 @@ def test_devices_stand_where_sysfs_has_them(host):
 
 
 def test_bridges_have_no_subsystem(host):
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         host.read("sys/bus/pci/devices/0000:1a:01.0/subsystem_device")
 
 
@@ -82,9 +82,9 @@ def test_what_a_dump_does_not_say_is_unseen(host):
         "sys/bus/pci/devices/0000:1b:00.0/driver",
         "proc/x",
     ):
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             host.read(path)
-        assert error.value.missing.why is Why.NOT_COLLECTED
+        assert error.value.missing.why is MissingReason.NOT_COLLECTED
 
 
 def test_a_dump_of_a_sysfs_elsewhere_is_put_in_its_place(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Absent, Command, Lacks, Why
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.evidence.live import LiveHost
 from gdrkit.evidence.target import open_host
 
@@ -43,7 +43,7 @@ def test_every_member_is_what_tar_makes_of_it(sosreport, host, tmp_path):
             continue
         try:
             content = host.read(name)
-        except Lacks:
+        except EvidenceMissing:
             continue
         assert content == path.read_bytes(), name
         compared += 1
@@ -67,19 +67,19 @@ def test_a_complaint_stored_as_output_is_no_output(sosreport, host):
         assert host.run(LSMOD).startswith(b"Module")
         return
     assert b"ERROR" in host.read(LSMOD.files[0])
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         host.run(LSMOD)
 
-    assert not isinstance(error.value, Absent)
+    assert not isinstance(error.value, EvidenceAbsent)
     assert "could not open /proc/modules" in error.value.missing.ask
 
 
 def test_module_files_are_not_collected_though_their_index_may_be(host):
     release = LiveHost().read("proc/sys/kernel/osrelease").decode().strip()
-    with pytest.raises(Lacks) as error:
+    with pytest.raises(EvidenceMissing) as error:
         host.read(f"lib/modules/{release}/updates/dkms/nvidia.ko")
 
-    assert error.value.missing.why is Why.NOT_COLLECTED
+    assert error.value.missing.why is MissingReason.NOT_COLLECTED
 
 
 def test_what_is_not_in_a_folder_copied_whole_was_not_there(host):
@@ -91,5 +91,5 @@ def test_what_is_not_in_a_folder_copied_whole_was_not_there(host):
 def _answer(host, command: Command) -> bytes | str:
     try:
         return bytes(host.run(command))
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         return lacks.missing.ask

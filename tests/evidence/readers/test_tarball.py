@@ -11,7 +11,7 @@ import tarfile
 
 import pytest
 
-from gdrkit.evidence import Command, Lacks, Why, shelf
+from gdrkit.evidence import Command, EvidenceMissing, MissingReason, memory_store
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 from tests.evidence.readers.tars import PACK, member, sos_bytes, tar_bytes, write
@@ -19,8 +19,8 @@ from tests.evidence.readers.tars import PACK, member, sos_bytes, tar_bytes, writ
 DMESG = Command(("dmesg",), ("sos_commands/kernel/dmesg",))
 
 
-def why_not(ask, *args) -> Why:
-    with pytest.raises(Lacks) as error:
+def why_not(ask, *args) -> MissingReason:
+    with pytest.raises(EvidenceMissing) as error:
         ask(*args)
     return error.value.missing.why
 
@@ -34,7 +34,7 @@ def test_a_sosreport_is_read_however_it_is_packed(tmp_path, pack):
     assert bytes(host.map("etc/os-release")) == b"ID=debian\n"
     assert host.list("etc") == ("modprobe.d", "os-release")
     assert not host.exists("etc/modprobe.d/b.conf")
-    assert why_not(host.read, "proc/modules") is Why.NOT_COLLECTED
+    assert why_not(host.read, "proc/modules") is MissingReason.NOT_COLLECTED
     assert host.notes == ()
 
 
@@ -81,7 +81,7 @@ def test_a_gdr_bundle_is_known_by_its_manifest(tmp_path):
 
     assert host.source == "bundle"
     assert host.read("proc/modules") == b"nvidia"
-    assert why_not(host.read, "proc/keys") is Why.DENIED
+    assert why_not(host.read, "proc/keys") is MissingReason.DENIED
 
 
 def test_links_of_every_kind_stay_inside(tmp_path):
@@ -99,7 +99,7 @@ def test_links_of_every_kind_stay_inside(tmp_path):
     assert host.read("lsmod").startswith(b"[    0.0")
     assert host.read("absolute") == host.read("hard") == b"ID=debian\n"
     for path in ("out", "loop", "hard-out", "hard-up"):
-        with pytest.raises(Lacks):
+        with pytest.raises(EvidenceMissing):
             host.read(path)
 
 
@@ -115,20 +115,20 @@ def test_large_files_go_to_a_file_without_a_name_and_come_back(tmp_path, monkeyp
 
 
 def test_where_nameless_files_cannot_be_made_there_is_another_way(tmp_path, monkeypatch):
-    monkeypatch.setattr(shelf.os, "O_TMPFILE", 0)
+    monkeypatch.setattr(memory_store.os, "O_TMPFILE", 0)
     host = open_host(write(tmp_path, gzip.compress(sos_bytes(member("sosreport-x/big", b"x" * 100_000)))))
 
     assert host.read("big") == b"x" * 100_000
 
 
 def test_memory_is_bounded_by_the_temporary_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(shelf, "MEMORY_LIMIT_BYTES", 100)
-    monkeypatch.setattr(shelf, "SPILL_LIMIT_BYTES", 1000)
+    monkeypatch.setattr(memory_store, "MEMORY_LIMIT_BYTES", 100)
+    monkeypatch.setattr(memory_store, "SPILL_LIMIT_BYTES", 1000)
     files = [member(f"sosreport-x/f{i}", bytes([i]) * 90) for i in range(50)]
     host = open_host(write(tmp_path, gzip.compress(sos_bytes(*files))))
 
     assert host.read("f5") == bytes([5]) * 90
-    assert why_not(host.read, "f49") is Why.NOT_COLLECTED
+    assert why_not(host.read, "f49") is MissingReason.NOT_COLLECTED
 
 
 def test_what_no_fact_wants_is_named_but_not_kept(tmp_path):
@@ -138,8 +138,8 @@ def test_what_no_fact_wants_is_named_but_not_kept(tmp_path):
     host = open_host(write(tmp_path, gzip.compress(data)))
 
     assert host.exists("var/log/journal/x")
-    assert why_not(host.read, "var/log/journal/x") is Why.NOT_COLLECTED
-    assert why_not(host.read, "proc/77/smaps") is Why.NOT_COLLECTED
+    assert why_not(host.read, "var/log/journal/x") is MissingReason.NOT_COLLECTED
+    assert why_not(host.read, "proc/77/smaps") is MissingReason.NOT_COLLECTED
 
 
 class TestCutOff:
@@ -152,16 +152,16 @@ class TestCutOff:
         host = open_host(write(tmp_path, data[: len(data) * 3 // 4]))
 
         assert host.read("etc/os-release") == b"ID=debian\n"
-        assert why_not(host.read, "lib/big") in (Why.TRUNCATED, Why.NOT_COLLECTED)
-        assert why_not(host.exists, "etc/modprobe.d/b.conf") is Why.NOT_COLLECTED
-        assert why_not(host.list, "etc/modprobe.d") is Why.TRUNCATED
+        assert why_not(host.read, "lib/big") in (MissingReason.TRUNCATED, MissingReason.NOT_COLLECTED)
+        assert why_not(host.exists, "etc/modprobe.d/b.conf") is MissingReason.NOT_COLLECTED
+        assert why_not(host.list, "etc/modprobe.d") is MissingReason.TRUNCATED
         assert len(host.notes) == 1
 
     def test_between_two_files(self, tmp_path):
         host = open_host(write(tmp_path, sos_bytes(end=False)))
 
         assert host.read("etc/os-release") == b"ID=debian\n"
-        assert why_not(host.exists, "etc/modprobe.d/b.conf") is Why.NOT_COLLECTED
+        assert why_not(host.exists, "etc/modprobe.d/b.conf") is MissingReason.NOT_COLLECTED
         assert "cut off" in host.notes[0]
 
     def test_a_bundle_still_knows_what_its_manifest_says(self, tmp_path):
@@ -173,7 +173,7 @@ class TestCutOff:
         host = open_host(write(tmp_path, data))
 
         assert not host.exists("a")
-        assert why_not(host.read, "b") is Why.TRUNCATED
+        assert why_not(host.read, "b") is MissingReason.TRUNCATED
 
     def test_before_anything_of_use(self, tmp_path):
         for data in (gzip.compress(sos_bytes())[:30], lzma.compress(sos_bytes())[:50], sos_bytes()[:300]):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdrkit.evidence import Absent, Command, Lacks, Why
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason
 from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.target import open_host
 
@@ -22,8 +22,8 @@ def plant(root: Path, files: dict[str, str | bytes]) -> str:
     return str(root)
 
 
-def why_not(ask, *args) -> Why:
-    with pytest.raises(Lacks) as error:
+def why_not(ask, *args) -> MissingReason:
+    with pytest.raises(EvidenceMissing) as error:
         ask(*args)
     return error.value.missing.why
 
@@ -58,11 +58,11 @@ class TestLinks:
         assert host.resolve(f"etc/{link}") == "etc/real"
 
     def test_links_that_point_outside_stay_inside(self, host):
-        with pytest.raises(Lacks):
+        with pytest.raises(EvidenceMissing):
             host.read("etc/out")
         assert host.read("etc/out-up") == b"inside too"
         assert host.read("etc/dir/secret") == b"inside too"
-        with pytest.raises(Lacks):
+        with pytest.raises(EvidenceMissing):
             host.read("etc/dir/folder/secret")
 
     def test_paths_with_dots_stay_inside(self, host):
@@ -72,7 +72,7 @@ class TestLinks:
 
     def test_loops_end(self, host):
         for link in ("loop", "a", "b"):
-            with pytest.raises(Lacks):
+            with pytest.raises(EvidenceMissing):
                 host.read(f"etc/{link}")
 
     def test_a_dangling_link_resolves_as_far_as_it_goes(self, host):
@@ -85,7 +85,7 @@ class TestLinks:
         assert host.read("var/secret") == b"inside"
         (tmp_path / "root" / "var").rename(tmp_path / "root" / "gone")
         (tmp_path / "root" / "var").symlink_to(tmp_path / "outside")
-        with pytest.raises(Lacks):
+        with pytest.raises(EvidenceMissing):
             host.read("var/secret")
 
 
@@ -94,8 +94,8 @@ def test_no_device_or_pipe_is_opened(tmp_path):
     os.mkfifo(tmp_path / "etc" / "pipe")
     host = open_host(str(tmp_path))
 
-    assert why_not(host.read, "etc/pipe") is Why.UNDECIDED
-    assert why_not(host.read, "etc") is Why.UNDECIDED
+    assert why_not(host.read, "etc/pipe") is MissingReason.UNDECIDED
+    assert why_not(host.read, "etc") is MissingReason.UNDECIDED
     assert host.exists("etc/pipe")
 
 
@@ -103,30 +103,30 @@ class TestWhatIsNotThere:
     def test_in_a_tree_of_unknown_origin_nobody_looked(self, tmp_path):
         host = open_host(plant(tmp_path, {"etc/os-release": "ID=debian"}))
 
-        assert why_not(host.read, "proc/modules") is Why.NOT_COLLECTED
-        assert why_not(host.list, "sys/class/infiniband") is Why.NOT_COLLECTED
-        assert why_not(host.exists, "proc/modules") is Why.NOT_COLLECTED
+        assert why_not(host.read, "proc/modules") is MissingReason.NOT_COLLECTED
+        assert why_not(host.list, "sys/class/infiniband") is MissingReason.NOT_COLLECTED
+        assert why_not(host.exists, "proc/modules") is MissingReason.NOT_COLLECTED
 
     def test_below_a_folder_that_is_copied_whole_it_is_absent(self, tmp_path):
         host = open_host(plant(tmp_path, {"etc/modprobe.d/a.conf": "", "lib/modules/6.1/modules.dep": ""}))
 
         assert not host.exists("etc/modprobe.d/b.conf")
-        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is Why.ABSENT
-        assert why_not(host.read, "lib/modules/6.2/modules.dep") is Why.NOT_COLLECTED
-        assert why_not(host.read, "etc/modules-load.d/x.conf") is Why.NOT_COLLECTED
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is MissingReason.ABSENT
+        assert why_not(host.read, "lib/modules/6.2/modules.dep") is MissingReason.NOT_COLLECTED
+        assert why_not(host.read, "etc/modules-load.d/x.conf") is MissingReason.NOT_COLLECTED
 
     def test_but_a_module_that_the_index_names_was_there(self, tmp_path):
         index = "updates/dkms/nvidia.ko: kernel/drivers/video/video.ko\n"
         host = open_host(plant(tmp_path, {"lib/modules/6.1/modules.dep": index}))
 
-        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is Why.NOT_COLLECTED
-        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia-peermem.ko") is Why.ABSENT
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is MissingReason.NOT_COLLECTED
+        assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia-peermem.ko") is MissingReason.ABSENT
 
     def test_on_a_mounted_root_with_a_live_proc_it_is_absent(self, tmp_path):
         host = open_host(plant(tmp_path, {"proc/1/status": "", "etc/os-release": ""}))
 
         assert host.source == "tree"
-        assert why_not(host.read, "sys/class/infiniband/x") is Why.ABSENT
+        assert why_not(host.read, "sys/class/infiniband/x") is MissingReason.ABSENT
         assert not host.exists("proc/modules")
 
     def test_but_not_below_a_mount_point_that_is_empty(self, tmp_path):
@@ -134,8 +134,8 @@ class TestWhatIsNotThere:
         (tmp_path / "sys").mkdir()
         host = open_host(str(tmp_path))
 
-        assert why_not(host.exists, "sys/module/nvidia") is Why.NOT_COLLECTED
-        assert why_not(host.list, "sys") is Why.NOT_COLLECTED
+        assert why_not(host.exists, "sys/module/nvidia") is MissingReason.NOT_COLLECTED
+        assert why_not(host.list, "sys") is MissingReason.NOT_COLLECTED
 
     def test_a_sosreport_with_process_1_is_not_a_live_root(self, tmp_path):
         """sos copies parts of /proc/[0-9]*: report/plugins/process.py."""
@@ -143,14 +143,14 @@ class TestWhatIsNotThere:
         host = open_host(plant(tmp_path, files))
 
         assert host.source == "sosreport"
-        assert why_not(host.read, "proc/modules") is Why.NOT_COLLECTED
+        assert why_not(host.read, "proc/modules") is MissingReason.NOT_COLLECTED
 
     def test_a_sosreport_has_no_modules_though_it_has_their_index(self, tmp_path):
         files = {"lib/modules/6.1/modules.dep": "", "sos_commands/kernel/dmesg": "x", "version.txt": ""}
         host = open_host(plant(tmp_path, files))
 
-        assert why_not(host.read, "lib/modules/6.1/updates/nvidia.ko") is Why.NOT_COLLECTED
-        assert why_not(host.list, "lib/modules/6.1") is Why.NOT_COLLECTED
+        assert why_not(host.read, "lib/modules/6.1/updates/nvidia.ko") is MissingReason.NOT_COLLECTED
+        assert why_not(host.list, "lib/modules/6.1") is MissingReason.NOT_COLLECTED
 
 
 class TestCommandsOfASosreport:
@@ -163,14 +163,16 @@ class TestCommandsOfASosreport:
         assert open_host(self.tree(tmp_path, "Module Size\n", 0)).run(LSMOD) == b"Module Size\n"
 
     def test_an_exit_code_outranks_the_words(self, tmp_path):
-        with pytest.raises(Lacks) as error:
+        with pytest.raises(EvidenceMissing) as error:
             open_host(self.tree(tmp_path, "something went wrong\n", 1)).run(LSMOD)
 
-        assert error.value.missing.why is Why.NOT_COLLECTED
+        assert error.value.missing.why is MissingReason.NOT_COLLECTED
         assert error.value.missing.ask == "lsmod (something went wrong)"
 
     def test_a_time_out_is_told(self, tmp_path):
-        assert why_not(open_host(self.tree(tmp_path, "half a li", 124)).run, LSMOD) is Why.TIMED_OUT
+        assert (
+            why_not(open_host(self.tree(tmp_path, "half a li", 124)).run, LSMOD) is MissingReason.TIMED_OUT
+        )
 
     @pytest.mark.parametrize(
         "text",
@@ -185,7 +187,7 @@ class TestCommandsOfASosreport:
         ],
     )
     def test_words_are_told_from_output_where_there_is_no_exit_code(self, tmp_path, text):
-        assert why_not(open_host(self.tree(tmp_path, text, None)).run, LSMOD) is Why.NOT_COLLECTED
+        assert why_not(open_host(self.tree(tmp_path, text, None)).run, LSMOD) is MissingReason.NOT_COLLECTED
 
     def test_an_empty_output_of_a_success_is_an_output(self, tmp_path):
         """dkms status prints nothing where no module is registered."""
@@ -203,7 +205,7 @@ class TestCommandsOfASosreport:
     def test_a_command_that_was_not_run_is_not_collected(self, tmp_path):
         host = open_host(self.tree(tmp_path, "x", 0))
         ibstat = Command(("ibstat",), ("sos_commands/infiniband/ibstat",))
-        assert why_not(host.run, ibstat) is Why.NOT_COLLECTED
+        assert why_not(host.run, ibstat) is MissingReason.NOT_COLLECTED
 
     def test_a_damaged_manifest_leaves_the_words(self, tmp_path):
         root = self.tree(tmp_path, "Module Size\n", 1)
@@ -230,5 +232,5 @@ class TestUnusable:
 class TestMissingSymlinkedFolders:
     def test_absent_is_a_missing_like_any_other(self, tmp_path):
         plant(tmp_path, {"etc/modprobe.d/x": ""})
-        with pytest.raises(Absent):
+        with pytest.raises(EvidenceAbsent):
             open_host(str(tmp_path)).list("etc/modprobe.d/sub")

@@ -15,7 +15,7 @@ from gdrkit.fabric.ceilings import memory
 from gdrkit.fabric.ceilings.interval import Interval, least, total
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
 from gdrkit.fabric.ceilings.links import payload as link_payload
-from gdrkit.fabric.ceilings.ports import Port
+from gdrkit.fabric.ceilings.ports import NetworkPort
 from gdrkit.fabric.ceilings.ports import payload as port_payload
 
 Unit = Literal["Gb/s", "GB/s", "MiB/s", "MB/s"]
@@ -35,7 +35,7 @@ class Published(Struct, frozen=True, kw_only=True):
     unit: Unit
     source: str
     links: tuple[PcieLink, ...] = ()
-    ports: tuple[Port, ...] = ()
+    ports: tuple[NetworkPort, ...] = ()
     gpus: tuple[PcieLink, ...] = ()
     c2c: bool = False
     copy: Literal["", "read", "write"] = ""  # a copy by the GPU: reads host memory, or writes it
@@ -73,12 +73,12 @@ def pcie(gt_per_s: float, width: int, max_payload_bytes: int | None = None) -> P
     return PcieLink(gt_per_s=gt_per_s, width=width, max_payload_bytes=max_payload_bytes)
 
 
-def roce(rate: float, mtu: int | None = None, version: int | None = None) -> Port:
-    return Port(rate_gbit_per_s=rate, link_layer="Ethernet", mtu_bytes=mtu, ip_version=version)
+def roce(rate: float, mtu: int | None = None, version: int | None = None) -> NetworkPort:
+    return NetworkPort(rate_gbit_per_s=rate, link_layer="Ethernet", mtu_bytes=mtu, ip_version=version)
 
 
-def infiniband(rate: float, generation: str, mtu: int | None = None) -> Port:
-    return Port(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=mtu, generation=generation)
+def infiniband(rate: float, generation: str, mtu: int | None = None) -> NetworkPort:
+    return NetworkPort(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=mtu, generation=generation)
 
 
 GEN3, GEN4, GEN5, SPARK = pcie(8.0, 16), pcie(16.0, 16), pcie(32.0, 16), pcie(32.0, 4)
@@ -277,7 +277,7 @@ PORTS = (
     Published(
         what="NCCL sendrecv_perf, 512 MB, 8 nodes",
         hardware="4 x GH200, Slingshot at 200 Gb/s",
-        value=24.24, unit="GB/s", ports=(Port(rate_gbit_per_s=200, link_layer="Slingshot"),),
+        value=24.24, unit="GB/s", ports=(NetworkPort(rate_gbit_per_s=200, link_layer="Slingshot"),),
         source=f"{NCCL}/1272", saturates=False, note="headers of this network are not in our model",
     ),
     Published(

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from gdrkit.fabric.ceilings.document import EstimateDocument, document
-from gdrkit.fabric.ceilings.machine import Machine, Meeting
 from gdrkit.fabric.ceilings.measured import readings, sniff
+from gdrkit.fabric.ceilings.node_links import CommonPoint, NodeLinks
 from gdrkit.fabric.ceilings.text import measured_text, text
 from tests.fabric.ceilings.test_measured import NDR, perftest
 from tests.fabric.ceilings.test_paths import GPU_GEN5, nic, pair, roce, spark, wire
@@ -73,14 +73,14 @@ def test_pairs_that_differ_stay_apart():
     fast, slow = NDR, nic("mlx5_1", [wire("0000:2c:00", 32.0, 4)], roce(200))
     (_, one), (_, other) = pair(GPU_GEN5, fast), pair(GPU_GEN5, slow)
 
-    assert text(document(Machine((GPU_GEN5,), (fast, slow), (one, other)))).count("1 pair behind") == 2
+    assert text(document(NodeLinks((GPU_GEN5,), (fast, slow), (one, other)))).count("1 pair behind") == 2
 
 
 def test_what_is_down_is_named_so_and_comes_last():
     down = nic("mlx5_1", [wire("0000:2c:00", 32.0, 16)], None)
     down = msgspec.structs.replace(down, active=False, down="DOWN")
-    (_, one), (_, other) = pair(GPU_GEN5, down), pair(GPU_GEN5, NDR, Meeting.ROOT_COMPLEX)
-    shown = text(document(Machine((GPU_GEN5,), (down, NDR), (one, other))))
+    (_, one), (_, other) = pair(GPU_GEN5, down), pair(GPU_GEN5, NDR, CommonPoint.ROOT_COMPLEX)
+    shown = text(document(NodeLinks((GPU_GEN5,), (down, NDR), (one, other))))
 
     assert "mlx5_1   nothing   bound by port: DOWN, carries nothing" in shown
     assert "not known: port of" not in shown
@@ -96,5 +96,5 @@ def test_a_measurement_is_told_alone():
 
 
 def test_nothing_there_is_said():
-    assert "no RDMA device here" in text(document(Machine()))
-    assert "no GPU here" in text(document(Machine((), (NDR,))))
+    assert "no RDMA device here" in text(document(NodeLinks()))
+    assert "no GPU here" in text(document(NodeLinks((), (NDR,))))

@@ -3,8 +3,8 @@
 import pytest
 
 from gdrkit.evidence.target import open_host
-from gdrkit.fabric.ceilings.from_node import machine
-from gdrkit.fabric.ceilings.machine import Attachment, Meeting
+from gdrkit.fabric.ceilings.from_node import node_links
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint
 from gdrkit.fabric.ceilings.paths import chain, node_total
 from gdrkit.node import Node
 from tests.evidence_nodes import build
@@ -13,7 +13,7 @@ from tests.evidence_nodes import build
 @pytest.fixture
 def read(tmp_path):
     def of(name):
-        return machine(Node(open_host(str(build(name, tmp_path)))))
+        return node_links(Node(open_host(str(build(name, tmp_path)))))
 
     return of
 
@@ -40,13 +40,13 @@ def test_a_nic_in_a_slot_of_four_lanes_is_bound_by_it(read):
     tightest = chain(found, found.routes[0], "direct").tightest
 
     assert tightest.name == "nic-link"
-    assert "x4" in tightest.said
+    assert "x4" in tightest.description
 
 
 def test_redirecting_ports_send_the_way_through_the_root_complex(read):
     found = read("acs-redirect")
 
-    assert {route.meeting for route in found.routes} == {Meeting.ROOT_COMPLEX}
+    assert {route.common_point for route in found.routes} == {CommonPoint.ROOT_COMPLEX}
 
 
 def test_a_port_that_is_down_counts_for_nothing(read):
@@ -56,7 +56,7 @@ def test_a_port_that_is_down_counts_for_nothing(read):
     assert {function.name: function.down for function in found.functions} == {"mlx5_0": "", "mlx5_1": "DOWN"}
     assert whole.unknown == ()
     assert whole.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
-    assert "down and not counted: mlx5_1" in whole.tightest.said
+    assert "down and not counted: mlx5_1" in whole.tightest.description
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_only_a_state_that_was_read_makes_a_port_down(tmp_path, state, down):
     file.unlink()
     if state is not None:
         file.write_text(f"{state}\n")
-    found = {function.name: function for function in machine(Node(open_host(str(path)))).functions}
+    found = {function.name: function for function in node_links(Node(open_host(str(path)))).functions}
 
     assert found["mlx5_1"].down == down
     assert found["mlx5_1"].active is (state == "4: ACTIVE")

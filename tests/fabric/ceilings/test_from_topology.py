@@ -3,9 +3,9 @@
 import pytest
 
 from gdrkit.evidence.target import open_host
-from gdrkit.fabric.ceilings.from_node import machine as machine_of_node
-from gdrkit.fabric.ceilings.from_topology import machine
-from gdrkit.fabric.ceilings.machine import Attachment, Meeting
+from gdrkit.fabric.ceilings.from_node import node_links as machine_of_node
+from gdrkit.fabric.ceilings.from_topology import node_links
+from gdrkit.fabric.ceilings.node_links import Attachment, CommonPoint
 from gdrkit.fabric.ceilings.paths import chain, node_total
 from gdrkit.fabric.topology import from_node
 from gdrkit.fabric.topology.from_file import read
@@ -15,7 +15,7 @@ from tests.fabric.topology.xml_files import DUMP, ONE_SWITCH
 
 
 def of(text):
-    return machine(read(text.encode()).topology)
+    return node_links(read(text.encode()).topology)
 
 
 def test_a_file_that_somebody_wrote_has_links_and_no_ports():
@@ -23,7 +23,7 @@ def test_a_file_that_somebody_wrote_has_links_and_no_ports():
     (route,) = found.routes
     direct = chain(found, route, "direct")
 
-    assert route.meeting is Meeting.SWITCH
+    assert route.common_point is CommonPoint.SWITCH
     assert [limit.name for limit in direct.limits] == ["gpu-link", "nic-link"]
     assert direct.unknown
     assert direct.rate.low_gb_per_s == 0
@@ -31,12 +31,12 @@ def test_a_file_that_somebody_wrote_has_links_and_no_ports():
 
 def test_what_nccl_wrote_names_speeds_and_no_link_layer():
     found = of(DUMP)
-    route = next(route for route in found.routes if route.meeting is Meeting.SWITCH)
+    route = next(route for route in found.routes if route.common_point is CommonPoint.SWITCH)
     direct = chain(found, route, "direct")
 
     assert route.function.name == "mlx5_0"
     assert direct.tightest.name == "nic-link"  # x8 at 32 GT/s below a port of 400 Gb/s
-    assert "of a link layer that is not stated" in direct.limits[-1].said
+    assert "of a link layer that is not stated" in direct.limits[-1].description
 
 
 def test_ports_of_one_device_share_its_link():
@@ -81,12 +81,12 @@ def test_a_spark_s_file_shows_one_port_twice():
 def test_a_node_s_own_graph_meets_where_its_facts_do(name, tmp_path):
     """Two ways from one node's evidence to its machine have the same GPUs, links and meeting points."""
     node = Node(open_host(str(build(name, tmp_path))))
-    by_facts, by_graph = machine_of_node(node), machine(from_node.topology(node))
+    by_facts, by_graph = machine_of_node(node), node_links(from_node.topology(node))
 
     def ways(found):
         return {
             (route.gpu.address, route.function.name): (
-                route.meeting, route.gpu.attachment,
+                route.common_point, route.gpu.attachment,
                 [wire.link for wire in route.gpu_wires], [wire.link for wire in route.nic_wires],
             )
             for route in found.routes

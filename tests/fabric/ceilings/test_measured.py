@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gdrkit.fabric.ceilings.links import COMPLETION_HEADER_BYTES, FRAMING_BYTES, WRITE_HEADER_BYTES
-from gdrkit.fabric.ceilings.machine import Gpu, Machine, Meeting, Route
 from gdrkit.fabric.ceilings.measured import readings, sniff
-from gdrkit.fabric.ceilings.reading import plateau
+from gdrkit.fabric.ceilings.measured_rate import plateau
+from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks, PairRoute
 from gdrkit.formats.errors import FormatError
 from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, nic, pair, roce, spark, wire
 
@@ -93,7 +93,7 @@ def test_both_directions_have_twice_the_ceiling():
 
 
 def test_a_run_on_gpu_memory_crosses_the_gpus_link_too():
-    machine, _ = pair(Gpu("0000:07:00.0", wires=(wire("0000:07:00", 16.0, 8),)), NDR)
+    machine, _ = pair(LinkedGpu("0000:07:00.0", wires=(wire("0000:07:00", 16.0, 8),)), NDR)
 
     on_gpu = only(machine, perftest("mlx5_0", 100.0, before="initializing CUDA\n"))
     in_host = only(machine, perftest("mlx5_0", 100.0))
@@ -104,9 +104,9 @@ def test_a_run_on_gpu_memory_crosses_the_gpus_link_too():
 
 
 def test_the_gpu_of_the_run_decides_where_there_are_several():
-    slow = Gpu("0000:17:00.0", wires=(wire("0000:17:00", 16.0, 8),))
+    slow = LinkedGpu("0000:17:00.0", wires=(wire("0000:17:00", 16.0, 8),))
     (_, to_fast), (_, to_slow) = pair(GPU_GEN5, NDR), pair(slow, NDR)
-    machine = Machine((GPU_GEN5, slow), (NDR,), (to_fast, to_slow))
+    machine = NodeLinks((GPU_GEN5, slow), (NDR,), (to_fast, to_slow))
     listed = (
         "initializing CUDA\nCUDA device 0: PCIe address is 1B:00\nCUDA device 1: PCIe address is 17:00\n\n"
         "Picking device No. 1\n"
@@ -187,13 +187,16 @@ def test_the_average_over_sizes_is_not_compared():
 
 def test_above_the_network_is_normal_for_a_tree_between_two_nodes():
     gpus = tuple(
-        Gpu(f"0000:{n:02x}:00.0", wires=(wire(f"0000:{n:02x}:00", 32.0, 16),)) for n in range(0x1B, 0x23)
+        LinkedGpu(f"0000:{n:02x}:00.0", wires=(wire(f"0000:{n:02x}:00", 32.0, 16),))
+        for n in range(0x1B, 0x23)
     )
     nics = tuple(
         nic(f"mlx5_{n}", [wire(f"0000:{n + 64:02x}:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(8)
     )
-    routes = tuple(Route(g, n, Meeting.SWITCH, g.wires, n.wires) for g, n in zip(gpus, nics, strict=True))
-    node = Machine(gpus, nics, routes)
+    routes = tuple(
+        PairRoute(g, n, CommonPoint.SWITCH, g.wires, n.wires) for g, n in zip(gpus, nics, strict=True)
+    )
+    node = NodeLinks(gpus, nics, routes)
 
     reading = only(node, nccl("all_reduce", 480.0, per_node=8))
     assert any("normal on 2 nodes for a tree" in sentence for sentence in reading.sentences)
@@ -272,7 +275,7 @@ def test_a_plateau_is_that_of_the_largest_sizes():
 @pytest.mark.parametrize("text", ["", "bash: ib_write_bw: command not found in this text\n", "[]"])
 def test_no_program_s_output_is_refused(text):
     with pytest.raises(FormatError):
-        readings(Machine(), sniff(text.replace("ib_write_bw", "nothing")))
+        readings(NodeLinks(), sniff(text.replace("ib_write_bw", "nothing")))
 
 
 @given(

@@ -4,9 +4,17 @@ import pytest
 from msgspec.structs import replace
 
 from gdrkit.fabric.ceilings.links import PcieLink
-from gdrkit.fabric.ceilings.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
+from gdrkit.fabric.ceilings.node_links import (
+    Attachment,
+    CommonPoint,
+    LinkedGpu,
+    NicFunction,
+    NodeLinks,
+    PairRoute,
+    Wire,
+)
 from gdrkit.fabric.ceilings.paths import card_chain, chain, node_total, possible
-from gdrkit.fabric.ceilings.ports import Port
+from gdrkit.fabric.ceilings.ports import NetworkPort
 
 
 def wire(address, gt_per_s, width, max_payload_bytes=256):
@@ -14,31 +22,31 @@ def wire(address, gt_per_s, width, max_payload_bytes=256):
 
 
 def roce(rate, mtu=4096):
-    return Port(rate_gbit_per_s=rate, link_layer="Ethernet", mtu_bytes=mtu, ip_version=4)
+    return NetworkPort(rate_gbit_per_s=rate, link_layer="Ethernet", mtu_bytes=mtu, ip_version=4)
 
 
 def infiniband(rate, generation):
-    return Port(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=4096, generation=generation)
+    return NetworkPort(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=4096, generation=generation)
 
 
 def nic(name, wires, port, card="", port_name="p0"):
-    return Function(name=name, card=card or name, wires=tuple(wires), port_name=port_name, port=port)
+    return NicFunction(name=name, card=card or name, wires=tuple(wires), port_name=port_name, port=port)
 
 
-def pair(gpu, function, meeting=Meeting.SWITCH):
+def pair(gpu, function, meeting=CommonPoint.SWITCH):
     """One GPU and one NIC whose own links are all that lies between them."""
-    route = Route(gpu, function, meeting, gpu.wires, function.wires)
-    return Machine((gpu,), (function,), (route,)), route
+    route = PairRoute(gpu, function, meeting, gpu.wires, function.wires)
+    return NodeLinks((gpu,), (function,), (route,)), route
 
 
-GPU_GEN5 = Gpu("0000:1b:00.0", wires=(wire("0000:1b:00", 32.0, 16),))
-GPU_GEN4 = Gpu("0000:07:00.0", wires=(wire("0000:07:00", 16.0, 16),))
+GPU_GEN5 = LinkedGpu("0000:1b:00.0", wires=(wire("0000:1b:00", 32.0, 16),))
+GPU_GEN4 = LinkedGpu("0000:07:00.0", wires=(wire("0000:07:00", 16.0, 16),))
 
 
 def spark(cables):
     """One ConnectX-7, two links of four lanes, each port on both. MaxPayload is for root, so not known."""
     functions = tuple(
-        Function(
+        NicFunction(
             name=name,
             card="e09d",
             wires=(wire(bus, 32.0, 4, None),),
@@ -53,9 +61,9 @@ def spark(cables):
             ("roceP2p1s0f1", "0002:01:00", "p1"),
         )
     )
-    gpu = Gpu("000f:01:00.0", Attachment.INTEGRATED)
-    routes = tuple(Route(gpu, f, Meeting.ROOT_COMPLEX, (), f.wires) for f in functions)
-    return Machine((gpu,), functions, routes)
+    gpu = LinkedGpu("000f:01:00.0", Attachment.INTEGRATED)
+    routes = tuple(PairRoute(gpu, f, CommonPoint.ROOT_COMPLEX, (), f.wires) for f in functions)
+    return NodeLinks((gpu,), functions, routes)
 
 
 def test_one_cable_of_a_spark_carries_200_gbit_and_both_its_links_are_needed_for_it():
@@ -92,7 +100,7 @@ def test_functions_of_a_spark_name_those_they_share_link_and_port_with():
 def test_the_second_port_of_a_spark_known_to_be_down_changes_nothing():
     one = spark({"p0"})
     functions = tuple(replace(f, down="" if f.active else "DOWN") for f in one.functions)
-    known = Machine(one.gpus, functions)
+    known = NodeLinks(one.gpus, functions)
 
     assert node_total(known).rate == node_total(one).rate
     assert card_chain(functions).tightest.rate == card_chain(one.functions).tightest.rate
@@ -110,13 +118,13 @@ def test_a_link_above_ports_that_are_down_carries_nothing():
     assert card_chain(functions).rate.high_gb_per_s == pytest.approx(15.05, abs=0.01)
 
 
-DOWN = Function(
+DOWN = NicFunction(
     name="mlx5_1", card="b", wires=(wire("0000:98:00", 32.0, 16),), port=None, active=False, down="DOWN"
 )
 
 
 def test_a_port_that_is_down_carries_nothing_on_any_path():
-    machine, route = pair(GPU_GEN5, DOWN, Meeting.ROOT_COMPLEX)
+    machine, route = pair(GPU_GEN5, DOWN, CommonPoint.ROOT_COMPLEX)
 
     for path in possible(route):
         found = chain(machine, route, path)
@@ -127,7 +135,7 @@ def test_a_port_that_is_down_carries_nothing_on_any_path():
 
 def test_beside_a_port_that_is_down_an_unknown_one_stays_unknown():
     unknown = nic("mlx5_2", [wire("0000:18:00", 32.0, 16)], None)
-    machine = Machine((GPU_GEN5,), (DOWN, unknown))
+    machine = NodeLinks((GPU_GEN5,), (DOWN, unknown))
 
     assert node_total(machine).unknown == ("port of mlx5_2",)
     assert node_total(machine).rate.high_gb_per_s == pytest.approx(57.6, abs=0.05)
@@ -137,7 +145,7 @@ def test_beside_a_port_that_is_down_an_unknown_one_stays_unknown():
 def test_a_device_whose_port_is_down_shares_no_link():
     machine = hgx()
     functions = (machine.functions[0], replace(machine.functions[1], down="DOWN", active=False))
-    part = Machine(machine.gpus, functions, machine.routes[:1])
+    part = NodeLinks(machine.gpus, functions, machine.routes[:1])
     uplink = next(limit for limit in chain(part, part.routes[0], "staged").limits if limit.shared_with)
 
     assert uplink.shared_with == ("0000:1c:00.0", "mlx5_0")
@@ -176,9 +184,9 @@ def test_two_100g_ports_exceed_gen3_x16():
 
 
 def test_a_gh200_is_bound_by_its_port_though_the_way_leads_through_its_cpu():
-    gpu = Gpu("0009:01:00.0", Attachment.C2C, (wire("0009:01:00", 32.0, 16),))
+    gpu = LinkedGpu("0009:01:00.0", Attachment.C2C, (wire("0009:01:00", 32.0, 16),))
     machine, route = pair(
-        gpu, nic("mlx5_0", [wire("0000:01:00", 32.0, 16)], infiniband(400, "NDR")), Meeting.ROOT_COMPLEX
+        gpu, nic("mlx5_0", [wire("0000:01:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.ROOT_COMPLEX
     )
     found = chain(machine, route, "direct")
 
@@ -206,13 +214,13 @@ def test_an_a100_with_200g_is_bound_by_the_port_and_not_by_gen4_x16():
 def hgx():
     """Two GPUs and two NICs below each switch, one link of 16 lanes from the switch to the processor."""
     uplink = wire("0000:16:00.0", 32.0, 16)
-    gpus = tuple(Gpu(f"0000:1{n}:00.0", wires=(wire(f"0000:1{n}:00", 32.0, 16), uplink)) for n in "bc")
+    gpus = tuple(LinkedGpu(f"0000:1{n}:00.0", wires=(wire(f"0000:1{n}:00", 32.0, 16), uplink)) for n in "bc")
     nics = tuple(
         nic(f"mlx5_{n}", [wire(f"0000:1{n + 8}:00", 32.0, 16), uplink], infiniband(400, "NDR"))
         for n in (0, 1)
     )
-    routes = tuple(Route(g, f, Meeting.SWITCH, g.wires[:1], f.wires[:1]) for g in gpus for f in nics)
-    return Machine(gpus, nics, routes)
+    routes = tuple(PairRoute(g, f, CommonPoint.SWITCH, g.wires[:1], f.wires[:1]) for g in gpus for f in nics)
+    return NodeLinks(gpus, nics, routes)
 
 
 def test_the_direct_path_below_a_switch_does_not_touch_the_uplink_and_the_staged_one_shares_it():
@@ -226,7 +234,7 @@ def test_the_direct_path_below_a_switch_does_not_touch_the_uplink_and_the_staged
 
 def test_a_redirected_or_distant_pair_is_no_longer_sure_of_its_links():
     machine, route = pair(
-        GPU_GEN5, nic("mlx5_0", [wire("0000:98:00", 32.0, 16)], infiniband(400, "NDR")), Meeting.SOCKETS
+        GPU_GEN5, nic("mlx5_0", [wire("0000:98:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.SOCKETS
     )
     near = pair(GPU_GEN5, route.function)
     far, close = chain(machine, route, "direct"), chain(*near, "direct")
@@ -239,7 +247,7 @@ def test_one_gpu_bounds_a_node_with_four_nics():
     nics = tuple(
         nic(f"mlx5_{n}", [wire(f"0000:{n}8:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(4)
     )
-    machine = Machine((GPU_GEN5,), nics)
+    machine = NodeLinks((GPU_GEN5,), nics)
 
     assert node_total(machine).tightest.name == "gpu-links"
     assert node_total(machine).rate.high_gb_per_s == pytest.approx(57.6, abs=0.05)
@@ -256,8 +264,8 @@ def test_an_unknown_link_leaves_a_bound_from_above_and_none_from_below():
 
 
 def test_a_pair_of_which_nothing_is_known_has_no_ceiling():
-    route = Route(Gpu("0000:1b:00.0"), Function(name="mlx5_0", card="a"), Meeting.UNKNOWN)
-    machine = Machine((route.gpu,), (route.function,), (route,))
+    route = PairRoute(LinkedGpu("0000:1b:00.0"), NicFunction(name="mlx5_0", card="a"), CommonPoint.UNKNOWN)
+    machine = NodeLinks((route.gpu,), (route.function,), (route,))
     found = chain(machine, route, "direct")
 
     assert found.rate is None

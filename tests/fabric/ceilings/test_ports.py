@@ -2,15 +2,15 @@
 
 import pytest
 
-from gdrkit.fabric.ceilings.ports import Port, payload, roce_mtu, tcp_payload
+from gdrkit.fabric.ceilings.ports import NetworkPort, payload, roce_mtu, tcp_payload
 
 
 def roce(rate, mtu=None, version=4):
-    return Port(rate_gbit_per_s=rate, link_layer="Ethernet", mtu_bytes=mtu, ip_version=version)
+    return NetworkPort(rate_gbit_per_s=rate, link_layer="Ethernet", mtu_bytes=mtu, ip_version=version)
 
 
 def infiniband(rate, generation, mtu=4096):
-    return Port(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=mtu, generation=generation)
+    return NetworkPort(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=mtu, generation=generation)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,9 @@ def test_older_infiniband_prints_signals_and_not_data(printed, generation, data)
 
 def test_ethernet_rates_are_those_of_data_whatever_linux_calls_them():
     """A port at 40GbE prints `40 Gb/sec (4X FDR10)`, one at 10GbE `10 Gb/sec (1X QDR)`."""
-    port = Port(rate_gbit_per_s=10, link_layer="Ethernet", mtu_bytes=4096, ip_version=4, generation="QDR")
+    port = NetworkPort(
+        rate_gbit_per_s=10, link_layer="Ethernet", mtu_bytes=4096, ip_version=4, generation="QDR"
+    )
 
     assert payload(port) == payload(roce(10, 4096))
 
@@ -56,7 +58,7 @@ def test_an_unknown_mtu_widens_the_bounds():
 
 
 def test_a_port_of_another_kind_is_bounded_by_its_rate_alone():
-    bounds = payload(Port(rate_gbit_per_s=100, link_layer="Unspecified"))
+    bounds = payload(NetworkPort(rate_gbit_per_s=100, link_layer="Unspecified"))
 
     assert bounds.high_gb_per_s == 12.5
     assert bounds.low_gb_per_s < 10

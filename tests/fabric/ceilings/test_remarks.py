@@ -1,6 +1,6 @@
 """What is said of a node's ceilings in words."""
 
-from gdrkit.fabric.ceilings.machine import Function, Machine, Meeting, Route
+from gdrkit.fabric.ceilings.node_links import CommonPoint, NicFunction, NodeLinks, PairRoute
 from gdrkit.fabric.ceilings.remarks import remarks
 from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, nic, pair, roce, spark, wire
 
@@ -29,10 +29,12 @@ def test_one_cable_of_a_spark_is_one_port_on_two_devices():
 def test_two_ports_on_a_link_that_carries_one():
     """2 x 100 Gb/s on PCIe 3.0 x16."""
     card = tuple(
-        Function(name=name, card="cx5", wires=(wire("0000:3b:00", 8.0, 16),), port_name=name, port=roce(100))
+        NicFunction(
+            name=name, card="cx5", wires=(wire("0000:3b:00", 8.0, 16),), port_name=name, port=roce(100)
+        )
         for name in ("mlx5_0", "mlx5_1")
     )
-    (said,) = remarks(Machine((GPU_GEN5,), card))
+    (said,) = remarks(NodeLinks((GPU_GEN5,), card))
 
     assert "the link of this card carries" in said
     assert "A second cable buys nothing to speak of" in said
@@ -41,13 +43,13 @@ def test_two_ports_on_a_link_that_carries_one():
 def test_two_ports_whose_link_carries_more_than_one_of_them():
     """2 x 200 Gb/s on PCIe 4.0 x16 carry more than one port does: the second cable is not in vain."""
     card = tuple(
-        Function(
+        NicFunction(
             name=name, card="cx6", wires=(wire("0000:3b:00", 32.0, 8, 512),), port_name=name, port=roce(100)
         )
         for name in ("mlx5_0", "mlx5_1")
     )
 
-    assert not any("buys nothing" in words for words in remarks(Machine((GPU_GEN5,), card)))
+    assert not any("buys nothing" in words for words in remarks(NodeLinks((GPU_GEN5,), card)))
 
 
 def test_a_slot_that_is_too_narrow():
@@ -68,13 +70,15 @@ def test_an_uplink_that_two_nics_share():
     nics = tuple(
         nic(f"mlx5_{n}", [wire(f"0000:{n + 24}:00", 16.0, 16), uplink], roce(200)) for n in range(2)
     )
-    machine = Machine((GPU_GEN5,), nics, tuple(Route(GPU_GEN5, f, Meeting.SWITCH, (), ()) for f in nics))
+    machine = NodeLinks(
+        (GPU_GEN5,), nics, tuple(PairRoute(GPU_GEN5, f, CommonPoint.SWITCH, (), ()) for f in nics)
+    )
     (said,) = remarks(machine)
 
     assert "mlx5_0 and mlx5_1 share the switch link 0000:16:00.0" in said
 
 
 def test_a_card_whose_link_nobody_could_read_has_no_word():
-    function = Function(name="mlx5_0", card="a", wires=(), port=roce(100))
+    function = NicFunction(name="mlx5_0", card="a", wires=(), port=roce(100))
 
-    assert remarks(Machine((GPU_GEN5,), (function,))) == ()
+    assert remarks(NodeLinks((GPU_GEN5,), (function,))) == ()

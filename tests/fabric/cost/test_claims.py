@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from gdrkit.fabric.ceilings.links import PcieLink
-from gdrkit.fabric.cost.cost import Job, cost
+from gdrkit.fabric.cost.cost import Workload, cost
 from gdrkit.fabric.cost.gpus import rates_of
-from gdrkit.fabric.cost.layout import Layout
+from gdrkit.fabric.cost.layout import ParallelLayout
 from gdrkit.fabric.cost.models import known_model
 from gdrkit.fabric.cost.paths import given_path
 
 CLAIMED_GB_PER_S = 15.0
 PATHS = (given_path("direct", 23.5, 23.5, "the port"), given_path("staged", 12, 15, "the article"))
-JOB = Job(model=known_model("llama-3-70b"), layout=Layout(tensor=2), gpu=rates_of("GB10"))
+JOB = Workload(model=known_model("llama-3-70b"), layout=ParallelLayout(tensor=2), gpu=rates_of("GB10"))
 
 
 @pytest.fixture(scope="module")

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gdrkit.fabric.cost.cost import Job, cost
+from gdrkit.fabric.cost.cost import Workload, cost
 from gdrkit.fabric.cost.gpus import GPUS, rates_of
-from gdrkit.fabric.cost.layout import CostError, Layout
+from gdrkit.fabric.cost.layout import CostError, ParallelLayout
 from gdrkit.fabric.cost.models import MODELS, known_model
 from gdrkit.fabric.cost.paths import PathCost, given_path
-from gdrkit.fabric.cost.traffic import Kind, nodes_reached
+from gdrkit.fabric.cost.traffic import CollectiveKind, nodes_reached
 
 DIRECT, STAGED = given_path("direct", 20, 24, "test"), given_path("staged", 10, 14, "test")
 PATHS = (DIRECT, STAGED)
 EXACT = PathCost("direct", 10, 10, 0, 0, "test")
 
 
-def job(model="llama-3-70b", gpu="H200", **changes) -> Job:
+def job(model="llama-3-70b", gpu="H200", **changes) -> Workload:
     names = {"tp": "tensor", "pp": "pipeline", "ep": "expert", "dp": "data", "gpus": "gpus_per_node"}
-    layout = Layout(**{names[key]: changes.pop(key) for key in tuple(changes) if key in names})
-    return Job(model=known_model(model), layout=layout, gpu=rates_of(gpu) if gpu else None, **changes)
+    layout = ParallelLayout(**{names[key]: changes.pop(key) for key in tuple(changes) if key in names})
+    return Workload(model=known_model(model), layout=layout, gpu=rates_of(gpu) if gpu else None, **changes)
 
 
 def step(found, phase):
@@ -42,7 +42,7 @@ def test_llama_70b_over_two_nodes_sends_16_kib_twice_a_layer_for_a_token():
     found = cost(job(tp=2), PATHS)
     outputs = rows(found, "decode")["attention and feed-forward"]
 
-    assert (outputs.kind, outputs.calls, outputs.per_layer) == (Kind.ALL_REDUCE, 2 * 80, 2)
+    assert (outputs.kind, outputs.calls, outputs.per_layer) == (CollectiveKind.ALL_REDUCE, 2 * 80, 2)
     assert outputs.payload_bytes == 8192 * 2
     assert outputs.sent_bytes == outputs.network_bytes == 2 * (1 / 2) * 16384
     assert outputs.messages == 2
@@ -85,7 +85,7 @@ def test_stages_within_a_node_send_nothing_out_of_it():
     found = cost(job("mixtral-8x22b", pp=16, tp=2, gpus=8), PATHS)
 
     # four stages of two GPUs fill a node: three of fifteen boundaries lie between four nodes
-    sends = [row for row in step(found, "decode").traffic if row.kind is Kind.SEND]
+    sends = [row for row in step(found, "decode").traffic if row.kind is CollectiveKind.SEND]
     assert [(row.calls, row.network_bytes) for row in sends] == [(3, 12288), (12, 0)]
 
 
@@ -120,7 +120,7 @@ def test_training_sums_gradients_with_reduce_scatter_and_all_gather():
     gradients, weights = (rows(found, "training")[what] for what in ("gradients", "updated weights"))
     parameters = 72_704_065_536
 
-    assert (gradients.kind, weights.kind) == (Kind.REDUCE_SCATTER, Kind.ALL_GATHER)
+    assert (gradients.kind, weights.kind) == (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
     assert gradients.sent_bytes == weights.sent_bytes == 3 / 4 * parameters / 8 * 2
     assert gradients.network_bytes == 8 * gradients.sent_bytes  # eight GPUs of a node, one network
     assert (gradients.group.ranks, gradients.group.nodes) == (4, 4)

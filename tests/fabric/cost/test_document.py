@@ -6,17 +6,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gdrkit.fabric.cost.cost import Job, cost
+from gdrkit.fabric.cost.cost import Workload, cost
 from gdrkit.fabric.cost.document import assumptions, conclusion, document, percent, seconds, size
 from gdrkit.fabric.cost.gpus import rates_of
-from gdrkit.fabric.cost.layout import Layout
+from gdrkit.fabric.cost.layout import ParallelLayout
 from gdrkit.fabric.cost.models import known_model
 from gdrkit.fabric.cost.paths import given_path
 from gdrkit.fabric.cost.text import text
 
 DIRECT, STAGED = given_path("direct", 20, 24, "test"), given_path("staged", 10, 14, "test")
 HOST_MAPPED = given_path("host-mapped", 20, 24, "test")
-SPARK = Job(model=known_model("llama-3-70b"), layout=Layout(tensor=2), gpu=rates_of("GB10"))
+SPARK = Workload(model=known_model("llama-3-70b"), layout=ParallelLayout(tensor=2), gpu=rates_of("GB10"))
 
 
 def test_the_sentence_names_phases_bounds_and_what_it_is_held_against():
@@ -42,7 +42,7 @@ def test_a_path_that_is_as_near_leaves_nothing_to_save():
 
 
 def test_what_nothing_crosses_saves_nothing():
-    job = replace(SPARK, layout=Layout(tensor=2, gpus_per_node=8))
+    job = replace(SPARK, layout=ParallelLayout(tensor=2, gpus_per_node=8))
 
     assert conclusion(cost(job, (DIRECT, STAGED))) == (
         "Nothing of this job crosses the network (2 GPUs on 1 node): GPUDirect RDMA would save nothing."
@@ -76,7 +76,7 @@ def test_the_text_shows_each_phase_each_path_and_the_conclusion():
 
 
 def test_weights_that_do_not_fit_are_said_not_to():
-    assert "DOES NOT FIT" in text(document(cost(replace(SPARK, layout=Layout()), (DIRECT, STAGED))))
+    assert "DOES NOT FIT" in text(document(cost(replace(SPARK, layout=ParallelLayout()), (DIRECT, STAGED))))
     assert "DOES NOT FIT" not in text(document(cost(SPARK, (DIRECT, STAGED))))
 
 

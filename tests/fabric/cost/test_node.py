@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from gdrkit.evidence.target import open_host
-from gdrkit.fabric.ceilings.from_node import machine
+from gdrkit.fabric.ceilings.from_node import node_links
 from gdrkit.fabric.cost.node import node_paths
 from gdrkit.node import Node
 from tests.evidence_nodes import build
@@ -16,7 +16,7 @@ from tests.evidence_nodes import build
 def machines(tmp_path_factory):
     def one(name):
         path = build(name, tmp_path_factory.mktemp(name))
-        return machine(Node(open_host(str(path))))
+        return node_links(Node(open_host(str(path))))
 
     return {name: one(name) for name in ("spark-two-cables", "ubuntu-6.8-h100", "ubuntu-6.8-h100-no-verbs")}
 

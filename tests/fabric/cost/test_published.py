@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gdrkit.fabric.cost.cost import Job, cost
+from gdrkit.fabric.cost.cost import Workload, cost
 from gdrkit.fabric.cost.gpus import rates_of
-from gdrkit.fabric.cost.layout import Group, Layout
+from gdrkit.fabric.cost.layout import ParallelLayout, RankGroup
 from gdrkit.fabric.cost.models import known_model
 from gdrkit.fabric.cost.paths import all_reduce, given_path, path_cost
 
@@ -24,7 +24,7 @@ ALL_REDUCE_US = {  # bytes: out of place, in place
 
 @pytest.mark.parametrize(("size", "measured_us"), ALL_REDUCE_US.items())
 def test_a_small_all_reduce_between_two_sparks_lies_within_our_bounds(size, measured_us):
-    bounds = all_reduce(SPARKS, Group(ranks=2, nodes=2), size)
+    bounds = all_reduce(SPARKS, RankGroup(ranks=2, nodes=2), size)
 
     for us in measured_us:
         assert bounds.low_s <= us * 1e-6 <= bounds.high_s
@@ -32,7 +32,7 @@ def test_a_small_all_reduce_between_two_sparks_lies_within_our_bounds(size, meas
 
 def test_the_bounds_are_no_wider_than_a_factor_of_five():
     for size in ALL_REDUCE_US:
-        bounds = all_reduce(SPARKS, Group(ranks=2, nodes=2), size)
+        bounds = all_reduce(SPARKS, RankGroup(ranks=2, nodes=2), size)
         assert bounds.high_s < 5 * bounds.low_s
 
 
@@ -50,8 +50,9 @@ Spark Performance Enables Intensive AI Tasks" and posts of its forum, as AI-Dail
 
 @pytest.mark.parametrize(("model", "dtype", "kv_dtype", "tokens_per_s"), TOKENS_PER_S)
 def test_tokens_on_one_spark_lie_within_our_bounds(model, dtype, kv_dtype, tokens_per_s):
-    job = Job(
-        model=known_model(model), layout=Layout(), gpu=rates_of("GB10"), dtype=dtype, kv_dtype=kv_dtype,
+    job = Workload(
+        model=known_model(model), layout=ParallelLayout(), gpu=rates_of("GB10"),
+        dtype=dtype, kv_dtype=kv_dtype,
         prompt=2048, output=128,
     )  # fmt: skip
     decode = next(step for step in cost(job, ()).steps if step.phase == "decode")

@@ -8,7 +8,7 @@ from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.nccl.nic import GpuEvidence
 from gdrkit.fabric.nccl.settings import settings
-from gdrkit.fabric.topology.graph import Net, Origin, Topology
+from gdrkit.fabric.topology.graph import Net, Topology, TopologySource
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
@@ -44,7 +44,7 @@ def cuda(dmabuf):
 
 def gdr(host, version="2.27.5", environment=None):
     rules = release(version)
-    graph = Topology(origin=Origin.SYSFS, nets=(Net(id="mlx5_0", device="mlx5_0"),))
+    graph = Topology(origin=TopologySource.SYSFS, nets=(Net(id="mlx5_0", device="mlx5_0"),))
     (net,) = with_nic_side(graph, Node(host), rules, settings(rules, environment or {})).nets
     return net.nccl.gdr if net.nccl else ""
 

@@ -5,11 +5,11 @@ import pytest
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.gdr_check import Condition, check
-from gdrkit.fabric.nccl.gdr_decision import Evidence, decide
+from gdrkit.fabric.nccl.gdr_decision import GdrEvidence, decide
 from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, dmabuf, peermem, unused
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.view import view
-from gdrkit.fabric.topology.from_file import Saved
+from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.from_node import topology
 from gdrkit.node import Node
 from tests.evidence_nodes import build
@@ -151,7 +151,7 @@ BOTH = GpuEvidence(gdr=True, dmabuf=True, cuda="12.4")
 
 def evidence(files=frozenset(), probes=None, on_gpu=BOTH):
     nics = NicEvidence(files, {"mlx5_0": True} if probes is None else probes)
-    return Evidence(nics, on_gpu, file_says_nic=False, file_says_gpu=False)
+    return GdrEvidence(nics, on_gpu, file_says_nic=False, file_says_gpu=False)
 
 
 def test_dmabuf_wins_over_peermem():
@@ -242,7 +242,7 @@ def test_the_check_agrees_with_the_decision():
 
 def ways(name, folder, environment):
     node = Node(open_host(str(build(name, folder))))
-    seen = view(Saved(topology(node, ask_driver=True), node=node), "2.28.9", environment)
+    seen = view(SavedTopology(topology(node, ask_driver=True), node=node), "2.28.9", environment)
     return {pair.receive for pair in seen.pairs.values() if pair.path == "PIX"}
 
 

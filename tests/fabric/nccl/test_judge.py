@@ -11,7 +11,7 @@ from lab.nccl.judge import judge
 from lab.nccl.on_gpus import PLAIN_JOBS, shape_of
 from lab.nccl.record import jobs_in
 
-from gdrkit.consumers.nccl_releases import FROM_SOURCE, ON_GPUS, Witness, witness
+from gdrkit.consumers.nccl_releases import FROM_SOURCE, ON_GPUS, ModelBasis, model_basis
 
 HERE = Path(__file__).parent
 
@@ -73,9 +73,9 @@ def test_versions_differ_where_they_should():
 
 def test_what_stands_behind_a_version_is_said():
     assert (recorded()[0],) == ON_GPUS
-    assert witness("2.28.9") is Witness.ON_GPUS
-    assert witness("2.27.5+cuda12.8") is Witness.FROM_SOURCE
-    assert witness("2.27.6") is Witness.READ
-    assert witness("2.39.1") is Witness.UNSEEN
-    assert witness("2.16.5") is Witness.UNSEEN
+    assert model_basis("2.28.9") is ModelBasis.ON_GPUS
+    assert model_basis("2.27.5+cuda12.8") is ModelBasis.FROM_SOURCE
+    assert model_basis("2.27.6") is ModelBasis.READ
+    assert model_basis("2.39.1") is ModelBasis.UNSEEN
+    assert model_basis("2.16.5") is ModelBasis.UNSEEN
     assert set(json.loads((HERE / "nccl_from_source.json").read_text())) == set(FROM_SOURCE)

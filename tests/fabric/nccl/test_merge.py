@@ -4,7 +4,7 @@ import pytest
 from msgspec import structs
 
 from gdrkit.consumers.nccl_releases import release
-from gdrkit.fabric.nccl.merge import Fused, fuse
+from gdrkit.fabric.nccl.merge import FusedNic, fuse
 from gdrkit.fabric.nccl.settings import settings
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology.from_file import read
@@ -32,7 +32,7 @@ def names(root):
 @pytest.mark.parametrize("version", ["2.20.5", "2.23.4", "2.24.3", "2.30.7"])
 def test_two_ports_of_a_card_are_one_nic(version):
     root, found = fused(TWO_PORTS, version)
-    assert found == (Fused("mlx5_0+mlx5_1", ("mlx5_0", "mlx5_1"), 800_000),)
+    assert found == (FusedNic("mlx5_0+mlx5_1", ("mlx5_0", "mlx5_1"), 800_000),)
     assert names(root) == ["mlx5_0+mlx5_1"]
 
 

@@ -6,7 +6,7 @@ from gdrkit.consumers.nccl_releases import NEWEST, OLDEST
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl.view import view
 from gdrkit.fabric.topology import from_file, from_node
-from gdrkit.fabric.topology.from_file import Saved
+from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.graph import NcclPath
 from gdrkit.formats import nccl_xml
 from gdrkit.formats.errors import FormatError
@@ -93,7 +93,7 @@ def test_a_tree_written_by_hand_is_filled_in_and_it_says_so():
 def test_a_port_that_is_down_is_not_used_and_not_fused_with_another(tmp_path):
     """ncclIbInitDevices() takes active ports alone; the second port of each function is up here."""
     direct = from_node.topology(Node(open_host(str(build("zgx-3852", tmp_path)))))
-    found = view(Saved(direct), NEWEST, {})
+    found = view(SavedTopology(direct), NEWEST, {})
     because = {net: pair.receive.because for (_, net), pair in found.pairs.items()}
     assert because["rocep1s0f0"] == because["roceP2p1s0f0"] == "the port is DOWN"
     assert because["rocep1s0f1"] == "the GPU does not support it"
@@ -114,7 +114,7 @@ def test_a_node_looks_alike_read_from_sysfs_from_hwloc_and_from_its_own_nccl_fil
     direct = from_node.topology(Node(open_host(str(build("ubuntu-6.8-h100", tmp_path)))))
     hwloc = from_file.read(EXPORTED.read_bytes())
     saved = from_file.read(nccl_xml.written(nccl_writer.system(direct, details=True)))
-    seen = view(Saved(direct), version, {})
+    seen = view(SavedTopology(direct), version, {})
     types = {pair: found.path for pair, found in seen.pairs.items()}
     assert set(types.values()) == {"PIX", "PHB", "SYS"}
     assert {pair: found.path for pair, found in view(hwloc, version, {}).pairs.items()} == types

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.topology import from_file, from_nccl_xml, from_node
 from gdrkit.fabric.topology.dot import dot
-from gdrkit.fabric.topology.graph import Device, Gpu, Origin, Role, Topology
+from gdrkit.fabric.topology.graph import Role, Topology, TopologyDevice, TopologyGpu, TopologySource
 from gdrkit.formats import nccl_xml
 from gdrkit.node import Node
 from tests.evidence_nodes import build
@@ -59,9 +59,9 @@ def test_a_matrix_is_drawn_by_its_names():
 
 @given(st.text(max_size=30))
 def test_any_name_is_one_word_of_the_language(name):
-    device = Device(address="0000:01:00.0", role=Role.GPU, host_bridge="0000:00")
-    gpu = Gpu(id="0000:01:00.0", address="0000:01:00.0", name=name)
-    drawn = dot(Topology(origin=Origin.SYSFS, devices=(device,), gpus=(gpu,)))
+    device = TopologyDevice(address="0000:01:00.0", role=Role.GPU, host_bridge="0000:00")
+    gpu = TopologyGpu(id="0000:01:00.0", address="0000:01:00.0", name=name)
+    drawn = dot(Topology(origin=TopologySource.SYSFS, devices=(device,), gpus=(gpu,)))
     bare = re.sub(WORD, "", drawn, flags=re.DOTALL)
     assert '"' not in bare
     assert bare.count("[") == bare.count("]")

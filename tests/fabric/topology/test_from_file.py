@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.fabric.topology import from_file
-from gdrkit.fabric.topology.from_file import Kind
+from gdrkit.fabric.topology.from_file import TopologyFileKind as Kind
 from gdrkit.fabric.topology.graph import NvLink, SmiPath
 from gdrkit.fabric.topology.paths import smi_paths
 from gdrkit.formats.errors import FormatError

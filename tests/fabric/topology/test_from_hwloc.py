@@ -7,7 +7,7 @@ import pytest
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl import writer as nccl_writer
 from gdrkit.fabric.topology import from_hwloc, from_nccl_xml, from_node
-from gdrkit.fabric.topology.graph import Origin, Role
+from gdrkit.fabric.topology.graph import Role, TopologySource
 from gdrkit.fabric.topology.paths import smi_paths
 from gdrkit.formats import hwloc_xml, nccl_xml
 from gdrkit.formats.errors import FormatError
@@ -58,7 +58,7 @@ def test_nccl_reckons_the_same_from_a_link_of_which_the_product_is_known():
     assert found.by_address["0000:1b:00.0"].link.gbyte_per_s == 63.015385
     link = written.by_address["0000:1b:00.0"].link
     assert (link.max_gt_per_s, link.max_width) == (32.0, 16)
-    assert found.origin is Origin.HWLOC_XML
+    assert found.origin is TopologySource.HWLOC_XML
 
 
 def test_what_hwloc_does_not_say_is_unknown():

@@ -3,11 +3,11 @@
 import pytest
 
 from gdrkit.diagnosis import diagnose
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.evidence.target import open_host
 from gdrkit.fabric.nccl import writer as nccl_writer
 from gdrkit.fabric.topology import from_nccl_xml, from_node
-from gdrkit.fabric.topology.graph import NvLink, Origin, Role, SmiPath
+from gdrkit.fabric.topology.graph import NvLink, Role, SmiPath, TopologySource
 from gdrkit.fabric.topology.paths import obstacles, smi_paths, unknown_ports
 from gdrkit.formats import nccl_xml
 from gdrkit.node import Node
@@ -98,7 +98,7 @@ def test_each_function_of_a_card_is_there_with_its_ports(tmp_path):
 
 def test_text_of_lspci_gives_the_same_tree(tmp_path):
     found = read("dgx-os-5-nv-peer-mem", tmp_path)
-    assert found.origin is Origin.LSPCI
+    assert found.origin is TopologySource.LSPCI
     assert len(found.gpus) == 8
     assert found.by_address[found.gpus[0].address].parent
     assert any("RDMA" not in note and "ACS" in note for note in found.notes)
@@ -162,5 +162,5 @@ def test_a_matrix_of_other_gpus_is_not_believed():
 
 
 def test_without_any_list_of_devices_there_is_no_graph():
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         from_node.topology(Node(MemoryHost()))

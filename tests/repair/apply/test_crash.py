@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 
 import gdrkit
-from gdrkit.cli.witness import witness
-from gdrkit.repair.apply.place import Place
-from gdrkit.repair.apply.running import Runner, begin, unfinished
+from gdrkit.cli.verdict_snapshot import take_snapshot
+from gdrkit.repair.apply.reverter import Reverter
+from gdrkit.repair.apply.root_fs import RootFS
+from gdrkit.repair.apply.runner import Runner, begin, unfinished
 from gdrkit.repair.apply.secrets import Secrets
-from gdrkit.repair.apply.undoing import Undoer
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from tests.repair.apply.scratch import STEPS, machine, needs_depmod, snapshot
 
 pytestmark = needs_depmod
@@ -53,24 +53,28 @@ def silent(line: str) -> None:
 
 
 def start(root: Path, *, own_key: bool) -> None:
-    choices = Choices() if own_key else Choices(key="/etc/keys/own.key", certificate="/etc/keys/own.der")
-    begin(Place(str(root)), STEPS, choices, "nccl", "0", witness).close()
+    choices = (
+        ProcedureChoices()
+        if own_key
+        else ProcedureChoices(key="/etc/keys/own.key", certificate="/etc/keys/own.der")
+    )
+    begin(RootFS(str(root)), STEPS, choices, "nccl", "0", take_snapshot).close()
 
 
 def go(root: Path) -> None:
-    journal = unfinished(Place(str(root)))
+    journal = unfinished(RootFS(str(root)))
     assert journal is not None
-    assert Runner(journal, Secrets(), silent, lambda *_: True, witness).go().word == "finished"
+    assert Runner(journal, Secrets(), silent, lambda *_: True, take_snapshot).go().word == "finished"
     journal.close()
 
 
 def undo(root: Path) -> None:
-    from gdrkit.repair.apply.running import last_standing
+    from gdrkit.repair.apply.runner import last_standing
 
-    journal = last_standing(Place(str(root)))
+    journal = last_standing(RootFS(str(root)))
     if journal is None:
         return
-    assert Undoer(journal, Secrets(), silent).take_back() == ()
+    assert Reverter(journal, Secrets(), silent).take_back() == ()
     journal.close()
 
 
@@ -166,7 +170,7 @@ def test_a_run_killed_anywhere_is_undone_or_completed(broken: Path, scratch: Pat
         if n % 2 or own_key:  # a key is made anew, and its signatures with it
             undo(root)
         else:
-            if unfinished(Place(str(root))) is not None:
+            if unfinished(RootFS(str(root))) is not None:
                 go(root)
             assert snapshot(root) == wanted, n
             undo(root)

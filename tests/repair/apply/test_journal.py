@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import (
-    Begin,
-    Done,
-    Intent,
+    ActionDone,
+    ActionIntent,
     Journal,
-    Record,
+    JournalRecord,
+    RunBegun,
     StepBegun,
     StepEnded,
     new_run,
@@ -24,7 +24,7 @@ from gdrkit.repair.apply.journal import (
     runs,
     whole_bytes,
 )
-from gdrkit.repair.apply.place import FileState, Place
+from gdrkit.repair.apply.root_fs import FileState, RootFS
 from gdrkit.repair.platforms.action import Action
 
 OF_BEFORE = Path(__file__).parent / "journals" / "of-0.1.jsonl"
@@ -54,13 +54,13 @@ def test_damage_in_the_middle_is_an_error_not_a_gap():
 
 
 def test_what_is_appended_is_there_for_the_next_reader(tmp_path):
-    place = Place(str(tmp_path))
+    place = RootFS(str(tmp_path))
     journal = new_run(place, "20260101-000000")
     journal.open()
     states = (FileState(path="/etc/x", kind="file", mode=0o640, digest="00", attributes={"user.a": "YQ=="}),)
     told = [
-        Intent(step=0, action=1, folders=("/a",), states=states),
-        Done(step=0, action=1, after={"/etc/x": ""}),
+        ActionIntent(step=0, action=1, folders=("/a",), states=states),
+        ActionDone(step=0, action=1, after={"/etc/x": ""}),
         StepEnded(step=0),
     ]
     for record in told:
@@ -74,7 +74,7 @@ def test_what_is_appended_is_there_for_the_next_reader(tmp_path):
 
 
 def test_runs_of_one_second_have_names_of_their_own_and_folders_for_their_owner_alone(tmp_path):
-    place = Place(str(tmp_path))
+    place = RootFS(str(tmp_path))
     first, second = new_run(place, "20260101-000000"), new_run(place, "20260101-000000")
     assert runs(place) == (first.run, second.run) and first.run != second.run
     assert (tmp_path / "var/lib/gdrkit/fix").stat().st_mode & 0o777 == 0o700
@@ -82,7 +82,7 @@ def test_runs_of_one_second_have_names_of_their_own_and_folders_for_their_owner_
 
 def test_a_copy_that_was_damaged_is_never_put_back(tmp_path):
     (tmp_path / "x").write_bytes(b"content")
-    place = Place(str(tmp_path))
+    place = RootFS(str(tmp_path))
     journal = new_run(place, "20260101-000000")
     state = journal.keep(place.state("/x"), "copy")
     assert journal.kept(state) == b"content"
@@ -95,12 +95,12 @@ def test_a_journal_of_before_reads_as_it_was_meant_and_is_written_as_it_was():
     content = OF_BEFORE.read_bytes()
     records = parse(content)
     assert b"".join(msgspec.json.encode(record) + b"\n" for record in records) == content
-    assert {type(record) for record in records} == set(get_args(Record))
+    assert {type(record) for record in records} == set(get_args(JournalRecord))
     actions = {
         type(a) for record in records if isinstance(record, StepBegun) for a in record.procedure.actions
     }
     assert actions == set(get_args(Action))
     begun = records[0]
-    assert isinstance(begun, Begin)
+    assert isinstance(begun, RunBegun)
     assert (begun.consumer, begun.choices.digest, begun.choices.acs) == ("ucx", "sha512", "volatile")
     assert (begun.before.states["nccl"], begun.before.peermem) == ("impossible", "install-override")

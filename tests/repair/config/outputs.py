@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
-from gdrkit.repair.config import KINDS, Output, Request, generate
+from gdrkit.repair.config import KINDS, ConfigOutput, ConfigRequest, generate
 from tests.evidence_nodes import build
 
 NODES = ("acs-redirect", "dgx-a100-proprietary", "volta-proprietary", "gh200", "spark-two-cables",
@@ -23,25 +23,25 @@ def node(name: str) -> Node:
     return Node(open_host(str(build(name, folder))))
 
 
-def requests() -> dict[str, Request]:
+def requests() -> dict[str, ConfigRequest]:
     """Wishes by name, without a node."""
     wished = {
-        "plain": Request(),
-        "dmabuf": Request(path="dmabuf"),
-        "peermem": Request(path="peermem"),
-        "peermem-host-ofed": Request(path="peermem", ofed="host"),
-        "parameters": Request(path="peermem", parameters=PARAMETERS),
-        "oldest": Request(path="peermem", operator_version="v25.3.4", driver_version="580.159.04"),
-        "interface": Request(path="peermem", interface="eth0"),
+        "plain": ConfigRequest(),
+        "dmabuf": ConfigRequest(path="dmabuf"),
+        "peermem": ConfigRequest(path="peermem"),
+        "peermem-host-ofed": ConfigRequest(path="peermem", ofed="host"),
+        "parameters": ConfigRequest(path="peermem", parameters=PARAMETERS),
+        "oldest": ConfigRequest(path="peermem", operator_version="v25.3.4", driver_version="580.159.04"),
+        "interface": ConfigRequest(path="peermem", interface="eth0"),
     }
     return wished
 
 
-def outputs() -> dict[str, Output]:
+def outputs() -> dict[str, ConfigOutput]:
     """What each kind writes in each form for each request; refusals are left out."""
     found = {}
     asked = [(name, request) for name, request in requests().items()]
-    asked += [(name, Request(node=node(name))) for name in NODES]
+    asked += [(name, ConfigRequest(node=node(name))) for name in NODES]
     for kind in KINDS.values():
         for form in kind.forms or ("",):
             for name, request in asked:
@@ -51,8 +51,8 @@ def outputs() -> dict[str, Output]:
                     version = request.operator_version
                 wish = {**{f: getattr(request, f) for f in request.__struct_fields__}, "form": form,
                         "operator_version": version}  # fmt: skip
-                output = generate(kind.name, Request(**wish))
-                if isinstance(output, Output):
+                output = generate(kind.name, ConfigRequest(**wish))
+                if isinstance(output, ConfigOutput):
                     found[f"{kind.name}:{form or 'only'}:{name}"] = output
     return found
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.constructor import DuplicateKeyError
 
-from gdrkit.repair.config.check import MOST_FAULTS, Checked, check
+from gdrkit.repair.config.check import MOST_FAULTS, CheckedFile, check
 
 SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[4] / "shared"))
 
@@ -65,7 +65,7 @@ ARTICLE = f"How to\n\nFirst this:\n\n{TWICE}\nThen that:\n\n{INLINE}\nAt last:\n
 )
 
 
-def found(text: str, version: str = "") -> Checked:
+def found(text: str, version: str = "") -> CheckedFile:
     return check(text.encode(), "file.yaml", version)
 
 
@@ -242,7 +242,7 @@ def test_bytes_that_are_no_text_are_refused():
 
 @given(st.binary(max_size=300))
 def test_any_bytes_give_an_answer(content):
-    assert isinstance(check(content, "x"), Checked)
+    assert isinstance(check(content, "x"), CheckedFile)
 
 
 WORDS = [

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import distance, gids, pairs
-from gdrkit.repair.config import KINDS, Refused, Request, generate
+from gdrkit.repair.config import KINDS, ConfigRefused, ConfigRequest, generate
 from gdrkit.repair.config.check import check
 from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.output import rendered
@@ -144,10 +144,10 @@ def test_ofed_is_deployed_for_peermem_alone():
 
 
 def test_an_operator_that_nobody_looked_at_is_refused_but_with_its_ofed():
-    refused = generate("network-operator", Request(operator_version="v24.1.0"))
-    assert isinstance(refused, Refused) and "v26.4.1" in refused.why
-    wished = Request(operator_version="v24.1.0", ofed_version="24.01-0.3.3.1-0", path="peermem")
-    assert not isinstance(generate("network-operator", wished), Refused)
+    refused = generate("network-operator", ConfigRequest(operator_version="v24.1.0"))
+    assert isinstance(refused, ConfigRefused) and "v26.4.1" in refused.why
+    wished = ConfigRequest(operator_version="v24.1.0", ofed_version="24.01-0.3.3.1-0", path="peermem")
+    assert not isinstance(generate("network-operator", wished), ConfigRefused)
 
 
 def test_iommu_passthrough_is_asked_for_where_the_iommu_translates():
@@ -157,8 +157,8 @@ def test_iommu_passthrough_is_asked_for_where_the_iommu_translates():
 
 
 def test_arm_has_a_word_of_its_own_for_passthrough():
-    output = generate("machineconfig", Request(node=node("gb200-force-pcie")))
-    assert not isinstance(output, Refused)
+    output = generate("machineconfig", ConfigRequest(node=node("gb200-force-pcie")))
+    assert not isinstance(output, ConfigRefused)
     assert ruamel(rendered(output))[0]["spec"]["kernelArguments"] == ["iommu.passthrough=1"]
 
 
@@ -169,7 +169,7 @@ def test_the_level_is_set_where_the_nearest_card_is_behind_the_host_bridge(place
     """On bare metal; across sockets somebody has to measure first."""
     whole = node("acs-redirect")
     far = whole.after("moved", [distance.becomes(place, pair) for pair in pairs(whole)])
-    found = {setting.name: setting for setting in settings(Request(node=far))}["NCCL_NET_GDR_LEVEL"]
+    found = {setting.name: setting for setting in settings(ConfigRequest(node=far))}["NCCL_NET_GDR_LEVEL"]
     assert found.value == level and ("socket" in found.why) == (place == "SYS")
 
 
@@ -182,7 +182,9 @@ def test_a_gid_index_is_for_an_nccl_that_does_not_choose(version, index):
         gids.becomes(((0, "fe80::", "RoCE v2"), (1, V4, "RoCE v2")), p.device, p.number)
         for p in active_ports(whole)
     ]
-    found = {s.name: s for s in settings(Request(node=whole.after("other", changes)))}["NCCL_IB_GID_INDEX"]
+    found = {s.name: s for s in settings(ConfigRequest(node=whole.after("other", changes)))}[
+        "NCCL_IB_GID_INDEX"
+    ]
     assert found.value == index
 
 
@@ -190,16 +192,16 @@ V4 = "0000:0000:0000:0000:0000:ffff:0a00:0001"
 
 
 def test_dma_buf_is_turned_off_where_somebody_wants_peermem_beside_it():
-    ready = Request(node=node("acs-redirect"), path="peermem")
+    ready = ConfigRequest(node=node("acs-redirect"), path="peermem")
     assert {s.name: s.value for s in settings(ready)}["NCCL_DMABUF_ENABLE"] == "0"
-    by_itself = Request(node=node("dgx-a100-proprietary"))
+    by_itself = ConfigRequest(node=node("dgx-a100-proprietary"))
     assert {s.name: s.value for s in settings(by_itself)}["NCCL_DMABUF_ENABLE"] == ""
 
 
 def test_nccl_is_told_of_the_nearest_cards_alone():
     """Two cards for storage, farther away, are left out; that they are Ethernet matters to nobody."""
-    output = generate("nccl-env", Request(node=node("ubuntu-6.8-h100")))
-    assert not isinstance(output, Refused)
+    output = generate("nccl-env", ConfigRequest(node=node("ubuntu-6.8-h100")))
+    assert not isinstance(output, ConfigRefused)
     text = rendered(output)
     assert "mlx5_7:1'" in text and "not mlx5_8, mlx5_9" in text and "ECMP" not in text
 
@@ -207,19 +209,19 @@ def test_nccl_is_told_of_the_nearest_cards_alone():
 def test_talos_is_never_told_to_load_peermem():
     for name in of("talos"):
         assert "peermem" not in "".join(line.text for line in OUTPUTS[name].lines)
-    refused = generate("talos", Request(path="peermem"))
-    assert isinstance(refused, Refused) and "peer-memory API" in refused.why
+    refused = generate("talos", ConfigRequest(path="peermem"))
+    assert isinstance(refused, ConfigRefused) and "peer-memory API" in refused.why
 
 
 @pytest.mark.parametrize("kind", ["modules-load", "gpu-operator", "cloud-init"])
 def test_peermem_is_refused_where_nothing_makes_it_work(kind):
-    refused = generate(kind, Request(node=node("spark-two-cables"), path="peermem"))
-    assert isinstance(refused, Refused) and "gpu-integrated" in refused.why
+    refused = generate(kind, ConfigRequest(node=node("spark-two-cables"), path="peermem"))
+    assert isinstance(refused, ConfigRefused) and "gpu-integrated" in refused.why
 
 
 def test_peermem_that_is_blocked_is_written_with_a_word_about_it():
-    output = generate("modules-load", Request(node=node("gpu-operator-stub"), path="peermem"))
-    assert not isinstance(output, Refused) and "peermem-stub" in output.notes[0]
+    output = generate("modules-load", ConfigRequest(node=node("gpu-operator-stub"), path="peermem"))
+    assert not isinstance(output, ConfigRefused) and "peermem-stub" in output.notes[0]
 
 
 # -- the writer --------------------------------------------------------------------------------------

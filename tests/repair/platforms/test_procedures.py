@@ -12,9 +12,9 @@ import pytest
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.machine import Distribution, distribution
 from gdrkit.node import Node
-from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure
 from gdrkit.repair.remedies import REMEDIES
 from tests.evidence_nodes import laid_down, names
@@ -26,8 +26,8 @@ FAMILIES = {
     "suse": Distribution("sles", "15.6", ("suse",), "SLES"),
 }
 CHOICES = (
-    Choices(),
-    Choices(key="/etc/keys/a key", certificate="/etc/keys/a.der", acs="command-line", enrol=False),
+    ProcedureChoices(),
+    ProcedureChoices(key="/etc/keys/a key", certificate="/etc/keys/a.der", acs="command-line", enrol=False),
 )
 
 
@@ -38,7 +38,7 @@ def node(name: str, family: str = "") -> Node:
     return Node(open_host(str(laid_down(name))))
 
 
-def procedures(name: str, family: str, choices: Choices) -> list[Procedure]:
+def procedures(name: str, family: str, choices: ProcedureChoices) -> list[Procedure]:
     where = node(name, family)
     return [
         procedure(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
@@ -98,7 +98,7 @@ def test_every_command_but_those_the_lab_has_run_says_that_nobody_ran_it():
     tried = {"depmod", "modprobe", "rmmod"}
     for name in names():
         for family in FAMILIES:
-            for how in procedures(name, family, Choices()):
+            for how in procedures(name, family, ProcedureChoices()):
                 for action in how.actions:
                     if isinstance(action, RunCommand):
                         assert action.never_executed or action.argv[0] in tried, action
@@ -107,7 +107,7 @@ def test_every_command_but_those_the_lab_has_run_says_that_nobody_ran_it():
 def test_paths_are_absolute_and_none_is_outside_what_gdrkit_may_write():
     allowed = ("/etc/", "/lib/modules/", "/usr/lib/modules/", "/var/lib/gdrkit/")
     for name in names():
-        for how in procedures(name, "debian", Choices()):
+        for how in procedures(name, "debian", ProcedureChoices()):
             for action in how.actions:
                 if isinstance(action, WriteFile | RemoveFile):
                     assert action.path.startswith(allowed) and ".." not in action.path
@@ -116,7 +116,7 @@ def test_paths_are_absolute_and_none_is_outside_what_gdrkit_may_write():
 @pytest.mark.parametrize("name", ["talos"])
 def test_an_unknown_distribution_gets_no_command_only_what_must_become_true(name):
     for remedy in REMEDIES:
-        how = procedure(node(name), remedy.name, remedy.becomes, Choices())
+        how = procedure(node(name), remedy.name, remedy.becomes, ProcedureChoices())
         assert how.platform == "" and [type(action) for action in how.actions] == [AskPerson]
         assert remedy.becomes in how.actions[0].what
 
@@ -124,28 +124,28 @@ def test_an_unknown_distribution_gets_no_command_only_what_must_become_true(name
 def test_an_ostree_system_of_the_rhel_family_is_not_changed_by_hand():
     rhcos = Distribution("rhcos", "4.16", ("rhel", "fedora"), "RHCOS")
     where = node("ofed-rebuilt").after("elsewhere", [distribution.becomes(rhcos)])
-    assert procedure(where, "rebuild-driver", "it is built", Choices()).platform == ""
+    assert procedure(where, "rebuild-driver", "it is built", ProcedureChoices()).platform == ""
 
 
 def test_a_blacklist_line_becomes_a_comment_and_the_rest_stays():
-    how = procedure(node("peermem-blacklisted"), "allow-module", "x", Choices())
+    how = procedure(node("peermem-blacklisted"), "allow-module", "x", ProcedureChoices())
     (action,) = how.actions
     assert isinstance(action, WriteFile) and action.path == "/etc/modprobe.d/blacklist-peermem.conf"
     assert action.content.splitlines()[1] == "# gdrkit: blacklist nvidia-peermem" and action.was
 
 
 def test_install_lines_that_load_a_renamed_module_and_options_that_can_be_read_stay():
-    how = procedure(node("debian-12-renamed"), "allow-module", "x", Choices())
+    how = procedure(node("debian-12-renamed"), "allow-module", "x", ProcedureChoices())
     assert not [action for action in how.actions if "renamed" in getattr(action, "content", "")]
     assert how.actions == ()
 
 
 def test_lines_that_go_on_are_commented_out_to_their_end():
     text = "a\ninstall x \\\n  /bin/false \\\n  more\nb\n"
-    assert texts.commented_out(text, [2]) == (
+    assert file_contents.commented_out(text, [2]) == (
         "a\n# gdrkit: install x \n# gdrkit:   /bin/false \n# gdrkit:   more\nb\n"
     )
-    assert texts.commented_out("x", []) == "x"
+    assert file_contents.commented_out("x", []) == "x"
 
 
 def _host(**files: bytes) -> Node:
@@ -154,7 +154,7 @@ def _host(**files: bytes) -> Node:
 
 
 def test_acs_bits_are_cleared_on_the_bridges_that_redirect_and_put_back_as_they_were():
-    how = procedure(node("acs-redirect"), "clear-acs-redirect", "x", Choices())
+    how = procedure(node("acs-redirect"), "clear-acs-redirect", "x", ProcedureChoices())
     first = how.actions[0]
     assert isinstance(first, RunCommand)
     assert first.argv == ("setpci", "-s", "0000:17:01.0", "ECAP_ACS+0x6.w=0000:001c")
@@ -172,7 +172,7 @@ def test_the_kernels_words_for_acs_depend_on_what_it_knows():
 
 
 def test_evidence_that_is_not_enough_says_what_to_look_at_and_invents_nothing():
-    how = procedure(_host(), "sign-module", "every module is signed", Choices())
+    how = procedure(_host(), "sign-module", "every module is signed", ProcedureChoices())
     (action,) = how.actions
     assert isinstance(action, AskPerson) and "every module is signed" in action.what
 
@@ -180,9 +180,9 @@ def test_evidence_that_is_not_enough_says_what_to_look_at_and_invents_nothing():
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt-get install -y systemd")
 def test_units_pass_systemds_own_check(tmp_path):
     unit = tmp_path / "gdrkit-acs.service"
-    unit.write_text(texts.acs_unit([("/bin/true", "-s", "0000:17:01.0")]))
+    unit.write_text(file_contents.acs_unit([("/bin/true", "-s", "0000:17:01.0")]))
     other = tmp_path / "gdrkit-peermem.service"
-    other.write_text(texts.peermem_unit("/bin/true", "/bin/true"))
+    other.write_text(file_contents.peermem_unit("/bin/true", "/bin/true"))
     for path in (unit, other):
         checked = subprocess.run(
             ["systemd-analyze", "verify", "--man=no", path], capture_output=True, text=True

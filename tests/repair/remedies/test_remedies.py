@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from gdrkit.evidence import Confidence, Lacks, Missing, Why
+from gdrkit.evidence import Confidence, EvidenceMissing, Missing, MissingReason
 from gdrkit.evidence.target import open_host
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.loader import modprobe
@@ -17,7 +17,7 @@ from gdrkit.repair.remedies.plan import STEPS_AT_MOST, plan, what_then
 from gdrkit.rules import RULES
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict import Verdict, judge_node
-from gdrkit.verdict.judgement import State
+from gdrkit.verdict.path_state import State
 from tests.evidence_nodes import laid_down, names
 
 each_remedy = pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
@@ -57,16 +57,16 @@ def test_a_step_silences_every_witness_of_what_it_changes(remedy, name):
     node, _ = judged(name)
     try:
         changes = tuple(remedy.effect(node))
-    except Lacks:
+    except EvidenceMissing:
         return  # the step is not to be had on this node
     after = node.after(remedy.name, changes)
     touched = {change.key[0] for change in changes}
     for witness in witnesses():
         if touched & set(witness.saw):
             for answered in [key for key in node._answers if key[0] is witness]:
-                with pytest.raises(Lacks) as caught:
+                with pytest.raises(EvidenceMissing) as caught:
                     after.answer(*answered)
-                assert caught.value.missing.why is Why.STALE
+                assert caught.value.missing.why is MissingReason.STALE
 
 
 @each_node
@@ -75,7 +75,7 @@ def test_a_step_leaves_the_node_as_it_was(remedy, name):
     node, verdict = judged(name)
     try:
         judge_node(node.after(remedy.name, remedy.effect(node)))
-    except Lacks:
+    except EvidenceMissing:
         return
     assert [state.state for state in judge_node(node).states] == [state.state for state in verdict.states]
 
@@ -113,15 +113,15 @@ def test_a_rebuild_promises_a_linkage_and_forgets_the_signer():
     after = node.after(rebuild.name, rebuild.effect(node))
     assert not peermem_linkage(after).mismatched
     assert after.trail(peermem_linkage).confidence is Confidence.ASSUMED
-    with pytest.raises(Lacks) as caught:
+    with pytest.raises(EvidenceMissing) as caught:
         standing(after, peermem_path(after))
-    assert caught.value.missing.why is Why.STALE
+    assert caught.value.missing.why is MissingReason.STALE
 
 
 def test_a_rebuild_is_not_to_be_had_where_nothing_exports_the_api():
     node, _ = judged("zgx-3852")
     rebuild = next(remedy for remedy in REMEDIES if remedy.name == "rebuild-driver")
-    with pytest.raises(Lacks):
+    with pytest.raises(EvidenceMissing):
         tuple(rebuild.effect(node))
 
 
@@ -134,8 +134,8 @@ def test_a_missing_in_a_promise_is_kept_as_it_was_given():
     from gdrkit.facts.driver import driver_flavour
 
     node, _ = judged("zgx-3852")
-    unsure = Missing("flavour", Why.STALE, "look again")
-    with pytest.raises(Lacks) as caught:
+    unsure = Missing("flavour", MissingReason.STALE, "look again")
+    with pytest.raises(EvidenceMissing) as caught:
         driver_flavour(node.after("x", [driver_flavour.becomes(unsure)]))
     assert caught.value.missing == unsure
 

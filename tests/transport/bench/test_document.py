@@ -14,13 +14,13 @@ import pytest
 from gdrkit.transport import PATHS
 from gdrkit.transport.bench.document import (
     BenchDocument,
-    Bound,
+    PathBound,
     PathRun,
     SizePoint,
+    as_text,
     limit_of,
     size,
     svg,
-    told,
 )
 from gdrkit.transport.bench.document import csv as written
 from gdrkit.transport.path_names import PathName
@@ -31,7 +31,9 @@ def point(size_bytes: int, gb_per_s: float, *, checked: bool = True) -> SizePoin
     return SizePoint(size_bytes, 10, us, us * 1.5, gb_per_s, gb_per_s * 1.1, checked)
 
 
-BOUND = Bound("copy between GPU and pinned memory", ("shared", "tcp"), 54.9, 54.9, "measured in this run")
+BOUND = PathBound(
+    "copy between GPU and pinned memory", ("shared", "tcp"), 54.9, 54.9, "measured in this run"
+)
 DOCUMENT = BenchDocument(
     kind="pair",
     here="GPU 0",
@@ -76,7 +78,7 @@ def test_the_contract_has_the_paths_of_the_transport():
 
 
 def test_the_table_has_each_path_beside_its_limit():
-    text = told(DOCUMENT)
+    text = as_text(DOCUMENT)
     assert "limit of shared, tcp: 54.9 GB/s" in text
     assert "verbs: not measured: no RDMA device" in text
     row = next(line for line in text.splitlines() if "256 MiB" in line)
@@ -84,7 +86,7 @@ def test_the_table_has_each_path_beside_its_limit():
 
 
 def test_bytes_that_were_wrong_are_shouted():
-    assert told(DOCUMENT).count("BYTES DIFFER") == 1
+    assert as_text(DOCUMENT).count("BYTES DIFFER") == 1
 
 
 def test_a_path_without_a_limit_is_compared_with_none():
@@ -143,7 +145,7 @@ TOOLS = msgspec.structs.replace(
 
 
 def test_what_a_tool_did_not_measure_is_left_open_everywhere():
-    text = told(TOOLS)
+    text = as_text(TOOLS)
     assert "verbs (ib_write_bw)" in text and "verbs (ib_read_lat)" in text
     assert text.count("BYTES DIFFER") == 1
     *_, bandwidth, latency = csv.DictReader(io.StringIO(written(TOOLS)))

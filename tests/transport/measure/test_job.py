@@ -11,8 +11,8 @@ import pytest
 
 from gdrkit.transport import TransportError
 from gdrkit.transport.measure import job
-from gdrkit.transport.measure.job import End, measure
-from gdrkit.transport.measure.peer import Task
+from gdrkit.transport.measure.job import MeasureEnd, measure
+from gdrkit.transport.measure.peer import PeerTask
 
 SIZES = (1, 4096, 300_000)
 
@@ -20,7 +20,7 @@ SIZES = (1, 4096, 300_000)
 @pytest.mark.parametrize("path", ["tcp", "shared"])
 def test_every_size_is_measured_with_its_bytes_checked(path):
     heard = []
-    points = measure(path, End(), End(), SIZES, told=heard.append)
+    points = measure(path, MeasureEnd(), MeasureEnd(), SIZES, told=heard.append)
     assert points == heard
     assert [point.size_bytes for point in points] == list(SIZES)
     for point in points:
@@ -31,7 +31,7 @@ def test_every_size_is_measured_with_its_bytes_checked(path):
 
 def test_a_path_that_cannot_be_had_says_why():
     with pytest.raises(TransportError, match=r"ibv_get_device_list|libibverbs|RDMA device"):
-        measure("verbs", End(device="mlx5_0"), End(device="mlx5_0"), SIZES)
+        measure("verbs", MeasureEnd(device="mlx5_0"), MeasureEnd(device="mlx5_0"), SIZES)
 
 
 def test_the_key_is_on_no_command_line_and_in_no_environment(monkeypatch):
@@ -45,7 +45,7 @@ def test_the_key_is_on_no_command_line_and_in_no_environment(monkeypatch):
     monkeypatch.setattr(job.subprocess, "Popen", watched)
     keys = []
     monkeypatch.setattr(job, "generate_key", lambda: keys.append(os.urandom(32)) or keys[-1])
-    measure("tcp", End(), End(), (1,))
+    measure("tcp", MeasureEnd(), MeasureEnd(), (1,))
     ((command, environment),) = started
     assert keys[0].hex() not in " ".join(command)
     assert keys[0].hex() not in str(environment)
@@ -82,7 +82,7 @@ def test_another_node_runs_it_from_memory(tmp_path, monkeypatch):
     shell.write_text('#!/bin/sh\nshift 2\nSSH_CONNECTION="127.0.0.1 5 127.0.0.1 22" exec sh -c "$*"\n')
     shell.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    points = measure("tcp", End(), End(), (1000,), host="node-b")
+    points = measure("tcp", MeasureEnd(), MeasureEnd(), (1000,), host="node-b")
     assert points[0].size_bytes == 1000
 
 
@@ -92,9 +92,9 @@ def test_a_node_that_ssh_does_not_reach_is_told_of(tmp_path, monkeypatch):
     shell.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(TransportError, match="Could not resolve hostname"):
-        measure("tcp", End(), End(), (1000,), host="node-b")
+        measure("tcp", MeasureEnd(), MeasureEnd(), (1000,), host="node-b")
 
 
 def test_a_task_is_one_line():
-    line = Task("127.0.0.1", 1, "00", "tcp", [1]).line()
+    line = PeerTask("127.0.0.1", 1, "00", "tcp", [1]).line()
     assert line.count(b"\n") == 1 and line.endswith(b"\n")

@@ -8,8 +8,8 @@ import pytest
 
 from gdrkit.transport.measure import prove
 from gdrkit.transport.measure.counters import Counters
-from gdrkit.transport.measure.counters_process import Asker
-from gdrkit.transport.measure.job import End
+from gdrkit.transport.measure.counters_process import NvmlProcess
+from gdrkit.transport.measure.job import MeasureEnd
 from gdrkit.transport.measure.search import search
 from gdrkit.transport.proof.proof import judge
 
@@ -24,7 +24,7 @@ def quick(monkeypatch):
 
 @pytest.mark.parametrize("path, way", [("shared", "host"), ("tcp", "tcp")])
 def test_paths_of_host_memory_are_told_apart(path, way):
-    trial = prove.trial(path, End(), End(), SIZE, REPEATS)
+    trial = prove.trial(path, MeasureEnd(), MeasureEnd(), SIZE, REPEATS)
     assert trial.path == path and trial.bytes_right
     assert [window.bytes_moved for window in trial.windows] == [0, 2 * SIZE, 0, 4 * SIZE]
     proof = judge(trial)
@@ -39,7 +39,7 @@ def test_bytes_that_arrive_wrong_are_noticed(monkeypatch):
         return compare(connection, what)
 
     monkeypatch.setattr(prove, "_compare", tampered)
-    trial = prove.trial("tcp", End(), End(), SIZE, 1)
+    trial = prove.trial("tcp", MeasureEnd(), MeasureEnd(), SIZE, 1)
     assert trial.bytes_right is False and not judge(trial).proven
 
 
@@ -137,7 +137,7 @@ def test_what_cannot_be_read_says_why(tmp_path, root):
 
 
 def test_without_nvml_a_gpus_counters_say_so():
-    asker = Asker()
+    asker = NvmlProcess()
     value, why = asker.ask("0000:ff:1f.7", 138, 0)
     asker.close()
     assert value is None and why

@@ -11,7 +11,7 @@ import pytest
 
 from gdrkit.cli import bench_tools
 from gdrkit.transport.measure import tools
-from gdrkit.transport.measure.job import End
+from gdrkit.transport.measure.job import MeasureEnd
 from gdrkit.transport.measure.tools import ToolEnd, ToolFailed, cuda_flags, perftest, sendrecv
 
 HELP = "      --use_cuda=<cuda device id> Use CUDA specific device for GPUDirect RDMA testing\n"
@@ -140,7 +140,7 @@ def test_sizes_become_rows_with_what_was_measured_alone(install):
     install("ib_write_bw")
     install("ib_read_lat")
     bandwidth, *_ = bench_tools.tool_runs(
-        End(None, "mlx5_0"), End(None, "mlx5_0"), (4096, 65536), None, None, lambda text: None
+        MeasureEnd(None, "mlx5_0"), MeasureEnd(None, "mlx5_0"), (4096, 65536), None, None, lambda text: None
     )
     assert (bandwidth.path, bandwidth.tool) == ("verbs", "ib_write_bw")
     assert [point.size_bytes for point in bandwidth.points] == [4096, 65536]
@@ -152,13 +152,15 @@ def test_sizes_become_rows_with_what_was_measured_alone(install):
 def test_gpu_memory_that_no_dmabuf_takes_is_tried_by_peermem_and_the_row_says_which(install):
     install("ib_write_bw", HELP + DMABUF, refuses="--use_cuda_dmabuf")
     install("ib_read_lat", "")
-    runs = bench_tools.tool_runs(End(0, "mlx5_0"), End(0, "mlx5_0"), (4096,), None, None, lambda text: None)
+    runs = bench_tools.tool_runs(
+        MeasureEnd(0, "mlx5_0"), MeasureEnd(0, "mlx5_0"), (4096,), None, None, lambda text: None
+    )
     assert [run.tool for run in runs] == ["ib_write_bw --use_cuda", "ib_read_lat"]
     assert runs[1].unavailable == "it was built without CUDA"
 
 
 def test_where_no_device_is_named_there_is_nothing_for_perftest():
-    (run,) = bench_tools.tool_runs(End(), End(), (4096,), None, None, lambda text: None)
+    (run,) = bench_tools.tool_runs(MeasureEnd(), MeasureEnd(), (4096,), None, None, lambda text: None)
     assert run.unavailable == "no RDMA device is named"
 
 

@@ -6,13 +6,13 @@ import mmap
 import pytest
 
 from gdrkit.agent.native.cuda import PROTOTYPES
-from gdrkit.transport.native.cuda import Cuda, CudaError, NoCuda, cuda
+from gdrkit.transport.native.cuda import Cuda, CudaError, CudaNotAvailable, cuda
 
 
 def test_a_machine_without_the_driver_says_so():
     try:
         Cuda()
-    except (NoCuda, CudaError) as error:
+    except (CudaNotAvailable, CudaError) as error:
         assert "libcuda" in str(error) or "cuInit" in str(error)
 
 
@@ -25,7 +25,7 @@ def test_an_error_names_the_call_the_number_and_the_drivers_name():
 def driver():
     try:
         return cuda()
-    except (NoCuda, CudaError) as error:
+    except (CudaNotAvailable, CudaError) as error:
         pytest.skip(f"needs an NVIDIA GPU and its driver: {error}")
 
 

@@ -7,10 +7,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from gdrkit.transport.proof.document import PathProof, ProveDocument, exit_code, told
-from gdrkit.transport.proof.evidence import Reading, Search, Trial, Window
+from gdrkit.transport.proof.document import PathProof, ProveDocument, as_text, exit_code
+from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.log import LogProof
-from gdrkit.transport.proof.proof import Proof, Signal
+from gdrkit.transport.proof.proof import RouteProof, Signal
 
 SIGNAL = Signal("nvlink-out", "moved", "nvlink-out: 1.00 N, 1.00 N")
 
@@ -18,7 +18,7 @@ SIGNAL = Signal("nvlink-out", "moved", "nvlink-out: 1.00 N, 1.00 N")
 def path(name, direct, proven=True):
     return PathProof(
         name,
-        Proof(
+        RouteProof(
             proven=proven,
             way=name if proven else "",
             claim=f"claim of {name}",
@@ -69,20 +69,20 @@ def test_logs_count_as_well():
 
 
 def test_a_proven_path_tells_what_decided_and_an_open_one_all_that_was_read():
-    text = told(document(DIRECT, OPEN, NOT_RUN))
+    text = as_text(document(DIRECT, OPEN, NOT_RUN))
     peer, tcp, verbs = text.split("\n\n")[1:4]
     assert "claim of peer (proven, confidence high)" in peer and "decided by  what decided" in peer
     assert SIGNAL.words not in peer and SIGNAL.words in tcp
     assert verbs.strip() == "verbs: not run: no RDMA device"
-    assert told(document(DIRECT), every=True).count(SIGNAL.words) == 1
+    assert as_text(document(DIRECT), every=True).count(SIGNAL.words) == 1
 
 
 TRIAL = Trial(
     path="peer",
     source="gpu",
     destination="gpu",
-    windows=(Window(1 << 20, 0.5, (Reading("nvlink-out", 0, 1 << 20),)),),
-    search=Search(0, 1 << 30),
+    windows=(TrafficWindow(1 << 20, 0.5, (CounterReading("nvlink-out", 0, 1 << 20),)),),
+    search=MemorySearch(0, 1 << 30),
 )
 WHOLE = document(
     PathProof("peer", msgspec.structs.replace(DIRECT.proof, way="nvlink"), TRIAL),

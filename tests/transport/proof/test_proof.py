@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.transport.proof.evidence import Reading, Search, Trial, Window
+from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.proof import judge
 from gdrkit.transport.proof.table import THINGS, ways
 
@@ -28,15 +28,17 @@ WRAPS = {"pcie-out": 1 << 32, "pcie-in": 1 << 32}
 
 def trial(saved):
     windows = tuple(
-        Window(
+        TrafficWindow(
             window["bytes"],
             window["seconds"],
-            tuple(Reading(name, *values, WRAPS.get(name, 0)) for name, values in window["read"].items()),
+            tuple(
+                CounterReading(name, *values, WRAPS.get(name, 0)) for name, values in window["read"].items()
+            ),
         )
         for window in saved["windows"]
     )
     rest = {key: value for key, value in saved.items() if key not in ("windows", "search")}
-    return Trial(**rest, windows=windows, search=Search(**saved["search"]))
+    return Trial(**rest, windows=windows, search=MemorySearch(**saved["search"]))
 
 
 def real(path, run=0):
@@ -48,10 +50,10 @@ def changed(what, name, moved, idle=0, **others):
 
     def reading(window):
         count = int(moved * window.bytes_moved + idle * window.seconds)
-        return msgspec.structs.replace(Reading(name, 1000, 1000 + count), **others)
+        return msgspec.structs.replace(CounterReading(name, 1000, 1000 + count), **others)
 
     windows = tuple(
-        Window(
+        TrafficWindow(
             window.bytes_moved,
             window.seconds,
             (*(it for it in window.readings if it.counter != name), reading(window)),
@@ -128,7 +130,7 @@ def test_without_nvlink_counters_a_staged_transfer_is_still_seen_in_host_memory(
 
 def test_pcie_alone_does_not_tell_direct_from_bounced():
     """NVLink still, PCIe moved, the bytes nowhere in the receiver: so would a driver's own bounce look."""
-    bounced = msgspec.structs.replace(real("shared"), search=Search(0, 300_000_000))
+    bounced = msgspec.structs.replace(real("shared"), search=MemorySearch(0, 300_000_000))
     proof = judge(bounced)
     assert not proof.proven
     assert proof.open_ways == ("GPU to GPU over PCIe", "host memory that the driver alone has")
@@ -137,21 +139,25 @@ def test_pcie_alone_does_not_tell_direct_from_bounced():
 def test_memory_that_could_not_be_searched_is_not_memory_without_the_bytes():
     one_gpu = trial(next(it for it in RUNS[1]["trials"] if it["path"] == "peer"))
     assert judge(one_gpu).way == "one-gpu"
-    gaps = judge(msgspec.structs.replace(one_gpu, search=Search(0, 300_000_000, unread_bytes=4096)))
+    gaps = judge(msgspec.structs.replace(one_gpu, search=MemorySearch(0, 300_000_000, unread_bytes=4096)))
     assert not gaps.proven and "4096 bytes" in gaps.claim
-    refused = msgspec.structs.replace(one_gpu, search=Search(0, 0, unreadable="Operation not permitted"))
+    refused = msgspec.structs.replace(
+        one_gpu, search=MemorySearch(0, 0, unreadable="Operation not permitted")
+    )
     assert "Operation not permitted" in judge(refused).claim
 
 
 def test_a_counter_that_wraps_once_is_read_through():
     tcp = changed(real("tcp"), "pcie-out", 0)
     wrapped = tuple(
-        Window(
+        TrafficWindow(
             window.bytes_moved,
             window.seconds,
             (
                 *(it for it in window.readings if it.counter != "pcie-out"),
-                Reading("pcie-out", (1 << 32) - 5, (window.bytes_moved - 5) % (1 << 32), wraps_at=1 << 32),
+                CounterReading(
+                    "pcie-out", (1 << 32) - 5, (window.bytes_moved - 5) % (1 << 32), wraps_at=1 << 32
+                ),
             ),
         )
         for window in tcp.windows
@@ -168,11 +174,11 @@ def test_a_counter_that_wraps_too_soon_or_goes_backwards_tells_nothing():
     assert signal["nvlink-out"].words.count("went backwards") == 2
 
 
-def with_nvlink(window: Window, moved: int) -> Window:
+def with_nvlink(window: TrafficWindow, moved: int) -> TrafficWindow:
     """The same window, in which NVLink carried so many bytes each way."""
     others = (it for it in window.readings if not it.counter.startswith("nvlink"))
-    nvlink = (Reading(name, 0, moved) for name in ("nvlink-out", "nvlink-in"))
-    return Window(window.bytes_moved, window.seconds, (*others, *nvlink))
+    nvlink = (CounterReading(name, 0, moved) for name in ("nvlink-out", "nvlink-in"))
+    return TrafficWindow(window.bytes_moved, window.seconds, (*others, *nvlink))
 
 
 def test_another_jobs_traffic_makes_a_counter_worthless_not_wrong():
@@ -219,8 +225,8 @@ def nic(registered, there="", *, source="gpu", node=True, **things):
     base = Trial(
         path="verbs", source=source, destination=source, one_node=node,
         registered=registered, registered_there=there or registered, bytes_right=True,
-        windows=tuple(Window(count, 0.3, ()) for count in (0, GIB, 0, 2 * GIB)),
-        search=Search(0, 300_000_000) if node else None,
+        windows=tuple(TrafficWindow(count, 0.3, ()) for count in (0, GIB, 0, 2 * GIB)),
+        search=MemorySearch(0, 300_000_000) if node else None,
     )  # fmt: skip
     for name, moved in {"nvlink-out": 0, "nvlink-in": 0, "loopback": 0, "network": 0, "nic": 1.0}.items():
         base = changed(base, name, moved)
@@ -248,7 +254,7 @@ def test_direct_by_peermem_is_seen_in_the_module():
 
 
 def test_a_nic_that_moved_our_bytes_does_not_make_staged_memory_direct():
-    staged = msgspec.structs.replace(nic("staged"), search=Search(8, 300_000_000))
+    staged = msgspec.structs.replace(nic("staged"), search=MemorySearch(8, 300_000_000))
     assert judge(staged).direct is False
 
 
@@ -279,7 +285,7 @@ def test_every_way_says_what_it_needs_and_nothing_it_does_not_expect():
 
 NUMBERS = st.none() | st.integers(0, 1 << 40)
 READINGS = st.builds(
-    Reading,
+    CounterReading,
     st.sampled_from(["nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "nic", *THINGS]),
     NUMBERS,
     NUMBERS,
@@ -288,7 +294,10 @@ READINGS = st.builds(
 )
 WINDOWS = st.lists(
     st.builds(
-        Window, st.sampled_from([0, MIB, GIB]), st.floats(0, 10), st.lists(READINGS, max_size=9).map(tuple)
+        TrafficWindow,
+        st.sampled_from([0, MIB, GIB]),
+        st.floats(0, 10),
+        st.lists(READINGS, max_size=9).map(tuple),
     ),
     max_size=4,
 ).map(tuple)
@@ -305,7 +314,7 @@ WINDOWS = st.lists(
         registered=st.sampled_from(["", "dmabuf", "peermem", "host", "staged"]),
         bytes_right=st.sampled_from([True, True, False, None]),
         windows=WINDOWS,
-        search=st.none() | st.builds(Search, st.integers(0, 3), st.integers(0, 9), st.integers(0, 3)),
+        search=st.none() | st.builds(MemorySearch, st.integers(0, 3), st.integers(0, 9), st.integers(0, 3)),
     )
 )
 def test_whatever_was_read_a_proof_has_what_its_way_needs(what):

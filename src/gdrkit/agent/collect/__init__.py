@@ -1,4 +1,4 @@
-"""`gdr collect`: write what a node is judged by into one archive. EDGE.
+"""`gdr collect`: write what a node is judged by into one archive.
 
 Standard library only, Python 3.8 and later, and nothing of ours from outside this package: the same files
 run from the installed gdrkit, from `gdr-collect.pyz`, and through ssh on a machine with nothing but Python.

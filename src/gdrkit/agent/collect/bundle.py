@@ -17,7 +17,7 @@ from typing import IO, Any, Dict, List, Optional, Set
 
 from .anonymize import Anonymizer
 from .redact import without_secrets
-from .unpack import CannotUnpack, unpack
+from .unpack import DecompressionFailed, unpack
 from .version import SCHEMA, VERSION
 
 _TABLE = re.compile(r"(?:^|/)lib/modules/[^/]+/modules\.|^proc/(?:modules|kallsyms)$|/Module\.symvers$")
@@ -167,5 +167,5 @@ def _unpacked(data: bytes) -> bytes:
     """The content of a compressed file: names inside could not be replaced otherwise."""
     try:
         return unpack(data, TOTAL_LIMIT_BYTES)
-    except CannotUnpack:
+    except DecompressionFailed:
         return data

@@ -9,21 +9,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, List, NamedTuple, Optional, Tuple
 
 from ..probe.program import program
-from . import children, identity
+from . import identity, subprocesses
 from .anonymize import Anonymizer
 from .bundle import Bundle
-from .loading import Loading
+from .module_collector import ModuleCollector
 from .progress import Progress
 from .redact import NEVER_OPENED
 from .reductions import BY_NAME
-from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, Run
+from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, CommandSource
 from .tree import Tree
 from .walker import Walker
 
 CHILDREN_AT_ONCE = 4
 
 
-class Options(NamedTuple):
+class CollectOptions(NamedTuple):
     """What the user chose."""
 
     root: str = "/"
@@ -33,7 +33,7 @@ class Options(NamedTuple):
     search_path: Optional[str] = None  # where commands are looked for, in tests
 
 
-class Summary(NamedTuple):
+class CollectSummary(NamedTuple):
     """What came of it."""
 
     files: "dict[str, int]"  # status -> number
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
 class Collection:
     """A collection to be made: who the machine is, and then everything else."""
 
-    def __init__(self, options: Options, progress: Progress) -> None:
+    def __init__(self, options: CollectOptions, progress: Progress) -> None:
         self.options, self.progress = options, progress
         self.tree = Tree(options.root)
         self._started = time.monotonic()
@@ -78,11 +78,11 @@ class Collection:
 
     # -- the work ----------------------------------------------------------------------------------
 
-    def write(self, stream: IO[bytes]) -> Summary:
+    def write(self, stream: IO[bytes]) -> CollectSummary:
         """Write the bundle to a stream. Raises OSError if that fails; nothing on the machine stops it."""
         bundle = Bundle(stream, self.top, self.anonymizer)
         walker = Walker(self.tree, bundle, self.release)
-        loading = Loading(walker, self.options.modules)
+        loading = ModuleCollector(walker, self.options.modules)
         with ThreadPoolExecutor(CHILDREN_AT_ONCE) as pool:
             running = self._start(pool)
             self._files(walker)
@@ -125,22 +125,25 @@ class Collection:
 
     # -- commands ----------------------------------------------------------------------------------
 
-    def _start(self, pool: ThreadPoolExecutor) -> "List[Tuple[Run, Future[children.Result]]]":
+    def _start(
+        self, pool: ThreadPoolExecutor
+    ) -> "List[Tuple[CommandSource, Future[subprocesses.CommandResult]]]":
         """Start every command, and the probes; none in a tree that is not this machine's root."""
         if self.options.root != "/":
             return []
         rows = [row for row in COMMANDS if not row.instead_of]
         path = self.options.search_path
         jobs = [
-            (row, pool.submit(children.run, row.argv, row.timeout_s, row.limit_bytes, path)) for row in rows
+            (row, pool.submit(subprocesses.run, row.argv, row.timeout_s, row.limit_bytes, path))
+            for row in rows
         ]
         for probe in PROBES if self.options.probe else ():
-            row = Run(probe.argv, probe.why, timeout_s=probe.timeout_s)
+            row = CommandSource(probe.argv, probe.why, timeout_s=probe.timeout_s)
             argv = [sys.executable or "python3", "-I", "-c", program(probe.script)]
-            jobs.append((row, pool.submit(children.run, argv, row.timeout_s, row.limit_bytes, path)))
+            jobs.append((row, pool.submit(subprocesses.run, argv, row.timeout_s, row.limit_bytes, path)))
         return jobs
 
-    def _command(self, bundle: Bundle, row: Run, result: children.Result) -> None:
+    def _command(self, bundle: Bundle, row: CommandSource, result: subprocesses.CommandResult) -> None:
         file = {probe.argv: probe.file for probe in PROBES}.get(row.argv, row.file)
         if result.status in ("found", "truncated"):
             output = BY_NAME[row.reduce](result.output) if row.reduce else result.output
@@ -153,9 +156,9 @@ class Collection:
             if row.instead_of and not bundle.begins_at_boot(row.instead_of):
                 self.progress.step(" ".join(row.argv))
                 path = self.options.search_path
-                self._command(bundle, row, children.run(row.argv, row.timeout_s, row.limit_bytes, path))
+                self._command(bundle, row, subprocesses.run(row.argv, row.timeout_s, row.limit_bytes, path))
 
-    def _summary(self, bundle: Bundle) -> Summary:
+    def _summary(self, bundle: Bundle) -> CollectSummary:
         files: "dict[str, int]" = {}
         for note in (*bundle.files.values(), *bundle.folders.values()):
             files[note["status"]] = files.get(note["status"], 0) + 1
@@ -166,7 +169,7 @@ class Collection:
         denied = sorted(
             path for path, note in notes if note["status"] == "denied" and note.get("why") != NEVER_OPENED
         )
-        return Summary(files, commands, denied, time.monotonic() - self._started)
+        return CollectSummary(files, commands, denied, time.monotonic() - self._started)
 
 
 def _release_of(tree: Tree, peek: identity.Peek) -> str:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from typing import IO, Any, Dict, List, NoReturn, Optional, Tuple
 
-from .collector import Collection, Options, Summary
+from .collector import Collection, CollectOptions, CollectSummary
 from .progress import Progress
 from .version import VERSION
 
@@ -106,7 +106,7 @@ def _collect(arguments: argparse.Namespace, progress: Progress) -> int:
         progress.problem(f"gdr collect: {arguments.root} is no folder")
         return USAGE
     root = os.path.abspath(arguments.root)
-    options = Options(root, arguments.anonymize, tuple(arguments.module), not arguments.no_probe)
+    options = CollectOptions(root, arguments.anonymize, tuple(arguments.module), not arguments.no_probe)
     collection = Collection(options, progress)
     path = arguments.output or f"{collection.top}.tar.gz"
     try:
@@ -125,13 +125,13 @@ def _collect(arguments: argparse.Namespace, progress: Progress) -> int:
     return 0
 
 
-def _stream(collection: Collection, stream: IO[bytes]) -> Summary:
+def _stream(collection: Collection, stream: IO[bytes]) -> CollectSummary:
     summary = collection.write(stream)
     stream.flush()
     return summary
 
 
-def _file(collection: Collection, path: str) -> Tuple[Summary, int]:
+def _file(collection: Collection, path: str) -> Tuple[CollectSummary, int]:
     """Write beside the file and put it in place whole: no half bundle is ever seen. mkstemp makes it
     0600."""
     folder = os.path.dirname(os.path.abspath(path))
@@ -149,7 +149,7 @@ def _file(collection: Collection, path: str) -> Tuple[Summary, int]:
     return summary, size
 
 
-def _as_json(path: str, size: int, summary: Summary) -> Dict[str, Any]:
+def _as_json(path: str, size: int, summary: CollectSummary) -> Dict[str, Any]:
     return {
         "schema": "gdrkit.collect/1",
         "file": path,
@@ -161,7 +161,7 @@ def _as_json(path: str, size: int, summary: Summary) -> Dict[str, Any]:
     }
 
 
-def _tell(progress: Progress, path: str, size: int, summary: Summary) -> None:
+def _tell(progress: Progress, path: str, size: int, summary: CollectSummary) -> None:
     files, commands = summary.files, summary.commands
     kept = sum(files.get(status, 0) for status in ("found", "reduced", "listed"))
     counts = [f"{kept} found", f"{files.get('denied', 0)} denied", f"{files.get('absent', 0)} absent"]

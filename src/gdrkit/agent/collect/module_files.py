@@ -10,7 +10,7 @@ import struct
 from typing import Dict, FrozenSet, NamedTuple, Optional, Tuple
 
 from . import elf_reduce
-from .unpack import CannotUnpack, NoDecompressor, unpack
+from .unpack import DecompressionFailed, DecompressorMissing, unpack
 
 FILE_LIMIT_BYTES = 256 << 20
 """The most that is read of one module, and what it may become: nvidia.ko with debug symbols is about 100
@@ -37,7 +37,7 @@ include/linux/oid_registry.h, crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_n
 Named as in hashlib."""
 
 
-class Module(NamedTuple):
+class StoredModule(NamedTuple):
     """A module file as a bundle keeps it."""
 
     data: bytes
@@ -48,29 +48,29 @@ class Module(NamedTuple):
     linked: Optional[FrozenSet[bytes]]  # symbols imported or exported; None: not to be seen here
 
 
-def small(raw: bytes, whole: bool) -> Module:
+def small(raw: bytes, whole: bool) -> StoredModule:
     """A module file, reduced unless it is to stay whole or cannot be reduced."""
     try:
         content = unpack(raw, FILE_LIMIT_BYTES)
-    except NoDecompressor as reason:  # the loader may well read what we cannot
+    except DecompressorMissing as reason:  # the loader may well read what we cannot
         return _as_it_is(raw, f"not decompressed: {reason}")._replace(linked=None)
-    except CannotUnpack as reason:
+    except DecompressionFailed as reason:
         return _as_it_is(raw, f"not decompressed: {reason}")
     body, trailer = split(content)
     digests = digests_of(body, trailer)
     if whole and len(raw) <= BROKEN_LIMIT_BYTES:
-        return Module(raw, "found", "", digests, len(body), elf_reduce.linked(body))
+        return StoredModule(raw, "found", "", digests, len(body), elf_reduce.linked(body))
     reduced = elf_reduce.reduce(body, elf_reduce.KEEP_OF_MODULE)
     if reduced is None:
         kept = _as_it_is(raw, "no valid ELF file")
         return kept._replace(digests=digests, content_size=len(body))
-    return Module(reduced.data + trailer, "reduced", "", digests, len(body), reduced.linked)
+    return StoredModule(reduced.data + trailer, "reduced", "", digests, len(body), reduced.linked)
 
 
-def _as_it_is(raw: bytes, why: str) -> Module:
+def _as_it_is(raw: bytes, why: str) -> StoredModule:
     if len(raw) > BROKEN_LIMIT_BYTES:
-        return Module(raw[:BROKEN_LIMIT_BYTES], "truncated", why, {}, 0, frozenset())
-    return Module(raw, "found", why, {}, 0, frozenset())
+        return StoredModule(raw[:BROKEN_LIMIT_BYTES], "truncated", why, {}, 0, frozenset())
+    return StoredModule(raw, "found", why, {}, 0, frozenset())
 
 
 def split(content: bytes) -> Tuple[bytes, bytes]:

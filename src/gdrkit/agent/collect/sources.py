@@ -13,7 +13,7 @@ from .patterns import expression, folders
 KIB, MIB = 1 << 10, 1 << 20
 
 
-class Files(NamedTuple):
+class FileSource(NamedTuple):
     """Files by pattern; where the pattern has a choice or a star, the folder's names are noted too."""
 
     pattern: str
@@ -25,7 +25,7 @@ class Files(NamedTuple):
     private: bool = False  # say nothing of what else is in those folders: other users, other pods
 
 
-class Folder(NamedTuple):
+class FolderSource(NamedTuple):
     """A folder with everything below it; without contents if `limit_bytes` is 0."""
 
     path: str
@@ -35,7 +35,7 @@ class Folder(NamedTuple):
     without: Tuple[str, ...] = ()  # names of folders that are not entered
 
 
-class Run(NamedTuple):
+class CommandSource(NamedTuple):
     """A command. Its output goes where sos puts it: sos_commands/<plugin>/<words joined by _>."""
 
     argv: Tuple[str, ...]
@@ -54,7 +54,7 @@ class Run(NamedTuple):
         return f"sos_commands/{self.plugin}/{words}"
 
 
-class Probe(NamedTuple):
+class ProbeSource(NamedTuple):
     """A script of gdrkit.agent.probe, run by this Python in a process of its own."""
 
     argv: Tuple[str, ...]  # the command that would ask the same
@@ -65,193 +65,210 @@ class Probe(NamedTuple):
 
 
 _SYSTEM = (
-    Files("proc/cmdline", "boot parameters"),
-    Files("proc/version", "kernel build"),
-    Files("proc/sys/kernel/{osrelease,ostype,version,arch,hostname,domainname,tainted,modules_disabled,"
+    FileSource("proc/cmdline", "boot parameters"),
+    FileSource("proc/version", "kernel build"),
+    FileSource("proc/sys/kernel/{osrelease,ostype,version,arch,hostname,domainname,tainted,modules_disabled,"
           "dmesg_restrict,kptr_restrict,kexec_load_disabled,numa_balancing}", "release, taint, locks"),
-    Files("proc/{uptime,devices,meminfo,filesystems}", "what runs", listed=False),
-    Files("proc/cpuinfo", "processor", MIB, "processors"),
-    Files("proc/config.gz", "kernel options", MIB),
-    Files("boot/config-<release>", "kernel options", MIB),
-    Files("usr/src/linux-headers-<release>/.config", "kernel options", MIB),
-    Files("{usr/,}lib/modules/<release>/build/.config", "kernel options", MIB, listed=False),
-    Files("{usr/,}lib/modules/<release>/config", "kernel options", MIB, listed=False),
-    Files("usr/lib/{kernel/config-<release>,ostree-boot/config-<release>}", "kernel options", MIB,
+    FileSource("proc/{uptime,devices,meminfo,filesystems}", "what runs", listed=False),
+    FileSource("proc/cpuinfo", "processor", MIB, "processors"),
+    FileSource("proc/config.gz", "kernel options", MIB),
+    FileSource("boot/config-<release>", "kernel options", MIB),
+    FileSource("usr/src/linux-headers-<release>/.config", "kernel options", MIB),
+    FileSource("{usr/,}lib/modules/<release>/build/.config", "kernel options", MIB, listed=False),
+    FileSource("{usr/,}lib/modules/<release>/config", "kernel options", MIB, listed=False),
+    FileSource("usr/lib/{kernel/config-<release>,ostree-boot/config-<release>}", "kernel options", MIB,
           listed=False),
-    Files("proc/{1,self}/cgroup", "container", listed=False),
-    Files("proc/1/environ", "container", reduce="container"),
-    Files("proc/self/{limits,status}", "limits and capabilities", listed=False),
-    Files("proc/self/mountinfo", "what is mounted", 512 * KIB, "mounts"),
-    Files("proc/self/environ", "NCCL, UCX and CUDA settings", 256 * KIB, "settings"),
-    Files("proc/device-tree/{model,compatible}", "product", listed=False),
-    Files("sys/firmware/devicetree/base/{model,compatible}", "product", listed=False),
-    Files("sys/class/dmi/id/{sys_vendor,product_name,product_version,product_family,product_sku,"
-          "board_vendor,board_name,board_version,bios_vendor,bios_version,bios_date,chassis_type,chassis_vendor}",
+    FileSource("proc/{1,self}/cgroup", "container", listed=False),
+    FileSource("proc/1/environ", "container", reduce="container"),
+    FileSource("proc/self/{limits,status}", "limits and capabilities", listed=False),
+    FileSource("proc/self/mountinfo", "what is mounted", 512 * KIB, "mounts"),
+    FileSource("proc/self/environ", "NCCL, UCX and CUDA settings", 256 * KIB, "settings"),
+    FileSource("proc/device-tree/{model,compatible}", "product", listed=False),
+    FileSource("sys/firmware/devicetree/base/{model,compatible}", "product", listed=False),
+    FileSource("sys/class/dmi/id/{sys_vendor,product_name,product_version,product_family,product_sku,"
+
+         "board_vendor,board_name,board_version,bios_vendor,bios_version,bios_date,chassis_type,chassis_vendor}",
           "product"),
-    Files("sys/hypervisor/{type,uuid}", "virtual machine", listed=False),
-    Files("{.dockerenv,run/.containerenv,run/systemd/container}", "container", listed=False),
-    Files("sys/devices/system/node/{online,possible,has_cpu,has_memory}", "NUMA"),
-    Files("sys/devices/system/node/node*/{cpulist,distance,meminfo}", "NUMA"),
-    Files("sys/devices/system/cpu/{online,possible}", "processors"),
-    Files("etc/{os-release,debian_version,redhat-release,lsb-release,dgx-release,mlnx-release,"
+    FileSource("sys/hypervisor/{type,uuid}", "virtual machine", listed=False),
+    FileSource("{.dockerenv,run/.containerenv,run/systemd/container}", "container", listed=False),
+    FileSource("sys/devices/system/node/{online,possible,has_cpu,has_memory}", "NUMA"),
+    FileSource("sys/devices/system/node/node*/{cpulist,distance,meminfo}", "NUMA"),
+    FileSource("sys/devices/system/cpu/{online,possible}", "processors"),
+    FileSource("etc/{os-release,debian_version,redhat-release,lsb-release,dgx-release,mlnx-release,"
           "nv_tegra_release,hostname}", "distribution", listed=False),
-    Files("usr/lib/os-release", "distribution"),
-    Files("run/nvidia-topologyd/virtualTopology.xml", "the topology that NCCL believes", MIB, listed=False),
+    FileSource("usr/lib/os-release", "distribution"),
+    FileSource("run/nvidia-topologyd/virtualTopology.xml", "the topology that NCCL believes", MIB,
+               listed=False),
 )  # fmt: skip
 
 _TRUST = (
-    Files("proc/keys", "keys the kernel trusts", MIB, "trusted_keys", addresses=False),
-    Files("sys/kernel/security/{lockdown,lsm}", "lockdown"),
-    Files("sys/kernel/debug/dma_buf/bufinfo", "devices that hold dma-bufs now"),
-    Files("sys/fs/selinux/enforce", "may forbid loading", listed=False),
-    Files("sys/firmware/efi/efivars/{SecureBoot,SetupMode,AuditMode,DeployedMode,MokListRT,MokListXRT,"
+    FileSource("proc/keys", "keys the kernel trusts", MIB, "trusted_keys", addresses=False),
+    FileSource("sys/kernel/security/{lockdown,lsm}", "lockdown"),
+    FileSource("sys/kernel/debug/dma_buf/bufinfo", "devices that hold dma-bufs now"),
+    FileSource("sys/fs/selinux/enforce", "may forbid loading", listed=False),
+    FileSource("sys/firmware/efi/efivars/{SecureBoot,SetupMode,AuditMode,DeployedMode,MokListRT,MokListXRT,"
           "MokListTrustedRT,MokSBState,MokSBStateRT,MokDBState,MokIgnoreDB,PK,KEK,db,dbx}-*",
           "Secure Boot and its keys", MIB, addresses=False),
-    Files("sys/firmware/efi/mok-variables/*", "keys handed over by shim", MIB, addresses=False),
-    Files("sys/firmware/efi/{fw_platform_size,runtime}", "UEFI"),
-    Files("sys/kernel/{notes,uevent_seqnum}", "build id of the running kernel", listed=False),
+    FileSource("sys/firmware/efi/mok-variables/*", "keys handed over by shim", MIB, addresses=False),
+    FileSource("sys/firmware/efi/{fw_platform_size,runtime}", "UEFI"),
+    FileSource("sys/kernel/{notes,uevent_seqnum}", "build id of the running kernel", listed=False),
 )  # fmt: skip
 
 _LOADING = (
-    Files("proc/modules", "loaded modules", 2 * MIB),
-    Files("sys/module/*/{version,srcversion,taint,refcnt,initstate,coresize}", "loaded modules", 4 * KIB),
-    Files("sys/module/{module,nvidia*,nv_peer_mem,gdrdrv,ib_*,mlx*,rdma_*,irdma,bnxt_re,efa,siw,"
+    FileSource("proc/modules", "loaded modules", 2 * MIB),
+    FileSource("sys/module/*/{version,srcversion,taint,refcnt,initstate,coresize}", "loaded modules",
+               4 * KIB),
+    FileSource("sys/module/{module,nvidia*,nv_peer_mem,gdrdrv,ib_*,mlx*,rdma_*,irdma,bnxt_re,efa,siw,"
           "pcie_aspm,iommu*}/parameters/*", "parameters in force", 4 * KIB),
-    Files("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*,mlx_compat,nv_peer_mem}/{holders,notes}", "users"),
-    Files("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*}/notes/.note.gnu.build-id", "build loaded", 4 * KIB),
-    Files("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
+    FileSource("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*,mlx_compat,nv_peer_mem}/{holders,notes}",
+               "users"),
+    FileSource("sys/module/{nvidia*,ib_core,ib_uverbs,mlx5_*}/notes/.note.gnu.build-id", "build loaded",
+               4 * KIB),
+
+                  FileSource("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
           "what depmod knows", 8 * MIB),
-    Files("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings", listed=False,
+    FileSource("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings",
+               listed=False,
           reduce="environment_file"),
-    Files("etc/ucx/ucx.conf", "UCX settings", reduce="environment_file"),
-    Files("root/.nccl.conf", "NCCL settings", reduce="environment_file"),
-    Files("home/*/.nccl.conf", "NCCL settings", reduce="environment_file", private=True),
-    Files("var/log/pods/*{nvidia-driver-daemonset,nvidia-gpu-driver}*/nvidia-peermem-ctr/*.log",
+    FileSource("etc/ucx/ucx.conf", "UCX settings", reduce="environment_file"),
+    FileSource("root/.nccl.conf", "NCCL settings", reduce="environment_file"),
+    FileSource("home/*/.nccl.conf", "NCCL settings", reduce="environment_file", private=True),
+    FileSource("var/log/pods/*{nvidia-driver-daemonset,nvidia-gpu-driver}*/nvidia-peermem-ctr/*.log",
           "what the GPU Operator's container said", MIB, private=True),
-    Files("var/lib/dpkg/status", "packages", 64 * MIB, "package_records"),
-    Files("etc/security/limits.conf", "locked memory"),
-    Files("etc/systemd/{system,user}.conf", "locked memory", listed=False),
-    Files("etc/default/{grub,dkms}", "boot parameters", listed=False),
-    Files("etc/kernel/cmdline", "boot parameters"),
-    Files("etc/{dracut.conf,initramfs-tools/modules,initramfs-tools/initramfs.conf}", "initramfs",
+    FileSource("var/lib/dpkg/status", "packages", 64 * MIB, "package_records"),
+    FileSource("etc/security/limits.conf", "locked memory"),
+    FileSource("etc/systemd/{system,user}.conf", "locked memory", listed=False),
+    FileSource("etc/default/{grub,dkms}", "boot parameters", listed=False),
+    FileSource("etc/kernel/cmdline", "boot parameters"),
+    FileSource("etc/{dracut.conf,initramfs-tools/modules,initramfs-tools/initramfs.conf}", "initramfs",
           listed=False),
-    Files("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),
-    Files("etc/infiniband/{openib.conf,info}", "OFED service", listed=False),
-    Files("etc/alternatives/ofa_kernel_headers", "OFED headers in force"),
-    Files("usr/sbin/rdma_topo", "clears the ACS bits that a topology needs", 16 * KIB, listed=False),
-    Files("usr/src/{nvidia*,mlnx-ofed*,mlnx-ofa*,doca*,nv_peer_mem*}/dkms.conf", "DKMS sources"),
+    FileSource("{etc,usr/lib,lib}/systemd/system/*peer*mem*", "services that load nvidia-peermem", 4 * KIB),
+    FileSource("etc/infiniband/{openib.conf,info}", "OFED service", listed=False),
+    FileSource("etc/alternatives/ofa_kernel_headers", "OFED headers in force"),
+    FileSource("usr/sbin/rdma_topo", "clears the ACS bits that a topology needs", 16 * KIB, listed=False),
+    FileSource("usr/src/{nvidia*,mlnx-ofed*,mlnx-ofa*,doca*,nv_peer_mem*}/dkms.conf", "DKMS sources"),
 )  # fmt: skip
 
 _DEVICES = (
-    Files("sys/bus/pci/devices/*/{uevent,vendor,device,class,subsystem_vendor,subsystem_device,revision}",
+
+                  FileSource("sys/bus/pci/devices/*/{uevent,vendor,device,class,subsystem_vendor,subsystem_device,revision}",
           "PCI devices", KIB, listed=False),
-    Files("sys/bus/pci/devices/*/driver", "PCI devices", listed=False),
-    Files("sys/bus/pci/devices/<pci>/{config,resource,current_link_speed,current_link_width,max_link_speed,"
+    FileSource("sys/bus/pci/devices/*/driver", "PCI devices", listed=False),
+
+                  FileSource("sys/bus/pci/devices/<pci>/{config,resource,current_link_speed,current_link_width,max_link_speed,"
           "max_link_width,numa_node,local_cpulist,iommu_group,iommu,physfn,virtfn*,"
-          "sriov_numvfs,sriov_totalvfs,resource*_resize,power_state,enable,ari_enabled,modalias,infiniband,infiniband_verbs,net,driver}",
+
+         "sriov_numvfs,sriov_totalvfs,resource*_resize,power_state,enable,ari_enabled,modalias,infiniband,infiniband_verbs,net,driver}",
           "GPUs, NICs and the bridges above them", 4 * KIB),
-    Files("sys/kernel/iommu_groups/*/type", "IOMMU", 64),
-    Files("sys/class/iommu/*", "IOMMU"),
-    Files("sys/class/infiniband/*/{node_guid,sys_image_guid,fw_ver,hw_rev,hca_type,board_id,node_type,"
+    FileSource("sys/kernel/iommu_groups/*/type", "IOMMU", 64),
+    FileSource("sys/class/iommu/*", "IOMMU"),
+    FileSource("sys/class/infiniband/*/{node_guid,sys_image_guid,fw_ver,hw_rev,hca_type,board_id,node_type,"
           "parent,device,ports}", "RDMA devices", 4 * KIB),
-    Files("sys/class/infiniband/*/ports/*/{state,phys_state,rate,link_layer,lid,sm_lid,cap_mask}", "ports",
+    FileSource("sys/class/infiniband/*/ports/*/{state,phys_state,rate,link_layer,lid,sm_lid,cap_mask}",
+               "ports",
           256),
-    Files("sys/class/infiniband_verbs/*/{ibdev,abi_version,dev,device}", "user access", 256),
-    Files("sys/class/net/*/{mtu,operstate,carrier,type,ifindex,speed,duplex,phys_port_name,dev_port,dev_id,"
+    FileSource("sys/class/infiniband_verbs/*/{ibdev,abi_version,dev,device}", "user access", 256),
+
+                  FileSource("sys/class/net/*/{mtu,operstate,carrier,type,ifindex,speed,duplex,phys_port_name,dev_port,dev_id,"
           "device,master,bonding_slave}", "network devices", 256),
 )  # fmt: skip
 
-FILES: Tuple[Files, ...] = _SYSTEM + _TRUST + _LOADING + _DEVICES
+FILES: Tuple[FileSource, ...] = _SYSTEM + _TRUST + _LOADING + _DEVICES
 
-GIDS = Folder("sys/class/infiniband/*/ports/*/gids", "GIDs in use; empty slots are left out")
-GID_ATTRIBUTES = Folder("sys/class/infiniband/*/ports/*/gid_attrs", "their types and network devices")
+GIDS = FolderSource("sys/class/infiniband/*/ports/*/gids", "GIDs in use; empty slots are left out")
+GID_ATTRIBUTES = FolderSource("sys/class/infiniband/*/ports/*/gid_attrs", "their types and network devices")
 
 _CONFIGURATION = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
 
-FOLDERS: Tuple[Folder, ...] = (
-    Folder("proc/driver/nvidia", "the driver's own words"),
-    Folder("proc/driver/nvidia/capabilities", "MIG instances", 3, 0),
-    Folder("sys/kernel/mm/memory_peers", "peer-memory clients"),
-    *(Folder(f"{place}/modprobe.d", "options, blacklists, install lines", 1) for place in _CONFIGURATION),
-    *(Folder(f"{place}/modules-load.d", "loaded at boot", 1) for place in _CONFIGURATION),
-    *(Folder(f"{place}/depmod.d", "which copy wins", 1) for place in _CONFIGURATION),
-    Folder("etc/security/limits.d", "locked memory", 1),
-    Folder("etc/systemd/system.conf.d", "locked memory", 1),
-    Folder("etc/default/grub.d", "boot parameters", 1),
-    Folder("etc/kernel/cmdline.d", "boot parameters", 1),
-    Folder("etc/dracut.conf.d", "initramfs", 1),
-    Folder("etc/dkms", "module signing", 2),
-    Folder("etc/rdma", "RDMA services", 2),
-    Folder("run/nvidia/validations", "GPU Operator", 1, 4 * KIB),
+FOLDERS: Tuple[FolderSource, ...] = (
+    FolderSource("proc/driver/nvidia", "the driver's own words"),
+    FolderSource("proc/driver/nvidia/capabilities", "MIG instances", 3, 0),
+    FolderSource("sys/kernel/mm/memory_peers", "peer-memory clients"),
+    *(
+        FolderSource(f"{place}/modprobe.d", "options, blacklists, install lines", 1)
+        for place in _CONFIGURATION
+    ),
+    *(FolderSource(f"{place}/modules-load.d", "loaded at boot", 1) for place in _CONFIGURATION),
+    *(FolderSource(f"{place}/depmod.d", "which copy wins", 1) for place in _CONFIGURATION),
+    FolderSource("etc/security/limits.d", "locked memory", 1),
+    FolderSource("etc/systemd/system.conf.d", "locked memory", 1),
+    FolderSource("etc/default/grub.d", "boot parameters", 1),
+    FolderSource("etc/kernel/cmdline.d", "boot parameters", 1),
+    FolderSource("etc/dracut.conf.d", "initramfs", 1),
+    FolderSource("etc/dkms", "module signing", 2),
+    FolderSource("etc/rdma", "RDMA services", 2),
+    FolderSource("run/nvidia/validations", "GPU Operator", 1, 4 * KIB),
     # without contents
-    Folder("", "what is there", 1, 0),
-    Folder("usr/lib", "Python environments", 1, 0),
-    Folder("usr/local/lib", "Python environments", 1, 0),
-    Folder("opt/conda/lib", "Python environments", 1, 0),
-    Folder("opt/venv/lib", "Python environments", 1, 0),
-    Folder("dev", "device nodes", 1, 0),
-    Folder("dev/infiniband", "device nodes", 1, 0),
-    Folder("dev/nvidia-caps", "device nodes", 1, 0),
-    Folder("dev/dri", "device nodes", 1, 0),
-    Folder("lib/modules", "kernels with modules", 1, 0),
-    Folder("usr/lib/modules", "kernels with modules", 1, 0),
-    Folder("boot", "kernels", 1, 0),
-    Folder("sys/class/infiniband_mad", "user access", 1, 0),
-    Folder("sys/bus/pci/drivers/nvidia", "bound GPUs", 1, 0),
-    Folder("sys/bus/pci/drivers/vfio-pci", "devices given away", 1, 0),
-    Folder("var/lib/dkms", "DKMS states", 6, 0, ("build", "source", "log")),
-    Folder("usr/src", "module sources", 1, 0),
-    Folder("usr/src/ofa_kernel", "OFED headers", 2, 0, ("include", "scripts", "drivers")),
-    Folder("run/nvidia", "driver container", 1, 0),
-    Folder("run/mellanox/drivers", "OFED container", 1, 0),
-    Folder("etc/init.d", "openibd, nv_peer_mem", 1, 0),
-    Folder("usr/lib/wsl/lib", "WSL", 1, 0),
-    Folder("usr/lib/x86_64-linux-gnu/ucx", "UCX transports", 1, 0),
-    Folder("usr/lib/aarch64-linux-gnu/ucx", "UCX transports", 1, 0),
-    Folder("usr/lib64/ucx", "UCX transports", 1, 0),
-    Folder("etc/libibverbs.d", "verbs drivers", 1, 4 * KIB),
+    FolderSource("", "what is there", 1, 0),
+    FolderSource("usr/lib", "Python environments", 1, 0),
+    FolderSource("usr/local/lib", "Python environments", 1, 0),
+    FolderSource("opt/conda/lib", "Python environments", 1, 0),
+    FolderSource("opt/venv/lib", "Python environments", 1, 0),
+    FolderSource("dev", "device nodes", 1, 0),
+    FolderSource("dev/infiniband", "device nodes", 1, 0),
+    FolderSource("dev/nvidia-caps", "device nodes", 1, 0),
+    FolderSource("dev/dri", "device nodes", 1, 0),
+    FolderSource("lib/modules", "kernels with modules", 1, 0),
+    FolderSource("usr/lib/modules", "kernels with modules", 1, 0),
+    FolderSource("boot", "kernels", 1, 0),
+    FolderSource("sys/class/infiniband_mad", "user access", 1, 0),
+    FolderSource("sys/bus/pci/drivers/nvidia", "bound GPUs", 1, 0),
+    FolderSource("sys/bus/pci/drivers/vfio-pci", "devices given away", 1, 0),
+    FolderSource("var/lib/dkms", "DKMS states", 6, 0, ("build", "source", "log")),
+    FolderSource("usr/src", "module sources", 1, 0),
+    FolderSource("usr/src/ofa_kernel", "OFED headers", 2, 0, ("include", "scripts", "drivers")),
+    FolderSource("run/nvidia", "driver container", 1, 0),
+    FolderSource("run/mellanox/drivers", "OFED container", 1, 0),
+    FolderSource("etc/init.d", "openibd, nv_peer_mem", 1, 0),
+    FolderSource("usr/lib/wsl/lib", "WSL", 1, 0),
+    FolderSource("usr/lib/x86_64-linux-gnu/ucx", "UCX transports", 1, 0),
+    FolderSource("usr/lib/aarch64-linux-gnu/ucx", "UCX transports", 1, 0),
+    FolderSource("usr/lib64/ucx", "UCX transports", 1, 0),
+    FolderSource("etc/libibverbs.d", "verbs drivers", 1, 4 * KIB),
 )
 
-COMMANDS: Tuple[Run, ...] = (
-    Run(("dmesg",), "kernel log", "kernel", limit_bytes=16 * MIB),
-    Run(("journalctl", "--no-pager", "--dmesg"), "kernel log from boot", "logs", limit_bytes=16 * MIB,
+COMMANDS: Tuple[CommandSource, ...] = (
+    CommandSource(("dmesg",), "kernel log", "kernel", limit_bytes=16 * MIB),
+    CommandSource(("journalctl", "--no-pager", "--dmesg"), "kernel log from boot", "logs",
+                  limit_bytes=16 * MIB,
         instead_of="sos_commands/kernel/dmesg"),
-    Run(("lsmod",), "loaded modules", "kernel"),
-    Run(("uname", "-a"), "kernel", "kernel"),
-    Run(("dkms", "status"), "DKMS states", "kernel"),
-    Run(("lspci", "-nnvvv"), "PCI devices, for people", "pci"),
-    Run(("lspci", "-tv"), "the PCI tree, for people", "pci"),
-    Run(("mokutil", "--sb-state"), "Secure Boot", "boot"),
-    Run(("mokutil", "--list-enrolled"), "Secure Boot keys", limit_bytes=MIB, addresses=False),
-    Run(("nvidia-smi", "-q"), "GPUs"),
-    Run(("nvidia-smi", "-q", "-d", "MEMORY"), "BAR1 in use"),
-    Run(("nvidia-smi", "topo", "-m"), "distances"),
-    Run(("nvidia-smi", "conf-compute", "-f"), "confidential computing"),
-    Run(("ibv_devinfo", "-v"), "RDMA devices", "infiniband"),
-    Run(("rdma", "-j", "link"), "RDMA links"),
-    Run(("rdma", "-j", "dev"), "RDMA devices"),
-    Run(("rdma", "system"), "RDMA namespaces"),
-    Run(("ip", "-j", "addr"), "addresses of network cards", reduce="cards"),
-    Run(("systemd-detect-virt",), "virtual machine or container"),
-    Run(("systemd-detect-virt", "--container"), "container"),
-    Run(("ofed_info", "-s"), "OFED version"),
-    Run(("ucx_info", "-v"), "UCX version", "infiniband"),
-    Run(("lscpu",), "processor", "processor"),
-    Run(("ldconfig", "-p", "-N", "-X"), "libraries", "libraries", reduce="libraries"),
-    Run(("dpkg-query", "-W", "-f=${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\n"),
+    CommandSource(("lsmod",), "loaded modules", "kernel"),
+    CommandSource(("uname", "-a"), "kernel", "kernel"),
+    CommandSource(("dkms", "status"), "DKMS states", "kernel"),
+    CommandSource(("lspci", "-nnvvv"), "PCI devices, for people", "pci"),
+    CommandSource(("lspci", "-tv"), "the PCI tree, for people", "pci"),
+    CommandSource(("mokutil", "--sb-state"), "Secure Boot", "boot"),
+    CommandSource(("mokutil", "--list-enrolled"), "Secure Boot keys", limit_bytes=MIB, addresses=False),
+    CommandSource(("nvidia-smi", "-q"), "GPUs"),
+    CommandSource(("nvidia-smi", "-q", "-d", "MEMORY"), "BAR1 in use"),
+    CommandSource(("nvidia-smi", "topo", "-m"), "distances"),
+    CommandSource(("nvidia-smi", "conf-compute", "-f"), "confidential computing"),
+    CommandSource(("ibv_devinfo", "-v"), "RDMA devices", "infiniband"),
+    CommandSource(("rdma", "-j", "link"), "RDMA links"),
+    CommandSource(("rdma", "-j", "dev"), "RDMA devices"),
+    CommandSource(("rdma", "system"), "RDMA namespaces"),
+    CommandSource(("ip", "-j", "addr"), "addresses of network cards", reduce="cards"),
+    CommandSource(("systemd-detect-virt",), "virtual machine or container"),
+    CommandSource(("systemd-detect-virt", "--container"), "container"),
+    CommandSource(("ofed_info", "-s"), "OFED version"),
+    CommandSource(("ucx_info", "-v"), "UCX version", "infiniband"),
+    CommandSource(("lscpu",), "processor", "processor"),
+    CommandSource(("ldconfig", "-p", "-N", "-X"), "libraries", "libraries", reduce="libraries"),
+    CommandSource(("dpkg-query", "-W",
+                  "-f=${Package}\\t${Version}\\t${Architecture}\\t${db:Status-Abbrev}\\n"),
         "packages", limit_bytes=8 * MIB, reduce="packages"),
-    Run(("dpkg", "-S", "*peermem*.ko*", "*/nvidia.ko*", "*/nvidia-current*.ko*", "*/ib_core.ko*",
+    CommandSource(("dpkg", "-S", "*peermem*.ko*", "*/nvidia.ko*", "*/nvidia-current*.ko*", "*/ib_core.ko*",
          "*/ib_uverbs.ko*", "*/mlx5_core.ko*", "*/mlx5_ib.ko*", "*/libibverbs.so.1*", "*/libnccl.so.2*",
          "*/libcuda.so.1*"), "owners of files"),
-    Run(("rpm", "--nodigest", "-qa", "--qf=%{NAME}\\t%{VERSION}-%{RELEASE}\\t%{ARCH}\\tii\\n"),
+    CommandSource(("rpm", "--nodigest", "-qa", "--qf=%{NAME}\\t%{VERSION}-%{RELEASE}\\t%{ARCH}\\tii\\n"),
         "packages", limit_bytes=8 * MIB, reduce="packages"),
 )  # fmt: skip
 
 _PROBE = "sos_commands/gdr/probe_"
-PROBES: Tuple[Probe, ...] = (
-    Probe(("gdr", "probe", "cuda", "--json"), "cuda_probe", _PROBE + "cuda", "GPUs, by libcuda"),
-    Probe(("gdr", "probe", "verbs", "--json"), "verbs_probe", _PROBE + "verbs", "NICs and dma-buf"),
-    Probe(("gdr", "probe", "rm", "--json"), "rm_probe", _PROBE + "rm", "GPUs, by the kernel module"),
+PROBES: Tuple[ProbeSource, ...] = (
+    ProbeSource(("gdr", "probe", "cuda", "--json"), "cuda_probe", _PROBE + "cuda", "GPUs, by libcuda"),
+    ProbeSource(("gdr", "probe", "verbs", "--json"), "verbs_probe", _PROBE + "verbs", "NICs and dma-buf"),
+    ProbeSource(("gdr", "probe", "rm", "--json"), "rm_probe", _PROBE + "rm", "GPUs, by the kernel module"),
 )
 
 # -- modules, tables of symbols, libraries ---------------------------------------------------------
@@ -276,11 +293,11 @@ MODULES = (
 DKMS_MODULES = "var/lib/dkms/*/*/<release>/*/module/*.ko*"
 
 
-def _table(pattern: str, why: str = "the kernel's exports", listed: bool = False) -> Files:
-    return Files(pattern, why, 64 * MIB, listed=listed)
+def _table(pattern: str, why: str = "the kernel's exports", listed: bool = False) -> FileSource:
+    return FileSource(pattern, why, 64 * MIB, listed=listed)
 
 
-SYMBOL_TABLES: Tuple[Files, ...] = (
+SYMBOL_TABLES: Tuple[FileSource, ...] = (
     _table("{usr/,}lib/modules/<release>/build/Module.symvers", "conftest's first"),
     _table("usr/src/ofa_kernel/{x86_64,aarch64,arm64}/<release>/Module.symvers", "conftest's second"),
     _table("usr/src/ofa_kernel/{x86_64,aarch64,arm64,<release>,default}/Module.symvers", "third and fourth"),
@@ -316,10 +333,10 @@ LIBRARIES = (
 )  # fmt: skip
 """Reduced to their dynamic symbols. The version stands in the name that the link leads to."""
 
-LIBRARY_NOTES: Tuple[Files, ...] = (
-    *(Files(f"{folder}/pkgconfig/ucx.pc", "UCX version", 4 * KIB,
+LIBRARY_NOTES: Tuple[FileSource, ...] = (
+    *(FileSource(f"{folder}/pkgconfig/ucx.pc", "UCX version", 4 * KIB,
     listed=False) for folder in LIBRARY_FOLDERS),
-    Files("{usr/lib,usr/local/lib,opt/conda/lib,opt/venv/lib}/python3*/{dist,site}-packages/"
+    FileSource("{usr/lib,usr/local/lib,opt/conda/lib,opt/venv/lib}/python3*/{dist,site}-packages/"
           "nvidia_{nccl,nvshmem}_cu*.dist-info/WHEEL", "NCCL and NVSHMEM versions", 4 * KIB),
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ import posixpath
 import stat
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from .patience import Patience
+from .timeouts import TimeLimitedCalls
 
 LINKS_LIMIT = 40
 """As many links as the kernel follows for one path: Linux include/linux/namei.h, MAXSYMLINKS."""
@@ -33,7 +33,7 @@ _SLOW = ("proc/", "sys/", "run/", "dev/")
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
 
-class Content(NamedTuple):
+class FileContent(NamedTuple):
     """What was read of a file."""
 
     data: bytes
@@ -42,7 +42,7 @@ class Content(NamedTuple):
     size: int  # as stat gives it; 4096 or 0 for files that the kernel makes up
 
 
-class Hidden(PermissionError):
+class MaskedFile(PermissionError):
     """A file that a container may not see: a device bound over it (moby oci/defaults.go, MaskedPaths)."""
 
 
@@ -53,7 +53,7 @@ class Tree:
         self.root = root
         self.links: Dict[str, str] = {}
         """Every link met so far, by its place: the target, relative and inside the root."""
-        self._patience = Patience(limit_s)
+        self._patience = TimeLimitedCalls(limit_s)
         self._seen: Dict[str, Optional[str]] = {}  # parts of paths: where a link leads, None if no link
         self._folders: Dict[str, str] = {"": ""}  # folders with their links followed
         self._names: Dict[str, List[str]] = {}
@@ -123,14 +123,14 @@ class Tree:
 
     # -- files and folders -------------------------------------------------------------------------
 
-    def read(self, path: str, limit_bytes: int) -> Content:
+    def read(self, path: str, limit_bytes: int) -> FileContent:
         """The head of a file whose links are resolved. Raises OSError; TimeoutError if nobody answers."""
         if path.startswith(_SLOW):
-            content: Content = self._patience.call(self._read, path, limit_bytes)
+            content: FileContent = self._patience.call(self._read, path, limit_bytes)
             return content
         return self._read(path, limit_bytes)
 
-    def _read(self, path: str, limit_bytes: int) -> Content:
+    def _read(self, path: str, limit_bytes: int) -> FileContent:
         fd = os.open(self.at(path), _FLAGS)
         try:
             status = os.fstat(fd)
@@ -138,7 +138,7 @@ class Tree:
                 if stat.S_ISDIR(status.st_mode):
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
                 if stat.S_ISCHR(status.st_mode) and path.startswith(("proc/", "sys/")):
-                    raise Hidden(errno.EACCES, "hidden from this container")
+                    raise MaskedFile(errno.EACCES, "hidden from this container")
                 raise OSError(errno.EINVAL, "not a regular file")
             chunks = []
             left = limit_bytes + 1
@@ -151,7 +151,9 @@ class Tree:
         finally:
             os.close(fd)
         data = b"".join(chunks)
-        return Content(data[:limit_bytes], len(data) <= limit_bytes, int(status.st_mtime), status.st_size)
+        return FileContent(
+            data[:limit_bytes], len(data) <= limit_bytes, int(status.st_mtime), status.st_size
+        )
 
     def peek(self, path: str, limit_bytes: int = 65536) -> bytes:
         """The head of a file for our own use; empty if it cannot be read."""

@@ -18,11 +18,11 @@ MAGICS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", 
 ZSTD_LIMIT_S = 30.0  # nvidia.ko, 100 MB, takes half a second
 
 
-class CannotUnpack(Exception):
+class DecompressionFailed(Exception):
     """Why a file stays as it is: no decompressor here, damaged, or too large."""
 
 
-class NoDecompressor(CannotUnpack):
+class DecompressorMissing(DecompressionFailed):
     """Nothing on this machine decompresses such a file."""
 
 
@@ -39,11 +39,11 @@ def unpack(data: bytes, limit_bytes: int) -> bytes:
     try:
         content = _zstd(data, limit_bytes) if kind == "zstd" else _stream(kind, data, limit_bytes)
     except ImportError:
-        raise NoDecompressor(f"no {kind} here") from None
+        raise DecompressorMissing(f"no {kind} here") from None
     except (OSError, EOFError, ValueError) as error:
-        raise CannotUnpack(str(error) or "damaged") from None
+        raise DecompressionFailed(str(error) or "damaged") from None
     if len(content) > limit_bytes:
-        raise CannotUnpack(f"more than {limit_bytes >> 20} MiB")
+        raise DecompressionFailed(f"more than {limit_bytes >> 20} MiB")
     return content
 
 

@@ -11,8 +11,8 @@ from .patterns import alternatives, folders, is_name, select, unfold
 from .pci import interesting, without_serial_number
 from .redact import NEVER_OPENED, is_private
 from .reductions import BY_NAME
-from .sources import GID_ATTRIBUTES, GIDS, Files, Folder
-from .tree import MOUNT_POINTS, Content, Tree, outcome
+from .sources import GID_ATTRIBUTES, GIDS, FileSource, FolderSource
+from .tree import MOUNT_POINTS, FileContent, Tree, outcome
 
 NAMES_LIMIT = 20000
 """The most names noted of one folder. /usr/lib of a desktop has 3,000; more than this is no system
@@ -32,7 +32,7 @@ class Walker:
 
     # -- rows --------------------------------------------------------------------------------------
 
-    def files(self, row: Files) -> None:
+    def files(self, row: FileSource) -> None:
         """Collect the files of a row."""
         if row.private:
             self._private(row)
@@ -40,7 +40,7 @@ class Walker:
         for path in self.matches(row.pattern, row.listed):
             self.file(path, row)
 
-    def _private(self, row: Files) -> None:
+    def _private(self, row: FileSource) -> None:
         """Collect what there is, and list of the folders on the way only what led to it."""
         found: List[str] = []
         for whole in unfold(row.pattern):
@@ -85,7 +85,7 @@ class Walker:
             else:
                 found.append(path)
 
-    def folder(self, row: Folder, path: str = "", depth: int = 0) -> None:
+    def folder(self, row: FolderSource, path: str = "", depth: int = 0) -> None:
         """Collect a folder with what is below it, or its names."""
         path, depth = path or row.path, depth or row.depth
         for name in self.listing(path) or []:
@@ -99,13 +99,13 @@ class Walker:
                 if depth > 1 and not is_link and name not in row.without:
                     self.folder(row, here, depth - 1)
             elif row.limit_bytes:
-                self.file(here, Files(here, row.why, row.limit_bytes))
+                self.file(here, FileSource(here, row.why, row.limit_bytes))
 
     def gids(self) -> None:
         """Collect the GIDs that are in use; a table of 256 has one or two, and the rest is left out."""
         for folder in self.matches(GIDS.path):
             attributes = posixpath.join(posixpath.dirname(folder), posixpath.basename(GID_ATTRIBUTES.path))
-            used: Dict[str, Content] = {}
+            used: Dict[str, FileContent] = {}
             for index in self._names(folder) or []:
                 content = self._content(posixpath.join(folder, index), GID_LIMIT_BYTES)
                 if content is not None and index.isdecimal() and content.data.strip(b"0:\n"):
@@ -132,7 +132,7 @@ class Walker:
 
     # -- one file, one folder ----------------------------------------------------------------------
 
-    def file(self, path: str, row: Files) -> Optional[bytes]:
+    def file(self, path: str, row: FileSource) -> Optional[bytes]:
         """Collect one file; of a link to a folder, the link. Returns what is kept, None if nothing is."""
         real = self._resolved(path)
         if real is None or real in self._done:
@@ -159,7 +159,7 @@ class Walker:
         self.bundle.file(real, data, content.modified_s, status, addresses=row.addresses)
         return data
 
-    def _kept(self, real: str, content: Content, row: Files) -> bytes:
+    def _kept(self, real: str, content: FileContent, row: FileSource) -> bytes:
         if (
             self.bundle.anonymizer is not None
             and posixpath.basename(real) == "config"
@@ -218,7 +218,7 @@ class Walker:
         except OSError:
             return None
 
-    def _content(self, path: str, limit_bytes: int) -> Optional[Content]:
+    def _content(self, path: str, limit_bytes: int) -> Optional[FileContent]:
         try:
             return self.tree.read(self.tree.resolve(path), limit_bytes)
         except (OSError, ValueError):

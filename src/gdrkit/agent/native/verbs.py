@@ -66,7 +66,7 @@ def load() -> Any:
     return library
 
 
-class Record:
+class VerbsStruct:
     """A structure of the header, zeroed; fields are read and written by the names that the header gives
     them.
     """

@@ -25,7 +25,7 @@ SCHEMA = "gdrkit.probe.cuda/1"
 DEVICES_LIMIT = 64  # cuDeviceGetCount gives at most what fits one machine: 16 in the largest HGX
 
 
-class Calls:
+class CudaCalls:
     """The calls made, in order, with what came back."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Calls:
 
 def ask(libcuda: Any) -> List[Dict[str, Any]]:
     """Every call of the probe, with the returned CUresult and value."""
-    calls = Calls()
+    calls = CudaCalls()
     version, count = ctypes.c_int(-1), ctypes.c_int(-1)
     result = libcuda.cuDriverGetVersion(ctypes.byref(version))
     calls.add("cuDriverGetVersion", "", "", result, version.value if result == 0 else None)
@@ -54,7 +54,7 @@ def ask(libcuda: Any) -> List[Dict[str, Any]]:
     return calls.made
 
 
-def ask_device(libcuda: Any, ordinal: int, calls: Calls) -> None:
+def ask_device(libcuda: Any, ordinal: int, calls: CudaCalls) -> None:
     """One device's name and attributes. `device` is its PCI address, or `#<ordinal>` if it has none."""
     handle = ctypes.c_int(-1)
     result = libcuda.cuDeviceGet(ctypes.byref(handle), ordinal)

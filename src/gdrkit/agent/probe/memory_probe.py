@@ -36,7 +36,7 @@ DEVICES_LIMIT = 64
 NUMBER, SIZE = ctypes.c_uint64, ctypes.c_size_t
 
 
-class Probe:
+class MemoryCalls:
     """The calls made, in order, with what came back."""
 
     def __init__(self, cuda: Any) -> None:
@@ -63,7 +63,7 @@ class Probe:
 
 def ask(cuda: Any, verbs: Any) -> List[Dict[str, Any]]:
     """Every call of the probe. `verbs` is None where there is no libibverbs."""
-    probe = Probe(cuda)
+    probe = MemoryCalls(cuda)
     if probe.call("cuInit", "0", "", 0):
         return probe.made
     count = ctypes.c_int(0)
@@ -79,7 +79,7 @@ def ask(cuda: Any, verbs: Any) -> List[Dict[str, Any]]:
     return probe.made
 
 
-def ask_device(probe: Probe, verbs: Any, ordinal: int) -> None:
+def ask_device(probe: MemoryCalls, verbs: Any, ordinal: int) -> None:
     """One GPU: a context, memory, its exports, and all back."""
     place = ctypes.create_string_buffer(32)
     if probe.cuda.cuDeviceGetPCIBusId(place, len(place), ordinal):
@@ -97,7 +97,7 @@ def ask_device(probe: Probe, verbs: Any, ordinal: int) -> None:
         probe.call("cuDevicePrimaryCtxRelease_v2", str(ordinal), device, ordinal)
 
 
-def ask_memory(probe: Probe, verbs: Any, device: str) -> None:
+def ask_memory(probe: MemoryCalls, verbs: Any, device: str) -> None:
     """GPU memory, as cuMemAlloc gives it."""
     memory = NUMBER(0)
     if probe.call("cuMemAlloc_v2", str(SIZE_BYTES), device, ctypes.byref(memory), SIZE(SIZE_BYTES)):
@@ -118,7 +118,7 @@ def ask_memory(probe: Probe, verbs: Any, device: str) -> None:
         probe.call("cuMemFree_v2", "", device, memory)
 
 
-def ask_host_memory(probe: Probe, device: str) -> None:
+def ask_host_memory(probe: MemoryCalls, device: str) -> None:
     """Pinned host memory, as a GPU without memory of its own could lend it."""
     pointer = NUMBER(0)
     words = (ctypes.byref(pointer), SIZE(SIZE_BYTES), REGISTER_PORTABLE | REGISTER_DEVICE_MAP)
@@ -128,7 +128,7 @@ def ask_host_memory(probe: Probe, device: str) -> None:
     probe.call("cuMemFreeHost", "", device, pointer)
 
 
-def export(probe: Probe, memory: Any, flags: int, argument: str, device: str) -> Optional[int]:
+def export(probe: MemoryCalls, memory: Any, flags: int, argument: str, device: str) -> Optional[int]:
     """The file descriptor of an export, None where it was refused; what it is, the kernel's name tells."""
     fd = ctypes.c_int(-1)
     result = probe.call(
@@ -151,7 +151,7 @@ def close(fd: Optional[int]) -> None:
         os.close(fd)
 
 
-def register(probe: Probe, verbs: Any, memory: int, fd: Optional[int], device: str) -> None:
+def register(probe: MemoryCalls, verbs: Any, memory: int, fd: Optional[int], device: str) -> None:
     """The memory with every RDMA device, both ways; the errno of a refusal is the answer."""
     count = ctypes.c_int(0)
     devices = verbs.ibv_get_device_list(ctypes.byref(count))
@@ -174,7 +174,7 @@ def register(probe: Probe, verbs: Any, memory: int, fd: Optional[int], device: s
         verbs.ibv_free_device_list(devices)
 
 
-def registered(probe: Probe, verbs: Any, call: str, name: str, device: str, region: Any) -> None:
+def registered(probe: MemoryCalls, verbs: Any, call: str, name: str, device: str, region: Any) -> None:
     probe.add(call, name, device, 0 if region else ctypes.get_errno())
     if region:
         verbs.ibv_dereg_mr(region)

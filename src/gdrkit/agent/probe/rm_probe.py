@@ -58,7 +58,7 @@ class Card(NamedTuple):
     bar1_bytes: int
 
 
-class Kernel:
+class DeviceFiles:
     """Device files. Tests put a resource manager of Python in its place."""
 
     def open(self, path: str) -> int:
@@ -242,7 +242,7 @@ def main() -> int:
     if struct.calcsize("P") != 8:
         report["error"] = "a 32-bit Python: the driver's structures hold 64-bit pointers"
     else:
-        report["calls"] = ask(Kernel())
+        report["calls"] = ask(DeviceFiles())
     json.dump(report, sys.stdout)
     sys.stdout.write("\n")
     return 0

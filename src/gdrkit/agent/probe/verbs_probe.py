@@ -16,7 +16,7 @@ import sys
 from typing import Any, Dict, List
 
 from ..native.library import complaint
-from ..native.verbs import GID_BYTES, LIBRARY, REMOTE_ACCESS, Record, load
+from ..native.verbs import GID_BYTES, LIBRARY, REMOTE_ACCESS, VerbsStruct, load
 
 SCHEMA = "gdrkit.probe.verbs/1"
 DEVICES_LIMIT = 1024  # with virtual functions; a look at each takes a few milliseconds
@@ -27,7 +27,7 @@ PORT_FIELDS = ("state", "active_mtu", "gid_tbl_len", "lid", "link_layer")
 """Numbers as libibverbs gives them: state 4 is active, active_mtu 5 means 4096, link_layer 2 is Ethernet."""
 
 
-class Calls:
+class VerbsCalls:
     """The calls made, in order, with the errno of those that failed."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Calls:
 
 def ask(verbs: Any) -> List[Dict[str, Any]]:
     """Every call of the probe, with the errno that came back."""
-    calls = Calls()
+    calls = VerbsCalls()
     count = ctypes.c_int(0)
     ctypes.set_errno(0)
     devices = verbs.ibv_get_device_list(ctypes.byref(count))
@@ -63,7 +63,7 @@ def ask(verbs: Any) -> List[Dict[str, Any]]:
     return calls.made
 
 
-def ask_device(verbs: Any, device: Any, calls: Calls) -> None:
+def ask_device(verbs: Any, device: Any, calls: VerbsCalls) -> None:
     """One device: its ports, a page of host memory, and a dma-buf that is none."""
     name = (verbs.ibv_get_device_name(device) or b"?").decode("utf-8", "replace")
     ctypes.set_errno(0)
@@ -85,7 +85,7 @@ def ask_device(verbs: Any, device: Any, calls: Calls) -> None:
     verbs.ibv_close_device(context)
 
 
-def ask_host_memory(verbs: Any, domain: Any, name: str, calls: Calls) -> None:
+def ask_host_memory(verbs: Any, domain: Any, name: str, calls: VerbsCalls) -> None:
     """One page, registered and given back: what locks of memory and the device allow."""
     page = ctypes.create_string_buffer(PAGE_BYTES)
     ctypes.set_errno(0)
@@ -95,9 +95,9 @@ def ask_host_memory(verbs: Any, domain: Any, name: str, calls: Calls) -> None:
         verbs.ibv_dereg_mr(region)
 
 
-def ask_ports(verbs: Any, context: Any, name: str, calls: Calls) -> None:
+def ask_ports(verbs: Any, context: Any, name: str, calls: VerbsCalls) -> None:
     """Every port's attributes and GIDs. These functions return the errno, or -1 with errno set."""
-    attributes = Record("ibv_device_attr")
+    attributes = VerbsStruct("ibv_device_attr")
     if calls.answered("ibv_query_device", "", name, verbs.ibv_query_device(context, attributes.address)):
         ports = attributes["phys_port_cnt"]
         calls.made[-1]["value"] = ports
@@ -105,8 +105,8 @@ def ask_ports(verbs: Any, context: Any, name: str, calls: Calls) -> None:
             ask_port(verbs, context, name, port, calls)
 
 
-def ask_port(verbs: Any, context: Any, name: str, port: int, calls: Calls) -> None:
-    attributes = Record("ibv_port_attr")
+def ask_port(verbs: Any, context: Any, name: str, port: int, calls: VerbsCalls) -> None:
+    attributes = VerbsStruct("ibv_port_attr")
     if not calls.answered(
         "ibv_query_port", str(port), name, verbs.ibv_query_port(context, port, attributes.address)
     ):

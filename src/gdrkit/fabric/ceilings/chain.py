@@ -1,4 +1,4 @@
-"""A way for data as a chain of limits, of which one is the tightest. PURE."""
+"""A way for data as a chain of limits, of which one is the tightest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Limit(Struct, frozen=True):
 
     name: LimitName
     subject: str  # a PCI address, an RDMA device, or what is counted together
-    said: str  # what it is: "32 GT/s x4, MaxPayload 256"
+    description: str  # what it is: "32 GT/s x4, MaxPayload 256"
     rate: Interval
     shared_with: tuple[str, ...]  # who else needs it
 

@@ -1,4 +1,4 @@
-"""A node's ceilings as a document: `gdr estimate --json`, schema gdrkit.estimate/1. PURE.
+"""A node's ceilings as a document: `gdr estimate --json`, schema gdrkit.estimate/1.
 
 Made of the types that the ceilings are reckoned in, with numbers rounded at the very end."""
 
@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain, Limit
-from gdrkit.fabric.ceilings.machine import Machine, Meeting, Route
-from gdrkit.fabric.ceilings.reading import Reading
+from gdrkit.fabric.ceilings.measured_rate import MeasuredRate
+from gdrkit.fabric.ceilings.node_links import CommonPoint, NodeLinks, PairRoute
 from gdrkit.fabric.ceilings.remarks import remarks
 
 DIGITS, DIGITS_OF_SHARE = 3, 4
@@ -30,7 +30,7 @@ class PairEstimate(Struct, frozen=True, kw_only=True):
 
     gpu: str  # PCI address
     device: str  # RDMA device
-    meeting: Meeting
+    common_point: CommonPoint
     paths: tuple[Chain, ...]
 
 
@@ -43,11 +43,11 @@ class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", ta
     cards: tuple[CardEstimate, ...]
     pairs: tuple[PairEstimate, ...]
     remarks: tuple[str, ...]
-    measured: tuple[Reading, ...]
+    measured: tuple[MeasuredRate, ...]
 
 
 def document(
-    machine: Machine, *, node: str = "", source: str = "", readings: Iterable[Reading] = ()
+    machine: NodeLinks, *, node: str = "", source: str = "", readings: Iterable[MeasuredRate] = ()
 ) -> EstimateDocument:
     """All ceilings of a node, and what was measured beside them."""
     return EstimateDocument(
@@ -67,11 +67,11 @@ def document(
     )
 
 
-def _pair(machine: Machine, route: Route) -> PairEstimate:
+def _pair(machine: NodeLinks, route: PairRoute) -> PairEstimate:
     return PairEstimate(
         gpu=route.gpu.address,
         device=route.function.name,
-        meeting=route.meeting,
+        common_point=route.common_point,
         paths=tuple(_chain(paths.chain(machine, route, path)) for path in paths.possible(route)),
     )
 
@@ -92,7 +92,7 @@ def _limit(limit: Limit) -> Limit:
     return replace(limit, rate=limit.rate.rounded(DIGITS))
 
 
-def _reading(reading: Reading) -> Reading:
+def _reading(reading: MeasuredRate) -> MeasuredRate:
     return replace(
         reading,
         gb_per_s=_rounded(reading.gb_per_s, DIGITS),

@@ -1,4 +1,4 @@
-"""A node's GPUs, RDMA devices and links, as ceilings need them. PURE.
+"""A node's GPUs, RDMA devices and links, as ceilings need them.
 
 What cannot be read is left open, never guessed: a link without a speed, a port without an MTU."""
 
@@ -7,10 +7,18 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.fabric.ceilings.links import PcieLink
-from gdrkit.fabric.ceilings.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
-from gdrkit.fabric.ceilings.ports import DOWN, Port, roce_mtu
+from gdrkit.fabric.ceilings.node_links import (
+    Attachment,
+    CommonPoint,
+    LinkedGpu,
+    NicFunction,
+    NodeLinks,
+    PairRoute,
+    Wire,
+)
+from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, roce_mtu
 from gdrkit.facts import pci
 from gdrkit.facts.gpu import is_coherent, is_integrated
 from gdrkit.facts.pci_path import Segment, links_to_root
@@ -27,7 +35,7 @@ from gdrkit.facts.rdma import (
     phys_port_name,
     ports,
 )
-from gdrkit.facts.rdma import Port as _Port
+from gdrkit.facts.rdma import RdmaPort as _Port
 from gdrkit.formats.pci_express import Express
 from gdrkit.node import Node, fact, if_missing
 
@@ -36,35 +44,36 @@ T = TypeVar("T")
 ONE_TO_A_GRACE = ("2342", "2348")
 """PCI ids of GH200; other coherent GPUs come two to a Grace. Source: open-gpu-kernel-modules README.md."""
 
-MEETINGS = {
-    "PIX": Meeting.SWITCH,
-    "PXB": Meeting.SWITCH,
-    "PHB": Meeting.ROOT_COMPLEX,
-    "NODE": Meeting.ROOT_COMPLEX,
-    "SYS": Meeting.SOCKETS,
+COMMON_POINTS = {
+    "PIX": CommonPoint.SWITCH,
+    "PXB": CommonPoint.SWITCH,
+    "PHB": CommonPoint.ROOT_COMPLEX,
+    "NODE": CommonPoint.ROOT_COMPLEX,
+    "SYS": CommonPoint.SOCKETS,
 }
 
 
 @fact
-def machine(node: Node) -> Machine:
-    """What moves data in this node. Raises Lacks where nobody knows its GPUs or its RDMA devices."""
+def node_links(node: Node) -> NodeLinks:
+    """What moves data in this node. Raises EvidenceMissing where nobody knows its GPUs or its RDMA
+    devices."""
     gpus = {gpu.address: _gpu(node, gpu) for gpu in pci.gpus(node)}
     one_card = any(gpu.attachment is Attachment.INTEGRATED for gpu in gpus.values())
     functions = {
         device.name: _function(node, device, one_card) for device in nics(node) if _is_whole(node, device)
     }
-    return Machine(
+    return NodeLinks(
         tuple(gpus.values()),
         tuple(functions.values()),
         tuple(_route(node, gpu, function) for gpu in gpus.values() for function in functions.values()),
     )
 
 
-def _gpu(node: Node, gpu: pci.Gpu) -> Gpu:
-    return Gpu(gpu.address, _attachment(node, gpu), _wires(node, gpu.address, idles=True))
+def _gpu(node: Node, gpu: pci.PciGpu) -> LinkedGpu:
+    return LinkedGpu(gpu.address, _attachment(node, gpu), _wires(node, gpu.address, idles=True))
 
 
-def _attachment(node: Node, gpu: pci.Gpu) -> Attachment:
+def _attachment(node: Node, gpu: pci.PciGpu) -> Attachment:
     if if_missing(False, is_integrated, node, gpu):
         return Attachment.INTEGRATED
     if not if_missing(False, is_coherent, node, gpu):
@@ -77,7 +86,7 @@ def _is_whole(node: Node, device: RdmaDevice) -> bool:
     return not if_missing(False, is_virtual_function, node, device.name)
 
 
-def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
+def _function(node: Node, device: RdmaDevice, one_card: bool) -> NicFunction:
     """One RDMA device. A machine with a GB10 has one NIC, should its functions not name their card: DGX
     Spark User Guide."""
     wires = _wires(node, device.pci_address, idles=False) if device.pci_address else ()
@@ -87,7 +96,7 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> Function:
     known = if_missing((), ports, node, device.name)
     port = _active_port(known)
     mtu = if_missing(None, _interface_mtu, node, device.name, port.number) if port else None
-    return Function(
+    return NicFunction(
         name=device.name,
         card=card or device.pci_address[:-2] or device.name,
         wires=wires,
@@ -116,12 +125,12 @@ def _interface_mtu(node: Node, device: str, number: int) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _port(node: Node, port: _Port, interface_mtu: int | None) -> Port:
+def _port(node: Node, port: _Port, interface_mtu: int | None) -> NetworkPort:
     """Linux: drivers/infiniband/core/sysfs.c, rate_show(), writes `400 Gb/sec (4X NDR)`."""
     ethernet = port.link_layer == "Ethernet"
     rate = if_missing("", node.text, f"{CLASS}/{port.device}/ports/{port.number}/rate")
     generation = re.search(r"\(\d+X (\w+)\)", rate)
-    return Port(
+    return NetworkPort(
         rate_gbit_per_s=port.rate_gbit_per_s,
         link_layer=port.link_layer,
         mtu_bytes=roce_mtu(interface_mtu) if ethernet and interface_mtu else None,
@@ -133,7 +142,7 @@ def _wires(node: Node, address: str, *, idles: bool) -> tuple[Wire, ...]:
     """The links above a device. A device's own stands for all functions of the device."""
     try:
         segments = links_to_root(node, address)
-    except Lacks:
+    except EvidenceMissing:
         return (Wire(address[:-2], None),)
     return tuple(
         Wire(s.address[:-2] if index == 0 else s.address, _link(node, s, idles=idles and index == 0))
@@ -153,21 +162,23 @@ def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
     )
 
 
-def _route(node: Node, gpu: Gpu, function: Function) -> Route:
-    meeting = MEETINGS.get(if_missing("", distance, node, Pair(gpu.address, function.name)), Meeting.UNKNOWN)
-    if meeting is not Meeting.SWITCH:
-        return Route(gpu, function, meeting, gpu.wires, function.wires)
+def _route(node: Node, gpu: LinkedGpu, function: NicFunction) -> PairRoute:
+    meeting = COMMON_POINTS.get(
+        if_missing("", distance, node, Pair(gpu.address, function.name)), CommonPoint.UNKNOWN
+    )
+    if meeting is not CommonPoint.SWITCH:
+        return PairRoute(gpu, function, meeting, gpu.wires, function.wires)
     address = _address(function)
     try:
         _, gpu_side, nic_side = below_common_bridge(node, gpu.address, address)
-    except Lacks:  # nvidia-smi knows the distance, nobody the bridges
-        return Route(gpu, function, meeting, gpu.wires[:1], function.wires[:1])
+    except EvidenceMissing:  # nvidia-smi knows the distance, nobody the bridges
+        return PairRoute(gpu, function, meeting, gpu.wires[:1], function.wires[:1])
     if any(_redirects(node, port) for port in (*gpu_side, *nic_side)):
-        return Route(gpu, function, Meeting.ROOT_COMPLEX, gpu.wires, function.wires)
-    return Route(gpu, function, meeting, _below(gpu.wires, gpu_side), _below(function.wires, nic_side))
+        return PairRoute(gpu, function, CommonPoint.ROOT_COMPLEX, gpu.wires, function.wires)
+    return PairRoute(gpu, function, meeting, _below(gpu.wires, gpu_side), _below(function.wires, nic_side))
 
 
-def _address(function: Function) -> str:
+def _address(function: NicFunction) -> str:
     return f"{function.wires[0].address}.0" if function.wires else ""
 
 

@@ -1,17 +1,25 @@
-"""A saved topology's GPUs, ports and links, as ceilings need them: NCCL's XML, lspci's listing. PURE.
+"""A saved topology's GPUs, ports and links, as ceilings need them: NCCL's XML, lspci's listing.
 
 What the source does not say is left open. NCCL's files name the speed and width that a link can have, not
 what it runs at, and of a net neither link layer nor MTU. hwloc names the product of both alone."""
 
 from __future__ import annotations
 
-from gdrkit.fabric.ceilings.from_node import MEETINGS, ONE_TO_A_GRACE
+from gdrkit.fabric.ceilings.from_node import COMMON_POINTS, ONE_TO_A_GRACE
 from gdrkit.fabric.ceilings.links import PcieLink
-from gdrkit.fabric.ceilings.machine import Attachment, Function, Gpu, Machine, Meeting, Route, Wire
-from gdrkit.fabric.ceilings.ports import DOWN, Port
+from gdrkit.fabric.ceilings.node_links import (
+    Attachment,
+    CommonPoint,
+    LinkedGpu,
+    NicFunction,
+    NodeLinks,
+    PairRoute,
+    Wire,
+)
+from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort
 from gdrkit.fabric.topology import graph
-from gdrkit.fabric.topology.graph import Device, Net, Role, SmiPath, Topology
-from gdrkit.fabric.topology.paths import Way, obstacles, smi_paths, way
+from gdrkit.fabric.topology.graph import Net, Role, SmiPath, Topology, TopologyDevice
+from gdrkit.fabric.topology.paths import DevicePath, device_path, obstacles, smi_paths
 from gdrkit.facts.gpu_ids import INTEGRATED
 
 GB10 = 121
@@ -21,7 +29,7 @@ Compute Capability"."""
 NOT_STATED = "of a link layer that is not stated"
 
 
-def machine(topology: Topology) -> Machine:
+def node_links(topology: Topology) -> NodeLinks:
     """What moves data in this node. Nothing of a source without addresses, as nvidia-smi's matrix is."""
     gpus = {gpu.address: _gpu(topology, gpu) for gpu in topology.gpus if gpu.address}
     nets = {net.id: net for net in _nets(topology)}
@@ -32,7 +40,7 @@ def machine(topology: Topology) -> Machine:
         for net in nets.values()
         if gpu.address
     ]
-    return Machine(tuple(gpus.values()), tuple(functions.values()), tuple(routes))
+    return NodeLinks(tuple(gpus.values()), tuple(functions.values()), tuple(routes))
 
 
 def _nets(topology: Topology) -> list[Net]:
@@ -45,11 +53,11 @@ def _nets(topology: Topology) -> list[Net]:
     return [n for n in named if n.address in known and not known[n.address].physical_function]
 
 
-def _gpu(topology: Topology, gpu: graph.Gpu) -> Gpu:
-    return Gpu(gpu.address, _attachment(topology, gpu), _wires(topology, gpu.address, idles=True))
+def _gpu(topology: Topology, gpu: graph.TopologyGpu) -> LinkedGpu:
+    return LinkedGpu(gpu.address, _attachment(topology, gpu), _wires(topology, gpu.address, idles=True))
 
 
-def _attachment(topology: Topology, gpu: graph.Gpu) -> Attachment:
+def _attachment(topology: Topology, gpu: graph.TopologyGpu) -> Attachment:
     if _is_integrated(topology, gpu):
         return Attachment.INTEGRATED
     if gpu.c2c is None:
@@ -59,13 +67,13 @@ def _attachment(topology: Topology, gpu: graph.Gpu) -> Attachment:
     return Attachment.C2C if alone else Attachment.C2C_SHARED
 
 
-def _is_integrated(topology: Topology, gpu: graph.Gpu) -> bool:
+def _is_integrated(topology: Topology, gpu: graph.TopologyGpu) -> bool:
     device = topology.by_address.get(gpu.address)
     known = device is not None and device.device in INTEGRATED
     return bool(gpu.is_integrated) or known or gpu.compute_capability == GB10
 
 
-def _function(topology: Topology, net: Net) -> Function:
+def _function(topology: Topology, net: Net) -> NicFunction:
     """Where the source does not name the physical port, the PCI function's number tells it: a card's further
     PCI devices number their functions as the first one does."""
     guid = net.guid.removeprefix("0x")
@@ -73,12 +81,12 @@ def _function(topology: Topology, net: Net) -> Function:
     if not card and any(_is_integrated(topology, gpu) for gpu in topology.gpus):
         card = "ConnectX-7"  # the one NIC of such a machine: DGX Spark User Guide
     rate = net.rate_gbit_per_s
-    return Function(
+    return NicFunction(
         name=net.id,
         card=card or net.address[:-2],
         wires=_wires(topology, net.address, idles=False),
         port_name=net.port_name or f"function {net.address[-1]} port {net.number or 1}",
-        port=Port(rate_gbit_per_s=rate, link_layer=net.link_layer or NOT_STATED) if rate else None,
+        port=NetworkPort(rate_gbit_per_s=rate, link_layer=net.link_layer or NOT_STATED) if rate else None,
         active=net.state in ("ACTIVE", ""),
         down=net.state if net.state in DOWN else "",
     )
@@ -95,7 +103,7 @@ def _wires(topology: Topology, address: str, *, idles: bool) -> tuple[Wire, ...]
     )
 
 
-def _upper_ends(topology: Topology, address: str) -> list[Device]:
+def _upper_ends(topology: Topology, address: str) -> list[TopologyDevice]:
     """The bridges above a device that have a link of their own: upstream ports, where the source tells ports
     apart or shows them all, a root port first and then two for each switch; else every one."""
     return [
@@ -105,7 +113,7 @@ def _upper_ends(topology: Topology, address: str) -> list[Device]:
     ]
 
 
-def _link(device: Device, *, idles: bool) -> PcieLink | None:
+def _link(device: TopologyDevice, *, idles: bool) -> PcieLink | None:
     """As it runs, where the source says so; an idle GPU's at what both its ends can do."""
     link = device.link
     now, best = link.gt_per_s, link.max_gt_per_s
@@ -121,19 +129,21 @@ def _link(device: Device, *, idles: bool) -> PcieLink | None:
     )
 
 
-def _route(topology: Topology, graph_gpu: graph.Gpu, net: Net, gpu: Gpu, function: Function) -> Route:
+def _route(
+    topology: Topology, graph_gpu: graph.TopologyGpu, net: Net, gpu: LinkedGpu, function: NicFunction
+) -> PairRoute:
     meeting = _meeting(smi_paths(topology, graph_gpu, net))
-    between = way(topology, graph_gpu, net)
+    between = device_path(topology, graph_gpu, net)
     redirected = any(found.code == "acs-redirect" for found in obstacles(topology, graph_gpu, net))
-    if meeting is Meeting.SWITCH and redirected:
-        meeting = Meeting.ROOT_COMPLEX
-    if meeting is not Meeting.SWITCH or between is None:
-        return Route(gpu, function, meeting, gpu.wires, function.wires)
-    return Route(gpu, function, meeting, *_below(between, gpu.wires, function.wires))
+    if meeting is CommonPoint.SWITCH and redirected:
+        meeting = CommonPoint.ROOT_COMPLEX
+    if meeting is not CommonPoint.SWITCH or between is None:
+        return PairRoute(gpu, function, meeting, gpu.wires, function.wires)
+    return PairRoute(gpu, function, meeting, *_below(between, gpu.wires, function.wires))
 
 
 def _below(
-    between: Way, gpu: tuple[Wire, ...], nic: tuple[Wire, ...]
+    between: DevicePath, gpu: tuple[Wire, ...], nic: tuple[Wire, ...]
 ) -> tuple[tuple[Wire, ...], tuple[Wire, ...]]:
     """The links below the switch that both share."""
     shared = {device.address for device in between.shared}
@@ -143,6 +153,6 @@ def _below(
     )
 
 
-def _meeting(words: tuple[SmiPath, ...]) -> Meeting:
-    found = {MEETINGS[word.value] for word in words}
-    return found.pop() if len(found) == 1 else Meeting.UNKNOWN
+def _meeting(words: tuple[SmiPath, ...]) -> CommonPoint:
+    found = {COMMON_POINTS[word.value] for word in words}
+    return found.pop() if len(found) == 1 else CommonPoint.UNKNOWN

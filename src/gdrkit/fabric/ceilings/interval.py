@@ -1,4 +1,4 @@
-"""Bounds on a rate, in GB/s (1e9 bytes). PURE."""
+"""Bounds on a rate, in GB/s (1e9 bytes)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a PCIe link carries of payload, in one direction. PURE.
+"""What a PCIe link carries of payload, in one direction.
 
 Three things come off the raw rate: the encoding of bits, the header that each packet has, and the packets
 that only keep the link going (acknowledgements and flow control). The first two follow from the

@@ -1,4 +1,4 @@
-"""What a benchmark measured, beside what the node could do. PURE."""
+"""What a benchmark measured, beside what the node could do."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain
 from gdrkit.fabric.ceilings.interval import between
 from gdrkit.fabric.ceilings.links import TUNED_SHARE, PcieLink
-from gdrkit.fabric.ceilings.machine import Attachment, Function, Machine
-from gdrkit.fabric.ceilings.reading import Reading, judged, plateau, reading
+from gdrkit.fabric.ceilings.measured_rate import MeasuredRate, judged, plateau, reading
+from gdrkit.fabric.ceilings.node_links import Attachment, NicFunction, NodeLinks
 from gdrkit.fabric.cost import collectives
-from gdrkit.formats.dmon import Traffic, parse_dmon
+from gdrkit.formats.dmon import DmonTraffic, parse_dmon
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.nccl_tests import NcclTest, parse_nccl_tests
 from gdrkit.formats.perftest import Perftest, parse_perftest
@@ -23,7 +23,7 @@ class Measured(Struct, frozen=True):
 
     perftest: tuple[Perftest, ...] = ()
     nccl: tuple[NcclTest, ...] = ()
-    traffic: tuple[Traffic, ...] = ()
+    traffic: tuple[DmonTraffic, ...] = ()
 
 
 def sniff(text: str) -> Measured:
@@ -42,7 +42,7 @@ def sniff(text: str) -> Measured:
         ) from None
 
 
-def readings(machine: Machine, measured: Measured) -> tuple[Reading, ...]:
+def readings(machine: NodeLinks, measured: Measured) -> tuple[MeasuredRate, ...]:
     """Each run beside its ceiling on this node."""
     return (
         *(_perftest(machine, run) for run in measured.perftest),
@@ -54,7 +54,7 @@ def readings(machine: Machine, measured: Measured) -> tuple[Reading, ...]:
 # -- perftest --------------------------------------------------------------------------------------
 
 
-def _perftest(machine: Machine, run: Perftest) -> Reading:
+def _perftest(machine: NodeLinks, run: Perftest) -> MeasuredRate:
     program = run.command.split(" ")[0] or run.test or "perftest"
     what = f"{program} on {run.device or 'a device that is not shown'}"
     if run.refused:
@@ -79,11 +79,11 @@ def _perftest(machine: Machine, run: Perftest) -> Reading:
     return judged(what, gb_per_s, bounds, chain.tightest, notes)
 
 
-def _is_integrated(machine: Machine, run: Perftest) -> bool:
+def _is_integrated(machine: NodeLinks, run: Perftest) -> bool:
     return run.integrated_gpu or any(gpu.attachment is Attachment.INTEGRATED for gpu in machine.gpus)
 
 
-def _memory(machine: Machine, run: Perftest) -> tuple[str, ...]:
+def _memory(machine: NodeLinks, run: Perftest) -> tuple[str, ...]:
     """What the memory of the run says. perftest allocates host memory on an integrated GPU:
     src/cuda_memory.c, cuda_memory_allocate_buffer()."""
     if not run.uses_gpu:
@@ -99,7 +99,7 @@ def _memory(machine: Machine, run: Perftest) -> tuple[str, ...]:
     return ()
 
 
-def _with_mtu(machine: Machine, function: Function, run: Perftest, *, in_host: bool) -> Chain:
+def _with_mtu(machine: NodeLinks, function: NicFunction, run: Perftest, *, in_host: bool) -> Chain:
     """The chain of the run's device, whose port has the MTU that the run printed."""
     if function.port is not None and run.mtu_bytes:
         function = replace(function, port=replace(function.port, mtu_bytes=run.mtu_bytes))
@@ -125,7 +125,7 @@ BUSY = TUNED_SHARE
 """From this share on, packets fill a link as well as tuned runs do."""
 
 
-def _traffic(machine: Machine, lines: tuple[Traffic, ...]) -> list[Reading]:
+def _traffic(machine: NodeLinks, lines: tuple[DmonTraffic, ...]) -> list[MeasuredRate]:
     """The most that each GPU took in and gave out, beside its link. NVML counts GPUs by address."""
     gpus = sorted(machine.gpus, key=lambda gpu: gpu.address)
     found = []
@@ -137,7 +137,7 @@ def _traffic(machine: Machine, lines: tuple[Traffic, ...]) -> list[Reading]:
     return found
 
 
-def _one_way(who: str, rates: list[float | None], link: PcieLink | None) -> Reading:
+def _one_way(who: str, rates: list[float | None], link: PcieLink | None) -> MeasuredRate:
     """Beside the raw rate of the link, for packets are counted with their headers."""
     what = f"{who} over PCIe, at most"
     known = [rate for rate in rates if rate is not None]

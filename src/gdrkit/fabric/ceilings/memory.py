@@ -1,4 +1,4 @@
-"""What lies between a GPU's memory and the PCIe bus, and what copies through host memory reach. PURE."""
+"""What lies between a GPU's memory and the PCIe bus, and what copies through host memory reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chain of limits of each path between a GPU and the network. PURE."""
+"""The chain of limits of each path between a GPU and the network."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from gdrkit.fabric.ceilings import memory, ports
 from gdrkit.fabric.ceilings.chain import Chain, Limit, LimitName, PathName, chained
 from gdrkit.fabric.ceilings.interval import Interval, between, least, total
 from gdrkit.fabric.ceilings.links import PcieLink, both_ways
-from gdrkit.fabric.ceilings.machine import (
+from gdrkit.fabric.ceilings.node_links import (
     Attachment,
-    Function,
-    Gpu,
-    Machine,
-    Meeting,
-    Route,
+    CommonPoint,
+    LinkedGpu,
+    NicFunction,
+    NodeLinks,
+    PairRoute,
     Wire,
     active_ports,
     in_use,
@@ -24,14 +24,14 @@ from gdrkit.fabric.ceilings.machine import (
 PATHS: tuple[PathName, ...] = ("direct", "host-mapped", "staged", "socket")
 
 
-def chain(machine: Machine, route: Route, path: PathName) -> Chain:
+def chain(machine: NodeLinks, route: PairRoute, path: PathName) -> Chain:
     """The limits of one path of a pair."""
     return {"direct": _direct, "host-mapped": _host_mapped, "staged": _staged, "socket": _socket}[path](
         machine, route
     )
 
 
-def possible(route: Route) -> tuple[PathName, ...]:
+def possible(route: PairRoute) -> tuple[PathName, ...]:
     """The paths that the hardware has: a GPU without memory of its own has none that a NIC could reach, and
     nothing that needs to be copied out of it."""
     if route.gpu.attachment is Attachment.INTEGRATED:
@@ -39,30 +39,30 @@ def possible(route: Route) -> tuple[PathName, ...]:
     return PATHS
 
 
-def network_chain(machine: Machine, function: Function) -> Chain:
+def network_chain(machine: NodeLinks, function: NicFunction) -> Chain:
     """What one RDMA device moves between host memory and the wire."""
     limits, unknown = _nic_side(machine, function, function.wires)
     return chained("direct", limits, unknown)
 
 
-def _direct(machine: Machine, route: Route) -> Chain:
+def _direct(machine: NodeLinks, route: PairRoute) -> Chain:
     """The NIC reads and writes GPU memory."""
     gpu = _gpu_side(machine, route.gpu, route.gpu_wires)
     nic = _nic_side(machine, route.function, route.nic_wires)
     limits, unknown = gpu[0] + nic[0], gpu[1] + nic[1]
-    if route.meeting is not Meeting.SWITCH and limits and route.gpu.attachment is Attachment.PCIE:
+    if route.common_point is not CommonPoint.SWITCH and limits and route.gpu.attachment is Attachment.PCIE:
         limits += (_through_cpu(route, limits),)
     return chained("direct", limits, unknown)
 
 
-def _host_mapped(machine: Machine, route: Route) -> Chain:
+def _host_mapped(machine: NodeLinks, route: PairRoute) -> Chain:
     """The buffer lies in host memory, which the GPU uses in place."""
     gpu = _gpu_side(machine, route.gpu, route.gpu.wires)
     nic = _nic_side(machine, route.function, route.function.wires)
     return chained("host-mapped", gpu[0] + nic[0], gpu[1] + nic[1])
 
 
-def _staged(machine: Machine, route: Route) -> Chain:
+def _staged(machine: NodeLinks, route: PairRoute) -> Chain:
     """The GPU copies between its memory and the host's, the NIC between the host's and the wire. Both go on
     at once; what the copying program makes of it is the lower bound."""
     gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.wires)
@@ -75,7 +75,7 @@ def _staged(machine: Machine, route: Route) -> Chain:
     return chained("staged", gpu + nic[0], unknown + nic[1])
 
 
-def _socket(machine: Machine, route: Route) -> Chain:
+def _socket(machine: NodeLinks, route: PairRoute) -> Chain:
     """As staged, and the kernel copies once more."""
     staged = _staged(machine, route)
     function = route.function
@@ -91,7 +91,7 @@ def _socket(machine: Machine, route: Route) -> Chain:
 
 
 def _gpu_side(
-    machine: Machine, gpu: Gpu, wires: tuple[Wire, ...]
+    machine: NodeLinks, gpu: LinkedGpu, wires: tuple[Wire, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     match gpu.attachment:
         case Attachment.C2C:
@@ -106,7 +106,7 @@ def _gpu_side(
 
 
 def _nic_side(
-    machine: Machine, function: Function, wires: tuple[Wire, ...]
+    machine: NodeLinks, function: NicFunction, wires: tuple[Wire, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     limits, unknown = _links(machine, function.name, "nic-link", wires)
     if function.down:
@@ -118,7 +118,7 @@ def _nic_side(
     return (*limits, port), unknown
 
 
-def _dead(functions: tuple[Function, ...]) -> Limit:
+def _dead(functions: tuple[NicFunction, ...]) -> Limit:
     """The ports of these are known to be down."""
     names = ", ".join(function.name for function in functions)
     states = ", ".join(dict.fromkeys(function.down for function in functions))
@@ -126,7 +126,7 @@ def _dead(functions: tuple[Function, ...]) -> Limit:
 
 
 def _links(
-    machine: Machine, who: str, own: LimitName, wires: tuple[Wire, ...]
+    machine: NodeLinks, who: str, own: LimitName, wires: tuple[Wire, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     """A device's own link, then those of the switches above it."""
     if not wires:
@@ -139,34 +139,34 @@ def _links(
         others = tuple(name for name in machine.users.get(wire.address, ()) if name != who)
         name: LimitName = own if index == 0 else "switch-uplink"
         subject = who if index == 0 else wire.address
-        limits.append(Limit(name, subject, said(wire.link), both_ways(wire.link), others))
+        limits.append(Limit(name, subject, describe_link(wire.link), both_ways(wire.link), others))
     return tuple(limits), tuple(unknown)
 
 
-def said(link: PcieLink) -> str:
+def describe_link(link: PcieLink) -> str:
     """A link in words, with what decides its overhead."""
     size = link.max_payload_bytes
     return f"PCIe {link}, " + (f"MaxPayload {size}" if size else "MaxPayload not known")
 
 
-def _through_cpu(route: Route, limits: Iterable[Limit]) -> Limit:
+def _through_cpu(route: PairRoute, limits: Iterable[Limit]) -> Limit:
     """Peer traffic that turns in a processor: its links bound it from above, what was seen from below."""
     links = [limit.rate for limit in limits if limit.name != "port"]
     words = {
-        Meeting.ROOT_COMPLEX: "peer traffic through one root complex",
-        Meeting.SOCKETS: "peer traffic between two sockets",
-        Meeting.UNKNOWN: "peer traffic: nobody can tell whether a switch joins them",
+        CommonPoint.ROOT_COMPLEX: "peer traffic through one root complex",
+        CommonPoint.SOCKETS: "peer traffic between two sockets",
+        CommonPoint.UNKNOWN: "peer traffic: nobody can tell whether a switch joins them",
     }
     rate = least(links or [limit.rate for limit in limits]).scaled(memory.THROUGH_CPU_SHARE, 1.0)
     return Limit(
-        "root-complex", f"{route.gpu.address} {route.function.name}", words[route.meeting], rate, ()
+        "root-complex", f"{route.gpu.address} {route.function.name}", words[route.common_point], rate, ()
     )
 
 
 # -- the node --------------------------------------------------------------------------------------
 
 
-def card_chain(functions: tuple[Function, ...]) -> Chain:
+def card_chain(functions: tuple[NicFunction, ...]) -> Chain:
     """What one card moves in one direction: its links together, its ports in use together. What is down
     counts for nothing, and its link with it; a card of which all is down moves nothing."""
     alive = in_use(functions)
@@ -178,7 +178,11 @@ def card_chain(functions: tuple[Function, ...]) -> Chain:
     unknown = [f"PCIe link of {name}" for name, wire in wires.items() if wire.link is None]
     links = [wire.link for wire in wires.values() if wire.link is not None]
     if links and not unknown:
-        words = said(links[0]) if len(links) == 1 else f"{len(links)} links, each {said(links[0])}"
+        words = (
+            describe_link(links[0])
+            if len(links) == 1
+            else f"{len(links)} links, each {describe_link(links[0])}"
+        )
         limits.append(Limit("nic-link", names, words, total(both_ways(link) for link in links), ()))
     if not wires:
         unknown.append(f"PCIe link of {names}")
@@ -194,7 +198,7 @@ def card_chain(functions: tuple[Function, ...]) -> Chain:
     return chained("direct", tuple(limits), tuple(unknown))
 
 
-def gpus_together(machine: Machine) -> Interval | None:
+def gpus_together(machine: NodeLinks) -> Interval | None:
     """What all GPUs move over their own links at once. None where that is not known or nothing bounds it."""
     sides = [_gpu_side(machine, gpu, gpu.wires[:1]) for gpu in machine.gpus]
     if not sides or any(unknown or not limits for limits, unknown in sides):
@@ -202,7 +206,7 @@ def gpus_together(machine: Machine) -> Interval | None:
     return total(least(limit.rate for limit in limits) for limits, _ in sides)
 
 
-def node_total(machine: Machine) -> Chain:
+def node_total(machine: NodeLinks) -> Chain:
     """What the node moves over its network in one direction: all cards together, or all GPUs, if less."""
     cards = [(card, card_chain(functions)) for card, functions in machine.cards.items()]
     known = [found.rate for _, found in cards if found.rate is not None]
@@ -219,7 +223,7 @@ def node_total(machine: Machine) -> Chain:
     return chained("direct", tuple(limits), unknown)
 
 
-def _counted(machine: Machine) -> str:
+def _counted(machine: NodeLinks) -> str:
     """What goes into the sum of all cards, and what does not."""
     down = [function.name for function in machine.functions if function.down]
     words = "cards and ports, each counted once"

@@ -1,4 +1,4 @@
-"""What a network port carries of RDMA payload, in one direction. PURE."""
+"""What a network port carries of RDMA payload, in one direction."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ROCE_RESERVE_BYTES = 40 + 8 + 12 + 4 + 28 + 4
 iboe_get_mtu()."""
 
 
-class Port(Struct, frozen=True, kw_only=True):
+class NetworkPort(Struct, frozen=True, kw_only=True):
     """One physical port."""
 
     rate_gbit_per_s: float
@@ -70,7 +70,7 @@ def roce_mtu(interface_mtu: int) -> int | None:
     return next((mtu for mtu in MTUS if interface_mtu - ROCE_RESERVE_BYTES >= mtu), None)
 
 
-def payload(port: Port) -> Interval:
+def payload(port: NetworkPort) -> Interval:
     """RDMA payload of a port."""
     rate = port.rate_gbit_per_s / 8
     if port.link_layer == "InfiniBand":

@@ -1,4 +1,4 @@
-"""What a node's ceilings mean for who wonders about a number. PURE."""
+"""What a node's ceilings mean for who wonders about a number."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from collections.abc import Iterator
 from gdrkit.fabric.ceilings import ports
 from gdrkit.fabric.ceilings.interval import Interval, total
 from gdrkit.fabric.ceilings.links import both_ways
-from gdrkit.fabric.ceilings.machine import Attachment, Function, Machine, active_ports, in_use, own_wires
+from gdrkit.fabric.ceilings.node_links import (
+    Attachment,
+    NicFunction,
+    NodeLinks,
+    active_ports,
+    in_use,
+    own_wires,
+)
 
 NEARLY_ALL = 0.9
 """From here on one port counts as all that a card's links carry: the middles of intervals are off by up to
 8.4 %, docs/estimate.md."""
 
 
-def remarks(machine: Machine) -> tuple[str, ...]:
+def remarks(machine: NodeLinks) -> tuple[str, ...]:
     """Sentences about this node, those about cards first."""
     found: list[str] = []
     for functions in machine.cards.values():
@@ -29,7 +36,7 @@ def remarks(machine: Machine) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _card(functions: tuple[Function, ...]) -> Iterator[str]:
+def _card(functions: tuple[NicFunction, ...]) -> Iterator[str]:
     functions = in_use(functions)
     busy = active_ports(functions)
     links = [wire.link for wire in own_wires(functions).values()]
@@ -41,7 +48,7 @@ def _card(functions: tuple[Function, ...]) -> Iterator[str]:
     yield from _shown_twice(shown, rate)
     if len(busy) > 1 and carried.low_gb_per_s < total(ports.payload(p) for p in busy.values()).low_gb_per_s:
         yield _cables(shown, carried)
-    narrow: dict[str, list[Function]] = {}
+    narrow: dict[str, list[NicFunction]] = {}
     for function in shown:
         if (words := _narrow(function)) is not None:
             narrow.setdefault(words, []).append(function)
@@ -51,7 +58,7 @@ def _card(functions: tuple[Function, ...]) -> Iterator[str]:
         yield f"{_names(those)}: {each} {words}{rest}"
 
 
-def _shown_twice(shown: list[Function], rate: float) -> Iterator[str]:
+def _shown_twice(shown: list[NicFunction], rate: float) -> Iterator[str]:
     """Devices that show the rate of a port which they share."""
     keys = {function.port_key for function in shown}
     if len(keys) < len(shown):
@@ -63,7 +70,7 @@ def _shown_twice(shown: list[Function], rate: float) -> Iterator[str]:
         )
 
 
-def _cables(shown: list[Function], carried: Interval) -> str:
+def _cables(shown: list[NicFunction], carried: Interval) -> str:
     """More than one port, and links that carry less than those."""
     busy = active_ports(shown)
     rate = sum(port.rate_gbit_per_s for port in busy.values())
@@ -84,7 +91,7 @@ def _cables(shown: list[Function], carried: Interval) -> str:
     return f"{text} A {cable} buys nothing to speak of: one alone brings {_range(one)}."
 
 
-def _narrow(function: Function) -> str | None:
+def _narrow(function: NicFunction) -> str | None:
     """Of a device whose own link carries less than its port: how much, and why."""
     wire = function.wires[0] if function.wires else None
     if wire is None or wire.link is None or function.port is None:
@@ -95,7 +102,7 @@ def _narrow(function: Function) -> str | None:
     return f"{_range(link)}, for its link is PCIe {wire.link}; the port would carry {_range(port)}."
 
 
-def _uplinks(machine: Machine) -> Iterator[str]:
+def _uplinks(machine: NodeLinks) -> Iterator[str]:
     """Links of switches that more than one NIC needs for what goes through host memory."""
     wires = {wire.address: wire for function in machine.functions for wire in function.wires[1:]}
     nics = {function.name: function for function in machine.functions}
@@ -113,7 +120,7 @@ def _uplinks(machine: Machine) -> Iterator[str]:
             )
 
 
-def _names(functions: list[Function]) -> str:
+def _names(functions: list[NicFunction]) -> str:
     names = [function.name for function in functions]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 

@@ -1,4 +1,4 @@
-"""A node's ceilings, for a terminal. PURE."""
+"""A node's ceilings, for a terminal."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from gdrkit.fabric.ceilings.chain import Chain, Limit
 from gdrkit.fabric.ceilings.document import CardEstimate, EstimateDocument, PairEstimate
 from gdrkit.fabric.ceilings.interval import Interval
-from gdrkit.fabric.ceilings.machine import Meeting
-from gdrkit.fabric.ceilings.reading import Reading
+from gdrkit.fabric.ceilings.measured_rate import MeasuredRate
+from gdrkit.fabric.ceilings.node_links import CommonPoint
 from gdrkit.report.terminal import Row, render
 
 STYLES = {"head": "bold", "quiet": "dim", "tightest": "bold", "conclusion": "bold"}
 
-MEETINGS = {
-    Meeting.SWITCH: "behind one PCIe switch",
-    Meeting.ROOT_COMPLEX: "through the processor",
-    Meeting.SOCKETS: "between two processors",
-    Meeting.UNKNOWN: "nobody can tell how they are joined",
+COMMON_POINTS = {
+    CommonPoint.SWITCH: "behind one PCIe switch",
+    CommonPoint.ROOT_COMPLEX: "through the processor",
+    CommonPoint.SOCKETS: "between two processors",
+    CommonPoint.UNKNOWN: "nobody can tell how they are joined",
 }
 PAIRS_SHOWN = 8
 """Of those that have the same ceilings; --json has all."""
@@ -78,15 +78,15 @@ def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
     groups: dict[tuple[object, ...], list[PairEstimate]] = {}
     for pair in pairs:
         looks = tuple(
-            (path.path, tuple((limit.name, limit.said, _range(limit.rate)) for limit in path.limits))
+            (path.path, tuple((limit.name, limit.description, _range(limit.rate)) for limit in path.limits))
             for path in pair.paths
         )
-        groups.setdefault((pair.meeting, looks), []).append(pair)
+        groups.setdefault((pair.common_point, looks), []).append(pair)
 
     def order(group: list[PairEstimate]) -> tuple[bool, int, float]:
         rate = group[0].paths[0].rate
         dead = rate is not None and not rate.high_gb_per_s
-        return dead, list(MEETINGS).index(group[0].meeting), -(rate.high_gb_per_s if rate else 0.0)
+        return dead, list(COMMON_POINTS).index(group[0].common_point), -(rate.high_gb_per_s if rate else 0.0)
 
     return sorted(groups.values(), key=order)
 
@@ -96,7 +96,7 @@ def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
     names = ", ".join(f"{pair.gpu} {pair.device}" for pair in pairs[:PAIRS_SHOWN])
     more = f" and {len(pairs) - PAIRS_SHOWN} more" if len(pairs) > PAIRS_SHOWN else ""
     count = "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
-    yield 0, "head", f"{count} {MEETINGS[first.meeting]}: {names}{more}"
+    yield 0, "head", f"{count} {COMMON_POINTS[first.common_point]}: {names}{more}"
     alone = len(pairs) == 1
     for index, path in enumerate(first.paths):
         yield 2, "", f"{path.path:<11} {_range(path.rate)}   {_bound(path)}"
@@ -110,7 +110,7 @@ def _pairs(pairs: list[PairEstimate]) -> Iterator[Row]:
 def _limit(limit: Limit, *, alone: bool) -> str:
     shared = f"; shared with {', '.join(limit.shared_with)}" if alone and limit.shared_with else ""
     rate = f"{limit.rate.low_gb_per_s:.1f} to {limit.rate.high_gb_per_s:.1f}"
-    return f"{limit.name:<13} {rate:>15}   {limit.said}{shared}"
+    return f"{limit.name:<13} {rate:>15}   {limit.description}{shared}"
 
 
 def _unknown(path: Chain, indent: int) -> Iterator[Row]:
@@ -122,7 +122,7 @@ def _bound(path: Chain) -> str:
     """What the upper bound is from, and the lower one where that is something else."""
     if path.tightest is None:
         return "nothing is known"
-    text = f"bound by {path.tightest.name}: {path.tightest.said}"
+    text = f"bound by {path.tightest.name}: {path.tightest.description}"
     worst = min(path.limits, key=lambda limit: limit.rate.low_gb_per_s)
     if path.unknown or worst.rate.low_gb_per_s >= path.tightest.rate.low_gb_per_s:
         return text
@@ -140,7 +140,7 @@ def _range(rate: Interval | None) -> str:
     return f"{rate.low_gb_per_s:.1f} to {rate.high_gb_per_s:.1f} GB/s ({bits})"
 
 
-def _measured(readings: Iterable[Reading]) -> Iterator[Row]:
+def _measured(readings: Iterable[MeasuredRate]) -> Iterator[Row]:
     for index, reading in enumerate(readings):
         if index:
             yield 0, "", ""

@@ -1,4 +1,4 @@
-"""What the bus bandwidth of nccl-tests can come to between nodes. PURE.
+"""What the bus bandwidth of nccl-tests can come to between nodes.
 
 Bus bandwidth is the rate of data (algorithm bandwidth) times a factor of the operation, which makes it the
 rate of the slowest link where a ring is used: NVIDIA/nccl-tests doc/PERFORMANCE.md. What crosses a node's
@@ -12,15 +12,15 @@ from collections import Counter
 from gdrkit.fabric.ceilings import paths
 from gdrkit.fabric.ceilings.chain import Chain, chained
 from gdrkit.fabric.ceilings.interval import Interval
-from gdrkit.fabric.ceilings.machine import Gpu, Machine, Meeting
-from gdrkit.fabric.ceilings.reading import Reading, judged, plateau, reading
+from gdrkit.fabric.ceilings.measured_rate import MeasuredRate, judged, plateau, reading
+from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks
 from gdrkit.formats.nccl_tests import NcclTest
 
-NEAREST = (Meeting.SWITCH, Meeting.ROOT_COMPLEX, Meeting.UNKNOWN, Meeting.SOCKETS)
+NEAREST = (CommonPoint.SWITCH, CommonPoint.ROOT_COMPLEX, CommonPoint.UNKNOWN, CommonPoint.SOCKETS)
 """NCCL takes the NICs that are nearest to a GPU: src/graph/topo.cc, ncclTopoGetLocal()."""
 
 
-def compare(machine: Machine, run: NcclTest) -> Reading:
+def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
     """One run of nccl-tests beside the ceiling of its nodes, each taken to be as this one."""
     per_host = Counter(rank.hostname for rank in run.ranks)
     nodes = "1 node" if len(per_host) == 1 else f"{len(per_host)} nodes" if per_host else "nodes not shown"
@@ -49,12 +49,12 @@ def compare(machine: Machine, run: NcclTest) -> Reading:
     return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *said))
 
 
-def network(machine: Machine, gpus: tuple[Gpu, ...]) -> Chain:
+def network(machine: NodeLinks, gpus: tuple[LinkedGpu, ...]) -> Chain:
     """What these GPUs move between their node and others, over the NICs nearest to each of them."""
     gpus = gpus or machine.gpus
     names = {name for gpu in gpus for name in _nearest(machine, gpu)}
     functions = tuple(f for f in machine.functions if f.name in names) or machine.functions
-    part = Machine(gpus, functions)
+    part = NodeLinks(gpus, functions)
     whole = paths.node_total(part)
     cards = tuple(part.cards.values())
     if len(cards) != 1:
@@ -64,17 +64,17 @@ def network(machine: Machine, gpus: tuple[Gpu, ...]) -> Chain:
     return chained("direct", (*one.limits, *links), one.unknown)
 
 
-def _nearest(machine: Machine, gpu: Gpu) -> list[str]:
+def _nearest(machine: NodeLinks, gpu: LinkedGpu) -> list[str]:
     routes = [
         route for route in machine.routes if route.gpu.address == gpu.address and route.function.active
     ]
-    best = min((NEAREST.index(route.meeting) for route in routes), default=0)
-    return [route.function.name for route in routes if NEAREST.index(route.meeting) == best]
+    best = min((NEAREST.index(route.common_point) for route in routes), default=0)
+    return [route.function.name for route in routes if NEAREST.index(route.common_point) == best]
 
 
-def _gpu(machine: Machine, index: int) -> Gpu | None:
+def _gpu(machine: NodeLinks, index: int) -> LinkedGpu | None:
     """By CUDA's index, which follows addresses where all GPUs are alike."""
-    gpus: list[Gpu] = sorted(machine.gpus, key=lambda gpu: gpu.address)
+    gpus: list[LinkedGpu] = sorted(machine.gpus, key=lambda gpu: gpu.address)
     return gpus[index] if index < len(gpus) else None
 
 

@@ -1,4 +1,4 @@
-"""How long a GPU computes for one step: what it reads against what it multiplies. PURE.
+"""How long a GPU computes for one step: what it reads against what it multiplies.
 
 The roofline: the longer of the two, each at a stated share of the datasheet's rate. Norms, sampling,
 launches and whatever the framework does beside are not in it."""
@@ -10,8 +10,8 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.fabric.cost.gpus import COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY, GpuRates
-from gdrkit.fabric.cost.layout import Layout
-from gdrkit.fabric.cost.models import Model
+from gdrkit.fabric.cost.layout import ParallelLayout
+from gdrkit.fabric.cost.models import ModelShape
 from gdrkit.fabric.cost.models_size import (
     cache_elements,
     cache_tokens,
@@ -54,7 +54,7 @@ class Compute(Struct, frozen=True):
     bound: BoundBy
 
 
-def held_bytes(model: Model, layout: Layout, dtype: Dtype) -> float:
+def held_bytes(model: ModelShape, layout: ParallelLayout, dtype: Dtype) -> float:
     """Weights on one GPU. Embeddings count once per stage that has them: an upper bound for the others."""
     routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
     rest = total_parameters(model) - routed
@@ -62,7 +62,9 @@ def held_bytes(model: Model, layout: Layout, dtype: Dtype) -> float:
     return (rest / layout.tensor + routed / share) / layout.pipeline * WEIGHT_BYTES[dtype]
 
 
-def cache_bytes(model: Model, layout: Layout, context: int, batch: int, element_bytes: float) -> float:
+def cache_bytes(
+    model: ModelShape, layout: ParallelLayout, context: int, batch: int, element_bytes: float
+) -> float:
     """Cache of one GPU's layers together, all stages counted: heads are split over tensor ranks as far as
     there are any, and a latent vector is kept whole on each (vLLM, SGLang)."""
     split = 1 if model.latent else min(layout.tensor, model.kv_heads)
@@ -70,8 +72,8 @@ def cache_bytes(model: Model, layout: Layout, context: int, batch: int, element_
 
 
 def decode(
-    model: Model,
-    layout: Layout,
+    model: ModelShape,
+    layout: ParallelLayout,
     gpu: GpuRates,
     dtype: Dtype,
     batch: int,
@@ -90,7 +92,9 @@ def decode(
     return _roofline(read, flop, gpu, dtype)
 
 
-def prefill(model: Model, layout: Layout, gpu: GpuRates, dtype: Dtype, batch: int, prompt: int) -> Compute:
+def prefill(
+    model: ModelShape, layout: ParallelLayout, gpu: GpuRates, dtype: Dtype, batch: int, prompt: int
+) -> Compute:
     """All tokens of all prompts at once; logits for the last of each alone."""
     flop = _flop(model, layout, batch * prompt, batch)
     flop += batch * prefill_attention_flop(model, prompt) / layout.tensor
@@ -99,7 +103,7 @@ def prefill(model: Model, layout: Layout, gpu: GpuRates, dtype: Dtype, batch: in
 
 
 def training(
-    model: Model, layout: Layout, gpu: GpuRates, dtype: Dtype, batch: int, sequence: int
+    model: ModelShape, layout: ParallelLayout, gpu: GpuRates, dtype: Dtype, batch: int, sequence: int
 ) -> Compute:
     """Forward and backward of one replica's batch, stages at work side by side (no bubble)."""
     flop = _flop(model, layout, batch * sequence, batch * sequence)
@@ -108,7 +112,7 @@ def training(
     return _roofline(read, TRAINING_FACTOR * flop / layout.pipeline, gpu, dtype)
 
 
-def _flop(model: Model, layout: Layout, tokens: int, logits: int) -> float:
+def _flop(model: ModelShape, layout: ParallelLayout, tokens: int, logits: int) -> float:
     """Two per weight and token, on one GPU; routed experts' evenly over their ranks."""
     dense = tokens * dense_parameters(model) + logits * head_parameters(model)
     per_token = model.experts.per_token if model.experts else 0

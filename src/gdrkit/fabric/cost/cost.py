@@ -1,4 +1,4 @@
-"""What GPUDirect RDMA would save a job: steps, their traffic, and their time on every path. PURE."""
+"""What GPUDirect RDMA would save a job: steps, their traffic, and their time on every path."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gdrkit.fabric.ceilings.chain import PathName
 from gdrkit.fabric.cost import compute
 from gdrkit.fabric.cost.compute import WEIGHT_BYTES, Compute, Dtype
 from gdrkit.fabric.cost.gpus import GpuRates
-from gdrkit.fabric.cost.layout import CostError, Layout, checked, positive
-from gdrkit.fabric.cost.models import Model
+from gdrkit.fabric.cost.layout import CostError, ParallelLayout, checked, positive
+from gdrkit.fabric.cost.models import ModelShape
 from gdrkit.fabric.cost.paths import PathCost, Span
 from gdrkit.fabric.cost.traffic import (
     Traffic,
@@ -30,11 +30,11 @@ Phase = Literal["decode", "prefill", "training", "kv-transfer"]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class Workload(Struct, frozen=True, kw_only=True):
     """What runs."""
 
-    model: Model
-    layout: Layout
+    model: ModelShape
+    layout: ParallelLayout
     batch: int = 1  # requests of one replica at a time
     prompt: int = 4096  # tokens
     output: int = 512  # tokens
@@ -46,7 +46,7 @@ class Job(Struct, frozen=True, kw_only=True):
     gpu: GpuRates | None = None  # None: nobody knows how fast it computes
 
 
-class OnPath(Struct, frozen=True):
+class PhaseOnPath(Struct, frozen=True):
     """A step over one path: what its traffic takes, and what share of a step that is if none of it hides."""
 
     path: PathCost
@@ -59,13 +59,13 @@ class OnPath(Struct, frozen=True):
         return self.waited_for + self.hideable
 
 
-class Step(Struct, frozen=True):
+class PhaseCost(Struct, frozen=True):
     """One phase of the job. A `decode` step makes one token for every request."""
 
     phase: Phase
     traffic: tuple[Traffic, ...]
     compute: Compute | None
-    paths: tuple[OnPath, ...]
+    paths: tuple[PhaseOnPath, ...]
 
     @property
     def network_bytes(self) -> float:
@@ -85,14 +85,14 @@ class Saving(Struct, frozen=True):
 
 
 class Cost(Struct, frozen=True):
-    job: Job
-    steps: tuple[Step, ...]
+    job: Workload
+    steps: tuple[PhaseCost, ...]
     savings: tuple[Saving, ...]
     weights_bytes: float  # on one GPU
     cache_bytes: float  # on one GPU, at the end of the output
 
 
-def cost(job: Job, paths: tuple[PathCost, ...]) -> Cost:
+def cost(job: Workload, paths: tuple[PathCost, ...]) -> Cost:
     """Every step on every path. Raises CostError for numbers that describe no job."""
     _check(job)
     if job.training:
@@ -110,7 +110,7 @@ def cost(job: Job, paths: tuple[PathCost, ...]) -> Cost:
     return Cost(job, tuple(steps), saved, compute.held_bytes(job.model, job.layout, job.dtype), cached)
 
 
-def _check(job: Job) -> None:
+def _check(job: Workload) -> None:
     checked(job.layout, job.model)
     positive("--batch", job.batch)
     positive("--prompt", job.prompt)
@@ -122,7 +122,7 @@ def _check(job: Job) -> None:
         raise CostError("--kv-transfer: training keeps no cache to transfer")
 
 
-def _traffic(job: Job, tokens: int, logits: int, *, training: bool) -> tuple[Traffic, ...]:
+def _traffic(job: Workload, tokens: int, logits: int, *, training: bool) -> tuple[Traffic, ...]:
     model, layout = job.model, job.layout
     dispatch = DISPATCH_FP8_BYTES if job.dtype == "fp8" else 2.0
     return (
@@ -133,7 +133,7 @@ def _traffic(job: Job, tokens: int, logits: int, *, training: bool) -> tuple[Tra
     )
 
 
-def _decode(job: Job, paths: tuple[PathCost, ...]) -> Step:
+def _decode(job: Workload, paths: tuple[PathCost, ...]) -> PhaseCost:
     """The token in the middle of the output."""
     context = job.prompt + job.output // 2
     busy = None
@@ -143,14 +143,14 @@ def _decode(job: Job, paths: tuple[PathCost, ...]) -> Step:
     return _step("decode", _traffic(job, job.batch, job.batch, training=False), busy, paths)
 
 
-def _prefill(job: Job, paths: tuple[PathCost, ...]) -> Step:
+def _prefill(job: Workload, paths: tuple[PathCost, ...]) -> PhaseCost:
     busy = None
     if job.gpu is not None:
         busy = compute.prefill(job.model, job.layout, job.gpu, job.dtype, job.batch, job.prompt)
     return _step("prefill", _traffic(job, job.batch * job.prompt, job.batch, training=False), busy, paths)
 
 
-def _training(job: Job, paths: tuple[PathCost, ...]) -> Step:
+def _training(job: Workload, paths: tuple[PathCost, ...]) -> PhaseCost:
     tokens = job.batch * job.prompt
     busy = None
     if job.gpu is not None:
@@ -160,7 +160,7 @@ def _training(job: Job, paths: tuple[PathCost, ...]) -> Step:
 
 def _step(
     phase: Phase, rows: tuple[Traffic, ...], busy: Compute | None, paths: tuple[PathCost, ...]
-) -> Step:
+) -> PhaseCost:
     """Every path. Prompts and batches can be split, and one half computed while the other is sent; in
     decoding that is done for experts alone (DeepSeek-V3, arXiv 2412.19437, section 3.4.2)."""
     found = []
@@ -175,15 +175,15 @@ def _step(
         share = None
         if busy is not None:
             share = (_part(spent.low_s, busy.time.high_s), _part(spent.high_s, busy.time.low_s))
-        found.append(OnPath(path, waited, hideable, share))
-    return Step(phase, rows, busy, tuple(found))
+        found.append(PhaseOnPath(path, waited, hideable, share))
+    return PhaseCost(phase, rows, busy, tuple(found))
 
 
 def _part(spent: float, computing: float) -> float:
     return spent / (spent + computing) if spent else 0.0
 
 
-def savings(step: Step) -> list[Saving]:
+def savings(step: PhaseCost) -> list[Saving]:
     """The direct path against every other. Where computing time is unknown, nothing can be said; a transfer
     of caches computes nothing, and is compared by itself."""
     direct = next((on for on in step.paths if on.path.name == "direct"), None)
@@ -194,7 +194,7 @@ def savings(step: Step) -> list[Saving]:
     return [Saving(step.phase, on.path.name, *_saved(busy, direct, on)) for on in others]
 
 
-def _saved(busy: Span, direct: OnPath, other: OnPath) -> tuple[float, float, float]:
+def _saved(busy: Span, direct: PhaseOnPath, other: PhaseOnPath) -> tuple[float, float, float]:
     """Lowest, middle, highest. The two paths share wire and collective, so good goes with good and bad with
     bad; computing may be fast or slow with either; nothing is hidden behind it, or all that can be."""
     found = []

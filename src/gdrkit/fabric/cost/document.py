@@ -1,10 +1,10 @@
-"""What a job costs on a node's paths, as sentences and as a document. PURE."""
+"""What a job costs on a node's paths, as sentences and as a document."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.fabric.cost.cost import Cost, OnPath, Phase, Saving, Step
+from gdrkit.fabric.cost.cost import Cost, Phase, PhaseCost, PhaseOnPath, Saving
 from gdrkit.fabric.cost.gpus import COMPUTE_EFFICIENCY, MEMORY_EFFICIENCY
 
 PHASES: dict[Phase, str] = {
@@ -54,7 +54,7 @@ def conclusion(cost: Cost) -> str:
     return f"{would} would save you {told}, beside {other}."
 
 
-def fallback(paths: tuple[OnPath, ...]) -> str | None:
+def fallback(paths: tuple[PhaseOnPath, ...]) -> str | None:
     """The path that is taken without GPUDirect: staged, or what the hardware has in its place."""
     has = {on.path.name: on.path.possible for on in paths}
     for name in ("staged", "host-mapped", "socket"):
@@ -105,7 +105,7 @@ def assumptions(cost: Cost) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def crossing(step: Step) -> str:
+def crossing(step: PhaseCost) -> str:
     """`2.77 MB in 162 collectives`, what a step sends out of a node."""
     calls = sum(row.calls for row in step.traffic if row.network_bytes)
     return f"{size(step.network_bytes)} in {calls} call{'s' if calls != 1 else ''}"

@@ -1,4 +1,4 @@
-"""What a GPU can read and multiply, by product. PURE. Dense rates: datasheets print those with sparsity."""
+"""What a GPU can read and multiply, by product. Dense rates: datasheets print those with sparsity."""
 
 from __future__ import annotations
 

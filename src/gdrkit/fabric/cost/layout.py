@@ -1,4 +1,4 @@
-"""How ranks are laid out over nodes, and which of their groups cross the network. PURE.
+"""How ranks are laid out over nodes, and which of their groups cross the network.
 
 Ranks that talk most lie closest: tensor, then expert and data, then pipeline, as Megatron-LM orders them
 (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"). Nodes are filled one after the other."""
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.fabric.cost.models import Model
+from gdrkit.fabric.cost.models import ModelShape
 
 LIMIT = 1 << 20
 """Of ranks, requests and tokens: above it a number is a slip of the keyboard, and floats lose exactness."""
@@ -17,7 +17,7 @@ class CostError(ValueError):
     """Numbers that do not describe a job; the message names the option."""
 
 
-class Group(Struct, frozen=True):
+class RankGroup(Struct, frozen=True):
     """Ranks that take part in one collective."""
 
     ranks: int
@@ -28,7 +28,7 @@ class Group(Struct, frozen=True):
         return -(-self.ranks // self.nodes)
 
 
-class Layout(Struct, frozen=True, kw_only=True):
+class ParallelLayout(Struct, frozen=True, kw_only=True):
     """A job's parallelism, and how many of a node's GPUs it takes."""
 
     tensor: int = 1
@@ -51,18 +51,18 @@ class Layout(Struct, frozen=True, kw_only=True):
         return -(-self.ranks // self.gpus_per_node)
 
     @property
-    def tensor_group(self) -> Group:
-        return Group(self.tensor, -(-self.tensor // self.gpus_per_node))
+    def tensor_group(self) -> RankGroup:
+        return RankGroup(self.tensor, -(-self.tensor // self.gpus_per_node))
 
     @property
-    def expert_group(self) -> Group:
-        return Group(self.expert, -(-self.expert // self.gpus_per_node))
+    def expert_group(self) -> RankGroup:
+        return RankGroup(self.expert, -(-self.expert // self.gpus_per_node))
 
     @property
-    def data_group(self) -> Group:
+    def data_group(self) -> RankGroup:
         """Every `tensor`-th rank: a node holds as many of them as it holds whole tensor groups."""
         per_node = max(1, self.gpus_per_node // self.tensor)
-        return Group(self.data, -(-self.data // per_node))
+        return RankGroup(self.data, -(-self.data // per_node))
 
     @property
     def stages_apart(self) -> int:
@@ -73,7 +73,7 @@ class Layout(Struct, frozen=True, kw_only=True):
         return -(-self.pipeline // stages_per_node) - 1
 
 
-def checked(layout: Layout, model: Model) -> Layout:
+def checked(layout: ParallelLayout, model: ModelShape) -> ParallelLayout:
     """The layout, if this model can be laid out so. Raises CostError."""
     for name, value in (
         ("--tp", layout.tensor), ("--pp", layout.pipeline), ("--ep", layout.expert),

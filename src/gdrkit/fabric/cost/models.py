@@ -1,4 +1,4 @@
-"""The shapes of common language models, as far as they decide what must be moved. PURE.
+"""The shapes of common language models, as far as they decide what must be moved.
 
 Source of every row: the `config.json` of the model's own repository on huggingface.co, named in the row. The
 test of this table is another publication: the parameters that the shape adds up to are the published number.
@@ -33,7 +33,7 @@ class Experts(Struct, frozen=True):
     dense_layers: int = 0  # layers whose feed-forward is dense all the same
 
 
-class Model(Struct, frozen=True):
+class ModelShape(Struct, frozen=True):
     """A decoder. Sizes in elements."""
 
     name: str
@@ -64,9 +64,9 @@ def _row(
     latent: Latent | None = None,
     tied: bool = False,
     window: tuple[int, int] = (0, 0),
-) -> Model:
+) -> ModelShape:
     hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary = sizes
-    return Model(
+    return ModelShape(
         name, hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary,
         f"huggingface.co/{repository}/blob/main/config.json", experts, latent, tied, *window,
     )  # fmt: skip
@@ -77,7 +77,7 @@ _DEEPSEEK_V3_LATENT = Latent(512, 64, 128, 128, q_lora_rank=1536)
 _DEEPSEEK_V3_SIZES = (7168, 61, 128, 128, 128, 18432, 129280)
 
 # name, (hidden, layers, heads, KV heads, head dim, intermediate, vocabulary), repository
-MODELS: tuple[Model, ...] = (
+MODELS: tuple[ModelShape, ...] = (
     _row("llama-2-7b", (4096, 32, 32, 32, 128, 11008, 32000), "meta-llama/Llama-2-7b-hf"),
     _row("llama-2-13b", (5120, 40, 40, 40, 128, 13824, 32000), "meta-llama/Llama-2-13b-hf"),
     _row("llama-2-70b", (8192, 80, 64, 8, 128, 28672, 32000), "meta-llama/Llama-2-70b-hf"),
@@ -157,7 +157,7 @@ class UnknownModel(ValueError):
     """A name that the table does not hold; the message offers the closest ones."""
 
 
-def known_model(name: str) -> Model:
+def known_model(name: str) -> ModelShape:
     """The model of that name, in any case and with `_` for `-`. Raises UnknownModel."""
     wanted = name.strip().lower().replace("_", "-").rpartition("/")[2]
     for model in MODELS:

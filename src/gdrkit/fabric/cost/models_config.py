@@ -1,4 +1,4 @@
-"""Read a Hugging Face `config.json` into a model's shape. PURE.
+"""Read a Hugging Face `config.json` into a model's shape.
 
 Sources: transformers' configuration_*.py of each model type: the keys, their defaults, what they mean.
 What is not certain is refused by the key's name: a size that is not known here may change every number.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gdrkit.fabric.cost.models import Experts, Latent, Model
+from gdrkit.fabric.cost.models import Experts, Latent, ModelShape
 from gdrkit.formats.errors import FormatError
 
 LIMITS = {"vocab_size": 1 << 24, "num_hidden_layers": 4096}
@@ -49,7 +49,7 @@ prediction (`num_nextn_predict_layers`), how a checkpoint was split (`ep_size`),
 embedding."""
 
 
-def parse_config(text: bytes | str, name: str) -> Model:
+def parse_config(text: bytes | str, name: str) -> ModelShape:
     """The model that a config.json describes. Raises FormatError, which names the key."""
     try:
         content = msgspec.json.decode(text)
@@ -115,7 +115,7 @@ class _Keys:
                 raise FormatError(f"config.json: {key} is a size that is not known here")
 
 
-def _model(keys: _Keys, kind: str, name: str) -> Model:
+def _model(keys: _Keys, kind: str, name: str) -> ModelShape:
     hidden, layers = keys.number("hidden_size"), keys.number("num_hidden_layers")
     heads = keys.number("num_attention_heads")
     latent = _latent(keys) if kind.startswith("deepseek") else None
@@ -130,7 +130,7 @@ def _model(keys: _Keys, kind: str, name: str) -> Model:
         head_dim = keys.number("head_dim", default=hidden // heads)
     dense = keys.number("intermediate_size_mlp" if kind == "llama4_text" else "intermediate_size")
     window, window_layers = _window(keys, kind, layers)
-    return Model(
+    return ModelShape(
         name=name, hidden_size=hidden, layers=layers, attention_heads=heads, kv_heads=kv_heads,
         head_dim=head_dim, intermediate_size=dense, vocabulary=keys.number("vocab_size"),
         source="config.json", experts=_experts(keys, kind, layers) if kind in MIXED else None, latent=latent,

@@ -1,13 +1,13 @@
-"""What a model's shape amounts to: parameters, arithmetic, cache. PURE. Elements and FLOP, not bytes."""
+"""What a model's shape amounts to: parameters, arithmetic, cache. Elements and FLOP, not bytes."""
 
 from __future__ import annotations
 
-from gdrkit.fabric.cost.models import Model
+from gdrkit.fabric.cost.models import ModelShape
 
 GATED_MATRICES = 3  # gate, up and down: Shazeer, "GLU variants improve transformer", arXiv 2002.05202
 
 
-def attention_parameters(model: Model) -> int:
+def attention_parameters(model: ModelShape) -> int:
     """Elements of one layer's attention matrices.
 
     Source: DeepSeek-V2, arXiv 2405.04434, section 2.1.2, for latent attention; transformers'
@@ -26,12 +26,12 @@ def attention_parameters(model: Model) -> int:
     return hidden * model.head_dim * (2 * heads + 2 * model.kv_heads)
 
 
-def expert_parameters(model: Model) -> int:
+def expert_parameters(model: ModelShape) -> int:
     """Elements of one routed expert; 0 for a dense model."""
     return GATED_MATRICES * model.hidden_size * model.experts.intermediate_size if model.experts else 0
 
 
-def dense_parameters(model: Model) -> int:
+def dense_parameters(model: ModelShape) -> int:
     """Elements that every token passes, embeddings excepted: attention, dense and shared feed-forward."""
     dense_layers = model.layers - model.moe_layers
     total = model.layers * attention_parameters(model)
@@ -42,19 +42,19 @@ def dense_parameters(model: Model) -> int:
     return total
 
 
-def head_parameters(model: Model) -> int:
+def head_parameters(model: ModelShape) -> int:
     """Elements of the matrix that makes logits, read in each step."""
     return model.hidden_size * model.vocabulary
 
 
-def total_parameters(model: Model) -> int:
+def total_parameters(model: ModelShape) -> int:
     """Elements of the whole model, but for norms and biases."""
     embeddings = head_parameters(model) * (1 if model.tied_embeddings else 2)
     routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
     return embeddings + dense_parameters(model) + routed
 
 
-def experts_touched(model: Model, tokens: float) -> float:
+def experts_touched(model: ModelShape, tokens: float) -> float:
     """How many of a layer's experts that many tokens reach on average, if routing is even.
 
     An assumption: trained routers are near it in the mean, and skewed for single batches."""
@@ -65,20 +65,20 @@ def experts_touched(model: Model, tokens: float) -> float:
     return count * (1 - missed)
 
 
-def cache_elements(model: Model) -> int:
+def cache_elements(model: ModelShape) -> int:
     """Elements that one token leaves in one layer's cache: keys and values, or the latent vector."""
     if latent := model.latent:
         return latent.kv_lora_rank + latent.qk_rope_head_dim
     return 2 * model.kv_heads * model.head_dim
 
 
-def cache_tokens(model: Model, context: int) -> int:
+def cache_tokens(model: ModelShape, context: int) -> int:
     """Tokens that all layers together keep of that context: a layer with a window keeps no more than it."""
     full = model.layers - model.window_layers
     return full * context + model.window_layers * (min(context, model.window) if model.window else context)
 
 
-def prefill_attention_flop(model: Model, prompt: int) -> float:
+def prefill_attention_flop(model: ModelShape, prompt: int) -> float:
     """FLOP of scores and weighted sums for one prompt, causal: half of the square, or the window's band.
 
     Source: two multiply-adds per head dimension for scores and as many for values (Narayanan et al., arXiv

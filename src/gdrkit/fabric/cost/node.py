@@ -1,15 +1,15 @@
-"""What a node moves on each path, for as many of its GPUs as a job uses. PURE."""
+"""What a node moves on each path, for as many of its GPUs as a job uses."""
 
 from __future__ import annotations
 
 from gdrkit.fabric.ceilings.chain import Chain, Limit, PathName, chained
 from gdrkit.fabric.ceilings.interval import between, total
-from gdrkit.fabric.ceilings.machine import Attachment, Machine, Route
+from gdrkit.fabric.ceilings.node_links import Attachment, NodeLinks, PairRoute
 from gdrkit.fabric.ceilings.paths import PATHS, card_chain, chain, node_total, possible
 from gdrkit.fabric.cost.paths import PathCost, path_cost
 
 
-def node_paths(machine: Machine, gpus: int) -> tuple[tuple[PathCost, ...], tuple[str, ...]]:
+def node_paths(machine: NodeLinks, gpus: int) -> tuple[tuple[PathCost, ...], tuple[str, ...]]:
     """Every path of which both bounds are known, and why the others are missing.
 
     Each GPU takes the card that lets it through best, with all of the card's ports, as NCCL spreads its
@@ -39,7 +39,7 @@ def node_paths(machine: Machine, gpus: int) -> tuple[tuple[PathCost, ...], tuple
     return tuple(found), tuple(missing)
 
 
-def _best(machine: Machine, address: str, path: PathName) -> Chain | None:
+def _best(machine: NodeLinks, address: str, path: PathName) -> Chain | None:
     routes = [route for route in machine.routes if route.gpu.address == address and route.function.active]
     chains = [_through_card(machine, route, path) for route in routes]
     known = [one for one in chains if one.rate is not None]
@@ -51,7 +51,7 @@ def _rank(one: Chain) -> tuple[float, float]:
     return bounds.low_gb_per_s, bounds.high_gb_per_s
 
 
-def _through_card(machine: Machine, route: Route, path: PathName) -> Chain:
+def _through_card(machine: NodeLinks, route: PairRoute, path: PathName) -> Chain:
     """The pair's limits, but for the NIC's own: its card's, all functions and ports of it together."""
     pair = chain(machine, route, path)
     if path == "socket":  # TCP: what one port's connections reach
@@ -63,7 +63,7 @@ def _through_card(machine: Machine, route: Route, path: PathName) -> Chain:
     return chained(path, kept + card.limits, unknown)
 
 
-def _together(machine: Machine, path: PathName, chains: list[Chain]) -> Chain:
+def _together(machine: NodeLinks, path: PathName, chains: list[Chain]) -> Chain:
     if len(chains) == 1:
         return chains[0]
     bounds = [one.rate for one in chains if one.rate is not None]

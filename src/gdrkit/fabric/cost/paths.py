@@ -1,4 +1,4 @@
-"""What one collective costs on each path to the network: NCCL's own tuning model, path by path. PURE.
+"""What one collective costs on each path to the network: NCCL's own tuning model, path by path.
 
 Source: NCCL 2.30.7 src/graph/tuning.cc, ncclTunerConstantsDefaults and ncclTopoTuneModel, for the lower
 bounds; a measurement for the upper ones. LL and Simple are modelled; LL128 lies between them. NCCL's
@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from gdrkit.fabric.ceilings.chain import Chain, PathName
-from gdrkit.fabric.cost.layout import Group
+from gdrkit.fabric.cost.layout import RankGroup
 
 LAUNCH_US = (0.0, 6.6)
 """Before a collective moves anything. High: baseLatencies, Ring/LL. Low: captured in a CUDA graph."""
@@ -77,7 +77,7 @@ def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) ->
         return None
     low, high = EXTRA_HOP_US["direct" if in_place and chain.path == "host-mapped" else chain.path]
     tightest = chain.tightest
-    said = f"{tightest.name}: {tightest.said}" if tightest else ""
+    said = f"{tightest.name}: {tightest.description}" if tightest else ""
     return PathCost(
         chain.path,
         bounds.low_gb_per_s,
@@ -97,14 +97,14 @@ def given_path(name: str, low_gb_per_s: float, high_gb_per_s: float, source: str
     return PathCost(path, low_gb_per_s, high_gb_per_s, *EXTRA_HOP_US[path], source)
 
 
-def ring_bytes(group: Group, payload: float, passes: int) -> float:
+def ring_bytes(group: RankGroup, payload: float, passes: int) -> float:
     """What leaves a node for one ring collective: each pass moves (n-1)/n of the payload over every link.
 
     `passes` is 2 for all-reduce, 1 for all-gather and reduce-scatter: nccl-tests doc/PERFORMANCE.md."""
     return passes * (group.ranks - 1) / group.ranks * payload
 
 
-def tree_bytes(group: Group, payload: float) -> float:
+def tree_bytes(group: RankGroup, payload: float) -> float:
     """What leaves a node for a tree all-reduce: the payload once between two nodes, twice among more, where
     each node is a leaf of one of two trees and an inner node of the other.
 
@@ -112,7 +112,7 @@ def tree_bytes(group: Group, payload: float) -> float:
     return payload if group.nodes == 2 else 2 * payload
 
 
-def all_reduce(path: PathCost, group: Group, payload: float) -> Span:
+def all_reduce(path: PathCost, group: RankGroup, payload: float) -> Span:
     """The faster of ring and tree, and of LL and Simple, as NCCL's tuner picks. Seconds."""
     if group.nodes == 1:
         return Span()
@@ -121,7 +121,7 @@ def all_reduce(path: PathCost, group: Group, payload: float) -> Span:
     return Span(min(ring.low_s, tree.low_s), min(ring.high_s, tree.high_s))
 
 
-def ring_pass(path: PathCost, group: Group, payload: float) -> Span:
+def ring_pass(path: PathCost, group: RankGroup, payload: float) -> Span:
     """All-gather or reduce-scatter of a whole payload. Seconds."""
     return _ring(path, group, payload, passes=1) if group.nodes > 1 else Span()
 
@@ -137,14 +137,14 @@ def point_to_point(path: PathCost, payload: float, messages: int = 1) -> Span:
     )
 
 
-def _ring(path: PathCost, group: Group, payload: float, passes: int) -> Span:
+def _ring(path: PathCost, group: RankGroup, payload: float, passes: int) -> Span:
     steps, between = passes * (group.ranks - 1), passes * (group.nodes - 1)
     return _collective(
         path, ring_bytes(group, payload, passes), between, steps - between, LL_SHARE_RING, 1.0
     )
 
 
-def _tree(path: PathCost, group: Group, payload: float) -> Span:
+def _tree(path: PathCost, group: RankGroup, payload: float) -> Span:
     hops = 2 * (group.nodes - 1).bit_length()
     inside = 2 * (group.per_node - 1)
     return _collective(path, tree_bytes(group, payload), hops, inside, LL_SHARE_TREE, TREE_SHARE)

@@ -1,10 +1,10 @@
-"""What a job costs, for a terminal. PURE."""
+"""What a job costs, for a terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.fabric.cost.cost import Cost, Step
+from gdrkit.fabric.cost.cost import Cost, PhaseCost
 from gdrkit.fabric.cost.document import CostDocument, crossing, percent, seconds, size
 from gdrkit.fabric.cost.models_size import cache_elements, cache_tokens, total_parameters
 from gdrkit.fabric.cost.traffic import Traffic
@@ -62,7 +62,7 @@ def _head(cost: Cost) -> Iterator[Row]:
     yield 0, "", f"each GPU holds {parts}{room}{fits}"
 
 
-def _step(step: Step) -> Iterator[Row]:
+def _step(step: PhaseCost) -> Iterator[Row]:
     yield 0, "head", TITLES[step.phase]
     if step.traffic:
         yield 2, "quiet", _columns("collective", "calls", "payload", "a rank sends", "messages", "of")
@@ -91,7 +91,7 @@ def _traffic(row: Traffic) -> str:
     )  # fmt: skip
 
 
-def _paths(step: Step) -> Iterator[Row]:
+def _paths(step: PhaseCost) -> Iterator[Row]:
     head = f"{'path':<12}{'GB/s':>14}{'on the network':>22}{'share of the step':>20}  limit"
     yield 2, "quiet", head
     for on in step.paths:

@@ -1,4 +1,4 @@
-"""What one step sends between ranks: bytes and messages, by kind of parallelism. PURE.
+"""What one step sends between ranks: bytes and messages, by kind of parallelism.
 
 Sources: tensor and sequence parallelism, Shoeybi et al., arXiv 1909.08053, section 3, and Korthikanti et
 al., arXiv 2205.05198, section 4.2; pipeline, Narayanan et al., arXiv 2104.04473; experts, DeepSeek-V3,
@@ -12,13 +12,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.fabric.cost.layout import Group, Layout
-from gdrkit.fabric.cost.models import Model
+from gdrkit.fabric.cost.layout import ParallelLayout, RankGroup
+from gdrkit.fabric.cost.models import ModelShape
 from gdrkit.fabric.cost.models_size import cache_elements, cache_tokens, total_parameters
 from gdrkit.fabric.cost.paths import PathCost, Span, all_reduce, point_to_point, ring_pass
 
 
-class Kind(enum.StrEnum):
+class CollectiveKind(enum.StrEnum):
     ALL_REDUCE = "all-reduce"
     ALL_GATHER = "all-gather"
     REDUCE_SCATTER = "reduce-scatter"
@@ -37,8 +37,8 @@ class Traffic(Struct, frozen=True):
 
     what: str  # "attention and feed-forward outputs"
     parallelism: Parallelism
-    kind: Kind
-    group: Group
+    kind: CollectiveKind
+    group: RankGroup
     payload_bytes: float  # of one call, on one rank, before the collective's own factor
     calls: int  # in a step, one after the other
     per_layer: float  # calls in one layer that has them
@@ -51,13 +51,13 @@ class Traffic(Struct, frozen=True):
         if self.network_bytes == 0:
             return Span()
         match self.kind:
-            case Kind.ALL_REDUCE:
+            case CollectiveKind.ALL_REDUCE:
                 one = all_reduce(path, self.group, self.payload_bytes)
-            case Kind.ALL_GATHER | Kind.REDUCE_SCATTER:
+            case CollectiveKind.ALL_GATHER | CollectiveKind.REDUCE_SCATTER:
                 one = ring_pass(path, self.group, self.payload_bytes)
-            case Kind.ALL_TO_ALL:
+            case CollectiveKind.ALL_TO_ALL:
                 one = point_to_point(path, self.network_bytes, self.group.nodes - 1)
-            case Kind.SEND:
+            case CollectiveKind.SEND:
                 one = point_to_point(path, self.network_bytes)
         return one.times(self.calls)
 
@@ -65,14 +65,14 @@ class Traffic(Struct, frozen=True):
 def _reduced(
     what: str,
     parallelism: Parallelism,
-    kind: Kind,
-    group: Group,
+    kind: CollectiveKind,
+    group: RankGroup,
     payload: float,
     calls: int,
     per_layer: float,
 ) -> Traffic:
     """A ring collective: (n-1)/n of the payload per pass, in n-1 messages."""
-    passes = 2 if kind is Kind.ALL_REDUCE else 1
+    passes = 2 if kind is CollectiveKind.ALL_REDUCE else 1
     sent = passes * payload * (group.ranks - 1) / group.ranks
     crossing = sent if group.nodes > 1 else 0.0
     return Traffic(
@@ -81,7 +81,7 @@ def _reduced(
 
 
 def tensor_traffic(
-    model: Model, layout: Layout, tokens: int, logits: int, *, sequence: bool, training: bool
+    model: ModelShape, layout: ParallelLayout, tokens: int, logits: int, *, sequence: bool, training: bool
 ) -> tuple[Traffic, ...]:
     """Two all-reduces per layer, or as many pairs of reduce-scatter and all-gather, with the same bytes; the
     backward pass of training doubles them. Expert parallelism takes the feed-forward's away. Then the word
@@ -93,17 +93,25 @@ def tensor_traffic(
     calls = 2 * model.layers - (model.moe_layers if layout.expert > 1 else 0)
     what = "attention and feed-forward"
     found: list[Traffic] = []
-    kinds = (Kind.REDUCE_SCATTER, Kind.ALL_GATHER) if sequence else (Kind.ALL_REDUCE,)
+    kinds = (
+        (CollectiveKind.REDUCE_SCATTER, CollectiveKind.ALL_GATHER)
+        if sequence
+        else (CollectiveKind.ALL_REDUCE,)
+    )
     for kind in kinds:
         found.append(_reduced(what, "tensor", kind, group, payload, calls * passes, 2.0 * passes))
-    found.append(_reduced("word embeddings", "tensor", Kind.ALL_REDUCE, group, payload, passes, 0.0))
+    found.append(
+        _reduced("word embeddings", "tensor", CollectiveKind.ALL_REDUCE, group, payload, passes, 0.0)
+    )
     if not training:
         words = float(logits * model.vocabulary * ACTIVATION_BYTES)
-        found.append(_reduced("logits", "tensor", Kind.ALL_GATHER, group, words, 1, 0.0))
+        found.append(_reduced("logits", "tensor", CollectiveKind.ALL_GATHER, group, words, 1, 0.0))
     return tuple(found)
 
 
-def pipeline_traffic(model: Model, layout: Layout, tokens: int, *, training: bool) -> tuple[Traffic, ...]:
+def pipeline_traffic(
+    model: ModelShape, layout: ParallelLayout, tokens: int, *, training: bool
+) -> tuple[Traffic, ...]:
     """Hidden states from stage to stage, and their gradients back. vLLM sends the residual beside them,
     which doubles the bytes; ranks of a tensor group send a share each."""
     if layout.pipeline == 1:
@@ -119,7 +127,16 @@ def pipeline_traffic(model: Model, layout: Layout, tokens: int, *, training: boo
             crossing = payload if nodes == 2 else 0.0
             rows.append(
                 Traffic(
-                    what, "pipeline", Kind.SEND, Group(2, nodes), payload, number, 0.0, sent, 1, crossing
+                    what,
+                    "pipeline",
+                    CollectiveKind.SEND,
+                    RankGroup(2, nodes),
+                    payload,
+                    number,
+                    0.0,
+                    sent,
+                    1,
+                    crossing,
                 )
             )
     return tuple(rows)
@@ -137,7 +154,7 @@ def nodes_reached(experts: int, per_token: int, nodes: int) -> float:
 
 
 def expert_traffic(
-    model: Model, layout: Layout, tokens: int, dispatch_bytes: float, *, training: bool
+    model: ModelShape, layout: ParallelLayout, tokens: int, dispatch_bytes: float, *, training: bool
 ) -> tuple[Traffic, ...]:
     """Each token to its experts, and their outputs back. A rank holds tokens/ep of the group's; a token goes
     to a node once, however many of its experts lie there; without that it goes once per expert."""
@@ -157,7 +174,7 @@ def expert_traffic(
         token = model.hidden_size * size
         rows.append(
             Traffic(
-                what, "expert", Kind.ALL_TO_ALL, group, own * experts.per_token * token, calls,
+                what, "expert", CollectiveKind.ALL_TO_ALL, group, own * experts.per_token * token, calls,
                 2.0 if training else 1.0, own * copies * token, group.ranks - 1,
                 own * group.per_node * between * token,
             )
@@ -166,7 +183,7 @@ def expert_traffic(
 
 
 def data_traffic(
-    model: Model, layout: Layout, gradient_bytes: float, *, training: bool
+    model: ModelShape, layout: ParallelLayout, gradient_bytes: float, *, training: bool
 ) -> tuple[Traffic, ...]:
     """Gradients, each summed once per step: reduce-scatter, then all-gather. Inference sends nothing. Every
     GPU of a node is in a group of its own, and they share the network."""
@@ -176,7 +193,10 @@ def data_traffic(
     payload = total_parameters(model) * gradient_bytes / (layout.tensor * layout.pipeline)
     together = min(layout.tensor, layout.gpus_per_node)
     rows = []
-    for what, kind in (("gradients", Kind.REDUCE_SCATTER), ("updated weights", Kind.ALL_GATHER)):
+    for what, kind in (
+        ("gradients", CollectiveKind.REDUCE_SCATTER),
+        ("updated weights", CollectiveKind.ALL_GATHER),
+    ):
         row = _reduced(what, "data", kind, group, payload * together, 1, 0.0)
         sent = row.sent_bytes / together
         rows.append(
@@ -187,15 +207,15 @@ def data_traffic(
     return tuple(rows)
 
 
-def cache_traffic(model: Model, tokens_per_request: int, batch: int, element_bytes: float) -> Traffic:
+def cache_traffic(model: ModelShape, tokens_per_request: int, batch: int, element_bytes: float) -> Traffic:
     """The prompts' caches, from the node that read them to the one that writes on: once per request, always
     across the network. Each layer is sent as soon as it is there, so latencies hide but one per layer."""
     payload = batch * cache_tokens(model, tokens_per_request) * cache_elements(model) * element_bytes
     return Traffic(
         "prompts' caches",
         "kv-transfer",
-        Kind.SEND,
-        Group(2, 2),
+        CollectiveKind.SEND,
+        RankGroup(2, 2),
         payload,
         1,
         0.0,

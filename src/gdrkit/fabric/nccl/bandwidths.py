@@ -1,4 +1,4 @@
-"""The bandwidths that NCCL's model of a machine counts with. PURE.
+"""The bandwidths that NCCL's model of a machine counts with.
 
 Source: NCCL src/graph/topo.h and topo.cc. What differs between releases is in consumers/nccl_releases.py.
 """

@@ -1,11 +1,11 @@
-"""What a node's own files and probes say of the NIC's side of GPUDirect RDMA, as NCCL would look. PURE."""
+"""What a node's own files and probes say of the NIC's side of GPUDirect RDMA, as NCCL would look."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, dmabuf, peermem
 from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.fabric.topology.graph import NcclNet, Net, Topology
@@ -29,7 +29,7 @@ def gpu_evidence(node: Node) -> GpuEvidence:
     """What CUDA said of the first GPU, if asked."""
     try:
         found = cuda_attributes(node, gpus(node)[0].address)
-    except (Lacks, IndexError):
+    except (EvidenceMissing, IndexError):
         return GpuEvidence()
 
     def is_set(attribute: int) -> bool | None:

@@ -1,4 +1,4 @@
-"""NCCL's test of a pair of GPU and NIC, for one direction: may data go directly? PURE.
+"""NCCL's test of a pair of GPU and NIC, for one direction: may data go directly?
 
 Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at every release from 2.18.1 to 2.30.7. The test is
 silent about everything but distance, and since 2.30.3 about that too.
@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.fabric.nccl.graph import GPU, NVS, GraphNode, System
+from gdrkit.fabric.nccl.graph import GPU, NVS, GraphNode, NcclSystem
 from gdrkit.fabric.nccl.search import local_cpu
 from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.formats.errors import FormatError
@@ -34,7 +34,7 @@ class Condition(enum.StrEnum):
     DISTANCE = "distance"
 
 
-class Check(Struct, frozen=True):
+class GdrCheck(Struct, frozen=True):
     """The outcome. `refused_by` is the first condition that does not hold.
 
     `distance` is the path's type, `compared` what it counts as with C2C, `level` what is allowed.
@@ -50,7 +50,7 @@ class Check(Struct, frozen=True):
     near_enough: bool
 
 
-def check(system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings: Settings) -> Check:
+def check(system: NcclSystem, gpu: GraphNode, net: GraphNode, sends: bool, settings: Settings) -> GdrCheck:
     """Whether this pair goes directly when it sends, or when it receives. The pair must be connected."""
     rules = system.rules
     level = rules.order[settings.gdr_level or default_level(rules, settings)]
@@ -65,7 +65,7 @@ def check(system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings:
         refused = Condition.DISTANCE
     ways = ("P2C",) if rules.compares_p2c else ("C2C",)
     forced = rules.modes and over_c2c and rules.named(compared) not in ways
-    return Check(
+    return GdrCheck(
         refused_by=refused,
         distance=rules.named(distance),
         compared=rules.named(compared),
@@ -95,7 +95,7 @@ def _compared(rules: Release, settings: Settings, distance: int, over_c2c: bool)
 
 
 def _refused(
-    system: System, gpu: GraphNode, net: GraphNode, sends: bool, settings: Settings
+    system: NcclSystem, gpu: GraphNode, net: GraphNode, sends: bool, settings: Settings
 ) -> Condition | None:
     if not net.gdr:
         return Condition.NIC
@@ -106,7 +106,7 @@ def _refused(
     return Condition.READ if sends and not may_read(system, gpu, settings) else None
 
 
-def may_read(system: System, gpu: GraphNode, settings: Settings) -> bool:
+def may_read(system: NcclSystem, gpu: GraphNode, settings: Settings) -> bool:
     """Whether NICs may read this GPU's memory, which sends need: NCCL_NET_GDR_READ, or the rule for -2."""
     if settings.gdr_read >= 0:
         return settings.gdr_read != 0
@@ -117,7 +117,7 @@ def may_read(system: System, gpu: GraphNode, settings: Settings) -> bool:
     return not others or any(other in gpu.paths and gpu.paths[other].type == nvlink for other in others)
 
 
-def proxy(system: System, gpu: GraphNode, net: GraphNode) -> GraphNode | None:
+def proxy(system: NcclSystem, gpu: GraphNode, net: GraphNode) -> GraphNode | None:
     """The GPU that sends in another's place: ncclTopoGetIntermediateRank(). None where there is none."""
     path = gpu.paths[net]
     if path.type != system.rules.order["PXN"]:

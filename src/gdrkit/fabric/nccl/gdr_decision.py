@@ -1,4 +1,4 @@
-"""Whether NCCL goes directly for a GPU and a NIC, each way, with everything that the answer rests on. PURE.
+"""Whether NCCL goes directly for a GPU and a NIC, each way, with everything that the answer rests on.
 
 A topology file says of GPUs and NICs that they support GPUDirect RDMA or not; NCCL believes it, and finds
 out by itself where the file says nothing. This module does both.
@@ -12,10 +12,10 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from gdrkit.consumers.nccl_releases import Release
-from gdrkit.fabric.nccl.gdr_check import Check, Condition, Mode, check
-from gdrkit.fabric.nccl.graph import DEV, GPU, GraphNode, System
-from gdrkit.fabric.nccl.nic import GpuEvidence, NicEvidence, Side, dmabuf, peermem
-from gdrkit.fabric.nccl.paths import Asked
+from gdrkit.fabric.nccl.gdr_check import Condition, GdrCheck, Mode, check
+from gdrkit.fabric.nccl.graph import DEV, GPU, GraphNode, NcclSystem
+from gdrkit.fabric.nccl.nic import GpuEvidence, MechanismSupport, NicEvidence, dmabuf, peermem
+from gdrkit.fabric.nccl.paths import LoggedCheck
 from gdrkit.fabric.nccl.settings import Settings
 
 _CHECK = "src/graph/paths.cc, ncclTopoCheckGdr()"
@@ -29,7 +29,7 @@ _READ = "src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_NET_GDR_READ"
 Mechanism = Literal["", "dmabuf", "peermem"]
 
 
-class Reason(Struct, frozen=True):
+class ConditionResult(Struct, frozen=True):
     """One condition: whether it holds, None where nobody knows, what was seen, and where NCCL tests it."""
 
     condition: Condition
@@ -38,7 +38,7 @@ class Reason(Struct, frozen=True):
     source: str
 
 
-class Evidence(Struct, frozen=True):
+class GdrEvidence(Struct, frozen=True):
     """What is known of both sides beyond the topology file. A file's own word (`gdr`) goes before it."""
 
     nic: NicEvidence = NicEvidence()
@@ -57,17 +57,17 @@ class Decision(Struct, frozen=True):
     mode: Mode
     mechanism: Mechanism
     via: GraphNode | None
-    reasons: tuple[Reason, ...]
+    reasons: tuple[ConditionResult, ...]
 
     @property
-    def because(self) -> Reason | None:
+    def because(self) -> ConditionResult | None:
         """The first condition that does not hold, or else the first that is not known."""
         failing = [reason for reason in self.reasons if reason.holds is False]
         unknown = [reason for reason in self.reasons if reason.holds is None]
         return next(iter(failing or unknown), None)
 
 
-def settled(known: Evidence, rules: Release, settings: Settings, device: str) -> Evidence:
+def settled(known: GdrEvidence, rules: Release, settings: Settings, device: str) -> GdrEvidence:
     """The same, with the NIC's side taken from the evidence if that settles it for a device."""
     sides = dmabuf(rules, settings, device, known.nic, known.gpu), peermem(rules, known.nic)
     works = {side.works for side in sides}
@@ -75,19 +75,19 @@ def settled(known: Evidence, rules: Release, settings: Settings, device: str) ->
 
 
 def decide(
-    system: System,
+    system: NcclSystem,
     gpu: GraphNode,
     net: GraphNode,
     sends: bool,
     settings: Settings,
-    evidence: Evidence | None = None,
-    asked: Iterable[Asked] = (),
+    evidence: GdrEvidence | None = None,
+    asked: Iterable[LoggedCheck] = (),
 ) -> Decision:
     """What NCCL decides for a pair that is connected in a system whose paths are computed.
 
     `asked` is what compute_paths() returned: a pair that was refused is led through the CPU afterwards,
     and its distance is the one that it had before."""
-    known = evidence or Evidence()
+    known = evidence or GdrEvidence()
     near_enough = check(system, gpu, net, sends, settings)
     before = next(
         (one.check for one in asked if one.gpu is gpu and one.net is net and not one.sends), near_enough
@@ -112,14 +112,16 @@ def decide(
     )
 
 
-def _sides(system: System, net: GraphNode, settings: Settings, known: Evidence) -> tuple[Side, Side]:
+def _sides(
+    system: NcclSystem, net: GraphNode, settings: Settings, known: GdrEvidence
+) -> tuple[MechanismSupport, MechanismSupport]:
     return (
         dmabuf(system.rules, settings, net.name, known.nic, known.gpu),
         peermem(system.rules, known.nic),
     )
 
 
-def _mechanism(sides: tuple[Side, Side]) -> Mechanism:
+def _mechanism(sides: tuple[MechanismSupport, MechanismSupport]) -> Mechanism:
     """dma-buf wins where both work, and nothing falls back: src/transport/net.cc, sendProxyConnect()."""
     by_dmabuf, by_peermem = sides
     if by_dmabuf.works:
@@ -127,41 +129,49 @@ def _mechanism(sides: tuple[Side, Side]) -> Mechanism:
     return "peermem" if by_peermem.works and by_dmabuf.works is False else ""
 
 
-def _nic(net: GraphNode, sides: tuple[Side, Side], known: Evidence) -> Reason:
+def _nic(
+    net: GraphNode, sides: tuple[MechanismSupport, MechanismSupport], known: GdrEvidence
+) -> ConditionResult:
     if known.file_says_nic:
-        return Reason(Condition.NIC, bool(net.gdr), f"gdr={net.gdr} of {net.name} in the topology", _CHECK)
+        return ConditionResult(
+            Condition.NIC, bool(net.gdr), f"gdr={net.gdr} of {net.name} in the topology", _CHECK
+        )
     works = [side.works for side in sides]
     holds = True if True in works else None if None in works else False
-    return Reason(Condition.NIC, holds, "; ".join(side.why for side in sides), _NIC)
+    return ConditionResult(Condition.NIC, holds, "; ".join(side.why for side in sides), _NIC)
 
 
-def _gpu(gpu: GraphNode, known: Evidence) -> Reason:
+def _gpu(gpu: GraphNode, known: GdrEvidence) -> ConditionResult:
     if known.file_says_gpu:
-        return Reason(Condition.GPU, bool(gpu.gdr), f"gdr={gpu.gdr} of the GPU in the topology", _CHECK)
+        return ConditionResult(
+            Condition.GPU, bool(gpu.gdr), f"gdr={gpu.gdr} of the GPU in the topology", _CHECK
+        )
     seen = "nobody asked for CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED)"
     if known.gpu.gdr is not None:
         seen = f"CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is {int(known.gpu.gdr)}"
-    return Reason(Condition.GPU, known.gpu.gdr, seen, _GPU)
+    return ConditionResult(Condition.GPU, known.gpu.gdr, seen, _GPU)
 
 
-def _partition(system: System, gpu: GraphNode, settings: Settings) -> tuple[Reason, ...]:
+def _partition(system: NcclSystem, gpu: GraphNode, settings: Settings) -> tuple[ConditionResult, ...]:
     if not system.rules.mlopart or gpu.partition < 0:
         return ()
     seen = f"the GPU is a partition, NCCL_NET_GDR_MLOPART={settings.gdr_mlopart}"
-    return (Reason(Condition.PARTITION, settings.gdr_mlopart != 0, seen, _CHECK),)
+    return (ConditionResult(Condition.PARTITION, settings.gdr_mlopart != 0, seen, _CHECK),)
 
 
-def _read(system: System, gpu: GraphNode, settings: Settings, found: Check) -> tuple[Reason, ...]:
+def _read(
+    system: NcclSystem, gpu: GraphNode, settings: Settings, found: GdrCheck
+) -> tuple[ConditionResult, ...]:
     if settings.gdr_read >= 0:
         seen = f"NCCL_NET_GDR_READ={settings.gdr_read}"
     elif system.rules.reads_need_nvlink:
         seen = "sends need NVLink to another GPU of the job, or a single GPU, in this version"
     else:
         seen = f"compute capability {gpu.sm / 10:.1f}; below 8.0 sends need NVLink or a single GPU"
-    return (Reason(Condition.READ, found.may_read, seen, _READ),)
+    return (ConditionResult(Condition.READ, found.may_read, seen, _READ),)
 
 
-def _named_level(system: System, settings: Settings, found: Check) -> str:
+def _named_level(system: NcclSystem, settings: Settings, found: GdrCheck) -> str:
     """The level in a word that fits the machine. P2C, the default since 2.29.2, allows PXB and what leads
     over C2C; without C2C that is PXB."""
     if settings.gdr_level or found.level != "P2C":
@@ -174,11 +184,11 @@ def _named_level(system: System, settings: Settings, found: Check) -> str:
     return found.level if over_c2c else "PXB"
 
 
-def _distance(found: Check, level: str) -> Reason:
+def _distance(found: GdrCheck, level: str) -> ConditionResult:
     counted = found.compared
     if found.compared != found.distance:
         counted = f"{found.distance}, which counts as {found.compared},"
     seen = f"{counted} is {'within' if found.near_enough else 'farther than'} {level}"
     if found.via is not None:
         seen += f", from {found.via.printed}, which sends in its place"
-    return Reason(Condition.DISTANCE, found.near_enough, seen, _CHECK)
+    return ConditionResult(Condition.DISTANCE, found.near_enough, seen, _CHECK)

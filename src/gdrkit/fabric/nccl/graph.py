@@ -1,4 +1,4 @@
-"""Nodes, links and paths of NCCL's graph of a machine. PURE.
+"""Nodes, links and paths of NCCL's graph of a machine.
 
 Source: NCCL src/graph/topo.h, and topo.cc, ncclTopoConnectNodes() and ncclTopoRemoveNode().
 """
@@ -11,7 +11,7 @@ from gdrkit.fabric.nccl.bandwidths import LOCAL_BANDWIDTH
 GPU, PCI, NVS, CPU, NIC, NET, DEV = "GPU", "PCI", "NVS", "CPU", "NIC", "NET", "DEV"
 
 
-class Link:
+class GraphLink:
     """One direction of a link. `type` is the number of a path type."""
 
     __slots__ = ("bandwidth", "to", "type")
@@ -20,7 +20,7 @@ class Link:
         self.type, self.to, self.bandwidth = kind, to, bandwidth
 
 
-class Path:
+class GraphPath:
     """The way from one node to another: its nodes after the first, its slowest link in GB/s, its type."""
 
     __slots__ = ("bandwidth", "nodes", "type")
@@ -43,8 +43,8 @@ class GraphNode:
 
     def __init__(self, kind: str, identity: int, system: int) -> None:
         self.kind, self.id, self.system = kind, identity, system
-        self.links: list[Link] = []
-        self.paths: dict[GraphNode, Path] = {}
+        self.links: list[GraphLink] = []
+        self.paths: dict[GraphNode, GraphPath] = {}
         self.name = ""
         self.dev = self.rank = self.sm = self.partition = -1
         self.gdr = self.port = self.device = 0
@@ -64,7 +64,7 @@ class GraphNode:
         return max(self.device, 0) if self.kind == GPU else 0
 
 
-class System:
+class NcclSystem:
     """The graph of the hosts that one file describes."""
 
     def __init__(self, rules: Release) -> None:
@@ -97,7 +97,7 @@ class System:
             len(node.links),
         )
         if at == len(node.links):
-            node.links.append(Link(number, to, 0.0))
+            node.links.append(GraphLink(number, to, 0.0))
         link = node.links.pop(at)
         link.bandwidth += bandwidth
         while at > 0 and node.links[at - 1].bandwidth < link.bandwidth:

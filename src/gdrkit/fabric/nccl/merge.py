@@ -1,4 +1,4 @@
-"""NICs that NCCL fuses into one: the ports of a card, in the topology as NCCL then uses it. PURE.
+"""NICs that NCCL fuses into one: the ports of a card, in the topology as NCCL then uses it.
 
 NCCL_TOPO_DUMP_FILE shows NICs before they are fused. Until 2.23.4 fusing was the business of NET/IB
 (src/transport/net_ib.cc, ncclIbFindMatchingDev()), since 2.24.3 of the topology (src/graph/topo.cc,
@@ -26,7 +26,7 @@ SOCKET_GUIDS = 0xFFFF
 """Above any GUID of a socket, which is the number of the device: src/transport/net_socket.cc."""
 
 
-class Fused(Struct, frozen=True):
+class FusedNic(Struct, frozen=True):
     """A virtual NIC: the names of its parts and its speed, the sum of theirs, in Mb/s."""
 
     name: str
@@ -40,7 +40,7 @@ def fuse(
     settings: Settings,
     left_out: Collection[str] = (),
     layers: Mapping[int, str] | None = None,
-) -> tuple[XmlNode, tuple[Fused, ...]]:
+) -> tuple[XmlNode, tuple[FusedNic, ...]]:
     """The topology with fused NICs in place of their parts, and which they are.
 
     `left_out` are names of ports that NCCL is told not to use. `layers` are link layers by the number of the
@@ -50,13 +50,13 @@ def fuse(
     if not rules.merges or not settings.merge_nics or (rules.merges == "topology" and not wide):
         return root, ()
     count = sum(1 for node in root.walk() if node.name == "net")
-    fused: list[Fused] = []
+    fused: list[FusedNic] = []
     alike = _Alike(rules, layers or {})
     return _fuse(root, alike, left_out, fused, count), tuple(fused)
 
 
 def _fuse(
-    node: XmlNode, alike: _Alike, left_out: Collection[str], fused: list[Fused], count: int
+    node: XmlNode, alike: _Alike, left_out: Collection[str], fused: list[FusedNic], count: int
 ) -> XmlNode:
     if node.name != "nic":
         below = tuple(_fuse(child, alike, left_out, fused, count) for child in node.children)
@@ -70,7 +70,7 @@ def _fuse(
         kept.append(_virtual(group, rules, count + len(fused)))
         name = kept[-1].get("name")
         parts = tuple(part.get("name") for part in group)
-        fused.append(Fused(name, parts, number(kept[-1].get("speed"))))
+        fused.append(FusedNic(name, parts, number(kept[-1].get("speed"))))
     return structs.replace(node, children=tuple(kept))
 
 

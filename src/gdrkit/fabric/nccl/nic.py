@@ -1,4 +1,4 @@
-"""What makes NCCL believe in a NIC: a file for nvidia-peermem, a call for dma-buf; and which it uses. PURE.
+"""What makes NCCL believe in a NIC: a file for nvidia-peermem, a call for dma-buf; and which it uses.
 
 Source: NCCL src/transport/net_ib.cc, from 2.29.2 on src/transport/net_ib/gdr.cc: ncclIbGdrSupport()
 and ncclIbDmaBufSupport(); src/init.cc, dmaBufSupported(). Other networks, such as plugins, answer for
@@ -39,40 +39,44 @@ class GpuEvidence(Struct, frozen=True):
     cuda: str = ""
 
 
-class Side(Struct, frozen=True):
+class MechanismSupport(Struct, frozen=True):
     """One mechanism: whether NCCL counts on it, None where that is not known, and why."""
 
     works: bool | None
     why: str
 
 
-def peermem(rules: Release, evidence: NicEvidence) -> Side:
+def peermem(rules: Release, evidence: NicEvidence) -> MechanismSupport:
     """Whether NCCL believes in nvidia-peermem. A file is all it looks at, for all devices at once."""
     wanted = rules.peermem_files
     if evidence.files is None:
-        return Side(None, f"nobody looked for {', '.join(wanted)}")
+        return MechanismSupport(None, f"nobody looked for {', '.join(wanted)}")
     found = [name for name in wanted if name in evidence.files]
-    return Side(bool(found), f"{found[0]} exists" if found else f"none of {', '.join(wanted)} exists")
+    return MechanismSupport(
+        bool(found), f"{found[0]} exists" if found else f"none of {', '.join(wanted)} exists"
+    )
 
 
-def dmabuf(rules: Release, settings: Settings, device: str, nics: NicEvidence, gpu: GpuEvidence) -> Side:
+def dmabuf(
+    rules: Release, settings: Settings, device: str, nics: NicEvidence, gpu: GpuEvidence
+) -> MechanismSupport:
     """Whether NCCL would register dma-bufs of this GPU with this device."""
     if not settings.dmabuf:
-        return Side(False, "NCCL_DMABUF_ENABLE=0")
+        return MechanismSupport(False, "NCCL_DMABUF_ENABLE=0")
     if gpu.cuda and numbers(gpu.cuda) < CUDA_WITH_DMABUF:
-        return Side(False, f"the driver's CUDA is {gpu.cuda}, older than 11.7")
+        return MechanismSupport(False, f"the driver's CUDA is {gpu.cuda}, older than 11.7")
     if gpu.dmabuf is False:
-        return Side(False, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0")
+        return MechanismSupport(False, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0")
     name = device
     if not rules.probes_each_nic and nics.dmabuf:
         name = next(iter(nics.dmabuf))
     known = nics.dmabuf.get(name)
     asked = name if name == device else f"{name}, which is asked for all,"
     if known is False:
-        return Side(False, f"ibv_reg_dmabuf_mr() is not supported by {asked} or its kernel")
+        return MechanismSupport(False, f"ibv_reg_dmabuf_mr() is not supported by {asked} or its kernel")
     if known is None or gpu.dmabuf is None:
-        return Side(None, "nobody asked the device and the GPU for dma-buf")
-    return Side(True, f"{asked} and the GPU support dma-buf")
+        return MechanismSupport(None, "nobody asked the device and the GPU for dma-buf")
+    return MechanismSupport(True, f"{asked} and the GPU support dma-buf")
 
 
 def unused(settings: Settings, device: str, port: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""The paths of NCCL's graph as it uses them: searched, then led around what it will not use. PURE.
+"""The paths of NCCL's graph as it uses them: searched, then led around what it will not use.
 
 Source: NCCL src/graph/paths.cc, ncclTopoComputePaths(), ncclTopoCheckP2p(), ncclTopoCheckNet(),
 addInterStep() and ncclTopoTrimSystem(); src/transport/p2p.cc and shm.cc, canConnect().
@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from gdrkit.fabric.nccl.gdr_check import Check, check
-from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, NVS, GraphNode, Path, System
+from gdrkit.fabric.nccl.gdr_check import GdrCheck, check
+from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, NVS, GraphNode, GraphPath, NcclSystem
 from gdrkit.fabric.nccl.search import local_cpu, local_gpu, nearest, set_paths
 from gdrkit.fabric.nccl.settings import Settings
 
 
-class Asked(Struct, frozen=True):
+class LoggedCheck(Struct, frozen=True):
     """A test that NCCL made on the way, as its log shows it: with the paths as they stood then."""
 
     gpu: GraphNode
     net: GraphNode
     sends: bool
-    check: Check
+    check: GdrCheck
 
 
-def compute_paths(system: System, settings: Settings, *, between_ranks: bool = True) -> list[Asked]:
+def compute_paths(
+    system: NcclSystem, settings: Settings, *, between_ranks: bool = True
+) -> list[LoggedCheck]:
     """Fills in the paths of every node, and returns the tests that this took.
 
     Without ranks, GPUs that cannot reach one another stay connected. Raises FormatError where NCCL fails."""
@@ -36,7 +38,7 @@ def compute_paths(system: System, settings: Settings, *, between_ranks: bool = T
     _lead_gpus(system, settings, between_ranks)
     if system.rules.p2c:
         _mark_p2c(system)
-    asked: list[Asked] = []
+    asked: list[LoggedCheck] = []
     for net in system.nodes[NET]:
         for gpu in system.nodes[GPU]:
             if net in gpu.paths and gpu in net.paths:
@@ -44,7 +46,7 @@ def compute_paths(system: System, settings: Settings, *, between_ranks: bool = T
     return asked
 
 
-def settle(system: System, gpu: GraphNode, settings: Settings) -> list[Asked]:
+def settle(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[LoggedCheck]:
     """What one rank ends up with: paths, the GPUs that it reaches, and paths again: src/init.cc.
 
     Returns the tests of both passes. Raises FormatError where NCCL fails."""
@@ -53,7 +55,7 @@ def settle(system: System, gpu: GraphNode, settings: Settings) -> list[Asked]:
     return asked + compute_paths(system, settings)
 
 
-def trim(system: System, gpu: GraphNode) -> None:
+def trim(system: NcclSystem, gpu: GraphNode) -> None:
     """Takes out the GPUs that a rank does not reach inside the machine: ncclTopoTrimSystem()."""
     network = system.rules.order["NET"]
     gpus = system.nodes[GPU]
@@ -69,7 +71,7 @@ def trim(system: System, gpu: GraphNode) -> None:
             system.remove(one)
 
 
-def through(system: System, middle: GraphNode, source: GraphNode, target: GraphNode) -> None:
+def through(system: NcclSystem, middle: GraphNode, source: GraphNode, target: GraphNode) -> None:
     """Leads a path through a third node: addInterStep()."""
     rules = system.rules
     first, second = source.paths.get(middle), middle.paths.get(target)
@@ -81,13 +83,15 @@ def through(system: System, middle: GraphNode, source: GraphNode, target: GraphN
         kind = rules.order["P2C"]
     if middle.kind == GPU:
         kind = rules.order["PXN"]
-    source.paths[target] = Path(kind, min(first.bandwidth, second.bandwidth), first.nodes + second.nodes)
+    source.paths[target] = GraphPath(
+        kind, min(first.bandwidth, second.bandwidth), first.nodes + second.nodes
+    )
 
 
 # -- between GPUs ---------------------------------------------------------------------------------------
 
 
-def _lead_gpus(system: System, settings: Settings, between_ranks: bool) -> None:
+def _lead_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> None:
     """GPUs that may not reach one another directly do it through the CPU, or not at all."""
     level = p2p_level(system, settings)
     network = system.rules.order["NET"]
@@ -109,10 +113,10 @@ def _lead_gpus(system: System, settings: Settings, between_ranks: bool) -> None:
                 and path is not None
                 and not _connects(system, source, target, settings, level)
             ):
-                source.paths[target] = Path(network, path.bandwidth, path.nodes)
+                source.paths[target] = GraphPath(network, path.bandwidth, path.nodes)
 
 
-def p2p_level(system: System, settings: Settings) -> int:
+def p2p_level(system: NcclSystem, settings: Settings) -> int:
     """How far GPUs reach one another's memory directly: ncclTopoCheckP2p()."""
     order = system.rules.order
     if settings.p2p_level is not None:
@@ -129,7 +133,9 @@ def p2p_level(system: System, settings: Settings) -> int:
     return order["SYS"] if few_on_amd else order["PXB"]
 
 
-def _connects(system: System, source: GraphNode, target: GraphNode, settings: Settings, level: int) -> bool:
+def _connects(
+    system: NcclSystem, source: GraphNode, target: GraphNode, settings: Settings, level: int
+) -> bool:
     """Whether two GPUs use their own links or shared memory, rather than the network."""
     path = source.paths[target]
     slower = not settings.net_disable_intra and _network_is_faster(system, source, target)
@@ -138,13 +144,13 @@ def _connects(system: System, source: GraphNode, target: GraphNode, settings: Se
     return not settings.shm_disable and not slower
 
 
-def _leads_through_gpu(system: System, path: Path) -> bool:
+def _leads_through_gpu(system: NcclSystem, path: GraphPath) -> bool:
     if system.rules.devices:
         return path.hops == 4 and path.nodes[1].kind == DEV
     return path.hops == 2 and path.nodes[0].kind == GPU
 
 
-def _network_is_faster(system: System, source: GraphNode, target: GraphNode) -> bool:
+def _network_is_faster(system: NcclSystem, source: GraphNode, target: GraphNode) -> bool:
     """Whether NICs near both GPUs are faster than the way between them: ncclTopoCheckNet()."""
     near, speed = system.rules.order["PXB"], source.paths[target].bandwidth
     for gpu in (source, target):
@@ -157,7 +163,7 @@ def _network_is_faster(system: System, source: GraphNode, target: GraphNode) -> 
 # -- between GPUs and NICs ------------------------------------------------------------------------------
 
 
-def _mark_p2c(system: System) -> None:
+def _mark_p2c(system: NcclSystem) -> None:
     """Gives pairs that meet at a CPU, of which the GPU is connected by C2C, a type of their own."""
     rules = system.rules
     for gpu in system.nodes[GPU]:
@@ -171,21 +177,21 @@ def _mark_p2c(system: System) -> None:
                 _bring_nearer(system, net, gpu)
 
 
-def _is_p2c(system: System, gpu: GraphNode, net: GraphNode, cpu: GraphNode) -> bool:
+def _is_p2c(system: NcclSystem, gpu: GraphNode, net: GraphNode, cpu: GraphNode) -> bool:
     named = system.rules.named
     if system.rules.p2c == "pair":
         return named(gpu.paths[net].type) == "PHB" and named(gpu.paths[cpu].type) == "C2C"
     return cpu in net.paths and {named(gpu.paths[cpu].type), named(net.paths[cpu].type)} == {"C2C", "PHB"}
 
 
-def _bring_nearer(system: System, node: GraphNode, other: GraphNode) -> None:
+def _bring_nearer(system: NcclSystem, node: GraphNode, other: GraphNode) -> None:
     path, p2c = node.paths[other], system.rules.order["P2C"]
     kind = p2c if system.rules.p2c == "pair" else min(p2c, path.type)
-    node.paths[other] = Path(kind, path.bandwidth, path.nodes)
+    node.paths[other] = GraphPath(kind, path.bandwidth, path.nodes)
 
 
 def _lead_pair(
-    system: System, gpu: GraphNode, net: GraphNode, settings: Settings, asked: list[Asked]
+    system: NcclSystem, gpu: GraphNode, net: GraphNode, settings: Settings, asked: list[LoggedCheck]
 ) -> None:
     """Sends through a GPU that is nearer to the NIC; goes through the CPU where it is refused."""
     order = system.rules.order
@@ -195,7 +201,7 @@ def _lead_pair(
             through(system, helper, gpu, net)
     if gpu.paths[net].type >= order["PHB"] and not system.rules.reroutes_far_pairs:
         return
-    asked.append(Asked(gpu, net, False, check(system, gpu, net, False, settings)))
+    asked.append(LoggedCheck(gpu, net, False, check(system, gpu, net, False, settings)))
     if asked[-1].check.refused_by:
         cpu = local_cpu(system, gpu)
         if cpu is not None:
@@ -204,12 +210,12 @@ def _lead_pair(
 
 
 def _helps(
-    system: System,
+    system: NcclSystem,
     helper: GraphNode,
     gpu: GraphNode,
     net: GraphNode,
     settings: Settings,
-    asked: list[Asked],
+    asked: list[LoggedCheck],
 ) -> bool:
     """Whether a GPU may send in another's place (PXN)."""
     rules, order = system.rules, system.rules.order
@@ -219,7 +225,7 @@ def _helps(
     if rules.pxn_same_host and helper.system != gpu.system:
         return False
     if rules.pxn_needs_gdr:
-        asked.append(Asked(helper, net, True, check(system, helper, net, True, settings)))
+        asked.append(LoggedCheck(helper, net, True, check(system, helper, net, True, settings)))
         if asked[-1].check.refused_by:
             return False
     farthest = order["P2C"] if settings.pxn_c2c else order["PXB"]

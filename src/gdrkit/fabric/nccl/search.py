@@ -1,4 +1,4 @@
-"""How NCCL searches paths in its graph, and which GPUs and NICs it holds for one another's nearest. PURE.
+"""How NCCL searches paths in its graph, and which GPUs and NICs it holds for one another's nearest.
 
 Source: NCCL src/graph/paths.cc, ncclTopoSetPaths(); topo.cc, ncclTopoGetLocal(), ncclTopoGetLocalNet() and
 ncclTopoGetLocalGpu(). Ties fall as they do there: by the order of links, then by what came first.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gdrkit.consumers.nccl_releases import Release
 from gdrkit.fabric.nccl.bandwidths import LOCAL_BANDWIDTH
-from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, PCI, GraphNode, Link, Path, System
+from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, PCI, GraphLink, GraphNode, GraphPath, NcclSystem
 from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.formats.errors import FormatError
 
@@ -16,14 +16,14 @@ CONNECTX_8 = ((0x15B3, 0x1023), (0x15B3, 0x2100))
 """Vendor and device of ConnectX-8 and of its DMA function: topo.cc, ncclTopoGetLocalNetType()."""
 
 
-def set_paths(system: System, base: GraphNode, settings: Settings) -> None:
+def set_paths(system: NcclSystem, base: GraphNode, settings: Settings) -> None:
     """The best way from every node to this one: a search in breadth from it.
 
     Until 2.30.4 the way with the fewest hops counts, and of ways as short the one with more bandwidth; from
     2.30.7 on the better type, then more bandwidth, then fewer hops."""
     rules = system.rules
     better = _better_type if rules.best_type_first else _shorter
-    base.paths[base] = Path(rules.order["LOC"], LOCAL_BANDWIDTH, ())
+    base.paths[base] = GraphPath(rules.order["LOC"], LOCAL_BANDWIDTH, ())
     edge = [base]
     while edge:
         following: dict[GraphNode, None] = {}
@@ -36,25 +36,25 @@ def set_paths(system: System, base: GraphNode, settings: Settings) -> None:
                 kind = _type(rules, base, node, link, path)
                 known = link.to.paths.get(base)
                 if better(known, path, kind, bandwidth):
-                    link.to.paths[base] = Path(kind, bandwidth, (node, *path.nodes))
+                    link.to.paths[base] = GraphPath(kind, bandwidth, (node, *path.nodes))
                     following[link.to] = None
         edge = list(following)
 
 
-def _shorter(known: Path | None, path: Path, kind: int, bandwidth: float) -> bool:
+def _shorter(known: GraphPath | None, path: GraphPath, kind: int, bandwidth: float) -> bool:
     if known is None:
         return bandwidth > 0
     return known.hops > path.hops and known.bandwidth < bandwidth
 
 
-def _better_type(known: Path | None, path: Path, kind: int, bandwidth: float) -> bool:
+def _better_type(known: GraphPath | None, path: GraphPath, kind: int, bandwidth: float) -> bool:
     if known is None or kind != known.type:
         return known is None or kind < known.type
     return known.bandwidth < bandwidth or (known.bandwidth == bandwidth and known.hops > path.hops + 1)
 
 
 def _is_barred(
-    rules: Release, settings: Settings, base: GraphNode, node: GraphNode, link: Link, path: Path
+    rules: Release, settings: Settings, base: GraphNode, node: GraphNode, link: GraphLink, path: GraphPath
 ) -> bool:
     """Whether a way would lead through a GPU, which only NVLink to one neighbour may."""
     nvlink = rules.order["NVL"]
@@ -70,7 +70,7 @@ def _is_barred(
     return settings.nvb_disable or link.type != nvlink or link.to.kind != DEV or path.hops > longest
 
 
-def _type(rules: Release, base: GraphNode, node: GraphNode, link: Link, path: Path) -> int:
+def _type(rules: Release, base: GraphNode, node: GraphNode, link: GraphLink, path: GraphPath) -> int:
     """The type of a path that goes on over a link: the farther of both."""
     order = rules.order
     kind = order["LOC"] if link.type == order["NET"] else link.type
@@ -85,7 +85,7 @@ def _type(rules: Release, base: GraphNode, node: GraphNode, link: Link, path: Pa
     return max(path.type, kind)
 
 
-def nearest(system: System, node: GraphNode, kind: str) -> list[GraphNode]:
+def nearest(system: NcclSystem, node: GraphNode, kind: str) -> list[GraphNode]:
     """The nodes of a kind with the most bandwidth from here, of those the nearest: ncclTopoGetLocal()."""
     best, nearest_type = 0.0, system.rules.order["DIS"]
     found: list[GraphNode] = []
@@ -101,7 +101,7 @@ def nearest(system: System, node: GraphNode, kind: str) -> list[GraphNode]:
     return found
 
 
-def local_cpu(system: System, gpu: GraphNode) -> GraphNode | None:
+def local_cpu(system: NcclSystem, gpu: GraphNode) -> GraphNode | None:
     """The NUMA node that is nearest to a GPU: ncclGetLocalCpu()."""
     if system.rules.nearest_cpu_by_bandwidth:
         cpus = nearest(system, gpu, CPU)
@@ -110,7 +110,7 @@ def local_cpu(system: System, gpu: GraphNode) -> GraphNode | None:
     return min(cpus, key=lambda cpu: gpu.paths[cpu].hops, default=None)
 
 
-def local_nets(system: System, gpu: GraphNode, settings: Settings) -> list[GraphNode]:
+def local_nets(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[GraphNode]:
     """The NICs that a GPU uses, in the order of the channels: ncclTopoGetLocalNet() of one after another."""
     if system.rules.nearest_nets_by_mask:
         return _nets_of_mask(system, gpu)
@@ -129,7 +129,7 @@ def local_nets(system: System, gpu: GraphNode, settings: Settings) -> list[Graph
     return [nets[(first + channel) % len(nets)] for channel in range(each)]
 
 
-def _counts_locally(system: System, gpu: GraphNode, nets: list[GraphNode], settings: Settings) -> bool:
+def _counts_locally(system: NcclSystem, gpu: GraphNode, nets: list[GraphNode], settings: Settings) -> bool:
     """Whether the GPUs of one NIC count from the first of them when they choose where to start."""
     if not system.rules.spreads_connectx8:
         return system.rules.spreads_by_local_index
@@ -146,7 +146,7 @@ def _mirrored(value: int, size: int) -> int:
     return mirrored
 
 
-def local_gpu(system: System, net: GraphNode, settings: Settings) -> GraphNode | None:
+def local_gpu(system: NcclSystem, net: GraphNode, settings: Settings) -> GraphNode | None:
     """The GPU that a NIC serves first: ncclTopoGetLocalGpu()."""
     if system.rules.nearest_nets_by_mask:
         return _gpu_of_mask(system, net)
@@ -162,7 +162,7 @@ def local_gpu(system: System, net: GraphNode, settings: Settings) -> GraphNode |
 # -- until 2.18.3 ---------------------------------------------------------------------------------------
 
 
-def _mask(system: System, gpu: GraphNode) -> list[GraphNode]:
+def _mask(system: NcclSystem, gpu: GraphNode) -> list[GraphNode]:
     """The NICs from which a GPU is reached best: getLocalNetMask()."""
     best, nearest_type = 0.0, system.rules.order["DIS"]
     found: list[GraphNode] = []
@@ -177,7 +177,7 @@ def _mask(system: System, gpu: GraphNode) -> list[GraphNode]:
     return sorted(found, key=lambda net: net.id)
 
 
-def _nets_of_mask(system: System, gpu: GraphNode) -> list[GraphNode]:
+def _nets_of_mask(system: NcclSystem, gpu: GraphNode) -> list[GraphNode]:
     mine = _mask(system, gpu)
     if not mine:
         return []
@@ -186,7 +186,7 @@ def _nets_of_mask(system: System, gpu: GraphNode) -> list[GraphNode]:
     return [mine[(channel * len(sharing) + at) % len(mine)] for channel in range(len(mine))]
 
 
-def _gpu_of_mask(system: System, net: GraphNode) -> GraphNode | None:
+def _gpu_of_mask(system: NcclSystem, net: GraphNode) -> GraphNode | None:
     gpus: list[GraphNode] = []
     mask: list[GraphNode] = []
     nearest_type = system.rules.order["DIS"]

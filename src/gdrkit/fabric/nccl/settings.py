@@ -1,4 +1,4 @@
-"""What NCCL makes of its variables, as far as they decide about paths and GPUDirect RDMA. PURE.
+"""What NCCL makes of its variables, as far as they decide about paths and GPUDirect RDMA.
 
 Source: NCCL src/misc/param.cc, ncclLoadParam(): strtoll() with base 0, so that a word is 0 and an empty
 value is the default; src/graph/paths.cc, ncclGetLevel(); topo.cc, getNetDevsPolicyOnce().

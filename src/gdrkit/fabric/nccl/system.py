@@ -1,4 +1,4 @@
-"""NCCL's own graph of a machine, built from its topology XML as NCCL builds it. PURE.
+"""NCCL's own graph of a machine, built from its topology XML as NCCL builds it.
 
 Source: NCCL src/graph/topo.cc, ncclTopoGetSystemFromXml() and what it calls. The order of nodes and links is
 NCCL's: where several paths are as good, it decides which one is found.
@@ -18,7 +18,7 @@ from gdrkit.fabric.nccl.bandwidths import (
     between_cpus,
     nvlink,
 )
-from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, NIC, NVS, PCI, GraphNode, Link, System
+from gdrkit.fabric.nccl.graph import CPU, DEV, GPU, NET, NIC, NVS, PCI, GraphLink, GraphNode, NcclSystem
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
@@ -38,9 +38,9 @@ BROADCOM_GEN4, BROADCOM_GEN5 = 0x1000C0101000A000, 0x1000C03010000000
 topo.cc, getBcmGen(). The last twelve bits do not count."""
 
 
-def system_of(root: XmlNode, rules: Release) -> System:
+def system_of(root: XmlNode, rules: Release) -> NcclSystem:
     """The graph that NCCL makes of a `system` element. Raises FormatError where NCCL fails."""
-    system = System(rules)
+    system = NcclSystem(rules)
     for cpu in root.all("cpu"):
         _add_cpu(system, cpu)
     for cpu in root.all("cpu"):
@@ -61,7 +61,7 @@ def system_of(root: XmlNode, rules: Release) -> System:
     return system
 
 
-def _host(system: System, cpu: XmlNode) -> int:
+def _host(system: NcclSystem, cpu: XmlNode) -> int:
     """Which host a NUMA node belongs to: ncclGetSystemId(). Before 2.21 there was one."""
     if not system.rules.knows_hosts:
         return 0
@@ -108,7 +108,7 @@ def bus_id(text: str) -> int:
     return int(digits, 16) if digits else 0
 
 
-def _add_cpu(system: System, element: XmlNode) -> None:
+def _add_cpu(system: NcclSystem, element: XmlNode) -> None:
     host = _host(system, element)
     cpu = system.create(CPU, number(attribute(element, "numaid")), host)
     arch = attribute(element, "arch")
@@ -129,7 +129,7 @@ def _add_cpu(system: System, element: XmlNode) -> None:
             _add_nets(system, child, nic)
 
 
-def _add_pci(system: System, element: XmlNode, parent: GraphNode) -> None:
+def _add_pci(system: NcclSystem, element: XmlNode, parent: GraphNode) -> None:
     class_ = attribute(element, "class")
     kind = next((kind for start, kind in _CLASSES if class_.startswith(start)), PCI)
     identity, host = bus_id(attribute(element, "busid")), parent.system
@@ -159,7 +159,7 @@ def _add_pci(system: System, element: XmlNode, parent: GraphNode) -> None:
 
 
 def _add_gpu(
-    system: System, element: XmlNode, identity: int, parent: GraphNode, bandwidth: float
+    system: NcclSystem, element: XmlNode, identity: int, parent: GraphNode, bandwidth: float
 ) -> GraphNode | None:
     """A GPU; from 2.30.3 on behind a node for the device, which ranks may share."""
     gpu = system.create(GPU, identity, parent.system)
@@ -195,7 +195,7 @@ def _device(element: XmlNode) -> int:
     )
 
 
-def _add_nets(system: System, element: XmlNode, nic: GraphNode, chip: tuple[int, int] = (0, 0)) -> None:
+def _add_nets(system: NcclSystem, element: XmlNode, nic: GraphNode, chip: tuple[int, int] = (0, 0)) -> None:
     for net in element.all("net"):
         if "dev" not in net.attributes or number(net.get("net", "1")) == 0:
             continue
@@ -206,7 +206,7 @@ def _add_nets(system: System, element: XmlNode, nic: GraphNode, chip: tuple[int,
         system.join(nic, node, "NET", (speed if speed > 0 else DEFAULT_SPEED) / 8000.0)
 
 
-def _add_gpu_links(system: System, element: XmlNode, host: int, name: str, above: str = "") -> None:
+def _add_gpu_links(system: NcclSystem, element: XmlNode, host: int, name: str, above: str = "") -> None:
     """NVLink or C2C of the GPUs below an element: ncclTopoAddNvLinks(), ncclTopoAddC2c()."""
     above = element.get("busid") or above
     for child in element.children:
@@ -223,14 +223,14 @@ def _add_gpu_links(system: System, element: XmlNode, host: int, name: str, above
             _add_nvlink(system, child, device, host, kind)
 
 
-def _add_c2c(system: System, element: XmlNode, device: GraphNode) -> None:
+def _add_c2c(system: NcclSystem, element: XmlNode, device: GraphNode) -> None:
     cpu = local_cpu_of(device, system.rules)
     if cpu is not None:
         bandwidth = number(attribute(element, "bw")) * number(attribute(element, "count")) / 1000.0
         system.join(device, cpu, system.rules.c2c_link, bandwidth)
 
 
-def _add_nvlink(system: System, element: XmlNode, device: GraphNode, host: int, kind: str) -> None:
+def _add_nvlink(system: NcclSystem, element: XmlNode, device: GraphNode, host: int, kind: str) -> None:
     bandwidth = number(attribute(element, "count")) * nvlink(system.rules, device.sm)
     class_ = attribute(element, "tclass")
     target = next((kind for start, kind in _CLASSES if class_.startswith(start)), PCI)
@@ -268,7 +268,7 @@ def local_cpu_of(node: GraphNode, rules: Release, stack: tuple[GraphNode, ...] =
     return None
 
 
-def _add_peer_links(system: System, element: XmlNode, host: int, above: str = "") -> None:
+def _add_peer_links(system: NcclSystem, element: XmlNode, host: int, above: str = "") -> None:
     above = element.get("busid") or above
     for child in element.children:
         if child.name != "pcilink":
@@ -282,7 +282,7 @@ def _add_peer_links(system: System, element: XmlNode, host: int, above: str = ""
             system.link(switch, other, "LOC", LOCAL_BANDWIDTH)
 
 
-def _generation(system: System, node: GraphNode, level: int) -> int:
+def _generation(system: NcclSystem, node: GraphNode, level: int) -> int:
     """Of Broadcom's switches that are put together; 0 of any other."""
     seen = node.device & ~0xFFF
     if seen == BROADCOM_GEN4:
@@ -291,7 +291,7 @@ def _generation(system: System, node: GraphNode, level: int) -> int:
     return 5 if gen5 and system.rules.flattens_gen5 else 0
 
 
-def _flatten(system: System) -> None:
+def _flatten(system: NcclSystem) -> None:
     """Puts the two levels of Broadcom's switches together: ncclTopoFlattenBcmSwitches()."""
     at = 0
     while at < len(system.nodes[PCI]):
@@ -312,19 +312,19 @@ def _flatten(system: System) -> None:
         at = 0
 
 
-def _take_over(system: System, switch: GraphNode, lower: GraphNode) -> None:
+def _take_over(system: NcclSystem, switch: GraphNode, lower: GraphNode) -> None:
     """Gives a switch what is linked to another, and removes that one."""
     for link in lower.links:
         if link.to is switch:
             continue
-        switch.links.append(Link(link.type, link.to, link.bandwidth))
+        switch.links.append(GraphLink(link.type, link.to, link.bandwidth))
         back = next((back for back in link.to.links if back.to is lower), None)
         if back is not None:
             back.to = switch
     system.remove(lower)
 
 
-def _same(system: System, switch: GraphNode, lower: GraphNode, generation: int) -> bool:
+def _same(system: NcclSystem, switch: GraphNode, lower: GraphNode, generation: int) -> bool:
     if not system.rules.flattens_gen5:
         return lower.device == switch.device
     return _generation(system, lower, 1) == generation

@@ -1,4 +1,4 @@
-"""A graph as NCCL of one version sees it, in one environment: path types, and what goes directly. PURE."""
+"""A graph as NCCL of one version sees it, in one environment: path types, and what goes directly."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from functools import partial
 
 from msgspec import Struct
 
-from gdrkit.consumers.nccl_releases import Release, Witness, release, witness
+from gdrkit.consumers.nccl_releases import ModelBasis, Release, model_basis, release
 from gdrkit.fabric.nccl.evidence import gpu_evidence, nic_evidence, with_nic_side
 from gdrkit.fabric.nccl.gdr_check import Condition, Mode
-from gdrkit.fabric.nccl.gdr_decision import Decision, Evidence, Mechanism, decide, settled
-from gdrkit.fabric.nccl.graph import GPU, NET, GraphNode, System
-from gdrkit.fabric.nccl.merge import Fused, fuse
+from gdrkit.fabric.nccl.gdr_decision import Decision, GdrEvidence, Mechanism, decide, settled
+from gdrkit.fabric.nccl.graph import GPU, NET, GraphNode, NcclSystem
+from gdrkit.fabric.nccl.merge import FusedNic, fuse
 from gdrkit.fabric.nccl.nic import unused
 from gdrkit.fabric.nccl.paths import compute_paths
 from gdrkit.fabric.nccl.settings import Settings, settings
 from gdrkit.fabric.nccl.system import number, system_of
 from gdrkit.fabric.nccl.writer import system as written
-from gdrkit.fabric.topology.completed import completed
-from gdrkit.fabric.topology.from_file import Saved
+from gdrkit.fabric.topology.from_file import SavedTopology
 from gdrkit.fabric.topology.graph import NcclPath, Net, Topology
+from gdrkit.fabric.topology.nccl_defaults import completed
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
 
 
-class Direction(Struct, frozen=True, omit_defaults=True):
+class DirectionView(Struct, frozen=True, omit_defaults=True):
     """Whether NCCL would go directly, one way. `because` says why not."""
 
     direct: bool
@@ -49,8 +49,8 @@ class NcclPair(Struct, frozen=True):
 
     path: NcclPath
     gbyte_per_s: float
-    send: Direction
-    receive: Direction
+    send: DirectionView
+    receive: DirectionView
 
 
 class NcclView(Struct, frozen=True):
@@ -59,8 +59,8 @@ class NcclView(Struct, frozen=True):
     pairs: dict[tuple[str, str], NcclPair]
     ignored: tuple[str, ...] = ()  # variables without effect, each with the reason
     assumed: tuple[str, ...] = ()  # what the source does not say
-    fused: tuple[Fused, ...] = ()  # ports of one card that NCCL uses as one NIC
-    witness: Witness = Witness.READ  # what stands behind the rules of this version
+    fused: tuple[FusedNic, ...] = ()  # ports of one card that NCCL uses as one NIC
+    model_basis: ModelBasis = ModelBasis.READ  # what stands behind the rules of this version
 
 
 _INIT = "src/transport/net_ib.cc (net_ib/init.cc from 2.29.2), ncclIbInitDevices()"
@@ -72,7 +72,7 @@ WORDS = {
 }
 
 
-def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView:
+def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:
     """What NCCL of a version makes of a graph, from its own file, where the graph came from one.
 
     Raises FormatError where NCCL would stop."""
@@ -110,11 +110,11 @@ def view(saved: Saved, version: str, environment: Mapping[str, str]) -> NcclView
                 judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
     ignored = tuple(f"{setting.name}={setting.value}: {setting.why}" for setting in given.ignored)
-    return NcclView(pairs, ignored, assumed, fused, witness(version))
+    return NcclView(pairs, ignored, assumed, fused, model_basis(version))
 
 
 def _parts(
-    led: System, system: XmlNode, fused: tuple[Fused, ...]
+    led: NcclSystem, system: XmlNode, fused: tuple[FusedNic, ...]
 ) -> dict[tuple[str, int | None], GraphNode]:
     """The fused NIC that stands for each of its ports, by the number of the port."""
     by_name = {node.name: node for node in led.nodes[NET]}
@@ -122,10 +122,10 @@ def _parts(
     return {(NET, number(numbers[part])): by_name[one.name] for one in fused for part in one.parts}
 
 
-def _known(node: Node | None, rules: Release) -> Evidence | None:
+def _known(node: Node | None, rules: Release) -> GdrEvidence | None:
     if node is None:
         return None
-    return Evidence(nic_evidence(node, rules), gpu_evidence(node))
+    return GdrEvidence(nic_evidence(node, rules), gpu_evidence(node))
 
 
 def _hosts(system: XmlNode) -> int:
@@ -138,7 +138,7 @@ def _dev(net: Net) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _physical(system: System) -> System:
+def _physical(system: NcclSystem) -> NcclSystem:
     """The paths of the machine itself: nothing is refused, so that NCCL leads nothing around."""
     for node in (*system.nodes[GPU], *system.nodes[NET]):
         node.gdr = 1
@@ -146,7 +146,7 @@ def _physical(system: System) -> System:
     return system
 
 
-def _ends(system: System) -> dict[tuple[str, int | None], GraphNode]:
+def _ends(system: NcclSystem) -> dict[tuple[str, int | None], GraphNode]:
     return {(kind, node.dev): node for kind in (GPU, NET) for node in system.nodes[kind]}
 
 
@@ -157,19 +157,19 @@ def _direction(
     given: Settings,
     port: Net,
     sends: bool,
-) -> Direction:
+) -> DirectionView:
     gpu, net = ends
     if port.address and (without := _left_out(given, port)):
-        return Direction(False, without, source=_INIT)
+        return DirectionView(False, without, source=_INIT)
     if net not in gpu.paths or gpu not in net.paths:
-        return Direction(False, "NCCL does not connect them")
+        return DirectionView(False, "NCCL does not connect them")
     found = decided(sends)
     through = _name(topology, found.via) if sends and found.via is not None else ""
     reason = found.because
     if reason is None:
-        return Direction(True, "", found.mode, through, mechanism=found.mechanism)
+        return DirectionView(True, "", found.mode, through, mechanism=found.mechanism)
     because = WORDS.get(reason.condition) or reason.seen
-    return Direction(False, because, "", through, reason.source, reason.seen)
+    return DirectionView(False, because, "", through, reason.source, reason.seen)
 
 
 def _left_out(given: Settings, port: Net) -> str:

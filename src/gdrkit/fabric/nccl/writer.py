@@ -1,4 +1,4 @@
-"""A graph as NCCL's topology file. PURE.
+"""A graph as NCCL's topology file.
 
 What NCCL needs of an NCCL_TOPO_FILE is the PCI tree; it fills in GPUs and nets itself, and believes whatever
 already stands there (NCCL src/graph/xml.cc, xmlInitAttr). So the details are left out where NCCL will look
@@ -12,7 +12,16 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gdrkit.fabric.topology.from_nccl_xml import ANY_SWITCH
-from gdrkit.fabric.topology.graph import Cpu, Device, Gpu, Link, Net, Origin, Role, Topology
+from gdrkit.fabric.topology.graph import (
+    DeviceLink,
+    Net,
+    Role,
+    Topology,
+    TopologyCpu,
+    TopologyDevice,
+    TopologyGpu,
+    TopologySource,
+)
 from gdrkit.facts.pci_path import ENCODING
 from gdrkit.facts.pci_registers import GENERATIONS
 from gdrkit.formats.nccl_xml import VERSION
@@ -28,11 +37,11 @@ functions of a card into its first (net_ib/init.cc, ncclIbGetPciPath(): function
 class _Tree(Struct, frozen=True):
     """What hangs where, by busid; "" below a CPU."""
 
-    below: dict[str, list[Device]]
-    gpus: dict[str, list[Gpu]]
+    below: dict[str, list[TopologyDevice]]
+    gpus: dict[str, list[TopologyGpu]]
     nets: dict[str, list[Net]]
     links: dict[str, list[str]]
-    origin: Origin
+    origin: TopologySource
     with_ports: bool
 
 
@@ -40,14 +49,14 @@ def system(topology: Topology, *, details: bool | None = None) -> XmlNode:
     """The `system` element, as NCCL would build it: of each switch the upstream port alone.
 
     `details`: whether <gpu> and <net> are written; if None, where the graph came from a file of NCCL's."""
-    tree = _tree(topology, topology.origin is Origin.NCCL_XML if details is None else details)
+    tree = _tree(topology, topology.origin is TopologySource.NCCL_XML if details is None else details)
     cpus = list(topology.cpus)
     here = {device.numa_node for device in tree.below.get("", ())}
     here |= {net.numa_node for net in tree.nets.get("", ())}
     for place in sorted(here - {cpu.numa_node for cpu in cpus}, key=str):
-        model = cpus[0] if cpus else Cpu(numa_node=None)
+        model = cpus[0] if cpus else TopologyCpu(numa_node=None)
         cpus.append(
-            Cpu(
+            TopologyCpu(
                 numa_node=place, arch=model.arch, vendor=model.vendor, family=model.family, model=model.model
             )
         )
@@ -99,14 +108,14 @@ def _kept(topology: Topology) -> dict[str, str]:
     return kept
 
 
-def _busid(device: Device, topology: Topology) -> str:
+def _busid(device: TopologyDevice, topology: Topology) -> str:
     """The address under which NCCL looks for a device."""
     if device.role is Role.NIC and topology.shows_ports and device.driver not in OWN_PLUGIN:
         return device.address[:8] + "00.0"
     return device.address
 
 
-def _cpu(cpu: Cpu, tree: _Tree) -> XmlNode:
+def _cpu(cpu: TopologyCpu, tree: _Tree) -> XmlNode:
     family = cpu.family
     if family is not None and family > 15:  # NCCL joins the two fields of CPUID as it should not: xml.cc
         family = 15 + (family - 15 << 4)
@@ -126,13 +135,13 @@ def _cpu(cpu: Cpu, tree: _Tree) -> XmlNode:
     return XmlNode("cpu", _attributes(known), tuple(children))
 
 
-def _pci(device: Device, tree: _Tree) -> XmlNode:
+def _pci(device: TopologyDevice, tree: _Tree) -> XmlNode:
     busid = device.address
     if device.role is Role.NIC and tree.with_ports and device.driver not in OWN_PLUGIN:
         busid = busid[:8] + "00.0"
     vendor, _, product = device.subsystem.partition(":")
     kind = device.class_code
-    if not kind and tree.origin is not Origin.NCCL_XML:
+    if not kind and tree.origin is not TopologySource.NCCL_XML:
         kind = CLASS_OF.get(device.role, "")
     speed, width = _lanes(device.link)
     known = {
@@ -149,11 +158,11 @@ def _pci(device: Device, tree: _Tree) -> XmlNode:
     return XmlNode("pci", attributes, tuple(_inside(device, busid, tree)))
 
 
-def _inside(device: Device, busid: str, tree: _Tree) -> Iterator[XmlNode]:
+def _inside(device: TopologyDevice, busid: str, tree: _Tree) -> Iterator[XmlNode]:
     for target in tree.links.get(device.address, ()):
         yield XmlNode("pcilink", {"target": target})
     for gpu in tree.gpus.get(device.address, ()):
-        if gpu != Gpu(id=gpu.id, address=gpu.address):  # something is known of it
+        if gpu != TopologyGpu(id=gpu.id, address=gpu.address):  # something is known of it
             yield _gpu(gpu)
     if nets := tree.nets.get(busid):
         yield XmlNode("nic", {}, tuple(_net(net) for net in nets))
@@ -161,7 +170,7 @@ def _inside(device: Device, busid: str, tree: _Tree) -> Iterator[XmlNode]:
         yield _pci(below, tree)
 
 
-def _lanes(link: Link) -> tuple[float | None, int | None]:
+def _lanes(link: DeviceLink) -> tuple[float | None, int | None]:
     """Speed and width. Where only their product is known, the widest of at most 16 lanes that carries it:
     NCCL reckons with the product, too."""
     if link.max_gt_per_s is not None or link.max_width is not None or link.gbyte_per_s is None:
@@ -180,7 +189,7 @@ def link_speed(gt_per_s: float | None) -> str:
     return "" if gt_per_s is None else f"{gt_per_s:.1f} GT/s PCIe"
 
 
-def _gpu(gpu: Gpu) -> XmlNode:
+def _gpu(gpu: TopologyGpu) -> XmlNode:
     known = {
         "dev": gpu.index,
         "sm": gpu.compute_capability,

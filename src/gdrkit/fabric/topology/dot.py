@@ -1,4 +1,4 @@
-"""A graph in Graphviz's language: `gdr topo --dot | dot -Tsvg`. PURE.
+"""A graph in Graphviz's language: `gdr topo --dot | dot -Tsvg`.
 
 Source of the language: https://graphviz.org/doc/info/lang.html."""
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gdrkit.fabric.topology.graph import Device, Gpu, Net, Role, Topology
+from gdrkit.fabric.topology.graph import Net, Role, Topology, TopologyDevice, TopologyGpu
 
 SHAPES = {
     Role.GPU: "box",
@@ -56,7 +56,7 @@ def _places(topology: Topology) -> list[int | None]:
     return list(found)
 
 
-def _edge(device: Device) -> str:
+def _edge(device: TopologyDevice) -> str:
     above = device.parent or (
         f"host {device.host_bridge}" if device.host_bridge else f"numa{device.numa_node}"
     )
@@ -69,14 +69,14 @@ def _edge(device: Device) -> str:
     return f"{_quoted(above)} -- {_quoted(device.address)} [label={_quoted(label)}{colour}]"
 
 
-def _ends_without_address(topology: Topology) -> list[Gpu | Net]:
+def _ends_without_address(topology: Topology) -> list[TopologyGpu | Net]:
     return [*(g for g in topology.gpus if not g.address), *(n for n in topology.nets if not n.address)]
 
 
 def _without_address(topology: Topology) -> Iterator[str]:
     """Devices of a matrix, and nets that are no PCI functions: each hangs on its NUMA node."""
     for end in _ends_without_address(topology):
-        role = Role.GPU if isinstance(end, Gpu) else Role.NIC
+        role = Role.GPU if isinstance(end, TopologyGpu) else Role.NIC
         yield _node(end.id, end.id, SHAPES[role], COLOURS[role])
         yield f"{_quoted(f'numa{topology.numa_node(end)}')} -- {_quoted(end.id)}"
 

@@ -1,4 +1,4 @@
-"""A file that somebody saved, whatever it is, as a graph. Content decides, never a name. PURE."""
+"""A file that somebody saved, whatever it is, as a graph. Content decides, never a name."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 
 from msgspec import Struct
 
-from gdrkit.evidence import Command, Lacks, Missing, Why
-from gdrkit.evidence.lacks import not_collected
-from gdrkit.fabric.topology import from_drawing, from_hwloc, from_matrix, from_nccl_xml, from_node
+from gdrkit.evidence import Command, EvidenceMissing, Missing, MissingReason
+from gdrkit.evidence.missing import not_collected
+from gdrkit.fabric.topology import from_hwloc, from_lspci_tree, from_matrix, from_nccl_xml, from_node
 from gdrkit.fabric.topology.graph import Topology
 from gdrkit.facts.commands import LSPCI
 from gdrkit.formats import hwloc_xml, lspci_tree, nccl_xml, topo_matrix
@@ -18,7 +18,7 @@ from gdrkit.formats.xml_text import XmlNode
 from gdrkit.node import Node
 
 
-class Kind(enum.StrEnum):
+class TopologyFileKind(enum.StrEnum):
     """What a file is."""
 
     NCCL = "NCCL topology XML"
@@ -28,12 +28,12 @@ class Kind(enum.StrEnum):
     DRAWING = "output of lspci -tv"
 
 
-class Saved(Struct, frozen=True):
+class SavedTopology(Struct, frozen=True):
     """What was read. `system` is NCCL's own tree, where the file is one of NCCL's; `node`, where it was no
     file."""
 
     topology: Topology
-    kind: Kind | None = None
+    kind: TopologyFileKind | None = None
     system: XmlNode | None = None
     node: Node | None = None
 
@@ -43,38 +43,42 @@ _LISTING = re.compile(r"^(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7] \S",
 _MATRIX = re.compile(r"^\s*(?:\x1b\[\d*m)?\s*GPU0\s", re.MULTILINE)
 
 
-def kind_of(content: bytes) -> Kind | None:
+def kind_of(content: bytes) -> TopologyFileKind | None:
     """What a file seems to be by its beginning; None for all that is no topology."""
     start = content.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"<":
         bare = re.sub(rb"<!--.*?(?:-->|\Z)|<[?!][^>]*>", b"", start, flags=re.DOTALL).lstrip()
         if bare.startswith((b"<system", b"<graphs")):
-            return Kind.NCCL
-        return Kind.HWLOC if bare.startswith(b"<topology") else None
+            return TopologyFileKind.NCCL
+        return TopologyFileKind.HWLOC if bare.startswith(b"<topology") else None
     if b"\0" in content[:4096]:
         return None
     text = content.decode("utf-8", "replace")
-    for pattern, kind in ((_MATRIX, Kind.MATRIX), (_DRAWING, Kind.DRAWING), (_LISTING, Kind.LSPCI)):
+    for pattern, kind in (
+        (_MATRIX, TopologyFileKind.MATRIX),
+        (_DRAWING, TopologyFileKind.DRAWING),
+        (_LISTING, TopologyFileKind.LSPCI),
+    ):
         if pattern.search(text):
             return kind
     return None
 
 
-def read(content: bytes) -> Saved:
+def read(content: bytes) -> SavedTopology:
     """The graph of a file. Raises FormatError for what is none, is cut, or is a dialect of others."""
     kind = kind_of(content)
     match kind:
-        case Kind.NCCL:
+        case TopologyFileKind.NCCL:
             system = nccl_xml.parse(content)
-            return Saved(from_nccl_xml.topology(system), kind, system)
-        case Kind.HWLOC:
-            return Saved(from_hwloc.topology(hwloc_xml.parse(content)), kind)
-        case Kind.MATRIX:
-            return Saved(from_matrix.topology(topo_matrix.parse(_text(content))), kind)
-        case Kind.DRAWING:
-            return Saved(from_drawing.topology(lspci_tree.parse(_text(content))), kind)
-        case Kind.LSPCI:
-            return Saved(_of_listing(content), kind)
+            return SavedTopology(from_nccl_xml.topology(system), kind, system)
+        case TopologyFileKind.HWLOC:
+            return SavedTopology(from_hwloc.topology(hwloc_xml.parse(content)), kind)
+        case TopologyFileKind.MATRIX:
+            return SavedTopology(from_matrix.topology(topo_matrix.parse(_text(content))), kind)
+        case TopologyFileKind.DRAWING:
+            return SavedTopology(from_lspci_tree.topology(lspci_tree.parse(_text(content))), kind)
+        case TopologyFileKind.LSPCI:
+            return SavedTopology(_of_listing(content), kind)
         case _:
             raise FormatError("no topology: neither XML of NCCL or hwloc nor a known output")
 
@@ -87,7 +91,7 @@ def _of_listing(content: bytes) -> Topology:
     """lspci's listing is evidence of a node of which nothing else is known."""
     try:
         return from_node.topology(Node(_Listing(content)))
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         missing = lacks.missing
         raise FormatError(
             f"{missing.source}: {missing.why.value.replace('-', ' ')}; {missing.ask}"
@@ -120,7 +124,7 @@ class _Listing:
     def run(self, command: Command) -> bytes:
         if command == LSPCI:
             return self.content
-        raise Lacks(Missing(command.line, Why.NOT_COLLECTED, command.line))
+        raise EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
 
     def origin(self, name: str) -> None:
         """Nowhere but in itself."""

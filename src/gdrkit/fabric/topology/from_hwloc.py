@@ -1,11 +1,21 @@
-"""hwloc's export as a graph. PURE.
+"""hwloc's export as a graph.
 
 hwloc writes of a link its bandwidth as it runs, in GB/s, and neither speed nor width; of ports their state.
 """
 
 from __future__ import annotations
 
-from gdrkit.fabric.topology.graph import Cpu, Device, Gpu, HostBridge, Link, Net, Origin, Role, Topology
+from gdrkit.fabric.topology.graph import (
+    DeviceLink,
+    HostBridge,
+    Net,
+    Role,
+    Topology,
+    TopologyCpu,
+    TopologyDevice,
+    TopologyGpu,
+    TopologySource,
+)
 from gdrkit.fabric.topology.roles import role
 from gdrkit.facts.processors import mask
 from gdrkit.formats.errors import FormatError
@@ -30,7 +40,7 @@ def topology(machine: HwlocObject) -> Topology:
     if not reader.host_bridges:
         raise FormatError("no bridges in the file, so that distances are lost; lstopo --whole-io shows them")
     return Topology(
-        origin=Origin.HWLOC_XML,
+        origin=TopologySource.HWLOC_XML,
         cpus=tuple(sorted(reader.cpus, key=lambda cpu: cpu.numa_node or 0)),
         host_bridges=tuple(reader.host_bridges),
         devices=kept,
@@ -45,10 +55,10 @@ class _Reader:
     """What is read so far."""
 
     def __init__(self) -> None:
-        self.cpus: list[Cpu] = []
+        self.cpus: list[TopologyCpu] = []
         self.host_bridges: list[HostBridge] = []
-        self.devices: dict[str, Device] = {}
-        self.gpus: list[Gpu] = []
+        self.devices: dict[str, TopologyDevice] = {}
+        self.gpus: list[TopologyGpu] = []
         self.nets: list[Net] = []
 
     def visit(
@@ -74,7 +84,7 @@ class _Reader:
         if thing.cpus:
             arch = about.get("Architecture", "")
             self.cpus.append(
-                Cpu(
+                TopologyCpu(
                     numa_node=thing.os_index,
                     arch=ARCHITECTURES.get(arch, arch),
                     vendor=about.get("CPUVendor", ""),
@@ -91,7 +101,7 @@ class _Reader:
             raise FormatError(f"PCI device {pci.address if pci else ''} is there twice")
         fabrics = [child for child in thing.children if child.osdev_type == OPENFABRICS]
         kind = Role.NIC if fabrics else role(pci.class_code, pci.vendor, pci.device)
-        self.devices[pci.address] = Device(
+        self.devices[pci.address] = TopologyDevice(
             address=pci.address,
             role=kind,
             parent=parent,
@@ -102,12 +112,12 @@ class _Reader:
             class_code=pci.class_code + "00",
             subsystem=pci.subsystem,
             name=thing.infos.get("PCIDevice", ""),
-            link=Link(gbyte_per_s=pci.gbyte_per_s),
+            link=DeviceLink(gbyte_per_s=pci.gbyte_per_s),
             slot=thing.infos.get("PCISlot", ""),
         )
         if kind is Role.GPU:
             self.gpus.append(
-                Gpu(
+                TopologyGpu(
                     id=pci.address,
                     address=pci.address,
                     index=len(self.gpus),
@@ -137,11 +147,11 @@ def _nets(thing: HwlocObject, fabrics: list[HwlocObject], address: str) -> list[
     ]
 
 
-def _with_what_stands_above(devices: dict[str, Device]) -> tuple[Device, ...]:
+def _with_what_stands_above(devices: dict[str, TopologyDevice]) -> tuple[TopologyDevice, ...]:
     """The ends of paths and the bridges above them, in the order of the file."""
     kept: set[str] = set()
     for device in devices.values():
-        step: Device | None = device if device.role in (Role.GPU, Role.NIC, Role.NVSWITCH) else None
+        step: TopologyDevice | None = device if device.role in (Role.GPU, Role.NIC, Role.NVSWITCH) else None
         while step is not None and step.address not in kept:
             kept.add(step.address)
             step = devices.get(step.parent)

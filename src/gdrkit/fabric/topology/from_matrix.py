@@ -1,10 +1,18 @@
-"""The matrix of `nvidia-smi topo -m` as a graph: no addresses, no tree, but every distance. PURE."""
+"""The matrix of `nvidia-smi topo -m` as a graph: no addresses, no tree, but every distance."""
 
 from __future__ import annotations
 
 import re
 
-from gdrkit.fabric.topology.graph import Cpu, Gpu, Net, NvLink, Origin, Stated, Topology
+from gdrkit.fabric.topology.graph import (
+    Net,
+    NvLink,
+    StatedPath,
+    Topology,
+    TopologyCpu,
+    TopologyGpu,
+    TopologySource,
+)
 from gdrkit.formats.topo_matrix import Matrix
 
 NOTES = (
@@ -20,10 +28,10 @@ def topology(matrix: Matrix) -> Topology:
         {place for row in matrix.rows.values() if (place := _place(row.numa_affinity)) is not None}
     )
     return Topology(
-        origin=Origin.NVIDIA_SMI_TOPO,
-        cpus=tuple(Cpu(numa_node=place) for place in places),
+        origin=TopologySource.NVIDIA_SMI_TOPO,
+        cpus=tuple(TopologyCpu(numa_node=place) for place in places),
         gpus=tuple(
-            Gpu(
+            TopologyGpu(
                 id=name,
                 index=int(name[3:]),
                 numa_node=_place(matrix.rows[name].numa_affinity),
@@ -33,7 +41,7 @@ def topology(matrix: Matrix) -> Topology:
         ),
         nets=tuple(Net(id=name, device=name) for name in matrix.names if name not in gpus),
         stated=tuple(
-            Stated(one, other, word)
+            StatedPath(one, other, word)
             for (one, other), word in matrix.cells.items()
             if one != other and word != "N/A"
         ),

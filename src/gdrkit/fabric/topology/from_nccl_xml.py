@@ -1,4 +1,4 @@
-"""NCCL's topology files as a graph. PURE.
+"""NCCL's topology files as a graph.
 
 Source: NCCL src/graph/xml.cc and topo.cc. link_speed and link_width are what both ends can do, the lower of
 max_link_speed and max_link_width of device and port (ncclTopoGetXmlFromSys()); only 2.30.7 puts down a GPU's
@@ -14,17 +14,17 @@ from msgspec import structs
 
 from gdrkit.fabric.topology.graph import (
     C2C,
-    Cpu,
-    Device,
-    Gpu,
-    Link,
+    DeviceLink,
     NcclNet,
     Net,
     NvLink,
-    Origin,
     PeerLink,
     Role,
     Topology,
+    TopologyCpu,
+    TopologyDevice,
+    TopologyGpu,
+    TopologySource,
 )
 from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
@@ -53,7 +53,7 @@ def topology(root: XmlNode) -> Topology:
     if len(hosts) > 1:
         reader.notes.append(f"the file joins {len(hosts)} hosts; this is the first")
     return Topology(
-        origin=Origin.NCCL_XML,
+        origin=TopologySource.NCCL_XML,
         cpus=tuple(reader.cpus),
         devices=tuple(reader.devices),
         gpus=tuple(reader.gpus),
@@ -73,9 +73,9 @@ class _Reader:
     """What is read so far."""
 
     def __init__(self) -> None:
-        self.cpus: list[Cpu] = []
-        self.devices: list[Device] = []
-        self.gpus: list[Gpu] = []
+        self.cpus: list[TopologyCpu] = []
+        self.devices: list[TopologyDevice] = []
+        self.gpus: list[TopologyGpu] = []
         self.nets: list[Net] = []
         self.peer_links: list[PeerLink] = []
         self.notes: list[str] = []
@@ -87,7 +87,7 @@ class _Reader:
         if any(cpu.numa_node == place for cpu in self.cpus):
             raise FormatError(f"two <cpu> with numaid {node.get('numaid') or 'missing'}")
         self.cpus.append(
-            Cpu(
+            TopologyCpu(
                 numa_node=place,
                 arch=node.get("arch"),
                 vendor=node.get("vendor"),
@@ -107,7 +107,7 @@ class _Reader:
         if address in self.seen:
             raise FormatError(f"busid {address} is there twice")
         self.seen.add(address)
-        nothing = Gpu(id=address, address=address)
+        nothing = TopologyGpu(id=address, address=address)
         gpus = [gpu for gpu in (_gpu(child, address) for child in node.all("gpu")) if gpu != nothing]
         has_net = any(nic.all("net") for nic in node.all("nic"))
         role = Role.GPU if gpus else Role.NIC if has_net else _role(node)
@@ -143,10 +143,10 @@ def _family(joined: int | None) -> int | None:
     return 15 + (joined - 15 >> 4)
 
 
-def _device(node: XmlNode, role: Role, address: str, parent: str, place: int | None) -> Device:
+def _device(node: XmlNode, role: Role, address: str, parent: str, place: int | None) -> TopologyDevice:
     subsystem = _digits(node, "subsystem_vendor", 4), _digits(node, "subsystem_device", 4)
     width = _number(node, "link_width")
-    return Device(
+    return TopologyDevice(
         address=address,
         role=role,
         parent=parent,
@@ -155,7 +155,9 @@ def _device(node: XmlNode, role: Role, address: str, parent: str, place: int | N
         device=_digits(node, "device", 4),
         class_code=_digits(node, "class", 6),
         subsystem=":".join(subsystem) if all(subsystem) else "",
-        link=Link(max_gt_per_s=speed_gt_per_s(node.get("link_speed")), max_width=width if width else None),
+        link=DeviceLink(
+            max_gt_per_s=speed_gt_per_s(node.get("link_speed")), max_width=width if width else None
+        ),
     )
 
 
@@ -169,9 +171,9 @@ def _role(node: XmlNode) -> Role:
     return {"03": Role.GPU, "02": Role.NIC}.get(kind[:2], Role.OTHER)
 
 
-def _gpu(node: XmlNode, address: str) -> Gpu:
+def _gpu(node: XmlNode, address: str) -> TopologyGpu:
     c2c = node.all("c2c")
-    return Gpu(
+    return TopologyGpu(
         id=address,
         address=address,
         index=_number(node, "dev"),

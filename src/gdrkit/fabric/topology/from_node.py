@@ -1,4 +1,4 @@
-"""A node's own evidence as a graph: sysfs, or the outputs of lspci, ibv_devinfo and nvidia-smi. PURE."""
+"""A node's own evidence as a graph: sysfs, or the outputs of lspci, ibv_devinfo and nvidia-smi."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.fabric.topology.graph import (
     C2C,
-    Cpu,
-    Device,
-    Gpu,
+    DeviceLink,
     HostBridge,
-    Link,
     Net,
     NvLink,
-    Origin,
     Role,
-    Stated,
+    StatedPath,
     Topology,
+    TopologyCpu,
+    TopologyDevice,
+    TopologyGpu,
+    TopologySource,
 )
 from gdrkit.fabric.topology.roles import role
 from gdrkit.facts.gpu import capability, is_coherent, is_integrated, product_name
@@ -41,12 +41,12 @@ from gdrkit.facts.pci import (
     sysfs_devices,
     there,
 )
-from gdrkit.facts.pci import Device as PciFunction
-from gdrkit.facts.pci import Gpu as PciGpu
+from gdrkit.facts.pci import PciDevice as PciFunction
+from gdrkit.facts.pci import PciGpu as PciGpu
 from gdrkit.facts.pci_ports import PortRegisters, port_registers, serial_number
 from gdrkit.facts.pci_registers import acs, ats_enabled, link
 from gdrkit.facts.pci_text import ACS_BITS
-from gdrkit.facts.processors import Model, mask, numa_nodes, processor
+from gdrkit.facts.processors import CpuModel, mask, numa_nodes, processor
 from gdrkit.facts.rdma import RdmaDevice, netdev, nics, phys_port_name, ports
 from gdrkit.node import Node, if_absent, if_missing
 
@@ -68,7 +68,7 @@ class _Asking:
         """The answer; `absent` where somebody looked in vain; None, with a note of `what`, if unknown."""
         try:
             return if_absent(absent, ask)
-        except Lacks as lacks:
+        except EvidenceMissing as lacks:
             self.missing.setdefault(what, lacks.missing)
             return None
 
@@ -78,9 +78,9 @@ class _Asking:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        by_reason: dict[tuple[Why, str], list[str]] = {}
+        by_reason: dict[tuple[MissingReason, str], list[str]] = {}
         for what, missing in self.missing.items():
-            ask = "as root" if missing.why is Why.DENIED else missing.ask
+            ask = "as root" if missing.why is MissingReason.DENIED else missing.ask
             by_reason.setdefault((missing.why, ask), []).append(what)
         return tuple(
             f"not known: {', '.join(whats)} ({why.value.replace('-', ' ')}; {ask})"
@@ -89,7 +89,7 @@ class _Asking:
 
 
 def topology(node: Node, *, ask_driver: bool = True) -> Topology:
-    """The graph of a node. Raises Lacks where nobody can tell which PCI devices there are.
+    """The graph of a node. Raises EvidenceMissing where nobody can tell which PCI devices there are.
 
     `ask_driver`: whether nvidia-smi may be started, on a live machine: for NVLink and what GPUs support."""
     asking = _Asking(node)
@@ -98,11 +98,11 @@ def topology(node: Node, *, ask_driver: bool = True) -> Topology:
     tree = tuple(_tree(node, asking, found, hardware))
     nets = tuple(_nets(node, asking, hardware, tree))
     drawn = tuple(_gpu(node, asking, gpu, index, ask_driver) for index, gpu in enumerate(found))
-    stated: tuple[Stated, ...] = ()
+    stated: tuple[StatedPath, ...] = ()
     if ask_driver and len(found) > 1:
         stated = asking.all("NVLink", lambda: tuple(_stated(node, found)))
     elif len(found) > 1:
-        asking.missing["NVLink"] = Missing("NVLink", Why.NOT_COLLECTED, "--nvlink asks the driver")
+        asking.missing["NVLink"] = Missing("NVLink", MissingReason.NOT_COLLECTED, "--nvlink asks the driver")
     switches = any(device.role is Role.NVSWITCH for device in tree)
     return Topology(
         origin=_origin(node),
@@ -117,18 +117,18 @@ def topology(node: Node, *, ask_driver: bool = True) -> Topology:
     )
 
 
-def _origin(node: Node) -> Origin:
-    return Origin.LSPCI if if_missing(None, sysfs_devices, node) is None else Origin.SYSFS
+def _origin(node: Node) -> TopologySource:
+    return TopologySource.LSPCI if if_missing(None, sysfs_devices, node) is None else TopologySource.SYSFS
 
 
-def _cpus(node: Node, asking: _Asking, tree: tuple[Device, ...]) -> tuple[Cpu, ...]:
+def _cpus(node: Node, asking: _Asking, tree: tuple[TopologyDevice, ...]) -> tuple[TopologyCpu, ...]:
     """NUMA nodes with processors; where nobody listed them, those that devices name."""
-    model = asking("processor", lambda: processor(node)) or Model()
+    model = asking("processor", lambda: processor(node)) or CpuModel()
     machine = asking("architecture", lambda: architecture(node)) or ""
     masks = {place.number: mask(place.cpus) for place in asking.all("NUMA nodes", lambda: numa_nodes(node))}
     named = {device.numa_node for device in tree if device.numa_node is not None}
     return tuple(
-        Cpu(
+        TopologyCpu(
             numa_node=number,
             arch=ARCHITECTURES.get(machine, machine),
             vendor=model.vendor,
@@ -146,7 +146,7 @@ def _cpus(node: Node, asking: _Asking, tree: tuple[Device, ...]) -> tuple[Cpu, .
 
 def _tree(
     node: Node, asking: _Asking, found: tuple[PciGpu, ...], hardware: tuple[RdmaDevice, ...]
-) -> Iterator[Device]:
+) -> Iterator[TopologyDevice]:
     """GPUs, NICs and NVSwitches with all that stands above them, parents before children."""
     roles = {gpu.address: Role.GPU for gpu in found}
     roles |= {nic.pci_address: Role.NIC for nic in hardware if nic.pci_address}
@@ -175,13 +175,13 @@ def _device(
     address: str,
     above: tuple[str, ...],
     kind: Role,
-) -> Device:
+) -> TopologyDevice:
     registers = asking("PCIe ports and payload", lambda: port_registers(node, address)) or PortRegisters("")
     own = function or PciFunction(address, "", "", "")
     bridge = kind is Role.BRIDGE
     upward = registers.port_type == "upstream-port" or (not registers.port_type and len(above) % 2 == 1)
     group = asking("IOMMU groups", lambda: iommu_group(node, address), "")
-    return Device(
+    return TopologyDevice(
         address=address,
         role=kind,
         parent=above[-1] if above else "",
@@ -193,7 +193,7 @@ def _device(
         class_code=own.class_code,
         subsystem=own.subsystem,
         driver=own.driver,
-        link=_link(node, asking, address, above) if upward or not bridge else Link(),
+        link=_link(node, asking, address, above) if upward or not bridge else DeviceLink(),
         payload_bytes=registers.payload_bytes,
         max_payload_bytes=registers.max_payload_bytes,
         read_request_bytes=registers.read_request_bytes,
@@ -207,15 +207,15 @@ def _device(
     )
 
 
-def _link(node: Node, asking: _Asking, address: str, above: tuple[str, ...]) -> Link:
+def _link(node: Node, asking: _Asking, address: str, above: tuple[str, ...]) -> DeviceLink:
     """The link above a device: it can do what the weaker of its two ends can."""
     own = asking("PCIe links", lambda: link(node, address))
     if own is None:
-        return Link()
+        return DeviceLink()
     speed, width = own.max_gt_per_s, own.max_width
     if above and (upper := asking("PCIe links", lambda: link(node, above[-1]))):
         speed, width = min(speed, upper.max_gt_per_s), min(width, upper.max_width)
-    return Link(own.current_gt_per_s, own.current_width, speed, width)
+    return DeviceLink(own.current_gt_per_s, own.current_width, speed, width)
 
 
 def _enforced(node: Node, asking: _Asking, address: str) -> tuple[str, ...] | None:
@@ -236,7 +236,7 @@ def _physical_function(node: Node, address: str) -> str:
     return node.resolve(folder).rsplit("/", 1)[-1] if there(node, folder) else ""
 
 
-def _host_bridges(tree: tuple[Device, ...]) -> tuple[HostBridge, ...]:
+def _host_bridges(tree: tuple[TopologyDevice, ...]) -> tuple[HostBridge, ...]:
     """Every root bus on which a device hangs, with the NUMA node that the first of them names."""
     found: dict[str, int | None] = {}
     for device in tree:
@@ -256,9 +256,9 @@ def _supported(node: Node, asking: _Asking, gpu: PciGpu) -> bool | None:
     return True if "yes" in states else False if states == {"no"} else None
 
 
-def _gpu(node: Node, asking: _Asking, gpu: PciGpu, index: int, ask_driver: bool) -> Gpu:
+def _gpu(node: Node, asking: _Asking, gpu: PciGpu, index: int, ask_driver: bool) -> TopologyGpu:
     coherent = asking("C2C", lambda: is_coherent(node, gpu), False)
-    return Gpu(
+    return TopologyGpu(
         id=gpu.address,
         address=gpu.address,
         index=index,  # NVML counts by address
@@ -271,10 +271,10 @@ def _gpu(node: Node, asking: _Asking, gpu: PciGpu, index: int, ask_driver: bool)
 
 
 def _nets(
-    node: Node, asking: _Asking, hardware: tuple[RdmaDevice, ...], tree: tuple[Device, ...]
+    node: Node, asking: _Asking, hardware: tuple[RdmaDevice, ...], tree: tuple[TopologyDevice, ...]
 ) -> Iterator[Net]:
     """A net for each port; one without a name for each NIC that has no RDMA device."""
-    for nic in sorted(hardware, key=lambda nic: natural(nic.name)):
+    for nic in sorted(hardware, key=lambda nic: natural_sort_key(nic.name)):
         net = Net(
             id=nic.name,
             device=nic.name,
@@ -304,7 +304,7 @@ def _nets(
             yield Net(id=device.address, device="", address=device.address)
 
 
-def natural(name: str) -> tuple[tuple[int, str], ...]:
+def natural_sort_key(name: str) -> tuple[tuple[int, str], ...]:
     """A key by which mlx5_2 stands before mlx5_10."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name))
 
@@ -312,20 +312,20 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
 # -- NVLink ----------------------------------------------------------------------------------------
 
 
-def _stated(node: Node, found: tuple[PciGpu, ...]) -> Iterator[Stated]:
+def _stated(node: Node, found: tuple[PciGpu, ...]) -> Iterator[StatedPath]:
     """The cells of `nvidia-smi topo -m`, GPUs by address: NVML counts them by address."""
     matrix = smi_topology(node)
     ids = {f"GPU{index}": gpu.address for index, gpu in enumerate(found)}
     shown = [name for name in matrix.names if name.startswith("GPU")]
     if len(shown) != len(found):
         source = f"nvidia-smi topo -m: {len(shown)} GPUs, PCI has {len(found)}"
-        raise Lacks(Missing(source, Why.UNDECIDED, "nvidia-smi topo -m"))
+        raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m"))
     for (one, other), word in matrix.cells.items():
         if one != other:
-            yield Stated(ids.get(one, one), ids.get(other, other), word)
+            yield StatedPath(ids.get(one, one), ids.get(other, other), word)
 
 
-def _with_nvlinks(gpu: Gpu, stated: tuple[Stated, ...], switches: bool) -> Gpu:
+def _with_nvlinks(gpu: TopologyGpu, stated: tuple[StatedPath, ...], switches: bool) -> TopologyGpu:
     """NVLink as far as the matrix tells: how many links are bonded towards each GPU.
 
     More links than a GPU has mean that they all lead to a switch, and so does a switch among the devices."""

@@ -1,4 +1,4 @@
-"""A node as a graph: NUMA nodes, host bridges, PCIe ports and devices, ports of NICs, NVLink, C2C. PURE.
+"""A node as a graph: NUMA nodes, host bridges, PCIe ports and devices, ports of NICs, NVLink, C2C.
 
 Whatever the source, the types are the same; what a source cannot say is None or empty, and never guessed.
 A source with registers shows every port of a switch; NCCL's files show a switch as its upstream port alone.
@@ -12,7 +12,7 @@ from functools import cached_property
 from msgspec import Struct
 
 
-class Origin(enum.StrEnum):
+class TopologySource(enum.StrEnum):
     """Where a topology was read."""
 
     SYSFS = "sysfs"
@@ -60,7 +60,7 @@ class Role(enum.StrEnum):
     OTHER = "other"
 
 
-class Link(Struct, frozen=True):
+class DeviceLink(Struct, frozen=True):
     """The PCIe link above a device, and what both its ends can do. None: not known."""
 
     gt_per_s: float | None = None
@@ -80,7 +80,7 @@ class Link(Struct, frozen=True):
         return None if None in (self.gt_per_s, self.max_gt_per_s) else self.gt_per_s < self.max_gt_per_s  # type: ignore[operator]
 
 
-class Cpu(Struct, frozen=True, kw_only=True):
+class TopologyCpu(Struct, frozen=True, kw_only=True):
     """One NUMA node with processors. `numa_node` is None where the firmware names none (NCCL writes -1)."""
 
     numa_node: int | None
@@ -100,7 +100,7 @@ class HostBridge(Struct, frozen=True):
     numa_node: int | None = None
 
 
-class Device(Struct, frozen=True, kw_only=True):
+class TopologyDevice(Struct, frozen=True, kw_only=True):
     """One PCI function. Empty and None: the source does not say."""
 
     address: str
@@ -115,7 +115,7 @@ class Device(Struct, frozen=True, kw_only=True):
     subsystem: str = ""  # "10de:18bf"
     name: str = ""
     driver: str = ""
-    link: Link = Link()
+    link: DeviceLink = DeviceLink()
     payload_bytes: int | None = None  # MaxPayload now
     max_payload_bytes: int | None = None  # what the device supports
     read_request_bytes: int | None = None
@@ -149,7 +149,7 @@ class C2C(Struct, frozen=True):
     count: int | None
 
 
-class Gpu(Struct, frozen=True, kw_only=True):
+class TopologyGpu(Struct, frozen=True, kw_only=True):
     """One GPU. `id` is its address, or the name the source gives where there is none, GPU0."""
 
     id: str
@@ -203,7 +203,7 @@ class NcclNet(Struct, frozen=True):
     keep: str = ""
 
 
-class Stated(Struct, frozen=True):
+class StatedPath(Struct, frozen=True):
     """A path that the source states outright: one cell of a matrix."""
 
     one: str
@@ -221,32 +221,32 @@ class PeerLink(Struct, frozen=True):
 class Topology(Struct, frozen=True, kw_only=True, dict=True):
     """One node. Devices stand in the order of their source, parents before children."""
 
-    origin: Origin
-    cpus: tuple[Cpu, ...] = ()
+    origin: TopologySource
+    cpus: tuple[TopologyCpu, ...] = ()
     host_bridges: tuple[HostBridge, ...] = ()
-    devices: tuple[Device, ...] = ()
-    gpus: tuple[Gpu, ...] = ()
+    devices: tuple[TopologyDevice, ...] = ()
+    gpus: tuple[TopologyGpu, ...] = ()
     nets: tuple[Net, ...] = ()
     peer_links: tuple[PeerLink, ...] = ()
-    stated: tuple[Stated, ...] = ()
+    stated: tuple[StatedPath, ...] = ()
     shows_ports: bool = False  # root ports and downstream ports are among the devices
     notes: tuple[str, ...] = ()  # what the source does not say
 
     @cached_property
-    def by_address(self) -> dict[str, Device]:
+    def by_address(self) -> dict[str, TopologyDevice]:
         return {device.address: device for device in self.devices}
 
     @cached_property
-    def below(self) -> dict[str, tuple[Device, ...]]:
+    def below(self) -> dict[str, tuple[TopologyDevice, ...]]:
         """The devices right below each device, by its address; below the host bridges under ""."""
-        found: dict[str, list[Device]] = {}
+        found: dict[str, list[TopologyDevice]] = {}
         for device in self.devices:
             found.setdefault(device.parent, []).append(device)
         return {address: tuple(devices) for address, devices in found.items()}
 
-    def above(self, address: str) -> tuple[Device, ...]:
+    def above(self, address: str) -> tuple[TopologyDevice, ...]:
         """The ports and bridges above a device, the one below the host bridge first; () where unknown."""
-        chain: list[Device] = []
+        chain: list[TopologyDevice] = []
         device = self.by_address.get(address)
         while device is not None and device.parent:
             device = self.by_address.get(device.parent)
@@ -254,7 +254,7 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
                 chain.append(device)
         return tuple(reversed(chain))
 
-    def numa_node(self, device: Gpu | Net) -> int | None:
+    def numa_node(self, device: TopologyGpu | Net) -> int | None:
         """The NUMA node that a GPU or a port is near."""
         if not device.address:
             return device.numa_node

@@ -1,4 +1,4 @@
-"""The way between a GPU and a NIC: how far it is in nvidia-smi's words, and what stands in the way. PURE."""
+"""The way between a GPU and a NIC: how far it is in nvidia-smi's words, and what stands in the way."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.fabric.topology.graph import Device, Gpu, Net, SmiPath, Topology
+from gdrkit.fabric.topology.graph import Net, SmiPath, Topology, TopologyDevice, TopologyGpu
 
 
-class Way(Struct, frozen=True):
+class DevicePath(Struct, frozen=True):
     """What stands between two devices. Each side begins at the end nearest to what both share."""
 
-    shared: tuple[Device, ...]  # bridges above both, the one below the host bridge first
-    to_gpu: tuple[Device, ...]
-    to_net: tuple[Device, ...]
+    shared: tuple[TopologyDevice, ...]  # bridges above both, the one below the host bridge first
+    to_gpu: tuple[TopologyDevice, ...]
+    to_net: tuple[TopologyDevice, ...]
 
 
 class Obstacle(Struct, frozen=True):
@@ -25,7 +25,7 @@ class Obstacle(Struct, frozen=True):
     seen: str
 
 
-def way(topology: Topology, gpu: Gpu, net: Net) -> Way | None:
+def device_path(topology: Topology, gpu: TopologyGpu, net: Net) -> DevicePath | None:
     """The bridges between two devices; None where the source shows no tree."""
     if gpu.address not in topology.by_address or net.address not in topology.by_address:
         return None
@@ -33,16 +33,16 @@ def way(topology: Topology, gpu: Gpu, net: Net) -> Way | None:
     count = 0
     while count < min(len(first), len(second)) and first[count].address == second[count].address:
         count += 1
-    return Way(first[:count], first[count:], second[count:])
+    return DevicePath(first[:count], first[count:], second[count:])
 
 
-def smi_paths(topology: Topology, gpu: Gpu, net: Net) -> tuple[SmiPath, ...]:
+def smi_paths(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[SmiPath, ...]:
     """What `nvidia-smi topo -m` would print for a pair: one word, or those between which the source leaves
     the choice; () where it says nothing.
 
     In a tree with ports, each side's first port belongs to the switch that both share, any further one to
     another switch. NCCL's files have one element for a switch."""
-    between = way(topology, gpu, net)
+    between = device_path(topology, gpu, net)
     if between is None:
         words = {cell.word for cell in topology.stated if (cell.one, cell.other) == (gpu.id, net.id)}
         return tuple(path for path in SmiPath if path in words)
@@ -54,7 +54,7 @@ def smi_paths(topology: Topology, gpu: Gpu, net: Net) -> tuple[SmiPath, ...]:
     return _through_cpu(topology, *ends)
 
 
-def _through_cpu(topology: Topology, gpu: Device, nic: Device) -> tuple[SmiPath, ...]:
+def _through_cpu(topology: Topology, gpu: TopologyDevice, nic: TopologyDevice) -> tuple[SmiPath, ...]:
     if gpu.host_bridge and gpu.host_bridge == nic.host_bridge:
         return (SmiPath.PHB,)
     one_host_bridge_or_two = () if gpu.host_bridge and nic.host_bridge else (SmiPath.PHB,)
@@ -67,11 +67,11 @@ def _through_cpu(topology: Topology, gpu: Device, nic: Device) -> tuple[SmiPath,
     return (*one_host_bridge_or_two, SmiPath.NODE, SmiPath.SYS)
 
 
-def obstacles(topology: Topology, gpu: Gpu, net: Net) -> tuple[Obstacle, ...]:
+def obstacles(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[Obstacle, ...]:
     """What slows the way of a pair down. What is not known is not among them; see `unknown_ports`.
 
     Ports above the shared switch do not matter: peer traffic turns round below them."""
-    between = way(topology, gpu, net)
+    between = device_path(topology, gpu, net)
     if between is None:
         return ()
     nic, end = topology.by_address[net.address], topology.by_address[gpu.address]
@@ -91,13 +91,13 @@ def obstacles(topology: Topology, gpu: Gpu, net: Net) -> tuple[Obstacle, ...]:
     return tuple(found)
 
 
-def enforced(port: Device) -> str:
+def enforced(port: TopologyDevice) -> str:
     """What a port does with peer traffic, as lspci prints it: ReqRedir+ CmpltRedir+."""
     bits = (bit for bit in port.acs or () if bit.endswith("Redir") or bit == "DirectTrans")
     return " ".join(f"{bit}+" for bit in bits)
 
 
-def redirects(port: Device, nic: Device) -> bool:
+def redirects(port: TopologyDevice, nic: TopologyDevice) -> bool:
     """Whether a port is known to send what comes from or goes to a NIC up to the root complex.
 
     Direct Translated lets a request pass whose address the NIC has translated itself (PCI Express Base
@@ -108,15 +108,15 @@ def redirects(port: Device, nic: Device) -> bool:
     return not ("DirectTrans" in bits and nic.ats_enabled)
 
 
-def unknown_ports(topology: Topology, gpu: Gpu, net: Net) -> tuple[str, ...]:
+def unknown_ports(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[str, ...]:
     """Ports below the shared switch of which nobody can tell whether they redirect."""
-    between = way(topology, gpu, net)
+    between = device_path(topology, gpu, net)
     if between is None or not between.shared or not topology.shows_ports:
         return ()
     return tuple(port.address for port in (*between.to_gpu, *between.to_net) if port.acs is None)
 
 
-def link_fault(device: Device, *, is_gpu: bool) -> str:
+def link_fault(device: TopologyDevice, *, is_gpu: bool) -> str:
     """How a link falls short of what both its ends can do: "x4 of x16"; empty if it does not, or if unknown.
 
     An idle GPU lowers the speed of its own link, never the width."""

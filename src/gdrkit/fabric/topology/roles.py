@@ -1,4 +1,4 @@
-"""What a PCI function is to a topology, by class and vendor. PURE.
+"""What a PCI function is to a topology, by class and vendor.
 
 Source: pci.ids, classes and vendors."""
 

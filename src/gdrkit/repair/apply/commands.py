@@ -6,7 +6,7 @@ import os
 import shlex
 
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.place import Place
+from gdrkit.repair.apply.root_fs import RootFS
 
 _SHOWN_LINES = 5
 """How much of a failed command's complaint is told."""
@@ -14,7 +14,7 @@ _ELSEWHERE = "not run: this is not the running machine"
 
 
 def run_command(
-    place: Place, argv: tuple[str, ...], in_root: tuple[str, ...] = (), *, may_fail: bool = False
+    place: RootFS, argv: tuple[str, ...], in_root: tuple[str, ...] = (), *, may_fail: bool = False
 ) -> str:
     """Run a command, on the machine or, where it has a form for that, in a tree.
 

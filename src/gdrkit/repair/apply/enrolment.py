@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gdrkit.repair.apply.commands import called
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.place import Place
+from gdrkit.repair.apply.root_fs import RootFS
 from gdrkit.repair.apply.secrets import Secrets
 from gdrkit.repair.platforms.action import EnrolKey
 
@@ -30,7 +30,7 @@ def _is(certificate: str) -> str:
     return "new" if "is not enrolled" in said else ""
 
 
-def enrol(place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str], None]) -> str:
+def enrol(place: RootFS, action: EnrolKey, secrets: Secrets, say: Callable[[str], None]) -> str:
     """Stage a key for enrolment. Returns what was left out, and why."""
     by_hand = f"mokutil --import {action.certificate}"
     if not place.is_machine:
@@ -57,7 +57,7 @@ def enrol(place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str],
 
 
 def withdraw(
-    place: Place, action: EnrolKey, secrets: Secrets, say: Callable[[str], None], copy: str
+    place: RootFS, action: EnrolKey, secrets: Secrets, say: Callable[[str], None], copy: str
 ) -> None:
     """Take back the request if it is still one, else ask the firmware to forget the key.
 

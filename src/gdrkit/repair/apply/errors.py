@@ -11,5 +11,5 @@ class ApplyError(Exception):
         self.hint = hint
 
 
-class Busy(ApplyError):
+class AlreadyRunning(ApplyError):
     """Another gdrkit is at work here."""

@@ -15,15 +15,15 @@ import msgspec
 from msgspec import Struct
 
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.place import FileState, Place, sync_folder
+from gdrkit.repair.apply.root_fs import FileState, RootFS, sync_folder
 from gdrkit.repair.platforms.action import Procedure
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 
 HOME = "/var/lib/gdrkit/fix"
 JOURNAL, BACKUPS = "journal.jsonl", "backups"
 
 
-class Witnessed(Struct, frozen=True, kw_only=True):
+class VerdictSnapshot(Struct, frozen=True, kw_only=True):
     """The verdict on a machine, as far as it can be compared later."""
 
     states: Mapping[str, str]  # by consumer
@@ -31,13 +31,13 @@ class Witnessed(Struct, frozen=True, kw_only=True):
     peermem: str  # what stops nvidia-peermem from loading; "" if nothing does
 
 
-class Begin(Struct, frozen=True, kw_only=True, tag="begin"):
+class RunBegun(Struct, frozen=True, kw_only=True, tag="begin"):
     version: str
     time: str
     consumer: str
     steps: tuple[str, ...]  # names of remedies
-    choices: Choices
-    before: Witnessed
+    choices: ProcedureChoices
+    before: VerdictSnapshot
 
 
 class StepBegun(Struct, frozen=True, kw_only=True, tag="step"):
@@ -45,7 +45,7 @@ class StepBegun(Struct, frozen=True, kw_only=True, tag="step"):
     procedure: Procedure
 
 
-class Intent(Struct, frozen=True, kw_only=True, tag="intent"):
+class ActionIntent(Struct, frozen=True, kw_only=True, tag="intent"):
     """An action is about to be taken. Copies of what it may change lie in the backups already."""
 
     step: int
@@ -54,14 +54,14 @@ class Intent(Struct, frozen=True, kw_only=True, tag="intent"):
     states: tuple[FileState, ...] = ()
 
 
-class Done(Struct, frozen=True, kw_only=True, tag="done"):
+class ActionDone(Struct, frozen=True, kw_only=True, tag="done"):
     step: int
     action: int
     after: Mapping[str, str] = {}  # path -> SHA-256; "" where nothing stands any more
     note: str = ""  # what was left out, and why
 
 
-class Failed(Struct, frozen=True, kw_only=True, tag="failed"):
+class ActionFailed(Struct, frozen=True, kw_only=True, tag="failed"):
     step: int
     action: int
     why: str
@@ -76,15 +76,15 @@ class RebootWanted(Struct, frozen=True, kw_only=True, tag="reboot"):
     boot_id: str
 
 
-class Finished(Struct, frozen=True, kw_only=True, tag="finished"):
-    after: Witnessed
+class RunFinished(Struct, frozen=True, kw_only=True, tag="finished"):
+    after: VerdictSnapshot
 
 
 class UndoBegun(Struct, frozen=True, kw_only=True, tag="undo"):
     intact: tuple[str, ...]  # files that commands wrote, and nobody since
 
 
-class Undone(Struct, frozen=True, kw_only=True, tag="undone"):
+class ActionUndone(Struct, frozen=True, kw_only=True, tag="undone"):
     step: int
     action: int
 
@@ -93,17 +93,17 @@ class UndoEnded(Struct, frozen=True, kw_only=True, tag="undo-ended"):
     kept: tuple[str, ...] = ()  # files that somebody else changed since, and that were left alone
 
 
-Record = (
-    Begin | StepBegun | Intent | Done | Failed | StepEnded | RebootWanted | Finished | UndoBegun | Undone
-    | UndoEnded
+JournalRecord = (
+    RunBegun | StepBegun | ActionIntent | ActionDone | ActionFailed | StepEnded | RebootWanted | RunFinished
+    | UndoBegun | ActionUndone | UndoEnded
 )  # fmt: skip
 
 
-def parse(content: bytes) -> list[Record]:
+def parse(content: bytes) -> list[JournalRecord]:
     """The records of a journal, without a last one that was cut off. Raises ApplyError if it is damaged."""
-    decoder = msgspec.json.Decoder(Record)
+    decoder = msgspec.json.Decoder(JournalRecord)
     *lines, rest = content.split(b"\n")
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     for number, line in enumerate(lines, 1):
         try:
             records.append(decoder.decode(line))
@@ -125,10 +125,10 @@ def whole_bytes(content: bytes) -> int:
 class Journal:
     """One run's journal and copies, in a folder of its own, for root alone."""
 
-    def __init__(self, place: Place, run: str) -> None:
+    def __init__(self, place: RootFS, run: str) -> None:
         self.place, self.run = place, run
         self.folder = place.real(f"{HOME}/{run}")
-        self.records: list[Record] = []
+        self.records: list[JournalRecord] = []
         self._fd = -1
 
     def open(self) -> None:
@@ -144,7 +144,7 @@ class Journal:
         os.fsync(self._fd)
         sync_folder(self.folder)
 
-    def append(self, record: Record) -> None:
+    def append(self, record: JournalRecord) -> None:
         """Write a record; it is on disk when this returns."""
         data = msgspec.json.encode(record) + b"\n"
         while data:
@@ -197,8 +197,8 @@ class Journal:
     # -- what it says -------------------------------------------------------------------------------------
 
     @property
-    def begin(self) -> Begin:
-        if not self.records or not isinstance(self.records[0], Begin):
+    def begin(self) -> RunBegun:
+        if not self.records or not isinstance(self.records[0], RunBegun):
             raise ApplyError(f"the journal of {self.run} has no beginning")
         return self.records[0]
 
@@ -216,18 +216,22 @@ class Journal:
 
     @property
     def is_finished(self) -> bool:
-        return any(isinstance(record, Finished) for record in self.records)
+        return any(isinstance(record, RunFinished) for record in self.records)
 
     def procedure_of(self, step: int) -> Procedure | None:
         found = [r.procedure for r in self.records if isinstance(r, StepBegun) and r.step == step]
         return found[-1] if found else None
 
-    def intent_of(self, step: int, action: int) -> Intent | None:
-        found = [r for r in self.records if isinstance(r, Intent) and (r.step, r.action) == (step, action)]
+    def intent_of(self, step: int, action: int) -> ActionIntent | None:
+        found = [
+            r for r in self.records if isinstance(r, ActionIntent) and (r.step, r.action) == (step, action)
+        ]
         return found[-1] if found else None
 
-    def done_of(self, step: int, action: int) -> Done | None:
-        found = [r for r in self.records if isinstance(r, Done) and (r.step, r.action) == (step, action)]
+    def done_of(self, step: int, action: int) -> ActionDone | None:
+        found = [
+            r for r in self.records if isinstance(r, ActionDone) and (r.step, r.action) == (step, action)
+        ]
         return found[-1] if found else None
 
     def has_ended(self, step: int) -> bool:
@@ -243,7 +247,7 @@ class Journal:
 _RUN = re.compile(r"\d{8}-\d{6}-\d{2}")
 
 
-def runs(place: Place) -> tuple[str, ...]:
+def runs(place: RootFS) -> tuple[str, ...]:
     """The runs of a place, the oldest first."""
     home = place.real(f"{HOME}/x").rpartition("/")[0]
     try:
@@ -253,7 +257,7 @@ def runs(place: Place) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if _RUN.fullmatch(name)))
 
 
-def new_run(place: Place, now: str) -> Journal:
+def new_run(place: RootFS, now: str) -> Journal:
     """A journal in a folder that nobody has used. `now` is the time, as YYYYmmdd-HHMMSS."""
     for folder in (*place.missing_folders(f"{HOME}/x"),):
         place.make_folder(folder, 0o700 if folder == HOME else 0o755)

@@ -1,15 +1,15 @@
-"""Files that count when a machine starts: modules-load.d, modprobe.d, and ACS by systemd or udev. PURE."""
+"""Files that count when a machine starts: modules-load.d, modprobe.d, and ACS by systemd or udev."""
 
 from __future__ import annotations
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.machine import distribution
 from gdrkit.facts.pci_registers import acs
 from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address
 from gdrkit.node import Node
-from gdrkit.repair.config.output import Line, Output, Refused, annotated
+from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine, annotated
 from gdrkit.repair.config.request import (
-    Request,
+    ConfigRequest,
     ask,
     asked_for,
     blockers_of,
@@ -19,11 +19,11 @@ from gdrkit.repair.config.request import (
     state_of,
     verdict,
 )
-from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.fabric import REDIRECTS, set_acs
 from gdrkit.rules.data_direct_missing import data_direct_functions
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.verdict.judgement import State
+from gdrkit.verdict.path_state import State
 
 LOADS_IT = frozenset((RemedyName.LOAD_PEERMEM, RemedyName.PERSIST_PEERMEM))
 """What the file itself does."""
@@ -32,13 +32,13 @@ LOADS_IT = frozenset((RemedyName.LOAD_PEERMEM, RemedyName.PERSIST_PEERMEM))
 # -- modules-load.d ----------------------------------------------------------------------------------
 
 
-def modules_load(request: Request) -> Output | Refused:
+def modules_load(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """nvidia-peermem at each boot. dma-buf needs no module by name."""
     choice = choose(request) if request.node is not None or request.path else None
     if choice is not None and choice.path == "dmabuf":
         if never_peermem(request, "peermem") and state_of_dmabuf(request) is State.IMPOSSIBLE:
             return impossible("modules-load", request)
-        return Refused(
+        return ConfigRefused(
             kind="modules-load",
             why="dma-buf needs no module by name: the GPU's and the NIC's drivers load for their devices",
             instead="--path peermem writes the file for nvidia-peermem",
@@ -52,13 +52,16 @@ def modules_load(request: Request) -> Output | Refused:
         if codes:
             notes = (f"it cannot load here yet: {', '.join(codes)}; see gdr doctor and gdr fix",)
     assumed = () if choice is not None else ("the peermem path is wanted; dma-buf needs no such file",)
-    return Output(
+    return ConfigOutput(
         kind="modules-load",
         form="file",
         title="nvidia-peermem at each boot: modules-load.d(5)",
-        file=texts.MODULES_LOAD,
-        use=f"install as {texts.MODULES_LOAD}; systemd-modules-load reads it at boot",
-        lines=annotated(texts.modules_load(texts.PEERMEM_MODULE), {texts.PEERMEM_MODULE: WHY_PEERMEM}),
+        file=file_contents.MODULES_LOAD,
+        use=f"install as {file_contents.MODULES_LOAD}; systemd-modules-load reads it at boot",
+        lines=annotated(
+            file_contents.modules_load(file_contents.PEERMEM_MODULE),
+            {file_contents.PEERMEM_MODULE: WHY_PEERMEM},
+        ),
         assumed=assumed,
         notes=(*notes, *_beside_ofed(request)),
     )
@@ -67,26 +70,26 @@ def modules_load(request: Request) -> Output | Refused:
 WHY_PEERMEM = "nothing else loads it; modprobe loads nvidia and ib_core before it, so they need no line"
 
 
-def _beside_ofed(request: Request) -> tuple[str, ...]:
+def _beside_ofed(request: ConfigRequest) -> tuple[str, ...]:
     if ask(request, lambda node: node.exists("etc/init.d/openibd")):
         return ("openibd restart takes it out and does not bring it back; gdr fix adds a unit for that",)
     return ()
 
 
-def never_peermem(request: Request, path: str) -> bool:
+def never_peermem(request: ConfigRequest, path: str) -> bool:
     """Whether peermem is wanted on a node where nothing makes it work."""
     if path != "peermem" or request.node is None:
         return False
     return state_of(request.node, path) is State.IMPOSSIBLE
 
 
-def impossible(kind: str, request: Request) -> Refused:
+def impossible(kind: str, request: ConfigRequest) -> ConfigRefused:
     """That nothing makes nvidia-peermem work on the node."""
     codes = permanent(request.node, "peermem") if request.node else ""
-    return Refused(kind=kind, why=f"nvidia-peermem is impossible on this node: {codes}")
+    return ConfigRefused(kind=kind, why=f"nvidia-peermem is impossible on this node: {codes}")
 
 
-def state_of_dmabuf(request: Request) -> State:
+def state_of_dmabuf(request: ConfigRequest) -> State:
     """What dma-buf is good for on the node; unknown without one."""
     return State.UNKNOWN if request.node is None else state_of(request.node, "dmabuf")
 
@@ -118,7 +121,7 @@ _BY_REMEDY = {
 }
 
 
-def parameters(request: Request) -> tuple[tuple[str, str, str], ...]:
+def parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...]:
     """The parameters that were wished, and those that a finding on the node asks for."""
     found = dict.fromkeys(request.parameters)
     if request.node is not None:
@@ -128,28 +131,28 @@ def parameters(request: Request) -> tuple[tuple[str, str, str], ...]:
     return tuple(found)
 
 
-def modprobe(request: Request) -> Output | Refused:
+def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Module parameters, and nv_peer_mem kept out where peermem is wanted."""
     chosen = parameters(request)
     by_module: dict[str, dict[str, str]] = {}
     for module, name, value in chosen:
         by_module.setdefault(module, {})[name] = value
-    lines: list[Line] = []
+    lines: list[OutputLine] = []
     for module, values in by_module.items():
         for name, value in values.items():
             why = REASONS.get((module, name), "wished for on the command line")
-            lines += annotated(texts.modprobe_options(module, {name: value}), {"options": why})
+            lines += annotated(file_contents.modprobe_options(module, {name: value}), {"options": why})
     if request.node is not None and failed(request.node, "legacy-nv-peer-mem"):
         why = "it registers under the name that nvidia-peermem wants; gdr fix removes its package"
-        lines.append(Line("blacklist nv_peer_mem", why))
+        lines.append(OutputLine("blacklist nv_peer_mem", why))
     if not lines:
-        return Refused(
+        return ConfigRefused(
             kind="modprobe",
             why="no parameter needs setting: the driver's defaults are right for both paths",
             instead="--parameter nvidia:NVreg_EnableResizableBar=1 sets one; --explain --list names those "
             "that matter",
         )
-    return Output(
+    return ConfigOutput(
         kind="modprobe",
         form="file",
         title="parameters of NVIDIA's modules: modprobe.d(5)",
@@ -166,8 +169,8 @@ def modprobe(request: Request) -> Output | Refused:
 def redirecting(node: Node) -> dict[str, str]:
     """The bridges below a switch that GPU and NIC share, that send their traffic to the CPU, and for whom.
 
-    Only those: ports above the common switch keep their isolation. Raises Lacks where registers that need
-    root were not read."""
+    Only those: ports above the common switch keep their isolation. Raises EvidenceMissing where registers
+    that need root were not read."""
     found: dict[str, str] = {}
     for pair in hardware_pairs(node):
         shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
@@ -178,27 +181,29 @@ def redirecting(node: Node) -> dict[str, str]:
     return found
 
 
-def _bridges(kind: str, request: Request) -> dict[str, str] | Refused:
+def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefused:
     if request.node is None:
-        return Refused(
+        return ConfigRefused(
             kind=kind,
             why="ACS is changed on exact bridges, which only the node's evidence names",
             instead="give a TARGET whose PCI registers were read by root: sudo gdr collect",
         )
     if ask(request, data_direct_functions):
-        return Refused(
+        return ConfigRefused(
             kind=kind,
             why="Data Direct needs certain ACS bits on",
             instead="sudo rdma_topo check; sudo rdma_topo write-grub-acs",
         )
     try:
         found = redirecting(request.node)
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         missing = lacks.missing
-        return Refused(kind=kind, why=f"{missing.source} is not known ({missing.why})", instead=missing.ask)
+        return ConfigRefused(
+            kind=kind, why=f"{missing.source} is not known ({missing.why})", instead=missing.ask
+        )
     if not hardware_pairs(request.node):
-        return Refused(kind=kind, why="there is no GPU with an RDMA device beside it")
-    return found or Refused(kind=kind, why="no bridge between a GPU and a NIC redirects their traffic")
+        return ConfigRefused(kind=kind, why="there is no GPU with an RDMA device beside it")
+    return found or ConfigRefused(kind=kind, why="no bridge between a GPU and a NIC redirects their traffic")
 
 
 RISK = "devices below these bridges are no longer kept apart: not on a host that gives them to guests"
@@ -215,7 +220,7 @@ ACS_REASONS = {
 }
 
 
-def setpci(request: Request) -> str:
+def setpci(request: ConfigRequest) -> str:
     """Where setpci lies: pciutils is in /usr/bin on Debian's family, in /usr/sbin on the others."""
     found = ask(request, distribution)
     return "/usr/sbin/setpci" if found is not None and not {"debian", "ubuntu"} & found.family else (
@@ -223,36 +228,37 @@ def setpci(request: Request) -> str:
     )  # fmt: skip
 
 
-def acs_systemd(request: Request) -> Output | Refused:
+def acs_systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """A unit that clears ACS redirection at boot."""
     bridges = _bridges("systemd", request)
-    if isinstance(bridges, Refused):
+    if isinstance(bridges, ConfigRefused):
         return bridges
     commands = {f"ExecStart={setpci(request)} -s {bridge} ": between for bridge, between in bridges.items()}
-    return Output(
+    return ConfigOutput(
         kind="systemd",
         form="unit",
         title="ACS redirection off between GPUs and NICs, at each boot",
-        file=texts.ACS_UNIT,
-        use=f"install as {texts.ACS_UNIT}; systemctl daemon-reload; systemctl enable --now gdrkit-acs",
+        file=file_contents.ACS_UNIT,
+        use=f"install as {file_contents.ACS_UNIT}; systemctl daemon-reload; "
+        "systemctl enable --now gdrkit-acs",
         lines=annotated(acs_unit_text(request, tuple(bridges)), {**ACS_REASONS, **commands}),
         notes=(RISK, MOVES, THE_BITS),
     )
 
 
-def acs_unit_text(request: Request, bridges: tuple[str, ...]) -> str:
+def acs_unit_text(request: ConfigRequest, bridges: tuple[str, ...]) -> str:
     """The unit's text, which other kinds carry too."""
-    return texts.acs_unit(tuple((setpci(request), *set_acs(bridge, 0)[1:]) for bridge in bridges))
+    return file_contents.acs_unit(tuple((setpci(request), *set_acs(bridge, 0)[1:]) for bridge in bridges))
 
 
-def acs_udev(request: Request) -> Output | Refused:
+def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """A rule of udev's that clears ACS redirection whenever a bridge appears."""
     bridges = _bridges("udev", request)
-    if isinstance(bridges, Refused):
+    if isinstance(bridges, ConfigRefused):
         return bridges
     program = setpci(request)
     lines = tuple(
-        Line(
+        OutputLine(
             f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bridge}", '
             f'RUN+="{program} -s %k {set_acs(bridge, 0)[-1]}"',
             f"{between}, at boot and whenever the bridge appears anew",
@@ -260,7 +266,7 @@ def acs_udev(request: Request) -> Output | Refused:
         for bridge, between in bridges.items()
     )
     names = " ".join(f"--sysname-match={bridge}" for bridge in bridges)
-    return Output(
+    return ConfigOutput(
         kind="udev",
         form="rules",
         title="ACS redirection off between GPUs and NICs: udev(7)",
@@ -272,7 +278,7 @@ def acs_udev(request: Request) -> Output | Refused:
     )
 
 
-def needs_passthrough(request: Request) -> bool | None:
+def needs_passthrough(request: ConfigRequest) -> bool | None:
     """Whether the IOMMU translates for a GPU; None where nobody can tell."""
     if request.node is None:
         return None

@@ -1,4 +1,4 @@
-"""`gdr config check`: everything that is wrong in a file, with its line. PURE."""
+"""`gdr config check`: everything that is wrong in a file, with its line."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from gdrkit.formats.yaml_text import MOST_CHARACTERS
+from gdrkit.formats.yaml_text import CHARACTERS_LIMIT
 from gdrkit.formats.yaml_values import Value, duplicates
-from gdrkit.repair.config.fault import Checked, Fault, Found
-from gdrkit.repair.config.judged import judged, level
-from gdrkit.repair.config.recognise import Part, recognise
+from gdrkit.repair.config.fault import CheckedFile, ConfigFault, FoundDocument
+from gdrkit.repair.config.recognise import ConfigObject, recognise
 from gdrkit.repair.config.schema_check import BY_KIND, chosen, faults
+from gdrkit.repair.config.semantic_check import judged, level
 from gdrkit.rules.policy_duplicate_key import keys_lost
 
-__all__ = ["Checked", "check"]
+__all__ = ["CheckedFile", "check"]
 
 MOST_FAULTS = 1000
 """Faults that are told of one file: nobody reads more, and a hostile file holds one in every line."""
@@ -24,10 +24,10 @@ REFUSING = "Talos, kustomize (go-yaml 3) and ruamel.yaml"
 ruamel.yaml are held to it by a test; for the others see kubernetes/kubernetes issue 14791 and go-yaml v3."""
 
 
-def check(content: bytes, name: str, version: str = "") -> Checked:
+def check(content: bytes, name: str, version: str = "") -> CheckedFile:
     """What is wrong in a file, worst and first things first. Any bytes give an answer."""
-    if len(content) > MOST_CHARACTERS:
-        return _unreadable(name, 1, f"{len(content)} bytes; no such file has more than {MOST_CHARACTERS}")
+    if len(content) > CHARACTERS_LIMIT:
+        return _unreadable(name, 1, f"{len(content)} bytes; no such file has more than {CHARACTERS_LIMIT}")
     try:
         text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -39,34 +39,36 @@ def check(content: bytes, name: str, version: str = "") -> Checked:
         out += islice(_of(part, version), max(MOST_FAULTS - len(out), 0))
     out += _settings(text)
     parts = tuple(
-        Found(part.manifest.line, part.manifest.kind, part.manifest.name)
+        FoundDocument(part.manifest.line, part.manifest.kind, part.manifest.name)
         for part in found.parts
         if part.manifest.kind
     )
     if not parts and not out:
         return _unreadable(name, 1, "no manifest, configuration or NCCL setting that is known here")
-    return Checked(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
+    return CheckedFile(name, parts, tuple(sorted(out, key=lambda fault: (fault.line, fault.code))))
 
 
 PLAIN = "plain YAML: no anchors, aliases, tags or tabs, at most 64 levels deep"
 
 
-def _unreadable(name: str, line: int, seen: str) -> Checked:
-    fault = Fault(
+def _unreadable(name: str, line: int, seen: str) -> CheckedFile:
+    fault = ConfigFault(
         line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected="a file to judge"
     )
-    return Checked(name, (), (fault,))
+    return CheckedFile(name, (), (fault,))
 
 
-def _garbled(why: str, start: int, last: int) -> Fault:
+def _garbled(why: str, start: int, last: int) -> ConfigFault:
     """A document that the reader refused, at the line that it named."""
     at = re.match(r"line (\d+): ", why)
     line = min(int(at[1]) if at else start, last)
     seen = why[at.end() :] if at else why
-    return Fault(line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=PLAIN)
+    return ConfigFault(
+        line=line, code="unreadable", severity="unreadable", path="", seen=seen, expected=PLAIN
+    )
 
 
-def _of(part: Part, version: str) -> Iterator[Fault]:
+def _of(part: ConfigObject, version: str) -> Iterator[ConfigFault]:
     manifest = part.manifest
     yield from _repeated(manifest.value)
     if manifest.kind in BY_KIND:
@@ -81,12 +83,12 @@ def _of(part: Part, version: str) -> Iterator[Fault]:
     yield from judged(manifest)
 
 
-def _repeated(value: Value) -> Iterator[Fault]:
+def _repeated(value: Value) -> Iterator[ConfigFault]:
     for duplicate in duplicates(value):
         lines = ", ".join(map(str, duplicate.lines[:-1]))
         lost = keys_lost(value, duplicate.path)
         gone = f", and {', '.join(lost)} of line {lines} is gone" if lost else ""
-        yield Fault(
+        yield ConfigFault(
             line=duplicate.lines[-1],
             code="duplicate-key",
             severity="error",
@@ -100,7 +102,7 @@ def _repeated(value: Value) -> Iterator[Fault]:
 _SETTING = re.compile(r"^\s*(?:export\s+|set\s+|-x\s+)?NCCL_NET_GDR_LEVEL=[\"']?([\w-]*)", re.MULTILINE)
 
 
-def _settings(text: str) -> Iterator[Fault]:
+def _settings(text: str) -> Iterator[ConfigFault]:
     """NCCL's level as a shell or /etc/nccl.conf sets it, anywhere in the text; once for each value."""
     told = set()
     for match in _SETTING.finditer(text):

@@ -1,4 +1,4 @@
-"""Machines that are declared: OpenShift, Talos, cloud-init. PURE."""
+"""Machines that are declared: OpenShift, Talos, cloud-init."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gdrkit.repair.config.boot_files import (
     state_of_dmabuf,
 )
 from gdrkit.repair.config.nccl_env import conf_text
-from gdrkit.repair.config.output import Line, Output, Refused
-from gdrkit.repair.config.request import Choice, Request, ask, choose, choose_declared
+from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
+from gdrkit.repair.config.request import ConfigRequest, PathChoice, ask, choose, choose_declared
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, Value, documents, lines
-from gdrkit.repair.platforms import texts
-from gdrkit.verdict.judgement import State
+from gdrkit.repair.platforms import file_contents
+from gdrkit.verdict.path_state import State
 
 IGNITION = "3.2.0"
 """Read by every OpenShift from 4.7 on, which translates it if need be. Source: Butane's variants."""
@@ -32,7 +32,7 @@ iommu.passthrough=."""
 CRIO = "/etc/crio/crio.conf.d/90-gdrkit-memlock.conf"
 
 
-class HostFile(Struct, frozen=True):
+class DeclaredFile(Struct, frozen=True):
     """A file on the host."""
 
     path: str
@@ -40,10 +40,10 @@ class HostFile(Struct, frozen=True):
     why: str
 
 
-class Host(Struct, frozen=True):
+class DeclaredHost(Struct, frozen=True):
     """What a declared host needs beside its operators."""
 
-    files: tuple[HostFile, ...]
+    files: tuple[DeclaredFile, ...]
     unit: str  # the text of gdrkit-acs.service; "" where no bridge redirects
     kernel_arguments: tuple[tuple[str, str], ...]
     assumed: tuple[str, ...]
@@ -51,15 +51,15 @@ class Host(Struct, frozen=True):
 
 def crio_limits() -> str:
     """A drop-in for CRI-O: crio.conf(5), crio.runtime.default_ulimits. -1 is unlimited."""
-    return f'{texts.HEAD}\n[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
+    return f'{file_contents.HEAD}\n[crio.runtime]\ndefault_ulimits = ["memlock=-1:-1"]\n'
 
 
-def _unit(request: Request) -> str:
+def _unit(request: ConfigRequest) -> str:
     bridges = ask(request, redirecting)
     return acs_unit_text(request, tuple(bridges)) if bridges else ""
 
 
-def _arguments(request: Request) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
+def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     translating = needs_passthrough(request)
     if translating is False:
         return (), ()
@@ -68,10 +68,10 @@ def _arguments(request: Request) -> tuple[tuple[tuple[str, str], ...], tuple[str
     return ((PASSTHROUGH.get(ask(request, architecture) or "", "iommu=pt"), why),), assumed
 
 
-def _openshift_host(request: Request) -> Host:
+def _openshift_host(request: ConfigRequest) -> DeclaredHost:
     arguments, assumed = _arguments(request)
     why = "containers lock memory without limit: registered memory is pinned, the default is a few MiB"
-    return Host((HostFile(CRIO, crio_limits(), why),), _unit(request), arguments, assumed)
+    return DeclaredHost((DeclaredFile(CRIO, crio_limits(), why),), _unit(request), arguments, assumed)
 
 
 OPERATOR_LOADS = (
@@ -80,11 +80,11 @@ OPERATOR_LOADS = (
 )
 
 
-def _notes(choice: Choice) -> tuple[str, ...]:
+def _notes(choice: PathChoice) -> tuple[str, ...]:
     return (*choice.notes, *((OPERATOR_LOADS,) if choice.path == "peermem" else ()))
 
 
-def machineconfig(request: Request) -> Output | Refused:
+def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """An OpenShift MachineConfig, whose files are data: URLs as Ignition has them."""
     choice, host = choose_declared(request), _openshift_host(request)
     config = [
@@ -96,7 +96,7 @@ def machineconfig(request: Request) -> Output | Refused:
     spec = [Field("config", tuple(config))]
     if host.kernel_arguments:
         spec.append(_kernel_arguments("kernelArguments", host))
-    return Output(
+    return ConfigOutput(
         kind="machineconfig",
         form="machineconfig",
         title=f"a MachineConfig for the pool {request.role}",
@@ -118,12 +118,12 @@ def machineconfig(request: Request) -> Output | Refused:
 WHY_99 = "applied after the platform's own, which start with 00 and 01"
 
 
-def _role(request: Request) -> Field:
+def _role(request: ConfigRequest) -> Field:
     why = "the MachineConfigPool that takes it: oc get machineconfigpool must show it"
     return Field("labels", (Field("machineconfiguration.openshift.io/role", request.role, why),))
 
 
-def _ignition_file(file: HostFile) -> tuple[Field, ...]:
+def _ignition_file(file: DeclaredFile) -> tuple[Field, ...]:
     source = "data:text/plain;charset=utf-8;base64," + b64encode(file.content.encode()).decode()
     return (
         Field("path", file.path, file.why),
@@ -133,22 +133,22 @@ def _ignition_file(file: HostFile) -> tuple[Field, ...]:
     )
 
 
-def _shown(file: HostFile) -> str:
+def _shown(file: DeclaredFile) -> str:
     return "; ".join(line for line in file.content.split("\n") if line and not line.startswith("#"))
 
 
 def _unit_fields(text: str) -> tuple[Field, ...]:
-    name = texts.ACS_UNIT.rpartition("/")[2]
+    name = file_contents.ACS_UNIT.rpartition("/")[2]
     why = "clears ACS redirection on this node's bridges: only for a pool of machines of the same build"
     return (Field("name", name, why), Field("enabled", True), Field("contents", Literal(text)))
 
 
-def _kernel_arguments(name: str, host: Host) -> Field:
+def _kernel_arguments(name: str, host: DeclaredHost) -> Field:
     why = "; ".join(why for _, why in host.kernel_arguments)
     return Field(name, Items(tuple(word for word, _ in host.kernel_arguments)), why)
 
 
-def butane(request: Request) -> Output | Refused:
+def butane(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """The same for butane, which makes a MachineConfig of it; files stand there as they are."""
     choice, host = choose_declared(request), _openshift_host(request)
     files = tuple(
@@ -170,7 +170,7 @@ def butane(request: Request) -> Output | Refused:
         top.append(Field("systemd", (Field("units", Items((_unit_fields(host.unit),))),)))
     if host.kernel_arguments:
         top.append(Field("openshift", (_kernel_arguments("kernel_arguments", host),)))
-    return Output(
+    return ConfigOutput(
         kind="butane",
         form="openshift",
         title=f"Butane for the pool {request.role}",
@@ -201,20 +201,20 @@ NO_PEERMEM = (
 )
 
 
-def talos(request: Request) -> Output | Refused:
+def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Talos: modules to load, or the schematic of an image with the open driver. dma-buf alone."""
     if request.path == "peermem":
-        return Refused(kind="talos", why=NO_PEERMEM, instead="dma-buf: gdr config talos")
+        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="dma-buf: gdr config talos")
     form = request.form or "machine"
     title, file, use = _TALOS[form]
     body = {"machine": _talos_machine, "documents": _talos_documents, "schematic": _talos_schematic}
-    return Output(
+    return ConfigOutput(
         kind="talos", form=form, title=title, file=file, use=use, lines=body[form](),
         notes=(NO_PEERMEM, *_impossible_here(request)),
     )  # fmt: skip
 
 
-def _impossible_here(request: Request) -> tuple[str, ...]:
+def _impossible_here(request: ConfigRequest) -> tuple[str, ...]:
     if state_of_dmabuf(request) is State.IMPOSSIBLE:
         return ("dma-buf is impossible on this node's hardware",)
     return ()
@@ -238,12 +238,12 @@ _TALOS = {
 }  # fmt: skip
 
 
-def _talos_machine() -> tuple[Line, ...]:
+def _talos_machine() -> tuple[OutputLine, ...]:
     modules: tuple[Value, ...] = tuple((Field("name", name, why),) for name, why in TALOS_MODULES)
     return lines((Field("machine", (Field("kernel", (Field("modules", Items(modules)),)),)),))
 
 
-def _talos_documents() -> tuple[Line, ...]:
+def _talos_documents() -> tuple[OutputLine, ...]:
     return documents(
         *(
             (Field("apiVersion", "v1alpha1"), Field("kind", "KernelModuleConfig"), Field("name", name, why))
@@ -252,7 +252,7 @@ def _talos_documents() -> tuple[Line, ...]:
     )
 
 
-def _talos_schematic() -> tuple[Line, ...]:
+def _talos_schematic() -> tuple[OutputLine, ...]:
     extensions = Items(
         (
             "siderolabs/nvidia-open-gpu-kernel-modules-lts",
@@ -267,28 +267,44 @@ def _talos_schematic() -> tuple[Line, ...]:
 # -- cloud-init --------------------------------------------------------------------------------------
 
 
-def cloud_init(request: Request) -> Output | Refused:
+def cloud_init(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """User data for cloud-init: limits, NCCL's settings, and what peermem and ACS ask for."""
     choice = choose(request)
     if never_peermem(request, choice.path):
         return impossible("cloud-init", request)
     files = [
-        HostFile(texts.LIMITS, texts.memlock_limits(), "logins lock memory without limit: RDMA pins it"),
-        HostFile(texts.SYSTEMD_LIMITS, texts.manager_limits(), "so do services, and jobs that they start"),
+        DeclaredFile(
+            file_contents.LIMITS,
+            file_contents.memlock_limits(),
+            "logins lock memory without limit: RDMA pins it",
+        ),
+        DeclaredFile(
+            file_contents.SYSTEMD_LIMITS,
+            file_contents.manager_limits(),
+            "so do services, and jobs that they start",
+        ),
     ]
     commands: list[tuple[str, ...]] = [("systemctl", "daemon-reexec")]
     if choice.path == "peermem":
         why = "nvidia-peermem at each boot"
-        files.append(HostFile(texts.MODULES_LOAD, texts.modules_load(texts.PEERMEM_MODULE), why))
-        commands.append(("modprobe", texts.PEERMEM_MODULE))
+        files.append(
+            DeclaredFile(
+                file_contents.MODULES_LOAD, file_contents.modules_load(file_contents.PEERMEM_MODULE), why
+            )
+        )
+        commands.append(("modprobe", file_contents.PEERMEM_MODULE))
     if conf := conf_text(request):
-        files.append(HostFile(texts.NCCL_CONF, conf, "NCCL's settings: gdr config nccl-env tells why"))
+        files.append(
+            DeclaredFile(file_contents.NCCL_CONF, conf, "NCCL's settings: gdr config nccl-env tells why")
+        )
     if unit := _unit(request):
-        files.append(HostFile(texts.ACS_UNIT, unit, "clears ACS redirection on this node's bridges"))
+        files.append(
+            DeclaredFile(file_contents.ACS_UNIT, unit, "clears ACS redirection on this node's bridges")
+        )
         commands.append(("systemctl", "enable", "--now", "gdrkit-acs.service"))
     written = Items(tuple(_cloud_file(file) for file in files))
     run = Items(tuple(" ".join(command) for command in commands))
-    return Output(
+    return ConfigOutput(
         kind="cloud-init",
         form="user-data",
         title="user data for cloud-init",
@@ -306,7 +322,7 @@ def cloud_init(request: Request) -> Output | Refused:
     )
 
 
-def _cloud_file(file: HostFile) -> tuple[Field, ...]:
+def _cloud_file(file: DeclaredFile) -> tuple[Field, ...]:
     return (
         Field("path", file.path, file.why),
         Field("permissions", "0644", "a string: cloud-init reads it as octal"),

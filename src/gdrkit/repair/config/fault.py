@@ -1,4 +1,4 @@
-"""What is wrong in a file, and where. PURE."""
+"""What is wrong in a file, and where."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SEVERITIES = ("error", "unreadable", "warning")
 """Worst first. Unreadable: a part that could not be judged at all."""
 
 
-class Fault(Struct, frozen=True, kw_only=True):
+class ConfigFault(Struct, frozen=True, kw_only=True):
     """One thing that is wrong in a document."""
 
     line: int
@@ -25,7 +25,7 @@ class Fault(Struct, frozen=True, kw_only=True):
         return f"{place}{self.seen}; expected {self.expected} [{self.code}]"
 
 
-class Found(Struct, frozen=True):
+class FoundDocument(Struct, frozen=True):
     """A document that was recognised: what it is, its name, where it starts."""
 
     line: int
@@ -33,12 +33,12 @@ class Found(Struct, frozen=True):
     name: str = ""
 
 
-class Checked(Struct, frozen=True):
+class CheckedFile(Struct, frozen=True):
     """What a check made of a file."""
 
     file: str
-    documents: tuple[Found, ...]
-    faults: tuple[Fault, ...]
+    documents: tuple[FoundDocument, ...]
+    faults: tuple[ConfigFault, ...]
 
     @property
     def worst(self) -> str:

@@ -1,4 +1,4 @@
-"""What NVIDIA's operators are told: GPU Operator and Network Operator. PURE.
+"""What NVIDIA's operators are told: GPU Operator and Network Operator.
 
 A patch or a resource of one's own, never a whole ClusterPolicy: nine of its sections are required, and what
 Helm made of them would be lost. Custom resources know no strategic merge, so a patch is a JSON merge patch
@@ -13,10 +13,17 @@ from gdrkit.facts.rdma import nic_address
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node
 from gdrkit.repair.config.boot_files import REASONS, impossible, never_peermem, parameters, state_of_dmabuf
-from gdrkit.repair.config.output import Line, Output, Refused
-from gdrkit.repair.config.request import Choice, Request, active_ports, ask, before_turing, choose_declared
+from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
+from gdrkit.repair.config.request import (
+    ConfigRequest,
+    PathChoice,
+    active_ports,
+    ask,
+    before_turing,
+    choose_declared,
+)
 from gdrkit.repair.config.yaml_writer import Field, Literal, lines
-from gdrkit.verdict.judgement import State
+from gdrkit.verdict.path_state import State
 
 GPU_FORMS = ("merge", "json-patch", "helm", "nvidiadriver", "configmap")
 GPU_VERSIONS = ("v25.3.4", "v26.7.0")
@@ -34,7 +41,7 @@ NAMESPACE = "gpu-operator"
 KUBECTL = "kubectl patch clusterpolicy/cluster-policy --type"
 
 
-def gpu_operator(request: Request) -> Output | Refused:
+def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """The GPU Operator's driver settings in one of their forms."""
     choice = choose_declared(request)
     if never_peermem(request, choice.path):
@@ -50,13 +57,13 @@ def gpu_operator(request: Request) -> Output | Refused:
         notes.append(f"apply the ConfigMap {CONFIG_MAP} first: gdr config gpu-operator --form configmap")
     if choice.path == "dmabuf" and state_of_dmabuf(request) is not State.IMPOSSIBLE:
         notes.append("pods need an RDMA device, the capability IPC_LOCK, and rdma-core 34 or newer inside")
-    return Output(
+    return ConfigOutput(
         kind="gpu-operator", form=form, title=title, file=file, use=use, lines=out,
         assumed=tuple(assumed), notes=tuple(notes), commentable=form != "json-patch",
     )  # fmt: skip
 
 
-def _driver(request: Request, choice: Choice, assumed: list[str]) -> tuple[Field, ...]:
+def _driver(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tuple[Field, ...]:
     """spec.driver of ClusterPolicy, spec of NVIDIADriver: the fields have the same names in both."""
     fields = []
     if before_turing(request):
@@ -77,7 +84,7 @@ def _driver(request: Request, choice: Choice, assumed: list[str]) -> tuple[Field
     return tuple(fields)
 
 
-def _rdma(request: Request, choice: Choice, assumed: list[str]) -> tuple[Field, ...]:
+def _rdma(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tuple[Field, ...]:
     if choice.path == "dmabuf":
         why = "dma-buf needs no container; with the kernel's own RDMA stack it would crash for ever"
         return (Field("enabled", False, why), Field("useHostMofed", False, "no OFED is waited for"))
@@ -93,27 +100,27 @@ def _rdma(request: Request, choice: Choice, assumed: list[str]) -> tuple[Field, 
     )
 
 
-Written = tuple[str, str, str, tuple[Line, ...]]
+Written = tuple[str, str, str, tuple[OutputLine, ...]]
 
 
-def _merge(request: Request, driver: tuple[Field, ...], assumed: list[str]) -> Written:
+def _merge(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
     del request, assumed
     out = lines((Field("spec", (Field("driver", driver),)),))
     use = f"{KUBECTL} merge --patch-file gpu-operator-patch.yaml"
     return "a JSON merge patch of the ClusterPolicy", "gpu-operator-patch.yaml", use, out
 
 
-def _json_patch(request: Request, driver: tuple[Field, ...], assumed: list[str]) -> Written:
+def _json_patch(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
     """`add` replaces what is there (RFC 6902, 4.1), whole objects included."""
     del request, assumed
     rows = [
-        Line(f'  {{"op": "add", "path": "/spec/driver/{f.name}", "value": {_json(f.value)}}},', f.why)
+        OutputLine(f'  {{"op": "add", "path": "/spec/driver/{f.name}", "value": {_json(f.value)}}},', f.why)
         for f in driver
     ]
-    rows[-1] = Line(rows[-1].text[:-1], rows[-1].why)
+    rows[-1] = OutputLine(rows[-1].text[:-1], rows[-1].why)
     use = f"{KUBECTL} json --patch-file gpu-operator-patch.json"
     title = "a JSON patch of the ClusterPolicy"
-    return title, "gpu-operator-patch.json", use, (Line("["), *rows, Line("]"))
+    return title, "gpu-operator-patch.json", use, (OutputLine("["), *rows, OutputLine("]"))
 
 
 def _json(value: object) -> str:
@@ -124,7 +131,7 @@ def _json(value: object) -> str:
     return f'"{value}"'
 
 
-def _helm(request: Request, driver: tuple[Field, ...], assumed: list[str]) -> Written:
+def _helm(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
     del request, assumed
     use = "helm upgrade gpu-operator nvidia/gpu-operator -n gpu-operator --reuse-values -f FILE"
     return "values for the GPU Operator's Helm chart", "gpu-operator-values.yaml", use, lines(
@@ -132,7 +139,7 @@ def _helm(request: Request, driver: tuple[Field, ...], assumed: list[str]) -> Wr
     )  # fmt: skip
 
 
-def _nvidia_driver(request: Request, driver: tuple[Field, ...], assumed: list[str]) -> Written:
+def _nvidia_driver(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
     """A resource of one's own, for clusters with useNvidiaDriverCRD: true."""
     version = request.driver_version or ask(request, driver_version) or ""
     own = [
@@ -163,7 +170,7 @@ def _nvidia_driver(request: Request, driver: tuple[Field, ...], assumed: list[st
     return "an NVIDIADriver", "nvidiadriver.yaml", use, out
 
 
-def _knows_default(request: Request, assumed: list[str]) -> bool:
+def _knows_default(request: ConfigRequest, assumed: list[str]) -> bool:
     """Whether the resource has `default`, as in v26.7.0 and not in v25.3.4; between them nobody looked."""
     oldest, newest = (numbers(tag.removeprefix("v")) for tag in GPU_VERSIONS)
     wished = numbers(request.operator_version.removeprefix("v")) or newest
@@ -172,13 +179,13 @@ def _knows_default(request: Request, assumed: list[str]) -> bool:
     return wished >= newest
 
 
-def _config_map(request: Request) -> Output | Refused:
+def _config_map(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """Module parameters for the driver container: one file for each module, one parameter a line."""
     by_module: dict[str, list[tuple[str, str]]] = {}
     for module, name, value in parameters(request):
         by_module.setdefault(module, []).append((name, value))
     if not by_module:
-        return Refused(
+        return ConfigRefused(
             kind="gpu-operator",
             why="no module parameter needs setting",
             instead="--parameter nvidia-peermem:persistent_api_support=0 sets one",
@@ -199,7 +206,7 @@ def _config_map(request: Request) -> Output | Refused:
             Field("data", files),
         )
     )
-    return Output(
+    return ConfigOutput(
         kind="gpu-operator",
         form="configmap",
         title="module parameters for the GPU Operator's driver",
@@ -217,14 +224,14 @@ WHY_NAMESPACE = "the operator's own, or it is not found"
 REPOSITORY = "nvcr.io/nvidia/mellanox"
 
 
-def network_operator(request: Request) -> Output | Refused:
+def network_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     """A NicClusterPolicy: OFED where peermem asks for one, and RDMA devices for pods."""
     choice = choose_declared(request)
     wished = request.operator_version or list(OFED_OF)[-1]
     version = next((tag for tag in OFED_OF if tag.removeprefix("v") == wished.removeprefix("v")), "")
     if not version and not request.ofed_version:
         known = ", ".join(OFED_OF)
-        return Refused(
+        return ConfigRefused(
             kind="network-operator",
             why=f"the OFED that goes with Network Operator {wished} is not known here; {known} are",
             instead="--ofed-version names it: see the operator's release notes",
@@ -238,7 +245,7 @@ def network_operator(request: Request) -> Output | Refused:
     if choice.path == "dmabuf":
         notes.append("no ofedDriver: without peermem, the kernel's own RDMA stack is enough")
     notes.append("there is one NicClusterPolicy in a cluster: merge this into the one that is there")
-    return Output(
+    return ConfigOutput(
         kind="network-operator",
         form="nicclusterpolicy",
         title=f"a NicClusterPolicy for Network Operator {tag}",
@@ -280,7 +287,7 @@ def _ofed(version: str) -> tuple[Field, ...]:
 WHY_DRAIN = "GPU pods hold nvidia-peermem, which holds the RDMA modules that are replaced"
 
 
-def _shared(request: Request, tag: str) -> tuple[Field, ...]:
+def _shared(request: ConfigRequest, tag: str) -> tuple[Field, ...]:
     ids = ask(request, _device_ids) or ()
     listed = ", ".join(f'"{number}"' for number in ids)
     config = (

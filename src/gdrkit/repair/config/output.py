@@ -1,4 +1,4 @@
-"""A text to write somewhere, line by line, with the reason of each line. PURE."""
+"""A text to write somewhere, line by line, with the reason of each line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 
-class Line(Struct, frozen=True):
+class OutputLine(Struct, frozen=True):
     """One line of a text, and why it is there; "" for lines that only hold others together."""
 
     text: str
     why: str = ""
 
 
-class Output(Struct, frozen=True, kw_only=True):
+class ConfigOutput(Struct, frozen=True, kw_only=True):
     """What `gdr config KIND` writes."""
 
     kind: str
@@ -22,7 +22,7 @@ class Output(Struct, frozen=True, kw_only=True):
     title: str
     file: str  # where it goes, or a name for it
     use: str  # how it is put to use: a command or a sentence
-    lines: tuple[Line, ...]
+    lines: tuple[OutputLine, ...]
     assumed: tuple[str, ...] = ()  # what nobody could tell from the evidence
     notes: tuple[str, ...] = ()  # what whoever applies it should know
     lead: str = ""  # a line that must stand first, before any comment: #!/bin/sh
@@ -30,7 +30,7 @@ class Output(Struct, frozen=True, kw_only=True):
     always_explained: bool = False
 
 
-class Refused(Struct, frozen=True, kw_only=True):
+class ConfigRefused(Struct, frozen=True, kw_only=True):
     """That a text would do no good here, why, and what to do instead."""
 
     kind: str
@@ -38,7 +38,7 @@ class Refused(Struct, frozen=True, kw_only=True):
     instead: str = ""
 
 
-def head(output: Output) -> tuple[str, ...]:
+def head(output: ConfigOutput) -> tuple[str, ...]:
     """What is said of the whole text: its purpose, its use, what was assumed."""
     return (
         output.title,
@@ -48,7 +48,7 @@ def head(output: Output) -> tuple[str, ...]:
     )
 
 
-def rendered(output: Output, *, explain: bool = False) -> str:
+def rendered(output: ConfigOutput, *, explain: bool = False) -> str:
     """The text, with what is said of it as comments, and with `explain` each line's reason above it."""
     if not output.commentable:
         return "".join(f"{line.text}\n" for line in output.lines)
@@ -63,7 +63,7 @@ def rendered(output: Output, *, explain: bool = False) -> str:
     return "\n".join(text) + "\n"
 
 
-def explained(output: Output) -> str:
+def explained(output: ConfigOutput) -> str:
     """Each line with its reason, for a form that takes no comments."""
     told = [
         *head(output),
@@ -72,14 +72,14 @@ def explained(output: Output) -> str:
     return "".join(f"{words}\n" for words in told)
 
 
-def annotated(text: str, reasons: Mapping[str, str]) -> tuple[Line, ...]:
+def annotated(text: str, reasons: Mapping[str, str]) -> tuple[OutputLine, ...]:
     """The lines of a text that is written elsewhere, each with the reason of the first beginning that fits.
 
     Comments that the text starts with are left out: an output has a head of its own."""
     lines = text.rstrip("\n").split("\n")
     while lines and lines[0].startswith("#"):
         lines.pop(0)
-    return tuple(Line(line, _reason(line, reasons)) for line in lines)
+    return tuple(OutputLine(line, _reason(line, reasons)) for line in lines)
 
 
 def _reason(line: str, reasons: Mapping[str, str]) -> str:

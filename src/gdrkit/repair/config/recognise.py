@@ -1,4 +1,4 @@
-"""What kind of file a text is: by its content, never by its name. PURE."""
+"""What kind of file a text is: by its content, never by its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.formats.yaml_text import Document, documents
 from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
 
 
-class Part(Struct, frozen=True):
+class ConfigObject(Struct, frozen=True):
     """One object of a file. `whole` is False for a patch, which lacks nothing by being short."""
 
     manifest: Manifest
@@ -22,7 +22,7 @@ class Part(Struct, frozen=True):
 class Recognised(Struct, frozen=True):
     """The objects of a text, and the documents that could not be read."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ConfigObject, ...]
     unreadable: tuple[Document, ...]
 
 
@@ -31,7 +31,7 @@ def recognise(text: str) -> Recognised:
     if not _is_yaml(text):
         return _excerpts(text)
     cloud = text.startswith("#cloud-config")
-    parts: list[Part] = []
+    parts: list[ConfigObject] = []
     unreadable = []
     for document in documents(text):
         if document.value is None:
@@ -59,19 +59,19 @@ def _excerpts(text: str) -> Recognised:
             stream[number - 1] = line
         if first > 1:
             stream[first - 2] = "---"  # prose stood there, or the end of a block of code
-    parts: list[Part] = []
+    parts: list[ConfigObject] = []
     for document in documents("\n".join(stream)):
         if document.value is not None:
             parts += _parts(document.value, cloud=False)
     return Recognised(tuple(parts), ())
 
 
-def _parts(value: Value, cloud: bool) -> list[Part]:
+def _parts(value: Value, cloud: bool) -> list[ConfigObject]:
     found = objects(value, "")
     if found:
-        return [Part(manifest) for manifest in found]
+        return [ConfigObject(manifest) for manifest in found]
     kind, whole = _kind(value, cloud)
-    return [Part(Manifest(kind, text_at(value, "metadata", "name"), "", value.line, value), whole)]
+    return [ConfigObject(Manifest(kind, text_at(value, "metadata", "name"), "", value.line, value), whole)]
 
 
 def _kind(value: Value, cloud: bool) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""What somebody asks of a configuration, and what the node says to it. PURE."""
+"""What somebody asks of a configuration, and what the node says to it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from msgspec import Struct
 
 from gdrkit.consumers.names import NAMES
 from gdrkit.facts.gpu import is_before_turing, is_coherent, is_integrated
-from gdrkit.facts.pci import Gpu, gpus
-from gdrkit.facts.rdma import Pair, Port, distance, nics, ports
+from gdrkit.facts.pci import PciGpu, gpus
+from gdrkit.facts.rdma import Pair, RdmaPort, distance, nics, ports
 from gdrkit.node import Node, fact, if_missing
 from gdrkit.rules.remedy_names import RemedyName
-from gdrkit.rules.rule import Bearer, Failed, Rule
+from gdrkit.rules.rule import Failed, Rule, SettledBy
 from gdrkit.verdict import Verdict, judge_node
-from gdrkit.verdict.judgement import BEST_FIRST, Judgement, State, is_permanent
 from gdrkit.verdict.node_state import nearest_pairs
+from gdrkit.verdict.path_state import BEST_FIRST, PathState, State, is_permanent
 
 T = TypeVar("T")
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class ConfigRequest(Struct, frozen=True, kw_only=True):
     """What is wished. "" and () stand for: not said."""
 
     node: Node | None = None
@@ -36,7 +36,7 @@ class Request(Struct, frozen=True, kw_only=True):
     parameters: tuple[tuple[str, str, str], ...] = ()  # module, parameter, value
 
 
-class Choice(Struct, frozen=True):
+class PathChoice(Struct, frozen=True):
     """The direct path that a text is for, and what that rests on."""
 
     path: str
@@ -50,14 +50,14 @@ def verdict(node: Node) -> Verdict:
     return judge_node(node)
 
 
-def ask(request: Request, question: Callable[[Node], T]) -> T | None:
+def ask(request: ConfigRequest, question: Callable[[Node], T]) -> T | None:
     """What the node answers; None without a node, or where its evidence does not tell."""
     if request.node is None:
         return None
     return if_missing(None, question, request.node)
 
 
-def of_path(node: Node, path: str) -> tuple[Judgement, ...]:
+def of_path(node: Node, path: str) -> tuple[PathState, ...]:
     """What the program that leads can make of a path on each GPU at its nearest device."""
     found = verdict(node)
     return tuple(
@@ -98,48 +98,48 @@ def failed(node: Node, code: str) -> tuple[object, ...]:
     """The subjects for which a rule found its problem."""
     return tuple(
         ruling.subject
-        for ruling in verdict(node).rulings
+        for ruling in verdict(node).check_results
         if ruling.rule.code == code and isinstance(ruling.outcome, Failed)
     )
 
 
 def asked_for(node: Node, remedy: RemedyName) -> bool:
     """Whether a rule that names a step found its problem."""
-    rulings = verdict(node).rulings
+    rulings = verdict(node).check_results
     return any(remedy in ruling.rule.remedies and isinstance(ruling.outcome, Failed) for ruling in rulings)
 
 
 UNSEEN = "open kernel modules, a GPU of Turing or newer, an RDMA stack with dma-buf (gdr doctor tells)"
 
 
-def choose_declared(request: Request) -> Choice:
+def choose_declared(request: ConfigRequest) -> PathChoice:
     """The same where an operator or an extension brings the driver: only what the host settles counts."""
     if request.path or request.node is None:
         return choose(request)
-    of_the_host = [r for r in blockers_of(request.node, "dmabuf") if r.settled_by is Bearer.HOST]
+    of_the_host = [r for r in blockers_of(request.node, "dmabuf") if r.settled_by is SettledBy.HOST]
     if state_of(request.node, "dmabuf") is State.BLOCKED and not of_the_host:
-        return Choice("dmabuf")
+        return PathChoice("dmabuf")
     return choose(request)
 
 
-def choose(request: Request) -> Choice:
+def choose(request: ConfigRequest) -> PathChoice:
     """dma-buf where the node can and nobody wished otherwise; peermem where only that can be had."""
     if request.path:
-        return Choice(request.path)
+        return PathChoice(request.path)
     if request.node is None:
-        return Choice("dmabuf", (UNSEEN,))
+        return PathChoice("dmabuf", (UNSEEN,))
     dmabuf, peermem = (state_of(request.node, path) for path in ("dmabuf", "peermem"))
     if dmabuf is State.IMPOSSIBLE and peermem is State.IMPOSSIBLE:
         why = permanent(request.node, "dmabuf")
-        return Choice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {why}",))
+        return PathChoice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {why}",))
     usable = (State.READY, State.ACTIVE)
     if dmabuf is State.IMPOSSIBLE or (peermem in usable and dmabuf not in usable):
-        return Choice("peermem", (), (f"dma-buf is {dmabuf} on this node: {_because(request.node)}",))
+        return PathChoice("peermem", (), (f"dma-buf is {dmabuf} on this node: {_because(request.node)}",))
     if dmabuf is State.UNKNOWN:
-        return Choice("dmabuf", ("dma-buf works here; the evidence does not settle it",))
+        return PathChoice("dmabuf", ("dma-buf works here; the evidence does not settle it",))
     if dmabuf is State.BLOCKED:
-        return Choice("dmabuf", (), (f"still to be mended here: {_because(request.node)}; see gdr fix",))
-    return Choice("dmabuf")
+        return PathChoice("dmabuf", (), (f"still to be mended here: {_because(request.node)}; see gdr fix",))
+    return PathChoice("dmabuf")
 
 
 def _because(node: Node) -> str:
@@ -149,7 +149,7 @@ def _because(node: Node) -> str:
 # -- the node's cards --------------------------------------------------------------------------------
 
 
-def any_gpu(request: Request, test: Callable[[Node, Gpu], bool]) -> bool:
+def any_gpu(request: ConfigRequest, test: Callable[[Node, PciGpu], bool]) -> bool:
     """Whether a GPU of the node is of some kind; no, if nobody can tell."""
 
     def looked(node: Node) -> bool:
@@ -158,20 +158,20 @@ def any_gpu(request: Request, test: Callable[[Node, Gpu], bool]) -> bool:
     return bool(ask(request, looked))
 
 
-def before_turing(request: Request) -> bool:
+def before_turing(request: ConfigRequest) -> bool:
     return any_gpu(request, is_before_turing)
 
 
-def coherent(request: Request) -> bool:
+def coherent(request: ConfigRequest) -> bool:
     return any_gpu(request, is_coherent)
 
 
-def integrated(request: Request) -> bool:
+def integrated(request: ConfigRequest) -> bool:
     return any_gpu(request, is_integrated)
 
 
 @fact
-def active_ports(node: Node) -> tuple[Port, ...]:
+def active_ports(node: Node) -> tuple[RdmaPort, ...]:
     """The active ports of RDMA devices that are hardware."""
     return tuple(
         port for device in nics(node) for port in ports(node, device.name) if port.state == "ACTIVE"

@@ -1,4 +1,4 @@
-"""Holds a YAML document against a schema, with the line of each fault. PURE.
+"""Holds a YAML document against a schema, with the line of each fault.
 
 The schemas beside this module are written for this: names, types and required fields of the parts that
 GPUDirect RDMA touches; what they leave open is not judged. The keywords are those of JSON Schema that
@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence
-from gdrkit.repair.config.fault import Fault
+from gdrkit.repair.config.fault import ConfigFault
 
 Schema = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ def chosen(kind: str, version: str = "") -> Schema:
 
 def faults(
     value: Value, wanted: Schema, kind: str, path: tuple[str, ...] = (), *, whole: bool = True
-) -> Iterator[Fault]:
+) -> Iterator[ConfigFault]:
     """Everything in which a value differs from a schema. A part, such as a patch, lacks nothing."""
     if _is_empty(value):
         return
@@ -75,7 +75,7 @@ def faults(
 
 def _mapping(
     value: YamlMapping, wanted: Schema, kind: str, path: tuple[str, ...], whole: bool
-) -> Iterator[Fault]:
+) -> Iterator[ConfigFault]:
     lacking = [key for key in wanted.get("required", ()) if value.entry(key) is None]
     if lacking and whole:
         seen = f"lacks {', '.join(lacking)}"
@@ -173,5 +173,7 @@ def _article(kind: str) -> str:
     }[kind]
 
 
-def _fault(line: int, path: tuple[str, ...], code: str, seen: str, expected: str) -> Fault:
-    return Fault(line=line, code=code, severity="error", path=".".join(path), seen=seen, expected=expected)
+def _fault(line: int, path: tuple[str, ...], code: str, seen: str, expected: str) -> ConfigFault:
+    return ConfigFault(
+        line=line, code=code, severity="error", path=".".join(path), seen=seen, expected=expected
+    )

@@ -1,4 +1,4 @@
-"""Writes YAML in a plain style, on which readers of YAML 1.1 and 1.2 agree. PURE.
+"""Writes YAML in a plain style, on which readers of YAML 1.1 and 1.2 agree.
 
 By hand: PyYAML's emitter writes no comments, and each key here can carry its reason as one."""
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from gdrkit.repair.config.output import Line
+from gdrkit.repair.config.output import OutputLine
 
 
 class Literal(Struct, frozen=True):
@@ -39,17 +39,17 @@ _WORDS_OF_YAML = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false",
 """Plain words that YAML 1.1 takes for something else: yaml.org/type, bool and null."""
 
 
-def lines(fields: tuple[Field, ...]) -> tuple[Line, ...]:
+def lines(fields: tuple[Field, ...]) -> tuple[OutputLine, ...]:
     """A document."""
     return tuple(_mapping(fields, ""))
 
 
-def documents(*each: tuple[Field, ...]) -> tuple[Line, ...]:
+def documents(*each: tuple[Field, ...]) -> tuple[OutputLine, ...]:
     """Several documents of one stream."""
-    out: list[Line] = []
+    out: list[OutputLine] = []
     for fields in each:
         if out:
-            out.append(Line("---"))
+            out.append(OutputLine("---"))
         out += lines(fields)
     return tuple(out)
 
@@ -65,34 +65,34 @@ def scalar(value: str | int | bool) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
-def _mapping(fields: tuple[Field, ...], indent: str) -> Iterator[Line]:
+def _mapping(fields: tuple[Field, ...], indent: str) -> Iterator[OutputLine]:
     for field in fields:
         key = f"{indent}{scalar(field.name)}:"
         yield from _valued(key, field.value, indent, field.why)
 
 
-def _valued(key: str, value: Value, indent: str, why: str) -> Iterator[Line]:
+def _valued(key: str, value: Value, indent: str, why: str) -> Iterator[OutputLine]:
     if isinstance(value, Literal):
-        yield Line(f"{key} |", why)
+        yield OutputLine(f"{key} |", why)
         for line in value.text.rstrip("\n").split("\n"):
-            yield Line(f"{indent}  {line}" if line else "")
+            yield OutputLine(f"{indent}  {line}" if line else "")
     elif isinstance(value, tuple):
-        yield Line(key, why)
+        yield OutputLine(key, why)
         yield from _mapping(value, indent + "  ")
     elif isinstance(value, Items):
-        yield Line(key, why)
+        yield OutputLine(key, why)
         for item in value.values:
             yield from _item(item, indent + "  ")
     else:
-        yield Line(f"{key} {scalar(value)}", why)
+        yield OutputLine(f"{key} {scalar(value)}", why)
 
 
-def _item(value: Value, indent: str) -> Iterator[Line]:
+def _item(value: Value, indent: str) -> Iterator[OutputLine]:
     """An item; a mapping's first key stands on the dash's own line."""
     if isinstance(value, tuple):
         for number, line in enumerate(_mapping(value, indent + "  ")):
-            yield Line(f"{indent}- {line.text[len(indent) + 2 :]}", line.why) if not number else line
+            yield OutputLine(f"{indent}- {line.text[len(indent) + 2 :]}", line.why) if not number else line
     elif isinstance(value, Literal | Items):
         raise TypeError("a block within a sequence has no key to explain it")
     else:
-        yield Line(f"{indent}- {scalar(value)}")
+        yield OutputLine(f"{indent}- {scalar(value)}")

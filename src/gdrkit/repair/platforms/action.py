@@ -1,4 +1,4 @@
-"""What a step does to a machine, as data: shown first, written into a journal, then done. PURE.
+"""What a step does to a machine, as data: shown first, written into a journal, then done.
 
 Paths are absolute, as on the machine itself.
 """

@@ -1,4 +1,4 @@
-"""What a user may choose about how steps are carried out. PURE."""
+"""What a user may choose about how steps are carried out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OWN_KEY = "/var/lib/gdrkit/keys/module-signing.key"
 OWN_CERTIFICATE = "/var/lib/gdrkit/keys/module-signing.der"
 
 
-class Choices(Struct, frozen=True, kw_only=True):
+class ProcedureChoices(Struct, frozen=True, kw_only=True):
     """Left as they are, these serve most machines."""
 
     key: str = ""  # a private key made by somebody else; "": gdrkit makes one

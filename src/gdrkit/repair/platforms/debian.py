@@ -1,4 +1,4 @@
-"""Debian, Ubuntu, and what is made of them: DGX OS, among others. PURE.
+"""Debian, Ubuntu, and what is made of them: DGX OS, among others.
 
 Sources: apt-get(8), update-initramfs(8), update-grub(8), /usr/sbin/grub-mkconfig of Debian, which reads
 /etc/default/grub.d/*.cfg; NVIDIA driver installation guide, Ubuntu and Debian.
@@ -14,8 +14,8 @@ from gdrkit.facts.machine import distribution
 from gdrkit.facts.packages import installed
 from gdrkit.node import Node, if_missing
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
+from gdrkit.repair.platforms.file_contents import grub_argument
 from gdrkit.repair.platforms.platform import Platform
-from gdrkit.repair.platforms.texts import grub_argument
 
 _PREBUILT = re.compile(r"linux-modules-nvidia-(?P<branch>\d+)(?P<server>-server)?-(?!open)")
 

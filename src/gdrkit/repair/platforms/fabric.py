@@ -1,4 +1,4 @@
-"""Steps between GPU and NIC: ACS bits, the IOMMU, MaxReadReq. PURE."""
+"""Steps between GPU and NIC: ACS bits, the IOMMU, MaxReadReq."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from gdrkit.facts.kernel import version
 from gdrkit.facts.pci_registers import acs, read_request_bytes
 from gdrkit.facts.rdma import below_common_bridge, hardware_pairs, nic_address, nics
 from gdrkit.node import Node, each_known, if_missing
-from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.platform import Platform
 
 REDIRECTS = 0x04 | 0x08 | 0x10
@@ -44,7 +44,7 @@ def set_acs(bridge: str, value: int) -> tuple[str, ...]:
     return ("setpci", "-s", bridge, f"ECAP_ACS+0x6.w={value & REDIRECTS:04x}:{REDIRECTS:04x}")
 
 
-def clear_redirect(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def clear_redirect(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """The bits that redirect, on the bridges between GPU and NIC; at each boot, if that is wished."""
     found = redirecting(node)
     if _has_rdma_topo(node):
@@ -67,7 +67,9 @@ def clear_redirect(node: Node, platform: Platform, choices: Choices) -> Iterator
         yield from platform.boot_argument(acs_argument(tuple(found), version(node)), "acs")
     elif choices.acs == "unit" and found:
         commands = tuple(("/usr/bin/setpci", *set_acs(bridge, 0)[1:]) for bridge in found)
-        yield WriteFile(path=texts.ACS_UNIT, content=texts.acs_unit(commands), why="again at each boot")
+        yield WriteFile(
+            path=file_contents.ACS_UNIT, content=file_contents.acs_unit(commands), why="again at each boot"
+        )
         yield RunCommand(
             argv=("systemctl", "enable", "gdrkit-acs.service"),
             why="systemd starts it",
@@ -91,13 +93,13 @@ def _has_rdma_topo(node: Node) -> bool:
     return if_missing(False, node.exists, RDMA_TOPO)
 
 
-def passthrough(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def passthrough(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """A word on the kernel's command line."""
     del node, choices
     yield from platform.boot_argument("iommu=pt", "iommu")
 
 
-def read_request(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def read_request(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Three bits of each NIC's Device Control register. Firmware sets them anew at each boot."""
     del platform, choices
     places = ((nic.name, nic_address(node, nic.name)) for nic in nics(node))
@@ -113,7 +115,7 @@ def read_request(node: Node, platform: Platform, choices: Choices) -> Iterator[A
         )
 
 
-def enlarge_bar(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def enlarge_bar(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Only a person reaches the firmware's setup."""
     del node, platform, choices
     yield AskPerson(what="switch on Above 4G Decoding and Resizable BAR in the firmware's setup, and reboot")

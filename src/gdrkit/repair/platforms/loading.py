@@ -1,21 +1,21 @@
-"""Steps about loading modules: signing, modprobe.d, modules-load.d, the old module. PURE."""
+"""Steps about loading modules: signing, modprobe.d, modules-load.d, the old module."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from gdrkit.evidence import Absent, Lacks
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing
 from gdrkit.facts.driver_files import driver_path, peermem_path
 from gdrkit.facts.kernel import release
-from gdrkit.facts.modprobe_config import Entry, autoload, configuration
+from gdrkit.facts.modprobe_config import Directive, autoload, configuration
 from gdrkit.facts.module_index import module_path, modules_dir, name_of
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded
 from gdrkit.facts.packages import installed
 from gdrkit.facts.peer_memory import LEGACY
-from gdrkit.facts.trust import State, standing
+from gdrkit.facts.trust import SignatureState, standing
 from gdrkit.node import Node, if_absent, if_missing
-from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import (
     Action,
     AskPerson,
@@ -26,9 +26,9 @@ from gdrkit.repair.platforms.action import (
     SignModules,
     WriteFile,
 )
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
+from gdrkit.repair.platforms.conflicting_config import conflicting_config
 from gdrkit.repair.platforms.edits import without_lines
-from gdrkit.repair.platforms.in_the_way import in_the_way
 from gdrkit.repair.platforms.platform import Platform
 
 INDEX_FILES = "modules.[a-z]*"
@@ -55,7 +55,7 @@ def to_sign(node: Node) -> tuple[str, ...]:
         folder = posixpath.dirname(path)
         chosen.update({f"{folder}/{name}": None for name in _nvidia(node, folder)})
     for path in _needed(node, name_of(peermem)):
-        if standing(node, path).state is not State.VERIFIED:
+        if standing(node, path).state is not SignatureState.VERIFIED:
             chosen[path] = None
     return tuple(chosen)
 
@@ -74,11 +74,11 @@ def _needed(node: Node, name: str) -> Iterator[str]:
     for needed in if_absent((), dependencies, node, name):
         try:
             yield module_path(node, needed)
-        except Absent:
+        except EvidenceAbsent:
             continue
 
 
-def sign(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def sign(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """A key, a signature on each module, the index, and the firmware's trust."""
     if not choices.key:
         yield MakeKey(
@@ -109,17 +109,17 @@ def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Actio
     try:
         if node.exists(_tool(platform)):
             yield platform.refresh_initramfs(release(node), why)
-    except Lacks:
+    except EvidenceMissing:
         yield platform.refresh_initramfs(release(node), why)
 
 
-def allow(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def allow(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Comments in place of the lines that keep nvidia-peermem from loading as its file says."""
     del platform, choices
-    yield from silence(node, in_the_way(node), "/etc/modprobe.d", "it keeps nvidia-peermem out")
+    yield from silence(node, conflicting_config(node), "/etc/modprobe.d", "it keeps nvidia-peermem out")
 
 
-def silence(node: Node, entries: Iterable[Entry], etc: str, why: str) -> Iterator[Action]:
+def silence(node: Node, entries: Iterable[Directive], etc: str, why: str) -> Iterator[Action]:
     """Each file with those lines as comments; a vendor's file is hidden by one of its name in /etc."""
     by_file: dict[str, list[int]] = {}
     for entry in entries:
@@ -131,7 +131,7 @@ def silence(node: Node, entries: Iterable[Entry], etc: str, why: str) -> Iterato
             yield without_lines(node, file, lines, etc, why)
 
 
-def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """A line in modules-load.d, a unit that follows OFED's, and the module itself.
 
     What loads modules at boot obeys blacklists, modprobe by name does not: systemd, modules-load.c.
@@ -140,19 +140,23 @@ def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     listed = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
     yield from silence(node, listed, "/etc/modprobe.d", "systemd would not load it at boot")
     if not any(entry.name == PEERMEM for entry in autoload(node)):
-        content = texts.modules_load(texts.PEERMEM_MODULE)
-        yield WriteFile(path=texts.MODULES_LOAD, content=content, why="load it at each boot")
+        content = file_contents.modules_load(file_contents.PEERMEM_MODULE)
+        yield WriteFile(path=file_contents.MODULES_LOAD, content=content, why="load it at each boot")
     if if_missing(False, node.exists, "etc/init.d/openibd"):
         yield WriteFile(
-            path=texts.PEERMEM_UNIT, content=texts.peermem_unit(), why="OFED restarts without it"
+            path=file_contents.PEERMEM_UNIT,
+            content=file_contents.peermem_unit(),
+            why="OFED restarts without it",
         )
         yield WriteFile(
-            path=texts.OPENIBD_DROP_IN, content=texts.openibd_drop_in(), why="OFED starts the unit"
+            path=file_contents.OPENIBD_DROP_IN,
+            content=file_contents.openibd_drop_in(),
+            why="OFED starts the unit",
         )
         yield RunCommand(argv=("systemctl", "daemon-reload"), why="systemd reads units", again=True,
                          never_executed=True)  # fmt: skip
     yield RunCommand(
-        argv=("modprobe", texts.PEERMEM_MODULE),
+        argv=("modprobe", file_contents.PEERMEM_MODULE),
         why="load it now",
         undo=()
         if if_missing(False, is_loaded, node, PEERMEM)
@@ -160,7 +164,7 @@ def load(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
     )
 
 
-def stop_loading(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def stop_loading(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """No line asks for nvidia-peermem any more; what is loaded stays until the next boot."""
     del platform, choices
     yield from _quiet(node, PEERMEM, "dma-buf needs no module")
@@ -182,7 +186,7 @@ _SERVICE_FILES = ("etc/init.d/nv_peer_mem", "usr/lib/systemd/system/nv_peer_mem.
                   "lib/systemd/system/nv_peer_mem.service")  # fmt: skip
 
 
-def remove_legacy(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def remove_legacy(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """The service stops, the module goes, and what brought it: packages, or a file that nobody owns."""
     del choices
     if any(if_missing(False, node.exists, path) for path in _SERVICE_FILES):

@@ -1,4 +1,4 @@
-"""What differs between families of distributions: the commands, as words. PURE."""
+"""What differs between families of distributions: the commands, as words."""
 
 from __future__ import annotations
 

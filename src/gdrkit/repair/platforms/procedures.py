@@ -1,15 +1,15 @@
-"""Each step by its name, and how it is carried out. PURE."""
+"""Each step by its name, and how it is carried out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from gdrkit.evidence import Lacks
+from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.driver_files import has_driver_container
 from gdrkit.node import Node
 from gdrkit.repair.platforms import fabric, loading, software
 from gdrkit.repair.platforms.action import Action, AskPerson, Procedure
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.debian import DEBIAN
 from gdrkit.repair.platforms.platform import Platform, family
 from gdrkit.repair.platforms.rhel import RHEL
@@ -19,7 +19,7 @@ from gdrkit.rules.remedy_names import RemedyName
 __all__ = ["PLATFORMS", "PROCEDURES", "procedure"]
 
 PLATFORMS = (DEBIAN, RHEL, SUSE)
-How = Callable[[Node, Platform, Choices], Iterator[Action]]
+How = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
 
 PROCEDURES: Mapping[str, How] = {
     RemedyName.LOAD_DRIVER: software.load_driver,
@@ -53,7 +53,7 @@ _OPERATOR = (
 
 
 def procedure(
-    node: Node, remedy: str, becomes: str, choices: Choices, *, replaces_driver: bool = False
+    node: Node, remedy: str, becomes: str, choices: ProcedureChoices, *, replaces_driver: bool = False
 ) -> Procedure:
     """The exact commands and files of a step on this node. Where the distribution is not known, or the
     evidence is not enough, it says what must become true, and invents no command."""
@@ -64,7 +64,7 @@ def procedure(
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=_OPERATOR),))
     try:
         actions = tuple(PROCEDURES[remedy](node, platform, choices))
-    except Lacks as lacks:
+    except EvidenceMissing as lacks:
         missing = lacks.missing
         asked = f"{_must(becomes)} (how, here, needs {missing.source}: {missing.ask})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=asked),))

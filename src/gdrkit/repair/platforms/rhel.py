@@ -1,4 +1,4 @@
-"""RHEL, Rocky, Alma, Oracle and Fedora. PURE.
+"""RHEL, Rocky, Alma, Oracle and Fedora.
 
 Sources: dnf(8), dracut(8), grubby(8); NVIDIA driver installation guide, RHEL family.
 """

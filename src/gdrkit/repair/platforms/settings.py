@@ -1,4 +1,4 @@
-"""Settings that turn a direct path off. PURE."""
+"""Settings that turn a direct path off."""
 
 from __future__ import annotations
 

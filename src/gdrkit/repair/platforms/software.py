@@ -1,4 +1,4 @@
-"""Steps about drivers, packages, limits and settings. PURE."""
+"""Steps about drivers, packages, limits and settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gdrkit.facts.module_index import modules_dir
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.packages import DkmsModule, dkms
 from gdrkit.node import Node, if_missing
-from gdrkit.repair.platforms import texts
+from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import Action, AskPerson, RunCommand, WriteFile
-from gdrkit.repair.platforms.choices import Choices
+from gdrkit.repair.platforms.choices import ProcedureChoices
 from gdrkit.repair.platforms.edits import without_lines
 from gdrkit.repair.platforms.loading import depmod, refresh_if_there
 from gdrkit.repair.platforms.platform import Platform
@@ -23,7 +23,7 @@ STARTERS = ("slurmd", "containerd", "docker", "kubelet", "pbs")
 """Units that start jobs and hand their own limits down to them."""
 
 
-def load_driver(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def load_driver(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """The driver and what CUDA needs of it."""
     del node, platform, choices
     for name in ("nvidia", "nvidia_uvm"):
@@ -31,20 +31,20 @@ def load_driver(node: Node, platform: Platform, choices: Choices) -> Iterator[Ac
                          never_executed=True)  # fmt: skip
 
 
-def reboot(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def reboot(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """gdrkit reboots nothing."""
     del node, platform, choices
     yield AskPerson(what="reboot")
 
 
-def open_modules(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def open_modules(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """The packages of the other flavour."""
     del choices
     yield from platform.open_modules(node)
     yield from refresh_if_there(node, platform, "it may hold the other modules")
 
 
-def install_ofed(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def install_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """NVIDIA's repository, which a person sets up once, and its package."""
     del choices
     yield AskPerson(
@@ -58,7 +58,7 @@ def install_ofed(node: Node, platform: Platform, choices: Choices) -> Iterator[A
     )
 
 
-def rebuild_driver(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def rebuild_driver(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """DKMS builds NVIDIA's modules anew, now that OFED is there. Source: dkms(8), build and install."""
     del platform, choices
     kernel = release(node)
@@ -87,36 +87,38 @@ def _dkms(node: Node) -> tuple[DkmsModule, ...]:
     return if_missing((), dkms, node)
 
 
-def allow_topology(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def allow_topology(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """An option of the driver, which takes it when it is loaded."""
     del choices
     yield WriteFile(
         path="/etc/modprobe.d/90-gdrkit-topology.conf",
-        content=texts.modprobe_options("nvidia", {"NVreg_GrdmaPciTopoCheckOverride": "1"}),
+        content=file_contents.modprobe_options("nvidia", {"NVreg_GrdmaPciTopoCheckOverride": "1"}),
         why="the driver maps GPU memory whatever lies between",
     )
     yield from refresh_if_there(node, platform, "it may hold the driver and its options")
 
 
-def persistent(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def persistent(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """A line in modules-load.d for a module that is loaded by hand."""
     del node, platform, choices
     yield WriteFile(
-        path=texts.MODULES_LOAD,
-        content=texts.modules_load(texts.PEERMEM_MODULE),
+        path=file_contents.MODULES_LOAD,
+        content=file_contents.modules_load(file_contents.PEERMEM_MODULE),
         why=f"load {PEERMEM} at each boot",
     )
 
 
-def memlock(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def memlock(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Limits of logins, of what systemd starts, and of the units that start jobs."""
     del platform, choices
-    yield WriteFile(path=texts.LIMITS, content=texts.memlock_limits(), why="logins")
-    yield WriteFile(path=texts.SYSTEMD_LIMITS, content=texts.manager_limits(), why="what systemd starts")
+    yield WriteFile(path=file_contents.LIMITS, content=file_contents.memlock_limits(), why="logins")
+    yield WriteFile(
+        path=file_contents.SYSTEMD_LIMITS, content=file_contents.manager_limits(), why="what systemd starts"
+    )
     for unit in STARTERS:
         if _has_unit(node, unit):
             path = f"/etc/systemd/system/{unit}.service.d/90-gdrkit-memlock.conf"
-            yield WriteFile(path=path, content=texts.unit_limits(), why=f"jobs of {unit}")
+            yield WriteFile(path=path, content=file_contents.unit_limits(), why=f"jobs of {unit}")
     yield RunCommand(
         argv=("systemctl", "daemon-reexec"), why="systemd reads its limits", again=True, never_executed=True
     )
@@ -132,7 +134,7 @@ def _has_unit(node: Node, unit: str) -> bool:
     )
 
 
-def upgrade_verbs(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def upgrade_verbs(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """The distribution's newest; images of jobs have their own."""
     del node, choices
     yield RunCommand(
@@ -141,7 +143,7 @@ def upgrade_verbs(node: Node, platform: Platform, choices: Choices) -> Iterator[
     yield AskPerson(what="use rdma-core 34 or newer in the images that jobs run in, too")
 
 
-def upgrade_nccl(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def upgrade_nccl(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Jobs mostly load the copy of their image or environment, which no machine's package reaches."""
     del node, choices
     yield AskPerson(
@@ -150,7 +152,7 @@ def upgrade_nccl(node: Node, platform: Platform, choices: Choices) -> Iterator[A
     )
 
 
-def clean_settings(node: Node, platform: Platform, choices: Choices) -> Iterator[Action]:
+def clean_settings(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Comments in place of what turns paths off in /etc/nccl.conf; jobs' own settings are theirs."""
     del platform, choices
     lines = [setting.line for setting in environment(node, NCCL_CONF).settings if turns_off(setting)]

@@ -1,4 +1,4 @@
-"""SUSE Linux Enterprise and openSUSE. PURE.
+"""SUSE Linux Enterprise and openSUSE.
 
 Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel's words in /etc/default/grub; NVIDIA driver
 installation guide, SUSE.

@@ -1,4 +1,4 @@
-"""Every step that gdrkit knows, in the order of their names. PURE."""
+"""Every step that gdrkit knows, in the order of their names."""
 
 from __future__ import annotations
 

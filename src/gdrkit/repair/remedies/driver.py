@@ -1,10 +1,10 @@
-"""Steps with the NVIDIA driver: load it, change its flavour, let it agree with itself. PURE."""
+"""Steps with the NVIDIA driver: load it, change its flavour, let it agree with itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gdrkit.evidence import Absent, Lacks, Missing, Why
+from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.driver import (
     DRIVER,
     LegacyPeerMem,
@@ -21,33 +21,39 @@ from gdrkit.facts.modprobe_config import autoload
 from gdrkit.facts.modules import PEERMEM, is_loaded
 from gdrkit.facts.peer_memory import LEGACY
 from gdrkit.facts.secure_boot import signatures_enforced
-from gdrkit.facts.trust import State, standing
-from gdrkit.node import Change, Node, if_missing
+from gdrkit.facts.trust import SignatureState, standing
+from gdrkit.node import Node, Supposition, if_missing
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
 TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 
 
-def _load(node: Node) -> Iterable[Change]:
-    if _signatures_decide(node) and standing(node, driver_path(node)).state is not State.VERIFIED:
-        raise Lacks(Missing("a driver that the kernel takes", Why.UNDECIDED, "gdr modprobe nvidia"))
+def _load(node: Node) -> Iterable[Supposition]:
+    if _signatures_decide(node) and standing(node, driver_path(node)).state is not SignatureState.VERIFIED:
+        raise EvidenceMissing(
+            Missing("a driver that the kernel takes", MissingReason.UNDECIDED, "gdr modprobe nvidia")
+        )
     yield is_loaded.becomes(True, DRIVER)
     yield driver_flavour.becomes(disk_driver_flavour(node))
     yield driver_version.becomes(disk_driver_version(node))
 
 
-def _open_modules(node: Node) -> Iterable[Change]:
+def _open_modules(node: Node) -> Iterable[Supposition]:
     """Other modules are installed: what they are is known, who signed them is not."""
     if driver_flavour(node) == "open":
-        raise Lacks(Missing("open kernel modules", Why.UNDECIDED, "they are loaded already"))
+        raise EvidenceMissing(
+            Missing("open kernel modules", MissingReason.UNDECIDED, "they are loaded already")
+        )
     yield driver_flavour.becomes("open")
     yield disk_driver_flavour.becomes("open")
     for path in _files(node):
-        yield standing.becomes(Missing(f"signer of /{path}", Why.STALE, f"modinfo -F signer /{path}"), path)
+        yield standing.becomes(
+            Missing(f"signer of /{path}", MissingReason.STALE, f"modinfo -F signer /{path}"), path
+        )
     if _signatures_decide(node):
         ask = "modinfo -F signer nvidia"
-        yield is_loaded.becomes(Missing("whether nvidia loads", Why.STALE, ask), DRIVER)
+        yield is_loaded.becomes(Missing("whether nvidia loads", MissingReason.STALE, ask), DRIVER)
 
 
 def _signatures_decide(node: Node) -> bool:
@@ -59,24 +65,24 @@ def _files(node: Node) -> Iterable[str]:
     for ask in (driver_path, peermem_path):
         try:
             yield ask(node)
-        except Absent:
+        except EvidenceAbsent:
             continue
 
 
-def _dmabuf_alone(node: Node) -> Iterable[Change]:
+def _dmabuf_alone(node: Node) -> Iterable[Supposition]:
     yield autoload.becomes(tuple(entry for entry in autoload(node) if entry.name != PEERMEM))
 
 
-def _reboot(node: Node) -> Iterable[Change]:
+def _reboot(node: Node) -> Iterable[Supposition]:
     yield driver_version.becomes(disk_driver_version(node))
 
 
-def _without_legacy(node: Node) -> Iterable[Change]:
+def _without_legacy(node: Node) -> Iterable[Supposition]:
     yield legacy_peer_mem.becomes(LegacyPeerMem(loaded=False, path=""))
     yield is_loaded.becomes(False, LEGACY)
 
 
-def _allow_topology(node: Node) -> Iterable[Change]:
+def _allow_topology(node: Node) -> Iterable[Supposition]:
     parameters: Mapping[str, str] = {**driver_parameters(node), TOPOLOGY_CHECK: "1"}
     yield driver_parameters.becomes(parameters)
 

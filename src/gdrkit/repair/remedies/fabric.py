@@ -1,4 +1,4 @@
-"""Steps between GPU and NIC: ACS, IOMMU, the BAR's size. PURE."""
+"""Steps between GPU and NIC: ACS, IOMMU, the BAR's size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gdrkit.facts.pci import bridges_above, gpus, iommu_type
 from gdrkit.facts.pci_registers import acs, bar1_bytes, read_request_bytes
 from gdrkit.facts.rdma import nic_address, nics
-from gdrkit.node import Change, Node, each_known
+from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.read_request_small import WANTED_BYTES
 from gdrkit.rules.remedy_names import RemedyName
@@ -21,7 +21,7 @@ LARGE_BAR1_BYTES = 1 << 37
 """What stands for "as large as the GPU's memory": 128 GiB, the BAR1 of an H100 with 80 GB."""
 
 
-def _direct(node: Node) -> Iterable[Change]:
+def _direct(node: Node) -> Iterable[Supposition]:
     """No bridge above a GPU redirects any more; bridges that cannot be read stay as they are."""
     bridges = dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address))
     for bridge, found in each_known(lambda bridge: (bridge, acs(node, bridge)), bridges):
@@ -29,17 +29,17 @@ def _direct(node: Node) -> Iterable[Change]:
             yield acs.becomes(replace(found, control=found.control & ~REDIRECTS), bridge)
 
 
-def _passthrough(node: Node) -> Iterable[Change]:
+def _passthrough(node: Node) -> Iterable[Supposition]:
     for gpu in gpus(node):
         yield iommu_type.becomes("identity", gpu.address)
 
 
-def _large_bar(node: Node) -> Iterable[Change]:
+def _large_bar(node: Node) -> Iterable[Supposition]:
     for gpu in gpus(node):
         yield bar1_bytes.becomes(LARGE_BAR1_BYTES, gpu.address)
 
 
-def _large_requests(node: Node) -> Iterable[Change]:
+def _large_requests(node: Node) -> Iterable[Supposition]:
     for device in nics(node):
         yield read_request_bytes.becomes(WANTED_BYTES, nic_address(node, device.name))
 

@@ -1,4 +1,4 @@
-"""The shortest way to a nvidia-peermem that loads, whatever the verdict on the node is. PURE.
+"""The shortest way to a nvidia-peermem that loads, whatever the verdict on the node is.
 
 For machines that a verdict is not about: without a GPU yet, or where dma-buf is ready and peermem is wanted
 all the same.
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from gdrkit.loader import Prediction
-from gdrkit.node import Change, Node, each_known
+from gdrkit.node import Node, Supposition, each_known
 from gdrkit.repair.remedies import REMEDIES
 from gdrkit.repair.remedies.modules import load_peermem
 from gdrkit.repair.remedies.plan import STEPS_AT_MOST, predicted
@@ -42,7 +42,7 @@ def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
 
 def _cures(
     node: Node, prediction: Prediction | None, taken: tuple[Remedy, ...]
-) -> Iterator[tuple[Remedy, tuple[Change, ...]]]:
+) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
     """Steps that cure what stops the loading, or what a step before made uncertain."""
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
     names = {name for code in stops if code in BY_CODE for name in BY_CODE[code].remedies}

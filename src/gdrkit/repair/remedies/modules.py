@@ -1,4 +1,4 @@
-"""Steps that make a module load: sign it, build it, find it, let it be loaded. PURE."""
+"""Steps that make a module load: sign it, build it, find it, let it be loaded."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from gdrkit.evidence import Lacks, Missing, Why
-from gdrkit.facts.driver import PEER_API, Linkage, peer_api_exporter, peermem_linkage, peermem_path
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
+from gdrkit.facts.driver import PEER_API, PeermemLinkage, peer_api_exporter, peermem_linkage, peermem_path
 from gdrkit.facts.driver_files import driver_path
 from gdrkit.facts.linkage import Links, links
 from gdrkit.facts.modprobe_config import AutoLoad, autoload, configuration
-from gdrkit.facts.module_init import Init, init
+from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.facts.modules import PEERMEM, dependencies, is_loaded, module_path
 from gdrkit.facts.peer_memory import MemoryPeer, memory_peers
-from gdrkit.facts.trust import Standing, State, standing
+from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
 from gdrkit.loader import modprobe
-from gdrkit.node import Change, Node, each_known, if_absent, if_missing
-from gdrkit.repair.platforms.in_the_way import in_the_way
-from gdrkit.repair.platforms.texts import MODULES_LOAD
+from gdrkit.node import Node, Supposition, each_known, if_absent, if_missing
+from gdrkit.repair.platforms.conflicting_config import conflicting_config
+from gdrkit.repair.platforms.file_contents import MODULES_LOAD
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.module_subjects import file_name
 from gdrkit.rules.remedy_names import RemedyName
@@ -29,9 +29,9 @@ CLIENT = "nv_mem"
 OWN_KEY = "a machine owner key"
 
 
-def _sign(node: Node) -> Iterable[Change]:
+def _sign(node: Node) -> Iterable[Supposition]:
     """Every NVIDIA module gets the same signer, and what nvidia-peermem needs that has no trusted one."""
-    verified = Standing(State.VERIFIED, OWN_KEY)
+    verified = SignatureStanding(SignatureState.VERIFIED, OWN_KEY)
     paths = dict.fromkeys((peermem_path(node), *_driver(node)))
     paths.update(dict.fromkeys(path for path in _needed(node) if not _trusted(node, path)))
     for path in paths:
@@ -50,41 +50,45 @@ def _needed(node: Node) -> Iterator[str]:
 
 def _trusted(node: Node, path: str) -> bool:
     """Whether the kernel takes it as it is; so, too, where that cannot be told: it is not ours to sign."""
-    return if_missing(True, lambda: standing(node, path).state is State.VERIFIED)
+    return if_missing(True, lambda: standing(node, path).state is SignatureState.VERIFIED)
 
 
-def _install_ofed(node: Node) -> Iterable[Change]:
+def _install_ofed(node: Node) -> Iterable[Supposition]:
     """The RDMA stack changes under nvidia-peermem: whatever it was linked to has other CRCs now."""
     if peer_api_exporter(node):
-        raise Lacks(Missing(PEER_API[0], Why.UNDECIDED, "the peer-memory API is here already"))
+        raise EvidenceMissing(
+            Missing(PEER_API[0], MissingReason.UNDECIDED, "the peer-memory API is here already")
+        )
     yield peer_api_exporter.becomes("ib_core")
     if peermem_linkage(node).uses_peer_api:
         unsure = Missing(
-            f"CRC of {PEER_API[0]}", Why.STALE, f"modprobe --dump-modversions /{peermem_path(node)}"
+            f"CRC of {PEER_API[0]}",
+            MissingReason.STALE,
+            f"modprobe --dump-modversions /{peermem_path(node)}",
         )
         yield peermem_linkage.becomes(unsure)
         yield links.becomes(unsure, _name(node))
 
 
-def _rebuild(node: Node) -> Iterable[Change]:
+def _rebuild(node: Node) -> Iterable[Supposition]:
     """A build that finds the API is whole. Who signs it is the builder's affair: DKMS may, or may not."""
     if not peer_api_exporter(node):
-        raise Lacks(Missing(PEER_API[0], Why.ABSENT, "install OFED first"))
+        raise EvidenceMissing(Missing(PEER_API[0], MissingReason.ABSENT, "install OFED first"))
     name, path = _name(node), peermem_path(node)
-    yield peermem_linkage.becomes(Linkage(uses_peer_api=True))
+    yield peermem_linkage.becomes(PeermemLinkage(uses_peer_api=True))
     yield links.becomes(Links(), name)
-    yield init.becomes(Init.REGISTERS, name)
-    unsure = Missing(f"signer of the rebuilt {name}", Why.STALE, f"modinfo -F signer {name}")
+    yield init.becomes(InitOutcome.REGISTERS, name)
+    unsure = Missing(f"signer of the rebuilt {name}", MissingReason.STALE, f"modinfo -F signer {name}")
     yield standing.becomes(unsure, path)
     for driver in _driver(node):
         yield standing.becomes(unsure, driver)
 
 
-def _load(node: Node) -> Iterable[Change]:
+def _load(node: Node) -> Iterable[Supposition]:
     """Only what modprobe is predicted to load: whatever stops it comes first."""
     prediction = modprobe(node, PEERMEM)
     if not prediction.loaded and not prediction.result_unknown:
-        raise Lacks(Missing(PEERMEM, Why.UNDECIDED, f"sudo modprobe {PEERMEM}"))
+        raise EvidenceMissing(Missing(PEERMEM, MissingReason.UNDECIDED, f"sudo modprobe {PEERMEM}"))
     yield is_loaded.becomes(True, PEERMEM)
     if (name := _name(node)) != PEERMEM:
         yield is_loaded.becomes(True, name)
@@ -93,14 +97,14 @@ def _load(node: Node) -> Iterable[Change]:
         yield memory_peers.becomes((*peers, MemoryPeer(CLIENT, "", {})))
 
 
-def _allow(node: Node) -> Iterable[Change]:
+def _allow(node: Node) -> Iterable[Supposition]:
     """Without the lines in its way, modprobe.d lets the module load."""
-    known, lines = configuration(node), in_the_way(node)
+    known, lines = configuration(node), conflicting_config(node)
     quiet = {kind: tuple(e for e in getattr(known, kind) if e not in lines) for kind in _LISTS}
     yield configuration.becomes(replace(known, **quiet))
 
 
-def _persist(node: Node) -> Iterable[Change]:
+def _persist(node: Node) -> Iterable[Supposition]:
     yield autoload.becomes((*autoload(node), AutoLoad(PEERMEM, MODULES_LOAD.lstrip("/"), 2)))
 
 

@@ -1,4 +1,4 @@
-"""What then? and the plan: two answers. PURE.
+"""What then? and the plan: two answers.
 
 *What then* follows the order of the kernel, takes the step that each failure tempts to, and may end badly.
 The *plan* is a search that holds only steps ending in ready. Nobody automates a dead end.
@@ -12,20 +12,20 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gdrkit.consumers.table import consumer_of
-from gdrkit.evidence import Why
+from gdrkit.evidence import MissingReason
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.facts.rdma import Pair
 from gdrkit.loader import Prediction, modprobe
-from gdrkit.node import Change, Node, each_known, if_missing
+from gdrkit.node import Node, Supposition, each_known, if_missing
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules import LOAD_ORDER, RULES, Code
-from gdrkit.rules.engine import Ruling
+from gdrkit.rules.engine import CheckResult
 from gdrkit.rules.rule import Unknown
 from gdrkit.verdict import Verdict
-from gdrkit.verdict.judgement import Judgement, State
 from gdrkit.verdict.matrix import Matrix, judge_pairs
 from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pairs
+from gdrkit.verdict.path_state import PathState, State
 
 STEPS_AT_MOST = 5
 """A way of more steps than this is a reinstallation, and the search stays small."""
@@ -33,22 +33,22 @@ STEPS_AT_MOST = 5
 GOOD = (State.READY, State.ACTIVE)
 
 
-class Then(Struct, frozen=True):
+class StepOutcome(Struct, frozen=True):
     """What is true of the path (or, in a plan, of the node) once a step is taken."""
 
     state: State
     blocked_by: tuple[Code, ...] = ()
 
 
-class Step(Struct, frozen=True):
+class PlannedStep(Struct, frozen=True):
     """One step, and where it leads."""
 
     remedy: Remedy
-    then: Then
+    then: StepOutcome
     modprobe: Prediction | None  # where the step bears on whether nvidia-peermem loads
 
 
-Chain = tuple[Step, ...]
+Chain = tuple[PlannedStep, ...]
 
 
 def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
@@ -61,7 +61,9 @@ def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
     return tuple(chains)
 
 
-def _follow(node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer: str) -> Iterator[Step]:
+def _follow(
+    node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer: str
+) -> Iterator[PlannedStep]:
     taken: list[Remedy] = []
     judgement = _worst(verdict.matrix, pair, path, consumer)
     while judgement.state not in GOOD:
@@ -73,7 +75,7 @@ def _follow(node: Node, verdict: Verdict, pair: Pair | None, path: str, consumer
         taken.append(remedy)
         judgement = _worst(judge_pairs(node, RULES, (pair,), consumer), pair, path, consumer)
         prediction = predicted(node) if path == "peermem" else None
-        yield Step(remedy, Then(judgement.state, judgement.codes), prediction)
+        yield PlannedStep(remedy, StepOutcome(judgement.state, judgement.codes), prediction)
 
 
 def predicted(node: Node) -> Prediction | None:
@@ -81,27 +83,27 @@ def predicted(node: Node) -> Prediction | None:
     return if_missing(None, modprobe, node, PEERMEM)
 
 
-def _worst(table: Matrix, pair: Pair | None, path: str, consumer: str) -> Judgement:
+def _worst(table: Matrix, pair: Pair | None, path: str, consumer: str) -> PathState:
     """Of a path's two directions the one that has more against it."""
     both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
     return max(both, key=lambda j: (len(j.blocked_by), len(j.open)))
 
 
-def _in_kernel_order(judgement: Judgement) -> list[Ruling]:
+def _in_kernel_order(judgement: PathState) -> list[CheckResult]:
     """What blocks, as somebody would run into it: first what stops the loading, in the kernel's order."""
     order = {rule.code: place for place, rule in enumerate(LOAD_ORDER)}
     blocking = sorted(judgement.blocked_by, key=lambda r: order.get(r.rule.code, len(order)))
     return [*blocking, *(ruling for ruling in judgement.open if _is_stale(ruling))]
 
 
-def _is_stale(ruling: Ruling) -> bool:
+def _is_stale(ruling: CheckResult) -> bool:
     """Whether a step taken before made it uncertain: what it may need next is part of the way."""
-    return isinstance(ruling.outcome, Unknown) and ruling.outcome.missing.why is Why.STALE
+    return isinstance(ruling.outcome, Unknown) and ruling.outcome.missing.why is MissingReason.STALE
 
 
 def _choices(
-    node: Node, rulings: list[Ruling], taken: list[Remedy], path: str
-) -> Iterator[tuple[Remedy, tuple[Change, ...]]]:
+    node: Node, rulings: list[CheckResult], taken: list[Remedy], path: str
+) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
     """The steps that would cure one of these, on this path, and are to be had here."""
     named = (BY_NAME[name] for ruling in rulings for name in ruling.rule.remedies)
     fitting = (remedy for remedy in named if path in remedy.paths and remedy not in taken)
@@ -138,7 +140,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             then = consumer_state(after, judged, consumer)
             still = [_worst(judged, pair, path, consumer) for pair in then.pairs or (None,)]
             codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))
-            way = (*chain, Step(remedy, Then(then.state, codes), None))
+            way = (*chain, PlannedStep(remedy, StepOutcome(then.state, codes), None))
             if then.state in GOOD:
                 return way
             if len(way) < STEPS_AT_MOST:
@@ -146,7 +148,7 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
     return ()
 
 
-def _obstacles(table: Matrix, state: ConsumerState, path: str) -> list[Ruling]:
+def _obstacles(table: Matrix, state: ConsumerState, path: str) -> list[CheckResult]:
     """What stands in the way at every GPU's chosen pair; nothing where one of them can never be cured."""
     judgements = [_worst(table, pair, path, state.consumer) for pair in state.pairs or (None,)]
     if any(judgement.state is State.IMPOSSIBLE for judgement in judgements):

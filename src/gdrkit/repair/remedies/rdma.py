@@ -1,4 +1,4 @@
-"""Steps with the RDMA stack, its libraries and its limits. PURE."""
+"""Steps with the RDMA stack, its libraries and its limits."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from gdrkit.consumers.nccl_releases import NEWEST, since
-from gdrkit.evidence import Lacks, Missing, Why
+from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.environment import NCCL_CONF, environment
 from gdrkit.facts.libraries import (
-    Copy,
+    LibraryCopy,
     memlock_limit_bytes,
     nccl_copies,
     verbs_has_dmabuf,
 )
-from gdrkit.node import Change, Node
+from gdrkit.node import Node, Supposition
 from gdrkit.repair.platforms.settings import turns_off
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.rules.remedy_names import RemedyName
 
 
-def _newer_verbs(node: Node) -> Iterable[Change]:
+def _newer_verbs(node: Node) -> Iterable[Supposition]:
     yield verbs_has_dmabuf.becomes(True)
 
 
-def _unlimited(node: Node) -> Iterable[Change]:
+def _unlimited(node: Node) -> Iterable[Supposition]:
     yield memlock_limit_bytes.becomes(None)
 
 
-def _newer_nccl(node: Node) -> Iterable[Change]:
-    yield nccl_copies.becomes((Copy(NEWEST, "the newer NCCL"),))
+def _newer_nccl(node: Node) -> Iterable[Supposition]:
+    yield nccl_copies.becomes((LibraryCopy(NEWEST, "the newer NCCL"),))
 
 
-def _clean_settings(node: Node) -> Iterable[Change]:
+def _clean_settings(node: Node) -> Iterable[Supposition]:
     """What /etc/nccl.conf turns off is on again; settings elsewhere are their owners'."""
     found = environment(node, NCCL_CONF)
     kept = tuple(setting for setting in found.settings if not turns_off(setting))
     if kept == found.settings:
-        raise Lacks(Missing(NCCL_CONF, Why.UNDECIDED, f"cat /{NCCL_CONF}"))
+        raise EvidenceMissing(Missing(NCCL_CONF, MissingReason.UNDECIDED, f"cat /{NCCL_CONF}"))
     yield environment.becomes(replace(found, settings=kept), NCCL_CONF)
 
 

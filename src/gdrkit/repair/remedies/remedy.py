@@ -1,4 +1,4 @@
-"""What a step is: what it makes true, and what it makes uncertain. PURE."""
+"""What a step is: what it makes true, and what it makes uncertain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from gdrkit.node import Change, Node
+from gdrkit.node import Node, Supposition
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import DIRECT
 
@@ -16,7 +16,7 @@ class Remedy(Struct, frozen=True, kw_only=True, eq=False):
 
     name: RemedyName
     title: str  # what somebody would say of it: "sign the module with a key of your own"
-    effect: Callable[[Node], Iterable[Change]]  # raises Lacks where the step is not to be had
+    effect: Callable[[Node], Iterable[Supposition]]  # raises EvidenceMissing where the step is not to be had
     becomes: str  # what is true afterwards, in one sentence
     risk: str
     undo: str

@@ -1,6 +1,4 @@
-"""A measurement of paths: as a document, a table, CSV, and a drawing of bandwidth over message size.
-PURE.
-"""
+"""A measurement of paths: as a document, a table, CSV, and a drawing of bandwidth over message size."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ class PathRun(Struct, frozen=True):
     tool: str = "gdrkit"
 
 
-class Bound(Struct, frozen=True):
+class PathBound(Struct, frozen=True):
     """What bounds some paths: where the number is from, and an interval in GB/s."""
 
     name: str
@@ -62,16 +60,16 @@ class BenchDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
     here: str
     there: str
     runs: tuple[PathRun, ...]
-    limits: tuple[Bound, ...]
+    limits: tuple[PathBound, ...]
 
 
-def limit_of(document: BenchDocument, path: str) -> Bound | None:
+def limit_of(document: BenchDocument, path: str) -> PathBound | None:
     """The lowest limit of a path."""
     found = [limit for limit in document.limits if path in limit.paths]
     return min(found, key=lambda limit: limit.high_gb_per_s, default=None)
 
 
-def told(document: BenchDocument) -> str:
+def as_text(document: BenchDocument) -> str:
     """A table for people."""
     lines = [f"{document.kind}: {document.here} to {document.there}, one way", ""]
     for limit in document.limits:
@@ -86,7 +84,7 @@ def told(document: BenchDocument) -> str:
     return "\n".join(lines)
 
 
-def _rows(run: PathRun, limit: Bound | None) -> Iterable[str]:
+def _rows(run: PathRun, limit: PathBound | None) -> Iterable[str]:
     share = "  of limit" if limit else ""
     head = f"{'median us':>10}{'99 % us':>10}{'GB/s':>8}{'streaming':>11}{share}"
     if len(_name(run)) < 24:
@@ -237,7 +235,7 @@ def _label(level: float, taken: list[float], colour: str, text: str) -> str:
     return f'<text x="{_WIDTH - _RIGHT + 8}" y="{level + 4:.1f}" fill="{colour}">{_escaped(text)}</text>'
 
 
-def _interval(limit: Bound) -> str:
+def _interval(limit: PathBound) -> str:
     if limit.low_gb_per_s == limit.high_gb_per_s:
         return f"{limit.high_gb_per_s:.1f} GB/s"
     return f"{limit.low_gb_per_s:.1f} to {limit.high_gb_per_s:.1f} GB/s"

@@ -1,1 +1,1 @@
-"""Move bytes in order to measure: how fast each path is, and which way they went. EDGE."""
+"""Move bytes in order to measure: how fast each path is, and which way they went."""

@@ -12,7 +12,7 @@ from gdrkit.transport.measure.counters_nvml import (
     PCIE_RX_BYTES,
     PCIE_TX_BYTES,
 )
-from gdrkit.transport.measure.counters_process import Asker
+from gdrkit.transport.measure.counters_process import NvmlProcess
 
 KIB = 1024
 WORD_BYTES = 4
@@ -24,7 +24,7 @@ _BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
 _REGISTRATIONS = ("num_alloc_mrs", "num_reg_mrs")
 
 
-class Value(NamedTuple):
+class CounterValue(NamedTuple):
     """A counter now; None and why. `wraps_at` 0: it does not."""
 
     value: int | None
@@ -43,13 +43,13 @@ class Counters:
         self, source: str | None, destination: str | None, device: str | None, root: str = "/"
     ) -> None:
         self._source, self._destination, self._device, self._root = source, destination, device, root
-        self._asker = Asker() if source or destination else None
+        self._asker = NvmlProcess() if source or destination else None
 
-    def read(self) -> dict[str, Value]:
+    def read(self) -> dict[str, CounterValue]:
         """Every counter by its name, as of gdrkit.transport.proof.evidence."""
         return {**self._gpus(), **self._interfaces(), "nic": self._nic(), **self.held()}
 
-    def held(self) -> dict[str, Value]:
+    def held(self) -> dict[str, CounterValue]:
         """How much is registered now: what has to be read before anything is, too."""
         return {
             "peermem-references": self._number(_PEERMEM, "nvidia-peermem is not loaded"),
@@ -61,7 +61,7 @@ class Counters:
         if self._asker:
             self._asker.close()
 
-    def _gpus(self) -> dict[str, Value]:
+    def _gpus(self) -> dict[str, CounterValue]:
         asked = {
             "nvlink-out": (self._source, NVLINK_DATA_TX, ALL_LINKS),
             "nvlink-in": (self._destination, NVLINK_DATA_RX, ALL_LINKS),
@@ -71,46 +71,46 @@ class Counters:
         found = {}
         for name, (gpu, field, scope) in asked.items():
             if gpu is None or self._asker is None:
-                found[name] = Value(None, "no GPU at this end here")
+                found[name] = CounterValue(None, "no GPU at this end here")
                 continue
             value, why = self._asker.ask(gpu, field, scope)
             if value is None:
-                found[name] = Value(None, why)
+                found[name] = CounterValue(None, why)
             elif name.startswith("nvlink"):
-                found[name] = Value(value * KIB)
+                found[name] = CounterValue(value * KIB)
             else:  # an unsigned 32-bit value: seen to wrap on an H200 with driver 580.159.04
-                found[name] = Value(value, "", _WRAP_32)
+                found[name] = CounterValue(value, "", _WRAP_32)
         return found
 
-    def _interfaces(self) -> dict[str, Value]:
+    def _interfaces(self) -> dict[str, CounterValue]:
         """Bytes sent, on loopback and on all other interfaces together (proc_pid_net(5), /proc/net/dev)."""
         try:
             with open(os.path.join(self._root, "proc/net/dev"), encoding="ascii") as file:
                 rows = [line.split(":", 1) for line in file if ":" in line]
         except OSError as error:
-            unread = Value(None, f"/proc/net/dev: {error.strerror}")
+            unread = CounterValue(None, f"/proc/net/dev: {error.strerror}")
             return {"loopback": unread, "network": unread}
         sent = {row[0].strip(): int(row[1].split()[8]) for row in rows}
         loopback = sent.pop("lo", None)
         return {
-            "loopback": Value(loopback, "" if loopback is not None else "no interface lo"),
-            "network": Value(sum(sent.values())),
+            "loopback": CounterValue(loopback, "" if loopback is not None else "no interface lo"),
+            "network": CounterValue(sum(sent.values())),
         }
 
-    def _nic(self) -> Value:
+    def _nic(self) -> CounterValue:
         if self._device is None:
-            return Value(None, "no RDMA device")
+            return CounterValue(None, "no RDMA device")
         name, _, port = self._device.partition(":")
         path = f"sys/class/infiniband/{name}/ports/{port or '1'}/counters/port_xmit_data"
         found = self._number(path, f"{name} counts no bytes")
-        return found if found.value is None else Value(found.value * WORD_BYTES)
+        return found if found.value is None else CounterValue(found.value * WORD_BYTES)
 
-    def _registrations(self) -> Value:
+    def _registrations(self) -> CounterValue:
         """Registrations ever made with the clients of the peer-memory API, whichever counter there is."""
         try:
             clients = sorted(os.listdir(os.path.join(self._root, _PEERS)))
         except OSError as error:
-            return Value(None, f"/{_PEERS}: {error.strerror}")
+            return CounterValue(None, f"/{_PEERS}: {error.strerror}")
         total, seen = 0, False
         for client in clients:
             for name in _REGISTRATIONS:
@@ -118,25 +118,25 @@ class Counters:
                 if found.value is not None:
                     total, seen = total + found.value, True
                     break
-        return Value(total) if seen else Value(None, f"/{_PEERS}: no counter of registrations")
+        return CounterValue(total) if seen else CounterValue(None, f"/{_PEERS}: no counter of registrations")
 
-    def _attachments(self) -> Value:
+    def _attachments(self) -> CounterValue:
         from gdrkit.facts.usage import parse_attachments
         from gdrkit.formats.errors import FormatError
 
         try:
             with open(os.path.join(self._root, _BUFINFO), encoding="utf-8", errors="replace") as file:
-                return Value(sum(parse_attachments(file.read()).values()))
+                return CounterValue(sum(parse_attachments(file.read()).values()))
         except OSError as error:
-            return Value(None, f"/{_BUFINFO}: {error.strerror}")
+            return CounterValue(None, f"/{_BUFINFO}: {error.strerror}")
         except FormatError as error:
-            return Value(None, f"/{_BUFINFO}: {error}")
+            return CounterValue(None, f"/{_BUFINFO}: {error}")
 
-    def _number(self, path: str, absent: str) -> Value:
+    def _number(self, path: str, absent: str) -> CounterValue:
         try:
             with open(os.path.join(self._root, path), encoding="ascii") as file:
-                return Value(int(file.read()))
+                return CounterValue(int(file.read()))
         except FileNotFoundError:
-            return Value(None, absent or f"/{path}: no such file")
+            return CounterValue(None, absent or f"/{path}: no such file")
         except (OSError, ValueError) as error:
-            return Value(None, f"/{path}: {error}")
+            return CounterValue(None, f"/{path}: {error}")

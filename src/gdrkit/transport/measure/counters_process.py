@@ -18,7 +18,7 @@ from gdrkit.transport.measure.counters_nvml import NvmlError, nvml
 _GONE = "the process that asks NVML ended"
 
 
-class Asker:
+class NvmlProcess:
     """Asks that process. Close it."""
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from gdrkit.transport import Connection, TransportError, generate_key, listen
-from gdrkit.transport.measure.peer import Task
-from gdrkit.transport.measure.sweep import Memory, Point, lead
+from gdrkit.transport.measure.peer import PeerTask
+from gdrkit.transport.measure.sweep import SweepMemory, SweepPoint, lead
 
 CONNECT_SECONDS = 60.0
 _SENT = ("agent/native", "transport", "transport/native", "transport/measure")
@@ -36,7 +36,7 @@ sys.exit(main())
 """What runs on the other node: it keeps gdrkit in memory that goes with the process, and writes no file."""
 
 
-class End(NamedTuple):
+class MeasureEnd(NamedTuple):
     """One end of a measurement: a CUDA ordinal or None for host memory, and an RDMA device or None."""
 
     gpu: int | None = None
@@ -45,28 +45,28 @@ class End(NamedTuple):
 
 def measure(
     path: str,
-    here: End,
-    there: End,
+    here: MeasureEnd,
+    there: MeasureEnd,
     sizes: tuple[int, ...],
     *,
     host: str | None = None,
     address: str | None = None,
-    told: Callable[[Point], Any] = lambda point: None,
-) -> list[Point]:
+    told: Callable[[SweepPoint], Any] = lambda point: None,
+) -> list[SweepPoint]:
     """One path, every size. `host` is where ssh goes; None is this node.
 
     `address` is the address of this node to listen on; on another node's behalf, the one that ssh came from.
     Raises TransportError with what the other side said.
     """
     with session(path, here, there, sizes, host=host, address=address) as (connection, _):
-        return lead(connection, Memory(here.gpu), sizes, told)
+        return lead(connection, SweepMemory(here.gpu), sizes, told)
 
 
 @contextmanager
 def session(
     path: str,
-    here: End,
-    there: End,
+    here: MeasureEnd,
+    there: MeasureEnd,
     sizes: tuple[int, ...],
     *,
     rounds: tuple[int, ...] = (),
@@ -80,7 +80,9 @@ def session(
     with _other(host) as (process, seen):
         listening = address or seen or "127.0.0.1"
         with listen(listening, key=key, gpu=here.gpu, device=here.device, paths=(path,)) as door:
-            task = Task(*door.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds))
+            task = PeerTask(
+                *door.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds)
+            )
             assert process.stdin
             process.stdin.write(task.line())
             process.stdin.flush()

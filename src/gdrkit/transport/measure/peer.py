@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from gdrkit.transport import TransportError, connect
 from gdrkit.transport.measure import prove_peer
-from gdrkit.transport.measure.sweep import Memory, follow
-from gdrkit.transport.native.cuda import CudaError, NoCuda
+from gdrkit.transport.measure.sweep import SweepMemory, follow
+from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
 
-class Task(NamedTuple):
+class PeerTask(NamedTuple):
     """Where to connect to, and what to measure. `gpu` None is host memory."""
 
     host: str
@@ -33,7 +33,7 @@ class Task(NamedTuple):
         return json.dumps(self._asdict()).encode() + b"\n"
 
 
-def run(task: Task) -> None:
+def run(task: PeerTask) -> None:
     """Connect and follow. Raises TransportError."""
     with connect(
         task.host,
@@ -44,15 +44,15 @@ def run(task: Task) -> None:
         paths=(task.path,),
     ) as connection:
         if task.rounds:
-            prove_peer.follow(connection, Memory(task.gpu), task.sizes[0], tuple(task.rounds))
+            prove_peer.follow(connection, SweepMemory(task.gpu), task.sizes[0], tuple(task.rounds))
         else:
-            follow(connection, Memory(task.gpu), tuple(task.sizes))
+            follow(connection, SweepMemory(task.gpu), tuple(task.sizes))
 
 
 def main() -> int:
     try:
-        run(Task(**json.loads(sys.stdin.readline())))
-    except (TransportError, NoCuda, CudaError) as error:
+        run(PeerTask(**json.loads(sys.stdin.readline())))
+    except (TransportError, CudaNotAvailable, CudaError) as error:
         sys.stderr.write(f"the other side: {error}\n")
         return 1
     return 0

@@ -10,13 +10,13 @@ import msgspec
 
 from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.transport import Buffer, Connection
-from gdrkit.transport.measure.counters import Counters, Value
-from gdrkit.transport.measure.job import End, session
+from gdrkit.transport.measure.counters import Counters, CounterValue
+from gdrkit.transport.measure.job import MeasureEnd, session
 from gdrkit.transport.measure.prove_peer import CRC_BYTES, TOLD_BYTES, WAIT_SECONDS
 from gdrkit.transport.measure.search import search
-from gdrkit.transport.measure.sweep import Memory, fill
+from gdrkit.transport.measure.sweep import SweepMemory, fill
 from gdrkit.transport.path_names import PathName
-from gdrkit.transport.proof.evidence import Reading, Registration, Search, Trial, Window
+from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, Registration, TrafficWindow, Trial
 from gdrkit.transport.proof.table import THINGS
 
 IDLE_SECONDS = 0.3
@@ -26,8 +26,8 @@ SETTLE_SECONDS = 0.15
 
 def trial(
     path: PathName,
-    here: End,
-    there: End,
+    here: MeasureEnd,
+    there: MeasureEnd,
     size_bytes: int,
     repeats: int,
     *,
@@ -56,7 +56,7 @@ def trial(
             connection,
             process,
         ):
-            return _run(connection, process, base, counters, Memory(here.gpu), size_bytes, repeats)
+            return _run(connection, process, base, counters, SweepMemory(here.gpu), size_bytes, repeats)
     finally:
         counters.close()
 
@@ -66,7 +66,7 @@ def _run(
     process: int,
     base: Trial,
     counters: Counters,
-    memory: Memory,
+    memory: SweepMemory,
     size_bytes: int,
     repeats: int,
 ) -> Trial:
@@ -108,7 +108,7 @@ def _addresses(source: int | None, destination: int | None) -> tuple[str | None,
     )
 
 
-def _integrated(end: End) -> bool:
+def _integrated(end: MeasureEnd) -> bool:
     if end.gpu is None:
         return False
     from gdrkit.transport.native.cuda import cuda
@@ -152,15 +152,17 @@ def _compare(connection: Connection, what: Buffer) -> bool:
     return right
 
 
-def _search(process: int, mark: bytes) -> Search:
+def _search(process: int, mark: bytes) -> MemorySearch:
     try:
         found = search(process, mark)
     except OSError as error:
-        return Search(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
-    return Search(found.places, found.searched_bytes, found.unread_bytes)
+        return MemorySearch(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
+    return MemorySearch(found.places, found.searched_bytes, found.unread_bytes)
 
 
-def _window(counters: Counters, held: dict[str, Value], count: int, work: Callable[[], None]) -> Window:
+def _window(
+    counters: Counters, held: dict[str, CounterValue], count: int, work: Callable[[], None]
+) -> TrafficWindow:
     """One window. Things that are held count from before the memory was registered."""
     before = counters.read()
     begun = time.monotonic()
@@ -171,9 +173,9 @@ def _window(counters: Counters, held: dict[str, Value], count: int, work: Callab
     after = counters.read()
     if count:
         before |= {name: held[name] for name in THINGS}
-    return Window(count, seconds, tuple(_reading(name, before[name], after[name]) for name in after))
+    return TrafficWindow(count, seconds, tuple(_reading(name, before[name], after[name]) for name in after))
 
 
-def _reading(name: str, before: Value, after: Value) -> Reading:
+def _reading(name: str, before: CounterValue, after: CounterValue) -> CounterReading:
     why = before.unreadable or after.unreadable
-    return Reading(name, before.value, after.value, after.wraps_at, why)  # type: ignore[arg-type]
+    return CounterReading(name, before.value, after.value, after.wraps_at, why)  # type: ignore[arg-type]

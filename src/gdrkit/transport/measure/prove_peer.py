@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 
 from gdrkit.transport import Buffer, Connection
-from gdrkit.transport.measure.sweep import Memory
+from gdrkit.transport.measure.sweep import SweepMemory
 
 WAIT_SECONDS = 120.0
 TOLD_BYTES, CRC_BYTES = 16, 4
 
 
-def follow(connection: Connection, memory: Memory, size_bytes: int, rounds: tuple[int, ...]) -> None:
+def follow(connection: Connection, memory: SweepMemory, size_bytes: int, rounds: tuple[int, ...]) -> None:
     """Receive `rounds[0]` messages to warm up, then each further round into cleared memory. Raises
     TransportError.
     """

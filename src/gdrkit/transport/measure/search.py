@@ -11,7 +11,7 @@ _KERNELS_OWN = ("[vvar]", "[vvar_vclock]", "[vsyscall]", "[vdso]")
 _HIGHEST = 1 << 62  # vsyscall lies above what pread(2) takes as an offset
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """Places where the bytes stand, memory that was searched, and memory that could not be."""
 
     places: int
@@ -19,7 +19,7 @@ class Found(NamedTuple):
     unread_bytes: int
 
 
-def search(process: int, wanted: bytes) -> Found:
+def search(process: int, wanted: bytes) -> SearchResult:
     """Search all that a process has mapped to read, pinned and shared memory too. Raises OSError where this
     process may not look (ptrace(2), "Ptrace access mode checking").
 
@@ -45,7 +45,7 @@ def search(process: int, wanted: bytes) -> Found:
                 tail = data[-(len(wanted) - 1) :] if len(wanted) > 1 else b""
     finally:
         os.close(memory)
-    return Found(count, searched, unread)
+    return SearchResult(count, searched, unread)
 
 
 def _read(memory: int, offset: int, size: int) -> bytes:

@@ -27,7 +27,7 @@ _COUNT_BYTES = 8
 _PATTERN_BYTES, _MARK_BYTES = 1 << 20, 64
 
 
-class Point(NamedTuple):
+class SweepPoint(NamedTuple):
     """What one size gave. Times are one way; `tail_us` is the 99th percentile; GB/s are 10**9 bytes a
     second.
     """
@@ -41,7 +41,7 @@ class Point(NamedTuple):
     checked: bool
 
 
-class Memory:
+class SweepMemory:
     """Memory of one kind for each size in turn: `device` is a CUDA ordinal, None is host memory."""
 
     def __init__(self, device: int | None) -> None:
@@ -85,8 +85,8 @@ def fill(what: Buffer) -> bytes:
 
 
 def lead(
-    connection: Connection, memory: Memory, sizes: tuple[int, ...], told: Callable[[Point], Any]
-) -> list[Point]:
+    connection: Connection, memory: SweepMemory, sizes: tuple[int, ...], told: Callable[[SweepPoint], Any]
+) -> list[SweepPoint]:
     """The side that takes the time. `told` hears of each size when it is done. Raises TransportError."""
     points = []
     for size in sizes:
@@ -114,7 +114,7 @@ def lead(
     return points
 
 
-def follow(connection: Connection, memory: Memory, sizes: tuple[int, ...]) -> None:
+def follow(connection: Connection, memory: SweepMemory, sizes: tuple[int, ...]) -> None:
     """The other side: it answers, and checks what comes. Raises TransportError, IntegrityFailed among
     them.
     """
@@ -157,9 +157,9 @@ def _stream(connection: Connection, what: Buffer, count: int, *, sending: bool) 
     (connection.recv if sending else connection.send)(ack).wait(_WAIT_SECONDS)
 
 
-def _point(size: int, samples: list[float], streamed: float) -> Point:
+def _point(size: int, samples: list[float], streamed: float) -> SweepPoint:
     median = statistics.median(samples)
     tail = sorted(samples)[min(len(samples) - 1, int(len(samples) * 0.99))]
-    return Point(
+    return SweepPoint(
         size, len(samples), median * 1e6, tail * 1e6, size / median / 1e9, size / streamed / 1e9, True
     )

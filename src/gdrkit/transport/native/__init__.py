@@ -1,1 +1,1 @@
-"""Libraries that talk to hardware, through ctypes: each call checked, each refusal named. EDGE."""
+"""Libraries that talk to hardware, through ctypes: each call checked, each refusal named."""

@@ -33,7 +33,7 @@ class CudaError(Exception):
         self.call, self.number, self.name = call, number, name
 
 
-class NoCuda(Exception):
+class CudaNotAvailable(Exception):
     """There is no usable libcuda; the message says why."""
 
 
@@ -47,7 +47,7 @@ class Cuda:
         try:
             self._library, _ = load()
         except OSError as error:
-            raise NoCuda(str(error)) from None
+            raise CudaNotAvailable(str(error)) from None
         self._contexts: dict[int, int] = {}
         self.call("cuInit", 0)
         # It only reads a variable of this thread: to give up the interpreter's lock for that takes longer.

@@ -10,11 +10,11 @@ import os
 from functools import cache
 from typing import Any
 
-from gdrkit.agent.native.verbs import GID_BYTES, POLL, POST, REMOTE_ACCESS, Record, load
+from gdrkit.agent.native.verbs import GID_BYTES, POLL, POST, REMOTE_ACCESS, VerbsStruct, load
 from gdrkit.agent.native.verbs_abi import NUMBERS
 
 
-class NoVerbs(Exception):
+class VerbsNotAvailable(Exception):
     """There is no usable libibverbs, or no such device; the message says why."""
 
 
@@ -33,7 +33,7 @@ class Verbs:
         try:
             self._library = load()
         except (OSError, AttributeError) as error:
-            raise NoVerbs(str(error)) from None
+            raise VerbsNotAvailable(str(error)) from None
 
     def function(self, name: str) -> Any:
         """A function of the library. Raises VerbsError (EOPNOTSUPP) where this library lacks it."""
@@ -80,20 +80,20 @@ def _devices() -> dict[str, int]:
     return verbs().devices()
 
 
-class Device:
+class VerbsDevice:
     """An open RDMA device with a protection domain. Close it after everything made from it."""
 
     def __init__(self, name: str) -> None:
         self._verbs = verbs()
         if name not in _devices():
-            raise NoVerbs(f"no RDMA device {name} here (of {', '.join(_devices()) or 'none'})")
+            raise VerbsNotAvailable(f"no RDMA device {name} here (of {', '.join(_devices()) or 'none'})")
         self.name = name
         self.context = self._verbs.object("ibv_open_device", _devices()[name])
         self.domain = self._verbs.object("ibv_alloc_pd", self.context)
 
-    def port(self, number: int) -> Record:
+    def port(self, number: int) -> VerbsStruct:
         """ibv_query_port."""
-        attributes = Record("ibv_port_attr")
+        attributes = VerbsStruct("ibv_port_attr")
         self._verbs.check("ibv_query_port", self.context, number, attributes.address)
         return attributes
 
@@ -126,7 +126,7 @@ class MemoryRegion:
 
     def __init__(self, library: Verbs, handle: int) -> None:
         self._verbs, self._handle = library, handle
-        record = Record("ibv_mr", handle)
+        record = VerbsStruct("ibv_mr", handle)
         self.lkey, self.rkey = record["lkey"], record["rkey"]
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class MemoryRegion:
 class Completion:
     """What ibv_poll_cq gave for one request."""
 
-    def __init__(self, record: Record, library: Verbs) -> None:
+    def __init__(self, record: VerbsStruct, library: Verbs) -> None:
         self.request, self.status = record["wr_id"], record["status"]
         self.ok = self.status == NUMBERS["IBV_WC_SUCCESS"]
         self.vendor_error, self.words = 0, ""
@@ -151,11 +151,11 @@ class Completion:
 class CompletionQueue:
     """Completions of requests, polled."""
 
-    def __init__(self, device: Device, depth: int) -> None:
+    def __init__(self, device: VerbsDevice, depth: int) -> None:
         self._verbs = verbs()
         self.handle = self._verbs.object("ibv_create_cq", device.context, depth, None, None, 0)
-        self._poll = POLL(Record("ibv_context", device.context)["ops.poll_cq"])
-        self._record = Record("ibv_wc")
+        self._poll = POLL(VerbsStruct("ibv_context", device.context)["ops.poll_cq"])
+        self._record = VerbsStruct("ibv_wc")
 
     def poll(self) -> Completion | None:
         """The next completion, or None. Raises VerbsError where the device is gone."""
@@ -172,10 +172,10 @@ class QueuePair:
     """A reliable connection (RC). `connect` takes what the other side's `number` and so on are."""
 
     def __init__(
-        self, device: Device, sends: CompletionQueue, receives: CompletionQueue, depth: int
+        self, device: VerbsDevice, sends: CompletionQueue, receives: CompletionQueue, depth: int
     ) -> None:
         self._verbs, self._device = verbs(), device
-        wanted = Record("ibv_qp_init_attr")
+        wanted = VerbsStruct("ibv_qp_init_attr")
         for field, value in (
             ("send_cq", sends.handle),
             ("recv_cq", receives.handle),
@@ -187,8 +187,8 @@ class QueuePair:
         ):
             wanted[field] = value
         self.handle = self._verbs.object("ibv_create_qp", device.domain, wanted.address)
-        self.number = Record("ibv_qp", self.handle)["qp_num"]
-        context = Record("ibv_context", device.context)
+        self.number = VerbsStruct("ibv_qp", self.handle)["qp_num"]
+        context = VerbsStruct("ibv_context", device.context)
         self._post_send = POST(context["ops.post_send"])
         self._post_recv = POST(context["ops.post_recv"])
         self._sent, self._received = _Sent(), _Work("ibv_recv_wr")
@@ -241,7 +241,7 @@ class QueuePair:
         self._modify({"qp_state": NUMBERS["IBV_QPS_ERR"]}, "IBV_QP_STATE")
 
     def _modify(self, fields: dict[str, int], *mask: str, remote_gid: bytes = b"") -> None:
-        attributes = Record("ibv_qp_attr")
+        attributes = VerbsStruct("ibv_qp_attr")
         for field, value in fields.items():
             attributes[field] = value
         if remote_gid:
@@ -278,7 +278,7 @@ class _Work:
     """
 
     def __init__(self, kind: str) -> None:
-        self._record, self._piece = Record(kind), Record("ibv_sge")
+        self._record, self._piece = VerbsStruct(kind), VerbsStruct("ibv_sge")
         self.address = self._record.address
         self._record["sg_list"] = self._piece.address
         self._request, self._count = self._record.writer("wr_id"), self._record.writer("num_sge")

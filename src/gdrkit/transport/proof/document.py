@@ -1,4 +1,4 @@
-"""A proof as a document and for people: each path's verdict, what decided it, every reading. PURE."""
+"""A proof as a document and for people: each path's verdict, what decided it, every reading."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from msgspec import Struct
 from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import Trial
 from gdrkit.transport.proof.log import LogProof
-from gdrkit.transport.proof.proof import Proof
+from gdrkit.transport.proof.proof import RouteProof
 
 
 class PathProof(Struct, frozen=True):
     """One path: its verdict and what it was judged from; or why it could not be had."""
 
     path: PathName
-    proof: Proof | None = None
+    proof: RouteProof | None = None
     trial: Trial | None = None
     unavailable: str = ""
     asked: bool = False  # for by name
@@ -36,7 +36,7 @@ class ProveDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
     logs: tuple[LogProof, ...] = ()
 
 
-def told(document: ProveDocument, *, every: bool = False) -> str:
+def as_text(document: ProveDocument, *, every: bool = False) -> str:
     """The verdicts for people; with `every`, each signal too."""
     count, size = document.repeats, document.size_bytes / (1 << 20)
     lines = [

@@ -1,6 +1,4 @@
-"""What a proof is judged from: counters before and after known bytes moved, and who holds which memory.
-PURE.
-"""
+"""What a proof is judged from: counters before and after known bytes moved, and who holds which memory."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ Registration = Literal["", "dmabuf", "peermem", "host", "staged"]
 """How an RDMA device holds the memory; "" where none has a part in it."""
 
 
-class Reading(Struct, frozen=True):
+class CounterReading(Struct, frozen=True):
     """One counter before and after a window; None and why where it could not be read."""
 
     counter: Counter
@@ -38,15 +36,15 @@ class Reading(Struct, frozen=True):
     unreadable: str = ""
 
 
-class Window(Struct, frozen=True):
+class TrafficWindow(Struct, frozen=True):
     """A span of time in which that many bytes were moved; 0 is a look at what moves without us."""
 
     bytes_moved: int
     seconds: float
-    readings: tuple[Reading, ...]
+    readings: tuple[CounterReading, ...]
 
 
-class Search(Struct, frozen=True):
+class MemorySearch(Struct, frozen=True):
     """A search for the known bytes in the receiving process's host memory, before anything there looked at
     them.
 
@@ -71,6 +69,6 @@ class Trial(Struct, frozen=True, kw_only=True):
     registered: Registration = ""
     registered_there: Registration = ""
     bytes_right: bool | None = None  # whether the bytes at the other end were the known ones
-    windows: tuple[Window, ...] = ()
-    search: Search | None = None
+    windows: tuple[TrafficWindow, ...] = ()
+    search: MemorySearch | None = None
     refusals: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a log of NCCL or perftest proves of the way of bytes: less than its lines seem to say. PURE."""
+"""What a log of NCCL or perftest proves of the way of bytes: less than its lines seem to say."""
 
 from __future__ import annotations
 

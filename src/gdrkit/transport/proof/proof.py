@@ -1,4 +1,4 @@
-"""Which way known bytes went, judged by what moved and what did not. PURE.
+"""Which way known bytes went, judged by what moved and what did not.
 
 The path that was asked for has no say, and neither has speed: a way is proven when every other one that is
 possible is contradicted by a reading that can tell them apart, and its own marks were seen.
@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gdrkit.transport.proof.evidence import Reading, Search, Trial, Window
+from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.table import (
     BURSTS,
     MOVED_AT_LEAST,
@@ -19,9 +19,9 @@ from gdrkit.transport.proof.table import (
     NEVER_ALONE,
     STILL_AT_MOST,
     THINGS,
-    Did,
+    KnownRoute,
+    Movement,
     SignalName,
-    Way,
     WayName,
     ways,
 )
@@ -34,11 +34,11 @@ class Signal(Struct, frozen=True):
     """What a counter or the search did, and in words."""
 
     name: SignalName
-    did: Did
+    did: Movement
     words: str
 
 
-class Proof(Struct, frozen=True, kw_only=True):
+class RouteProof(Struct, frozen=True, kw_only=True):
     """A verdict on one trial. `proven` False is inconclusive, and `claim` says why.
 
     `direct`: whether the bytes kept out of host memory; None where that is not the question, or not known.
@@ -56,7 +56,7 @@ class Proof(Struct, frozen=True, kw_only=True):
     signals: tuple[Signal, ...] = ()
 
 
-def judge(trial: Trial, control: Trial | None = None) -> Proof:
+def judge(trial: Trial, control: Trial | None = None) -> RouteProof:
     """The verdict. `control` moved host memory: a GPU's counter that moves there as well tells nothing."""
     signals = _signals(trial, control)
     if trial.bytes_right is not True:
@@ -65,7 +65,7 @@ def judge(trial: Trial, control: Trial | None = None) -> Proof:
     if trial.integrated:
         return _open("this GPU's memory is host memory, so nothing tells the ways apart", (), signals)
     excluded: dict[str, tuple[Signal, ...]] = {}
-    left: list[Way] = []
+    left: list[KnownRoute] = []
     for way in ways(trial):
         if way.registered != trial.registered:
             continue
@@ -100,15 +100,15 @@ def _contradictory(excluded: dict[str, tuple[Signal, ...]]) -> str:
 
 
 def _proven(
-    way: Way, trial: Trial, signals: dict[SignalName, Signal], excluded: dict[str, tuple[Signal, ...]]
-) -> Proof:
+    way: KnownRoute, trial: Trial, signals: dict[SignalName, Signal], excluded: dict[str, tuple[Signal, ...]]
+) -> RouteProof:
     fits = [name for name, does in way.expects.items() if signals[name].did == does]
     against = {signal.name for found in excluded.values() for signal in found}
     deciding = [name for name in fits if name in way.must or name in against]
     decided = [signals[name].words for name in deciding]
     if way.registered:
         decided.insert(0, f"our own registration: {way.registered}")
-    return Proof(
+    return RouteProof(
         proven=True,
         way=way.name,
         claim=way.claim,
@@ -121,13 +121,13 @@ def _proven(
     )
 
 
-def _direct(way: Way, trial: Trial) -> bool | None:
+def _direct(way: KnownRoute, trial: Trial) -> bool | None:
     if way.registered in ("dmabuf", "peermem") and trial.registered_there not in ("dmabuf", "peermem"):
         return False
     return way.direct
 
 
-def _limits(way: Way, trial: Trial) -> Iterable[str]:
+def _limits(way: KnownRoute, trial: Trial) -> Iterable[str]:
     if way.registered in ("dmabuf", "peermem"):
         yield "never run on a machine with a GPU beside an RDMA NIC: how its counters move is from sources"
         if trial.registered_there not in ("dmabuf", "peermem"):
@@ -142,8 +142,8 @@ def _limits(way: Way, trial: Trial) -> Iterable[str]:
         yield "a control run: says nothing of GPU memory"
 
 
-def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) -> Proof:
-    return Proof(
+def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) -> RouteProof:
+    return RouteProof(
         proven=False,
         way="",
         claim=f"inconclusive: {why}",
@@ -154,7 +154,7 @@ def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) 
     )
 
 
-def _against(way: Way, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
+def _against(way: KnownRoute, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
     for name, does in way.expects.items():
         signal = signals[name]
         if signal.did in (does, _UNKNOWN):
@@ -177,7 +177,7 @@ def _signals(trial: Trial, control: Trial | None) -> dict[SignalName, Signal]:
     return found | {"search": _searched(trial.search)}
 
 
-def _searched(search: Search | None) -> Signal:
+def _searched(search: MemorySearch | None) -> Signal:
     if search is None or search.unreadable:
         why = search.unreadable if search else "not searched"
         return Signal("search", _UNKNOWN, f"the receiver's host memory: {why}")
@@ -194,7 +194,7 @@ def _searched(search: Search | None) -> Signal:
 
 def _counted(name: SignalName, trial: Trial) -> Signal:
     """One counter over all windows: it has to do the same in each, whatever their size."""
-    done: list[tuple[Did, str]] = []
+    done: list[tuple[Movement, str]] = []
     idle = [(window, _reading(window, name)) for window in trial.windows if not window.bytes_moved]
     for window in trial.windows:
         if not window.bytes_moved:
@@ -212,8 +212,11 @@ def _counted(name: SignalName, trial: Trial) -> Signal:
 
 
 def _moved(
-    name: SignalName, window: Window, reading: Reading, idle: list[tuple[Window, Reading | None]]
-) -> tuple[Did, str]:
+    name: SignalName,
+    window: TrafficWindow,
+    reading: CounterReading,
+    idle: list[tuple[TrafficWindow, CounterReading | None]],
+) -> tuple[Movement, str]:
     delta = _delta(reading)
     if delta is None:
         return _UNKNOWN, "went backwards"
@@ -238,7 +241,7 @@ def _moved(
     return _UNKNOWN, f"{share:.2f} N, which fits neither 0 nor 1"
 
 
-def _delta(reading: Reading) -> int | None:
+def _delta(reading: CounterReading) -> int | None:
     if reading.before is None or reading.after is None:
         return None
     if reading.after >= reading.before:
@@ -246,5 +249,5 @@ def _delta(reading: Reading) -> int | None:
     return reading.after + reading.wraps_at - reading.before if reading.wraps_at else None
 
 
-def _reading(window: Window, name: SignalName) -> Reading | None:
+def _reading(window: TrafficWindow, name: SignalName) -> CounterReading | None:
     return next((reading for reading in window.readings if reading.counter == name), None)

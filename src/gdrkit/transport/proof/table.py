@@ -1,4 +1,4 @@
-"""How each way that bytes can take moves each counter, for N bytes. PURE.
+"""How each way that bytes can take moves each counter, for N bytes.
 
 Measured on two H200s of a virtual machine with driver 580.159.04: when N bytes went through host memory,
 PCIe out of the sending GPU and into the receiving one moved 1.08 to 1.22 N, loopback 1.001 N over TCP and
@@ -31,10 +31,10 @@ THINGS: tuple[Counter, ...] = ("peermem-references", "memory-peer-registrations"
 
 
 SignalName = Counter | Literal["search"]
-Did = Literal["moved", "still", "more", "found", "none", "unknown"]
+Movement = Literal["moved", "still", "more", "found", "none", "unknown"]
 """What a signal did: `moved` by N, `still`, `more`; of the search, `found` or `none`; or nobody can tell."""
 
-Signals = dict[SignalName, Did]
+Signals = dict[SignalName, Movement]
 
 WayName = Literal[
     "nvlink", "pcie", "bounced", "one-gpu", "staged", "tcp", "host", "nic-dmabuf", "nic-peermem",
@@ -42,7 +42,7 @@ WayName = Literal[
 ]  # fmt: skip
 
 
-class Way(Struct, frozen=True, kw_only=True):
+class KnownRoute(Struct, frozen=True, kw_only=True):
     """A way from one memory to the other: what each signal does then, and which of them have to be seen."""
 
     name: WayName
@@ -59,21 +59,21 @@ _PCIE_STILL: Signals = {"pcie-out": "still", "pcie-in": "still"}
 _NO_TCP: Signals = {"loopback": "still"}
 _NO_NETWORK: Signals = {"network": "still"}
 
-NVLINK = Way(
+NVLINK = KnownRoute(
     name="nvlink",
     claim="GPU to GPU over NVLink",
     direct=True,
     expects={"nvlink-out": "moved", "nvlink-in": "moved", "search": "none", **_PCIE_STILL, **_NO_TCP},
     must=("nvlink-out", "nvlink-in"),
 )
-PCIE = Way(
+PCIE = KnownRoute(
     name="pcie",
     claim="GPU to GPU over PCIe",
     direct=True,
     expects=_NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
     must=("pcie-out", "pcie-in"),
 )
-BOUNCED = Way(
+BOUNCED = KnownRoute(
     name="bounced",
     claim="host memory that the driver alone has",
     direct=False,
@@ -81,56 +81,56 @@ BOUNCED = Way(
     expects=_NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "none"},
     must=("pcie-out", "pcie-in"),
 )
-ONE_GPU = Way(
+ONE_GPU = KnownRoute(
     name="one-gpu",
     claim="within the memory of one GPU",
     direct=True,
     expects=_NO_NVLINK | _PCIE_STILL | _NO_TCP | {"search": "none"},
     must=("nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "search"),
 )
-STAGED = Way(
+STAGED = KnownRoute(
     name="staged",
     claim="staged through host memory",
     direct=False,
     expects=_NO_NVLINK | _OVER_PCIE | _NO_TCP | {"search": "found"},
     must=("search", "loopback"),
 )
-TCP = Way(
+TCP = KnownRoute(
     name="tcp",
     claim="TCP, staged through host memory at both ends",
     direct=False,
     expects=_NO_NVLINK | _OVER_PCIE | {"loopback": "moved", "search": "found"},
     must=("loopback",),
 )
-TCP_BETWEEN = Way(
+TCP_BETWEEN = KnownRoute(
     name="tcp",
     claim="TCP between the nodes, staged through host memory at both ends",
     direct=False,
     expects={"pcie-out": "moved", "network": "moved"},
     must=("network",),
 )
-HOST = Way(
+HOST = KnownRoute(
     name="host",
     claim="host memory alone, shared by both processes",
     direct=None,
     expects=_NO_TCP | {"search": "found"},
     must=("loopback", "search"),
 )
-HOST_TCP = Way(
+HOST_TCP = KnownRoute(
     name="tcp",
     claim="TCP between host memories",
     direct=None,
     expects={"loopback": "moved"},
     must=("loopback",),
 )
-HOST_TCP_BETWEEN = Way(
+HOST_TCP_BETWEEN = KnownRoute(
     name="tcp",
     claim="TCP between the nodes, of host memory",
     direct=None,
     expects={"network": "moved"},
     must=("network",),
 )
-NIC_DMABUF = Way(
+NIC_DMABUF = KnownRoute(
     name="nic-dmabuf",
     claim="direct from GPU memory to the NIC by dma-buf",
     direct=True,
@@ -139,7 +139,7 @@ NIC_DMABUF = Way(
     expects=_NO_NVLINK | _NO_TCP | {"nic": "moved", "dmabuf-attachments": "more", "search": "none"},
     must=("nic",),
 )
-NIC_PEERMEM = Way(
+NIC_PEERMEM = KnownRoute(
     name="nic-peermem",
     claim="direct from GPU memory to the NIC by nvidia-peermem",
     direct=True,
@@ -150,7 +150,7 @@ NIC_PEERMEM = Way(
     | {"nic": "moved", "peermem-references": "more", "memory-peer-registrations": "more", "search": "none"},
     must=("nic",),
 )
-NIC_STAGED = Way(
+NIC_STAGED = KnownRoute(
     name="nic-staged",
     claim="RDMA from host memory, to which the GPU's was copied first",
     direct=False,
@@ -158,7 +158,7 @@ NIC_STAGED = Way(
     expects=_NO_NVLINK | {"search": "found", "peermem-references": "still", "dmabuf-attachments": "still"},
     must=(),
 )
-NIC_HOST = Way(
+NIC_HOST = KnownRoute(
     name="nic-host",
     claim="RDMA from host memory",
     direct=None,
@@ -168,10 +168,12 @@ NIC_HOST = Way(
 )
 
 
-def ways(trial: Trial) -> tuple[Way, ...]:
+def ways(trial: Trial) -> tuple[KnownRoute, ...]:
     """Every way that bytes could take between the ends of this trial, the path that was asked for aside."""
     gpus = trial.source == "gpu" and trial.destination == "gpu"
-    nic: tuple[Way, ...] = (NIC_DMABUF, NIC_PEERMEM, NIC_STAGED) if trial.source == "gpu" else (NIC_HOST,)
+    nic: tuple[KnownRoute, ...] = (
+        (NIC_DMABUF, NIC_PEERMEM, NIC_STAGED) if trial.source == "gpu" else (NIC_HOST,)
+    )
     nic = tuple(way if trial.one_node else _apart(way) for way in nic)
     if not trial.one_node:
         return (TCP_BETWEEN if trial.source == "gpu" else HOST_TCP_BETWEEN, *nic)
@@ -182,12 +184,12 @@ def ways(trial: Trial) -> tuple[Way, ...]:
     return (NVLINK, PCIE, BOUNCED, STAGED, TCP, *nic)
 
 
-def _apart(way: Way) -> Way:
+def _apart(way: KnownRoute) -> KnownRoute:
     """The same between two nodes, where only this node's counters are read and nothing there is searched."""
     left: Signals = {
         name: does for name, does in way.expects.items() if name in ("nic", *THINGS, "pcie-out")
     }
-    return Way(
+    return KnownRoute(
         name=way.name,
         claim=way.claim,
         direct=way.direct,

@@ -1,0 +1,232 @@
+"""Collecting module files, tables of symbols and libraries: large on disk, small in the bundle."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import posixpath
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+
+from . import elf_reduce, module_choice
+from .module_files import BROKEN_LIMIT_BYTES, FILE_LIMIT_BYTES, StoredModule, small
+from .patterns import is_name, select
+from .reductions import aliases, symbol_table
+from .sources import (
+    DKMS_MODULES,
+    LIBRARIES,
+    LIBRARY_FOLDERS,
+    MODULE_FOLDERS,
+    MODULES,
+    SYMBOL_TABLES,
+    WANTED_SYMBOLS,
+    WHOLE_MODULES,
+)
+from .tree import FileContent
+from .unpack import DecompressionFailed, unpack
+from .walker import Walker
+
+MOST_FOREIGN = 64
+"""Loaded modules from outside the kernel's tree that are kept, too: any of them may export what another one
+wants. A machine has a dozen or two: OFED's and NVIDIA's."""
+WORKERS = min(4, os.cpu_count() or 1)
+_NOT_ENTERED = (
+    "build",
+    "source",
+)  # links to the headers; a folder of that name would be a whole source tree
+
+_NCCL_VERSION = re.compile(rb"NCCL version \d[\w.+-]{2,40}")
+
+
+class ModuleCollector:
+    """What the kernel and its linker work with, gathered over several folders."""
+
+    def __init__(self, walker: Walker, extra: Sequence[str]) -> None:
+        self.walker, self.extra = walker, extra
+        self.linked: Optional[Set[bytes]] = set()  # None: not all of it is known
+        self._names: Set[str] = set()
+        self._kept: Set[str] = set()
+
+    # -- modules -----------------------------------------------------------------------------------
+
+    def modules(self, say: Callable[[str], None]) -> None:
+        """Keep the module files that matter, of each folder of modules that there is."""
+        chosen: Dict[str, str] = {}
+        for pattern in MODULE_FOLDERS:
+            folder = pattern.replace("<release>", self.walker.release)
+            for path in self._choose(folder):
+                chosen.setdefault(self.walker.tree.resolve(path), path)
+        for path in self.walker.matches(DKMS_MODULES):
+            if _matches(posixpath.basename(path), WHOLE_MODULES):
+                chosen.setdefault(self.walker.tree.resolve(path), path)
+        with ThreadPoolExecutor(WORKERS) as pool:
+            jobs = [(real, pool.submit(self._module, real, path)) for real, path in sorted(chosen.items())]
+            for real, job in jobs:
+                say(posixpath.basename(real))
+                try:
+                    module, content = job.result()
+                except OSError as error:
+                    self.walker.fails(real, error)
+                else:
+                    self._keep(real, module, content)
+                    self.walker.bundle.also(chosen[real], real)
+
+    def _module(self, real: str, path: str) -> Tuple[StoredModule, FileContent]:
+        content = self.walker.tree.read(real, FILE_LIMIT_BYTES)
+        if not content.whole:
+            head = content.data[:BROKEN_LIMIT_BYTES]
+            return StoredModule(head, "truncated", "too large", {}, 0, frozenset()), content
+        return small(content.data, _matches(posixpath.basename(path), WHOLE_MODULES)), content
+
+    def _keep(self, real: str, module: StoredModule, content: FileContent) -> None:
+        if module.linked is None:
+            self.linked = None
+        elif self.linked is not None:
+            self.linked |= module.linked
+        self.walker.bundle.file(
+            real,
+            module.data,
+            content.modified_s,
+            module.status,
+            text=False,
+            why=module.why,
+            size=content.size,
+            content_size=module.content_size,
+            digests=module.digests,
+        )
+
+    def _choose(self, folder: str) -> List[str]:
+        """Paths of the files to keep, below a folder of modules."""
+        tree = self.walker.tree
+        if tree.resolve(folder) in self._kept or not tree.is_folder(tree.resolve(folder)):
+            self.walker.listing(folder)
+            return []
+        self._kept.add(tree.resolve(folder))
+        files = list(self._files(folder))
+        peek = tree.peek
+        needs = module_choice.dependencies(
+            peek(f"{folder}/modules.dep", 16 << 20).decode("utf-8", "replace")
+        )
+        softly = module_choice.soft_dependencies(
+            b"".join(peek(f"{folder}/modules.{name}") for name in ("softdep", "weakdep")).decode(
+                "utf-8", "replace"
+            )
+        )
+        text = peek("proc/modules", 1 << 20).decode("utf-8", "replace")
+        table = [line.split() for line in text.splitlines()]
+        loaded = [words[0] for words in table if words]
+        foreign = [words[0] for words in table if "O" in words[-1].strip("()") and words[-1].startswith("(")]
+        seeds = [*MODULES, *self.extra, *foreign[:MOST_FOREIGN]]
+        names = module_choice.closure(files, seeds, needs, softly, self._declared)
+        size = self.walker.size
+        names |= set(module_choice.references(loaded, needs, names, lambda path: size(f"{folder}/{path}")))
+        self._names |= names
+        return [path for path in files if module_choice.module_of(path) in names]
+
+    def _files(self, folder: str) -> Iterator[str]:
+        """Every module file below a folder; links to files too, links to folders not."""
+        for name in self.walker.listing(folder) or []:
+            path = f"{folder}/{name}"
+            if module_choice.module_of(name):
+                yield path
+            elif name not in _NOT_ENTERED and not name.startswith("modules.") and self._is_folder(path):
+                yield from self._files(path)
+        for name in _NOT_ENTERED:
+            self.walker.tree.is_link(f"{folder}/{name}")
+
+    def _is_folder(self, path: str) -> bool:
+        """Whether this is a folder itself, not a link to one."""
+        return self.walker.tree.is_folder(self.walker.tree.resolve(path, last=False))
+
+    def _declared(self, path: str) -> List[str]:
+        raw = self.walker.tree.peek(path, FILE_LIMIT_BYTES)
+        try:
+            return module_choice.declared(unpack(raw, FILE_LIMIT_BYTES))
+        except DecompressionFailed:
+            return []
+
+    # -- tables ------------------------------------------------------------------------------------
+
+    def tables(self, say: Callable[[str], None]) -> None:
+        """Keep of each table of symbols the lines about symbols of the kept modules."""
+        for row in SYMBOL_TABLES:
+            for path in self.walker.matches(row.pattern, row.listed):
+                say(path)
+                self._table(path, row.limit_bytes)
+
+    def _table(self, path: str, limit_bytes: int) -> None:
+        walker = self.walker
+        real = walker.tree.resolve(path)
+        if real in self._kept:
+            return
+        self._kept.add(real)
+        try:
+            content = walker.tree.read(real, limit_bytes)
+            data = unpack(content.data, limit_bytes)
+        except DecompressionFailed as reason:
+            walker.bundle.note(real, "unreadable", str(reason))
+            return
+        except OSError as error:
+            walker.fails(real, error)
+            return
+        if path.endswith("modules.alias"):
+            lines, why = aliases(data, self._names), "plain names, and names of the collected modules"
+        else:
+            lines = symbol_table(path, data, self.linked, WANTED_SYMBOLS)
+            about = "symbols that the collected modules import or export"
+            why = f"lines about {about if self.linked is not None else 'all exports'}"
+        status = "reduced" if content.whole else "truncated"
+        walker.bundle.file(
+            real, lines, content.modified_s, status, text=False, addresses=False, why=why, size=content.size
+        )
+
+    # -- libraries ---------------------------------------------------------------------------------
+
+    def libraries(self, say: Callable[[str], None]) -> None:
+        """Keep the dynamic symbols of the libraries on the way."""
+        folders = [path for pattern in LIBRARY_FOLDERS for path in self._library_folders(pattern)]
+        if self.walker.tree.root == "/":
+            searched = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+            folders += [path.strip("/") for path in searched if path.startswith("/")]
+        for folder in dict.fromkeys(folders):
+            for name in LIBRARIES:
+                self._library(f"{folder}/{name}", say)
+
+    def _library_folders(self, pattern: str) -> List[str]:
+        return [pattern] if is_name(pattern) else self.walker.matches(pattern)
+
+    def _library(self, path: str, say: Callable[[str], None]) -> None:
+        walker = self.walker
+        try:
+            real = walker.tree.resolve(path)
+            if real in self._kept:
+                return
+            status = os.stat(walker.tree.at(real))
+            say(path)
+            reduced = self._dynamic(walker.tree.at(real), posixpath.basename(real))
+        except (OSError, ValueError) as error:
+            walker.fails(walker.tree.resolve(path), error)
+            return
+        self._kept.add(real)
+        if reduced is None:
+            walker.bundle.note(real, "unreadable", "no valid ELF file")
+        else:
+            walker.bundle.file(
+                real, reduced, int(status.st_mtime), "reduced", text=False, size=status.st_size
+            )
+
+    def _dynamic(self, place: str, name: str) -> Optional[bytes]:
+        """A library's dynamic symbols; behind them NCCL's version, where the file's name lacks it."""
+        with open(place, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            reduced = elf_reduce.reduce(data, elf_reduce.KEEP_OF_LIBRARY)
+            version = b""
+            if name.startswith("libnccl.so") and name.count(".") < 3:
+                at = data.find(b"NCCL version ")
+                match = _NCCL_VERSION.match(data, at) if at >= 0 else None
+                version = match.group() + b"\0" if match else b""
+        return reduced.data + version if reduced else None
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return bool(select([name.replace("-", "_")], list(patterns))) or bool(select([name], list(patterns)))

@@ -1,0 +1,164 @@
+"""Files held in memory, and in one nameless temporary file where they are large. A store for BundleHost."""
+
+from __future__ import annotations
+
+import enum
+import os
+
+from msgspec import Struct
+
+from gdrkit.evidence import EvidenceMissing
+from gdrkit.evidence.bundle import FILE, FOLDER, LINK, OTHER
+from gdrkit.evidence.missing import not_collected, truncated
+
+IN_MEMORY_BYTES = 1 << 16
+"""A file above this size goes to the temporary file: modules, kallsyms, logs. All of sysfs stays below."""
+
+MEMORY_LIMIT_BYTES = 64 << 20
+"""What all files in memory may take together; beyond, small ones go to the temporary file too."""
+
+SPILL_LIMIT_BYTES = 2 << 30
+"""What the temporary file may take: every module of a distribution kernel, unpacked, is below 1 GiB."""
+
+
+class StoredLink(Struct, frozen=True):
+    """A symbolic link, as it is written."""
+
+    target: str
+
+
+class SpilledFile(Struct, frozen=True):
+    """A place in the temporary file."""
+
+    offset: int
+    size: int
+
+
+class UnreadFile(Struct, frozen=True):
+    """A file of which the content was not kept."""
+
+    why: str
+    cut: bool = False
+
+
+class EmptyEntry(enum.Enum):
+    """What has neither content nor target."""
+
+    FOLDER = FOLDER
+    OTHER = OTHER
+
+
+Entry = bytes | memoryview | SpilledFile | StoredLink | UnreadFile | EmptyEntry
+
+
+class MemoryStore:
+    """Entries by path. Folders above an entry are there by themselves."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Entry] = {"": EmptyEntry.FOLDER}
+        self.names_size = 0  # characters of all paths
+        self._memory = self._spilled = 0
+        self._file = -1
+        self._mapped: memoryview | None = None
+        self._children: dict[str, list[str]] | None = None
+
+    # -- putting in --------------------------------------------------------------------------------
+
+    def put(self, path: str, entry: Entry) -> None:
+        """Place an entry; the last one of a name holds, as in tar."""
+        if entry is EmptyEntry.FOLDER and path in self.entries:
+            return
+        self.entries[path] = entry
+        self.names_size += len(path)
+        self._children = None
+        folder = path[: max(path.rfind("/"), 0)]
+        while folder not in self.entries:
+            self.entries[folder] = EmptyEntry.FOLDER
+            self.names_size += len(folder)
+            folder = folder[: max(folder.rfind("/"), 0)]
+
+    def keep(self, path: str, content: bytes) -> None:
+        """Place a file's content, in memory or in the temporary file."""
+        if len(content) <= IN_MEMORY_BYTES and self._memory < MEMORY_LIMIT_BYTES:
+            self._memory += len(content)
+            self.put(path, content)
+        elif self._spilled + len(content) > SPILL_LIMIT_BYTES:
+            self.put(path, UnreadFile("the archive holds more than gdr keeps"))
+        else:
+            self.put(path, self._spill(content))
+
+    def _spill(self, content: bytes) -> Entry:
+        try:
+            if self._file < 0:
+                self._file = _temporary_file()
+            view = memoryview(content)
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError as error:
+            return UnreadFile(f"no room in the temporary directory: {error.strerror}")
+        place = SpilledFile(self._spilled, len(content))
+        self._spilled += len(content)
+        self._mapped = None
+        return place
+
+    # -- a store for BundleHost --------------------------------------------------------------------
+
+    def kind(self, path: str) -> str | None:
+        entry = self.entries.get(path)
+        if entry is None:
+            return None
+        if isinstance(entry, EmptyEntry):
+            return entry.value
+        return LINK if isinstance(entry, StoredLink) else FILE
+
+    def target(self, path: str) -> str:
+        entry = self.entries[path]
+        return entry.target if isinstance(entry, StoredLink) else ""
+
+    def names(self, path: str) -> tuple[str, ...]:
+        if self._children is None:
+            self._children = {}
+            for entry in self.entries:
+                if entry:
+                    folder, _, name = entry.rpartition("/")
+                    self._children.setdefault(folder, []).append(name)
+        return tuple(sorted(self._children.get(path, ())))
+
+    def read(self, path: str) -> memoryview:
+        entry = self.entries[path]
+        if isinstance(entry, (bytes, memoryview)):
+            return memoryview(entry)
+        if isinstance(entry, SpilledFile):
+            return self._view()[entry.offset : entry.offset + entry.size]
+        raise _unread(path, entry)
+
+    def _view(self) -> memoryview:
+        if self._mapped is None:
+            import mmap
+
+            self._mapped = memoryview(mmap.mmap(self._file, 0, access=mmap.ACCESS_READ))
+        return self._mapped
+
+    def __del__(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+
+
+def _unread(path: str, entry: Entry) -> EvidenceMissing:
+    if isinstance(entry, UnreadFile):
+        return truncated(path, entry.why) if entry.cut else not_collected(path, entry.why)
+    return not_collected(path, "not a file")
+
+
+def _temporary_file() -> int:
+    """A file without a name, gone when it is closed. Raises OSError.
+
+    O_TMPFILE is not for every file system (open(2)); tempfile, slow to import, knows the other way."""
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    try:
+        return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            return os.dup(file.fileno())

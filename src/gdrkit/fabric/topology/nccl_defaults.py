@@ -1,0 +1,125 @@
+"""What NCCL would find out by itself, filled in where a source does not say it, and said so.
+
+NCCL asks the driver for a GPU's generation, and verbs for a port's rate; a tree written by hand or drawn by
+lspci has neither. Paths depend on the tree alone; decisions on what is assumed here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import structs
+
+from gdrkit.fabric.nccl.writer import CLASS_OF
+from gdrkit.fabric.topology.graph import (
+    C2C,
+    NcclNet,
+    Net,
+    Topology,
+    TopologyCpu,
+    TopologyGpu,
+    TopologySource,
+)
+from gdrkit.facts import gpu_ids
+from gdrkit.facts.gpu_chips import by_device_id
+
+C2C_MBYTE_PER_S, C2C_LINKS = 45_000, 10
+"""450 GB/s in each direction: NVIDIA Grace Hopper Superchip architecture whitepaper, NVLink-C2C."""
+NO_LIMIT_GBIT_PER_S = 1600.0
+"""More than a NIC's link carries (64 GT/s x16 is 968), so that an unknown port limits nothing."""
+SAPPHIRE_RAPIDS = 0x8F  # Linux arch/x86/include/asm/intel-family.h
+CAPABILITY = 80
+"""For a chip that is not known: from 8.0 on NCCL's rules for GPUDirect RDMA are the same."""
+
+
+def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
+    """A graph in which NCCL finds all it needs, and what was assumed, a line each.
+
+    Ports of which nobody knows the PCI function are left out: where they are would be a guess."""
+    assumed: dict[str, None] = {}
+    placed = tuple(net for net in topology.nets if net.address or topology.origin is TopologySource.NCCL_XML)
+    if len(topology.gpus) > 1 and topology.origin is not TopologySource.NCCL_XML and _lacks_nvlink(topology):
+        assumed["no NVLink between GPUs: whether there is any is not known"] = None
+    gpus = tuple(_gpu(topology, gpu, index, assumed) for index, gpu in enumerate(topology.gpus))
+    taken = {net.nccl.dev for net in placed if net.nccl and net.nccl.dev}
+    free = (str(n) for n in range(len(placed) + len(taken)) if str(n) not in taken)
+    nets = tuple(_net(net, free, assumed) for net in placed)
+    cpus = tuple(_cpu(cpu, assumed) for cpu in topology.cpus or (TopologyCpu(numa_node=None),))
+    devices = tuple(
+        device if device.class_code else structs.replace(device, class_code=CLASS_OF.get(device.role, ""))
+        for device in topology.devices
+    )
+    whole = structs.replace(topology, cpus=cpus, devices=devices, gpus=gpus, nets=nets)
+    return whole, tuple(assumed)
+
+
+def _cpu(cpu: TopologyCpu, assumed: dict[str, None]) -> TopologyCpu:
+    """Only the bandwidth between sockets depends on it."""
+    if cpu.arch in ("", "x86_64") and not (cpu.arch and cpu.vendor):
+        assumed["processors are Intel's Sapphire Rapids: theirs is NCCL's figure between sockets"] = None
+        return structs.replace(cpu, arch="x86_64", vendor="GenuineIntel", family=6, model=SAPPHIRE_RAPIDS)
+    return cpu
+
+
+def _lacks_nvlink(topology: Topology) -> bool:
+    return any(gpu.nvlinks is None for gpu in topology.gpus)
+
+
+def _gpu(topology: Topology, gpu: TopologyGpu, index: int, assumed: dict[str, None]) -> TopologyGpu:
+    function = topology.by_address.get(gpu.address)
+    device_id = function.device if function else ""
+    capability = gpu.compute_capability or by_device_id(device_id)
+    if capability is None:
+        capability = CAPABILITY
+        assumed["GPUs are of compute capability 8.0 or newer"] = None
+    gdr = gpu.gdr
+    if gdr is None:
+        gdr = not (gpu.is_integrated or device_id in gpu_ids.INTEGRATED or gpu_ids.is_consumer(device_id))
+        if gdr:
+            assumed["the driver supports GPUDirect RDMA on these GPUs; gdr doctor tells"] = None
+    c2c = gpu.c2c
+    if c2c is None and gpu.compute_capability is None and device_id in gpu_ids.COHERENT:
+        c2c = C2C(None, None)  # NCCL asks NVML where a file does not describe the GPU: xml.cc
+    if c2c is not None and (c2c.mbyte_per_s is None or c2c.count is None):
+        c2c = C2C(C2C_MBYTE_PER_S, C2C_LINKS)
+        assumed["NVLink-C2C carries 450 GB/s in each direction"] = None
+    return structs.replace(
+        gpu,
+        index=index if gpu.index is None else gpu.index,
+        rank=index if gpu.rank is None else gpu.rank,
+        compute_capability=capability,
+        gdr=gdr,
+        c2c=c2c,
+    )
+
+
+def _net(net: Net, free: Iterator[str], assumed: dict[str, None]) -> Net:
+    known = net.nccl or NcclNet()
+    if not known.gdr:
+        assumed["NICs take part, by nvidia-peermem or dma-buf; gdr doctor tells"] = None
+    rate = net.rate_gbit_per_s
+    if rate is None:
+        rate = NO_LIMIT_GBIT_PER_S
+        assumed["no port is slower than the link of its NIC: rates are not known"] = None
+    return structs.replace(
+        net,
+        device=net.device or net.id,
+        number=1 if net.number is None else net.number,
+        rate_gbit_per_s=rate,
+        guid=_guid(net.guid or net.address),
+        nccl=structs.replace(
+            known,
+            dev=known.dev or next(free),
+            latency=known.latency or "0",
+            maxconn=known.maxconn or "131072",
+            gdr=known.gdr or "1",
+        ),
+    )
+
+
+def _guid(text: str) -> str:
+    """One number for each card, as NCCL writes it."""
+    if text.startswith("0x"):
+        return text
+    digits = re.sub(r"[^0-9a-f]", "", text.lower())[:16]
+    return f"0x{digits.lstrip('0') or '0'}"

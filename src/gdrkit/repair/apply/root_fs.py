@@ -1,0 +1,255 @@
+"""Files of a machine, or of a tree that looks like one: read whole, replaced at once, put back as they were.
+
+A path is absolute as on the machine itself. Links in a path's folders are followed inside the root; the last
+part never is, so a link is a thing of its own that can be replaced and put back.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import glob
+import hashlib
+import os
+import posixpath
+import stat
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from gdrkit.repair.apply.errors import ApplyError
+
+_MOST_LINKS = 40  # path_resolution(7): ELOOP
+_NO_SUCH = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA)
+
+
+class FileState(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What stood at a path. `backup` names the copy of its content in the run's folder."""
+
+    path: str
+    kind: str = "absent"  # absent, file, link
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    mtime_ns: int = 0
+    digest: str = ""  # SHA-256 of a file's content, or of a link's target
+    target: str = ""
+    attributes: Mapping[str, str] = {}  # extended attributes, base64
+    backup: str = ""
+
+
+class RootFS:
+    """A root, and what can be done below it."""
+
+    def __init__(self, root: str = "/") -> None:
+        self.root = os.path.realpath(root)
+        if not os.path.isdir(self.root):
+            raise ApplyError(f"{root} is no folder")
+
+    @property
+    def is_machine(self) -> bool:
+        """Whether it is the running machine, where commands mean something."""
+        return self.root == "/"
+
+    def real(self, path: str) -> str:
+        """Where a path lies for the system: folders resolved inside the root, the last part as it is."""
+        folder, name = posixpath.split(path.rstrip("/"))
+        return posixpath.join(self._folder(folder), name)
+
+    def _folder(self, folder: str) -> str:
+        parts = [part for part in reversed(folder.split("/")) if part]
+        here: list[str] = []
+        links = 0
+        while parts:
+            part = parts.pop()
+            if part == "..":
+                here = here[:-1]
+                continue
+            full = posixpath.join(self.root, *here, part)
+            if os.path.islink(full):
+                links += 1
+                if links > _MOST_LINKS:
+                    raise ApplyError(f"{folder} has too many links")
+                target = os.readlink(full)
+                here = [] if target.startswith("/") else here
+                parts += [word for word in reversed(target.split("/")) if word not in ("", ".")]
+            elif part != ".":
+                here.append(part)
+        return posixpath.join(self.root, *here)
+
+    # -- reading ----------------------------------------------------------------------------------------
+
+    def state(self, path: str) -> FileState:
+        """What stands at a path now. Raises ApplyError for a folder or a device: those are not replaced."""
+        real = self.real(path)
+        try:
+            found = os.lstat(real)
+        except (FileNotFoundError, NotADirectoryError):
+            return FileState(path=path)
+        if stat.S_ISLNK(found.st_mode):
+            target = os.readlink(real)
+            digest = hashlib.sha256(target.encode()).hexdigest()
+            return FileState(
+                path=path, kind="link", uid=found.st_uid, gid=found.st_gid, mtime_ns=found.st_mtime_ns,
+                target=target, digest=digest,
+            )  # fmt: skip
+        if not stat.S_ISREG(found.st_mode):
+            raise ApplyError(f"{path} is not a regular file")
+        return FileState(
+            path=path,
+            kind="file",
+            mode=stat.S_IMODE(found.st_mode),
+            digest=_digest(real),
+            attributes=dict(_attributes(real)),
+            uid=found.st_uid,
+            gid=found.st_gid,
+            mtime_ns=found.st_mtime_ns,
+        )
+
+    def digest(self, path: str) -> str:
+        """SHA-256 of what stands at a path; "" where nothing does."""
+        return self.state(path).digest
+
+    def read(self, path: str) -> bytes:
+        with open(self.real(path), "rb") as file:
+            return file.read()
+
+    def content(self, path: str) -> bytes:
+        """What a reader of a path gets: links are followed, inside the root. b"" where nothing is."""
+        for _ in range(_MOST_LINKS):
+            state = self.state(path)
+            if state.kind != "link":
+                return self.read(path) if state.kind == "file" else b""
+            path = posixpath.join(posixpath.dirname(path), state.target)
+        raise ApplyError(f"{path} has too many links")
+
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """Files whose path matches a shell pattern, sorted."""
+        folder, name = posixpath.split(pattern)
+        real = posixpath.join(glob.escape(self._folder(folder)), name)
+        found = sorted(p for p in glob.glob(real) if os.path.isfile(p) or os.path.islink(p))
+        return tuple(posixpath.join(folder, posixpath.basename(path)) for path in found)
+
+    def missing_folders(self, path: str) -> tuple[str, ...]:
+        """Folders above a path that are not there, the outermost first."""
+        missing: list[str] = []
+        folder = posixpath.dirname(path)
+        while folder not in ("", "/") and not os.path.isdir(self._folder(folder)):
+            missing.insert(0, folder)
+            folder = posixpath.dirname(folder)
+        return tuple(missing)
+
+    def free_bytes(self, path: str) -> int:
+        """What is left on the file system of an existing folder."""
+        found = os.statvfs(self._folder(path))
+        return found.f_bavail * found.f_frsize
+
+    # -- writing ----------------------------------------------------------------------------------------
+
+    def make_folder(self, path: str, mode: int = 0o755) -> None:
+        real = self._folder(path)
+        if not os.path.isdir(real):
+            os.mkdir(real, mode)
+            sync_folder(posixpath.dirname(real))
+
+    def remove_folder(self, path: str) -> None:
+        """Take a folder away if it is empty."""
+        with contextlib.suppress(FileNotFoundError, OSError):
+            os.rmdir(self._folder(path))
+
+    def write(self, path: str, content: bytes, like: FileState, token: str) -> None:
+        """Replace a file at once, with the owner, mode and attributes of `like`; it is on disk then."""
+        real = self.real(path)
+        temporary = self.temporary(path, token)
+        _unlink(temporary)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "wb") as file:
+            file.write(content)
+            file.flush()
+            _dress(fd, like)
+            os.fsync(fd)
+        os.rename(temporary, real)
+        sync_folder(posixpath.dirname(real))
+
+    def temporary(self, path: str, token: str) -> str:
+        """The name, for the system, under which a file is written before it takes its place."""
+        folder, name = posixpath.split(self.real(path))
+        return posixpath.join(folder, f".{name}.gdrkit-{token}")
+
+    def restore(self, state: FileState, content: bytes, token: str) -> None:
+        """Put back what stood there. What is right already is left alone."""
+        _unlink(self.temporary(state.path, token))
+        real = self.real(state.path)
+        if _without_backup(self.state(state.path)) == _without_backup(state):
+            return
+        if state.kind == "absent":
+            _unlink(real)
+        elif state.kind == "link":
+            temporary = self.temporary(state.path, token)
+            os.symlink(state.target, temporary)
+            os.chown(temporary, state.uid, state.gid, follow_symlinks=False)
+            os.rename(temporary, real)
+        else:
+            self.write(state.path, content, state, token)
+        sync_folder(posixpath.dirname(real))
+
+    def remove(self, path: str) -> None:
+        real = self.real(path)
+        _unlink(real)
+        sync_folder(posixpath.dirname(real))
+
+
+def _without_backup(state: FileState) -> tuple[object, ...]:
+    return state.kind, state.mode, state.uid, state.gid, state.digest, dict(state.attributes)
+
+
+def _digest(real: str) -> str:
+    with open(real, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _attributes(real: str) -> Iterator[tuple[str, str]]:
+    """Extended attributes: SELinux labels, ACLs, IMA's hashes. None where the file system has none."""
+    try:
+        names = os.listxattr(real, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NO_SUCH:
+            return
+        raise
+    for name in sorted(names):
+        with contextlib.suppress(OSError):
+            yield name, base64.b64encode(os.getxattr(real, name, follow_symlinks=False)).decode()
+
+
+def _dress(fd: int, like: FileState) -> None:
+    """Owner, mode, attributes and time of another file, as far as the system allows."""
+    found = os.fstat(fd)
+    if (found.st_uid, found.st_gid) != (like.uid, like.gid):
+        os.fchown(fd, like.uid, like.gid)
+    os.fchmod(fd, like.mode)
+    for name, value in like.attributes.items():
+        try:
+            os.setxattr(fd, name, base64.b64decode(value))
+        except OSError as error:
+            if error.errno not in _NO_SUCH:
+                raise
+    if like.mtime_ns:
+        os.utime(fd, ns=(like.mtime_ns, like.mtime_ns))
+
+
+def _unlink(real: str) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.unlink(real)
+
+
+def sync_folder(real: str) -> None:
+    """Make what was done to a folder's names last: fsync(2) on the folder."""
+    try:
+        fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

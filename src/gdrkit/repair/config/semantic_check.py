@@ -1,0 +1,227 @@
+"""What a schema does not tell of a file: meanings that are wrong although every key is known."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from gdrkit.consumers.nccl_levels import gdr_level
+from gdrkit.facts.kubernetes import Manifest, boolean
+from gdrkit.formats.module_name import canonical
+from gdrkit.formats.yaml_values import Scalar, Value, YamlMapping, YamlSequence, at, text_at
+from gdrkit.repair.config.fault import ConfigFault
+from gdrkit.rules.manifest_invalid import ROLE
+from gdrkit.rules.talos_no_peermem import asks_for_peermem
+
+
+def judged(manifest: Manifest) -> Iterator[ConfigFault]:
+    """What is wrong with the meaning of an object."""
+    judge = {
+        "ClusterPolicy": _cluster_policy,
+        "NVIDIADriver": lambda m: _driver(m, "spec"),
+        "MachineConfig": _machine_config,
+        "Ignition": lambda m: _ignition(m.value, ""),
+        "Butane": _butane,
+        "MachineConfiguration": _talos,
+        "KernelModuleConfig": _talos,
+        "Talos schematic": _schematic,
+        "ConfigMap": _config_map,
+        "cloud-config": _cloud_config,
+    }.get(manifest.kind)
+    if judge is not None:
+        yield from judge(manifest)
+    yield from _environment(manifest.value)
+
+
+def _fault(
+    line: int, code: str, path: str, seen: str, expected: str, severity: str = "error"
+) -> ConfigFault:
+    return ConfigFault(line=line, code=code, severity=severity, path=path, seen=seen, expected=expected)
+
+
+# -- the operators -----------------------------------------------------------------------------------
+
+
+def _cluster_policy(manifest: Manifest) -> Iterator[ConfigFault]:
+    rdma = manifest.at("spec", "driver", "rdma")
+    if boolean(manifest.at("spec", "driver", "useNvidiaDriverCRD")) and rdma is not None:
+        seen = "is not read: useNvidiaDriverCRD is true"
+        yield _fault(rdma.line, "wrong-place", "spec.driver.rdma", seen, "it at NVIDIADriver spec.rdma")
+    yield from _driver(manifest, "spec", "driver")
+
+
+def _driver(manifest: Manifest, *prefix: str) -> Iterator[ConfigFault]:
+    where = ".".join(prefix)
+    old = manifest.at(*prefix, "useOpenKernelModules")
+    if old is not None:
+        path = f"{where}.useOpenKernelModules"
+        yield _fault(old.line, "not-honoured", path, "is read no more", "kernelModuleType: open", "warning")
+    enabled = manifest.at(*prefix, "rdma", "enabled")
+    precompiled = manifest.at(*prefix, "usePrecompiled")
+    if boolean(enabled) and boolean(precompiled) and precompiled is not None:
+        seen = "with rdma.enabled: true: precompiled images hold a stub of nvidia-peermem"
+        path = f"{where}.usePrecompiled"
+        yield _fault(precompiled.line, "stub", path, seen, "rdma.enabled: false, and dma-buf", "warning")
+
+
+def _config_map(manifest: Manifest) -> Iterator[ConfigFault]:
+    """The GPU Operator's files of module parameters have no word `options`."""
+    files = manifest.at("data")
+    for entry in files.entries if isinstance(files, YamlMapping) else ():
+        if not re.fullmatch(r"nvidia(-\w+)?\.conf", entry.key) or not isinstance(entry.value, Scalar):
+            continue
+        for line in entry.value.text.splitlines():
+            if line.strip() and not re.fullmatch(r"\s*[\w]+=\S+\s*", line):
+                path = f"data.{entry.key}"
+                yield _fault(entry.line, "wrong-value", path, line.strip()[:60], "NAME=VALUE on each line")
+
+
+# -- Ignition and Butane -----------------------------------------------------------------------------
+
+
+def _machine_config(manifest: Manifest) -> Iterator[ConfigFault]:
+    labels = manifest.at("metadata", "labels")
+    if not isinstance(labels, YamlMapping) or labels.entry(ROLE) is None:
+        line = manifest.line if labels is None else labels.line
+        yield _fault(line, "missing-key", "metadata.labels", f"no label {ROLE}", "one, or no pool takes it")
+    config = manifest.at("spec", "config")
+    if config is not None:
+        yield from _ignition(config, "spec.config.")
+
+
+def _ignition(config: Value, prefix: str) -> Iterator[ConfigFault]:
+    for number, file in enumerate(_files(config)):
+        path = f"{prefix}storage.files.{number}"
+        inline = at(file, "contents", "inline")
+        if inline is not None:
+            seen = "is Butane's; Ignition does not know it"
+            expected = "contents.source with a data: URL (gdr config machineconfig)"
+            yield _fault(inline.line, "butane-in-ignition", f"{path}.contents.inline", seen, expected)
+        source = at(file, "contents", "source")
+        if isinstance(source, Scalar) and source.text and ":" not in source.text:
+            where = f"{path}.contents.source"
+            yield _fault(source.line, "wrong-value", where, source.text[:40], "a URL: data:, https:, ...")
+        yield from _mode(file, path)
+        text = inline.text if isinstance(inline, Scalar) else _data(source)
+        yield from _modules(file, text, path)
+
+
+def _butane(manifest: Manifest) -> Iterator[ConfigFault]:
+    for number, file in enumerate(_files(manifest.value)):
+        path = f"storage.files.{number}"
+        yield from _mode(file, path)
+        given = [key for key in ("source", "inline", "local") if at(file, "contents", key) is not None]
+        if len(given) > 1:
+            seen = " and ".join(given)
+            yield _fault(file.line, "wrong-value", f"{path}.contents", seen, "one of source, inline, local")
+        yield from _modules(file, text_at(file, "contents", "inline"), path)
+
+
+def _files(config: Value) -> tuple[Value, ...]:
+    files = at(config, "storage", "files")
+    return files.items if isinstance(files, YamlSequence) else ()
+
+
+def _mode(file: Value, path: str) -> Iterator[ConfigFault]:
+    """644 without a zero is a decimal number, and so are nine bits that nobody wants."""
+    mode = at(file, "mode")
+    if isinstance(mode, Scalar) and re.fullmatch(r"[1-7]?[0-7]{3}", mode.text) and mode.text != "420":
+        if int(mode.text) == 0o755 or int(mode.text) == 0o600:
+            return
+        seen = f"{mode.text} is decimal, 0{int(mode.text):o} in octal"
+        expected = f"{int(mode.text, 8)}, which is 0{mode.text} in octal"
+        yield _fault(mode.line, "wrong-value", f"{path}.mode", seen, expected)
+
+
+def _data(source: Value | None) -> str:
+    """The text of a data: URL; "" of anything else. Source: RFC 2397."""
+    found = re.match(r"data:([^,]*),(.*)", source.text, re.DOTALL) if isinstance(source, Scalar) else None
+    if found is None:
+        return ""
+    if not found[1].endswith(";base64"):
+        return unquote(found[2])
+    try:
+        return b64decode(found[2], validate=True).decode("utf-8", "replace")
+    except (Error, ValueError):
+        return ""
+
+
+def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
+    """NVIDIA's modules in a host's modules-load.d, where the driver may be in a container."""
+    if "/modules-load.d/" not in text_at(file, "path"):
+        return
+    names = [canonical(line.strip()) for line in text.splitlines() if line.strip() and line[0] not in "#;"]
+    nvidia = [name for name in names if name.startswith("nvidia")]
+    if nvidia:
+        seen = f"loads {', '.join(nvidia)} on the host"
+        expected = "the GPU Operator to load them: its driver is not below the host's /lib/modules"
+        yield _fault(file.line, "module-not-on-host", path, seen, expected, "warning")
+
+
+# -- Talos -------------------------------------------------------------------------------------------
+
+
+def _talos(manifest: Manifest) -> Iterator[ConfigFault]:
+    line = asks_for_peermem(manifest)
+    if line:
+        seen = "nvidia_peermem, which always is a stub on Talos: load fails with invalid argument"
+        path = "machine.kernel.modules" if manifest.kind == "MachineConfiguration" else "name"
+        yield _fault(line, "talos-no-peermem", path, seen, "no such entry; dma-buf (gdr config talos)")
+
+
+def _schematic(manifest: Manifest) -> Iterator[ConfigFault]:
+    extensions = manifest.at("customization", "systemExtensions", "officialExtensions")
+    for item in extensions.items if isinstance(extensions, YamlSequence) else ():
+        if isinstance(item, Scalar) and "nonfree-kmod-nvidia" in item.text:
+            path = "customization.systemExtensions.officialExtensions"
+            seen = f"{item.text}: the proprietary driver has no dma-buf, and Talos no peermem"
+            expected = "siderolabs/nvidia-open-gpu-kernel-modules-lts or -production"
+            yield _fault(item.line, "talos-no-path", path, seen, expected)
+
+
+# -- cloud-init and environments ---------------------------------------------------------------------
+
+
+def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
+    files = manifest.at("write_files")
+    for number, file in enumerate(files.items if isinstance(files, YamlSequence) else ()):
+        path = f"write_files.{number}"
+        if at(file, "path") is None:
+            yield _fault(file.line, "missing-key", path, "lacks path", "a path")
+        mode = at(file, "permissions")
+        if isinstance(mode, Scalar) and not mode.quoted and mode.text.isdigit():
+            seen = f"{mode.text} without quotation marks"
+            where = f"{path}.permissions"
+            yield _fault(mode.line, "wrong-type", where, seen, f'a string: "{mode.text}"', "warning")
+
+
+def _environment(value: Value) -> Iterator[ConfigFault]:
+    """NCCL_NET_GDR_LEVEL in any container's env."""
+    if isinstance(value, YamlSequence):
+        for item in value.items:
+            yield from _environment(item)
+    elif isinstance(value, YamlMapping):
+        if text_at(value, "name") == "NCCL_NET_GDR_LEVEL" and (given := at(value, "value")) is not None:
+            yield from level(given.line, text_at(value, "value"), "env")
+        for entry in value.entries:
+            yield from _environment(entry.value)
+
+
+def level(line: int, value: str, path: str) -> Iterator[ConfigFault]:
+    """What is wrong with a value of NCCL_NET_GDR_LEVEL: words that NCCL ignores, and numbers."""
+    resolved = gdr_level(value)
+    where = f"{path}.NCCL_NET_GDR_LEVEL".lstrip(".")
+    if resolved is None:
+        seen = f"{value!r} is no level; NCCL ignores it without a word"
+        yield _fault(line, "gdr-level-ignored", where, seen, "LOC, PIX, PXB, PHB or SYS, or nothing")
+    elif value[:1].isdigit():
+        seen = (
+            f"{value} is {resolved}; there is no level ALL"
+            if resolved == "SYS"
+            else f"{value} is {resolved}"
+        )
+        expected = "no setting: the default is right where GPU and NIC share a switch"
+        yield _fault(line, "gdr-level-number", where, seen, expected, "warning")

@@ -1,0 +1,121 @@
+"""Contents of the files that gdrkit writes: one source for each text.
+
+`gdr fix` writes them on a machine, `gdr config` puts them into declarative forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+HEAD = "# written by gdrkit"
+PEERMEM_MODULE = "nvidia-peermem"
+
+MODULES_LOAD = "/etc/modules-load.d/nvidia-peermem.conf"
+PEERMEM_UNIT = "/etc/systemd/system/gdrkit-peermem.service"
+OPENIBD_DROP_IN = "/etc/systemd/system/openibd.service.d/50-gdrkit-peermem.conf"
+ACS_UNIT = "/etc/systemd/system/gdrkit-acs.service"
+LIMITS = "/etc/security/limits.d/90-gdrkit-memlock.conf"
+SYSTEMD_LIMITS = "/etc/systemd/system.conf.d/90-gdrkit-memlock.conf"
+NCCL_CONF = "/etc/nccl.conf"
+
+
+def modules_load(*modules: str) -> str:
+    """A file of modules-load.d(5): one module a line."""
+    return "\n".join((HEAD, *modules, ""))
+
+
+def modprobe_options(module: str, parameters: Mapping[str, str]) -> str:
+    """A file of modprobe.d(5) that sets a module's parameters."""
+    words = " ".join(f"{name}={value}" for name, value in parameters.items())
+    return f"{HEAD}\noptions {module} {words}\n"
+
+
+def peermem_unit(modprobe: str = "/usr/sbin/modprobe", rmmod: str = "/usr/sbin/rmmod") -> str:
+    """A unit that loads nvidia-peermem once OFED is up, and takes it out before OFED stops.
+
+    nvidia-peermem holds ib_core or ib_uverbs, so that openibd cannot restart while it is loaded. PartOf=
+    stops this unit with openibd, After= does so first. `modprobe -r` would take the driver out, too.
+    Source: systemd.unit(5), PartOf= and After=.
+    """
+    return (
+        f"{HEAD}\n"
+        "[Unit]\n"
+        "Description=nvidia-peermem beside OFED\n"
+        "After=openibd.service\n"
+        "PartOf=openibd.service\n"
+        "\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        "RemainAfterExit=yes\n"
+        f"ExecStart={modprobe} {PEERMEM_MODULE}\n"
+        f"ExecStop=-{rmmod} {PEERMEM_MODULE}\n"
+        "\n"
+        "[Install]\n"
+        "WantedBy=multi-user.target\n"
+    )
+
+
+def openibd_drop_in() -> str:
+    """A drop-in that starts the unit above with OFED. Source: systemd.unit(5), Wants=."""
+    return f"{HEAD}\n[Unit]\nWants=gdrkit-peermem.service\n"
+
+
+def acs_unit(commands: Iterable[tuple[str, ...]]) -> str:
+    """A unit that writes ACS control registers at each boot; they do not outlast one by themselves."""
+    lines = "".join(f"ExecStart={' '.join(command)}\n" for command in commands)
+    return (
+        f"{HEAD}\n"
+        "[Unit]\n"
+        "Description=ACS on the bridges between GPUs and NICs\n"
+        "DefaultDependencies=no\n"
+        "After=systemd-udev-settle.service local-fs.target\n"
+        "Before=openibd.service nvidia-persistenced.service multi-user.target\n"
+        "\n"
+        "[Service]\n"
+        "Type=oneshot\n"
+        "RemainAfterExit=yes\n"
+        f"{lines}"
+        "\n"
+        "[Install]\n"
+        "WantedBy=multi-user.target\n"
+    )
+
+
+def memlock_limits() -> str:
+    """A file of limits.d: see limits.conf(5). `*` does not stand for root."""
+    rows = "".join(f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard"))
+    return f"{HEAD}\n{rows}"
+
+
+def manager_limits() -> str:
+    """A drop-in for what systemd starts: systemd-system.conf(5)."""
+    return f"{HEAD}\n[Manager]\nDefaultLimitMEMLOCK=infinity\n"
+
+
+def unit_limits() -> str:
+    """A drop-in for a unit that starts jobs: systemd.exec(5)."""
+    return f"{HEAD}\n[Service]\nLimitMEMLOCK=infinity\n"
+
+
+def grub_argument(words: str) -> str:
+    """A file of /etc/default/grub.d, which Debian's update-grub reads as shell."""
+    return f'{HEAD}\nGRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {words}"\n'
+
+
+def nccl_conf(settings: Mapping[str, str]) -> str:
+    """A file of NCCL's: `NAME=value` lines without blanks around the sign (src/misc/param.cc)."""
+    return HEAD + "\n" + "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def commented_out(text: str, lines: Iterable[int]) -> str:
+    """A text whose lines of those numbers (from 1) are comments now, with the lines that they go on in."""
+    wanted = set(lines)
+    out = []
+    going_on = False
+    for number, line in enumerate(text.split("\n"), 1):
+        if number in wanted or going_on:
+            out.append(f"# gdrkit: {line.rstrip(chr(92))}" if line.endswith("\\") else f"# gdrkit: {line}")
+            going_on = line.endswith("\\")
+        else:
+            out.append(line)
+    return "\n".join(out)

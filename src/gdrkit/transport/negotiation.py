@@ -1,0 +1,156 @@
+"""What each side can offer, which path both can take, and the channels of that path."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from gdrkit.transport import protocol
+from gdrkit.transport.errors import PathUnavailable, TransportError
+from gdrkit.transport.native.verbs import VerbsError, VerbsNotAvailable
+from gdrkit.transport.operation import Channel
+from gdrkit.transport.path_names import PATHS
+from gdrkit.transport.rdma import Endpoint, RdmaChannel
+from gdrkit.transport.ring import RING_BYTES, Ring
+from gdrkit.transport.shared import SharedChannel
+from gdrkit.transport.socket_channel import PeerChannel, TcpChannel
+
+LINES = 6
+"""Three channels of two directions: each needs a socket, or a ring."""
+_SERVICE_SHARE = 4  # the rings of one-sided access are smaller than those of messages
+_Line = TypeVar("_Line")
+
+
+class LocalSide(NamedTuple):
+    """What one process brings: the CUDA ordinal of its GPU, its RDMA device, the paths it allows."""
+
+    gpu: int | None
+    device: str | None
+    gid_index: int | None
+    paths: tuple[str, ...]
+
+    def hello(self) -> protocol.Hello:
+        address = ""
+        if self.gpu is not None:
+            from gdrkit.transport.native.cuda import cuda
+
+            address = cuda().address(self.gpu)
+        return protocol.Hello(protocol.VERSION, _boot_id(), address, self.device or "", self.paths)
+
+
+class PreparedPath:
+    """One side's resources for a path, before it is known whether the other side can take it."""
+
+    def __init__(self, path: str, side: LocalSide) -> None:
+        self.path = path
+        self.rings: list[Ring] = []
+        self.endpoint: Endpoint | None = None
+        if path == "verbs":
+            try:
+                self.endpoint = Endpoint(side.device or "", side.gid_index)
+            except (VerbsNotAvailable, VerbsError) as error:
+                raise PathUnavailable(str(error)) from None
+
+    @property
+    def needs_sockets(self) -> bool:
+        return self.path != "shared"
+
+    def make_rings(self) -> None:
+        """The listener makes the shared memory. Raises PathUnavailable."""
+        if self.path == "shared":
+            for index in range(LINES):
+                share = 1 if index < 2 else _SERVICE_SHARE
+                self.rings.append(Ring.create(ring_bytes=RING_BYTES // share))
+
+    def open_rings(self, names: Sequence[str]) -> None:
+        """The connector opens it. Raises PathUnavailable."""
+        if self.path == "shared":
+            if len(names) != LINES:
+                raise PathUnavailable("the other side named no rings")
+            for name in names:
+                self.rings.append(Ring.open(name))
+
+    def ends(self) -> tuple[protocol.RdmaEnd, ...]:
+        return self.endpoint.ends() if self.endpoint else ()
+
+    def connect(self, ends: tuple[protocol.RdmaEnd, ...]) -> None:
+        """Connect the queue pairs, if there are any."""
+        if self.endpoint:
+            self.endpoint.connect(ends)
+
+    def give_back(self) -> None:
+        """The path is not taken."""
+        for ring in self.rings:
+            ring.close()
+        if self.endpoint:
+            self.endpoint.close()
+
+    def channels(
+        self, wires: Sequence[socket.socket], *, listening: bool
+    ) -> tuple[Channel, Channel, Channel]:
+        """The channels for messages, for our requests and for theirs."""
+        for ring in self.rings:
+            ring.unlink()
+        made: list[Channel] = []
+        if self.path == "shared":
+            made = [SharedChannel(out, into) for out, into in _directions(self.rings, listening)]
+        elif self.path == "peer":
+            made = [PeerChannel(out, into) for out, into in _directions(wires, listening)]
+        elif self.endpoint:
+            endpoint = self.endpoint
+            made = [
+                RdmaChannel(out, into, endpoint, index)
+                for index, (out, into) in enumerate(_directions(wires, listening))
+            ]
+        else:
+            made = [TcpChannel(out, into) for out, into in _directions(wires, listening)]
+        # The second is for the listener's requests, the third for the connector's.
+        return (made[0], made[1], made[2]) if listening else (made[0], made[2], made[1])
+
+
+def _directions(lines: Sequence[_Line], listening: bool) -> list[tuple[_Line, _Line]]:
+    """(out, in) of each channel; lines 0, 2 and 4 lead from the listener."""
+    pairs = [(lines[index], lines[index + 1]) for index in range(0, LINES, 2)]
+    return pairs if listening else [(into, out) for out, into in pairs]
+
+
+def possible(path: str, mine: protocol.Hello, theirs: protocol.Hello) -> None:
+    """Raises PathUnavailable where what both sides said rules a path out."""
+    if path not in mine.paths or path not in theirs.paths:
+        raise PathUnavailable("not allowed on both sides")
+    if path in ("peer", "shared") and mine.boot_id != theirs.boot_id:
+        raise PathUnavailable("the two processes are on different machines")
+    if path == "verbs" and not (mine.device and theirs.device):
+        raise PathUnavailable("not both sides named an RDMA device")
+    if path == "peer":
+        if not (mine.gpu and theirs.gpu):
+            raise PathUnavailable("not both sides named a GPU")
+        _reaches(mine.gpu, theirs.gpu)
+
+
+def check_paths(paths: tuple[str, ...]) -> None:
+    """Raises TransportError for a name that is no path's."""
+    if unknown := [path for path in paths if path not in PATHS]:
+        raise TransportError(f"no such path: {unknown[0]} (of {', '.join(PATHS)})")
+
+
+def _reaches(mine: str, theirs: str) -> None:
+    from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
+
+    try:
+        driver = cuda()
+        here, there = (driver.number("cuDeviceGetByPCIBusId", gpu.encode()) for gpu in (mine, theirs))
+        if here != there and not driver.number("cuDeviceCanAccessPeer", here, there):
+            raise PathUnavailable(f"{mine} cannot reach the memory of {theirs}")
+    except (CudaNotAvailable, CudaError) as error:
+        raise PathUnavailable(f"{theirs} is not visible here: {error}") from None
+
+
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:  # a sandbox: nothing tells that two processes share a kernel, so none do
+        return os.urandom(16).hex()

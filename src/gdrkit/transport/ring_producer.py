@@ -1,0 +1,92 @@
+"""A sender's engine: out of a GPU, into a ring."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING
+from gdrkit.transport.engine import Engine, RingMessage
+from gdrkit.transport.ring import Ring, reached, units
+
+_MARKS = 16  # copies on their way that a waiting sender looks after; a ring holds ten of a large message
+
+
+class RingProducer(Engine):
+    """A sender's. Copies go through the program's own stream, which keeps their order by itself."""
+
+    def __init__(self, ring: Ring, device: int) -> None:
+        super().__init__(ring, device)
+        self._latest: int | None = None
+        self._marks = [self.driver.number("cuEventCreate", EVENT_DISABLE_TIMING) for _ in range(_MARKS)]
+        self._spare = list(self._marks)
+        self._marked: deque[tuple[int, int]] = deque()  # a mark after a copy, and the unit it reaches
+
+    def _move(self, message: RingMessage, stream: int | None, idle: bool) -> None:
+        queue = self._own if stream is None else stream
+        if not idle and self._latest is not None and self._latest != queue:  # messages keep their order
+            if self._latest == self._own:
+                self.follow(queue, self._own)
+            else:
+                self._ends.follow(queue, self._latest)
+        self._latest = queue
+        if stream is None:
+            self._expect(message)
+        else:
+            self._queue_on(message, message.begin, stream)
+            self._ends.mark(stream)
+
+    def _queue(self, message: RingMessage, position: int) -> None:
+        self._queue_on(message, position, self._own)
+
+    def _queue_on(self, message: RingMessage, position: int, queue: int) -> None:
+        ring, allowed = self.ring, position
+        address, left = message.rest(position)
+        for reaches, place, offset, size in ring.pieces(position, left, message.step):
+            if reaches > allowed and not self._has_room(reaches):
+                # Each wait stops the copy engine for 2.5 us: one for half of the ring.
+                most = reaches + ring.units // 2 - units(message.step)
+                allowed = min(message.end, max(reaches, most))
+                self.wait(queue, self._consumed, allowed - ring.units)
+            self.copy(place, address + offset, size, queue)
+            self.count(message, queue, self._produced, reaches)
+
+    def _has_room(self, reaches: int) -> bool:
+        return reached(self.ring.consumed[0], reaches - self.ring.units)
+
+    def _can_advance(self) -> bool:
+        return self._has_room(self._position + 1)
+
+    def _advance(self) -> None:
+        while self.messages and self._fill(self.messages[0]):
+            self._next()
+
+    def _fill(self, message: RingMessage) -> bool:
+        """Queue copies for which there is room; whether that were all of the message."""
+        address, left = message.rest(self._position)
+        while left:
+            reaches, place, size = self.ring.piece(self._position, left, message.step)
+            if not self._has_room(reaches):
+                return False
+            self.copy(place, address, size, self._own)
+            if self._spare and not message.short:
+                mark = self._spare.pop()
+                self.call(self._record, mark, self._own)
+                self._marked.append((mark, reaches))
+            self.count(message, self._own, self._produced, reaches)
+            self._position, address, left = reaches, address + size, left - size
+        return True
+
+    def poll(self) -> None:
+        if self._marked:
+            with self._lock:
+                while self._marked:
+                    mark, reaches = self._marked[0]
+                    if not self.driver.event_done(mark):
+                        return
+                    self.ring.acknowledge(reaches)
+                    self._spare.append(self._marked.popleft()[0])
+
+    def close(self) -> None:
+        super().close()
+        for mark in self._marks:
+            self.driver.call("cuEventDestroy_v2", mark)

@@ -1,0 +1,78 @@
+"""Commands as children: every outcome is noted, none stops the collection."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from gdrkit.agent.collect import subprocesses
+
+
+def script(folder: Path, name: str, text: str) -> str:
+    path = folder / name
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return f"{folder}:/usr/bin:/bin"
+
+
+def running(program: str) -> list[str]:
+    """The processes that run it, forks of it among them. One that was killed has no arguments any more."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if program.encode() in (process / "cmdline").read_bytes().split(b"\0"):
+                found.append(process.name)
+    return found
+
+
+def test_output_of_a_command_that_succeeds(tmp_path):
+    path = script(tmp_path, "tool", "echo $LC_ALL; echo aside >&2")
+
+    assert subprocesses.run(["tool"], 5, 100, path) == subprocesses.CommandResult(
+        "found", 0, b"C\n", "aside"
+    )
+
+
+def test_a_command_that_fails_is_quoted(tmp_path):
+    path = script(tmp_path, "nvidia-smi", "echo NVIDIA-SMI has failed; exit 9")
+
+    result = subprocesses.run(["nvidia-smi"], 5, 100, path)
+
+    assert (result.status, result.exit_code, result.complaint) == ("failed", 9, "NVIDIA-SMI has failed")
+
+
+def test_a_command_that_is_not_there(tmp_path):
+    assert subprocesses.run(["tool"], 5, 100, str(tmp_path)).status == "not-installed"
+
+
+def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
+    late = tmp_path / "late"
+    path = script(tmp_path, "tool", f"(sleep 60; touch {late}) & sleep 60; touch {late}")
+
+    result = subprocesses.run(["tool"], 0.2, 100, path)
+
+    assert (result.status, result.exit_code) == ("timed-out", None)
+    assert not late.exists()
+    assert not running(str(tmp_path / "tool"))
+
+
+def test_output_without_end_is_cut(tmp_path):
+    path = script(tmp_path, "tool", "while :; do echo yes; done")
+
+    result = subprocesses.run(["tool"], 5, 1000, path)
+
+    assert result.status == "truncated"
+    assert len(result.output) == 1000
+
+
+def test_a_command_has_no_input_and_no_shell(tmp_path):
+    path = script(tmp_path, "tool", 'cat; echo "$1"')
+
+    assert subprocesses.run(["tool", "$(id); *"], 5, 100, path).output == b"$(id); *\n"
+
+
+@pytest.mark.parametrize("folder", ["/usr/sbin", "/sbin"])
+def test_programs_of_root_are_found_for_everybody(folder):
+    assert folder in subprocesses.search_path().split(":")

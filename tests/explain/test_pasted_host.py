@@ -1,0 +1,86 @@
+"""Text that somebody pasted."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, MissingReason, TextOrigin
+from gdrkit.explain.pasted_host import PastedHost
+from gdrkit.facts.commands import DMESG, MOKUTIL_SB_STATE
+
+
+def test_the_text_is_all_there_is():
+    host = PastedHost("modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n")
+
+    for ask in (host.read, host.map, host.list, host.exists):
+        with pytest.raises(EvidenceMissing) as error:
+            ask("proc/modules")
+        assert not isinstance(error.value, EvidenceAbsent)
+    with pytest.raises(EvidenceMissing):
+        host.run(Command(("dmesg",), ("pasted",)))
+
+
+TWO = "root@a1:~# uname -r\n6.8.0\nroot@b1:~# uname -r\n5.15.0\nroot@b1:~# lsmod\nnvidia_peermem 16384 0\n"
+
+
+def test_each_machine_answers_for_itself():
+    a, b = PastedHost(TWO).machines()
+
+    assert (a.speaker, b.speaker) == ("a1", "b1")
+    assert a.read("proc/sys/kernel/osrelease") == b"6.8.0\n"
+    assert b.read("proc/sys/kernel/osrelease") == b"5.15.0\n"
+
+
+def test_a_module_that_is_listed_is_there_and_one_that_is_not_may_be():
+    _, b = PastedHost(TWO).machines()
+
+    assert b.exists("sys/module/nvidia_peermem/initstate")
+    assert b.origin("sys/module/nvidia_peermem/initstate") == TextOrigin((6,))
+    with pytest.raises(EvidenceMissing) as error:
+        b.exists("sys/module/mlx5_core/initstate")
+    assert not isinstance(error.value, EvidenceAbsent)
+
+
+def test_the_lines_of_a_log_are_found_again_in_the_text():
+    log = "sos_commands/nccl/pasted.log"
+    host = PastedHost("It hangs.\n\nh1:1:2 [0] NCCL INFO A\nAnd then:\nh1:1:2 [0] NCCL INFO B\n")
+
+    assert host.read(log).decode().splitlines() == ["h1:1:2 [0] NCCL INFO A", "h1:1:2 [0] NCCL INFO B"]
+    assert host.origin(log) == TextOrigin((3, 5), "nccl log")
+    assert host.origin("proc/modules") is None
+
+
+def test_what_a_command_says_is_not_there_is_absent():
+    host = PastedHost("ls: cannot access '/sys/kernel/mm/memory_peers': No such file or directory\n")
+
+    assert host.exists("sys/kernel/mm/memory_peers") is False
+    with pytest.raises(EvidenceAbsent):
+        host.list("sys/kernel/mm/memory_peers")
+
+
+def test_a_log_that_root_alone_may_read_is_denied():
+    with pytest.raises(EvidenceMissing) as error:
+        PastedHost("$ dmesg\ndmesg: read kernel buffer failed: Operation not permitted\n").run(DMESG)
+    assert error.value.missing.why is MissingReason.DENIED
+
+
+def test_two_answers_are_no_answer():
+    host = PastedHost("SecureBoot enabled\nSecureBoot disabled\n")
+
+    with pytest.raises(EvidenceMissing) as error:
+        host.run(MOKUTIL_SB_STATE)
+    assert error.value.missing.why is MissingReason.UNDECIDED
+    assert host.contradicted() == (("mokutil --sb-state", (1, 2)),)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_a_host(data):
+    for machine in PastedHost(data).machines():
+        with contextlib.suppress(EvidenceMissing):
+            machine.run(DMESG)
+        with contextlib.suppress(EvidenceMissing):
+            machine.list("sos_commands/nccl")
