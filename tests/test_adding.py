@@ -134,7 +134,7 @@ def a_message_of_a_program(copy: Copy) -> None:
     copy.line(
         "messages/driver.py",
         '    MessageTemplate(\n        "nvidia-fs",',
-        '    MessageTemplate("kernel", "NVRM: the sky fell on {what}", ("bar1-exhausted",), source="sky.c"),\n',
+        '    MessageTemplate("kernel", "NVRM: the sky fell on {what}", ("bar1-exhausted",), "sky.c"),\n',
     )
     text = copy.source / "post.txt"
     text.write_text("[   12.345678] NVRM: the sky fell on GPU 3\n")

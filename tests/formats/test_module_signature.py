@@ -268,7 +268,6 @@ class TestCertificate:
         assert (certificate.subject, certificate.issuer) == (KEY.name, KEY.name)
         assert int(certificate.serial, 16) == KEY.serial
         assert certificate.subject_key_id == certificate.key_id == KEY.key_id
-        assert certificate.tbs_der == KEY.certificate.tbs_certificate_bytes
         assert certificate.fingerprint("sha256") == KEY.certificate.fingerprint(hashes.SHA256()).hex()
         assert certificate.issuer_der == KEY.certificate.issuer.public_bytes()
         assert not certificate.is_ca

@@ -97,7 +97,8 @@ class Command(Struct, frozen=True):
 class Host(Protocol):
     """Where a node's evidence lies. Paths are relative to its root, with no leading slash.
 
-    Each method raises EvidenceAbsent if somebody looked in vain, EvidenceMissing if nobody looked or nobody may.
+    Each method raises EvidenceAbsent for what is not there, EvidenceMissing for what was not looked for or is
+    not readable.
     """
 
     source: str
