@@ -97,8 +97,8 @@ class Command(Struct, frozen=True):
 class Host(Protocol):
     """Where a node's evidence lies. Paths are relative to its root, with no leading slash.
 
-    Each method raises EvidenceAbsent for what is not there, EvidenceMissing for what was not looked for or is
-    not readable.
+    Each method raises EvidenceAbsent for what is not there, EvidenceMissing for what was not looked for or
+    is not readable.
     """
 
     source: str
