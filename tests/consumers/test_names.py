@@ -38,7 +38,7 @@ LABELS = {
     ("facts/nccl_lines.py", "nccl"): LINE,
     ("facts/nccl_log.py", "nccl"): LINE,
     ("explain/logs.py", "nccl"): LINE,
-    ("explain/speakers.py", "nccl"): LINE,
+    ("explain/attribution.py", "nccl"): LINE,
     ("jobs/tally.py", "nccl"): LINE,
     ("messages/nccl_records.py", "nccl"): "the library that a log says it is of, NCCL or RCCL",
     ("messages/nccl.py", "nccl"): TABLE,

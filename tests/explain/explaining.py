@@ -1,4 +1,4 @@
-"""What tests of explain share: texts, and what they are told of them."""
+"""Texts and shortcuts that tests of `explain` share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ vermagic:       6.14.0-1013-nvidia SMP preempt mod_unload modversions aarch64
 """
 
 
-def told(text: str | bytes) -> Explanation:
+def explained(text: str | bytes) -> Explanation:
     return explain(PastedHost(text))
 
 
 def proven(text: str, machine: str | None = None) -> set[tuple[str, str]]:
     """Codes and subjects that are established."""
-    found = told(text).machines
+    found = explained(text).machines
     return {
         (e.code, e.subject)
         for one in found
@@ -42,11 +42,11 @@ def codes(text: str, machine: str | None = None) -> set[str]:
 
 
 def open_lines(text: str) -> list[OpenLine]:
-    return [line for machine in told(text).machines for line in machine.open]
+    return [line for machine in explained(text).machines for line in machine.open]
 
 
 def only(text: str) -> TextMachine:
-    (machine,) = told(text).machines
+    (machine,) = explained(text).machines
     return machine
 
 

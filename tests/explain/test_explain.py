@@ -1,4 +1,4 @@
-"""What a pasted text establishes of modules that do not load, and of whose machine."""
+"""What a pasted text establishes about modules that do not load, and for which machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.explain.explaining import (
     STUB,
     UNKNOWN,
     codes,
+    explained,
     only,
     open_lines,
     proven,
-    told,
 )
 from tests.work import steps
 
@@ -33,7 +33,7 @@ def test_invalid_argument_alone_never_proves_the_stub():
     assert line.line == 1
 
 
-def test_an_unambiguous_line_of_the_kernel_decides_and_explains_what_modprobe_said():
+def test_an_unambiguous_kernel_message_proves_its_cause_and_explains_the_error_of_modprobe():
     text = (
         f"{EINVAL}\n"
         "[  99.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
@@ -45,7 +45,7 @@ def test_an_unambiguous_line_of_the_kernel_decides_and_explains_what_modprobe_sa
     assert only(text).established[0].proofs[0].line == 2
 
 
-def test_the_line_of_another_module_does_not_explain_it():
+def test_a_kernel_message_about_another_module_does_not_explain_the_error():
     text = f"{EINVAL}\n[ 1.1] mlx5_ib: disagrees about version of symbol mlx5_core_foo\n"
 
     assert proven(text) == {("module-crc-mismatch", "mlx5_ib")}
@@ -60,7 +60,7 @@ def test_the_line_of_another_module_does_not_explain_it():
         (0, {"module-symbol-missing", "module-symbol-gpl-only"}),
     ],
 )
-def test_an_unknown_symbol_is_read_by_its_number(number, codes_left):
+def test_the_error_number_of_an_unknown_symbol_selects_its_causes(number, codes_left):
     (line,) = open_lines(
         f"[ 1.1] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err {number})\n"
     )
@@ -80,21 +80,21 @@ def test_depends_with_nothing_proves_the_stub():
     assert proven(text) == {("peermem-stub", "nvidia-peermem.ko")}
     assert only(text).established[0].proofs[0].text == "depends:"
     assert open_lines(text) == []
-    assert told(text).exit_code == 2
+    assert explained(text).exit_code == 2
 
 
-def test_depends_as_the_last_word_of_a_cut_text_proves_nothing():
+def test_depends_at_the_end_of_a_truncated_text_proves_nothing():
     assert codes("$ modinfo nvidia-peermem\n" + STUB.partition("name:")[0].rstrip("\n")) == set()
 
 
-def test_an_empty_answer_to_modinfo_counts_if_something_follows():
+def test_an_empty_output_of_modinfo_counts_if_something_follows():
     asked = "$ modinfo -F depends nvidia-peermem\n\n"
 
     assert codes(asked) == set()
     assert codes(asked + "$ uname -r\n6.8.0\n") == {"peermem-stub"}
 
 
-def test_depends_with_the_rdma_core_rules_the_stub_out():
+def test_a_dependency_on_the_rdma_core_rules_the_stub_out():
     full = STUB.replace("depends:", "depends:        nvidia,ib_core")
     (line,) = open_lines(f"{EINVAL}\n\n$ modinfo nvidia-peermem\n{full}\nThat is all.\n")
 
@@ -119,39 +119,39 @@ def test_a_signer_rules_out_that_the_module_is_unsigned():
     assert "module-unknown-key" in line.codes
 
 
-def test_required_key_not_available_is_the_older_wording():
+def test_required_key_not_available_has_the_same_causes():
     (line,) = open_lines("modprobe: ERROR: could not insert 'nvidia_peermem': Required key not available\n")
 
     assert {"module-unsigned", "module-unknown-key"} <= set(line.codes)
 
 
-def test_without_enforcement_a_rejected_key_is_a_signature_that_is_wrong():
+def test_without_enforcement_a_rejected_key_means_a_wrong_signature():
     (line,) = open_lines(f"{REJECTED}\n$ cat /sys/module/module/parameters/sig_enforce\nN\n$ exit\n")
 
     assert {cause.code for cause in line.ruled_out} == {"module-unsigned", "module-unknown-key"}
     assert {"module-signature-broken", "module-key-revoked"} <= set(line.codes)
 
 
-def test_a_licence_decides_why_a_symbol_is_missing():
-    said = "[ 1.1] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n"
+def test_the_licence_shows_why_a_symbol_is_missing():
+    output = "[ 1.1] nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\n"
     full = STUB.replace("depends:", "depends:        nvidia,ib_core")
 
-    assert codes(said) == set()
-    assert codes(f"{said}\n{full}\nend.\n") == {"module-symbol-missing"}
+    assert codes(output) == set()
+    assert codes(f"{output}\n{full}\nend.\n") == {"module-symbol-missing"}
 
 
 @pytest.mark.parametrize(("version", "decided"), [("580.95.05", True), ("575.57.08", False), ("", False)])
-def test_error_524_means_the_topology_since_the_driver_checks_it(version, decided):
-    said = "[ 9.9] nvidia-peermem nv_dma_map:213 ERROR nv_dma_map -- error -524 while calling "
-    said += "nvidia_p2p_dma_map_pages()\n"
+def test_error_524_means_the_topology_only_in_drivers_that_check_it(version, decided):
+    output = "[ 9.9] nvidia-peermem nv_dma_map:213 ERROR nv_dma_map -- error -524 while calling "
+    output += "nvidia_p2p_dma_map_pages()\n"
     driver = (
         f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
         if version
         else ""
     )
 
-    assert ("topology-refused" in codes(driver + said)) is decided
-    assert bool(open_lines(driver + said)) is not decided
+    assert ("topology-refused" in codes(driver + output)) is decided
+    assert bool(open_lines(driver + output)) is not decided
 
 
 @pytest.mark.parametrize(
@@ -178,17 +178,17 @@ def test_error_524_means_the_topology_since_the_driver_checks_it(version, decide
         ),
     ],
 )  # fmt: skip
-def test_lines_of_one_meaning_decide(line, code):
+def test_a_line_with_one_possible_cause_proves_it(line, code):
     assert codes(f"[  12.3] {line}\n") == {code}
 
 
-def test_modprobe_that_finds_no_module_decides():
-    said = "modprobe: FATAL: Module nvidia_peermem not found in directory /lib/modules/6.8.0-90-generic\n"
+def test_modprobe_that_finds_no_module_proves_it():
+    output = "modprobe: FATAL: Module nvidia_peermem not found in directory /lib/modules/6.8.0-90-generic\n"
 
-    assert proven(said) == {("module-not-found", "nvidia_peermem")}
+    assert proven(output) == {("module-not-found", "nvidia_peermem")}
 
 
-# -- lines that name no module -------------------------------------------------------------------------
+# -- lines without a module name -----------------------------------------------------------------------
 
 
 def test_a_line_without_a_module_establishes_nothing_alone():
@@ -200,7 +200,7 @@ def test_a_line_without_a_module_establishes_nothing_alone():
     assert line.note
 
 
-def test_it_decides_together_with_the_line_beside_it_that_names_the_module():
+def test_a_nearby_line_that_names_the_module_makes_it_proof():
     text = (
         f"$ sudo modprobe nvidia_peermem\n{REJECTED}\n"
         "$ dmesg | tail -1\n[ 12.3] Loading of unsigned module is rejected\n"
@@ -217,17 +217,17 @@ def test_it_decides_together_with_the_line_beside_it_that_names_the_module():
         "modprobe: ERROR: could not insert 'nvidia': Key was rejected by service\n",  # which of the two?
     ],
 )
-def test_it_does_not_where_the_module_is_not_plain(between):
+def test_an_ambiguous_module_makes_it_no_proof(between):
     text = f"{REJECTED}\n{between}[ 12.3] Loading of unsigned module is rejected\n"
 
     assert codes(text) == set()
 
 
-def test_it_does_not_with_an_error_that_it_cannot_have_caused():
+def test_a_nearby_error_with_other_causes_makes_it_no_proof():
     assert codes(f"{EINVAL}\n[ 12.3] Loading of unsigned module is rejected\n") == set()
 
 
-def test_lockdown_and_the_error_beside_it():
+def test_a_nearby_error_names_the_module_that_lockdown_refuses():
     text = (
         "modprobe: ERROR: could not insert 'nvidia': Operation not permitted\n"
         "[ 3.3] Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7\n"
@@ -247,7 +247,7 @@ def test_conclusions_are_drawn_for_each_machine():
         f"root@spark-b:~# modinfo nvidia-peermem\n{STUB}"
         "root@spark-b:~# mokutil --sb-state\nSecureBoot disabled\n"
     )
-    a, b = told(text).machines
+    a, b = explained(text).machines
 
     assert (a.name, b.name) == ("spark-a", "spark-b")
     assert codes(text, "spark-a") == set()
@@ -257,14 +257,14 @@ def test_conclusions_are_drawn_for_each_machine():
     assert not a.contradictions
 
 
-def test_contradictory_answers_of_nobody_are_used_for_neither():
+def test_contradictory_outputs_are_not_used():
     machine = only(f"SecureBoot enabled\nSecureBoot disabled\n{REJECTED}\n")
 
     assert "Secure Boot" not in {known.name for known in machine.known}
     assert [proof.line for proof in machine.contradictions[0].proofs] == [1, 2]
 
 
-def test_two_modules_of_one_name_prove_nothing():
+def test_two_modules_with_one_name_prove_nothing():
     other = STUB.replace("depends:", "depends:        nvidia,ib_uverbs").replace(
         "6.14.0-1013-nvidia", "5.15.0-9"
     )
@@ -272,16 +272,16 @@ def test_two_modules_of_one_name_prove_nothing():
     assert codes(f"{STUB}\nand here\n\n{other}\nend.\n") == set()
 
 
-def test_a_loaded_module_of_one_machine_contradicts_no_log_of_another():
+def test_a_module_loaded_on_one_machine_does_not_contradict_the_log_of_another():
     text = (
         "root@a1:~# lsmod\nnvidia_peermem 16384 0\n"
         "root@b1:~# cat nccl.log\nNET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
     )
 
-    assert all(not machine.contradictions for machine in told(text).machines)
+    assert all(not machine.contradictions for machine in explained(text).machines)
 
 
-# -- parts are parts -----------------------------------------------------------------------------------
+# -- excerpts ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -294,11 +294,11 @@ def test_a_loaded_module_of_one_machine_contradicts_no_log_of_another():
         "$ modinfo nvidia | grep version\nversion:        580.95.05\n",
     ],
 )
-def test_what_a_part_leaves_out_is_not_missing(text):
+def test_what_an_excerpt_leaves_out_is_not_absent(text):
     assert codes(text) == set()
 
 
-def test_silence_counts_only_of_a_whole_log():
+def test_a_missing_message_counts_only_in_a_whole_log():
     banner = "[    0.000000] Linux version 6.8.0-90-generic (build@x)\n"
     taint = "[   50.100000] nvidia_peermem: loading out-of-tree module taints kernel.\n"
     part = f"# modprobe nvidia_peermem\n{EINVAL}\n# dmesg | tail\n{banner}{taint}# uname -r\n6.8.0\n"
@@ -312,15 +312,15 @@ def test_silence_counts_only_of_a_whole_log():
         assert codes(text) == set()
 
 
-def test_a_log_cut_within_a_line_leaves_the_ways_open_in_which_it_may_go_on():
+def test_a_truncated_error_leaves_every_continuation_open():
     (line,) = open_lines("modprobe: ERROR: could not insert 'nvidia_peermem': Inv")
 
     assert {"peermem-stub", "module-wrong-kernel"} <= set(line.codes)
-    assert "cut" in line.note
+    assert "truncated" in line.note
 
 
 @pytest.mark.parametrize("end", [" never appeared here", " was not what I saw"])
-def test_a_sentence_that_begins_like_an_error_is_none(end):
+def test_a_sentence_that_starts_like_an_error_is_not_one(end):
     assert open_lines(EINVAL + end + "\n") == []
     assert open_lines("Loading of unsigned module is rejected" + end + "\n") == []
 
@@ -329,17 +329,17 @@ def test_a_sentence_that_begins_like_an_error_is_none(end):
 
 
 @pytest.mark.parametrize("text", ["", "\n\n\n", b"\x00\x00", b"\xff\xfe\x00", "\ufeff"])
-def test_nothing_is_an_explanation_too(text):
-    assert told(text).machines == ()
-    assert told(text).exit_code == 0
+def test_an_empty_text_has_an_explanation(text):
+    assert explained(text).machines == ()
+    assert explained(text).exit_code == 0
 
 
-def test_nul_bytes_hide_nothing():
+def test_nul_bytes_are_ignored():
     assert len(open_lines(EINVAL.replace("Invalid", "Inv\x00alid") + "\n")) == 1
 
 
-def test_powershell_saves_text_in_its_own_way():
-    assert told((EINVAL + "\n").encode("utf-16")).machines[0].open[0].subject == "nvidia_peermem"
+def test_utf_16_of_powershell_is_read():
+    assert explained((EINVAL + "\n").encode("utf-16")).machines[0].open[0].subject == "nvidia_peermem"
 
 
 def noise(lines):
@@ -350,12 +350,12 @@ def noise(lines):
 
 
 def test_the_one_line_in_ten_megabytes_of_noise_is_found():
-    """A few seconds; a reader that looks at the rest of the text for each line would not end in hours."""
-    assert len(told(noise(140_000) + EINVAL + "\n").machines[0].open) == 1
+    """Takes seconds; an algorithm of quadratic cost would take hours."""
+    assert len(explained(noise(140_000) + EINVAL + "\n").machines[0].open) == 1
 
 
 def test_twice_the_text_is_twice_the_work():
-    half, whole = (steps(told, noise(lines) + EINVAL) for lines in (1000, 2000))
+    half, whole = (steps(explained, noise(lines) + EINVAL) for lines in (1000, 2000))
     assert whole < 2.1 * half
 
 
@@ -396,8 +396,8 @@ FRAGMENTS = st.sampled_from(
 
 @settings(max_examples=60, deadline=None)
 @given(st.text() | st.lists(FRAGMENTS | st.text(max_size=20), max_size=12).map("\n".join))
-def test_any_text_gives_an_explanation(text):
-    found = told(text)
+def test_any_text_has_an_explanation(text):
+    found = explained(text)
     numbers = {line.number for line in PastedHost(text).lines}
 
     for machine in found.machines:
@@ -409,5 +409,5 @@ def test_any_text_gives_an_explanation(text):
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=200))
-def test_any_bytes_give_an_explanation(data):
-    assert told(data).lines >= 0
+def test_any_bytes_have_an_explanation(data):
+    assert explained(data).lines >= 0

@@ -1,4 +1,4 @@
-"""What a pasted text establishes of other programs and of hardware; and the one question."""
+"""What a pasted text establishes about other programs and hardware, and the command to run next."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tests.explain.explaining import (
     REJECTED,
     SMI,
     codes,
+    explained,
     only,
     open_lines,
     proven,
-    told,
 )
 
 # -- other programs ------------------------------------------------------------------------------------
 
 
-def test_efault_leaves_its_list_open():
+def test_efault_leaves_its_causes_open():
     (line,) = open_lines("Couldn't allocate MR with error=14\n")
 
     assert {"peermem-not-loaded", "gpu-consumer", "bar1-exhausted", "memory-not-registrable"} <= set(
@@ -39,14 +39,14 @@ def test_efault_is_explained_by_a_geforce():
     assert open_lines(text) == []
 
 
-def test_talos_says_it_in_a_line_of_its_own():
-    said = 'error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument'
-    text = f"$ talosctl dmesg\n{said}\n"
+def test_the_error_of_talos_has_a_code_of_its_own():
+    output = 'error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument'
+    text = f"$ talosctl dmesg\n{output}\n"
 
     assert codes(text) == {"talos-no-peermem"}
 
 
-def test_nccl_never_proves_the_kernels_side():
+def test_a_line_of_nccl_proves_nothing_about_the_kernel():
     text = "h1:1:2 [0] NCCL INFO NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'\n"
 
     assert codes(text) == set()
@@ -54,19 +54,19 @@ def test_nccl_never_proves_the_kernels_side():
     assert {"nccl-misses-peermem", "peermem-not-loaded", "nccl-lacks-dmabuf"} <= set(line.codes)
 
 
-def test_lsmod_and_nccl_contradict_each_other_and_the_version_says_who_is_wrong():
+def test_lsmod_and_nccl_contradict_each_other_and_the_version_shows_which_is_wrong():
     old = only(f"{LSMOD}h1:1:2 [0] NCCL INFO NCCL version 2.20.5+cuda12.4\n{DISABLED}")
     new = only(f"{LSMOD}h1:1:2 [0] NCCL INFO NCCL version 2.27.3+cuda12.9\n{DISABLED}")
-    unsaid = only(LSMOD + DISABLED)
+    unnamed = only(LSMOD + DISABLED)
 
-    assert "does not look at /sys/module/nvidia_peermem" in old.contradictions[0].text
-    assert "2.27.3 does look" in new.contradictions[0].text
-    assert "2.23.4" in unsaid.contradictions[0].text
-    assert [proof.line for proof in unsaid.contradictions[0].proofs] == [2, 3]
-    assert set(unsaid.open[0].codes) == {"peermem-not-loaded", "nccl-misses-peermem"}
+    assert "does not check /sys/module/nvidia_peermem" in old.contradictions[0].text
+    assert "2.27.3 does check" in new.contradictions[0].text
+    assert "2.23.4" in unnamed.contradictions[0].text
+    assert [proof.line for proof in unnamed.contradictions[0].proofs] == [2, 3]
+    assert set(unnamed.open[0].codes) == {"peermem-not-loaded", "nccl-misses-peermem"}
 
 
-def test_an_old_nccl_is_proven_blind_where_its_folder_is_missing():
+def test_an_old_nccl_misses_peermem_if_its_folder_is_absent():
     text = (
         f"{LSMOD}$ ls /sys/kernel/mm/memory_peers\n"
         "ls: cannot access '/sys/kernel/mm/memory_peers': No such file or directory\n"
@@ -76,9 +76,11 @@ def test_an_old_nccl_is_proven_blind_where_its_folder_is_missing():
     assert "nccl-misses-peermem" in codes(text)
 
 
-def test_nccl_over_sockets_has_no_such_contradiction():
+def test_nccl_over_sockets_does_not_contradict_lsmod():
     assert (
-        not told(LSMOD + "h1:1:2 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n")
+        not explained(
+            LSMOD + "h1:1:2 [0] NCCL INFO NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'\n"
+        )
         .machines[0]
         .contradictions
     )
@@ -99,19 +101,19 @@ def test_perftest_on_an_integrated_gpu_proves_nothing():
 # -- hardware and facts --------------------------------------------------------------------------------
 
 
-def test_nvidia_smi_establishes_an_integrated_gpu_and_nothing_else_is_asked():
+def test_nvidia_smi_proves_an_integrated_gpu_and_no_command_is_needed():
     text = f"```\n{SMI}```\n{EINVAL}\n"
-    found = told(text)
+    found = explained(text)
 
     assert ("gpu-integrated", "000f:01:00.0") in proven(text)
     assert found.machines[0].established[0].proofs[0].line == 3
     assert found.question is None
 
 
-def test_the_same_of_the_pci_id_is_certain():
+def test_the_pci_id_makes_an_integrated_gpu_certain():
     gpu = "000f:01:00.0 3D controller [0302]: NVIDIA Corporation Device [10de:2e12] (rev a1)"
     text = f"$ lspci -nn -d 10de:\n{gpu}\n"
-    (machine,) = told(text).machines
+    (machine,) = explained(text).machines
 
     assert [(e.code, e.confidence) for e in machine.established] == [("gpu-integrated", "certain")]
 
@@ -125,7 +127,7 @@ def test_the_same_of_the_pci_id_is_certain():
         "$ nvidia-smi --query-gpu=name,pci.bus_id --format=csv\nNVIDIA GeForce RTX 3090, 00000000:05:00.0",
     ],
 )
-def test_a_geforce_is_known_in_every_listing(output):
+def test_a_geforce_is_recognized_in_every_listing(output):
     assert codes(output + "\n") == {"gpu-consumer"}
 
 
@@ -139,17 +141,17 @@ def test_a_geforce_is_known_in_every_listing(output):
         "without any GB10 around",
     ],
 )
-def test_negations_establish_nothing_and_raise_no_suspicion(sentence):
-    assert told(sentence + "\n").machines == ()
+def test_negated_mentions_are_ignored(sentence):
+    assert explained(sentence + "\n").machines == ()
 
 
-def test_a_denied_error_establishes_nothing():
-    assert told("there was no 'Key was rejected by service' in dmesg\n").machines == ()
-    assert told("I never saw `Loading of unsigned module is rejected` there.\n").machines == ()
+def test_a_negated_error_establishes_nothing():
+    assert explained("there was no 'Key was rejected by service' in dmesg\n").machines == ()
+    assert explained("I never saw `Loading of unsigned module is rejected` there.\n").machines == ()
 
 
-def test_hardware_in_prose_is_a_candidate_to_look_at():
-    found = told("We have two DGX Sparks (GB10) here.\n")
+def test_hardware_in_prose_is_a_possible_cause():
+    found = explained("We have two DGX Sparks (GB10) here.\n")
 
     assert [e for machine in found.machines for e in machine.established] == []
     (line,) = found.machines[0].open
@@ -158,7 +160,7 @@ def test_hardware_in_prose_is_a_candidate_to_look_at():
     assert found.question.command == "nvidia-smi -q"
 
 
-def test_code_quoted_in_a_sentence_is_a_candidate_too():
+def test_an_error_quoted_in_a_sentence_has_possible_causes():
     (line,) = open_lines(
         "After that I got `modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument`, sadly.\n"
     )
@@ -168,15 +170,15 @@ def test_code_quoted_in_a_sentence_is_a_candidate_too():
 
 
 def test_advice_establishes_nothing():
-    assert told("if you see `Key was rejected by service` then sign the module\n").machines == ()
-    assert told(f"> {REJECTED}\n> [ 1.1] Loading of unsigned module is rejected\n").machines == ()
+    assert explained("if you see `Key was rejected by service` then sign the module\n").machines == ()
+    assert explained(f"> {REJECTED}\n> [ 1.1] Loading of unsigned module is rejected\n").machines == ()
 
 
-# -- the one question ----------------------------------------------------------------------------------
+# -- the command to run next ---------------------------------------------------------------------------
 
 
-def test_the_question_decides_most_and_says_what_each_answer_means():
-    asked = told(EINVAL + "\n").question
+def test_the_question_explains_what_each_output_means():
+    asked = explained(EINVAL + "\n").question
 
     assert asked is not None
     assert asked.command.startswith("sudo dmesg")
@@ -185,16 +187,16 @@ def test_the_question_decides_most_and_says_what_each_answer_means():
     assert not meant & set(asked.otherwise)
 
 
-def test_nothing_open_asks_nothing():
+def test_without_open_causes_there_is_no_question():
     assert (
-        told("[ 1.1] nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages\n").question
+        explained("[ 1.1] nvidia_peermem: disagrees about version of symbol nvidia_p2p_get_pages\n").question
         is None
     )
 
 
-def test_a_socket_does_not_go_straight_to_gpu_memory_whatever_its_line_says():
+def test_a_socket_is_not_direct_even_if_its_line_has_gdrdma():
     frame = "n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET"
     found = {fact.name: fact for fact in only(f"{frame}/Socket/0/GDRDMA\n{frame}/IB/0/GDRDMA\n").known}
 
-    assert found["NCCL channels"].value == "1 of 2 legs over the network go straight to GPU memory"
+    assert found["NCCL channels"].value == "1 of 2 network legs access GPU memory directly"
     assert (found["NCCL channels"].line, found["NCCL channels"].text) == (2, "GDRDMA")

@@ -6,7 +6,7 @@ import pytest
 from gdrkit.explain.explanation import Explanation
 from gdrkit.explain.text import text
 from gdrkit.rules import BY_CODE
-from tests.explain.explaining import told
+from tests.explain.explaining import explained
 
 EINVAL = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
 CRC = "[ 1.1] nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client\n"
@@ -14,14 +14,14 @@ GEFORCE = "GPU 0: NVIDIA GeForce RTX 3090 (UUID: GPU-1)\n"
 
 
 def test_the_document_names_its_schema_and_survives_json():
-    made = told(EINVAL + GEFORCE)
+    made = explained(EINVAL + GEFORCE)
     written = msgspec.json.encode(made)
 
     assert written.startswith(b'{"schema":"gdrkit.explanation/1",')
     assert msgspec.json.decode(written, type=Explanation) == made
 
 
-def test_the_schema_wants_every_key_that_is_written_and_knows_each_code():
+def test_the_schema_requires_every_key_and_lists_every_code():
     types = msgspec.json.schema(Explanation)["$defs"]
 
     structs = [made for made in types.values() if "properties" in made]  # the others are closed sets
@@ -44,44 +44,44 @@ def test_the_schema_wants_every_key_that_is_written_and_knows_each_code():
         ("a GeForce, perhaps\n", 3),
     ],
 )
-def test_the_exit_code_is_the_worst_that_is_told(words, code):
-    assert told(words).exit_code == code
+def test_the_exit_code_is_that_of_the_worst_result(words, code):
+    assert explained(words).exit_code == code
 
 
 def test_the_page_reads_top_down():
-    page = text(told(f"$ modprobe nvidia_peermem\n{EINVAL}$ mokutil --sb-state\nSecureBoot disabled\n"))
-    places = [
+    page = text(explained(f"$ modprobe nvidia_peermem\n{EINVAL}$ mokutil --sb-state\nSecureBoot disabled\n"))
+    positions = [
         page.index(word)
-        for word in ("Established", "nothing", "Still open", "line 2", "Ask next", "Also shown")
+        for word in ("Established", "nothing", "Still open", "line 2", "To find out, run", "Also shown")
     ]
 
-    assert places == sorted(places)
+    assert positions == sorted(positions)
     assert "Secure Boot: off  (line 4)" in page
 
 
 def test_a_proof_is_quoted_with_its_number():
-    page = text(told(EINVAL + CRC))
+    page = text(explained(EINVAL + CRC))
 
     assert "module-crc-mismatch nvidia_peermem" in page
     assert "line 2: [ 1.1] nvidia_peermem: disagrees" in page
 
 
-def test_hardware_that_nothing_fixes_is_said_once():
-    assert text(told(GEFORCE)).count("No fix exists for this hardware") == 1
+def test_a_hardware_limit_is_stated_once():
+    assert text(explained(GEFORCE)).count("No fix exists for this hardware") == 1
 
 
-def test_verbose_shows_what_would_tell_each_cause():
-    page = text(told(EINVAL), verbose=True)
+def test_verbose_shows_how_to_check_each_cause():
+    page = text(explained(EINVAL), verbose=True)
 
     assert "peermem-stub: modinfo nvidia-peermem shows an empty `depends:`" in page.replace("\n      ", " ")
 
 
-def test_a_text_without_anything_says_what_would_help():
-    assert "modprobe" in text(told("hello\n"))
+def test_an_unrelated_text_gets_a_list_of_useful_input():
+    assert "modprobe" in text(explained("hello\n"))
 
 
 def test_several_machines_are_named():
-    page = text(told(f"root@a1:~# x\n{EINVAL}root@b1:~# x\n{CRC}"))
+    page = text(explained(f"root@a1:~# x\n{EINVAL}root@b1:~# x\n{CRC}"))
 
     assert "on a1" in page
     assert "on b1" in page
@@ -89,6 +89,6 @@ def test_several_machines_are_named():
 
 def test_a_page_fits_its_width():
     assert (
-        max(map(len, text(told(EINVAL + CRC.replace("ib_", "ib_" + "x" * 300)), width=60).splitlines()))
+        max(map(len, text(explained(EINVAL + CRC.replace("ib_", "ib_" + "x" * 300)), width=60).splitlines()))
         <= 60
     )

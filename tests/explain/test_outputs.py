@@ -1,10 +1,10 @@
-"""What the outputs in a pasted text answer, and what they do not."""
+"""Files and command outputs that a pasted text contains, and those that it does not."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.explain.gpus import gpu_word
+from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.outputs import MachineOutputs, outputs
 from gdrkit.explain.transcript import read
 from gdrkit.facts import nvidia_smi, pci_text
@@ -61,17 +61,17 @@ def of(text: str) -> MachineOutputs:
         ),
     ],
 )  # fmt: skip
-def test_files_are_known_by_the_commands_that_show_them(text, path, content):
+def test_commands_that_print_a_file_provide_it(text, path, content):
     assert of(text).files[path].text == content
 
 
-def test_a_file_that_is_not_there_was_looked_for():
+def test_no_such_file_makes_a_file_absent():
     found = of("cat: /sys/kernel/mm/memory_peers/nv_mem/version: No such file or directory\n").files
 
     assert found["sys/kernel/mm/memory_peers/nv_mem/version"].missing == "absent"
 
 
-def test_a_file_for_root_alone_is_denied():
+def test_permission_denied_makes_a_file_denied():
     assert (
         of("cat: /sys/kernel/security/lockdown: Permission denied\n")
         .files["sys/kernel/security/lockdown"]
@@ -83,7 +83,7 @@ def test_a_file_for_root_alone_is_denied():
 @pytest.mark.parametrize(
     "path", ["/proc/keys", "/proc/modules", "/etc/modprobe.d/nvidia.conf", "/proc/cpuinfo"]
 )
-def test_a_file_of_which_a_part_may_be_shown_is_not_served(path):
+def test_a_file_that_may_be_an_excerpt_is_not_served(path):
     assert path.strip("/") not in of(f"$ cat {path}\nfirst line\n$ uname -r\n6.8.0\n").files
 
 
@@ -91,7 +91,7 @@ def test_a_filtered_file_is_not_served():
     assert not of("$ cat /proc/cmdline | grep iommu\niommu=pt\n").files
 
 
-def test_two_answers_to_one_question_contradict_each_other():
+def test_two_different_outputs_contradict_each_other():
     found = of("SecureBoot enabled\n$ mokutil --sb-state\nSecureBoot disabled\n").commands[
         "mokutil", "--sb-state"
     ]
@@ -100,7 +100,7 @@ def test_two_answers_to_one_question_contradict_each_other():
     assert found.lines == (1, 3)
 
 
-def test_an_output_and_a_part_of_it_agree():
+def test_an_output_and_an_excerpt_of_it_agree():
     found = of(
         "$ mokutil --sb-state\nSecureBoot disabled\nPlatform is in Setup Mode\n"
         "$ mokutil --sb-state\nSecureBoot disabled\n"
@@ -124,12 +124,12 @@ def test_rows_of_lsmod_are_loaded_modules(row):
     assert row.split()[0] in of(f"$ lsmod | grep x\n{row}\n").modules or "Live" in row
 
 
-def test_rows_of_other_programs_are_no_modules():
+def test_rows_of_other_programs_are_not_modules():
     assert not of("$ ps aux\nroot 1234 0\n").modules
     assert not of(" 65536 5000 2920.66 2920.60 0.046730\n").modules
 
 
-def test_modinfo_is_known_by_its_file_by_its_name_and_by_its_command():
+def test_modinfo_is_recognized_by_file_name_or_command():
     by_file = "filename: /lib/modules/6.8.0/nvidia-peermem.ko\ndepends:\n\n"
     by_command = "$ modinfo nvidia-peermem | grep depends\ndepends:        nvidia,ib_core\n"
 
@@ -140,7 +140,7 @@ def test_modinfo_is_known_by_its_file_by_its_name_and_by_its_command():
 # -- logs ----------------------------------------------------------------------------------------------
 
 
-def test_a_log_is_its_own_lines_and_where_each_stands_in_the_text_is_kept_beside_it():
+def test_a_log_keeps_the_line_numbers_of_the_text():
     found = of(f"prose first\n\n{TAINT}\nmore prose.\n\n{TAINT}").commands["dmesg",]
 
     assert (found.text, found.lines) == (TAINT * 2, (3, 7))
@@ -159,18 +159,18 @@ def test_a_log_is_its_own_lines_and_where_each_stands_in_the_text_is_kept_beside
         (f"{BANNER}{TAINT}".rstrip("\n"), False),
     ],
 )
-def test_a_log_is_whole_only_from_its_banner_to_what_follows(text, whole):
+def test_a_log_is_whole_only_from_its_banner_to_the_next_prompt(text, whole):
     assert parse_kernel_log(of(text).commands["dmesg",].text, "").complete is whole
 
 
-def test_an_operators_log_is_known_by_its_own_words_and_modprobes_alone_is_anybodys():
+def test_an_operator_log_needs_more_than_an_error_of_modprobe():
     error = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n"
 
     assert "sos_commands/kubernetes/pasted.log" not in of(error).files
     assert "sos_commands/kubernetes/pasted.log" in of(error + "failed to load nvidia-peermem module\n").files
 
 
-def test_each_run_of_perftest_is_a_log_of_its_own():
+def test_each_run_of_perftest_is_a_separate_log():
     run = "$ ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n"
 
     assert {name for name in of(run + run).files if "perftest" in name} == {
@@ -180,7 +180,7 @@ def test_each_run_of_perftest_is_a_log_of_its_own():
     assert not of("$ ib_write_bw --use_cuda=0\n").files
 
 
-def test_a_manifest_in_a_block_of_code_is_a_file_from_its_first_line_to_its_last():
+def test_a_manifest_in_a_code_block_is_a_file():
     manifest = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\n\nspec:\n  driver:\n"
     found = of(f"The policy:\n```yaml\n{manifest}```\n").files["sos_commands/kubernetes/line-3.yaml"]
 
@@ -188,7 +188,7 @@ def test_a_manifest_in_a_block_of_code_is_a_file_from_its_first_line_to_its_last
 
 
 @given(st.lists(st.sampled_from((*TEXTS, "", "prose.")), max_size=12).map("\n".join))
-def test_every_answer_knows_a_line_of_the_text_for_each_line_of_its_own(text):
+def test_every_line_of_an_answer_has_a_line_number(text):
     found = of(text)
     for answer in (*found.files.values(), *found.commands.values(), *found.modinfo.values()):
         if not answer.missing and not answer.contradicted:
@@ -196,7 +196,7 @@ def test_every_answer_knows_a_line_of_the_text_for_each_line_of_its_own(text):
             assert set(answer.lines) <= set(range(1, text.count("\n") + 2))
 
 
-def test_a_manifest_as_advice_is_none():
+def test_a_manifest_in_advice_is_ignored():
     assert not of("You should try:\n```yaml\napiVersion: nvidia.com/v1\nkind: ClusterPolicy\n```\n").files
 
 
@@ -218,24 +218,24 @@ def devices(text: str) -> tuple[pci_text.TextDevice, ...]:
     return pci_text.parse(of(text).commands["lspci",].text)
 
 
-def test_a_part_of_lspci_tells_what_is_below_gpus_alone():
+def test_an_excerpt_of_lspci_keeps_details_of_gpus_only():
     gpu, nic = devices(f"$ lspci -nnvvv -s 01:00.0\n{GPU}$ lspci -nnvvv -s 02:00.0\n{NIC}")
 
     assert (gpu.memory_bytes, gpu.verbose) == ((128 << 30,), True)
     assert (nic.address, nic.verbose) == ("0000:02:00.0", False)
 
 
-def test_all_of_lspci_tells_where_devices_hang():
+def test_a_whole_lspci_keeps_details_of_every_device():
     assert all(
         d.verbose for d in devices(f"$ lspci -nnvvv\n{HOST}\tControl: I/O+\n{PORT}{GPU}{NIC}$ uname -r\n")
     )
 
 
-def test_lspci_without_a_gpu_does_not_say_that_there_is_none():
+def test_lspci_without_a_gpu_does_not_prove_that_there_is_none():
     assert ("lspci",) not in of(f"$ lspci | grep -i mellanox\n{NIC}").commands
 
 
-def test_blanks_for_tabs_do_no_harm():
+def test_spaces_in_place_of_tabs_are_accepted():
     (gpu,) = devices(GPU.replace("\t", "        "))
 
     assert gpu.memory_bytes == (128 << 30,)
@@ -258,18 +258,18 @@ def test_blanks_for_tabs_do_no_harm():
         ),
     ],
 )  # fmt: skip
-def test_listings_of_gpus_become_one_form(text, address, name):
+def test_listings_of_gpus_are_converted_to_one_form(text, address, name):
     (gpu,) = nvidia_smi.parse(of(text).commands["nvidia-smi", "-q"].text)
 
     assert (gpu.address, gpu.product_name) == (address, name)
 
 
-def test_a_gpu_without_an_address_goes_by_its_number():
-    assert gpu_word("ffff:03:00.0") == "GPU 3"
-    assert gpu_word("0000:03:00.0") == "0000:03:00.0"
+def test_a_gpu_without_an_address_is_called_by_its_number():
+    assert gpu_label("ffff:03:00.0") == "GPU 3"
+    assert gpu_label("0000:03:00.0") == "0000:03:00.0"
 
 
-def test_a_part_of_nvidia_smi_is_no_cut_output():
+def test_an_excerpt_of_nvidia_smi_is_read():
     full = (
         "Attached GPUs : 8\nGPU 00000000:1B:00.0\n    Product Name   : NVIDIA H100 80GB HBM3\n"
         "    MIG Mode\n        Current  : Disabled\n"
@@ -291,5 +291,5 @@ def test_two_gpus_at_one_address_are_two_machines():
         | st.text(max_size=30)
     )
 )
-def test_any_lines_give_outputs(parts):
+def test_any_lines_have_outputs(parts):
     assert outputs(read("\n".join(parts))) is not None

@@ -1,4 +1,4 @@
-"""Text that somebody pasted."""
+"""A pasted text as a host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdrkit.explain.pasted_host import PastedHost
 from gdrkit.facts.commands import DMESG, MOKUTIL_SB_STATE
 
 
-def test_the_text_is_all_there_is():
+def test_what_the_text_lacks_is_not_collected():
     host = PastedHost("modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument\n")
 
     for ask in (host.read, host.map, host.list, host.exists):
@@ -30,12 +30,12 @@ TWO = "root@a1:~# uname -r\n6.8.0\nroot@b1:~# uname -r\n5.15.0\nroot@b1:~# lsmod
 def test_each_machine_answers_for_itself():
     a, b = PastedHost(TWO).machines()
 
-    assert (a.speaker, b.speaker) == ("a1", "b1")
+    assert (a.machine, b.machine) == ("a1", "b1")
     assert a.read("proc/sys/kernel/osrelease") == b"6.8.0\n"
     assert b.read("proc/sys/kernel/osrelease") == b"5.15.0\n"
 
 
-def test_a_module_that_is_listed_is_there_and_one_that_is_not_may_be():
+def test_a_listed_module_is_loaded_and_another_is_unknown():
     _, b = PastedHost(TWO).machines()
 
     assert b.exists("sys/module/nvidia_peermem/initstate")
@@ -54,7 +54,7 @@ def test_the_lines_of_a_log_are_found_again_in_the_text():
     assert host.origin("proc/modules") is None
 
 
-def test_what_a_command_says_is_not_there_is_absent():
+def test_a_file_that_a_command_reports_as_missing_is_absent():
     host = PastedHost("ls: cannot access '/sys/kernel/mm/memory_peers': No such file or directory\n")
 
     assert host.exists("sys/kernel/mm/memory_peers") is False
@@ -62,13 +62,13 @@ def test_what_a_command_says_is_not_there_is_absent():
         host.list("sys/kernel/mm/memory_peers")
 
 
-def test_a_log_that_root_alone_may_read_is_denied():
+def test_a_log_that_only_root_may_read_is_denied():
     with pytest.raises(EvidenceMissing) as error:
         PastedHost("$ dmesg\ndmesg: read kernel buffer failed: Operation not permitted\n").run(DMESG)
     assert error.value.missing.why is MissingReason.DENIED
 
 
-def test_two_answers_are_no_answer():
+def test_contradictory_outputs_are_undecided():
     host = PastedHost("SecureBoot enabled\nSecureBoot disabled\n")
 
     with pytest.raises(EvidenceMissing) as error:

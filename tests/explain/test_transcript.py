@@ -1,11 +1,11 @@
-"""Pasted text taken apart: who printed a line, on which machine, after which command."""
+"""Lines of a pasted text: what printed each, on which machine, after which command."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.explain.blocks import blocks, command_of
-from gdrkit.explain.transcript import LINE_CHARACTERS, read, speakers
+from gdrkit.explain.transcript import LINE_CHARACTERS, machine_names, read
 
 
 def kinds(text: str) -> list[str]:
@@ -41,7 +41,7 @@ ERROR = "modprobe: ERROR: could not insert 'nvidia_peermem': Invalid argument"
         "[pod/driver-x/peermem] ",
     ],
 )
-def test_a_line_is_known_behind_time_stamps_and_tags_of_every_kind(stamp):
+def test_a_line_is_recognized_after_any_time_stamp_or_tag(stamp):
     assert kinds(f"{stamp}nvidia_peermem: Unknown symbol ib_register_peer_memory_client (err -2)\nx") == [
         "machine",
         "prose",
@@ -55,11 +55,11 @@ def test_a_line_is_known_behind_time_stamps_and_tags_of_every_kind(stamp):
         "user@node1 /tmp> ", "`$ ", "% ",
     ],
 )  # fmt: skip
-def test_a_command_is_known_behind_prompts_of_every_kind(prompt):
+def test_a_command_is_recognized_after_any_prompt(prompt):
     (typed, output) = read(f"{prompt}sudo modprobe nvidia_peermem\n{ERROR}")
 
     assert (typed.kind, typed.text) == ("typed", "sudo modprobe nvidia_peermem")
-    assert (output.kind, output.command, output.asked) == ("machine", "sudo modprobe nvidia_peermem", 1)
+    assert (output.kind, output.command, output.typed_at) == ("machine", "sudo modprobe nvidia_peermem", 1)
 
 
 def test_a_known_program_is_a_command_without_a_prompt_and_a_sentence_is_not():
@@ -68,20 +68,20 @@ def test_a_known_program_is_a_command_without_a_prompt_and_a_sentence_is_not():
     assert kinds("cat is not what I have.") == ["prose"]
 
 
-def test_typographic_letters_of_web_pages_become_plain_ones():
+def test_typographic_characters_become_ascii():
     (line,) = read("modprobe: ERROR: could not insert \u2018nvidia_peermem\u2019: Invalid\u00a0argument")
 
     assert line.kind == "machine"
     assert line.text == ERROR
 
 
-def test_colours_annotations_and_nul_bytes_are_taken_off():
+def test_colours_annotations_and_nul_bytes_are_removed():
     (line,) = read("\x1b[31mProduct Name : NVIDIA\x00 GB10\x1b[0m   \u2190 look here")
 
     assert line.text == "Product Name : NVIDIA GB10"
 
 
-def test_numbers_are_those_of_an_editor_whatever_else_ends_a_line():
+def test_line_numbers_are_those_of_an_editor():
     lines = read("one\x0bstill one\u2028and still\n\n" + ERROR + "\r\n")
 
     assert [line.number for line in lines] == [1, 3]
@@ -98,7 +98,7 @@ def test_numbers_are_those_of_an_editor_whatever_else_ends_a_line():
         f"For example:\n```\n$ modprobe nvidia_peermem\n{ERROR}\n```",
     ],
 )
-def test_quoted_advice_is_no_evidence(text):
+def test_quoted_advice_is_not_evidence(text):
     assert "machine" not in kinds(text)
 
 
@@ -148,7 +148,7 @@ def test_an_output_ends_with_the_sentence_after_it():
     ]
 
 
-def test_the_last_line_without_an_end_and_an_endless_line_are_cut():
+def test_a_last_line_without_an_end_and_an_overlong_line_are_marked_as_cut():
     whole, cut = read(f"{ERROR}\n{ERROR}")
     assert (whole.cut, cut.cut) == (False, True)
     (long, _) = read("NVRM: " + "x" * 2 * LINE_CHARACTERS + "\nend")
@@ -156,7 +156,7 @@ def test_the_last_line_without_an_end_and_an_endless_line_are_cut():
     assert len(long.text) <= LINE_CHARACTERS
 
 
-# -- who speaks ----------------------------------------------------------------------------------------
+# -- machines and authors ------------------------------------------------------------------------------
 
 
 def test_prompts_tell_two_machines_apart():
@@ -165,7 +165,7 @@ def test_prompts_tell_two_machines_apart():
     assert hosts(text) == {1: "node1", 2: "node1", 3: "node2", 4: "node2"}
 
 
-def test_the_only_machine_that_prompts_name_is_that_of_every_line():
+def test_the_only_machine_named_by_prompts_owns_every_line():
     assert hosts(f"{ERROR}\n\nroot@node1.example.com:~# uname -r\n6.8.0\n") == {
         1: "node1",
         3: "node1",
@@ -173,7 +173,7 @@ def test_the_only_machine_that_prompts_name_is_that_of_every_line():
     }
 
 
-def test_ranks_of_a_log_are_their_own_machines():
+def test_hosts_in_an_nccl_log_are_separate_machines():
     text = (
         "n1:10:11 [0] NCCL INFO Using network IB\nn2:20:21 [0] NCCL INFO Using network IB\nnvidia 16384 0\n"
     )
@@ -181,7 +181,7 @@ def test_ranks_of_a_log_are_their_own_machines():
     assert hosts(text) == {1: "n1", 2: "n2", 3: ""}
 
 
-def test_a_log_of_another_machine_within_a_conversation_names_only_itself():
+def test_a_syslog_in_a_conversation_names_only_its_own_lines():
     text = f"I see this:\n{ERROR}\nand on a Dell this:\nNov 23 12:02:08 texas kernel: NVRM: something\n"
 
     assert hosts(text)[2] == ""
@@ -207,18 +207,18 @@ def test_headings_and_introductions_name_machines(heading):
     assert second != ""
 
 
-def test_a_heading_holds_until_the_next_one_of_its_level():
+def test_a_heading_applies_until_the_next_one_of_its_level():
     text = f"## Second node\n### Secure Boot\nSecureBoot enabled\n## What the source says\n{ERROR}\n"
 
     assert [line.host for line in read(text) if line.kind == "machine"] == ["second node", ""]
 
 
 @pytest.mark.parametrize("title", ["## H100", "### Step 2", "## Layer 3", "# CUDA12", "## Ubuntu24"])
-def test_titles_with_numbers_are_no_machines(title):
-    assert speakers(read(f"{title}\n{ERROR}\n")) == ("",)
+def test_titles_with_numbers_are_not_machines(title):
+    assert machine_names(read(f"{title}\n{ERROR}\n")) == ("",)
 
 
-def test_people_who_post_in_a_thread_have_machines_of_their_own():
+def test_authors_of_a_thread_have_separate_machines():
     posts = ("ann \u00b7 description \u00b7 2026", "bob \u00b7 comment \u00b7 2026", "1 Like")
     text = "".join(f"{post}\n{ERROR}\n" for post in posts)
 
@@ -233,7 +233,7 @@ def test_people_who_post_in_a_thread_have_machines_of_their_own():
         ("talosctl -n 10.0.0.7 dmesg", "10.0.0.7"),
     ],
 )
-def test_a_command_sent_elsewhere_speaks_of_the_machine_there(command, host):
+def test_a_remote_command_shows_the_remote_machine(command, host):
     _, output = read(f"$ {command}\nnvidia_peermem 16384 0\n")
 
     assert output.host == host
@@ -254,11 +254,11 @@ def test_a_command_sent_elsewhere_speaks_of_the_machine_there(command, host):
         ("uname -r && cat /etc/os-release", ("uname", "-r"), False),
     ],
 )  # fmt: skip
-def test_a_command_line_is_taken_apart(line, argv, filtered):
+def test_a_command_line_is_split(line, argv, filtered):
     assert command_of(line) == (argv, filtered)
 
 
-def test_an_empty_output_shows_by_what_follows():
+def test_an_empty_output_counts_if_something_follows():
     empty, last = blocks(read("$ modinfo -F depends nvidia-peermem\n\n$ uname -r"))
 
     assert (empty.lines, empty.ended) == ((), True)
@@ -266,8 +266,8 @@ def test_an_empty_output_shows_by_what_follows():
 
 
 @given(st.text() | st.text(alphabet="$#>`[]: \nabm0'-\u2018|"))
-def test_any_text_gives_lines_with_numbers_in_order(text):
+def test_any_text_has_lines_with_ascending_numbers(text):
     numbers = [line.number for line in read(text)]
 
     assert numbers == sorted(numbers)
-    assert len(speakers(read(text))) >= 1
+    assert len(machine_names(read(text))) >= 1

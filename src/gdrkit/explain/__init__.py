@@ -1,1 +1,1 @@
-"""A pasted text: whose lines they are, which facts they establish, and what follows from them."""
+"""Judge a pasted text: which machine printed each line, what it proves, and what stays open."""

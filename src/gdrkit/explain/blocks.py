@@ -1,4 +1,4 @@
-"""Outputs in a pasted text: which lines belong to which command, and what the command was."""
+"""Group the lines of a pasted text by the command that printed them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from msgspec import Struct
 from gdrkit.explain.transcript import TextLine
 
 EVIDENCE = ("machine", "shown")
-"""The kinds of lines that a machine may have printed."""
+"""The kinds of lines that can be output of a machine."""
 
 
 class Block(Struct, frozen=True):
-    """A command and what it printed, as far as somebody pasted it."""
+    """A command and its output, as far as the text shows it."""
 
-    number: int  # the line on which it was typed
-    argv: tuple[str, ...]  # without sudo, settings, pipes, and the way to another machine
-    filtered: bool  # something took lines out of its output
+    number: int  # of the line with the command
+    argv: tuple[str, ...]  # without sudo, variables, pipes, and ssh or kubectl
+    filtered: bool  # a pipe removed lines of the output
     lines: tuple[TextLine, ...]
-    ended: bool  # a prompt or a word of a person's follows: an output of no lines was empty
+    ended: bool  # a prompt or prose follows, so an output without lines was empty
 
 
 def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
-    """Every command that was typed, in order, with its output. The lines are one machine's."""
+    """Every typed command of one machine, in order, with its output."""
     found: list[tuple[TextLine, list[TextLine]]] = []
     ended: set[int] = set()
     last = 0
@@ -34,7 +34,7 @@ def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
             ended.add(last)
             last = line.number
             found.append((line, []))
-        elif line.kind in EVIDENCE and line.asked and found and found[-1][0].number == line.asked:
+        elif line.kind in EVIDENCE and line.typed_at and found and found[-1][0].number == line.typed_at:
             found[-1][1].append(line)
         elif last:
             ended.add(last)
@@ -46,8 +46,8 @@ def blocks(lines: Iterable[TextLine]) -> tuple[Block, ...]:
 
 
 def command_of(text: str) -> tuple[tuple[str, ...], bool]:
-    """The words of a command line's first command, and whether others took lines out of its output."""
-    text = _away().sub("", text, count=1) if _away().match(text) else text
+    """The words of a command line's first command, and whether a pipe filters its output."""
+    text = _remote_prefix().sub("", text, count=1) if _remote_prefix().match(text) else text
     text = re.sub(r"\d?>(?:&\d|\s*/dev/null)|<\s*/dev/null", "", text)
     first, *others = re.split(r"\|(?!\|)", re.split(r"&&|\|\||;", text)[0])
     words = [word.strip("'\"") for word in first.split()]
@@ -62,8 +62,8 @@ def command_of(text: str) -> tuple[tuple[str, ...], bool]:
 
 
 @functools.cache
-def _away() -> re.Pattern[str]:
-    """The way to another machine, before the command that runs there."""
+def _remote_prefix() -> re.Pattern[str]:
+    """The prefix that runs a command elsewhere: ssh, kubectl exec, docker exec, chroot, nsenter."""
     return re.compile(
         r"(?:sudo )?(?:ssh (?:-[FIiJLlop] \S+ |-\S+ )*[\w.@-]+ "
         r"|(?:kubectl|oc|docker|podman) (?:.*? )?exec .*?-- "

@@ -1,4 +1,4 @@
-"""Which causes of a line are still open: those that nothing else in the text excludes for certain."""
+"""Which possible causes of a line are still open, and which the rest of the text excludes for certain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gdrkit.rules.topology_refused import FIRST_WITH_CHECK
 def open_causes(node: Node, event: LogEvent, module: str) -> tuple[tuple[str, ...], tuple[RuledOut, ...]]:
     """The causes of a line that are still open, and those that the text excludes, each with the reason.
 
-    If all were excluded, something in the text is of another time: then none is."""
+    If the text excludes all of them, a part of it was printed at another time: then none is excluded."""
     excluded = {code: why for code in event.codes if (why := _why_not(node, event, code, module))}
     open_codes = tuple(code for code in event.codes if code not in excluded)
     if not open_codes:
@@ -32,20 +32,20 @@ def open_causes(node: Node, event: LogEvent, module: str) -> tuple[tuple[str, ..
 
 
 def decides(node: Node, event: LogEvent) -> bool:
-    """Whether a line of one cause is proof of it on this machine."""
-    if event.row != "map-enotsupp":
+    """Whether a line with a single possible cause proves that cause on this machine."""
+    if event.message != "map-enotsupp":
         return event.decides
-    # error -524 from the mapping means the topology since the driver checks it
+    # -524 from the mapping means the topology only in drivers that check the topology
     return numbers(if_missing("", driver_version, node)) >= FIRST_WITH_CHECK
 
 
 def _why_not(node: Node, event: LogEvent, code: str, module: str) -> str:
-    """Why a cause is excluded; "" if it is not. Only a certain answer excludes."""
-    if event.row == "hca-disabled":
+    """Why a cause is excluded; "" if it is not. Only an answer of confidence `certain` excludes."""
+    if event.message == "hca-disabled":
         if code in MODULE_UNSEEN or not if_missing(False, is_loaded, node, PEERMEM):
             return ""
-        return "nvidia_peermem is loaded, and NCCL needs only one of the two ways"
-    if not module or if_missing(False, is_loaded, node, module):  # at another time than it could not be
+        return "nvidia_peermem is loaded, and NCCL needs only one of the two direct paths"
+    if not module or if_missing(False, is_loaded, node, module):  # the failure is from another time
         return ""
     return (
         _by_modinfo(node, code, module)
@@ -67,15 +67,15 @@ def _by_modinfo(node: Node, code: str, module: str) -> str:
 
 
 def _by_silence(node: Node, event: LogEvent, code: str, module: str) -> str:
-    """A whole log that comes after the attempt, and says nothing of it."""
-    if not BY_CODE[code].logged or not event.of_loader:
+    """The reason, if a complete kernel log that ends after the attempt lacks the message of this cause."""
+    if not BY_CODE[code].logged or not event.from_loader:
         return ""
     log = if_missing(None, kernel_log.lines, node)
     if log is None or node.line_of(log.source, log.lines[-1].number) <= event.line.number:
         return ""
     if not if_missing(False, silent, node, module):
         return ""
-    return "the kernel's log is whole, and has no line of it"
+    return "the kernel log is complete and has no such message"
 
 
 def _by_rule(node: Node, code: str, module: str) -> str:

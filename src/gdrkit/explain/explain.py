@@ -1,8 +1,8 @@
-"""Doctor on a pasted text: what it establishes, what it leaves open, what to ask next.
+"""Explain a pasted text: what it proves, what it leaves open, and the command to run next.
 
-The same rules judge the same facts; what a paste does not show is not collected. On top come lines
-that have one cause, which decide by themselves, and lines that have several, which leave all open that no
-rule excludes.
+The rules of `gdr doctor` judge the facts that the text shows; everything else counts as not collected.
+In addition, a log line with only one possible cause proves that cause, and a log line with several leaves
+open those that no rule excludes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gdrkit.evidence import Confidence
 from gdrkit.explain.causes import decides, open_causes
 from gdrkit.explain.explanation import EstablishedProblem, Explanation, OpenLine, QuotedLine, TextMachine
 from gdrkit.explain.facts import cause_of, contradictions, known, mentioned
-from gdrkit.explain.gpus import gpu_word
+from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.log_events import LogEvent, events, module_named_nearby
 from gdrkit.explain.question import question
 from gdrkit.explain.text_host import TextHost, proofs_of
@@ -30,35 +30,35 @@ from gdrkit.verdict.path_state import applies_to
 
 
 def explain(text: TextHost) -> Explanation:
-    """What a text tells of each machine that speaks in it."""
+    """The explanation of a text, with a section for each machine whose output it holds."""
     machines = [_machine(host) for host in text.machines()]
     suspected = mentioned(text.lines, {found.code for machine in machines for found in machine.established})
     if suspected:
         machines[0] = replace(machines[0], open=(*machines[0].open, *suspected))
-    telling = tuple(machine for machine in machines if machine.says_anything)
+    shown = tuple(machine for machine in machines if machine.has_content)
     return Explanation(
-        machines=telling,
-        question=question(telling, {line.command for line in text.lines if line.kind == "typed"}),
+        machines=shown,
+        question=question(shown, {line.command for line in text.lines if line.kind == "typed"}),
         lines=sum(line.kind in ("machine", "shown") for line in text.lines),
     )
 
 
 def _machine(host: TextHost) -> TextMachine:
     node = Node(host)
-    all_events = events(host.mine)
+    all_events = events(host.own_lines)
     by_rules = tuple(_established_by_rules(node, host))
-    ruled = {found.code for found in by_rules}
+    rule_codes = {found.code for found in by_rules}
     by_lines = tuple(
         found
         for found in _established_by_lines(node, all_events)
-        if found.subject != NODE or found.code not in ruled  # the rule's subject says more
+        if found.subject != NODE or found.code not in rule_codes  # a rule names the subject more precisely
     )
     proven: dict[tuple[str, str], EstablishedProblem] = {}
     for found in (*by_lines, *by_rules):
         proven.setdefault((found.code, _module_of(found.subject)), found)
     established = tuple(sorted(proven.values(), key=lambda found: (_layer(found.code), _first_line(found))))
     return TextMachine(
-        name=host.speaker,
+        name=host.machine,
         established=established,
         open=tuple(_open(node, all_events, established)),
         known=known(node, host),
@@ -69,11 +69,13 @@ def _machine(host: TextHost) -> TextMachine:
 # -- established ---------------------------------------------------------------------------------------
 
 NODE = "node"
-"""The subject of what concerns no module, GPU or NIC in particular."""
+"""The subject of a problem that is not about one module, GPU or NIC."""
+
+NO_MODULE = "the line does not name a module, and neither does a modprobe line next to it"
 
 
 def _established_by_lines(node: Node, all_events: tuple[LogEvent, ...]) -> Iterator[EstablishedProblem]:
-    """Lines of one meaning. Of several that say the same the first is the proof."""
+    """Problems that single lines prove. Of several similar lines the first is the proof."""
     found: dict[tuple[str, str], list[LogEvent]] = {}
     for event in all_events:
         module = event.module or (module_named_nearby(event, all_events) if event.needs_module else NODE)
@@ -93,33 +95,34 @@ def _established_by_lines(node: Node, all_events: tuple[LogEvent, ...]) -> Itera
 
 
 def _only_cause(node: Node, event: LogEvent, module: str) -> str:
-    """The one cause that a line can have here; "" if several are open, or it proves nothing.
+    """The only cause that a line can have here; "" if several are open, or if it proves nothing.
 
-    The causes of a line of the kernel's are all known; those of a loader's error never are."""
+    All causes of a kernel message are known, so one that is left after exclusion is proven. The causes of
+    an error that modprobe prints are never all known."""
     if not decides(node, event):
         return ""
     if len(event.codes) == 1:
         return event.codes[0]
-    open_codes = () if event.of_loader or not event.of_kernel else open_causes(node, event, module)[0]
+    open_codes = () if event.from_loader or not event.from_kernel else open_causes(node, event, module)[0]
     return open_codes[0] if len(open_codes) == 1 else ""
 
 
 def _established_by_rules(node: Node, host: TextHost) -> Iterator[EstablishedProblem]:
-    """What the rules find failed, as doctor would."""
-    for ruling in check_results(node, (rule for rule in RULES if not rule.whole_machine)):
-        outcome = ruling.outcome
+    """The findings of the rules that fail, as `gdr doctor` would report them."""
+    for result in check_results(node, (rule for rule in RULES if not rule.whole_machine)):
+        outcome = result.outcome
         if not isinstance(outcome, Failed):
             continue
-        trail = trail_of(node, ruling)
+        trail = trail_of(node, result)
         found = proofs_of(trail.sources, host)
         yield EstablishedProblem(
-            code=ruling.rule.code,
-            layer=ruling.rule.layer,
-            subject=gpu_word(outcome.subject),
+            code=result.rule.code,
+            layer=result.rule.layer,
+            subject=gpu_label(outcome.subject),
             seen=outcome.seen,
             confidence=trail.confidence,
-            proofs=found or proofs_of(node.trail(subjects_of, ruling.rule).sources, host),
-            blocks=paths_of(applies_to(ruling)),
+            proofs=found or proofs_of(node.trail(subjects_of, result.rule).sources, host),
+            blocks=paths_of(applies_to(result)),
         )
 
 
@@ -128,7 +131,7 @@ def _layer(code: str) -> Layer:
 
 
 def _blocks(code: str, subject: str) -> tuple[str, ...]:
-    """The paths that a code stops. A rule that asks its subject is asked where it is a module's name."""
+    """The paths that a code stops for a subject that is a module."""
     try:
         return paths_of(BY_CODE[code].takes(subject))
     except AttributeError:  # its subjects are GPUs or NICs, and the line names none
@@ -141,12 +144,12 @@ def _blocks(code: str, subject: str) -> tuple[str, ...]:
 def _open(
     node: Node, all_events: tuple[LogEvent, ...], proven: tuple[EstablishedProblem, ...]
 ) -> Iterator[OpenLine]:
-    """Lines that nothing established explains, those that say the same once."""
+    """Lines that no established problem explains; similar lines are merged."""
     groups: dict[tuple[tuple[str, ...], str, bool], list[LogEvent]] = {}
     for event in all_events:
         module = event.module or (module_named_nearby(event, all_events) if event.needs_module else "")
         if not _explained(event, module, proven):
-            groups.setdefault((event.codes, module, event.of_loader), []).append(event)
+            groups.setdefault((event.codes, module, event.from_loader), []).append(event)
     for (_, module, _), same in groups.items():
         unnamed = same[0].needs_module and not module
         open_codes, ruled_out = open_causes(node, same[0], module)
@@ -157,13 +160,13 @@ def _open(
             subject=module,
             causes=tuple(cause_of(code, module) for code in open_codes),
             ruled_out=ruled_out,
-            note="it names no module, and no program beside it does" if unnamed else same[0].note,
+            note=NO_MODULE if unnamed else same[0].note,
             claimed=False,
         )
 
 
 def _explained(event: LogEvent, module: str, proven: tuple[EstablishedProblem, ...]) -> bool:
-    """Whether something established for the same module can have caused a line; or for no module at all."""
+    """Whether an established problem of the same module, or of no specific one, can have caused a line."""
     for found in proven:
         if found.code not in event.codes:
             continue
@@ -175,7 +178,7 @@ def _explained(event: LogEvent, module: str, proven: tuple[EstablishedProblem, .
 
 
 def _module_of(subject: str) -> str:
-    """The module that a subject is, by its name or its file; any other subject as it is."""
+    """The module name of a subject that is a module or its file; any other subject unchanged."""
     return canonical(subject.partition(".ko")[0])
 
 

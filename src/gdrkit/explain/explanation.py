@@ -1,7 +1,7 @@
-"""What a pasted text tells: the types of `explain`, and as they are what `gdr explain --json` writes.
+"""The result of `gdr explain`: these types are also the document that `gdr explain --json` writes.
 
-Versioned, additive. The text for a terminal is made from these, so that neither says more. No field has a
-default: whoever reads the document finds each of them.
+Versioned; it grows by additions only. The text for a terminal is made from the same types. No field has a
+default, so every field is always present in the JSON.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gdrkit.rules import Code
 from gdrkit.rules.rule import PATHS, Layer
 
 Path = Annotated[str, Meta(extra_json_schema={"enum": list(PATHS)})]
-LineNumber = Annotated[int, Meta(ge=1, description="a line of the text, from 1")]
+LineNumber = Annotated[int, Meta(ge=1, description="line number in the text, from 1")]
 
 
 class QuotedLine(Struct, frozen=True):
-    """A line of the text, as it stands there."""
+    """A line of the text, unchanged."""
 
     line: LineNumber
     text: str
@@ -34,11 +34,11 @@ class EstablishedProblem(Struct, frozen=True, kw_only=True):
     seen: str
     confidence: Confidence
     blocks: tuple[Path, ...]  # the paths that it stops
-    proofs: tuple[QuotedLine, ...]  # the one that proves it first
+    proofs: tuple[QuotedLine, ...]  # the first one suffices
 
 
 class Cause(Struct, frozen=True):
-    """Something that may be behind a line."""
+    """A possible cause of a line."""
 
     code: Code
     ask: str  # the command that would show it; empty where there is none
@@ -57,12 +57,12 @@ class OpenLine(Struct, frozen=True, kw_only=True):
 
     line: LineNumber
     text: str
-    count: int  # lines that say the same
+    count: int  # similar lines, this one included
     subject: str  # the module that it names; empty if none
     causes: tuple[Cause, ...]
     ruled_out: tuple[RuledOut, ...]
-    note: str  # why it decides nothing, where that is not plain
-    claimed: bool  # a word of a person's: worth a look, no more
+    note: str  # why it proves nothing, where that is not obvious
+    claimed: bool  # a person mentions it; no output shows it
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class OpenLine(Struct, frozen=True, kw_only=True):
 
 
 class KnownFact(Struct, frozen=True):
-    """A fact that the text shows, good or bad, and the line that does."""
+    """A fact that the text shows, and the line that shows it."""
 
     name: str
     value: str
@@ -79,14 +79,14 @@ class KnownFact(Struct, frozen=True):
 
 
 class Contradiction(Struct, frozen=True):
-    """Two things in the text that do not go together, and what follows."""
+    """Two parts of the text that contradict each other, and what follows."""
 
     text: str
     proofs: tuple[QuotedLine, ...]
 
 
 class TextMachine(Struct, frozen=True, kw_only=True):
-    """What the text tells of one machine. The name is empty where nobody gives one."""
+    """What the text shows about one machine. The name is empty if the text gives none."""
 
     name: str
     established: tuple[EstablishedProblem, ...]
@@ -95,36 +95,36 @@ class TextMachine(Struct, frozen=True, kw_only=True):
     contradictions: tuple[Contradiction, ...]
 
     @property
-    def says_anything(self) -> bool:
+    def has_content(self) -> bool:
         return bool(self.established or self.open or self.known or self.contradictions)
 
 
 class AnswerMeaning(Struct, frozen=True):
-    """What a question's answer would mean."""
+    """One possible output of the command, and the causes that it would show."""
 
     shows: str
     codes: tuple[Code, ...]
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """The one command that would decide most between the causes that are open."""
+    """The command that would rule out or confirm the most open causes."""
 
     command: str
     machine: str
     answers: tuple[AnswerMeaning, ...]
-    otherwise: tuple[Code, ...]  # causes that it leaves open, should it show none of these
+    otherwise: tuple[Code, ...]  # causes that stay open if it shows none of these
 
 
 class Explanation(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.explanation/1"):
-    """What a text establishes, what it leaves open, and what to ask next."""
+    """What a text proves, what it leaves open, and the command to run next."""
 
     machines: tuple[TextMachine, ...]
     question: Question | None
-    lines: int  # lines of the text that a machine printed, as far as that can be told
+    lines: int  # lines of the text that were recognized as output of a machine
 
     @property
     def exit_code(self) -> int:
-        """2 something established stops a path, 3 causes are open, 1 something else is wrong, else 0."""
+        """2 if an established problem stops a path, 3 if causes are open, 1 for other problems, else 0."""
         established = [found for machine in self.machines for found in machine.established]
         if any(found.blocks for found in established):
             return 2

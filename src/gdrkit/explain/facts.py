@@ -1,4 +1,4 @@
-"""Facts that a pasted text shows, good or bad; what does not go together; what people say."""
+"""Facts that a pasted text shows, contradictions in it, and hardware that people mention."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from gdrkit.consumers import nccl_releases
 from gdrkit.evidence import EvidenceMissing, Missing, MissingReason
 from gdrkit.explain.explanation import Cause, Contradiction, KnownFact, OpenLine
-from gdrkit.explain.gpus import gpu_word
+from gdrkit.explain.gpus import gpu_label
 from gdrkit.explain.lines import is_advice
 from gdrkit.explain.log_events import events
 from gdrkit.explain.text_host import TextHost, proofs_of, quote
@@ -26,7 +26,7 @@ from gdrkit.node import Fact, Node, if_missing
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.deciding_command import fill
 
-QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
+FACTS: tuple[tuple[str, Callable[[Node], str]], ...] = (
     ("kernel", lambda node: release(node)),
     ("driver", lambda node: driver_version(node)),
     ("kernel module", lambda node: driver_flavour(node)),
@@ -39,17 +39,17 @@ QUESTIONS: tuple[tuple[str, Callable[[Node], str]], ...] = (
 
 
 def known(node: Node, host: TextHost) -> tuple[KnownFact, ...]:
-    """What the text shows of a machine, and where."""
-    found = [fact for name, ask in QUESTIONS if (fact := _known(node, host, name, ask)) is not None]
-    for gpu in if_missing((), gpus, node)[:GPUS]:
-        fact = _known(node, host, gpu_word(gpu.address), _name_of(gpu))
+    """The facts that the text shows about a machine."""
+    found = [fact for name, ask in FACTS if (fact := _known(node, host, name, ask)) is not None]
+    for gpu in if_missing((), gpus, node)[:MAX_GPUS]:
+        fact = _known(node, host, gpu_label(gpu.address), _name_of(gpu))
         if fact is not None:
             found.append(fact)
     return (*found, *_of_logs(node))
 
 
-GPUS = 8
-"""GPUs that are listed by name: as many as the largest machines have. More come of two machines."""
+MAX_GPUS = 8
+"""GPUs that are listed by name: no machine has more, so more of them come from several machines."""
 
 
 def _name_of(gpu: PciGpu) -> Callable[[Node], str]:
@@ -81,37 +81,37 @@ def _needs(node: Node) -> str:
 
 
 def _of_logs(node: Node) -> Iterable[KnownFact]:
-    """What NCCL's own lines prove: versions, and legs that did or did not go straight to GPU memory."""
+    """What the lines of NCCL prove: its version, and how many legs accessed GPU memory directly."""
     for log in nccl_logs(node):
-        for said in log.all(Version)[:1]:
-            version = said.record.text
-            yield KnownFact("NCCL", version, node.line_of(log.path, said.line), f"NCCL version {version}")
+        for found in log.all(Version)[:1]:
+            version = found.record.text
+            yield KnownFact("NCCL", version, node.line_of(log.path, found.line), f"NCCL version {version}")
         if legs := log.legs:
             direct = [leg for leg in legs if leg.record.via.carried is Carrier.DIRECT]
             leg = (direct or legs)[0]
             words = "GDRDMA" if direct else "TCP" if leg.record.via.gdr else "no GDRDMA"
-            text = f"{len(direct)} of {len(legs)} legs over the network go straight to GPU memory"
+            text = f"{len(direct)} of {len(legs)} network legs access GPU memory directly"
             yield KnownFact("NCCL channels", text, node.line_of(log.path, leg.line), words)
 
 
-# -- what does not go together -------------------------------------------------------------------------
+# -- contradictions ------------------------------------------------------------------------------------
 
 
 def contradictions(node: Node, host: TextHost) -> tuple[Contradiction, ...]:
-    """Answers that differ, and programs that disagree."""
+    """Files and commands with different contents, and programs that disagree."""
     return (*_answered_twice(host), *_nccl_and_lsmod(node, host))
 
 
 def _answered_twice(host: TextHost) -> Iterable[Contradiction]:
     for source, numbers in host.contradicted():
         yield Contradiction(
-            f"{source} is answered in two ways, of two machines or at two times: neither answer is used",
+            f"{source} has different contents, from two machines or two times; neither is used",
             quote(host, numbers)[:4],
         )
 
 
 def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
-    """nvidia_peermem is loaded, and NCCL says that its network cannot."""
+    """nvidia_peermem is loaded, but NCCL reports GPU Direct RDMA as disabled."""
     if not if_missing(False, is_loaded, node, PEERMEM):
         return
     loaded = host.origin(f"sys/module/{PEERMEM}")
@@ -122,32 +122,32 @@ def _nccl_and_lsmod(node: Node, host: TextHost) -> Iterable[Contradiction]:
             continue
         line = node.line_of(log.path, disabled[0].line)
         yield Contradiction(
-            f"nvidia_peermem is loaded, and NCCL says Disabled. {_rule_of(log.version)}",
+            f"nvidia_peermem is loaded, but NCCL reports Disabled. {_nccl_check(log.version)}",
             quote(host, (*(loaded.lines[:1] if loaded else ()), line)),
         )
 
 
-def _rule_of(version: str) -> str:
-    """What a version of NCCL looks at, and what its word is then worth."""
+def _nccl_check(version: str) -> str:
+    """Which files an NCCL version checks, and what its `Disabled` therefore means."""
     blind = (
-        "look at /sys/module/nvidia_peermem, only below /sys/kernel/mm/memory_peers, which newer kernels do"
-        " not have: its Disabled then says nothing of the kernel"
+        "check /sys/module/nvidia_peermem, only /sys/kernel/mm/memory_peers, which newer kernels do not"
+        " have: its Disabled does not show what the kernel can do"
     )
     since = nccl_releases.since("sees_module")
     if not version:
         return (
-            f"NCCL before {since} does not {blind}. From {since} on it does look. The log does not show"
-            " which it is: NCCL_DEBUG=VERSION would"
+            f"NCCL before {since} does not {blind}. NCCL {since} and newer do. The log does not show the"
+            " version; set NCCL_DEBUG=VERSION to see it"
         )
     if not nccl_releases.release(version).sees_module:
-        return f"NCCL {version} does not {blind}. {since} and newer do look"
+        return f"NCCL {version} does not {blind}. NCCL {since} and newer do"
     return (
-        f"NCCL {version} does look at /sys/module/nvidia_peermem: the module was loaded later, or the job"
-        " ran on another machine or where /sys does not show it"
+        f"NCCL {version} does check /sys/module/nvidia_peermem: the module was loaded later, or the job ran"
+        " on another machine or in a container whose /sys does not show it"
     )
 
 
-# -- what people say -----------------------------------------------------------------------------------
+# -- mentions by people --------------------------------------------------------------------------------
 
 MENTIONS = (
     ("gpu-integrated", r"\bGB10\b|\bDGX Sparks?\b|\bZGX Nano\b"),
@@ -158,53 +158,60 @@ MENTIONS = (
     ("wsl", r"\bWSL ?2?\b"),
     ("gpu-vgpu", r"\bv[Gg]PU\b"),
 )
-"""Words that make one look: hardware and places where GPUDirect RDMA cannot work, or not as usual."""
+"""Hardware and environments where GPUDirect RDMA cannot work, or works differently."""
 
-NOT = re.compile(
+NEGATION = re.compile(
     r"(?:\bnot?\b|n't\b|\bnever\b|\bwithout\b|\bunlike\b|\binstead of\b|\bother than\b|\brather than\b"
     r"|\bcompared (?:to|with)\b|\bspecific to\b)[^.;!?]{0,40}$",
     re.IGNORECASE,
 )
-"""A negation, in the words before something that is mentioned."""
+"""A negation shortly before something that is mentioned."""
 
 
-CODE = re.compile(r"`([^`]*)`")
-"""Code within a sentence, in Markdown."""
+INLINE_CODE = re.compile(r"`([^`]*)`")
+"""Inline code in Markdown."""
 
 
 def mentioned(lines: Iterable[TextLine], established: set[str]) -> tuple[OpenLine, ...]:
-    """Hardware that people speak of, and lines that they quote in a sentence: worth a look, no more."""
+    """Hardware that people mention and errors that they quote in a sentence: possible causes, not proof."""
     found: dict[str, OpenLine] = {}
     for line in lines:
-        if line.kind not in ("prose", "shown") or line.text.startswith("|"):  # a table is about anybody
+        if line.kind not in ("prose", "shown") or line.text.startswith(
+            "|"
+        ):  # a table may be about any machine
             continue
         for code, pattern in MENTIONS if line.kind == "prose" else MENTIONS[:2]:
             hit = re.search(pattern, line.text)
-            if hit and code not in found and code not in established and not _denied(line.text, hit.start()):
-                found[code] = _suspect(line, (code,), "somebody says so; no output shows it")
-        for quoted in CODE.finditer(line.text) if line.kind == "prose" else ():
+            if (
+                hit
+                and code not in found
+                and code not in established
+                and not _is_negated(line.text, hit.start())
+            ):
+                found[code] = _mention(line, (code,), "a person mentions it; no output shows it")
+        for quoted in INLINE_CODE.finditer(line.text) if line.kind == "prose" else ():
             codes = _codes_of(quoted[1])
-            if codes and quoted[1] not in found and not _denied(line.text, quoted.start()):
-                found[quoted[1]] = _suspect(line, codes, "quoted in a sentence: seen, or not")
-    return tuple(found.values())[:SUSPECTS]
+            if codes and quoted[1] not in found and not _is_negated(line.text, quoted.start()):
+                found[quoted[1]] = _mention(line, codes, "quoted in a sentence; no output shows it")
+    return tuple(found.values())[:MAX_MENTIONS]
 
 
-SUSPECTS = 8
-"""Words of people that are listed, at most: more, and it is a document about all that can happen."""
+MAX_MENTIONS = 8
+"""Mentions that are listed at most: a text with more is documentation, not a report of one problem."""
 
 
-def _denied(text: str, place: int) -> bool:
-    """Whether a sentence denies what it mentions, or gives advice."""
-    return NOT.search(text[:place]) is not None or is_advice(text)
+def _is_negated(text: str, start: int) -> bool:
+    """Whether a sentence negates what it mentions at `start`, or gives advice."""
+    return NEGATION.search(text[:start]) is not None or is_advice(text)
 
 
 def _codes_of(words: str) -> tuple[str, ...]:
-    """The causes of an error that somebody quotes; () where it is none."""
-    said = events((TextLine(0, words, "machine"),))
-    return said[0].codes if said and said[0].codes else ()
+    """The possible causes of a quoted error; () if it is not one."""
+    found = events((TextLine(0, words, "machine"),))
+    return found[0].codes if found else ()
 
 
-def _suspect(line: TextLine, codes: tuple[str, ...], note: str) -> OpenLine:
+def _mention(line: TextLine, codes: tuple[str, ...], note: str) -> OpenLine:
     return OpenLine(
         line=line.number,
         text=line.text,
@@ -218,6 +225,8 @@ def _suspect(line: TextLine, codes: tuple[str, ...], note: str) -> OpenLine:
 
 
 def cause_of(code: str, module: str) -> Cause:
-    """A cause, with what would tell it first of all for this module."""
-    tell = next(iter(BY_CODE[code].reported_by), None)
-    return Cause(code, fill(tell.command, module), fill(tell.shows, module)) if tell else Cause(code, "", "")
+    """A cause, with the first command that would show it for this module."""
+    command = next(iter(BY_CODE[code].reported_by), None)
+    if command is None:
+        return Cause(code, "", "")
+    return Cause(code, fill(command.command, module), fill(command.shows, module))

@@ -1,8 +1,8 @@
-"""GPUs and PCI devices in pasted outputs, in the two forms that the rest of gdrkit reads.
+"""GPUs and PCI devices in pasted outputs, converted to `nvidia-smi -q` and `lspci -vvv`.
 
-`nvidia-smi` prints the same GPUs as a table, as a list (-L), as CSV and in full (-q); perftest lists them,
-too. All become the form of -q. Of a part of `lspci -vvv` only the GPUs keep what is printed below their
-first line: where other devices hang can only be told from all of it.
+`nvidia-smi` prints the same GPUs as a table, as a list (-L), as CSV and in full (-q); perftest lists them
+too. All are converted to the form of -q. In an excerpt of `lspci -vvv` only GPUs keep their details: the
+details of bridges and other devices are meaningful only if the whole tree is shown.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ import re
 from collections.abc import Iterable
 
 from gdrkit.explain.blocks import Block
-from gdrkit.explain.lines import is_set_in
+from gdrkit.explain.lines import continues_listing
 from gdrkit.explain.transcript import TextLine
 
 NO_ADDRESS = "FFFF"
-"""The domain of a GPU that an output lists by number alone; its bus is that number. No machine has it: PCI
-segment groups are given out from 0 (ACPI specification 6.5, 6.5.6 _SEG)."""
+"""PCI domain of a GPU of which only the number is known; the bus is that number. No machine uses this
+domain: PCI segment groups are numbered from 0 (ACPI specification 6.5, 6.5.6 _SEG)."""
 
-FoundGpu = tuple[str, tuple[int, ...]]
+NumberedText = tuple[str, tuple[int, ...]]
+"""A text, and the number of each of its lines in the pasted text."""
 _DEVICE = re.compile(r"((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) [A-Z0-9]")
 _KINDS = re.compile(r"(?i:controller|bridge|memory|device|accelerator)[^:]*: ")
 
 
-def gpu_word(address: str) -> str:
-    """How to speak of a GPU: by its address, or `GPU 3` where only its number was shown."""
+def gpu_label(address: str) -> str:
+    """What to call a GPU: its address, or `GPU 3` if only its number is known."""
     domain, _, rest = address.partition(":")
     return f"GPU {int(rest[:2], 16)}" if domain.upper() == NO_ADDRESS else address
 
@@ -32,17 +33,17 @@ def gpu_word(address: str) -> str:
 # -- lspci ---------------------------------------------------------------------------------------------
 
 
-def listing(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> FoundGpu:
-    """One listing of all PCI devices that are shown; empty where no GPU of NVIDIA's is among them.
+def lspci_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> NumberedText:
+    """One listing of all PCI devices that are shown; empty if no NVIDIA GPU is among them.
 
-    A listing without a GPU would say that there is none, and may be a part."""
+    A listing without a GPU would mean that the machine has none, but it may be an excerpt."""
     devices: dict[str, list[TextLine]] = {}
     for title, below in _devices(lines):
         address = _full_address(title.text)
-        known = devices.get(address)
-        if known is not None and _title(known[0]) != _title(title):
+        earlier = devices.get(address)
+        if earlier is not None and _title(earlier[0]) != _title(title):
             return "", ()  # two machines
-        if known is None or len(below) + 1 > len(known):
+        if earlier is None or len(below) + 1 > len(earlier):
             devices[address] = [title, *below]
     if not any(_is_gpu(found[0].text) for found in devices.values()):
         return "", ()
@@ -62,7 +63,10 @@ def _devices(lines: tuple[TextLine, ...]) -> Iterable[tuple[TextLine, list[TextL
                 yield current
             current = line, []
         elif (
-            current and line.asked == current[0].asked and line.text[:1] in ("\t", " ") and ":" in line.text
+            current
+            and line.typed_at == current[0].typed_at
+            and line.text[:1] in ("\t", " ")
+            and ":" in line.text
         ):
             current[1].append(line)
         elif line.text[:1] not in ("\t", " "):
@@ -80,7 +84,7 @@ def _full_address(text: str) -> str:
 
 
 def _title(line: TextLine) -> str:
-    """A device's name without numbers, which are printed with -n alone."""
+    """A device's name without the IDs that only -nn prints."""
     return re.sub(r" \[[0-9a-f]{4}(?::[0-9a-f]{4})?\]| \(rev .*", "", line.text.strip().partition(" ")[2])
 
 
@@ -91,7 +95,7 @@ def _is_gpu(title: str) -> bool:
 
 
 def _is_whole(block: Block) -> bool:
-    """Whether a block is all of `lspci -vv`: no device chosen, nothing taken out, its roots among them."""
+    """Whether a block is the whole output of `lspci -v`: unfiltered, all devices, bridges included."""
     options = {letter for word in block.argv[1:] if word.startswith("-") for letter in word[1:]}
     if block.argv[:1] != ("lspci",) or block.filtered or not block.ended or options - set("nvkDPqk"):
         return False
@@ -102,15 +106,15 @@ def _is_whole(block: Block) -> bool:
 
 
 def _flat(line: TextLine) -> str:
-    """A line of lspci at its depth: a page may have made blanks of its tabs."""
+    """A line of lspci with one tab or no indentation: a web page may have replaced tabs by spaces."""
     return line.text.lstrip() if _DEVICE.match(line.text.lstrip()) else "\t" + line.text.lstrip()
 
 
 # -- nvidia-smi ----------------------------------------------------------------------------------------
 
 
-def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> FoundGpu:
-    """All GPUs that are shown, in the form of `nvidia-smi -q`; empty where there are none."""
+def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> NumberedText:
+    """All GPUs that are shown, in the form of `nvidia-smi -q`; empty if there are none."""
     full = _full(lines)
     if full[0]:
         return full
@@ -133,10 +137,10 @@ def smi_text(blocks: tuple[Block, ...], lines: tuple[TextLine, ...]) -> FoundGpu
     return "".join(f"{text}\n" for text, _ in printed), tuple(number for _, number in printed)
 
 
-def _full(lines: tuple[TextLine, ...]) -> FoundGpu:
-    """Outputs of -q, from each `GPU 00000000:1B:00.0` on, without their number: it may be a part.
+def _full(lines: tuple[TextLine, ...]) -> NumberedText:
+    """Outputs of -q, from each `GPU 00000000:1B:00.0` on, without `Attached GPUs`: it may be an excerpt.
 
-    Of a GPU that is printed twice (`-q`, then `-q -d MEMORY`) the longer output counts."""
+    If a GPU is printed twice (`-q`, then `-q -d MEMORY`), the longer output counts."""
     head: list[TextLine] = []
     printed: dict[str, list[list[TextLine]]] = {}
     current: list[TextLine] = []
@@ -144,7 +148,7 @@ def _full(lines: tuple[TextLine, ...]) -> FoundGpu:
         if re.fullmatch(r"\s*GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", line.text):
             current = [line]
             printed.setdefault(line.text.strip().upper(), []).append(current)
-        elif current and line.asked == current[0].asked and is_set_in(line.text):
+        elif current and line.typed_at == current[0].typed_at and continues_listing(line.text):
             current.append(line)
         elif line.text.startswith("Driver Version") and not head:
             head = [line]
@@ -158,13 +162,13 @@ def _full(lines: tuple[TextLine, ...]) -> FoundGpu:
 
 
 def _name(lines: list[TextLine]) -> str:
-    """The GPU's name in its part of `-q`; "" where it is not shown."""
+    """The GPU's name in its section of `-q`; "" if it is not shown."""
     names = (re.match(r"\s*Product Name\s*: *(.+)", line.text) for line in lines)
     return next((name[1] for name in names if name), "")
 
 
 def _brief(text: str) -> Iterable[tuple[str, str]]:
-    """The GPU in a row of the table, or of -L, and its name."""
+    """Address and name of the GPU in a row of the table or of -L."""
     row = re.match(
         r"\s*\| +\d+ +(?P<name>(?:NVIDIA|Tesla|Quadro|GeForce|GRID|TITAN)\b.*?) +"
         r"(?:On|Off|N/A|Enabled|Disabled) *\| *(?P<address>[0-9A-F]{8}:[0-9A-F]{2}:[0-9A-F]{2}\.\d) ",
@@ -178,7 +182,7 @@ def _brief(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:
-    """Rows of `nvidia-smi --query-gpu=name,pci.bus_id --format=csv`."""
+    """Address, name and line number of each row of `nvidia-smi --query-gpu=name,pci.bus_id --format=csv`."""
     for block in blocks:
         query = next((word for word in block.argv if word.startswith("--query-gpu=")), "")
         columns = query.partition("=")[2].split(",")
@@ -195,13 +199,15 @@ def _of_csv(blocks: tuple[Block, ...]) -> Iterable[tuple[str, str, int]]:
 
 
 def _of_perftest(lines: tuple[TextLine, ...]) -> Iterable[tuple[str, str, int]]:
-    """perftest's own list of GPUs. Source: perftest src/cuda_memory.c, init_gpu()."""
-    places: dict[str, str] = {}
+    """Address, name and line number of each GPU that perftest lists.
+
+    Source: perftest src/cuda_memory.c, init_gpu()."""
+    addresses: dict[str, str] = {}
     for line in lines:
-        if place := re.search(r"CUDA device (\d+): PCIe address is ([0-9A-F]{2}):([0-9A-F]{2})", line.text):
-            places[place[1]] = f"00000000:{place[2]}:{place[3]}.0"
+        if listed := re.search(r"CUDA device (\d+): PCIe address is ([0-9A-F]{2}):([0-9A-F]{2})", line.text):
+            addresses[listed[1]] = f"00000000:{listed[2]}:{listed[3]}.0"
         elif chosen := re.search(r"\[pid = \d+, dev = (\d+)\] device name = \[(.+?)\]?$", line.text):
-            yield places.get(chosen[1], _by_number(int(chosen[1]))), chosen[2], line.number
+            yield addresses.get(chosen[1], _by_number(int(chosen[1]))), chosen[2], line.number
 
 
 def _by_number(number: int) -> str:

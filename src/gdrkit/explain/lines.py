@@ -1,4 +1,4 @@
-"""One line of a pasted text: what it looks like."""
+"""Classify one line of a pasted text by its form."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LETTERS = {
     **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\x00\x01\x02\x07"), None),
     **dict.fromkeys(map(ord, "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), " "),
 }
-"""What web pages make of quotation marks, dashes and blanks, and what would otherwise end a line."""
+"""Typographic quotation marks, dashes and spaces that web pages insert, and characters that end a line."""
 
 COMMANDS = {
     "modprobe", "insmod", "rmmod", "modinfo", "lsmod", "dmesg", "journalctl", "lspci", "setpci", "lscpu",
@@ -25,7 +25,7 @@ COMMANDS = {
     "ib_read_lat", "ib_send_lat", "mpirun", "srun", "ssh", "strace", "systemctl", "getenforce", "sysctl",
     "show_gids", "apt", "dnf", "yum", "rpm", "dpkg", "gdr",
 }  # fmt: skip
-"""Programs that a line may begin with and be a command without a prompt."""
+"""Programs that make a line a command even without a prompt."""
 
 _ENGLISH = {
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "could", "did", "do", "does", "for",
@@ -48,7 +48,7 @@ def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("advice", "sentence_end") else 0)
 
 
-# Before a line's own words: kernel time stamps (dmesg -r, -x, -T), syslog and ISO dates, klog, launchers'
+# Prefixes of a line: kernel time stamps (dmesg -r, -x, -T), syslog and ISO dates, klog, launchers'
 # tags (mpirun, srun -l, Ray, docker compose), kubectl --prefix.
 STAMP = (
     r"(?:<\d+>|\w+ {0,8}: ?\w+ {0,8}: (?=\[)|\[ *\d+\.\d+\] ?|\[ *[CT]\d+\] ?"
@@ -119,7 +119,7 @@ _PATTERNS = {
 
 
 def clean(raw: str) -> str:
-    """A line without colours, typographic letters, annotations behind an arrow, and blanks at its end."""
+    """A line without colours, typographic characters, annotations after an arrow, and trailing spaces."""
     text = raw.removesuffix("\r")
     if "\x1b" in text:
         text = _compiled("colour").sub("", text)
@@ -128,17 +128,17 @@ def clean(raw: str) -> str:
         text = _compiled("arrow").sub("", text)
     text = text.rstrip()
     if text.endswith("`") and text.lstrip().startswith("`") and not is_fence(text):
-        text = text.strip().strip("`")  # one line of code among prose
+        text = text.strip().strip("`")  # a line of inline code
     return text
 
 
 def is_fence(text: str) -> bool:
-    """Whether a line opens or closes a block of code, in Markdown or in a forum's tags."""
+    """Whether a line opens or closes a code block, in Markdown or in forum tags."""
     return text.lstrip()[:1] in "`~[" and _compiled("fence").match(text) is not None
 
 
 def without_quotation_mark(text: str) -> str | None:
-    """What stands behind `>`; None where the line is no quotation."""
+    """The text after `>`; None if the line is not a quotation."""
     if not text.lstrip().startswith(">"):
         return None
     found = _compiled("quotation").match(text)
@@ -146,7 +146,7 @@ def without_quotation_mark(text: str) -> str | None:
 
 
 def typed(text: str) -> TypedCommand | None:
-    """The command that a line holds, behind a prompt or by the name of a program that is known."""
+    """The command in a line: after a prompt, or starting with the name of a known program; else None."""
     if any(sign in text for sign in "$#%>"):
         found = _compiled("fish").match(text) or _compiled("prompt").match(text)
         if found is not None and (found["host"] or found["sign"] in "$%" or _is_command(found["command"])):
@@ -158,7 +158,7 @@ def typed(text: str) -> TypedCommand | None:
 
 
 def _is_command(text: str) -> bool:
-    """Whether words begin with a program that is known and are no English."""
+    """Whether words start with a known program and are not an English sentence."""
     words = text.split()
     while words and (words[0] == "sudo" or "=" in words[0]):
         words = words[1:]
@@ -168,42 +168,42 @@ def _is_command(text: str) -> bool:
 
 
 def is_machine(text: str) -> bool:
-    """Whether a line has a form that a program is known to print."""
+    """Whether a line has the form of a known program's output."""
     return _compiled("machine").match(text) is not None or _compiled("kernel").match(text) is not None
 
 
 def opens_listing(text: str) -> bool:
-    """Whether a line is the first of an output whose other lines are set in below it."""
+    """Whether a line starts an output whose other lines are indented below it."""
     return text.lstrip()[:1] in _LISTING_STARTS and _compiled("listing").match(text) is not None
 
 
 _LISTING_STARTS = set("0123456789abcdefGh=")
 
 
-def is_set_in(text: str) -> bool:
-    """Whether a line is set in, or has its colon far from its key, as nvidia-smi prints."""
+def continues_listing(text: str) -> bool:
+    """Whether a line is indented, or has its colon far from its key as in `nvidia-smi -q`."""
     return text[:1] == "\t" or text[:2] == "  " or _compiled("column").match(text) is not None
 
 
 def is_kernel_line(text: str) -> bool:
-    """Whether a line has one of the stamps that dmesg and the system's log put before the kernel's words."""
+    """Whether a line has a prefix that dmesg or syslog puts before kernel messages."""
     return _compiled("kernel").match(text) is not None
 
 
 def without_comment_mark(text: str) -> str:
-    """An output that somebody pasted as a comment, without the mark."""
+    """A line without the comment mark that was put before pasted output."""
     if text.lstrip()[:1] in ("#", "/") and not text.lstrip().startswith("/proc"):
         return _compiled("comment").sub("", text, count=1)
     return text
 
 
 def is_sentence(text: str) -> bool:
-    """Whether a line that nobody recognises reads like something a person wrote."""
+    """Whether an unrecognized line reads like something that a person wrote."""
     words = text.lower().split()
     english = sum(word.strip(".,;:!?'\"()") in _ENGLISH for word in words)
     return english >= 2 or (english == 1 and _compiled("sentence_end").search(text.strip()) is not None)
 
 
 def is_advice(text: str) -> bool:
-    """Whether a sentence speaks of what could be seen, so that what it shows was perhaps never seen."""
+    """Whether a sentence describes what may be printed, so that what it quotes was perhaps never printed."""
     return _compiled("advice").search(text.strip()) is not None

@@ -1,4 +1,4 @@
-"""Lines of a pasted text that tell of a failure: what can cause each, and which module it names."""
+"""Lines of a pasted text that report a failure, with their possible causes and the module that they name."""
 
 from __future__ import annotations
 
@@ -13,73 +13,73 @@ from gdrkit.messages import catalogue, errors, kernel
 from gdrkit.messages.message import MessageTemplate
 from gdrkit.rules import BY_CODE
 
-BESIDE = 4
-"""How many lines of the same machine may stand between a kernel's line that names no module and the line of
-the program that tried to load one: a prompt, a command, and two lines of the kernel's about taint."""
+NEARBY_LINES = 4
+"""Distance in lines, at most, between a kernel message without a module name and the error of modprobe that
+names it: a prompt, a command, and two kernel messages about taint may be between them."""
 
 
 class LogEvent(Struct, frozen=True, kw_only=True):
-    """A line that tells of a failure."""
+    """A line that reports a failure."""
 
     line: TextLine
-    place: int  # among the lines of its machine
+    position: int  # index among the lines of its machine
     codes: tuple[str, ...]
-    module: str = ""  # empty where it names none
-    decides: bool = True  # a single cause is proof, once the module is known
-    of_loader: bool = False  # modprobe or its like, which names what it was asked for
-    of_kernel: bool = False  # the kernel's loader says it, whose lines are all known
-    needs_module: bool = False  # it is about a module, and does not say which
+    module: str = ""  # empty if it names none
+    decides: bool = True  # if it has a single possible cause, the line proves it
+    from_loader: bool = False  # an error of modprobe, insmod or another loader
+    from_kernel: bool = False  # a message of the kernel's module loader; all of these are in the catalogue
+    needs_module: bool = False  # it is about a module, but does not name it
     note: str = ""
-    row: str = ""  # its name in the catalogue, where code asks for it
+    message: str = ""  # its name in the catalogue, if it has one
 
 
 def events(lines: Iterable[TextLine]) -> tuple[LogEvent, ...]:
-    """The lines of one machine that tell of a failure, in order."""
+    """The lines of one machine that report a failure, in order."""
     found = []
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         if line.kind == "machine":
-            event = _event(line, place)
+            event = _event(line, position)
             if event is not None:
                 found.append(event)
     return tuple(found)
 
 
-def _event(line: TextLine, place: int) -> LogEvent | None:
-    heard = catalogue.match(line.text)
-    if heard is None or not heard.causes:
+def _event(line: TextLine, position: int) -> LogEvent | None:
+    match = catalogue.match(line.text)
+    if match is None or not match.causes:
         return None
-    row = heard.message
-    of_kernel = row.program == kernel.PROGRAM
-    module = row.module or heard.values.get("module", "")
-    if not module and (of_kernel or row.loads):
-        module = _module_in(heard.values.get("file", ""), line.text)
-    error = heard.values.get("error")
+    message = match.message
+    from_kernel = message.program == kernel.PROGRAM
+    module = message.module or match.values.get("module", "")
+    if not module and (from_kernel or message.loads):
+        module = _module_in(match.values.get("file", ""), line.text)
+    error = match.values.get("error")
     if error is not None:
-        return _of_loader(line, place, module, error)
-    if (line.cut and row.decides) or not (row.open_end or _ends(line.text, row)):
+        return _from_loader(line, position, module, error)
+    if (line.cut and message.decides) or not (message.open_end or _ends_line(line.text, message)):
         return None
     return LogEvent(
         line=line,
-        place=place,
-        codes=_for_module(heard.causes, module),
+        position=position,
+        codes=_for_module(match.causes, module),
         module=module,
-        decides=row.decides,
-        of_loader=row.loads,
-        of_kernel=of_kernel,
-        needs_module=not module and (of_kernel or row.loads),
-        row=row.name,
+        decides=message.decides,
+        from_loader=message.loads,
+        from_kernel=from_kernel,
+        needs_module=not module and (from_kernel or message.loads),
+        message=message.name,
     )
 
 
 def _module_in(file: str, text: str) -> str:
-    """The module of a file that insmod names, or nvidia-peermem where its own words begin the line."""
+    """The module of a file that insmod names, or nvidia-peermem if it printed the line."""
     if file:
         return file.rpartition("/")[2].partition(".ko")[0].replace("-", "_")
     return PEERMEM if re.search(r"\bnvidia-peermem \w+:\d+ |\bnv_mem_client_init\b", text) else ""
 
 
-def _of_loader(line: TextLine, place: int, module: str, error: str) -> LogEvent | None:
-    """A loader's line, by its error. A cut one may go on in several ways; a sentence is none of them."""
+def _from_loader(line: TextLine, position: int, module: str, error: str) -> LogEvent | None:
+    """The event of a modprobe error, by its text. A truncated error can have several continuations."""
     error = error.strip().strip("`'\"").rstrip(".")
     lower = error.lower()
     whole = max(
@@ -90,46 +90,46 @@ def _of_loader(line: TextLine, place: int, module: str, error: str) -> LogEvent 
         codes = errors.causes(whole)
     elif re.fullmatch(r"Unknown error \d+", error):
         codes = errors.causes(error)
-    elif error and (ways := errors.line_starts(error)):
-        codes = tuple(dict.fromkeys(code for way in ways for code in errors.causes(way)))
-        note = "the line is cut: the error may go on in several ways"
+    elif error and (continuations := errors.line_starts(error)):
+        codes = tuple(dict.fromkeys(code for known in continuations for code in errors.causes(known)))
+        note = "the line is truncated: several errors start like this"
     else:
         return None
     return LogEvent(
         line=line,
-        place=place,
+        position=position,
         codes=_for_module(codes, module),
         module=module,
-        of_loader=True,
+        from_loader=True,
         note=note,
     )
 
 
 def _for_module(codes: tuple[str, ...], module: str) -> tuple[str, ...]:
-    """Without causes that only another module than the named one can have."""
+    """The codes without those that only a different module can have."""
     if not module:
         return codes
     return tuple(code for code in codes if BY_CODE[code].module in ("", module))
 
 
-def _ends(text: str, row: MessageTemplate) -> bool:
-    """Whether nothing is said behind the kernel's words: else they stand in a sentence."""
-    if row.template.endswith("}"):
+def _ends_line(text: str, message: MessageTemplate) -> bool:
+    """Whether the message ends the line; if words follow, a sentence quotes it."""
+    if message.template.endswith("}"):
         return True
-    tail = row.template.rpartition("}")[2]
-    behind = text.rpartition(tail)[2].strip(" .`'\")")
-    return not re.match(r"\w", behind)
+    tail = message.template.rpartition("}")[2]
+    rest = text.rpartition(tail)[2].strip(" .`'\")")
+    return not re.match(r"\w", rest)
 
 
 def module_named_nearby(event: LogEvent, all_events: tuple[LogEvent, ...]) -> str:
-    """The module that a line without one is about: the only one that a loader names directly beside it.
+    """The module of a line that names none, if all modprobe errors near it name the same one; else "".
 
-    Together they must make sense: the loader's error can be caused by what the kernel says."""
-    beside = [
+    One of them must have a possible cause in common with the line."""
+    nearby = [
         other
         for other in all_events
-        if other.of_loader and other.module and abs(other.place - event.place) <= BESIDE
+        if other.from_loader and other.module and abs(other.position - event.position) <= NEARBY_LINES
     ]
-    names = {other.module for other in beside}
-    fits = any(set(event.codes) & set(other.codes) for other in beside)
+    names = {other.module for other in nearby}
+    fits = any(set(event.codes) & set(other.codes) for other in nearby)
     return names.pop() if len(names) == 1 and fits else ""

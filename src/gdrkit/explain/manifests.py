@@ -1,4 +1,4 @@
-"""Manifests of Kubernetes and Talos in a pasted text."""
+"""Kubernetes and Talos manifests in a pasted text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gdrkit.facts.manifest_excerpts import excerpts
 
 @functools.lru_cache(maxsize=8)
 def manifests(lines: tuple[TextLine, ...]) -> Mapping[int, str]:
-    """Each manifest that stands in a block of code, by its first line, to its last, blank ones included.
+    """The text of each manifest in a code block, by its first line number; blank lines are kept.
 
-    Manifests quoted as advice are none."""
+    Manifests that are quoted as advice are left out."""
     shown = ((line.number, line.text if line.kind in ("shown", "machine") else None) for line in lines)
     found = {}
     for start, numbered in excerpts(shown).items():

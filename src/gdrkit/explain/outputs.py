@@ -1,7 +1,7 @@
-"""What the outputs in a pasted text answer: files by path, commands by name.
+"""Files and command outputs that a pasted text contains.
 
-Only what is shown is answered; what a part of an output leaves out is not known. A question that the text
-answers twice, differently, was answered by two machines or at two times: neither answer is used.
+Only what the text shows is answered; what an excerpt leaves out is unknown. If the text shows two different
+contents of one file or command, they come from two machines or two times, and neither is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain.blocks import EVIDENCE, Block, blocks
-from gdrkit.explain.gpus import listing, smi_text
+from gdrkit.explain.gpus import lspci_text, smi_text
 from gdrkit.explain.logs import kernel_log, log_files
 from gdrkit.explain.manifests import manifests
 from gdrkit.explain.transcript import TextLine
@@ -24,26 +24,25 @@ ONE_LINE_FILES = re.compile(
     r"sys/(?:module|kernel|class|bus|devices|firmware)/.*|proc/sys/kernel/\w+|proc/cmdline|proc/version"
     r"|proc/driver/nvidia/(?:version|gpus/[^/]+/information)|etc/hostname"
 )
-"""Files that are whole if a line of them is shown, or that nobody takes for whole."""
+"""Files that one line shows completely, or of which one line is enough."""
 
-
-OF_THEIR_OWN = ("dmesg", "journalctl", "lspci", "modinfo", "lsmod")
-"""Commands whose outputs are put together from all of their parts in the text."""
+MERGED_COMMANDS = ("dmesg", "journalctl", "lspci", "modinfo", "lsmod")
+"""Commands whose outputs are assembled from all their parts in the text."""
 
 
 class CommandAnswer(Struct, frozen=True):
-    """What the text says to one question, and where."""
+    """The content of one file or command, and its lines in the text."""
 
     text: str
-    lines: tuple[int, ...]  # one for each line of it; of a contradicted answer all that answer
-    contradicted: bool = False  # the text says something else, too
-    missing: str = ""  # "absent", "denied": what a command said in place of an answer
-    title: str = ""  # how to speak of it, where it is a file that no machine has
-    numbered: bool = True  # the title needs a line's number
+    lines: tuple[int, ...]  # one for each line of `text`; if contradicted, the lines of all answers
+    contradicted: bool = False  # the text also shows a different content
+    missing: str = ""  # "absent" or "denied", if a command printed that error
+    title: str = ""  # what to call it, if no machine has such a file
+    numbered: bool = True  # the title needs a line number
 
 
 class MachineOutputs(Struct, frozen=True):
-    """All that the outputs of one machine answer."""
+    """All files and command outputs of one machine."""
 
     files: dict[str, CommandAnswer]  # by path without leading slash
     commands: dict[tuple[str, ...], CommandAnswer]
@@ -52,7 +51,7 @@ class MachineOutputs(Struct, frozen=True):
 
 
 def outputs(lines: Iterable[TextLine]) -> MachineOutputs:
-    """What one machine's lines answer."""
+    """The files and command outputs among the lines of one machine."""
     return _Collector(tuple(lines)).outputs()
 
 
@@ -77,20 +76,20 @@ class _Collector:
         return MachineOutputs(self.files, self.commands, self.modules, self.modinfo)
 
     def _logs(self) -> None:
-        """Logs and manifests, as files that somebody handed over."""
+        """Add logs and manifests as files of a bundle."""
         kernel, _ = kernel_log(self.blocks, self.lines)
         if kernel:
             self.commands["dmesg",] = _numbered(kernel)
         for log in log_files(self.blocks, self.lines):
-            said = _numbered(log.lines)
-            self.files[log.path] = replace(said, title=log.title, numbered=log.numbered)
+            answer = _numbered(log.lines)
+            self.files[log.path] = replace(answer, title=log.title, numbered=log.numbered)
         for number, text in manifests(self.lines).items():
             lines = tuple(range(number, number + text.count("\n")))
             self.files[f"{kubernetes.FOLDER}/line-{number}.yaml"] = CommandAnswer(
                 text, lines, title=f"kubernetes at line {number}", numbered=False
             )
 
-    # -- outputs of commands that are shown ------------------------------------------------------------
+    # -- outputs of commands ---------------------------------------------------------------------------
 
     def _block(self, block: Block) -> None:
         program, *arguments = block.argv or ("",)
@@ -98,23 +97,23 @@ class _Collector:
         numbers = tuple(line.number for line in block.lines) or (block.number,)
         if any(line.cut for line in block.lines):
             return
-        if not block.filtered and text and program not in OF_THEIR_OWN and not _is_complaint(text):
-            self._say(self.commands, block.argv, text + "\n", numbers)
+        if not block.filtered and text and program not in MERGED_COMMANDS and not _is_error(text):
+            self._add(self.commands, block.argv, text + "\n", numbers)
         paths = [word for word in arguments if not word.startswith("-")]
         if program == "cat" and len(paths) == 1 and paths[0].startswith("/") and not block.filtered:
             path = paths[0].strip("/")
-            if ONE_LINE_FILES.fullmatch(path) and text and not _is_complaint(text):
+            if ONE_LINE_FILES.fullmatch(path) and text and not _is_error(text):
                 content = _content(path, block)
-                self._say(self.files, path, content, numbers[: content.count("\n")])
+                self._add(self.files, path, content, numbers[: content.count("\n")])
         elif program == "uname" and arguments == ["-r"] and len(block.lines) == 1:
-            self._say(self.files, "proc/sys/kernel/osrelease", text.strip() + "\n", numbers)
+            self._add(self.files, "proc/sys/kernel/osrelease", text.strip() + "\n", numbers)
         elif program == "hostname" and not arguments and len(block.lines) == 1:
-            self._say(self.files, "proc/sys/kernel/hostname", text.strip() + "\n", numbers)
+            self._add(self.files, "proc/sys/kernel/hostname", text.strip() + "\n", numbers)
         elif program == "modinfo" and arguments[:1] in (["-F"], ["--field"]) and len(arguments) == 3:
             self._field(block, arguments[1], canonical(arguments[2]))
 
     def _field(self, block: Block, field: str, module: str) -> None:
-        """`modinfo -F depends MODULE`: an empty line is an answer, if something follows it."""
+        """Add `modinfo -F depends MODULE`: an empty output counts if a later line shows it is complete."""
         if len(block.lines) == 1 and ": " not in block.lines[0].text:
             value = block.lines[0].text.strip()
         elif not block.lines and block.ended:
@@ -123,34 +122,34 @@ class _Collector:
             return
         name = module.rpartition("/")[2].partition(".ko")[0]
         lines = tuple(line.number for line in block.lines) or (block.number,)
-        self._say(self.modinfo, name, f"{field}: {value}\n", lines)
+        self._add(self.modinfo, name, f"{field}: {value}\n", lines)
 
     def _modinfo(self) -> None:
-        """Outputs of modinfo, each from its `filename:` line on, or of a command that names the module."""
+        """Add outputs of modinfo, each from its `filename:` line, or of a command that names the module."""
         for block in self.blocks:
             if block.argv[:1] == ("modinfo",) and len(block.argv) == 2 and block.lines:
                 fields = [line for line in block.lines if _modinfo_field(line)]
                 if fields and not any(line.text.startswith("filename:") for line in fields):
-                    self._printed(canonical(block.argv[1]), fields)
+                    self._add_modinfo(canonical(block.argv[1]), fields)
         group: list[TextLine] = []
         for line in (*self.evidence, TextLine(0, "filename:", "machine")):
             if line.text.lstrip("`").startswith("filename:"):
                 if group:
-                    self._printed(_name(group), group)
+                    self._add_modinfo(_name(group), group)
                 group = [line]
-            elif group and line.asked == group[0].asked and _modinfo_field(line):
+            elif group and line.typed_at == group[0].typed_at and _modinfo_field(line):
                 group.append(line)
 
-    def _printed(self, name: str, fields: list[TextLine]) -> None:
+    def _add_modinfo(self, name: str, fields: list[TextLine]) -> None:
         lines = [line for line in fields if not line.cut]
         if name and lines:
             pairs = (line.text.strip().partition(":") for line in lines)
             text = "".join(f"{key}: {value.strip()}\n" for key, _, value in pairs)
-            self._say(self.modinfo, name, text, tuple(line.number for line in lines))
+            self._add(self.modinfo, name, text, tuple(line.number for line in lines))
 
     def _listings(self) -> None:
         for argv, (text, lines) in (
-            (("lspci",), listing(self.blocks, self.evidence)),
+            (("lspci",), lspci_text(self.blocks, self.evidence)),
             (("nvidia-smi", "-q"), smi_text(self.blocks, self.evidence)),
             (("ibv_devinfo",), self._ibv_devinfo()),
         ):
@@ -162,10 +161,10 @@ class _Collector:
         start = next((i for i, line in enumerate(found) if line.text.startswith("hca_id:")), None)
         if start is None:
             return "", ()
-        mine = [line for line in found[start:] if line.asked == found[start].asked]
-        return "\n".join(line.text for line in mine), tuple(line.number for line in mine)
+        own_lines = [line for line in found[start:] if line.typed_at == found[start].typed_at]
+        return "\n".join(line.text for line in own_lines), tuple(line.number for line in own_lines)
 
-    # -- lines that speak for themselves ---------------------------------------------------------------
+    # -- single lines ----------------------------------------------------------------------------------
 
     def _line(self, line: TextLine) -> None:
         text = line.text.strip()
@@ -174,18 +173,18 @@ class _Collector:
         if (found := _MODULE.fullmatch(text)) and _lists_modules(line.command):
             self.modules.setdefault(canonical(found[1]), line.number)
         elif text in ("SecureBoot enabled", "SecureBoot disabled"):
-            self._say(self.commands, ("mokutil", "--sb-state"), text + "\n", (line.number,))
+            self._add(self.commands, ("mokutil", "--sb-state"), text + "\n", (line.number,))
         elif text.startswith("NVRM version: "):
-            self._say(self.files, "proc/driver/nvidia/version", text + "\n", (line.number,))
+            self._add(self.files, "proc/driver/nvidia/version", text + "\n", (line.number,))
         elif re.match(
             r"Linux \S+ \d+\.\d+\S* #\d+.* GNU/Linux$|Linux \S+ \d+\.\d+\S* #\d+.*(?:x86_64|aarch64)", text
         ):
-            self._say(self.commands, ("uname", "-a"), text + "\n", (line.number,))
-            self._say(self.files, "proc/sys/kernel/osrelease", text.split()[2] + "\n", (line.number,))
+            self._add(self.commands, ("uname", "-a"), text + "\n", (line.number,))
+            self._add(self.files, "proc/sys/kernel/osrelease", text.split()[2] + "\n", (line.number,))
         elif found := re.search(r"(?:^|\] )(Linux version \d\S* .*)", text):
-            self._say(self.files, "proc/version", found[1] + "\n", (line.number,))
+            self._add(self.files, "proc/version", found[1] + "\n", (line.number,))
         elif found := re.search(r"\] Kernel command line: (.+)", text):
-            self._say(self.files, "proc/cmdline", found[1] + "\n", (line.number,))
+            self._add(self.files, "proc/cmdline", found[1] + "\n", (line.number,))
         elif found := re.match(
             r"(?:cat|ls|grep|head): .*?'?(/[\w./:-]+)'?: (No such file|Permission denied)", text
         ):
@@ -194,26 +193,26 @@ class _Collector:
         elif "dmesg: read kernel buffer failed" in text:
             self.commands.setdefault(("dmesg",), CommandAnswer("", (line.number,), missing="denied"))
 
-    def _say(self, table: dict, key: object, text: str, lines: tuple[int, ...]) -> None:  # type: ignore[type-arg]
-        """Note an answer; a second one that differs contradicts it."""
+    def _add(self, table: dict, key: object, text: str, lines: tuple[int, ...]) -> None:  # type: ignore[type-arg]
+        """Add an answer; mark it as contradicted if an earlier one differs."""
         old = table.get(key)
         if old is None or old.missing:
             table[key] = CommandAnswer(text, lines)
         elif old.text.split() != text.split() and not _is_part(old.text, text):
-            places = tuple(sorted({*old.lines, *lines}))
-            table[key] = CommandAnswer(old.text, places, contradicted=True)
+            both = tuple(sorted({*old.lines, *lines}))
+            table[key] = CommandAnswer(old.text, both, contradicted=True)
         elif len(text) > len(old.text):
             table[key] = CommandAnswer(text, lines, old.contradicted)
 
 
 def _numbered(lines: Mapping[int, str]) -> CommandAnswer:
-    """Lines by number as an answer."""
+    """An answer made of numbered lines."""
     numbers = tuple(sorted(lines))
     return CommandAnswer("".join(f"{lines[number]}\n" for number in numbers), numbers)
 
 
 _MODULE = re.compile(r"([a-z]\w+) +\d{3,} +-?\d+(?: +[\w,-]+)?(?: Live 0x\w+.*)?")
-"""A row of lsmod, or of /proc/modules."""
+"""A row of lsmod or /proc/modules."""
 
 
 def _lists_modules(command: str) -> bool:
@@ -232,7 +231,7 @@ def _modinfo_field(line: TextLine) -> bool:
 
 
 def _name(fields: list[TextLine]) -> str:
-    """The module that an output of modinfo is about: by its name, else by its file's."""
+    """The module that an output of modinfo describes: its `name`, else the name of its file."""
     values = dict(line.text.strip().partition(":")[::2] for line in reversed(fields))
     return canonical(
         values.get("name", "").strip() or values["filename"].rpartition("/")[2].partition(".ko")[0].strip()
@@ -240,18 +239,18 @@ def _name(fields: list[TextLine]) -> str:
 
 
 def _content(path: str, block: Block) -> str:
-    """What a file holds: one line for nearly all of them, and a page may run on behind it."""
+    """The content of a file: one line of nearly all of them, since unrelated text may follow."""
     lines = block.lines if path.startswith("proc/driver/") else block.lines[:1]
     return "".join(line.text + "\n" for line in lines)
 
 
 def _is_part(one: str, other: str) -> bool:
-    """Whether one output is the other one filtered."""
+    """Whether one output is a filtered copy of the other."""
     few, many = sorted((set(one.splitlines()), set(other.splitlines())), key=len)
     return few <= many
 
 
-def _is_complaint(text: str) -> bool:
+def _is_error(text: str) -> bool:
     return text.startswith(("cat: ", "bash: ", "-bash: ", "sudo: ")) or text.endswith(
         ("not permitted", "ermission denied", "command not found", "No such file or directory")
     )

@@ -1,49 +1,49 @@
-"""Text that somebody pasted: a log, some outputs, a whole post. Its outputs answer as a machine would."""
+"""A pasted text as a Host: the outputs that it contains answer as the machine would."""
 
 from __future__ import annotations
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, TextOrigin
 from gdrkit.evidence.missing import absent, denied, not_collected
 from gdrkit.explain.outputs import CommandAnswer, MachineOutputs, outputs
-from gdrkit.explain.transcript import TextLine, read, speakers
+from gdrkit.explain.transcript import TextLine, machine_names, read
 from gdrkit.formats.module_name import canonical
 
 DEVINFO = ("ibv_devinfo",)
 
 
 class PastedHost:
-    """One machine that speaks in a text; of several, `speaker` chooses. Nothing else was collected."""
+    """One machine of a pasted text, the first by default. What the text does not show is not collected."""
 
     source = "pasted"
 
-    def __init__(self, text: str | bytes, speaker: str | None = None) -> None:
+    def __init__(self, text: str | bytes, machine: str | None = None) -> None:
         self.text = text if isinstance(text, str) else _decoded(text)
         self.lines: tuple[TextLine, ...] = read(self.text)
-        self.speaker = speakers(self.lines)[0] if speaker is None else speaker
+        self.machine = machine_names(self.lines)[0] if machine is None else machine
         self._outputs: MachineOutputs | None = None
 
     def machines(self) -> tuple[PastedHost, ...]:
-        """A host for each machine that speaks in the text."""
+        """A host for each machine in the text."""
         found = []
-        for speaker in speakers(self.lines):
+        for machine in machine_names(self.lines):
             host = object.__new__(PastedHost)
-            host.text, host.lines, host.speaker, host._outputs = self.text, self.lines, speaker, None
+            host.text, host.lines, host.machine, host._outputs = self.text, self.lines, machine, None
             found.append(host)
         return tuple(found)
 
     @property
-    def mine(self) -> tuple[TextLine, ...]:
+    def own_lines(self) -> tuple[TextLine, ...]:
         """The lines of this machine."""
-        return tuple(line for line in self.lines if line.host == self.speaker)
+        return tuple(line for line in self.lines if line.host == self.machine)
 
     @property
     def outputs(self) -> MachineOutputs:
         if self._outputs is None:
-            self._outputs = outputs(self.mine)
+            self._outputs = outputs(self.own_lines)
         return self._outputs
 
     def origin(self, name: str) -> TextOrigin | None:
-        """The lines that answer for a file or a command."""
+        """The lines that hold a file or the output of a command; None if the text does not have it."""
         answer = self._command(tuple(name.split())) or self.outputs.files.get(name)
         if answer is not None:
             return TextOrigin(answer.lines, answer.title, answer.numbered)
@@ -52,7 +52,7 @@ class PastedHost:
         return None if line is None else TextOrigin((line,))
 
     def contradicted(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """Each question that the text answers twice, differently, with the lines that do."""
+        """Each file or command that the text shows with different contents, and the lines that do."""
         found = self.outputs
         named = {
             **found.files,
@@ -73,7 +73,7 @@ class PastedHost:
         return memoryview(self.read(path))
 
     def list(self, path: str) -> tuple[str, ...]:
-        """Of what was handed over, every name; nothing of the machine's own folders: a part says nothing."""
+        """The names in a folder of logs; any other folder is not collected: an excerpt is not a listing."""
         if path.startswith("sos_commands/"):
             names = sorted(
                 file[len(path) + 1 :] for file in self.outputs.files if file.startswith(path + "/")
@@ -103,7 +103,7 @@ class PastedHost:
         return _text(answer, command.line, command.line).encode()
 
     def _is_loaded_module(self, path: str) -> bool:
-        """Whether a path is what /sys shows of a module that lsmod lists."""
+        """Whether a path is a folder or file that sysfs has for a module that lsmod lists."""
         sys, module, name, *file = (*path.split("/"), "", "", "")[:4]
         return (
             (sys, module) == ("sys", "module")
@@ -131,7 +131,7 @@ class PastedHost:
 
 
 def _text(answer: CommandAnswer, source: str, ask: str) -> str:
-    """What the text says; a EvidenceMissing where it says that there is nothing, or says two things."""
+    """The content of an answer. Raises EvidenceMissing if it is absent, denied or contradicted."""
     if answer.missing == "absent":
         raise EvidenceAbsent(Missing(source, MissingReason.ABSENT, ask))
     if answer.missing == "denied":
@@ -141,15 +141,15 @@ def _text(answer: CommandAnswer, source: str, ask: str) -> str:
             else EvidenceMissing(Missing(source, MissingReason.DENIED, f"sudo {ask}"))
         )
     if answer.contradicted:
-        places = ", ".join(map(str, answer.lines[:4]))
+        numbers = ", ".join(map(str, answer.lines[:4]))
         raise EvidenceMissing(
-            Missing(f"{source} (answered differently, lines {places})", MissingReason.UNDECIDED, ask)
+            Missing(f"{source} (different contents in lines {numbers})", MissingReason.UNDECIDED, ask)
         )
     return answer.text
 
 
 def _decoded(data: bytes) -> str:
-    """Text of whatever encoding a terminal, a browser or PowerShell saved it in."""
+    """Bytes as text: UTF-8, or UTF-16 with a byte order mark, as PowerShell writes it."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8-sig", "replace")

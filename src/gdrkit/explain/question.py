@@ -1,4 +1,4 @@
-"""The one question whose answer decides most between the causes that a text leaves open."""
+"""Choose the command that best distinguishes the causes that a text leaves open."""
 
 from __future__ import annotations
 
@@ -8,62 +8,66 @@ from gdrkit.explain.explanation import AnswerMeaning, OpenLine, Question, TextMa
 from gdrkit.rules import BY_CODE
 from gdrkit.rules.deciding_command import DecidingCommand, fill
 
-PERMANENT = 100
-"""Weight of a question whether the hardware can do it at all: if it cannot, no other answer matters."""
+PERMANENT_WEIGHT = 100
+"""Weight of a command that shows whether the hardware can do it: if not, no other cause matters."""
 
-HALF = 0.5
-"""Weight of a command of whose output the text shows a part: the rest of it may be no news."""
+PARTLY_SHOWN_WEIGHT = 0.5
+"""Weight of a command whose output the text shows already, perhaps only in part."""
 
 
 def question(machines: tuple[TextMachine, ...], typed: set[str]) -> Question | None:
-    """The command that tells most causes apart, over all open lines; None where nothing is open."""
+    """The command that distinguishes the most causes of all open lines; None if nothing is open."""
     scores: dict[tuple[str, str], float] = {}
     for machine in machines:
         if any(BY_CODE[found.code].permanent for found in machine.established):
-            continue  # whatever else is open there, no answer to it changes what the machine can do
+            continue  # the hardware cannot do it, whatever the open causes are
         for line in machine.open:
-            for code, tell in _tells(line):
-                key = fill(tell.command, line.subject), machine.name
-                scores[key] = scores.get(key, 0) + _weight(code, line, tell, typed)
+            for code, deciding in _deciding_commands(line):
+                key = fill(deciding.command, line.subject), machine.name
+                scores[key] = scores.get(key, 0) + _weight(code, line, deciding, typed)
     if not scores:
         return None
-    command, name = max(scores, key=lambda key: scores[key])  # of equals the first, which is the best tell's
+    command, name = max(scores, key=lambda key: scores[key])  # of equal scores the first command wins
     machine = next(machine for machine in machines if machine.name == name)
-    return _asked(command, machine)
+    return _question(command, machine)
 
 
-def _tells(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:
-    """Each command that would show a cause of this line, once."""
+def _deciding_commands(line: OpenLine) -> Iterator[tuple[str, DecidingCommand]]:
+    """Each possible cause of a line, with each command that would show it."""
     for code in line.codes:
-        for tell in BY_CODE[code].reported_by:
-            yield code, tell
+        for deciding in BY_CODE[code].reported_by:
+            yield code, deciding
 
 
-def _weight(code: str, line: OpenLine, tell: DecidingCommand, typed: set[str]) -> float:
+def _weight(code: str, line: OpenLine, deciding: DecidingCommand, typed: set[str]) -> float:
     if line.claimed and BY_CODE[code].permanent and len(line.causes) == 1:
-        return PERMANENT
+        return PERMANENT_WEIGHT
     if len(line.causes) == 1:
-        return 1 + HALF  # a suspect alone
-    program = tell.command.removeprefix("sudo ").split()[0]
+        return 1 + PARTLY_SHOWN_WEIGHT  # the only possible cause
+    program = deciding.command.removeprefix("sudo ").split()[0]
     shown = any(command.removeprefix("sudo ").split()[:1] == [program] for command in typed if command)
-    return HALF if shown else 1
+    return PARTLY_SHOWN_WEIGHT if shown else 1
 
 
-def _asked(command: str, machine: TextMachine) -> Question:
+def _question(command: str, machine: TextMachine) -> Question:
     answers: dict[str, list[str]] = {}
     open_codes: list[str] = []
     for line in machine.open:
-        hits = [(c, tell) for c, tell in _tells(line) if fill(tell.command, line.subject) == command]
-        if hits:
+        answered = [
+            (code, deciding)
+            for code, deciding in _deciding_commands(line)
+            if fill(deciding.command, line.subject) == command
+        ]
+        if answered:
             open_codes += line.codes
-        for code, tell in hits:
-            shows = fill(tell.shows, line.subject)
+        for code, deciding in answered:
+            shows = fill(deciding.shows, line.subject)
             if code not in answers.setdefault(shows, []):
                 answers[shows].append(code)
-    told = {code for codes in answers.values() for code in codes}
+    shown = {code for codes in answers.values() for code in codes}
     return Question(
         command=command,
         machine=machine.name,
         answers=tuple(AnswerMeaning(shows, tuple(codes)) for shows, codes in answers.items()),
-        otherwise=tuple(dict.fromkeys(code for code in open_codes if code not in told)),
+        otherwise=tuple(dict.fromkeys(code for code in open_codes if code not in shown)),
     )

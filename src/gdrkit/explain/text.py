@@ -1,4 +1,4 @@
-"""An explanation for a terminal, read top down: established, still open, the one command."""
+"""Render an explanation for a terminal: what is established, what is open, the command to run."""
 
 from __future__ import annotations
 
@@ -17,27 +17,29 @@ from gdrkit.rules import BY_CODE
 
 STYLES = {"head": "bold", "bad": "red", "open": "magenta", "quote": "dim", "ask": "bold green"}
 QUOTE_CHARACTERS = 160
-"""How much of a line is quoted: two rows of a terminal. The line's number leads to the rest."""
+"""Length at which quoted lines are cut: two rows of a terminal."""
 
 HELPFUL = (
-    "Helpful are: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv, a log"
-    " of NCCL with NCCL_DEBUG=INFO, a run of perftest."
+    "Useful input: the output of modprobe, dmesg, modinfo nvidia-peermem, nvidia-smi -q, lspci -nnvvv or"
+    " perftest, or an NCCL log with NCCL_DEBUG=INFO."
 )
 
 
-def text(told: Explanation, *, verbose: bool = False, colour: bool = False, width: int | None = None) -> str:
-    """The explanation as lines, with ANSI colours where asked for. Width in columns."""
-    return render(_rows(told, verbose), STYLES, colour=colour, width=width)
+def text(
+    explanation: Explanation, *, verbose: bool = False, colour: bool = False, width: int | None = None
+) -> str:
+    """The explanation as lines of `width` columns, with ANSI colours if `colour`."""
+    return render(_rows(explanation, verbose), STYLES, colour=colour, width=width)
 
 
-def _rows(told: Explanation, verbose: bool) -> Iterator[Row]:
-    machines = told.machines
+def _rows(explanation: Explanation, verbose: bool) -> Iterator[Row]:
+    machines = explanation.machines
     if not machines:
-        yield 0, "head", "Nothing in this text tells of GPUDirect RDMA"
+        yield 0, "head", "Nothing in this text is about GPUDirect RDMA"
         why = (
-            "No line of it has a form that gdr knows"
-            if told.lines == 0
-            else "Nothing that it shows is wrong"
+            "gdr recognizes no line of it"
+            if explanation.lines == 0
+            else "The output that it contains shows no problem"
         )
         yield 2, "", f"{why}. {HELPFUL}"
         return
@@ -48,15 +50,15 @@ def _rows(told: Explanation, verbose: bool) -> Iterator[Row]:
         yield 0, "", ""
     yield from _section("Contradictions", machines, _contradictions, verbose)
     yield from _section("Still open", machines, _open, verbose)
-    if told.question is not None:
-        yield from _question(told.question, len(machines) > 1)
+    if explanation.question is not None:
+        yield from _question(explanation.question, len(machines) > 1)
     yield from _section("Also shown", machines, _known, verbose)
     if not verbose:
-        yield 0, "dim", "-v shows what would tell each cause; gdr codes CODE explains a code"
+        yield 0, "dim", "-v shows how to check each cause; gdr codes CODE explains a code"
 
 
 def _section(title: str, machines: tuple[TextMachine, ...], rows: object, verbose: bool) -> Iterator[Row]:
-    """A part of the page: of each machine that has something to say to it."""
+    """A section of the page, with the rows of each machine that has any."""
     shown = False
     for machine in machines:
         here = list(rows(machine, verbose))  # type: ignore[operator]
@@ -82,7 +84,7 @@ def _established(machine: TextMachine, verbose: bool) -> Iterator[Row]:
         for proof in found.proofs[: None if verbose else 2]:
             yield from _quote(proof)
     if any(BY_CODE[found.code].permanent for found in machine.established):
-        more = ": whatever is open below, no answer to it changes that" if machine.open else ""
+        more = ", whatever the open causes below turn out to be" if machine.open else ""
         yield 2, "", f"No fix exists for this hardware{more}."
 
 
@@ -106,18 +108,16 @@ def _causes(line: OpenLine, verbose: bool) -> Iterator[Row]:
     if verbose:
         for cause in line.causes:
             sign = (
-                f"{cause.ask} shows {cause.shows}"
-                if cause.ask
-                else "gdr doctor, on the machine itself, tells"
+                f"{cause.ask} shows {cause.shows}" if cause.ask else "run gdr doctor on the machine itself"
             )
             yield 6, "open", f"{cause.code}: {sign}"
     else:
-        yield 6, "open", f"may be {', '.join(cause.code for cause in line.causes)}"
+        yield 6, "open", f"possible causes: {', '.join(cause.code for cause in line.causes)}"
     reasons: dict[str, list[str]] = {}
     for excluded in line.ruled_out:
         reasons.setdefault(excluded.why, []).append(excluded.code)
     for why, codes in reasons.items():
-        yield 6, "quote", f"not {', '.join(codes)}: {why}"
+        yield 6, "quote", f"ruled out: {', '.join(codes)} ({why})"
 
 
 def _contradictions(machine: TextMachine, verbose: bool) -> Iterator[Row]:
@@ -129,19 +129,19 @@ def _contradictions(machine: TextMachine, verbose: bool) -> Iterator[Row]:
 
 def _known(machine: TextMachine, verbose: bool) -> Iterator[Row]:
     for fact in machine.known:
-        place = f"  (line {fact.line})" if fact.line is not None else ""
-        yield 2, "", f"{fact.name}: {fact.value}{place}"
+        number = f"  (line {fact.line})" if fact.line is not None else ""
+        yield 2, "", f"{fact.name}: {fact.value}{number}"
 
 
-def _question(asked: Question, several: bool) -> Iterator[Row]:
-    where = f", {_name(asked.machine)}" if several else ""
-    yield 0, "head", f"Ask next{where}"
-    yield 2, "ask", asked.command
-    for answer in asked.answers:
-        yield 4, "", f"shows {answer.shows}: {', '.join(answer.codes)}"
-    if asked.otherwise:
-        yield 4, "", f"shows none of these: still {', '.join(asked.otherwise)}"
-    yield 2, "quote", "gdr doctor on the machine itself answers all of it."
+def _question(question: Question, several: bool) -> Iterator[Row]:
+    where = f" {_name(question.machine)}" if several else ""
+    yield 0, "head", f"To find out, run{where}"
+    yield 2, "ask", question.command
+    for answer in question.answers:
+        yield 4, "", f"if it shows {answer.shows}: {', '.join(answer.codes)}"
+    if question.otherwise:
+        yield 4, "", f"if it shows none of these, still open: {', '.join(question.otherwise)}"
+    yield 2, "quote", "Or run gdr doctor on the machine itself: it checks all causes."
     yield 0, "", ""
 
 

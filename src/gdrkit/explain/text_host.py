@@ -1,4 +1,4 @@
-"""Where in a pasted text something stands that was found in it."""
+"""Quote the lines of a pasted text that prove a finding or a fact."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from gdrkit.evidence import Host, Source
 from gdrkit.explain.explanation import QuotedLine
 from gdrkit.explain.transcript import TextLine
 
-PROOFS = 4
-"""Lines that are quoted for one finding, at most: what a reader looks up."""
+MAX_PROOFS = 4
+"""Lines that are quoted for one finding at most."""
 
 
 class TextHost(Host, Protocol):
-    """A host made of text: the lines, whose each is, and where an answer stands."""
+    """A host made of a pasted text: its lines, their machines, and the lines of each answer."""
 
-    speaker: str
+    machine: str
     lines: tuple[TextLine, ...]
 
     @property
-    def mine(self) -> tuple[TextLine, ...]:
-        """The lines of the machine that this host stands for."""
+    def own_lines(self) -> tuple[TextLine, ...]:
+        """The lines of this machine."""
 
     def machines(self) -> tuple[TextHost, ...]:
-        """A host for each machine that speaks in the text."""
+        """A host for each machine in the text."""
 
     def contradicted(self) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        """Each question that the text answers twice, differently, with the lines that do."""
+        """Each file or command that the text shows with different contents, and the lines that do."""
 
 
 def proofs_of(sources: Iterable[Source], host: TextHost) -> tuple[QuotedLine, ...]:
-    """The lines that an answer stands on: those that facts point at, then where its other sources begin."""
-    pointed: list[int] = []
+    """The lines that prove an answer: those that facts name, then the first line of each other source."""
+    named: list[int] = []
     others: list[int] = []
     for source in sources:
         if source.lines:
-            pointed += source.lines
+            named += source.lines
         elif origin := host.origin(source.name):
             others.append(origin.lines[0])
-    return quote(host, (*pointed, *others))[:PROOFS]
+    return quote(host, (*named, *others))[:MAX_PROOFS]
 
 
 def quote(host: TextHost, numbers: Iterable[int]) -> tuple[QuotedLine, ...]:
-    """Those of these lines that are this machine's, each once, as they stand in the text."""
-    texts = {line.number: line.text.strip() for line in host.mine}
+    """Those of the lines that belong to this machine, each once."""
+    texts = {line.number: line.text.strip() for line in host.own_lines}
     return tuple(QuotedLine(number, texts[number]) for number in dict.fromkeys(numbers) if number in texts)

@@ -1,8 +1,8 @@
-"""Pasted text taken apart: what a machine printed, after which command, and what a person wrote.
+"""Classify each line of a pasted text: machine output, a typed command, a quotation, or prose.
 
-A forum post mixes prose, quotations, shell prompts and outputs, often of several machines. Only what a
-machine printed is evidence. What a person says of it ("it is not a GeForce") is prose, and advice that
-quotes an error is a quotation. When in doubt a line is prose: evidence is lost, never made up.
+A forum post mixes prose, quotations, shell prompts and outputs, often from several machines. Only machine
+output is evidence. A comment ("it is not a GeForce") is prose, and an error in advice is a quotation. An
+ambiguous line is prose: that may lose evidence, but never invents any.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gdrkit.explain import lines as lines_of
-from gdrkit.explain.speakers import Speakers
+from gdrkit.explain.attribution import Attribution
 
 LINE_CHARACTERS = 4096
-"""Where a line is cut. The longest that any of these programs prints is a kernel's: Linux
-include/linux/printk.h, PRINTK_MESSAGE_MAX, 2048 with its prefix."""
+"""Length at which a line is cut. The longest output of these programs is a kernel message of 2048
+characters, prefix included: Linux include/linux/printk.h, PRINTK_MESSAGE_MAX."""
 
 
 class TextLine(Struct, frozen=True):
-    """One line, and what it is."""
+    """One line and its classification."""
 
     number: int  # from 1, as an editor counts
-    text: str  # typographic quotation marks straightened; prompts, comment and quotation marks taken off
-    kind: str  # machine, shown (in a code block, of no form that is known), typed, quoted, prose
-    host: str = ""  # whose it is, as far as prompts, log prefixes and headings tell; empty if they do not
-    command: str = ""  # the command line whose output it is; empty if none was shown
-    asked: int = 0  # the line on which that command was typed
-    cut: bool = False  # it is the text's last line and has no end, or it was too long
+    text: str  # without typographic characters, prompts, comment and quotation marks
+    kind: str  # machine, shown (unrecognized, but in a code block), typed, quoted, prose
+    host: str = ""  # the machine, by prompts, log prefixes and headings; empty if unknown
+    command: str = ""  # the command that printed it; empty if unknown
+    typed_at: int = 0  # number of the line with that command
+    cut: bool = False  # the last line of the text, without a line end; or a line that is too long
 
 
 def read(text: str) -> tuple[TextLine, ...]:
-    """Every line that is not blank, in order, with what it is."""
+    """Every line that is not blank, in order, classified."""
     return tuple(_Reader().lines(text))
 
 
-def speakers(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
-    """The machines that speak in a text, in order of appearance; "" stands for one that nobody names."""
+def machine_names(lines: tuple[TextLine, ...]) -> tuple[str, ...]:
+    """The machines in a text, in order of appearance; "" is a machine without a name."""
     found = dict.fromkeys(line.host for line in lines if line.kind in ("machine", "shown", "typed"))
     return tuple(found) or ("",)
 
 
 class _Reader:
-    """What carries over from one line to the next."""
+    """Classifies lines one by one, with the state that carries over between them."""
 
     def __init__(self) -> None:
-        self.speakers = Speakers()
-        self.command, self.asked = "", 0
+        self.attribution = Attribution()
+        self.command, self.typed_at = "", 0
         self.fenced = self.advice = self.blank = self.listing = False
 
     def lines(self, text: str) -> Iterator[TextLine]:
@@ -60,16 +60,16 @@ class _Reader:
                 continue
             if len(whole) > LINE_CHARACTERS or (number == len(raw) and whole):
                 line = replace(line, cut=True)
-            found.append((line, self.speakers.group))
+            found.append((line, self.attribution.author))
         prose = any(line.kind == "prose" for line, _ in found)
-        names = {group: self.speakers.name_of(group, prose) for group in self.speakers.groups}
-        for line, group in found:
-            yield line if line.host or not names[group] else replace(line, host=names[group])
+        names = {author: self.attribution.name_of(author, prose) for author in self.attribution.authors}
+        for line, author in found:
+            yield line if line.host or not names[author] else replace(line, host=names[author])
 
     def line(self, number: int, text: str) -> TextLine | None:
         if lines_of.is_fence(text):
             self.fenced = not self.fenced
-            self.command, self.asked = "", 0
+            self.command, self.typed_at = "", 0
             return None
         if not text.strip():
             self.blank = True
@@ -77,7 +77,7 @@ class _Reader:
         blank, self.blank = self.blank, False
         quoted = lines_of.without_quotation_mark(text)
         if quoted is not None:
-            return TextLine(number, quoted, "quoted", self.speakers.now)
+            return TextLine(number, quoted, "quoted", self.attribution.machine)
         typed = lines_of.typed(text)
         if typed is not None:
             return self._typed(number, typed)
@@ -85,35 +85,35 @@ class _Reader:
 
     def _typed(self, number: int, typed: lines_of.TypedCommand) -> TextLine:
         if typed.host:
-            self.speakers.prompt(typed.host)
-        self.command, self.asked = typed.command, number
+            self.attribution.prompt(typed.host)
+        self.command, self.typed_at = typed.command, number
         kind = "quoted" if self.advice else "typed"
         return TextLine(number, typed.command, kind, self._host(), typed.command, number)
 
     def _other(self, number: int, text: str, blank: bool) -> TextLine:
         machine = self._prints(text)
         heads = not machine and not self.fenced and (not self.command or blank)
-        if heads and self.speakers.heading(text):
-            self.command, self.asked, self.advice = "", 0, False
-            return TextLine(number, text.strip(), "prose", self.speakers.now)
+        if heads and self.attribution.heading(text):
+            self.command, self.typed_at, self.advice = "", 0, False
+            return TextLine(number, text.strip(), "prose", self.attribution.machine)
         if machine or self._continues(text, blank):
             text = lines_of.without_comment_mark(text)
             kind = "quoted" if self.advice else "machine"
-            host = self.speakers.of_line(text) or self._host()
-            return TextLine(number, text, kind, host, self.command, self.asked)
+            host = self.attribution.of_line(text) or self._host()
+            return TextLine(number, text, kind, host, self.command, self.typed_at)
         if self.fenced:
             kind = "quoted" if self.advice else "shown"
-            return TextLine(number, text, kind, self._host(), self.command, self.asked)
-        self.command, self.asked = "", 0
+            return TextLine(number, text, kind, self._host(), self.command, self.typed_at)
+        self.command, self.typed_at = "", 0
         self.advice = lines_of.is_advice(text)
-        self.speakers.introduced(text)
-        return TextLine(number, text.strip(), "prose", self.speakers.now)
+        self.attribution.introduced(text)
+        return TextLine(number, text.strip(), "prose", self.attribution.machine)
 
     def _prints(self, text: str) -> bool:
-        """Whether a program printed a line. Behind `#` it did after a command: else it is a title.
+        """Whether a line is output of a program. After `#` it is output only if a command precedes it.
 
-        What is set in below the first line of a GPU or of a device belongs to it."""
-        self.listing = lines_of.opens_listing(text) or (self.listing and lines_of.is_set_in(text))
+        Lines that are indented below the first line of a GPU or device belong to it."""
+        self.listing = lines_of.opens_listing(text) or (self.listing and lines_of.continues_listing(text))
         if self.listing:
             return True
         if text.lstrip().startswith("#") and not (self.command or self.fenced):
@@ -121,11 +121,11 @@ class _Reader:
         return lines_of.is_machine(text)
 
     def _continues(self, text: str, blank: bool) -> bool:
-        """Whether a line of no form that is known is the output of the command before it."""
+        """Whether an unrecognized line is output of the command before it."""
         if not self.command:
             return False
         return self.fenced or not (blank or lines_of.is_sentence(text))
 
     def _host(self) -> str:
-        """Whose output this is: of the machine that a command was sent to, else of the one at the prompt."""
-        return self.speakers.sent_to(self.command) or self.speakers.now
+        """The machine that prints: the target of a remote command, else the machine of the prompt."""
+        return self.attribution.sent_to(self.command) or self.attribution.machine

@@ -1,4 +1,4 @@
-"""Whose words a pasted text holds: machines by prompts, logs, headings, and people by their posts."""
+"""Attribute the lines of a pasted text: to machines by prompts, logs and headings, to authors by posts."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _NOT_MACHINES = {
     "python", "version", "r5", "phase", "q", "a", "note", "fig", "figure", "table", "section", "chapter",
     "update", "edit", "mofed", "doca", "rocm", "ib", "ipv4", "ipv6", "fp8", "fp16", "x86",
 }  # fmt: skip
-"""Words with a number behind them that are mostly no machine's name."""
+"""Words that are rarely part of a machine name, even with a number after them."""
 WITHOUT_LEVEL = 7
-"""The level of a heading that is no heading of Markdown, whose levels are 1 to 6."""
+"""The level of a heading without Markdown; those of Markdown are 1 to 6."""
 
 
 @functools.cache
@@ -53,37 +53,37 @@ def _compiled(name: str) -> re.Pattern[str]:
     return re.compile(_PATTERNS[name], re.IGNORECASE if name in ("machine", "introduced", "title") else 0)
 
 
-class Speakers:
-    """Who speaks at a line, told from the lines before it.
+class Attribution:
+    """The machine and the author of the current line, derived from the lines before it.
 
-    A heading holds until the next one of its level or above. A prompt and a log's prefix name a machine for
-    certain; a heading ("second node") tells that there are two. Each post of a thread is another person's,
-    who has a machine of his own.
+    A heading applies until the next one of the same or a higher level. A prompt or a log prefix names a
+    machine for certain; a heading such as "second node" shows that there are two. Each author of a thread
+    is assumed to have a machine of their own.
     """
 
     def __init__(self) -> None:
-        self.now = ""  # the machine; "" if nobody names one
-        self.group = ""  # the person; "" before the first post that has a name
-        self.groups: dict[str, dict[str, str]] = {"": {}}  # the machines that each names, and how
+        self.machine = ""  # the current machine; "" if it has no name
+        self.author = ""  # the current author; "" before the first post with a name
+        self.authors: dict[str, dict[str, str]] = {"": {}}  # the machines that each author names, and how
         self._scope = self._level = WITHOUT_LEVEL
 
-    def name_of(self, group: str, prose: bool) -> str:
-        """The machine that a person's unnamed lines are of: the only one that prompts and NCCL name.
+    def name_of(self, author: str, prose: bool) -> str:
+        """The machine of an author's unattributed lines: the only one that prompts and NCCL lines name.
 
-        A log of the system may be of another machine, unless nobody wrote a word about it. Where there are
-        several and nothing tells them apart, the lines are of the person's own."""
-        named = self.groups[group]
-        spreads = [name for name, how in named.items() if how != "log" or not prose]
-        if len(spreads) == 1 and "heading" not in named.values() and (prose or len(self.groups) == 1):
-            return spreads[0]
-        return group
+        A syslog may be from another machine, unless the text has no prose. If several machines are named,
+        the lines are attributed to the author."""
+        named = self.authors[author]
+        candidates = [name for name, how in named.items() if how != "log" or not prose]
+        if len(candidates) == 1 and "heading" not in named.values() and (prose or len(self.authors) == 1):
+            return candidates[0]
+        return author
 
     def prompt(self, host: str) -> None:
-        """A prompt names the machine on which everything after it is typed."""
+        """Set the machine from a prompt."""
         self._name(_short(host), "prompt", self._level)
 
     def of_line(self, text: str) -> str:
-        """The machine that a log's own line names; "" if it names none."""
+        """The machine that a log line names in its prefix; "" if it names none."""
         if ": " not in text and "NCCL" not in text:
             return ""
         how, found = "log", _compiled("syslog").match(text.lstrip())
@@ -92,23 +92,23 @@ class Speakers:
         if found is None:
             return ""
         name = _short(found["host"])
-        self.groups[self.group].setdefault(name, how)
+        self.authors[self.author].setdefault(name, how)
         return name
 
     def heading(self, text: str) -> bool:
-        """Whether a line is a heading or the start of somebody's post; if so, who speaks from here on."""
+        """Whether a line is a heading or starts a post; if so, set the machine or the author."""
         post = _compiled("post").match(text.strip())
         if post is not None:
-            who = post["who"] or f"post {len(self.groups) + 1}"
-            self.group, self.now = who.lstrip("@"), ""
+            who = post["who"] or f"post {len(self.authors) + 1}"
+            self.author, self.machine = who.lstrip("@"), ""
             self._scope = self._level = WITHOUT_LEVEL
-            self.groups.setdefault(self.group, {})
+            self.authors.setdefault(self.author, {})
             return True
         markdown = _compiled("markdown").match(text)
         if markdown is not None:
             self._level = len(markdown["marks"])
             if self._level <= self._scope:
-                self.now = ""
+                self.machine = ""
             name = _machine(markdown["text"])
             if name:
                 self._name(name, "heading", self._level)
@@ -122,7 +122,7 @@ class Speakers:
         return bool(name)
 
     def introduced(self, text: str) -> None:
-        """A sentence that ends with a colon may name the machine whose output follows."""
+        """Set the machine from a sentence with a colon at its end, if it names one."""
         if not text.rstrip("* ").endswith(":"):
             return
         found = _compiled("introduced").search(text)
@@ -130,7 +130,7 @@ class Speakers:
             self._name(found["name"].lower(), "heading", self._level)
 
     def sent_to(self, command: str) -> str:
-        """The machine or pod that a command was sent to from here; "" if it was run here."""
+        """The machine or pod that a command reaches by ssh, kubectl or talosctl; "" if it runs locally."""
         if not command or not any(word in command for word in ("ssh ", "kubectl", "oc ", "talosctl")):
             return ""
         found = _compiled("sent").match(command)
@@ -138,8 +138,8 @@ class Speakers:
         return _short(name.rpartition("@")[2])
 
     def _name(self, name: str, how: str, scope: int) -> None:
-        self.groups[self.group].setdefault(name, how)
-        self.now, self._scope = name, scope
+        self.authors[self.author].setdefault(name, how)
+        self.machine, self._scope = name, scope
 
 
 def _machine(title: str) -> str:
@@ -157,5 +157,5 @@ def _is_no_machine(name: str) -> bool:
 
 
 def _short(host: str) -> str:
-    """The name of a host without its domain; an address stays whole."""
+    """A host name without its domain; an IP address unchanged."""
     return host if host.replace(".", "").isdigit() else host.partition(".")[0]
