@@ -1,4 +1,4 @@
-"""Every code has a page made from its rule, and what is generated is up to date."""
+"""Every code has a page generated from its rule, and generated files are up to date."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_a_page_answers_the_same_questions_in_the_same_order(rule):
+def test_every_page_has_the_same_headings_in_the_same_order(rule):
     title, parts = sections(rule)
     assert 20 <= len(title) <= 200 and title.endswith(".")
     assert tuple(parts) == HEADINGS and all(parts[heading] for heading in HEADINGS[1:]), "no empty heading"

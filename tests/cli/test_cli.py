@@ -1,4 +1,4 @@
-"""The command, as somebody types it: the installed script in a process of its own."""
+"""The installed command `gdr` in a process of its own."""
 
 from __future__ import annotations
 
@@ -54,32 +54,32 @@ def test_every_command_has_help_with_examples(command):
 @pytest.mark.parametrize(
     "arguments", [(), ("docktor",), ("doctor", "--no-such"), ("doctor", "a", "b"), ("completion", "ksh")]
 )
-def test_wrong_usage_is_64_and_says_where_to_look(arguments):
+def test_wrong_usage_is_64_and_refers_to_the_help(arguments):
     run = gdr(*arguments)
     assert run.returncode == 64
     assert "Traceback" not in run.stderr
     assert "--help" in run.stdout + run.stderr
 
 
-def test_a_misspelt_command_is_guessed():
+def test_a_misspelt_command_gets_a_suggestion():
     assert "did you mean 'doctor'" in gdr("docktor").stderr
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\x7fELF", b"hello\n", b"\x1f\x8b\x08garbage", b"PK\x03\x04", b"[1, 2"]
 )
-def test_a_target_that_is_none_is_66_with_one_line(tmp_path, content):
+def test_an_unsupported_target_is_66_and_prints_at_most_two_lines(tmp_path, content):
     (tmp_path / "target").write_bytes(content)
     run = gdr("doctor", str(tmp_path / "target"))
     assert run.returncode == 66
     assert "Traceback" not in run.stderr and len(run.stderr.splitlines()) <= 2
 
 
-def test_a_target_that_is_not_there_is_66():
+def test_a_nonexistent_target_is_66():
     assert gdr("doctor", "/no/such/thing").returncode == 66
 
 
-def test_this_machine_gets_a_verdict_whatever_it_is():
+def test_any_machine_gets_a_verdict():
     run = gdr("doctor", "--json")
     assert run.returncode in (0, 1, 2, 3) and run.stderr == ""
     assert json.loads(run.stdout)["schema"] == "gdrkit.report/1"
@@ -89,14 +89,14 @@ def test_exit_codes_follow_the_verdict(spark, blocked, unknown):
     assert [gdr("doctor", target, "-q").returncode for target in (spark, blocked, unknown)] == [0, 2, 3]
 
 
-def test_require_direct_makes_impossible_a_failure(spark):
+def test_require_direct_makes_impossible_exit_with_2(spark):
     assert gdr("doctor", spark, "-q", "--require", "direct").returncode == 2
 
 
 @pytest.mark.parametrize(
     ("style", "codes"), [("nagios", [0, 2, 3]), ("npd", [0, 1, 2]), ("slurm", [0, 1, 0])]
 )
-def test_exit_styles_speak_to_their_callers(spark, blocked, unknown, style, codes):
+def test_exit_styles_map_the_exit_codes(spark, blocked, unknown, style, codes):
     targets = (spark, blocked, unknown)
     assert [gdr("doctor", t, "-q", "--exit-style", style).returncode for t in targets] == codes
 
@@ -116,14 +116,14 @@ def test_verbose_shows_the_evidence(spark):
     assert "nvidia-peermem.ko" in gdr("doctor", spark, "-v").stdout
 
 
-def test_a_consumer_of_ones_own(spark):
+def test_the_verdict_is_that_of_the_chosen_consumer(spark):
     assert (
         json.loads(gdr("doctor", spark, "--json", "--consumer", "verbs").stdout)["verdict"]["consumer"]
         == "verbs"
     )
 
 
-def test_modprobe_says_what_modprobe_would(spark):
+def test_modprobe_prints_what_modprobe_would(spark):
     run = gdr("modprobe", "nvidia-peermem", spark)
     assert run.returncode == 2
     assert run.stdout.startswith(
@@ -131,13 +131,13 @@ def test_modprobe_says_what_modprobe_would(spark):
     )
 
 
-def test_modprobe_of_what_is_not_there(spark):
+def test_modprobe_of_an_unknown_module(spark):
     run = gdr("modprobe", "no_such_module", spark, "--json")
     section = json.loads(run.stdout)
     assert (run.returncode, section["reason"]) == (2, "module-not-found")
 
 
-def test_a_page_of_a_code_and_an_unknown_one():
+def test_a_code_has_a_page_and_a_misspelt_one_gets_a_suggestion():
     assert gdr("codes", "peermem-stub").stdout.startswith("# peermem-stub")
     run = gdr("codes", "peermem-stab")
     assert run.returncode == 64 and "did you mean 'peermem-stub'" in run.stderr
@@ -159,12 +159,12 @@ def test_bash_completes_commands_and_options(tmp_path):
     assert run.stdout.split() == ["doctor", "--exit-style"]
 
 
-def test_a_reader_that_leaves_early_is_no_error(spark):
+def test_a_closed_pipe_is_not_an_error(spark):
     run = subprocess.run(["sh", "-c", f"{GDR} doctor {spark} --json | head -c 10"], capture_output=True)
     assert run.stderr == b""
 
 
-def test_output_survives_an_encoding_without_the_characters(spark):
+def test_output_in_an_encoding_without_the_characters(spark):
     assert gdr("doctor", spark, PYTHONIOENCODING="ascii").returncode == 0
 
 

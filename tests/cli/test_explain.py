@@ -1,4 +1,4 @@
-"""`gdr explain` as somebody types it."""
+"""The command `gdr explain`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gdr(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("arguments", [(), ("-",)])
-def test_standard_input_is_read_where_no_file_is_named(arguments):
+def test_standard_input_is_read_without_a_file_name(arguments):
     answer = gdr(*arguments, stdin=EINVAL)
 
     assert answer.returncode == 3
@@ -31,10 +31,10 @@ def test_a_file_gives_json(tmp_path):
     post = tmp_path / "post.txt"
     post.write_text(EINVAL)
 
-    told = json.loads(gdr(str(post), "--json").stdout)
+    document = json.loads(gdr(str(post), "--json").stdout)
 
-    assert told["schema"] == "gdrkit.explanation/1"
-    assert told["machines"][0]["open"][0]["line"] == 1
+    assert document["schema"] == "gdrkit.explanation/1"
+    assert document["machines"][0]["open"][0]["line"] == 1
 
 
 def test_quiet_prints_nothing():
@@ -43,25 +43,25 @@ def test_quiet_prints_nothing():
     assert (answer.returncode, answer.stdout) == (3, "")
 
 
-def test_verbose_says_more():
+def test_verbose_prints_more():
     assert len(gdr("-v", stdin=EINVAL).stdout) > len(gdr(stdin=EINVAL).stdout)
 
 
-def test_empty_input_is_nothing_wrong():
+def test_empty_input_shows_no_problem():
     answer = gdr()
 
     assert answer.returncode == 0
     assert "Nothing in this text" in answer.stdout
 
 
-def test_a_file_that_is_not_there_is_told_in_one_line():
+def test_a_nonexistent_file_is_reported_in_one_line():
     answer = gdr("/nonexistent/post.txt")
 
     assert answer.returncode == 66
     assert answer.stderr.splitlines() == ["gdr explain: /nonexistent/post.txt: no such file or directory"]
 
 
-def test_a_terminal_is_told_what_to_do():
+def test_a_terminal_as_input_gets_a_hint():
     reader, writer = pty.openpty()
     answer = subprocess.run([GDR, "explain"], stdin=writer, capture_output=True, text=True, timeout=20)
     os.close(reader)

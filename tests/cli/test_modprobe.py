@@ -1,4 +1,4 @@
-"""What `gdr modprobe` says beside the lines of modprobe and of the kernel."""
+"""What `gdr modprobe` prints in addition to the lines of modprobe and the kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdrkit.cli.exit import BLOCKED, UNKNOWN
-from gdrkit.cli.modprobe import _told, main
+from gdrkit.cli.modprobe import _text, main
 from gdrkit.loader import Prediction
 from tests.evidence_nodes import build
 
@@ -16,16 +16,16 @@ REFUSED = Prediction(
 )
 
 
-def test_a_failure_behind_an_init_that_nobody_knows_names_it() -> None:
-    assert "provided that the init of nvidia succeeds" in _told(REFUSED).splitlines()
+def test_a_failure_after_an_unknown_init_names_the_assumption() -> None:
+    assert "assuming that the init function of nvidia succeeds" in _text(REFUSED).splitlines()
 
 
-def test_where_the_result_is_open_anyway_nothing_more_is_said_of_inits() -> None:
-    told = _told(Prediction(module="x", exit_code=0, loaded=True, assumes=("x",), result_unknown=True))
-    assert "provided" not in told and "cannot tell" in told
+def test_an_unknown_result_names_no_assumptions() -> None:
+    text = _text(Prediction(module="x", exit_code=0, loaded=True, assumes=("x",), result_unknown=True))
+    assert "assuming" not in text and "result unknown" in text
 
 
-def test_options_may_stand_between_module_and_target(
+def test_options_are_accepted_between_module_and_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = str(build("ofed-rebuilt", tmp_path))
@@ -35,11 +35,13 @@ def test_options_may_stand_between_module_and_target(
     assert capsys.readouterr().out.count('"exit_code": 1') == 2
 
 
-def test_where_no_module_was_collected_it_is_one_line_and_unknown(
+def test_without_collected_modules_the_result_is_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A bug report holds no module files."""
+    """A bug report has no module files."""
     assert main(["nvidia_peermem", str(build("geforce-desktop", tmp_path))]) == UNKNOWN
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines()[-1].endswith("not-collected; ls /lib/modules/6.8.0-45-generic")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    *_, error, hint = printed.err.splitlines()
+    assert error.endswith("not collected")
+    assert hint == "  to find out, run: ls /lib/modules/6.8.0-45-generic"

@@ -1,4 +1,4 @@
-"""`gdr schema`: what commands write keeps to it."""
+"""`gdr schema`: the output of each command is valid against its schema."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from tests.evidence_nodes import build
     ],
 )
 @pytest.mark.parametrize("name", ["acs-redirect", "zgx-3285", "h200-vm"])
-def test_what_is_written_keeps_to_its_schema(tmp_path, capsys, what, command, name):
+def test_output_is_valid_against_its_schema(tmp_path, capsys, what, command, name):
     main([*command, str(build(name, tmp_path)), "--json"])
-    told = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
     assert main(["schema", what]) == 0
     schema = json.loads(capsys.readouterr().out)
 
-    jsonschema.validate(told, schema)
+    jsonschema.validate(document, schema)
     assert schema["title"] == f"gdrkit.{what}/1"
-    told["module" if what == "modprobe" else "schema"] = 1
+    document["module" if what == "modprobe" else "schema"] = 1
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(told, schema)
+        jsonschema.validate(document, schema)
 
 
 COST = ("estimate", "--model", "llama-3-70b", "--tp", "16", "--kv-transfer")
@@ -47,7 +47,7 @@ LEFT_OUT = object()
 
 @functools.cache
 def written(command, name):
-    """What a command writes of a node, and its schema."""
+    """The JSON output of a command for a node, and its schema."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
         main([*command, str(build(name, Path(folder))), "--json"])
     document = json.loads(out.getvalue())
@@ -57,14 +57,14 @@ def written(command, name):
 
 
 def broken(document, where, value):
-    """A copy of a document that has another value at a place, or none."""
+    """A copy of a document with another value at a path, or without it."""
     document = copy.deepcopy(document)
-    *way, last = where
-    there = functools.reduce(operator.getitem, way, document)
+    *path, last = where
+    parent = functools.reduce(operator.getitem, path, document)
     if value is LEFT_OUT:
-        del there[last]
+        del parent[last]
     else:
-        there[last] = value
+        parent[last] = value
     return document
 
 
@@ -72,7 +72,7 @@ def broken(document, where, value):
 @pytest.mark.parametrize(
     "name", ["acs-redirect", "ubuntu-6.8-h100", "spark-two-cables", "no-gpu", "h200-vm"]
 )
-def test_what_the_fabric_commands_write_keeps_to_the_schema_of_its_type(command, name):
+def test_output_of_the_fabric_commands_is_valid_against_its_schema(command, name):
     document, schema = written(command, name)
 
     jsonschema.validate(document, schema)
@@ -107,7 +107,7 @@ def test_what_the_fabric_commands_write_keeps_to_the_schema_of_its_type(command,
         (COST, ("cost", "job", "dtype"), "fp7"),
     ],
 )
-def test_a_schema_refuses_what_no_command_writes(command, where, value):
+def test_a_schema_rejects_what_no_command_writes(command, where, value):
     document, schema = written(command, "ubuntu-6.8-h100")
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(broken(document, where, value), schema)
@@ -128,7 +128,7 @@ def test_a_schema_refuses_what_no_command_writes(command, where, value):
         (("ways", 0, "steps", 0, "actions", 0, "line"), LEFT_OUT),
     ],
 )
-def test_the_schema_of_a_plan_refuses_what_fix_does_not_write(where, value):
+def test_the_schema_of_a_plan_rejects_what_fix_does_not_write(where, value):
     document, schema = written(("fix",), "ofed-rebuilt")
     jsonschema.validate(document, schema)
     with pytest.raises(jsonschema.ValidationError):

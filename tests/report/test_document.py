@@ -1,4 +1,4 @@
-"""The document: valid against its schema, small, and what the contract says of some nodes."""
+"""The document: valid against its schema, small, and correct for some nodes."""
 
 from __future__ import annotations
 
@@ -57,24 +57,24 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), BROKEN, ids=[place for place, _ in BROKEN])
-def test_the_schema_refuses_what_is_not_in_the_contract(place, value):
+@pytest.mark.parametrize(("key", "value"), BROKEN, ids=[key for key, _ in BROKEN])
+def test_the_schema_rejects_what_is_not_in_the_contract(key, value):
     document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
-    *above, last = (int(step) if step.isdigit() else step for step in place.split("."))
+    *above, last = (int(step) if step.isdigit() else step for step in key.split("."))
     parent = functools.reduce(operator.getitem, above, document)
     assert last in parent
     parent[last] = value
     assert list(VALIDATOR.iter_errors(document))
 
 
-def test_the_schema_refuses_a_document_that_lacks_any_of_its_sections():
+def test_the_schema_rejects_a_document_without_one_of_its_sections():
     document = msgspec.json.decode(msgspec.json.encode(report("zgx-3285")))
     for name in document:
-        lacking = {key: section for key, section in document.items() if key != name}
-        assert list(VALIDATOR.iter_errors(lacking)), name
+        incomplete = {key: section for key, section in document.items() if key != name}
+        assert list(VALIDATOR.iter_errors(incomplete)), name
 
 
-def test_the_published_schema_is_the_one_that_the_types_and_rules_give():
+def test_the_published_schema_is_generated_from_the_types_and_rules():
     from importlib.resources import files
 
     assert files("gdrkit.report").joinpath("report.schema.json").read_text() == SCHEMA
@@ -86,45 +86,45 @@ def test_eight_gpus_and_twelve_nics_stay_under_60_kb():
     assert len(msgspec.json.encode(whole)) < 60 * KIB
 
 
-def test_what_one_look_would_answer_of_several_devices_is_told_once():
+def test_unknowns_that_one_command_answers_are_listed_once():
     unknown = [f for f in report("dgx-os-5-nv-peer-mem").findings if f.status == "unknown"]
-    asked = [(f.code, f.seen, f.expected) for f in unknown]
-    assert len(asked) == len(set(asked))
+    commands = [(f.code, f.seen, f.expected) for f in unknown]
+    assert len(commands) == len(set(commands))
     assert len(next(f for f in unknown if f.code == "kernel-lacks-dmabuf").also) == 7
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_line_has_at_most_80_characters_and_says_the_state(name):
-    said = line(report(name))
-    assert len(said) <= 80 and "\n" not in said
-    assert said.startswith(report(name).verdict.state)
+def test_the_line_has_at_most_80_characters_and_starts_with_the_state(name):
+    short = line(report(name))
+    assert len(short) <= 80 and "\n" not in short
+    assert short.startswith(report(name).verdict.state)
 
 
-def test_every_judgement_that_a_pair_names_is_there_and_none_is_there_in_vain():
+def test_pairs_refer_to_every_judgement_and_to_no_other():
     whole = report("ubuntu-6.8-h100")
     named = {key for pair in whole.pairs for key in pair.judgements}
     assert named == set(whole.judgements)
 
 
-def test_a_stub_beside_ready_dmabuf_is_a_note_whose_remedy_is_dmabuf():
+def test_a_stub_next_to_ready_dmabuf_is_a_note_with_dmabuf_as_remedy():
     stub = next(f for f in report("ubuntu-6.8-h100").findings if f.code == "peermem-stub")
     assert (stub.status, stub.remedies[0]) == ("note", "use-dmabuf")
 
 
-def test_a_capability_told_by_a_pci_id_is_likely_and_says_what_would_make_it_certain():
+def test_a_capability_inferred_from_a_pci_id_is_likely_and_names_the_missing_evidence():
     whole = report("ubuntu-6.8-h100")
     dmabuf = next(j for j in whole.judgements.values() if j.path == "dmabuf" and j.state == "ready")
     assert dmabuf.confidence == "likely"
     assert {"cuda-attribute-116", "cuda-attribute-124"} <= set(dmabuf.missing)
 
 
-def test_without_sight_of_libibverbs_the_state_is_unknown_and_the_missing_is_named():
+def test_without_libibverbs_the_state_is_unknown_and_names_it():
     whole = report("ubuntu-6.8-h100-no-verbs")
     assert whole.verdict.state == "unknown"
     assert all("libibverbs" in j.missing for j in whole.judgements.values() if j.path == "dmabuf")
 
 
-def test_the_spark_says_where_each_fix_leads_and_plans_none():
+def test_the_spark_shows_where_each_fix_leads_and_plans_none():
     whole = report("zgx-3285")
     steps = [
         (step.remedy, step.modprobe.stderr.rpartition(": ")[2])
@@ -137,7 +137,7 @@ def test_the_spark_says_where_each_fix_leads_and_plans_none():
     assert whole.plan == ()
 
 
-def test_the_spark_names_each_consumers_own_way_round():
+def test_the_spark_names_the_fallback_of_each_consumer():
     consumers = report("zgx-3285").consumers
     assert (consumers["verbs"].best_fallback, consumers["nccl"].best_fallback) == ("host-mapped", "staged")
 
@@ -151,7 +151,7 @@ def test_the_first_line_of_the_text_is_the_answer():
     assert text(report("zgx-3285")).splitlines()[0].startswith("IMPOSSIBLE  gpu-integrated")
 
 
-def test_text_without_colour_has_no_escape_codes_and_with_colour_the_same_words():
+def test_colour_adds_escape_codes_and_changes_no_words():
     from rich.text import Text
 
     plain, coloured = text(report("zgx-3285")), text(report("zgx-3285"), colour=True)
@@ -159,12 +159,12 @@ def test_text_without_colour_has_no_escape_codes_and_with_colour_the_same_words(
     assert Text.from_ansi(coloured).plain.split() == plain.split()
 
 
-def test_a_report_reads_back_as_what_it_was():
+def test_a_report_survives_json():
     whole = report("zgx-3285")
     assert msgspec.json.decode(msgspec.json.encode(whole), type=Report) == whole
 
 
-def test_an_action_is_of_the_kind_by_which_journals_name_it():
+def test_action_kinds_are_the_tags_that_journals_use():
     tags = {action.__struct_config__.tag for action in get_args(Action)}
     assert tags == set(get_args(ActionKind))
 

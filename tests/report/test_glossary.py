@@ -1,4 +1,4 @@
-"""Every word of the field that the output uses is explained, and found however it is written."""
+"""Every term in the output has an entry, and any spelling finds it."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from gdrkit.verdict.path_state import State
 
 
 @pytest.mark.parametrize("entry", GLOSSARY, ids=lambda entry: entry.name)
-def test_an_entry_is_a_sentence_and_leads_to_pages_that_exist(entry):
+def test_an_entry_is_a_sentence_and_refers_to_existing_pages(entry):
     assert entry.text[0].isupper() or entry.text.startswith(("dmabuf", "ib_", "nvidia"))
     assert entry.text.endswith(".") or entry.text.endswith("`.")
     assert set(entry.codes) <= set(BY_CODE)
@@ -25,7 +25,7 @@ def test_no_spelling_belongs_to_two_entries():
 @pytest.mark.parametrize(
     "word", ["DMABUF", "dma buf", "dma_buf", "dma-buf", "peer memory API", "PXB", "pxb"]
 )
-def test_case_dashes_and_blanks_do_not_matter(word):
+def test_case_dashes_and_spaces_do_not_matter(word):
     assert term(word) is not None
 
 

@@ -1,4 +1,4 @@
-"""The command `gdr`: finds the command that was asked for, and imports that one alone."""
+"""The command `gdr`: dispatches to a subcommand and imports only that one."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from gdrkit.cli.exit import INTERNAL, NO_INPUT, USAGE
 
 GROUPS = {
     "diagnose": {
-        "doctor": "one verdict per node: does GPU memory reach the network directly, and if not, why",
-        "explain": "the same judgement from pasted text: an error, a log, a forum post",
+        "doctor": "judge a node: does GPU memory reach the network directly, and if not, why",
+        "explain": "find the cause in pasted text: an error, a log, a forum post",
         "modprobe": "predict what modprobe would print for a module, without loading it",
         "probe": "ask the CUDA and RDMA drivers what each device can do",
-        "collect": "write a bundle of a node's evidence, to be judged elsewhere",
+        "collect": "write a bundle of a node's evidence, to judge it elsewhere",
     },
     "repair": {
-        "fix": "plan the repair of a node; on this machine: apply it, resume it, undo it",
+        "fix": "plan the repair of a node; on this machine, apply, resume or undo it",
         "config": "write or check configuration for operators, OpenShift, Talos, cloud-init and NCCL",
     },
     "fabric and jobs": {
-        "topo": "which GPU reaches which NIC over what: PCIe tree, path types, NCCL's decision",
-        "nccl": "what an NCCL job did, from its logs: direct or not, per rank, and why",
-        "estimate": "the most each path can move, how close a benchmark comes, what a job would gain",
+        "topo": "show the path from each GPU to each NIC: PCIe tree, path types, NCCL's decision",
+        "nccl": "show from its logs whether an NCCL job used direct paths, per rank, and why",
+        "estimate": "compute the limit of each path, compare a benchmark, estimate what a job would gain",
     },
     "measure": {
-        "bench": "measure each path between two processes, beside its upper bound",
+        "bench": "measure each path between two processes and compare it with its limit",
         "prove": "send known bytes and show by counters which path they took",
     },
     "plumbing": {
-        "codes": "the finding codes, the page of one code, the glossary",
-        "schema": "the JSON Schema of each command's --json output",
-        "completion": "a completion script for bash, zsh or fish",
+        "codes": "list the finding codes, print the page of one, or explain a word",
+        "schema": "print the JSON Schema of a command's --json output",
+        "completion": "print a completion script for bash, zsh or fish",
     },
 }
-"""Every command by what it is for, in the order of the help. Its module has the same name and a
+"""Every command, grouped and ordered as in the help. Each has a module of the same name with a
 `main(arguments) -> int`."""
 COMMANDS = {name: line for group in GROUPS.values() for name, line in group.items()}
 
@@ -55,7 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(f"gdr {__version__}\n")
         return 0
     if arguments[0] not in COMMANDS:
-        sys.stderr.write(f"gdr: unknown command {arguments[0]!r}{_meant(arguments[0])}\n  see gdr --help\n")
+        sys.stderr.write(
+            f"gdr: unknown command {arguments[0]!r}{_suggestion(arguments[0])}\n  see gdr --help\n"
+        )
         return USAGE
     return _run(arguments[0], arguments[1:])
 
@@ -73,30 +75,30 @@ def _run(command: str, arguments: list[str]) -> int:
         sys.stderr.write(f"gdr {command}: {error}\n" + (f"  {error.hint}\n" if error.hint else ""))
         return NO_INPUT
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has left; Python would complain of the flush at exit
+        sys.stderr.close()  # the reader closed the pipe; the flush at exit would print an error
         return 0
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         if debug:
             raise
-        where = _place(error)
+        location = _location(error)
         sys.stderr.write(
-            f"gdr {command}: internal error: {type(error).__name__}: {error} ({where})\n"
-            "  please report it, with the traceback that --debug prints\n"
+            f"gdr {command}: internal error: {type(error).__name__}: {error} ({location})\n"
+            "  please report it with the traceback: run the command again with --debug\n"
         )
         return INTERNAL
     return code
 
 
-def _place(error: BaseException) -> str:
+def _location(error: BaseException) -> str:
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
     return f"{last.tb_frame.f_code.co_filename.rpartition('gdrkit/')[2]}:{last.tb_lineno}" if last else "?"
 
 
-def _meant(word: str) -> str:
+def _suggestion(word: str) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word, COMMANDS, n=1)
@@ -114,9 +116,9 @@ def _help() -> str:
         "Does GPU memory reach the network directly on this machine? If not, why, and what would fix it?\n\n"
         f"{groups}\n"
         "examples:\n"
-        "  gdr doctor                     this machine\n"
-        "  gdr doctor sosreport.tar.xz    a node from its sosreport\n"
-        "  gdr doctor ssh://node17        a node over ssh; nothing is installed there\n"
-        "  dmesg | gdr explain            what a log shows\n\n"
-        "`gdr COMMAND --help` has the options. Only `gdr fix --apply` changes a machine.\n"
+        "  gdr doctor                     judge this machine\n"
+        "  gdr doctor sosreport.tar.xz    judge a node from its sosreport\n"
+        "  gdr doctor ssh://node17        judge a node over ssh, without installing anything\n"
+        "  dmesg | gdr explain            find the cause in a log\n\n"
+        "`gdr COMMAND --help` lists the options. Only `gdr fix --apply` changes a machine.\n"
     )

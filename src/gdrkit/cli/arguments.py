@@ -1,4 +1,4 @@
-"""What the commands' options have in common."""
+"""Options and output that all commands share."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from gdrkit.cli.exit import USAGE
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """argparse makes one for each option that it adds, and takes its width from shutil, which imports all
-    that packs files."""
+    """A formatter without shutil: argparse creates one per option, and shutil imports every compressor."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=_columns() - 2)
 
 
 def _columns() -> int:
-    """As shutil.get_terminal_size() finds them."""
-    if (told := os.environ.get("COLUMNS", "")).isdecimal() and int(told):
-        return int(told)
+    """The width of the terminal, as shutil.get_terminal_size() determines it."""
+    if (columns := os.environ.get("COLUMNS", "")).isdecimal() and int(columns):
+        return int(columns)
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    except (AttributeError, ValueError, OSError):  # closed, or no terminal
+    except (AttributeError, ValueError, OSError):  # closed, or not a terminal
         return 80
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with examples kept as they are written, and our exit code for wrong usage."""
+    """An ArgumentParser that keeps the layout of examples and exits with USAGE on wrong usage."""
 
     def __init__(self, command: str, description: str, examples: str) -> None:
         super().__init__(
@@ -39,20 +38,20 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Help,
             allow_abbrev=False,
         )
-        self.add_argument("--debug", action="store_true", help="show the traceback of a fault in gdrkit")
+        self.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
 
     def error(self, message: str) -> NoReturn:
         sys.stderr.write(f"{self.prog}: {message}\n  see {self.prog} --help\n")
         raise SystemExit(USAGE)
 
     def target(self) -> None:
-        """Add TARGET: anything that holds a node's evidence."""
+        """Add TARGET: anything that holds the evidence of a node."""
         self.add_argument(
             "target",
             nargs="?",
             metavar="TARGET",
-            help="this machine if left out; else a folder that looks like /, a bundle of gdr collect, "
-            "a sosreport, nvidia-bug-report.log.gz, an rdma_topo dump, or ssh://[user@]host",
+            help="a root folder, a bundle of gdr collect, a sosreport, nvidia-bug-report.log.gz, "
+            "an rdma_topo dump, or ssh://[user@]host; this machine if omitted",
         )
 
     def output(self) -> None:
@@ -61,13 +60,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def write(text: str) -> None:
-    """Write to standard output, with characters that its encoding lacks replaced."""
+    """Write to standard output; replace characters that its encoding does not have."""
     stream = sys.stdout
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def print_notes(host: object) -> None:
-    """Say on standard error what was odd about a target: that it was cut off, that members were refused."""
+    """Print the notes of a target to standard error: that it is truncated, that members were refused."""
     for note in getattr(host, "notes", ()):
         sys.stderr.write(f"note: {note}\n")

@@ -1,4 +1,4 @@
-"""`gdr codes [WORD]`: every finding code, the page of one, or what a word of the field means."""
+"""`gdr codes [WORD]`: list the finding codes, print the page of one, or explain a word."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parser() -> Parser:
         "  gdr codes\n  gdr codes peermem-stub\n  gdr codes PXB\n  gdr codes --glossary\n  gdr codes --json",
     )
     parser.add_argument("word", nargs="?", metavar="WORD", help="a code, or a word such as stub or PXB")
-    parser.add_argument("--glossary", action="store_true", help="list every word that is explained")
+    parser.add_argument("--glossary", action="store_true", help="print the whole glossary")
     parser.output()
     return parser
 
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _entry(entry: Term) -> str:
-    """A word as a paragraph, with the codes that say more."""
+    """An entry of the glossary as a paragraph, with the codes that explain more."""
     from textwrap import fill
 
     more = f" See: {', '.join(entry.codes)}." if entry.codes else ""

@@ -1,4 +1,4 @@
-"""`gdr collect`: write a bundle. The work is done by gdrkit.agent.collect, which needs nothing of ours."""
+"""`gdr collect`: write a bundle, through gdrkit.agent.collect, which runs without the rest of gdrkit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gdr completion SHELL`: a completion script, made from the commands' own parsers."""
+"""`gdr completion SHELL`: print a completion script, generated from the commands' parsers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gdrkit.cli.exit import OK
 def parser() -> Parser:
     parser = Parser(
         "completion",
-        "A completion script for a shell.",
+        "Print a completion script for a shell.",
         "  bash   source <(gdr completion bash)\n"
         "  zsh    gdr completion zsh > ~/.zfunc/_gdr\n"
         "  fish   gdr completion fish > ~/.config/fish/completions/gdr.fish",
     )
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell to complete in")
     return parser
 
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _options() -> dict[str, dict[str, str]]:
-    """Each command's long options with their help."""
+    """The long options of each command, with their help."""
     from importlib import import_module
 
     from gdrkit.cli import COMMANDS
@@ -68,7 +68,8 @@ def _zsh(table: dict[str, dict[str, str]]) -> str:
 
     commands = "\n".join(f"    '{name}:{_plain(COMMANDS[name])}'" for name in table)
     cases = "\n".join(
-        f"    {name}) _arguments {_zsh_options(told)} '*:file:_files' ;;" for name, told in table.items()
+        f"    {name}) _arguments {_zsh_options(options)} '*:file:_files' ;;"
+        for name, options in table.items()
     )
     return f"""#compdef gdr
 _gdr() {{
@@ -92,7 +93,7 @@ _gdr "$@"
 
 
 def _zsh_options(options: dict[str, str]) -> str:
-    return " ".join(f"'{option}[{_plain(told)}]'" for option, told in options.items())
+    return " ".join(f"'{option}[{_plain(text)}]'" for option, text in options.items())
 
 
 def _fish(table: dict[str, dict[str, str]]) -> str:
@@ -103,13 +104,13 @@ def _fish(table: dict[str, dict[str, str]]) -> str:
         for name in table
     ]
     lines += [
-        f"complete -c gdr -n '__fish_seen_subcommand_from {name}' -l {option[2:]} -d '{_plain(told)}'"
+        f"complete -c gdr -n '__fish_seen_subcommand_from {name}' -l {option[2:]} -d '{_plain(text)}'"
         for name, options in table.items()
-        for option, told in options.items()
+        for option, text in options.items()
     ]
     return "\n".join(lines) + "\n"
 
 
-def _plain(words: str) -> str:
-    """Help text without what would end a quoted word or a bracket of the shell's."""
-    return words.translate(str.maketrans("", "", "'\"[]`$\\")).replace(":", ",")
+def _plain(text: str) -> str:
+    """Help text without characters that are special in a quoted word or in brackets."""
+    return text.translate(str.maketrans("", "", "'\"[]`$\\")).replace(":", ",")

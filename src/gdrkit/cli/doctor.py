@@ -1,4 +1,4 @@
-"""`gdr doctor`: one verdict for a node."""
+"""`gdr doctor`: judge a node."""
 
 from __future__ import annotations
 
@@ -12,26 +12,34 @@ from gdrkit.consumers.names import NAMES
 def parser() -> Parser:
     parser = Parser(
         "doctor",
-        "Does GPU memory reach the network directly on this node? Which layer breaks first, "
-        "and what will each fix really lead to? Reads; changes nothing.",
-        "  gdr doctor                             this machine\n"
-        "  gdr doctor -v                          with the evidence under every finding\n"
-        "  gdr doctor bundle.tar.gz --json        a bundle, as JSON\n"
-        "  gdr doctor ssh://admin@node17 --line   one line for a node over ssh\n"
-        "  gdr doctor --require direct            exit 2 also where hardware makes it impossible\n\n"
-        "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown, "
+        "Judge a node: does GPU memory reach the network directly, which layer breaks first, and what\n"
+        "would each fix lead to? Reads only; changes nothing.",
+        "  gdr doctor                             judge this machine\n"
+        "  gdr doctor -v                          show the evidence of every finding\n"
+        "  gdr doctor bundle.tar.gz --json        judge a bundle, print JSON\n"
+        "  gdr doctor ssh://admin@node17 --line   judge a node over ssh, print one line\n"
+        "  gdr doctor --require direct            exit with 2 also if the hardware cannot do it\n\n"
+        "exit codes: 0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown,\n"
         "64 and above usage and internal errors",
     )
     parser.target()
     parser.output()
-    parser.add_argument("--line", action="store_true", help="one line of at most 80 characters")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence and what passed")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
-    parser.add_argument("--probe", action="store_true", help="ask the CUDA driver, in a child process")
-    parser.add_argument("--consumer", choices=NAMES, default=NAMES[0], help="whose verdict comes first")
-    parser.add_argument("--require", choices=("direct",), help="what must be possible for exit code 0")
+    parser.add_argument("--line", action="store_true", help="print one line of at most 80 characters")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the evidence of every finding")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
+    parser.add_argument("--probe", action="store_true", help="also ask the CUDA driver, in a child process")
     parser.add_argument(
-        "--exit-style", choices=tuple(STYLES), default="gdr", help="exit codes for another program"
+        "--consumer",
+        choices=NAMES,
+        default=NAMES[0],
+        help="program that the verdict is about",
+    )
+    parser.add_argument("--require", choices=("direct",), help="exit with 2 if a direct path is impossible")
+    parser.add_argument(
+        "--exit-style",
+        choices=tuple(STYLES),
+        default="gdr",
+        help="exit codes that another program expects",
     )
     return parser
 

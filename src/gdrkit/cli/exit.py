@@ -1,4 +1,4 @@
-"""Exit codes. 0 to 3 are the verdict; 64 and above are sysexits.h."""
+"""Exit codes. 0 to 3 are the verdict; 64 and above are those of sysexits.h."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STYLES = {
     "nagios": {OK: 0, WARNING: 1, BLOCKED: 2, UNKNOWN: 3},
     # node-problem-detector, custom plugin monitor: 0 OK, 1 NonOK, anything else unknown
     "npd": {OK: 0, WARNING: 0, BLOCKED: 1, UNKNOWN: 2},
-    # slurm.conf, Prolog: anything but 0 drains the node; what is merely not known must not
+    # slurm.conf, Prolog: a nonzero exit code drains the node, which an unknown verdict must not do
     "slurm": {OK: 0, WARNING: 0, BLOCKED: 1, UNKNOWN: 0},
 }
-"""How other programs want to hear the same verdict."""
+"""The exit codes that other programs expect for the same verdict."""

@@ -1,4 +1,4 @@
-"""`gdr modprobe NAME [TARGET]`: what modprobe would say, without loading anything."""
+"""`gdr modprobe NAME [TARGET]`: predict what modprobe would print, without loading anything."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ if TYPE_CHECKING:
 def parser() -> Parser:
     parser = Parser(
         "modprobe",
-        "What modprobe would print for a module, its exit code, and the kernel's log lines. "
-        "Judged from files alone: nothing is loaded, no root is needed.",
-        "  gdr modprobe nvidia-peermem                    on this machine\n"
-        "  gdr modprobe nvidia_peermem sosreport.tar.xz   on another, from its sosreport\n"
+        "Predict what modprobe would print for a module, its exit code and the kernel messages.\n"
+        "Reads files only: does not load anything and does not need root.",
+        "  gdr modprobe nvidia-peermem                    this machine\n"
+        "  gdr modprobe nvidia_peermem sosreport.tar.xz   a node from its sosreport\n"
         "  gdr modprobe mlx5_ib --json\n"
-        "  gdr modprobe nvidia NVreg_EnableResizableBar=1 with a parameter\n\n"
-        "exit codes: 0 it would load, 2 it would not, 3 cannot tell",
+        "  gdr modprobe nvidia NVreg_EnableResizableBar=1 with a module parameter\n\n"
+        "exit codes: 0 the module would load, 2 it would not, 3 unknown",
     )
-    parser.add_argument("module", metavar="NAME", help="a module's name or alias")
-    parser.add_argument("parameters", nargs="*", metavar="TARGET | PARAMETER=VALUE", help="see gdr doctor")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument("module", metavar="NAME", help="module name or alias")
+    parser.add_argument(
+        "parameters",
+        nargs="*",
+        metavar="TARGET | PARAMETER=VALUE",
+        help="see gdr doctor --help; or a module parameter",
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; only set the exit code")
     parser.output()
     return parser
 
@@ -34,7 +39,7 @@ def main(arguments: list[str]) -> int:
     options = parser().parse_intermixed_args(arguments)
     targets = [word for word in options.parameters if "=" not in word]
     if len(targets) > 1:
-        parser().error(f"one target at most, not {len(targets)}")
+        parser().error(f"expected at most one target, got {len(targets)}")
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.target import open_host
     from gdrkit.loader import modprobe
@@ -45,9 +50,10 @@ def main(arguments: list[str]) -> int:
     print_notes(host)
     try:
         prediction = modprobe(Node(host), options.module, parameters)
-    except EvidenceMissing as lacks:  # not even the folder of modules is known
-        missing = lacks.missing
-        sys.stderr.write(f"gdr modprobe: {missing.source}: {missing.why}; {missing.ask}\n")
+    except EvidenceMissing as error:  # the folder of modules was not collected
+        missing = error.missing
+        why = missing.why.replace("-", " ")
+        sys.stderr.write(f"gdr modprobe: {missing.source}: {why}\n  to find out, run: {missing.ask}\n")
         return UNKNOWN
     if options.json:
         import msgspec
@@ -58,24 +64,23 @@ def main(arguments: list[str]) -> int:
             msgspec.json.format(msgspec.json.encode(modprobe_section(prediction)), indent=2).decode() + "\n"
         )
     elif not options.quiet:
-        write(_told(prediction))
+        write(_text(prediction))
         sys.stdout.flush()
     if prediction.result_unknown:
         return UNKNOWN
     return OK if prediction.loaded or prediction.exit_code == 0 else BLOCKED
 
 
-def _told(prediction: Prediction) -> str:
+def _text(prediction: Prediction) -> str:
     lines = [*prediction.stderr, *(f"kernel: {line}" for line in prediction.kernel_log)]
     if prediction.result_unknown:
-        lines.append(f"{prediction.module}: cannot tell what its loading would return")
+        lines.append(f"{prediction.module}: result unknown: an init function or an install command may fail")
     elif prediction.loaded:
         lines.append(f"{prediction.module} would load")
     else:
         lines.append(f"{prediction.module} would not load; modprobe exits {prediction.exit_code}")
-    sure = prediction.confidence
-    lines.append(f"reason: {prediction.reason or 'nothing stops it'} ({sure})")
-    lines += [f"unless {unless}" for unless in prediction.unless]
+    lines.append(f"reason: {prediction.reason or 'nothing stops it'} ({prediction.confidence})")
+    lines += [f"unless {code} (not checked: evidence missing)" for code in prediction.unless]
     if not prediction.result_unknown:
-        lines += [f"provided that the init of {module} succeeds" for module in prediction.assumes]
+        lines += [f"assuming that the init function of {module} succeeds" for module in prediction.assumes]
     return "\n".join(lines) + "\n"

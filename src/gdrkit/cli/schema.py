@@ -1,4 +1,4 @@
-"""`gdr schema`: the JSON Schemas of what the commands write with --json."""
+"""`gdr schema`: the JSON Schema of each command's --json output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "b
 def parser() -> Parser:
     parser = Parser(
         "schema",
-        "The JSON Schema of what `gdr doctor --json` writes, or that of another command.",
+        "Print the JSON Schema of a command's --json output, by default that of `gdr doctor`.",
         "  gdr schema > report.schema.json    of gdr doctor --json\n"
         "  gdr schema explanation             of gdr explain --json\n"
         "  gdr schema nccl                    of gdr nccl --json\n"
@@ -22,7 +22,7 @@ def parser() -> Parser:
         "  gdr schema fix                     of gdr fix --json\n"
         "  gdr schema modprobe                of gdr modprobe --json",
     )
-    parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report")
+    parser.add_argument("what", nargs="?", choices=DOCUMENTS, default="report", help="name of the document")
     return parser
 
 
@@ -33,19 +33,19 @@ def main(arguments: list[str]) -> int:
 
 
 def schema_of(document: type, name: str) -> str:
-    """The schema of a document as its type has it, titled with its name: JSON Schema 2020-12."""
+    """The JSON Schema (2020-12) of a document type, with `name` as its title."""
     import msgspec
 
-    made = {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": name,
         **msgspec.json.schema(document),
     }
-    return msgspec.json.format(msgspec.json.encode(made, order="sorted"), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2).decode() + "\n"
 
 
 def _document(what: str) -> type:
-    """The type whose schema is asked for; it alone is imported. Raises KeyError."""
+    """The type of a document; imports only its module. Raises KeyError for an unknown name."""
     match what:
         case "report":
             from gdrkit.report.document import Report

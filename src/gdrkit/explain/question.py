@@ -14,6 +14,9 @@ PERMANENT_WEIGHT = 100
 PARTLY_SHOWN_WEIGHT = 0.5
 """Weight of a command whose output the text shows already, perhaps only in part."""
 
+ONLY_CAUSE_WEIGHT = 1.5
+"""Weight of a command that would confirm the only possible cause of a line."""
+
 
 def question(machines: tuple[TextMachine, ...], typed: set[str]) -> Question | None:
     """The command that distinguishes the most causes of all open lines; None if nothing is open."""
@@ -43,7 +46,7 @@ def _weight(code: str, line: OpenLine, deciding: DecidingCommand, typed: set[str
     if line.claimed and BY_CODE[code].permanent and len(line.causes) == 1:
         return PERMANENT_WEIGHT
     if len(line.causes) == 1:
-        return 1 + PARTLY_SHOWN_WEIGHT  # the only possible cause
+        return ONLY_CAUSE_WEIGHT
     program = deciding.command.removeprefix("sudo ").split()[0]
     shown = any(command.removeprefix("sudo ").split()[:1] == [program] for command in typed if command)
     return PARTLY_SHOWN_WEIGHT if shown else 1

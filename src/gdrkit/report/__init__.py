@@ -1,1 +1,1 @@
-"""The document of `gdr doctor` and of `gdr fix`, its forms, and what every feature's text shares."""
+"""The documents of `gdr doctor` and `gdr fix` and their renderings, and text rendering for every feature."""

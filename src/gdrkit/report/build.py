@@ -1,4 +1,4 @@
-"""From a verdict to the document."""
+"""Build the document of a verdict."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gdrkit.verdict.node_state import ConsumerState
 from gdrkit.verdict.path_state import PathState
 
 Ceilings = Callable[[Node], Mapping[tuple[str, str], Ceiling]]
-"""What each pair can move at most, by GPU and RDMA device."""
+"""Computes the ceiling of each pair, by GPU and RDMA device."""
 
 
 def build(
@@ -46,9 +46,8 @@ def build(
     prediction: Prediction | None,
     ceilings: Ceilings | None = None,
 ) -> Report:
-    """The document of a node. `consumer` is the one whose state comes first; without `ceilings`, pairs have
-    none."""
-    table = _Judgements(verdict.assumes)
+    """The document of a node. The verdict is that of `consumer`; without `ceilings`, pairs have none."""
+    table = _JudgementTable(verdict.assumes)
     pairs = _pairs(node, verdict, table, ceilings)
     return Report(
         node=NodeSection(
@@ -71,15 +70,16 @@ def build(
 
 
 def _pairs(
-    node: Node, verdict: Verdict, table: _Judgements, ceilings: Ceilings | None
+    node: Node, verdict: Verdict, table: _JudgementTable, ceilings: Ceilings | None
 ) -> tuple[PairSection, ...]:
-    """The pairs with the keys of their judgements, which this puts into the table. Ceilings are asked for
-    only where there is a pair."""
+    """The pairs with the keys of their judgements, which are added to the table.
+
+    Ceilings are computed only if there is a pair."""
     sections = []
     any_pair = any(pair is not None and pair.device for pair in verdict.matrix)
     bounds = ceilings(node) if ceilings is not None and any_pair else {}
-    for pair, here in verdict.matrix.items():
-        keys = table.keys(here)
+    for pair, states in verdict.matrix.items():
+        keys = table.keys(states)
         if pair is not None and pair.device:
             sections.append(
                 PairSection(
@@ -113,8 +113,8 @@ def _consumer(state: ConsumerState) -> ConsumerSection:
     )
 
 
-class _Judgements:
-    """Equal judgements are told once: 96 pairs share a handful."""
+class _JudgementTable:
+    """Merges equal judgements: 96 pairs share a handful."""
 
     def __init__(self, assumes: tuple[Assumption, ...]) -> None:
         self._names: dict[JudgementSection, str] = {}
@@ -125,13 +125,14 @@ class _Judgements:
         return {name: section for section, name in self._names.items()}
 
     def keys(self, judgements: Iterable[PathState]) -> tuple[str, ...]:
-        """The names of the judgements; programs of which the same holds share one."""
+        """The keys of the judgements; consumers with equal judgements share one."""
         alike: dict[JudgementSection, list[str]] = {}
         for judgement in judgements:
-            alike.setdefault(self._of_nobody(judgement), []).append(judgement.consumer)
-        return tuple(self._name(replace(one, consumers=tuple(who))) for one, who in alike.items())
+            alike.setdefault(self._section(judgement), []).append(judgement.consumer)
+        return tuple(self._name(replace(one, consumers=tuple(names))) for one, names in alike.items())
 
-    def _of_nobody(self, judgement: PathState) -> JudgementSection:
+    def _section(self, judgement: PathState) -> JudgementSection:
+        """A judgement without its consumer."""
         return JudgementSection(
             path=Path(judgement.path),
             consumers=(),
@@ -148,7 +149,7 @@ class _Judgements:
 
 
 def _best_fallback(verdict: Verdict, consumer: str) -> Fallback | None:
-    """The best way round for anybody: host-mapped where the GPU is integrated, though only verbs has it."""
+    """The best fallback of any consumer: host-mapped on an integrated GPU, although only verbs uses it."""
     names = [verdict.of(consumer).best_fallback, *(state.best_fallback for state in verdict.states)]
     return "host-mapped" if "host-mapped" in names else next((name for name in names if name), None)
 
@@ -185,12 +186,12 @@ def _plan(chain: Chain) -> PlanSection:
 
 
 def modprobe_section(prediction: Prediction) -> ModprobeSection:
-    """A prediction as the document tells it; what the evidence does not tell is null."""
-    told = not prediction.result_unknown
+    """A prediction as a section; what the evidence does not show is null."""
+    known = not prediction.result_unknown
     return ModprobeSection(
         module=prediction.module,
-        exit_code=prediction.exit_code if told else None,
-        loaded=prediction.loaded if told else None,
+        exit_code=prediction.exit_code if known else None,
+        loaded=prediction.loaded if known else None,
         stderr="\n".join(prediction.stderr),
         kernel_log=prediction.kernel_log,
         reason=prediction.reason,

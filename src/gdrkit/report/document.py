@@ -1,13 +1,12 @@
-"""The report as a document: `gdr doctor --json`, schema gdrkit.report/1. Versioned, additive.
+"""The document of `gdr doctor --json`, schema gdrkit.report/1. Versioned; it grows by additions only.
 
-Every other form of the report — text, one line, metrics — is made from this one, so that none says more.
-The published schema follows from these types.
+The text and the one-line form are made from this document, so they never contain more than it. The
+published schema is generated from these types.
 
-What is judged is written as it is (findings, calls of probes), but where the document tells another thing:
-a ConsumerSection leaves out the judgements and pairs of a state, which stand elsewhere in it; one
-JudgementSection stands for all programs and pairs of which it holds; a ChainStep and a PlanStep are two
-sides of a step, the first with what modprobe says, the second with what the step costs; a
-ModprobeSection has null for what the prediction could only guess.
+Findings and probe calls are written unchanged. The other sections differ from the internal types: a
+ConsumerSection leaves out judgements and pairs, which have sections of their own; one JudgementSection
+covers all consumers and pairs that share it; a step is a ChainStep with the output of modprobe, or a
+PlanStep with its risk and undo; a ModprobeSection has null for results that cannot be predicted.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ class NodeSection(Struct, frozen=True, kw_only=True):
     hostname: str
     kernel: str
     source: str  # live, tree, bundle, sosreport, bug-report, ssh, rdma-topo, pasted
-    scope: str  # host, container, or empty where that is not known
+    scope: str  # host, container; empty if unknown
 
 
 class VerdictSection(Struct, frozen=True, kw_only=True):
     state: State
-    consumer: ConsumerName  # that the state is about
+    consumer: ConsumerName  # whose state this is
     first_broken_layer: Layer | None
     best_fallback: Fallback | None
     summary: Annotated[str, Meta(max_length=80)]
@@ -47,7 +46,7 @@ class VerdictSection(Struct, frozen=True, kw_only=True):
 
 class ConsumerSection(Struct, frozen=True, kw_only=True):
     state: State
-    path: str = ""  # the direct path that the state is about
+    path: str = ""  # the direct path with this state
     first_broken_layer: Layer | None = None
     best_fallback: Fallback | None = None
 
@@ -62,9 +61,9 @@ class Ceiling(Struct, frozen=True, kw_only=True):
 class PairSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu: str  # PCI address
     device: str  # RDMA device
-    distance: str  # PIX, PXB, PHB, NODE, SYS; empty where not known
+    distance: str  # PIX, PXB, PHB, NODE, SYS; empty if unknown
     judgements: tuple[str, ...]  # keys into `judgements`
-    ceiling: Ceiling | None = None  # left out where nobody computed one
+    ceiling: Ceiling | None = None  # left out if it was not computed
 
 
 class JudgementSection(Struct, frozen=True, kw_only=True):
@@ -86,7 +85,7 @@ class ChainStep(Struct, frozen=True, kw_only=True):
     remedy: RemedyName
     effect: str
     then: StepOutcome
-    modprobe: ModprobeOutcome | None = None  # null where the step has no bearing on a module
+    modprobe: ModprobeOutcome | None = None  # null if the step does not affect a module
 
 
 class PlanStep(Struct, frozen=True, kw_only=True):
@@ -104,16 +103,16 @@ class PlanSection(Struct, frozen=True, kw_only=True):
 
 
 class ModprobeSection(Struct, frozen=True, kw_only=True):
-    """A prediction as far as the evidence tells it; `gdr modprobe --json` is this alone."""
+    """What modprobe would do; also the document of `gdr modprobe --json`."""
 
     module: str
-    exit_code: int | None  # null where the evidence does not tell
+    exit_code: int | None  # null if the evidence does not show it
     loaded: bool | None
     stderr: str
     kernel_log: tuple[str, ...]
-    reason: str  # the code of what stops it; empty if nothing does
+    reason: str  # the code of the problem that stops it; empty if there is none
     confidence: Confidence
-    assumes: tuple[str, ...] = ()  # modules whose init is taken to succeed, as nobody knows
+    assumes: tuple[str, ...] = ()  # modules whose init function is assumed to succeed
 
 
 class MeasurementSection(Struct, frozen=True, kw_only=True):
@@ -123,7 +122,7 @@ class MeasurementSection(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.report/1"):
-    """All that `gdr doctor` has to say of a node."""
+    """The complete result of `gdr doctor` for one node."""
 
     node: NodeSection
     verdict: VerdictSection

@@ -1,4 +1,4 @@
-"""The verdict as a number."""
+"""The exit code of a report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from gdrkit.report.document import Report
 
 
 def exit_code(report: Report, require: str | None = None) -> int:
-    """0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown; with `require`, impossible is 2 too."""
+    """0 nothing to fix, 1 works with warnings, 2 blocked, 3 unknown.
+
+    Impossible counts as nothing to fix, or as blocked if `require` is "direct"."""
     state = report.verdict.state
     if state == "unknown":
         return 3

@@ -1,4 +1,4 @@
-"""Words of the field that gdrkit's output uses, each explained in a sentence or two."""
+"""The glossary: terms in the output of gdrkit, each explained in a sentence or two."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 
 
 class Term(Struct, frozen=True):
-    """One word. `also` are other spellings under which `gdr codes WORD` finds it."""
+    """One term. `also` lists other spellings that `gdr codes WORD` accepts."""
 
     name: str
     text: str
     also: tuple[str, ...] = ()
-    codes: tuple[str, ...] = ()  # pages that say more
+    codes: tuple[str, ...] = ()  # codes whose pages explain more
 
 
 GLOSSARY = (
@@ -25,7 +25,7 @@ GLOSSARY = (
     ),
     Term(
         "active",
-        "State of a path: seen in use on this machine, not merely possible.",
+        "State of a path: seen in use on this machine.",
     ),
     Term(
         "ATS",
@@ -46,8 +46,8 @@ GLOSSARY = (
     ),
     Term(
         "bundle",
-        "An archive written by `gdr collect`: all evidence that a node is judged by. Every command "
-        "that takes a node takes a bundle.",
+        "An archive written by `gdr collect`: all evidence about a node. Every command that accepts a "
+        "node accepts a bundle.",
     ),
     Term(
         "C2C",
@@ -56,7 +56,7 @@ GLOSSARY = (
     Term(
         "CDMM",
         "Coherent Driver-based Memory Management: the NVIDIA driver keeps the memory of a coherent "
-        "GPU to itself instead of giving it to the kernel as a NUMA node.",
+        "GPU to itself instead of adding it to the kernel as a NUMA node.",
         codes=("gpu-cdmm",),
     ),
     Term(
@@ -66,8 +66,8 @@ GLOSSARY = (
     ),
     Term(
         "consumer",
-        "A program that wants GPU memory on the wire: nccl, ucx, verbs, nvshmem. Each makes its own "
-        "tests, so each gets its own answer.",
+        "A program that sends GPU memory over the network: nccl, ucx, verbs, nvshmem. Each uses its own "
+        "checks, so each has its own verdict.",
     ),
     Term(
         "CRC",
@@ -93,7 +93,7 @@ GLOSSARY = (
     ),
     Term(
         "dma-buf",
-        "The kernel's own way to share memory between devices, and the preferred direct path: the GPU "
+        "The kernel's mechanism for sharing memory between devices, and the preferred direct path: the GPU "
         "driver exports a buffer, the RDMA driver imports it. Needs NVIDIA's open kernel modules and "
         "Linux 5.12 or newer; nvidia-peermem is not needed.",
         also=("dmabuf",),
@@ -158,8 +158,8 @@ GLOSSARY = (
     ),
     Term(
         "layer",
-        "Where a problem is, from the ground up: hardware, firmware, kernel, driver, rdma, pcie, "
-        "library, application. The first broken layer is fixed first.",
+        "Where a problem is, from the bottom up: hardware, firmware, kernel, driver, rdma, pcie, "
+        "library, application. Fix the first broken layer first.",
     ),
     Term(
         "leg",
@@ -196,7 +196,7 @@ GLOSSARY = (
     Term(
         "nvidia-peermem",
         "NVIDIA's kernel module that registers GPU memory with the RDMA core through the peer-memory "
-        "API: the older direct path. Legacy where dma-buf works.",
+        "API: the older direct path. Not needed where dma-buf works.",
         also=("peermem", "nvidia_peermem"),
         codes=("peermem-stub", "peermem-not-loaded"),
     ),
@@ -207,8 +207,8 @@ GLOSSARY = (
     ),
     Term(
         "OFED",
-        "RDMA drivers and libraries from NVIDIA that replace the kernel's own: MLNX_OFED, today DOCA- "
-        "OFED. They bring the peer-memory API.",
+        "RDMA drivers and libraries from NVIDIA that replace the kernel's own: MLNX_OFED, today "
+        "DOCA-OFED. They provide the peer-memory API.",
         also=("mlnx_ofed", "doca-ofed", "doca"),
     ),
     Term(
@@ -228,7 +228,7 @@ GLOSSARY = (
     ),
     Term(
         "path",
-        "How bytes get from GPU memory to the wire: dmabuf, peermem, host-mapped, staged or socket.",
+        "How data gets from GPU memory to the network: dmabuf, peermem, host-mapped, staged or socket.",
     ),
     Term(
         "peer-memory API",
@@ -263,11 +263,11 @@ GLOSSARY = (
     ),
     Term(
         "ready",
-        "State of a path: nothing stops it. Not seen in use yet.",
+        "State of a path: nothing stops it, but it was not seen in use.",
     ),
     Term(
         "remedy",
-        "A fix with a name, as `gdr fix --steps` takes it.",
+        "A named fix, as listed by `gdr doctor` and accepted by `gdr fix --steps`.",
     ),
     Term(
         "RoCE",
@@ -301,7 +301,7 @@ GLOSSARY = (
     ),
     Term(
         "unknown",
-        "State of a path: evidence is missing. The output names it and the command that would show it.",
+        "State of a path: evidence is missing. The output names it, and the command to find out.",
     ),
     Term(
         "verbs",
@@ -319,11 +319,11 @@ GLOSSARY = (
         codes=("gpu-vgpu",),
     ),
 )
-"""Every term, in the order of the alphabet."""
+"""Every term, in alphabetical order."""
 
 
 def term(word: str) -> Term | None:
-    """The term with this name or spelling, whatever its case; None if there is none."""
+    """The term with this name or spelling, case-insensitive; None if there is none."""
     wanted = _folded(word)
     for entry in GLOSSARY:
         if wanted in {_folded(entry.name), *map(_folded, entry.also)}:
@@ -338,7 +338,10 @@ def _folded(word: str) -> str:
 def glossary_page() -> str:
     """The glossary as Markdown: docs/glossary.md."""
     rows = "".join(f"| {entry.name} | {_linked(entry)} |\n" for entry in GLOSSARY)
-    return f"# Glossary\n\n`gdr codes WORD` prints one entry.\n\n| word | what it means |\n|---|---|\n{rows}"
+    return (
+        "# Glossary\n\n`gdr codes WORD` prints one entry, for example `gdr codes PXB`.\n\n"
+        f"| word | meaning |\n|---|---|\n{rows}"
+    )
 
 
 def _linked(entry: Term) -> str:

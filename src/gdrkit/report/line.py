@@ -7,7 +7,7 @@ from gdrkit.report.summary import WIDTH, clip
 
 
 def line(report: Report) -> str:
-    """State, first broken layer, and why."""
+    """State, first broken layer and summary."""
     verdict = report.verdict
     layer = f" [{verdict.first_broken_layer}]" if verdict.first_broken_layer else ""
     return clip(f"{verdict.state}{layer} {verdict.summary}", WIDTH)

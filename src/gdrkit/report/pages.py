@@ -1,4 +1,4 @@
-"""The documentation page of each finding code, made from the rule that declares it."""
+"""Generate the documentation page of each finding code from its rule."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gdrkit.rules import RULES
 from gdrkit.rules.rule import Rule
 
 HEADINGS = ("What it means", "How to tell", "What to do", "Why", "Source")
-"""The parts of every page, in the order in which a reader needs them."""
+"""The sections of every page, in the order in which a reader needs them."""
 
 
 class CodeTitle(Struct, frozen=True):
@@ -21,13 +21,13 @@ class CodeTitle(Struct, frozen=True):
 
 
 def titles() -> tuple[CodeTitle, ...]:
-    """Every code, by layer, with the first sentence of its page."""
+    """Every code, sorted by layer, with the first sentence of its page."""
     rules = sorted(RULES, key=lambda rule: rule.layer)
     return tuple(CodeTitle(rule.code, rule.layer, sections(rule)[0]) for rule in rules)
 
 
 def page(code: str) -> str:
-    """The page of a code as Markdown. Raises StopIteration for a code that no rule declares.
+    """The page of a code as Markdown. Raises StopIteration for an unknown code.
 
     Every page has all of HEADINGS, in that order.
     """
@@ -50,10 +50,10 @@ def page(code: str) -> str:
 
 
 def sections(rule: Rule) -> tuple[str, dict[str, str]]:
-    """A page's first sentence on one line, and the text below each heading.
+    """The first sentence of a page on one line, and the text below each heading ("" if there is none).
 
-    In a rule's docstring they are paragraphs that begin with the heading and a colon, `How to tell: ...`;
-    all before the first of them, and the cost, is what it means. A heading without text is "".
+    In the docstring of a rule, a paragraph that starts with `How to tell: ...` begins that section. The
+    paragraphs before the first such heading, and the cost, belong to "What it means".
     """
     from inspect import cleandoc
 

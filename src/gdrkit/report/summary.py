@@ -10,18 +10,18 @@ WIDTH = 80
 
 
 def summary(state: ConsumerState) -> str:
-    """What somebody would say in passing. The state itself is told beside it."""
+    """One sentence about a state. It is shown next to the name of the state and does not repeat it."""
     pair = state.pairs[0] if state.pairs else None
     worst = next((j for j in state.judgements if j.state is state.state), None)
     match state.state:
         case State.ACTIVE:
-            sentence = f"GPU memory reaches the network directly, and does: {state.path}"
+            sentence = f"GPU memory reaches the network directly over {state.path}: seen in use"
         case State.READY:
             where = f" to {pair.device}" if pair and len({p.device for p in state.pairs}) == 1 else ""
             sentence = f"GPU memory reaches the network directly{where} over {state.path}"
         case State.UNKNOWN:
-            missing = worst.missing[0].source if worst and worst.missing else "the evidence"
-            sentence = f"cannot tell: nobody could see {missing}"
+            missing = f": {worst.missing[0].source}" if worst and worst.missing else ""
+            sentence = f"evidence missing{missing}"
         case State.BLOCKED | State.IMPOSSIBLE:
             first = worst.blocked_by[0] if worst and worst.blocked_by else None
             outcome = first.outcome if first else None
@@ -31,7 +31,7 @@ def summary(state: ConsumerState) -> str:
 
 
 def clip(sentence: str, width: int) -> str:
-    """The sentence, cut at a word where it is too long."""
+    """The sentence, cut at a word if it is longer than `width` characters."""
     if len(sentence) <= width:
         return sentence
     return sentence[: width - 3].rsplit(" ", 1)[0].rstrip(",;:") + "..."

@@ -1,19 +1,19 @@
-"""Rows of words as text for a terminal: wrapped, indented, coloured where asked for."""
+"""Render rows of text for a terminal: wrapped, indented, optionally coloured."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-Row = tuple[int, str, str]  # indent, style or the name of one, words
+Row = tuple[int, str, str]  # indent, style or name of a style, text
 
 WIDTH = 100
-"""Columns where there is no terminal to ask: a page in a mail or a ticket."""
+"""Columns if the output is not a terminal, for example a mail or a ticket."""
 
 
 def render(
     rows: Iterable[Row], styles: Mapping[str, str], *, colour: bool = False, width: int | None = None
 ) -> str:
-    """The rows as lines, with ANSI colours where asked for. Width in columns."""
+    """The rows as lines of `width` columns, with ANSI colours if `colour`."""
     from io import StringIO
 
     from rich.console import Console
@@ -27,6 +27,6 @@ def render(
     for indent, style, words in rows:
         line = Text(words, style=styles.get(style, style))
         for piece in line.wrap(console, console.width - indent) if words else [line]:
-            piece.rstrip()  # a line that is broken at a blank keeps it
+            piece.rstrip()  # a line that is broken at a space keeps it
             console.print(Text(" " * indent) + piece, no_wrap=True, overflow="ignore", crop=False)
     return out.getvalue()

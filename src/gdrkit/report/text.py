@@ -1,4 +1,4 @@
-"""The report for a terminal, read top down: verdict, ladder, where each fix leads, evidence."""
+"""Render a report for a terminal: verdict, layers, effect of each fix, evidence."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STYLES = {
 
 
 def text(report: Report, *, verbose: bool = False, colour: bool = False, width: int | None = None) -> str:
-    """The report as lines, with ANSI colours where asked for. Width in columns."""
+    """The report as lines of `width` columns, with ANSI colours if `colour`."""
     return render(_lines(report, verbose), STYLES, colour=colour, width=width)
 
 
 def _lines(report: Report, verbose: bool) -> Iterator[Row]:
     yield from _headline(report)
-    yield from _ladder(report)
+    yield from _layers(report)
     yield from _fixes(report)
     if verbose:
         yield from _evidence(report.findings)
@@ -40,15 +40,15 @@ def _headline(report: Report) -> Iterator[Row]:
     yield 0, "", ""
     width = max(6, *map(len, report.consumers))
     for name, consumer in report.consumers.items():
-        way = f", direct over {consumer.path}" if consumer.state in ("ready", "active") else ""
-        instead = "" if way else _instead(consumer.best_fallback)
-        yield 2, consumer.state.removeprefix("bold "), f"{name:<{width}} {consumer.state}{way}{instead}"
+        direct = f", direct over {consumer.path}" if consumer.state in ("ready", "active") else ""
+        fallback = "" if direct else _fallback(consumer.best_fallback)
+        yield 2, consumer.state.removeprefix("bold "), f"{name:<{width}} {consumer.state}{direct}{fallback}"
 
 
-def _instead(fallback: str | None) -> str:
+def _fallback(fallback: str | None) -> str:
     match fallback:
         case "host-mapped":
-            return "; use host-mapped: pinned host memory that NIC and GPU share, as good as direct here"
+            return "; use host-mapped: pinned host memory shared by NIC and GPU, as good as direct here"
         case "staged":
             return "; falls back to staged: copied through pinned host memory"
         case "socket":
@@ -62,8 +62,8 @@ def _source(report: Report) -> str:
     return ", ".join(part for part in (report.node.source, scope) if part)
 
 
-def _ladder(report: Report) -> Iterator[Row]:
-    """Every layer from the ground up, the first broken one marked."""
+def _layers(report: Report) -> Iterator[Row]:
+    """Every layer, hardware first, with the first broken one marked."""
     yield 0, "", ""
     for layer in Layer:
         here = [f for f in report.findings if f.layer == layer]
@@ -71,19 +71,19 @@ def _ladder(report: Report) -> Iterator[Row]:
         mark = ">" if layer == report.verdict.first_broken_layer else " "
         yield 0, worst, f"{mark} {layer:<12} {worst}"
         for finding in _merged(f for f in here if f.status not in ("note", "unknown")):
-            yield 4, finding.status, _told(finding)
-        for words in _unanswered(f for f in here if f.status == "unknown"):
-            yield 4, "unknown", words
+            yield 4, finding.status, _finding(finding)
+        for line in _unknowns(f for f in here if f.status == "unknown"):
+            yield 4, "unknown", line
     notes = [f for f in report.findings if f.status == "note"]
     if notes:
         yield 0, "", ""
         yield 0, "", "Notes"
         for finding in _merged(notes):
-            yield 2, "note", _told(finding)
+            yield 2, "note", _finding(finding)
 
 
 def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Findings that say the same of several subjects, once."""
+    """Findings that differ only in their subject, merged."""
     from msgspec.structs import replace
 
     groups: dict[tuple[str, ...], list[Finding]] = {}
@@ -96,29 +96,37 @@ def _merged(findings: Iterable[Finding]) -> Iterator[Finding]:
         yield replace(group[0], subject=", ".join(shown) + more)
 
 
-def _unanswered(findings: Iterable[Finding]) -> Iterator[str]:
-    """What could not be asked, by what was missing: one look answers all that stand in one line."""
+def _unknowns(findings: Iterable[Finding]) -> Iterator[str]:
+    """Unknown findings, merged by the evidence that they need: one command answers all codes of a line."""
     groups: dict[tuple[str, str], list[str]] = {}
     for finding in findings:
         groups.setdefault((finding.seen, finding.expected), []).append(finding.code)
-    for (seen, ask), codes in groups.items():
+    for (seen, command), codes in groups.items():
         named = list(dict.fromkeys(codes))
         more = f" and {len(named) - 3} more" if len(named) > 4 else ""
         source, _, why = seen.rpartition(": ")
-        yield f"? {', '.join(named[: 3 if more else 4])}{more}: {source} ({why}); ask: {ask}"
+        shown = ", ".join(named[: 3 if more else 4])
+        yield f"? {shown}{more}: {source} ({why.replace('-', ' ')}); to find out, run: {command}"
 
 
-def _told(finding: Finding) -> str:
+def _finding(finding: Finding) -> str:
     subject = f" {finding.subject}" if finding.subject not in ("", "node") else ""
     sure = "" if finding.confidence == "certain" else f" ({finding.confidence})"
     expected = f"; expected {finding.expected}" if finding.expected else ""
-    cost = f". {finding.cost[0].upper()}{finding.cost[1:].rstrip('.')}." if finding.cost else ""
+    cost = f". {_sentence(finding.cost)}" if finding.cost else ""
     return f"{finding.code}{subject}: {finding.seen}{expected}{sure}{cost}"
+
+
+def _sentence(words: str) -> str:
+    """Words as a sentence. A name such as nvidia-peermem stays in lower case at its start."""
+    first, _, _ = words.partition(" ")
+    start = words[0].upper() if first.isalpha() else words[0]
+    return f"{start}{words[1:].rstrip('.')}."
 
 
 def _fixes(report: Report) -> Iterator[Row]:
     if report.verdict.state == "unknown":
-        yield from _asks(report)
+        yield from _commands(report)
     if report.plan:
         for number, plan in enumerate(report.plan):
             yield 0, "", ""
@@ -126,27 +134,27 @@ def _fixes(report: Report) -> Iterator[Row]:
             yield from _plan(plan)
     elif report.verdict.state == "impossible":
         yield 0, "", ""
-        yield 0, "bold", "Nothing needs fixing: no step makes this hardware do it"
+        yield 0, "bold", "Nothing to fix: no change gives this hardware a direct path"
     if report.what_then and report.verdict.state in ("impossible", "blocked") and not report.plan:
         yield 0, "", ""
         yield 0, "bold", "Where each fix would lead"
         for chain in report.what_then:
-            yield 2, "", " -> ".join(_led(step) for step in chain)
+            yield 2, "", " -> ".join(_step(step) for step in chain)
 
 
-def _asks(report: Report) -> Iterator[Row]:
-    """What would settle it, from the sources that the undecided paths still lack."""
-    lacking = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
-    asks = {
+def _commands(report: Report) -> Iterator[Row]:
+    """The commands that would collect the evidence that the unknown paths need."""
+    missing = {m for j in report.judgements.values() if j.state == "unknown" for m in j.missing}
+    commands = {
         f.expected: f.code
         for f in report.findings
-        if f.status == "unknown" and f.seen.rpartition(": ")[0] in lacking
+        if f.status == "unknown" and f.seen.rpartition(": ")[0] in missing
     }
-    if asks:
+    if commands:
         yield 0, "", ""
-        yield 0, "bold", "What would tell"
-        for ask in asks:
-            yield 2, "", ask
+        yield 0, "bold", "To find out, run"
+        for command in commands:
+            yield 2, "", command
 
 
 def _plan(plan: PlanSection) -> Iterator[Row]:
@@ -157,13 +165,13 @@ def _plan(plan: PlanSection) -> Iterator[Row]:
         yield 5, "dim", f"then {step.then.state}{blocked}. Risk: {step.risk}. Undo: {step.undo}"
 
 
-def _led(step: ChainStep) -> str:
-    said = ""
+def _step(step: ChainStep) -> str:
+    modprobe = ""
     if step.modprobe is not None:
-        said = step.modprobe.stderr.rpartition(": ")[2].strip() or "nvidia-peermem loads"
-        said = f"modprobe: {said}; " if step.modprobe.stderr else f"{said}; "
+        error = step.modprobe.stderr.rpartition(": ")[2].strip()
+        modprobe = f"modprobe: {error}; " if error else "nvidia-peermem loads; "
     blocked = f": {', '.join(step.then.blocked_by)}" if step.then.blocked_by else ""
-    return f"{step.remedy} ({said}{step.then.state}{blocked})"
+    return f"{step.remedy} ({modprobe}{step.then.state}{blocked})"
 
 
 def _evidence(findings: Iterable[Finding]) -> Iterator[Row]:
@@ -172,8 +180,8 @@ def _evidence(findings: Iterable[Finding]) -> Iterator[Row]:
     for finding in findings:
         yield 2, finding.status, f"{finding.code} {finding.subject} [{finding.confidence}]"
         for source in finding.evidence:
-            place = f" {source.locator}" if source.locator else ""
+            locator = f" {source.locator}" if source.locator else ""
             quote = f": {source.text}" if source.text else ""
-            yield 6, "dim", f"{source.source}{place}{quote}"
+            yield 6, "dim", f"{source.source}{locator}{quote}"
         for reference in finding.references:
             yield 6, "dim", f"see {reference}"
