@@ -1,7 +1,7 @@
-"""Draws docs/architecture.svg: the packages in their order, and who imports whom, read from the imports.
+"""Draw docs/architecture.svg: the packages in order, and which package imports which.
 
-`uv run python -m tools.architecture` writes it; with --check it writes nothing, and exits 1 if it is stale.
-tests/test_architecture.py holds every import against the same order.
+`uv run python -m tools.architecture` writes it; with --check it writes nothing and exits 1 if it is stale.
+tests/test_architecture.py checks every import against the same order.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ ORDER = (
     "agent", "formats", "evidence", "node", "messages", "facts", "consumers", "rules", "loader", "verdict",
     "repair", "report", "fabric", "jobs", "explain", "transport", "diagnosis", "cli",
 )  # fmt: skip
-"""Every package and module of the first level: each imports only what stands before it."""
+"""Every top-level package and module: each imports only those before it."""
 FEATURES = ("fabric", "jobs", "explain", "transport")
-"""They know what stands before them, and not each other."""
+"""Packages that do not import each other."""
 
 ROW, BOX, LEFT, TOP = 36, 110, 90, 20
-"""Pixels: height of a row, width of a box, where boxes begin, margin above them."""
+"""Pixels: height of a row, width of a box, left edge of the boxes, margin above them."""
 
 
 def package_of(path: Path) -> str:
-    """The package or module of the first level that a file belongs to; "" for gdrkit/__init__.py."""
+    """The top-level package or module of a file; "" for gdrkit/__init__.py."""
     name = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     return "" if name == "__init__" else name
 
 
 def imports_of(path: Path) -> set[str]:
-    """The dotted names that a file imports, those within functions and for types alone included."""
+    """The dotted names that a file imports, including imports in functions and for type checking only."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -47,7 +47,7 @@ def imports_of(path: Path) -> set[str]:
 
 
 def edges() -> dict[str, set[str]]:
-    """By package, those before it that it imports; a test sees that there are no others."""
+    """The earlier packages that each package imports; a test checks that it imports no others."""
     found: dict[str, set[str]] = {name: set() for name in ORDER}
     for path in sorted(SOURCE.rglob("*.py")):
         here = package_of(path)
@@ -59,10 +59,10 @@ def edges() -> dict[str, set[str]]:
 
 
 def reduced(graph: Mapping[str, set[str]]) -> list[tuple[str, str]]:
-    """The edges that no longer way implies (the transitive reduction): what the picture shows."""
+    """The edges of the picture: those that no longer path implies (the transitive reduction)."""
 
     def reaches(start: str, goal: str) -> bool:
-        return any(there == goal or reaches(there, goal) for there in graph[start])
+        return any(step == goal or reaches(step, goal) for step in graph[start])
 
     return [
         (here, there)
@@ -81,7 +81,7 @@ def summary(name: str) -> str:
 
 
 def picture() -> str:
-    """The picture as SVG: rows in the order of the packages, an arc for each direct import."""
+    """The picture as SVG: a row for each package in order, an arc for each direct import."""
     height = TOP * 2 + ROW * len(ORDER)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 {height}" font-family="sans-serif">',

@@ -1,14 +1,14 @@
-"""Records what every command says of every test node, topology and log, and compares two such recordings.
+"""Record the output of every command for every test node, topology and log, and compare two recordings.
 
-    python -m tools.golden texts FOLDER                  before a change, once: freezes what tests paste
-    python -m tools.golden record OUT --inputs FOLDER    FOLDER is what `texts` wrote
-    python -m tools.golden compare BEFORE AFTER          exit 1 where anything differs
-    python -m tools.golden compare --structure ...       the same, without regard to wording
+    python -m tools.golden texts FOLDER                  once, before a change: extract the texts in tests
+    python -m tools.golden record OUT --inputs FOLDER    run every command; FOLDER was written by `texts`
+    python -m tools.golden compare BEFORE AFTER          exit with 1 if any output differs
+    python -m tools.golden compare --structure ...       ignore wording
 
-A change that moves code must leave every output as it was, byte for byte; a change of wording must leave
-exit codes, and JSON but for its sentences. `record` runs each command in this
-process and keeps its exit code, standard output and standard error. What needs a machine of its own (a live
-doctor, ssh, bench, prove, probe) is not recorded; tests and lab cover it.
+A change that moves code must keep every output byte for byte. A change of wording must keep exit codes, and
+JSON except for sentences. `record` runs each command in this process and stores its exit code, standard
+output and standard error. Commands that need a real machine (a live doctor, ssh, bench, prove, probe) are
+not recorded; tests and the lab cover them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent
 TEXTS_OF = ("verdict", "facts", "rules", "cli", "loader", "explain", "jobs", "messages")
 """Folders of tests whose string literals are pasted texts, logs and command outputs."""
 CATALOGUE = "src/gdrkit/messages"
-"""What programs print, as this code knows it."""
+"""The catalogue of messages, whose string literals are lines of programs."""
 CONSUMERS = ("nccl", "ucx", "verbs")
 MODULES = ("nvidia_peermem", "nvidia", "mlx5_ib")
 STYLES = ("nagios", "npd", "slurm")
@@ -48,14 +48,14 @@ COMMANDS = (
 DOCUMENTS = ("report", "explanation", "nccl", "topology", "estimate", "cost", "bench", "fix", "modprobe")
 
 Call = tuple[str, tuple[str, ...]]
-"""A recording's name, and the arguments of `gdr`."""
+"""The name of a recording, and the arguments of `gdr`."""
 
 
 # -- inputs --------------------------------------------------------------------------------------------
 
 
 def freeze_texts(folder: Path) -> int:
-    """Writes each long string literal of the tests to a file of its own; how many there are then."""
+    """Write each long string literal of the tests to a file; return the number of files."""
     texts = folder / "texts"
     texts.mkdir(parents=True, exist_ok=True)
     sources = [path for name in TEXTS_OF for path in (ROOT / "tests" / name).glob("*.py")]
@@ -81,25 +81,25 @@ def _literals(tree: ast.Module) -> Iterator[str]:
 
 
 def build_nodes(folder: Path) -> dict[str, str]:
-    """Each node of tests/evidence, built once below a folder; its name and path."""
+    """Build each node of tests/evidence in a folder, once; return the paths by name."""
     from tests.evidence_nodes import build, names
 
     paths = {}
     for name in names():
-        place, mark = folder / "nodes" / name, folder / "nodes" / f"{name}.path"
+        target, mark = folder / "nodes" / name, folder / "nodes" / f"{name}.path"
         if not mark.exists():
-            place.mkdir(parents=True, exist_ok=True)
-            mark.write_text(str(build(name, place)))
+            target.mkdir(parents=True, exist_ok=True)
+            mark.write_text(str(build(name, target)))
         path = mark.read_text()
         paths[name] = str(ROOT / "tests" / "evidence" / name / Path(path).name) if "bundle" in path else path
     return paths
 
 
-# -- what is asked -------------------------------------------------------------------------------------
+# -- calls ---------------------------------------------------------------------------------------------
 
 
 def calls_of_node(name: str, path: str) -> Iterator[Call]:
-    """Every command that takes a node, with the options that change what it looks at."""
+    """Every command that takes a node, with the options that change what it reads."""
     for consumer in CONSUMERS:
         yield f"{name}.doctor.{consumer}.json", ("doctor", path, "--json", "--consumer", consumer)
         yield f"{name}.fix.{consumer}.json", ("fix", path, "--json", "--consumer", consumer)
@@ -140,8 +140,8 @@ def calls_of_topology(path: Path) -> Iterator[Call]:
     yield f"topo-{path.name}.estimate", ("estimate", str(path), "--json")
 
 
-def calls_of_nothing() -> Iterator[Call]:
-    """What needs no input: helps, schemas, codes, completion, and the kinds of configuration."""
+def calls_without_input() -> Iterator[Call]:
+    """The commands without input: help, schemas, codes, completion, and the kinds of configuration."""
     for command in COMMANDS:
         yield f"help.{command}", (command, "--help")
     yield "help", ("--help",)
@@ -158,7 +158,7 @@ def calls_of_nothing() -> Iterator[Call]:
 
 def all_calls(inputs: Path) -> list[Call]:
     """Every call on every input."""
-    found = list(calls_of_nothing())
+    found = list(calls_without_input())
     for name, path in build_nodes(inputs).items():
         found += calls_of_node(name, path)
     for path in sorted((inputs / "texts").iterdir()):
@@ -180,14 +180,14 @@ def all_calls(inputs: Path) -> list[Call]:
 
 
 def record(out: Path, inputs: Path, workers: int, only: str) -> int:
-    """Runs every call and writes what it said to a file of its name; how many there were."""
+    """Run every call and write its output to a file of its name; return the number of calls."""
     calls = [call for call in all_calls(inputs) if re.search(only, call[0])]
     out.mkdir(parents=True, exist_ok=True)
     for old in out.iterdir():
         old.unlink()
     with ProcessPoolExecutor(workers) as pool:
-        for label, said in pool.map(_one, calls, chunksize=16):
-            (out / label).write_text(_without_places(said, inputs), "utf-8")
+        for label, output in pool.map(_one, calls, chunksize=16):
+            (out / label).write_text(_without_folders(output, inputs), "utf-8")
     return len(calls)
 
 
@@ -203,22 +203,24 @@ def _one(call: Call) -> tuple[str, str]:
             code = main([*arguments, "--debug"])
         except SystemExit as stopped:
             code = stopped.code
-        except Exception as fault:  # a fault in gdrkit is an output like any other
+        except Exception as fault:  # an internal error is recorded too
             code = f"{type(fault).__name__}: {fault}"
     return label, f"exit {code}\n--- out\n{out.getvalue()}--- err\n{error.getvalue()}"
 
 
-def _without_places(said: str, inputs: Path) -> str:
-    """The same without the folders of this checkout and of the inputs, so that checkouts can be compared."""
-    said = re.sub(r'"generated(_at)?":"[^"]*"', '"generated":"-"', said)
-    return said.replace(str(inputs), "INPUTS").replace(str(ROOT), "ROOT").replace(str(ROOT.parent), "ABOVE")
+def _without_folders(output: str, inputs: Path) -> str:
+    """The output with placeholders for the folders of this checkout and of the inputs."""
+    output = re.sub(r'"generated(_at)?":"[^"]*"', '"generated":"-"', output)
+    return (
+        output.replace(str(inputs), "INPUTS").replace(str(ROOT), "ROOT").replace(str(ROOT.parent), "ABOVE")
+    )
 
 
 # -- comparing -----------------------------------------------------------------------------------------
 
 
 def differences(before: Path, after: Path, structure: bool = False) -> Iterator[tuple[str, str]]:
-    """The name of each recording that differs, and how: as a diff of its lines, JSON laid out."""
+    """The name and the diff of each recording that differs; JSON is indented for the diff."""
     names = sorted({path.name for folder in (before, after) for path in folder.iterdir()})
     for name in names:
         first, second = (_read(folder / name) for folder in (before, after))
@@ -234,7 +236,7 @@ def _read(path: Path) -> str:
 
 
 def _structure(text: str) -> str:
-    """The exit code, and each JSON document with every sentence in it replaced by an ellipsis."""
+    """The exit code, and each JSON document with every sentence replaced by an ellipsis."""
     code, *rows = text.splitlines()
     documents = [json.dumps(_without_sentences(found)) for row in rows for found in _parsed(row)]
     return "\n".join([code, *documents])
@@ -248,7 +250,7 @@ def _parsed(line: str) -> list[Any]:
 
 
 def _without_sentences(value: Any) -> Any:
-    """A sentence is what has a space."""
+    """A JSON value with every string that has a space replaced by an ellipsis."""
     if isinstance(value, dict):
         return {key: _without_sentences(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -273,16 +275,14 @@ def main(arguments: list[str] | None = None) -> int:
     verbs.add_parser("texts").add_argument("folder", type=Path)
     recording = verbs.add_parser("record")
     recording.add_argument("out", type=Path)
-    recording.add_argument("--inputs", type=Path, required=True, help="the folder that `texts` wrote")
-    recording.add_argument(
-        "--only", default="", metavar="PATTERN", help="names that match, for a quick look"
-    )
+    recording.add_argument("--inputs", type=Path, required=True, help="folder that `texts` wrote")
+    recording.add_argument("--only", default="", metavar="PATTERN", help="record only names that match")
     recording.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     comparing = verbs.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
-    comparing.add_argument("--structure", action="store_true", help="exit codes and JSON, but no sentences")
-    comparing.add_argument("--lines", type=int, default=12, help="lines of each difference that are shown")
+    comparing.add_argument("--structure", action="store_true", help="ignore sentences in JSON, and text")
+    comparing.add_argument("--lines", type=int, default=12, help="lines to show of each difference")
     options = parser.parse_args(arguments)
     if options.verb == "texts":
         sys.stdout.write(f"{freeze_texts(options.folder)} texts\n")

@@ -1,6 +1,6 @@
-"""Write what is generated: a page per finding code, the glossary, the published JSON Schemas.
+"""Write the generated files: a page for each finding code, the glossary, the published JSON Schemas.
 
-`uv run python tools/pages.py` writes; with --check it only says what is out of date, and exits 1.
+`uv run python tools/pages.py` writes them; with --check it only lists outdated files, and exits 1 if any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CODES = ROOT / "docs" / "codes"
 
 
 def wanted() -> dict[Path, str]:
-    """Every generated file and what it should hold."""
+    """Every generated file and its content."""
     files = {CODES / f"{row.code}.md": page(row.code) for row in titles()}
     rows = "".join(f"| {row.layer} | [{row.code}]({row.code}.md) | {row.title} |\n" for row in titles())
     files[CODES / "index.md"] = f"# Finding codes\n\n| layer | code | what it is |\n|---|---|---|\n{rows}"

@@ -1,7 +1,7 @@
 """Pin every dependency: requirements-dev.txt with hashes, and the same versions in pyproject.toml.
 
 Run it as `uv run --no-sync python tools/pin.py` when a dependency is added or raised; commit both files.
-No lock file is committed: it would name the registry of whoever made it.
+No lock file is committed: it would name the registry of its author.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Lists wording that a native engineer would not use, and names that were replaced.
+"""List wording that a native engineer would not use, and names that were replaced.
 
-    python -m tools.plain_english [PATH ...]      exit 1 where anything is listed
+    python -m tools.plain_english [PATH ...]      exit with 1 if anything is listed
 
 Reads the strings, comments and docstrings of src/, the comments and docstrings of tests/, lab/, tools/
-and benchmarks/, and every page of prose. What other programs print is not ours to word: a line with the mark
-`not ours` is skipped, and so are blocks of code and quoted words in pages.
+and benchmarks/, and every page of prose. Output of other programs is exempt: lines with the mark `not ours`
+are skipped, and so are code blocks and quoted words in pages.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PATTERNS = {
     r"\bat hand\b": "available",
     r"\bwitness(es|ed)?\b": "observation, second source",
 }  # fmt: skip
-"""What is listed, and what to write instead. A blank in a pattern is any white space."""
+"""The patterns, and what to write instead. A space in a pattern matches any white space."""
 
 OLD_NAMES = {
     "Lacks", "Shelf", "Words", "Sign", "Said", "Heard", "Ruling", "Judgement", "Filling", "Emptying",
@@ -60,7 +60,7 @@ OLD_NAMES = {
     "meeting", "patience", "in_the_way", "nobody_looked", "handed_over", "witness",
     "lacks", "shelf",
 }  # fmt: skip
-"""Names that a newcomer did not understand: no module, class, function or field has them again."""
+"""Names that newcomers did not understand: no module, class, function or field may have them."""
 
 
 class Found(NamedTuple):
@@ -74,7 +74,7 @@ class Found(NamedTuple):
 
 
 def in_text(path: str, number: int, text: str) -> Iterator[Found]:
-    """What the patterns find in a text that begins at a line of a file; patterns reach over line ends."""
+    """The matches in a text that starts at a line of a file; a match may span lines."""
     for pattern, instead in PATTERNS.items():
         for found in re.finditer(pattern.replace(" ", r"\s+"), text):
             first = text.rfind("\n", 0, found.start()) + 1
@@ -85,7 +85,7 @@ def in_text(path: str, number: int, text: str) -> Iterator[Found]:
 
 
 def in_page(path: str, text: str) -> Iterator[Found]:
-    """Prose of a Markdown page: its code, in blocks and in backticks, is left out, line by line."""
+    """The matches in the prose of a Markdown page, without code blocks and inline code."""
     text = re.sub(r"^ *```.*?^ *```", lambda block: "\n" * block[0].count("\n"), text, flags=re.M | re.S)
     text = re.sub(r"^(?: {4}|\t).*", "", text, flags=re.M)
     text = re.sub(r"`[^`\n]*`|\"[^\"\n]*\"", "``", text)
@@ -93,7 +93,7 @@ def in_page(path: str, text: str) -> Iterator[Found]:
 
 
 def in_code(path: str, text: str) -> Iterator[Found]:
-    """Comments and docstrings; in src/ every other string too, and old names."""
+    """The matches in comments and docstrings; in src/ also in other strings, and old names."""
     tree = ast.parse(text)
     ours = path.startswith("src/")
     docstrings = {part.lineno for part in ast.walk(tree) if _is_bare_string(part)}
@@ -108,7 +108,7 @@ def in_code(path: str, text: str) -> Iterator[Found]:
 
 
 def _is_bare_string(part: ast.AST) -> bool:
-    """A docstring, of a module, a class, a function or an attribute."""
+    """Whether a statement is a docstring of a module, class, function or attribute."""
     return (
         isinstance(part, ast.Expr)
         and isinstance(part.value, ast.Constant)
@@ -117,7 +117,7 @@ def _is_bare_string(part: ast.AST) -> bool:
 
 
 def _defined(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names of classes, functions, methods, parameters and fields, with their lines."""
+    """The names of classes, functions, methods, parameters and fields, with their lines."""
     for part in ast.walk(tree):
         if isinstance(part, ast.ClassDef | ast.FunctionDef):
             yield part.name, part.lineno
@@ -128,7 +128,7 @@ def _defined(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def everything(paths: list[str]) -> Iterator[Found]:
-    """What is found below some files and folders; without any, in all that is ours."""
+    """The matches in the given files and folders, by default in the whole repository."""
     for name in paths or [*PROSE, *CODE]:
         root = ROOT / name
         for path in sorted(root.rglob("*")) if root.is_dir() else [root]:

@@ -1,9 +1,9 @@
-"""Lay NVIDIA's resource-manager structures out with a C compiler, at each tag of a checkout of the open
-kernel module, and write what changed between them: the witness of `probe/rm_probe.py`'s offsets.
+"""Compile NVIDIA's resource-manager structures at each tag of a checkout of the open kernel modules, and
+write sizes, offsets and numbers: the independent source for the offsets in `agent/probe/rm_probe.py`.
 
     python tools/rm_abi.py path/to/open-gpu-kernel-modules [TAG...] > tests/agent/probe/rm_abi.json
 
-Without tags: the oldest and the newest of every branch. The headers are only read here; none is kept.
+Without tags: the oldest and the newest of every branch. The headers are only read; none is stored.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def branches(checkout: str) -> list[str]:
 
 
 def layout(checkout: str, tag: str) -> dict[str, int]:
-    """Every number at one tag: what a compiler makes of the headers."""
+    """Every size, offset and number at one tag, as the compiler computes them."""
     with tempfile.TemporaryDirectory() as folder:
         archive = git(checkout, "archive", tag, *INCLUDES)
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
@@ -81,8 +81,8 @@ def layout(checkout: str, tag: str) -> dict[str, int]:
         subprocess.run(
             ["cc", "-w", "-DNV_UNIX", "-DNVCPU_X86_64", *includes, "-o", program, source], check=True
         )
-        told = subprocess.run([program], capture_output=True, check=True, text=True).stdout
-    return {name: int(value) for name, value in (line.split() for line in told.splitlines())}
+        printed = subprocess.run([program], capture_output=True, check=True, text=True).stdout
+    return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
 
 
 def program_text() -> str:
@@ -97,7 +97,7 @@ def program_text() -> str:
 
 
 def runs(layouts: dict[str, dict[str, int]]) -> list[dict[str, object]]:
-    """Tags that follow each other and are alike, once."""
+    """Ranges of consecutive tags with equal numbers."""
     found: list[dict[str, object]] = []
     for tag, numbers in layouts.items():
         if found and found[-1]["numbers"] == numbers:

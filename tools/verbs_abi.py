@@ -1,13 +1,13 @@
-"""Lay libibverbs' structures out with a C compiler and write what `native/verbs.py` needs of them.
+"""Compile libibverbs' structures and write the offsets and numbers that `native/verbs.py` needs.
 
     python tools/verbs_abi.py [INCLUDE_FOLDER] > src/gdrkit/agent/native/verbs_abi.py
-    python tools/verbs_abi.py --tags path/to/rdma-core [TAG...]     the versions in which anything differs
+    python tools/verbs_abi.py --tags path/to/rdma-core [TAG...]     list versions that differ
 
-28 to 64 agree in every number and offset (compared on 2026-11-20); ibv_port_attr grew by 4 bytes at its
-end in 49.
+Versions 28 to 64 agree in every number and offset (compared on 2026-11-20); in 49, ibv_port_attr grew by 4
+bytes at its end.
 
 The header is libibverbs-dev's infiniband/verbs.h. Functions such as ibv_post_send are inline in it: they
-go through a table in the context, whose offsets are a part of the ABI and stand here too.
+call through a table in the context, whose offsets are part of the ABI and are listed here too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ NUMBERS = (
 
 
 def layout(includes: Path) -> tuple[dict[str, int], dict[str, tuple[int, dict[str, tuple[int, int]]]]]:
-    """Numbers by name, and (bytes, field -> (offset, bytes)) by structure, as the compiler lays them out."""
+    """Numbers by name, and (bytes, field -> (offset, bytes)) by structure, as the compiler computes them."""
     lines = [f'printf("N {name} %lld\\n", (long long){name});' for name in NUMBERS]
     for name, fields in FIELDS.items():
         kind = f"union {name}" if name == "ibv_gid" else f"struct {name}"
@@ -82,10 +82,10 @@ def layout(includes: Path) -> tuple[dict[str, int], dict[str, tuple[int, dict[st
         )
         program = Path(folder, "layout")
         subprocess.run(["cc", "-w", "-I", str(includes), "-o", program, source], check=True)
-        told = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+        printed = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     numbers: dict[str, int] = {}
     structures: dict[str, tuple[int, dict[str, tuple[int, int]]]] = {}
-    for kind_, name, *rest in (line.split() for line in told.splitlines()):
+    for kind_, name, *rest in (line.split() for line in printed.splitlines()):
         if kind_ == "N":
             numbers[name] = int(rest[0])
         elif kind_ == "S":
@@ -113,14 +113,14 @@ def module(includes: Path) -> str:
     ]
     for name, (size, fields) in structures.items():
         lines.append(f'    "{name}": ({size}, {{')
-        lines += [f'        "{field}": {place},' for field, place in fields.items()]
+        lines += [f'        "{field}": {where},' for field, where in fields.items()]
         lines.append("    }),")
     lines += ["}", '"""By structure: its bytes, and the offset and bytes of each field."""', ""]
     return "\n".join(lines)
 
 
 def across(checkout: str, tags: list[str]) -> int:
-    """Say for each tag in what it differs from the newest; exit code 1 if anything does."""
+    """Print for each tag how it differs from the newest; return 1 if any number or offset differs."""
     if not tags:
         named = subprocess.run(
             ["git", "-C", checkout, "tag", "--list", "v*.0"], check=True, capture_output=True, text=True
