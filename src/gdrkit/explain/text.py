@@ -112,7 +112,8 @@ def _causes(line: OpenLine, verbose: bool) -> Iterator[Row]:
             )
             yield 6, "open", f"{cause.code}: {sign}"
     else:
-        yield 6, "open", f"possible causes: {', '.join(cause.code for cause in line.causes)}"
+        label = "possible cause" if len(line.causes) == 1 else "possible causes"
+        yield 6, "open", f"{label}: {', '.join(cause.code for cause in line.causes)}"
     reasons: dict[str, list[str]] = {}
     for excluded in line.ruled_out:
         reasons.setdefault(excluded.why, []).append(excluded.code)

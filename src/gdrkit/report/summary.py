@@ -31,7 +31,9 @@ def summary(state: ConsumerState) -> str:
 
 
 def clip(sentence: str, width: int) -> str:
-    """The sentence, cut at a word if it is longer than `width` characters."""
+    """The sentence, cut at a word if it is longer than `width`; a long path is cut within."""
     if len(sentence) <= width:
         return sentence
-    return sentence[: width - 3].rsplit(" ", 1)[0].rstrip(",;:") + "..."
+    cut = sentence[: width - 3]
+    words = cut.rsplit(" ", 1)[0].rstrip(",;:")
+    return f"{words if len(words) > width // 2 else cut}..."
