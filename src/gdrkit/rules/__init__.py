@@ -1,4 +1,4 @@
-"""Every rule, from the ground up."""
+"""Every rule, by layer, from the hardware up."""
 
 from __future__ import annotations
 
@@ -185,4 +185,4 @@ BY_CODE: Mapping[str, Rule] = {rule.code: rule for rule in RULES}
 Code = Annotated[str, Meta(extra_json_schema={"enum": sorted(BY_CODE)})]
 """A code, for the documents: their schemas list every one."""
 LOAD_ORDER: tuple[Rule, ...] = in_load_order(RULES)
-"""What stands between a module's name and its use, as somebody who loads it runs into it."""
+"""The rules about loading a module, in the order in which modprobe and the kernel check."""

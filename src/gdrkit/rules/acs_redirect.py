@@ -1,4 +1,4 @@
-"""Ports that send peer traffic the long way."""
+"""Ports that send peer traffic up to the root complex."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcom
     per=hardware_pairs,
     slows=REGISTRATION,
     reported_by=(
-        DecidingCommand("sudo lspci -vvv | grep -i acsctl", "ReqRedir+ on a bridge above GPU or NIC"),
+        DecidingCommand(
+            "sudo lspci -vvv | grep -i acsctl", "ReqRedir+ on a bridge above the GPU or the NIC"
+        ),
     ),
     remedies=(RemedyName.CLEAR_ACS_REDIRECT,),
-    cost="Traffic that could turn round in the switch goes up to the CPU and down again, at a fraction of "
-    "the speed; with an IOMMU it may fail or hang.",
+    cost="Traffic that could stay in the switch goes up to the CPU and back down, at a fraction of the "
+    "speed; with an IOMMU it may fail or hang.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )
 def acs_redirect(node: Node, pair: Pair) -> Outcome:
-    """A port between GPU and NIC redirects peer requests to the root complex.
+    """A PCIe port between the GPU and the NIC redirects peer-to-peer requests to the root complex.
 
     Cost: Every byte crosses the switch's uplink twice.
 
-    How to tell: `ACSCtl: ... ReqRedir+` or `CmpltRedir+` in `sudo lspci -vvv` of a port that lies below the
-    switch which GPU and NIC share. Ports above it do not matter, nor do pairs without a common switch:
-    their traffic goes through the CPU anyway. These registers are for root: without it, nothing is known.
+    How to tell: `sudo lspci -vvv` shows `ACSCtl: ... ReqRedir+` or `CmpltRedir+` for a port below the
+    switch that the GPU and the NIC share. Ports above that switch do not matter, and neither do pairs
+    without a common switch: their traffic goes through the CPU anyway. Only root can read these registers;
+    without root, the result is unknown.
 
-    What to do: On bare metal, turn ACS off in firmware setup; or, until the next boot, `setpci -s <port>
-    ECAP_ACS+0x6.w=0000` for each port named here; or `pci=config_acs=` on the kernel's command line (6.12
-    and newer). In virtual machines keep ACS, and use ATS with Direct Translated. Machines with Data Direct
-    need certain bits on: there `sudo rdma_topo check` judges, not this rule.
+    What to do: On bare metal, turn ACS off in the firmware setup. To clear it only until the next boot, run
+    `sudo setpci -s <port> ECAP_ACS+0x6.w=0000` for each port that the finding names. Linux 6.12 and newer
+    also accept `pci=config_acs=` on the kernel command line. In virtual machines, keep ACS on and use ATS
+    with Direct Translated. Machines with Data Direct need certain ACS bits on: check those with
+    `sudo rdma_topo check`, not with this rule.
 
-    Why: Access Control Services keep devices apart for virtual machines. Firmware or the kernel turns them
-    on together with the IOMMU.
+    Why: Access Control Services (ACS) isolate devices from each other for virtual machines. Firmware or the
+    kernel turns them on together with the IOMMU.
 
     Source: PCI Express Base Specification 5.0, 6.12 and 7.7.8; NCCL User Guide, Troubleshooting; rdma-core
     kernel-boot/rdma_topo.
@@ -48,26 +52,27 @@ def acs_redirect(node: Node, pair: Pair) -> Outcome:
     nic = nic_address(node, pair.device)
     shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic)
     if not shared:
-        return NotApplicable("no switch above both")
+        return NotApplicable("the GPU and the NIC share no switch")
     between = (*to_gpu, *to_nic)
     if not between:
-        return NotApplicable("two functions of one device")
+        return NotApplicable("the GPU and the NIC are functions of one device")
     if data_direct_functions(node):
         raise EvidenceMissing(
             Missing("ACS of a Data Direct layout", MissingReason.UNDECIDED, "sudo rdma_topo check")
         )
     port = seek(between, lambda bridge: _redirects(node, bridge, nic))
     if port is None:
-        return Passed(f"none of {len(between)} ports redirects")
+        return Passed(f"none of the {len(between)} ports between them redirects")
     found = acs(node, port)
     bits = "ReqRedir+" if found is not None and found.request_redirect else "CmpltRedir+"
     return Failed(seen=f"ACSCtl {bits}", expected="ReqRedir- CmpltRedir-", subject=port)
 
 
 def _redirects(node: Node, port: str, nic: str) -> bool:
-    """Whether a port sends what comes from or goes to this NIC up to the root complex.
+    """Whether a port sends requests or completions of this NIC up to the root complex.
 
-    Direct Translated lets a request pass whose address the NIC has translated itself: PCIe 5.0, 6.12.3."""
+    Direct Translated lets a request pass if the NIC has translated its address itself: PCIe 5.0, 6.12.3.
+    """
     found = acs(node, port)
     if found is None or not (found.request_redirect or found.completion_redirect):
         return False

@@ -1,4 +1,4 @@
-"""The window through which NICs reach GPU memory: BAR1."""
+"""BAR1, the window through which NICs reach GPU memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcom
 MIB = 1 << 20
 
 SMALL_BYTES = 256 * MIB
-"""What boards without a large BAR show, and all boards while firmware cannot place more: NVIDIA GPUDirect
-RDMA guide, "BAR1"; public lspci listings."""
+"""The size on boards without a large BAR, and on every board while firmware cannot place a larger one:
+NVIDIA GPUDirect RDMA guide, "BAR1"; public lspci listings."""
 
 RESERVED_BYTES = 36 * MIB
 """What the resource manager keeps free: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c."""
@@ -37,26 +37,27 @@ NO_SPACE = "no space for BAR1 mappings"  # the same file; printed at error level
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
 def bar1_small(node: Node, gpu: PciGpu) -> Outcome:
-    """BAR1, the window through which a NIC reaches GPU memory, is as small as it can be.
+    """BAR1, the window through which a NIC reaches GPU memory, is only 256 MiB or less.
 
-    Cost: 36 MiB of it stay reserved, what is left must hold every registered byte. Larger registrations fail
-    with EFAULT or ENOMEM. NCCL's own buffers fit; a program that registers its tensors does not.
+    Cost: The driver reserves 36 MiB of it; all registered memory has to fit into the rest. Larger
+    registrations fail with EFAULT or ENOMEM. NCCL's own buffers fit; the tensors of a program that
+    registers them do not.
 
-    How to tell: A second memory region of 256 MiB or less (`lspci -v`: `[size=256M]`; `nvidia-smi -q`: BAR1
-    Memory Usage, Total).
+    How to tell: `nvidia-smi -q -d MEMORY` prints the size under BAR1 Memory Usage, Total.
+    `lspci -v -s <GPU>` prints it with the second memory region: `[size=256M]`.
 
-    What to do: In firmware setup, turn on Above 4G Decoding and Resizable BAR; then `options nvidia
-    NVreg_EnableResizableBar=1` (530.30.02 and newer).
+    What to do: First turn on Above 4G Decoding and Resizable BAR in the firmware setup. Then add
+    `options nvidia NVreg_EnableResizableBar=1` to a file in /etc/modprobe.d (driver 530.30.02 and newer).
 
     Why: Firmware keeps device memory below 4 GiB ("Above 4G Decoding" is off), or the board starts with a
-    small BAR and nobody resized it.
+    small BAR that was never resized.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c (reserve), kernel-open/nvidia/nv-pci.c
     (resizing).
     """
-    aside = if_missing(None, _no_window, node, gpu)
-    if aside is not None:
-        return aside
+    no_window = if_missing(None, _no_window, node, gpu)
+    if no_window is not None:
+        return no_window
     size = bar1_bytes(node, gpu.address)
     if size > SMALL_BYTES:
         return Passed(f"{size // MIB} MiB")
@@ -74,33 +75,34 @@ def bar1_small(node: Node, gpu: PciGpu) -> Outcome:
     takes=REGISTRATION,
     reported_by=(
         DecidingCommand(
-            NVIDIA_SMI, "`BAR1 Memory Usage: Free` of 36 MiB or less, or little against what is registered"
+            NVIDIA_SMI, "`BAR1 Memory Usage: Free` of 36 MiB or less, or less than the program registers"
         ),
         DecidingCommand(DMESG, "`no space for BAR1 mappings`"),
     ),
     remedies=(RemedyName.ENLARGE_BAR1,),
-    cost="Registering GPU memory fails until something lets go of the window.",
+    cost="Registering GPU memory fails until space in the window is freed.",
 )
 def bar1_exhausted(node: Node, gpu: PciGpu) -> Outcome:
     """BAR1, the window through which a NIC reaches GPU memory, is full.
 
-    Cost: Registrations fail with EFAULT (through nvidia-peermem) or ENOMEM; small ones may still work.
+    Cost: Registrations fail with EFAULT (through nvidia-peermem) or ENOMEM; small ones may still succeed.
 
-    How to tell: `nvidia-smi -q -d MEMORY` shows no more BAR1 memory free than the driver keeps in reserve,
-    or the kernel log says `no space for BAR1 mappings`.
+    How to tell: `nvidia-smi -q -d MEMORY` prints 36 MiB or less under BAR1 Memory Usage, Free: that much
+    stays reserved for the driver. Or `sudo dmesg | grep BAR1` prints `no space for BAR1 mappings`.
 
-    What to do: End what holds the memory; register less; make the window larger (see bar1-small).
+    What to do: Stop the program that holds the memory, or register less memory, or make the window larger
+    (see bar1-small).
 
-    Why: Every registered byte is mapped into the window, and other things are mapped there, too. A mapping
-    is made only while what is left is at least its length and 36 MiB more.
+    Why: Every registered byte is mapped into the window, and so are other things. A new mapping succeeds
+    only while the free part is at least its length plus 36 MiB.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/p2p.c.
     """
-    aside = if_missing(None, _no_window, node, gpu)
-    if aside is not None:
-        return aside
+    no_window = if_missing(None, _no_window, node, gpu)
+    if no_window is not None:
+        return no_window
     if _no_driver(node):
-        return Passed("no driver is loaded, so nothing is mapped")
+        return Passed("no driver is loaded, so BAR1 is unused")
     try:
         shown = smi_gpu_memory(node, gpu.address)
         free = int(str(printed_field(node, shown, "bar1_free_mib", NVIDIA_SMI_MEMORY))) * MIB
@@ -112,19 +114,20 @@ def bar1_exhausted(node: Node, gpu: PciGpu) -> Outcome:
     if free <= RESERVED_BYTES:
         return Failed(
             seen=f"{free // MIB} MiB of BAR1 free",
-            expected=f"more than the {RESERVED_BYTES // MIB} MiB that stay reserved",
+            expected=f"more than the {RESERVED_BYTES // MIB} MiB that the driver reserves",
             subject=gpu.address,
         )
     return Passed(f"{free // MIB} MiB free")
 
 
 def _by_size(node: Node, gpu: PciGpu) -> Outcome:
-    """Without sight of what is used: rarely all of a large window; of a small one nothing can be said."""
+    """The outcome if it is not known how much of BAR1 is used: a large one is rarely full. Raises
+    EvidenceMissing for a small one."""
     size = bar1_bytes(node, gpu.address)
     if size <= SMALL_BYTES:
         smi_gpu_memory(node, gpu.address)
-    node.cite("use of BAR1", text="not seen", confidence=Confidence.LIKELY)
-    return Passed(f"a window of {size // MIB} MiB, rarely full")
+    node.cite("use of BAR1", text="not known", confidence=Confidence.LIKELY)
+    return Passed(f"a BAR1 of {size // MIB} MiB is rarely full")
 
 
 def _no_driver(node: Node) -> bool:
@@ -132,9 +135,10 @@ def _no_driver(node: Node) -> bool:
 
 
 def _no_window(node: Node, gpu: PciGpu) -> Outcome | None:
-    """GPUs that a NIC does not reach through a window: joined to the CPU, or without memory of their own."""
+    """NotApplicable for a GPU that NICs do not reach through BAR1: coherent with the CPU, or without memory
+    of its own."""
     if is_integrated(node, gpu):
-        return NotApplicable("a GPU without memory of its own")
+        return NotApplicable("an integrated GPU, without memory of its own")
     if is_coherent(node, gpu):
-        return NotApplicable("its memory is reached through the CPU's fabric")
+        return NotApplicable("NICs reach its memory through the CPU's fabric")
     return None

@@ -1,4 +1,4 @@
-"""What the copies of a program on a node are too old for: one question per path, by its own table."""
+"""Copies of a program that are too old for a path, or too old to detect it."""
 
 from __future__ import annotations
 
@@ -19,52 +19,52 @@ NCCL_VERSION = "NCCL_DEBUG=VERSION, set for the job"
 
 
 def too_old(node: Node, consumer: Consumer, path: str) -> Outcome:
-    """Whether a program's copies are from before it had a path."""
+    """Failed if copies of a program are older than the release that added a path."""
     name, since = consumer.title, consumer.use(path).since
     try:
         copies = consumer.copies(node)
     except EvidenceMissing:
-        return NotApplicable(f"no {name} is seen; {consumer.assumed} is assumed")
+        return NotApplicable(f"no {name} was found; {consumer.assumed} is assumed")
     old = tuple(copy for copy in copies if numbers(copy.version) < since)
     if not old:
-        return Passed(f"{name} {min((c.version for c in copies), key=numbers)} has it")
+        return Passed(f"{name} {min((c.version for c in copies), key=numbers)} supports it")
     return _failed(consumer, old[0], copies, old, "", since)
 
 
 def overlooks(node: Node, consumer: Consumer) -> Outcome:
-    """Whether a program's copies look for files that do not exist, while nvidia-peermem is loaded."""
+    """Failed if copies of a program look for files that do not exist, although nvidia-peermem is loaded."""
     if not is_loaded(node, PEERMEM):
         return NotApplicable("nvidia_peermem is not loaded")
-    looks = consumer.use("peermem").required_files
-    if _one_exists(node, looks[-1].files):
-        return Passed(f"every {consumer.title} finds it below memory_peers")
+    required = consumer.use("peermem").required_files
+    if _one_exists(node, required[-1].files):
+        return Passed(f"every {consumer.title} finds it in memory_peers")
     try:
         copies = consumer.copies(node)
     except EvidenceAbsent:
-        return NotApplicable(f"no {consumer.title} is installed")
-    blind = tuple(c for c in copies if not _one_exists(node, consumer.files_wanted("peermem", c.version)))
-    if not blind:
+        return NotApplicable(f"{consumer.title} is not installed")
+    affected = tuple(c for c in copies if not _one_exists(node, consumer.files_wanted("peermem", c.version)))
+    if not affected:
         return Passed(f"{consumer.title} {min((c.version for c in copies), key=numbers)} finds it")
-    worst = min(blind, key=lambda copy: numbers(copy.version))
-    files = ", ".join(consumer.files_wanted("peermem", worst.version))
-    return _failed(consumer, worst, copies, blind, f" finds none of {files}", looks[0].since)
+    oldest = min(affected, key=lambda copy: numbers(copy.version))
+    files = ", ".join(consumer.files_wanted("peermem", oldest.version))
+    return _failed(consumer, oldest, copies, affected, f" finds none of {files}", required[0].since)
 
 
 def _failed(
     consumer: Consumer,
     copy: LibraryCopy,
     copies: tuple[LibraryCopy, ...],
-    bad: tuple[LibraryCopy, ...],
-    what: str,
+    affected: tuple[LibraryCopy, ...],
+    detail: str,
     since: tuple[int, ...],
 ) -> Failed:
-    """Only what every copy lacks takes the path away: nobody knows which one a job loads."""
+    """The failure. It takes the path away only if every copy is affected: a job may load any of them."""
     which = f"{consumer.title} {copy.version}"
     return Failed(
-        seen=which + (f" ({copy.source})" if copy.source else "") + what,
+        seen=which + (f" ({copy.source})" if copy.source else "") + detail,
         expected=f"{consumer.title} {'.'.join(map(str, since))} or newer",
         subject=copy.source or which,
-        takes=None if len(bad) == len(copies) else (),
+        takes=None if len(affected) == len(copies) else (),
     )
 
 
@@ -82,23 +82,24 @@ def _one_exists(node: Node, files: tuple[str, ...]) -> bool:
     takes=NCCL.own("peermem"),
     reported_by=(DecidingCommand(NCCL_VERSION, "a version before 2.23.4, while nvidia_peermem is loaded"),),
     remedies=(RemedyName.UPGRADE_NCCL,),
-    cost="NCCL copies through host memory although nvidia-peermem works: 180 became 10 GB/s in one report.",
+    cost="NCCL copies through host memory, although nvidia-peermem works: 10, not 180 GB/s, in one report.",
     references=("https://github.com/NVIDIA/nccl/issues/1676",),
 )
 def nccl_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, and this NCCL does not notice it.
+    """nvidia-peermem is loaded and works, but this NCCL does not detect it.
 
-    Cost: The peermem path is closed for NCCL alone; verbs programs use it.
+    Cost: The peermem path is closed for NCCL alone; verbs programs can use it.
 
-    How to tell: NCCL logs `GPU Direct RDMA Disabled for HCA` while nvidia_peermem is in /proc/modules and
-    `ib_write_bw --use_cuda` succeeds. None of the files that this version of NCCL looks for exists.
+    How to tell: NCCL logs `GPU Direct RDMA Disabled for HCA` although nvidia_peermem is in /proc/modules
+    and `ib_write_bw --use_cuda` succeeds. None of the files that this NCCL version looks for exists.
+    `NCCL_DEBUG=VERSION`, set for the job, prints the version.
 
-    What to do: NCCL 2.23.4 or newer: look at the copy that the job loads, which in containers and Python
-    wheels is not the system's. Or use dma-buf.
+    What to do: Use NCCL 2.23.4 or newer. Check the copy that the job loads: in containers and Python wheels
+    it is not the system's. Or use dma-buf.
 
-    Why: Before 2.23.4 NCCL looks only below /sys/kernel/mm/memory_peers. Whether the RDMA core makes that
-    folder depends on kernel and OFED: it needs a kernel symbol, mm_kobj, that newer kernels do not export.
-    From 2.23.4 on it also accepts /sys/module/nvidia_peermem.
+    Why: Before 2.23.4, NCCL looks only in /sys/kernel/mm/memory_peers. Whether the RDMA core creates that
+    folder depends on the kernel and OFED: it needs the kernel symbol mm_kobj, which newer kernels do not
+    export. From 2.23.4 on, NCCL also accepts /sys/module/nvidia_peermem.
 
     Source: NCCL src/transport/net_ib.cc, ncclIbGdrSupport(), at the tags from 2.4 to 2.30.
     """
@@ -116,16 +117,17 @@ def nccl_misses_peermem(node: Node, _: str) -> Outcome:
     references=("https://docs.nvidia.com/deeplearning/nccl/release-notes/",),
 )
 def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
-    """This NCCL is from before dma-buf.
+    """This NCCL is older than NCCL's dma-buf support.
 
     Cost: The dma-buf path is closed for NCCL.
 
-    How to tell: A version below 2.13.4. Its log never says `DMA-BUF is available on GPU device`.
+    How to tell: The version, which `NCCL_DEBUG=VERSION` prints if set for the job, is below 2.13.4. The log
+    never says `DMA-BUF is available on GPU device`.
 
-    What to do: A newer NCCL in the image or environment that the job loads.
+    What to do: Install NCCL 2.13.4 or newer in the image or environment that the job loads.
 
-    Why: NCCL learned to register dma-bufs with 2.13.4. It also needs to be built with CUDA 11.7 or newer,
-    which cannot be seen from outside.
+    Why: NCCL can register dma-bufs since 2.13.4. It must also be built with CUDA 11.7 or newer, which
+    cannot be seen from outside.
 
     Source: NCCL src/init.cc, dmaBufSupported(), first in v2.13.4-1.
     """
@@ -141,19 +143,20 @@ def nccl_lacks_dmabuf(node: Node, _: str) -> Outcome:
     references=("https://github.com/openucx/ucx/blob/master/src/uct/ib/base/ib_md.c",),
 )
 def ucx_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, and this UCX does not notice it.
+    """nvidia-peermem is loaded and works, but this UCX does not detect it.
 
     Cost: The peermem path is closed for UCX alone.
 
-    How to tell: UCX older than 1.18, nvidia_peermem loaded, and no file
-    /sys/kernel/mm/memory_peers/nv_mem/version.
+    How to tell: `ucx_info -v` prints a version below 1.18, nvidia_peermem is loaded, and the file
+    /sys/kernel/mm/memory_peers/nv_mem/version does not exist.
 
-    What to do: UCX 1.18 or newer (also in HPC-X and in images), or dma-buf, which UCX does from 1.14 on.
+    What to do: Use UCX 1.18 or newer (also in HPC-X and in images), or dma-buf, which UCX supports from
+    1.14 on.
 
-    Why: Until 1.17 that file is the only sign that UCX accepts, and not every kernel with the API has it.
-    From 1.18 on /sys/module/nvidia_peermem/version counts as well.
+    Why: Up to 1.17, UCX accepts only that file, and not every kernel with the peer-memory API has it. From
+    1.18 on, /sys/module/nvidia_peermem/version counts as well.
 
-    Source: Openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver() and its callers, at the
+    Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_check_gpudirect_driver() and its callers, at the
     tags from 1.5 to 1.20.
     """
     return overlooks(node, UCX)
@@ -168,16 +171,16 @@ def ucx_misses_peermem(node: Node, _: str) -> Outcome:
     references=("https://github.com/openucx/ucx/releases/tag/v1.14.0",),
 )
 def ucx_lacks_dmabuf(node: Node, _: str) -> Outcome:
-    """This UCX is from before dma-buf.
+    """This UCX is older than UCX's dma-buf support.
 
     Cost: The dma-buf path is closed for UCX.
 
-    How to tell: A version below 1.14.
+    How to tell: `ucx_info -v` prints a version below 1.14.
 
-    What to do: UCX 1.14 or newer, in the image or environment that the job loads.
+    What to do: Install UCX 1.14 or newer in the image or environment that the job loads.
 
-    Why: UCX registers dma-bufs from 1.14 on, if it was built with a verbs library that has the call.
+    Why: UCX can register dma-bufs since 1.14, if it was built with a verbs library that has the call.
 
-    Source: Openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_check_dmabuf(), first at v1.14.0.
+    Source: openucx/ucx src/uct/ib/base/ib_md.c, uct_ib_md_check_dmabuf(), first at v1.14.0.
     """
     return too_old(node, UCX, "dmabuf")

@@ -1,4 +1,4 @@
-"""Data Direct: a ConnectX-8's second way to a coherent GPU."""
+"""Data Direct: a second path from a ConnectX-8 to a coherent GPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MELLANOX, CONNECTX_8, DATA_DIRECT = "15b3", "1023", "2100"
 
 @fact
 def data_direct_functions(node: Node) -> tuple[PciDevice, ...]:
-    """The PCI functions through which ConnectX-8 cards reach GPUs below their own switch."""
+    """The PCI functions through which ConnectX-8 cards reach GPUs below the same switch."""
     return tuple(d for d in devices(node) if (d.vendor, d.device) == (MELLANOX, DATA_DIRECT))
 
 
@@ -31,15 +31,15 @@ def data_direct_missing(node: Node, device: RdmaDevice) -> Outcome:
 
     Cost: A PCIe mapping of GPU memory cannot be used; the data crosses the CPU.
 
-    How to tell: A ConnectX-8 (15b3:1023) and a GPU joined to its CPU by NVLink-C2C (GH200, GB200, GB300),
-    but no PCI function 15b3:2100, or none that mlx5_ib drives.
+    How to tell: The machine has a ConnectX-8 (15b3:1023) and a GPU joined to its CPU by NVLink-C2C (GH200,
+    GB200, GB300), but `lspci -k -d 15b3:2100` lists no function, or none that mlx5_ib drives.
 
-    What to do: `sudo rdma_topo check` (rdma-core of October 2025 or newer) says what is wrong; a newer
-    kernel or DOCA-OFED; firmware with Data Direct enabled.
+    What to do: Run `sudo rdma_topo check` (rdma-core of October 2025 or newer); it reports what is wrong.
+    Then install a newer kernel or DOCA-OFED, or enable Data Direct in the NIC's firmware.
 
-    Why: On these machines the NIC's ordinary function hangs on the CPU. A second function, below the switch
-    that it shares with the GPU, carries GPU traffic. It is off in firmware, or mlx5_ib is older than Linux
-    6.12 or its OFED counterpart.
+    Why: On these machines the NIC's ordinary function is attached to the CPU. A second function, below the
+    switch that it shares with the GPU, carries GPU traffic. It is disabled in firmware, or mlx5_ib is older
+    than the one of Linux 6.12 or its OFED counterpart.
 
     Source: Linux drivers/infiniband/hw/mlx5/data_direct.c; rdma-core kernel-boot/rdma_topo.
     """
@@ -47,7 +47,7 @@ def data_direct_missing(node: Node, device: RdmaDevice) -> Outcome:
     if (nic.vendor, nic.device) != (MELLANOX, CONNECTX_8):
         return NotApplicable("not a ConnectX-8")
     if seek(gpus(node), lambda gpu: is_coherent(node, gpu)) is None:
-        return NotApplicable("no GPU here is coherent with its CPU")
+        return NotApplicable("no GPU is coherent with its CPU")
     found = data_direct_functions(node)
     driven = [function.address for function in found if function.driver]
     if driven:

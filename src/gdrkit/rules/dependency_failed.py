@@ -1,4 +1,4 @@
-"""The rule about a module that fails because another one does."""
+"""The rule about a module that cannot be loaded because a dependency cannot."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ from gdrkit.rules.stage import LoadPosition, Stage
     per=peermem_module,
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.DEPENDENCIES, 1),
-    reported_by=(DecidingCommand(DMESG, "a complaint of another module that it needs: nvidia, ib_core"),),
+    reported_by=(DecidingCommand(DMESG, "an error of a module that it needs, such as nvidia or ib_core"),),
     remedies=(RemedyName.SIGN_MODULE,),
-    cost="the module cannot be loaded before what it depends on",
+    cost="The module cannot be loaded before the modules that it depends on.",
 )
 def dependency_failed(node: Node, module: str) -> Outcome:
     """A module that this one depends on cannot be loaded.
 
-    Cost: The module that was asked for is not even tried.
+    Cost: modprobe does not even try the module itself.
 
-    How to tell: modprobe loads dependencies first, and reports their error under the name of the module
-    that was asked for. So "could not insert 'nvidia_peermem': No such device" speaks of nvidia, which found
-    no GPU, and "Key was rejected by service" may speak of any module in the chain.
+    How to tell: modprobe loads dependencies first, and reports their errors under the name of the module
+    that you asked for. So "could not insert 'nvidia_peermem': No such device" is about nvidia, which found
+    no GPU, and "Key was rejected by service" may be about any module in the chain.
+    `modprobe --show-depends nvidia_peermem` lists the chain.
 
-    What to do: Load the dependencies one by one, by their own names; each then reports for itself.
+    What to do: Load the dependencies one by one, by their own names, such as `sudo modprobe nvidia`; each
+    then reports its own error. Fix the one that fails.
 
-    Why: The other module is unsigned, built for another kernel, kept out by an install line, or
-    its init fails: without a GPU nvidia returns ENODEV.
+    Why: The other module is unsigned, built for another kernel, blocked by an install line, or its init
+    fails: without a GPU, nvidia returns ENODEV.
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     unknown: Unknown | None = None
     for name in dependencies(node, module):
         if is_loaded(node, name):
@@ -52,11 +54,11 @@ def dependency_failed(node: Node, module: str) -> Outcome:
             if isinstance(outcome, Failed) and check is not modules_are_disabled and outcome.takes is None:
                 return Failed(
                     seen=f"{name}: {check.code}: {outcome.seen}",
-                    expected=f"{name} can be loaded",
+                    expected=f"a {name} that can be loaded",
                     subject=module,
                 )
             if isinstance(outcome, Unknown):
                 unknown = unknown or outcome
     if unknown is not None:
         raise EvidenceMissing(unknown.missing)
-    return Passed("nothing stops its dependencies before their init")
+    return Passed("its dependencies pass every check before their init")

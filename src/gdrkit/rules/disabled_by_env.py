@@ -1,4 +1,4 @@
-"""Settings that turn the direct path off."""
+"""Settings that turn RDMA or a direct path off."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READ = next(switch for switch in NCCL.switches if switch.direction == "send")
 
 
 def switches(network: bool) -> Iterator[tuple[Consumer, Switch]]:
-    """Those that keep programs from RDMA devices altogether, or those that close direct paths alone."""
+    """The switches that turn RDMA off altogether (`network`), or the direct paths alone."""
     for consumer in CONSUMERS:
         for switch in consumer.switches:
             if switch.direction == "both" and switch.network == network:
@@ -27,13 +27,13 @@ def switches(network: bool) -> Iterator[tuple[Consumer, Switch]]:
 
 
 def _closes(network: bool) -> Callable[[str], tuple[Need, ...]]:
-    """What a source may take away that nobody could read. UCX's own file is rarely there."""
+    """The paths that a source may take away while it is unread. UCX's own file is rarely present."""
     takes = tuple(use for consumer, switch in switches(network) for use in consumer.own(*switch.closes))
     return lambda source: () if source == UCX_CONF else tuple(dict.fromkeys(takes))
 
 
-def _judged(node: Node, found: Environment, network: bool, well: str) -> Outcome:
-    """Whether a source turns one of these switches off; of each program the first is told."""
+def _judged(node: Node, found: Environment, network: bool, passed: str) -> Outcome:
+    """Failed if a source turns one of these switches off; names the first one of each program."""
     wrong: dict[str, Setting] = {}
     takes: list[Need] = []
     for consumer, switch in switches(network):
@@ -42,7 +42,7 @@ def _judged(node: Node, found: Environment, network: bool, well: str) -> Outcome
             wrong.setdefault(consumer.name, setting)
             takes.extend(consumer.own(*switch.closes))
     if not wrong:
-        return Passed(well) if found.settings else NotApplicable(f"{found.source} sets nothing")
+        return Passed(passed) if found.settings else NotApplicable(f"{found.source} has no settings")
     first = next(iter(wrong.values()))
     return Failed(
         seen=", ".join(f"{setting.name}={setting.value}" for setting in wrong.values()),
@@ -59,21 +59,22 @@ def _judged(node: Node, found: Environment, network: bool, well: str) -> Outcome
     takes=NCCL.own(*READ.closes),
     direction=READ.direction,
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
-    cost="What this node sends passes through host memory; what it receives does not.",
+    cost="Data that this node sends goes through host memory; data that it receives does not.",
     references=(f"{GUIDE}#nccl-net-gdr-read",),
 )
 def gdr_read_off(node: Node, source: str) -> Outcome:
-    """NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory, so that sending takes the detour.
+    """NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory, so that sent data is copied through host
+    memory.
 
     Cost: Half of the traffic is copied.
 
-    How to tell: The variable in /etc/nccl.conf or in a job's log; channel lines `[receive] via
-    NET/IB/0/GDRDMA` and `[send] via NET/IB/0` without it.
+    How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL`). In the job's log,
+    channel lines say `[receive] via NET/IB/0/GDRDMA`, but `[send] via NET/IB/0` without GDRDMA.
 
-    What to do: Unset it; 1 forces it on, where a measurement says so.
+    What to do: Unset it. Set it to 1, which forces it on, only if a measurement shows that it helps.
 
-    Why: On PCIe machines of the years before Ampere reading through the CPU was slow. NCCL up to 2.18 leaves
-    it off by itself on GPUs without NVLink, later versions only before Ampere.
+    Why: On PCIe machines from before Ampere, reading through the CPU was slow. By default, NCCL up to 2.18
+    leaves it off on GPUs without NVLink, and later versions only on GPUs before Ampere.
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), NCCL_PARAM(NetGdrRead).
     """
@@ -98,16 +99,18 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
     references=(f"{GUIDE}#nccl-dmabuf-enable",),
 )
 def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
-    """A variable turns dma-buf off: NCCL_DMABUF_ENABLE=0, OFI_NCCL_DISABLE_DMABUF=1,
-    UCX_IB_GPU_DIRECT_RDMA=n, NVSHMEM_IB_DISABLE_DMABUF=1.
+    """A setting such as NCCL_DMABUF_ENABLE=0 turns dma-buf off.
 
-    Cost: Without dma-buf NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
+    Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
 
-    How to tell: The variable in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
+    How to tell: One of `NCCL_DMABUF_ENABLE=0`, `OFI_NCCL_DISABLE_DMABUF=1`, `UCX_IB_GPU_DIRECT_RDMA=n` and
+    `NVSHMEM_IB_DISABLE_DMABUF=1` is in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
+    In the job, `env | grep -E 'NCCL|UCX|NVSHMEM'` shows it.
 
     What to do: Unset it.
 
-    Why: It was the way around a bug of 2.13, or a test of nvidia-peermem that stayed.
+    Why: It was set to work around a bug of NCCL 2.13, or for a test of nvidia-peermem, and was never
+    removed.
 
     Source: NCCL src/init.cc, NCCL_PARAM(DmaBufEnable); aws-ofi-nccl src/nccl_ofi_dmabuf.cpp; UCX
     src/uct/ib/base/ib_md.c, GPU_DIRECT_RDMA; NVSHMEM src/modules/transport/common/env_defs.h.
@@ -121,20 +124,21 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
     per=sources,
     takes=_closes(network=True),
     remedies=(RemedyName.CLEAN_NCCL_SETTINGS,),
-    cost="NCCL or UCX talks TCP: no RDMA, and no direct path.",
+    cost="NCCL or UCX uses TCP: no RDMA, and no direct path.",
     references=(f"{GUIDE}#nccl-ib-disable",),
 )
 def ib_disabled_by_env(node: Node, source: str) -> Outcome:
-    """A variable keeps NCCL or UCX from using RDMA devices at all.
+    """A setting such as NCCL_IB_DISABLE=1 keeps NCCL or UCX from using RDMA devices at all.
 
-    Cost: A tenth of the bandwidth and less.
+    Cost: A tenth of the bandwidth, or less.
 
-    How to tell: NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a UCX_TLS without an InfiniBand transport. The log
-    says `Using network Socket`, and `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
+    How to tell: `env | grep -E 'NCCL|UCX'` in the job shows NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a
+    UCX_TLS without an InfiniBand transport. The log says `Using network Socket`, and
+    `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
 
     What to do: Unset it.
 
-    Why: A leftover of a first test, or of an image for machines without RDMA.
+    Why: It is left over from a first test, or comes from an image for machines without RDMA.
 
     Source: NCCL src/transport/net_ib/init.cc, NCCL_PARAM(IbDisable), and src/plugin/net.cc, NCCL_NET; UCX
     src/ucp/core/ucp_context.c, the aliases of transports.

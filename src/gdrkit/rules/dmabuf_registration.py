@@ -1,4 +1,5 @@
-"""Registering a dma-buf with a NIC: refused by the NIC's driver, or by the GPU's on its account."""
+"""Registering a dma-buf with a NIC: refused by the NIC's driver, or by the GPU's driver because of the
+NIC's."""
 
 from __future__ import annotations
 
@@ -31,18 +32,19 @@ NO_IMPORTER = "importer unable to handle MMIO without struct page"  # kernel-ope
 def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     """The NIC's driver refuses to register a dma-buf.
 
-    Cost: dma-buf is lost for this NIC.
+    Cost: This NIC cannot use dma-buf.
 
-    How to tell: `ibv_reg_dmabuf_mr` with a file descriptor that cannot be valid fails with EOPNOTSUPP (95)
-    or EPROTONOSUPPORT (93) instead of EBADF (9); or a real registration fails with EINVAL (22).
+    How to tell: In `gdr probe verbs`, `ibv_reg_dmabuf_mr` with an invalid file descriptor fails with
+    EOPNOTSUPP (95) or EPROTONOSUPPORT (93) instead of EBADF (9). Or, in `gdr probe memory`, a real
+    registration fails with EINVAL (22).
 
-    What to do: A newer rdma-core in the container that runs the job; a kernel whose NIC driver imports
-    ib_umem_dmabuf_get*; for EINVAL, the firmware's capabilities of the virtual function.
+    What to do: Install a newer rdma-core in the container that runs the job, or a kernel whose NIC driver
+    imports ib_umem_dmabuf_get*. For EINVAL, check the firmware capabilities of the virtual function.
 
-    Why: The kernel's driver for this NIC has no such call; or libibverbs' provider is older than it; or, for
-    mlx5, the kernel was built without CONFIG_INFINIBAND_ON_DEMAND_PAGING. EINVAL comes from an mlx5 device
-    (often a virtual function) that may not change translations through UMR: NCCL takes that for "supported",
-    and fails later.
+    Why: The kernel's driver for this NIC has no such call; or the provider of libibverbs is older than the
+    call; or, for mlx5, the kernel was built without CONFIG_INFINIBAND_ON_DEMAND_PAGING. EINVAL comes from
+    an mlx5 device (often a virtual function) that may not change translations through UMR: NCCL takes that
+    for "supported", and fails later.
 
     Source: NCCL src/transport/net_ib (the same probe); Linux drivers/infiniband/hw/mlx5/mr.c,
     mlx5_ib_reg_user_mr_dmabuf().
@@ -55,16 +57,16 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
         if c.call == "ibv_reg_dmabuf_mr" and device.name in (c.subject, c.argument)
     ]
     if not results:
-        return NotApplicable("nobody tried it here")
+        return NotApplicable("no probe tried it")
     refused = next((result for result in results if result in REFUSALS), None)
     if refused is not None:
         return Failed(
             seen=f"ibv_reg_dmabuf_mr: {REFUSALS[refused]} ({refused})",
-            expected=f"EBADF ({EBADF}) for a file descriptor that is none",
+            expected=f"EBADF ({EBADF}) for an invalid file descriptor",
             subject=device.name,
         )
     if EBADF in results or 0 in results:
-        return Passed("the driver takes dma-bufs")
+        return Passed("the driver accepts dma-bufs")
     raise EvidenceMissing(
         Missing(f"ibv_reg_dmabuf_mr on {device.name}: errno {results[0]}", MissingReason.UNDECIDED, ASK)
     )
@@ -76,20 +78,21 @@ def dmabuf_mr_refused(node: Node, device: RdmaDevice) -> Outcome:
     per=the_node,
     takes=(DMABUF,),
     at_registration=True,
-    cost="The NIC's driver cannot take a dma-buf that lies in device memory.",
+    cost="The NIC's driver cannot import a dma-buf in device memory.",
 )
 def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
-    """The NIC's driver imports a dma-buf without being able to reach device memory.
+    """The NIC's driver can import a dma-buf, but not one in device memory.
 
     Cost: dma-buf does not work with that driver; nvidia-peermem may.
 
-    How to tell: The kernel log says `NVRM: dma-buf attach failed: importer unable to handle MMIO without
-    struct page`.
+    How to tell: `sudo dmesg | grep 'dma-buf attach failed'` prints
+    `importer unable to handle MMIO without struct page`.
 
-    What to do: A newer kernel or OFED for that NIC.
+    What to do: Install a newer kernel or OFED for that NIC.
 
-    Why: A driver that attaches to a dma-buf says whether it allows peer-to-peer memory (allow_peer2peer).
-    mlx5_ib, and drivers that pin through ib_umem_dmabuf_get_pinned, do; the one that asked here does not.
+    Why: A driver that attaches to a dma-buf declares whether it supports peer-to-peer memory
+    (allow_peer2peer). mlx5_ib does, and so do drivers that pin through ib_umem_dmabuf_get_pinned; the
+    driver that attached here does not.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c; Linux
     drivers/infiniband/core/umem_dmabuf.c and hw/mlx5/mr.c.
@@ -99,13 +102,15 @@ def dmabuf_no_p2p_importer(node: Node, subject: str) -> Outcome:
     try:
         line = last_line(node, NO_IMPORTER)
     except EvidenceMissing:
-        node.cite("importers of dma-bufs", text="no log says", confidence=Confidence.LIKELY)
-        return Passed("RDMA drivers of the kernel allow peer-to-peer memory")
+        node.cite("importers of dma-bufs", text="no kernel log to check", confidence=Confidence.LIKELY)
+        return Passed("the kernel's RDMA drivers support peer-to-peer memory")
     if line is not None:
-        return Failed(seen=line.text, expected="an importer that allows peer-to-peer memory", subject="node")
+        return Failed(
+            seen=line.text, expected="an importer that supports peer-to-peer memory", subject="node"
+        )
     return Passed("the kernel log has no such refusal")
 
 
 def _nothing_to_pair(node: Node) -> bool:
-    """Whether there is no pair at all, so that the kernel's log need not be read."""
+    """Whether there is no GPU-NIC pair at all, so that the kernel's log need not be read."""
     return if_missing(False, lambda: not hardware_pairs(node))

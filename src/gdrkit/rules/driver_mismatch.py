@@ -1,4 +1,4 @@
-"""Parts of the NVIDIA driver that are of different versions."""
+"""Parts of the NVIDIA driver that have different versions."""
 
 from __future__ import annotations
 
@@ -26,27 +26,28 @@ from gdrkit.rules.rule import (
     Layer.DRIVER,
     per=the_node,
     takes=REGISTRATION,
-    reported_by=(DecidingCommand(DRIVER_VERSION, "another version than the libraries have"),),
+    reported_by=(DecidingCommand(DRIVER_VERSION, "a version other than that of the libraries"),),
     remedies=(RemedyName.REBOOT,),
     settled_by=SettledBy.DRIVER,
-    cost="CUDA refuses to start until the module and the libraries are of one version.",
+    cost="CUDA refuses to start until the module and the libraries have one version.",
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )
 def driver_mismatch(node: Node, _: str) -> Outcome:
-    """The loaded driver, its files on disk and its libraries are not of one version.
+    """The loaded driver, its module files on disk and its libraries are not of one version.
 
-    Cost: With libraries of another version no program can open the GPU. With other module files on disk,
-    nvidia-peermem may be refused (`disagrees about version of symbol nvidia_p2p_get_pages`).
+    Cost: If the libraries have another version, no program can open the GPU. If the module files on disk
+    have another version, nvidia-peermem may be refused
+    (`disagrees about version of symbol nvidia_p2p_get_pages`).
 
-    How to tell: /sys/module/nvidia/version differs from the version in libcuda.so's file name, or from
-    `modinfo -F version nvidia`. `nvidia-smi` prints `Failed to initialize NVML: Driver/library version
-    mismatch`; the kernel log says `NVRM: API mismatch`.
+    How to tell: `cat /sys/module/nvidia/version` prints another version than `modinfo -F version nvidia`,
+    or than the name of the file that libcuda.so.1 links to. `nvidia-smi` prints
+    `Failed to initialize NVML: Driver/library version mismatch`; the kernel log says `NVRM: API mismatch`.
 
     What to do: Reboot, or unload every nvidia module and load them again. After a GPU Operator update,
     delete the driver pod.
 
-    Why: The driver was updated and not reloaded. The old module stays in the kernel until the next boot, or
-    until nobody uses it.
+    Why: The driver was updated but not reloaded. The old module stays in the kernel until it is unloaded or
+    the node reboots.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv.c and src/nvidia/arch/nvalloc/unix/src/escape.c,
     NV_ESC_CHECK_VERSION_STR; modinfo(8).
@@ -60,14 +61,14 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
         return Failed(
             seen=f"module {loaded}, libcuda {libraries}", expected="one version", subject="libcuda"
         )
-    # The loaded module works without its file; what is on disk matters at the next boot.
+    # The loaded module works without its file; the file on disk matters at the next boot.
     on_disk = if_missing("", disk_driver_version, node)
     if on_disk not in ("", loaded):
         return Failed(
             seen=f"loaded {loaded}, on disk {on_disk}",
             expected="one version",
             subject="nvidia",
-            cost="Its next module may be refused; the next boot changes versions.",
+            cost="The next module to be loaded may be refused; the next boot changes the version.",
             takes=(),
         )
     return Passed(f"all {loaded}" if libraries or on_disk else f"{loaded} is loaded")
@@ -76,15 +77,15 @@ def driver_mismatch(node: Node, _: str) -> Outcome:
 def _libraries(node: Node) -> str:
     """The version of user space; "" if there is none, as on nodes whose images bring it.
 
-    Distributions keep libcuda beside libibverbs, so a look at that folder is enough; where nobody looked at
-    any library, that is said once, about libibverbs.
+    Distributions install libcuda beside libibverbs, so it is enough if that folder was listed. If no
+    library was collected at all, the rule about libibverbs reports that.
     """
     try:
         return if_absent("", libcuda_version, node)
-    except EvidenceMissing as lacks:
-        if lacks.missing.why is not MissingReason.NOT_COLLECTED:
+    except EvidenceMissing as error:
+        if error.missing.why is not MissingReason.NOT_COLLECTED:
             raise
-        reason = lacks
+        reason = error
     library = if_missing(None, libibverbs, node)
     if library and _may_be_there(node, f"{library.path.rpartition('/')[0]}/libcuda.so.1"):
         raise reason
@@ -92,5 +93,5 @@ def _libraries(node: Node) -> str:
 
 
 def _may_be_there(node: Node, path: str) -> bool:
-    """Whether a file may be there: it is, or nobody looked."""
+    """Whether a file exists or may exist: True also if that was not collected."""
     return if_missing(True, node.exists, path)

@@ -1,4 +1,4 @@
-"""A driver that NVIDIA did not release."""
+"""A driver that is not one of NVIDIA's releases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gdrkit.rules.rule import (
 )
 
 FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
-"""Registry keys of public forks that add peer access to consumer GPUs; no release of NVIDIA's has them
+"""Registry keys of public forks that add peer access to consumer GPUs; no NVIDIA release has them
 (kernel-open/nvidia/nv-reg.h, all tags from 515.43.04 to 595.45.04)."""
 
 
@@ -29,24 +29,24 @@ FORK_PARAMETERS = ("ExperimentalDmaBufP2P", "AllowP2PWithoutCoherentMapping")
     per=the_node,
     default_status=Status.WARNING,
     settled_by=SettledBy.DRIVER,
-    cost="What is known of NVIDIA's releases may not hold for it; vendors do not support it.",
+    cost="What holds for NVIDIA's releases may not hold for it; vendors do not support it.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )
 def driver_modified(node: Node, _: str) -> Outcome:
     """The kernel driver is not one of NVIDIA's releases.
 
-    Cost: Verdicts that rest on NVIDIA's source or on product lines may be wrong here, in both directions.
-    Only a probe (`gdr doctor --probe`) is believed.
+    Cost: Verdicts that rely on NVIDIA's source or on product lines may be wrong here, in both directions.
+    Trust only a probe (`gdr doctor --probe`).
 
-    How to tell: Registry keys in /proc/driver/nvidia/params that no release has; or a driver that somebody
-    compiled (the builder in /proc/driver/nvidia/version is not dvs-builder@...) in a file that no package
-    owns.
+    How to tell: `grep -E 'ExperimentalDmaBufP2P|AllowP2PWithoutCoherentMapping' /proc/driver/nvidia/params`
+    prints a registry key, which no release has. Or the builder in /proc/driver/nvidia/version is not
+    dvs-builder@..., and no package owns the module's file (`modinfo -n nvidia` prints it).
 
-    What to do: None is needed if it is meant. Else reinstall the driver from the distribution or from
-    NVIDIA.
+    What to do: Nothing, if the driver is modified on purpose. Otherwise reinstall it from the distribution
+    or from NVIDIA.
 
-    Why: Forks of the open modules open peer access on GPUs for which NVIDIA does not offer it. Distributions
-    compile the driver as well; a builder of another name alone therefore proves nothing.
+    Why: Forks of the open modules enable peer access on GPUs for which NVIDIA does not offer it.
+    Distributions compile the driver as well, so another builder's name alone proves nothing.
 
     Source: open-gpu-kernel-modules utils.mk (NV_BUILD_USER, NV_BUILD_HOST), kernel-open/nvidia/nv-reg.h.
     """
@@ -58,7 +58,7 @@ def driver_modified(node: Node, _: str) -> Outcome:
     if foreign:
         return Failed(
             seen=f"parameter {foreign[0]} in /proc/driver/nvidia/params",
-            expected="only parameters of NVIDIA's releases",
+            expected="only parameters that NVIDIA's releases have",
             subject="nvidia",
         )
     if not build.builder or build.builder.startswith("dvs-builder@"):
@@ -77,5 +77,5 @@ def driver_modified(node: Node, _: str) -> Outcome:
 
 
 def _parameters(node: Node) -> tuple[str, ...]:
-    """Names of parameters; none where they were not collected: the builder still says something."""
+    """Names of the driver's parameters; none where they were not collected: the builder is still checked."""
     return if_missing((), lambda: tuple(driver_parameters(node)))

@@ -1,4 +1,4 @@
-"""No NVIDIA kernel driver in the kernel."""
+"""The NVIDIA kernel driver is not loaded."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ from gdrkit.rules.rule import (
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )
 def driver_not_loaded(node: Node, _: str) -> Outcome:
-    """The module nvidia is not in the kernel, so there is no GPU memory to register.
+    """The module nvidia is not loaded, so there is no GPU memory to register.
 
-    Cost: No path exists, direct or staged.
+    Cost: No path works, direct or staged.
 
-    How to tell: No line `nvidia` in /proc/modules, no /proc/driver/nvidia. `nvidia-smi` says that it
-    couldn't communicate with the NVIDIA driver.
+    How to tell: `grep '^nvidia ' /proc/modules` prints nothing, and /proc/driver/nvidia does not exist.
+    `nvidia-smi` says that it couldn't communicate with the NVIDIA driver.
 
-    What to do: Find the reason first: `gdr modprobe nvidia` says what loading it would print. Then install
-    the driver's modules for the running kernel, or load them.
+    What to do: Find the reason first: `gdr modprobe nvidia` predicts what loading the module would print.
+    Then install the driver's modules for the running kernel, or load them with `sudo modprobe nvidia`.
 
-    Why: No driver is installed for this kernel (after a kernel update, most often), its modules are refused
-    (then another finding says why), the driver lives in a container that has not started, or nouveau holds
+    Why: No driver is installed for this kernel (most often after a kernel update), its modules are refused
+    (another finding then says why), the driver runs in a container that has not started, or nouveau holds
     the GPU.
 
     Source: Linux proc(5), /proc/modules; open-gpu-kernel-modules kernel-open/nvidia/nv-procfs.c.
@@ -53,14 +53,15 @@ def driver_not_loaded(node: Node, _: str) -> Outcome:
     if is_loaded(node, DRIVER):
         return Passed("nvidia is loaded")
     if _has_no_gpu(node):
-        return NotApplicable("no NVIDIA GPU to drive")
+        return NotApplicable("no NVIDIA GPU")
     if _nouveau(node):
         return Failed(seen="nouveau is loaded, nvidia is not", expected="nvidia loaded", subject=DRIVER)
     return Failed(seen=f"nvidia is not loaded; {_on_disk(node)}", expected="nvidia loaded", subject=DRIVER)
 
 
 def _has_no_gpu(node: Node) -> bool:
-    """Only where the GPUs are known: without them, a missing driver is still worth saying."""
+    """Whether the node has no NVIDIA GPU. False if that is not known: a missing driver is still worth
+    reporting."""
     return if_missing(False, lambda: not gpus(node))
 
 
@@ -71,5 +72,5 @@ def _nouveau(node: Node) -> bool:
 def _on_disk(node: Node) -> str:
     try:
         return f"its file is {driver_path(node)}"
-    except EvidenceMissing as lacks:
-        return f"no file of it ({lacks.missing.why})"
+    except EvidenceMissing as error:
+        return f"no module file ({error.missing.why})"

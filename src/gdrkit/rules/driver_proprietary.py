@@ -1,4 +1,4 @@
-"""NVIDIA's closed kernel modules, which offer no dma-buf."""
+"""NVIDIA's proprietary kernel modules, which do not support dma-buf."""
 
 from __future__ import annotations
 
@@ -36,20 +36,21 @@ from gdrkit.rules.rule import (
 def driver_proprietary(node: Node, _: str) -> Outcome:
     """The NVIDIA driver is the proprietary one, which does not export GPU memory as dma-buf.
 
-    Cost: dma-buf is not there. nvidia-peermem works with either kind of module.
+    Cost: dma-buf is not available. nvidia-peermem works with either kind of module.
 
-    How to tell: /proc/driver/nvidia/version says `NVIDIA UNIX x86_64 Kernel Module` without the word Open;
-    `modinfo -F license nvidia` prints NVIDIA; /proc/modules shows the taint P. CUDA attribute 124
-    (DMA_BUF_SUPPORTED) is 0.
+    How to tell: `cat /proc/driver/nvidia/version` prints `NVIDIA UNIX x86_64 Kernel Module`, without the
+    word Open. `modinfo -F license nvidia` prints NVIDIA. /proc/modules shows the taint P. CUDA attribute
+    124 (DMA_BUF_SUPPORTED), which `gdr probe cuda` reads, is 0.
 
-    What to do: Change to the open modules, which drive Turing and newer: `nvidia-driver-<branch>-open` on
-    Ubuntu, `kmod-nvidia-open-dkms` on Red Hat's, `--kernel-module-type=open` for the .run installer from
-    560 on, `driver.kernelModuleType=open` for the GPU Operator. Reboot.
+    What to do: Change to the open modules, which support Turing and newer: install
+    `nvidia-driver-<branch>-open` on Ubuntu or `kmod-nvidia-open-dkms` on Red Hat's; pass
+    `--kernel-module-type=open` to the .run installer (560 and newer); or set `driver.kernelModuleType=open`
+    for the GPU Operator. Then reboot.
 
-    Why: The export of GPU memory as dma-buf is a part of the open modules alone.
+    Why: Only the open modules contain the code that exports GPU memory as dma-buf.
 
-    Source: NVIDIA GPU Operator documentation, GPUDirect RDMA, table of requirements; open-gpu-kernel-modules
-    kernel-open/nvidia/nv-dmabuf.c, which has no counterpart in the closed driver.
+    Source: NVIDIA GPU Operator documentation, GPUDirect RDMA, table of requirements;
+    open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c, which has no counterpart in the closed driver.
     """
     try:
         flavour, where = driver_flavour(node), "loaded"
@@ -57,7 +58,7 @@ def driver_proprietary(node: Node, _: str) -> Outcome:
         try:
             flavour, where = disk_driver_flavour(node), "on disk, not loaded"
         except EvidenceAbsent:
-            return NotApplicable("no NVIDIA driver here")
+            return NotApplicable("no NVIDIA driver is loaded or installed")
     if flavour == "open":
         return Passed(f"open modules, {where}")
     return Failed(seen=f"proprietary modules, {where}", expected="open modules", subject="nvidia")

@@ -1,4 +1,4 @@
-"""NCCL_NET_GDR_LEVEL: too low for a pair, not understood, or wrong for a machine with C2C."""
+"""NCCL_NET_GDR_LEVEL: too low for a pair, not understood, or wrong for a machine with NVLink-C2C."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "NCCL_NET_GDR_LEVEL"
 
 
 def pairs_or_node(node: Node) -> Iterable[Pair | str]:
-    """The pairs; the node where they are not known or there are none, as with a pasted log."""
+    """The pairs; or the node, where the pairs are not known or there are none, as with a pasted log."""
     return if_missing(("node",), lambda: pairs(node) or ("node",))
 
 
@@ -34,23 +34,25 @@ def pairs_or_node(node: Node) -> Iterable[Pair | str]:
     reported_by=(
         DecidingCommand("env | grep NCCL, in the job", "NCCL_NET_GDR_LEVEL below the pair's distance"),
     ),
-    cost="NCCL copies through host memory for this pair, although the path is there.",
+    cost="NCCL copies through host memory for this pair, although a direct path exists.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
 def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
     """NCCL_NET_GDR_LEVEL forbids the direct path over the distance of this pair.
 
-    Cost: Every byte of this pair passes through host memory.
+    Cost: Every byte of this pair is copied through host memory.
 
-    How to tell: The variable in /etc/nccl.conf or in a job's log, and a pair that is farther apart than it
-    allows. With NCCL_DEBUG_SUBSYS=NET a log may say `GPU Direct RDMA Disabled for GPU ... (distance 8 >
-    5)`; the numbers mean different distances in different versions.
+    How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL`), and the pair is
+    farther apart than it allows (`nvidia-smi topo -m`). With NCCL_DEBUG_SUBSYS=NET, the log may say
+    `GPU Direct RDMA Disabled for GPU ... (distance 8 > 5)`; these numbers mean different distances in
+    different versions.
 
-    What to do: Remove the setting; NCCL's default allows every distance below one host bridge. To go
-    farther, PHB or SYS, if a measurement shows that it is faster: through the CPU it can be slower than the
-    copy.
+    What to do: Remove the setting: NCCL's default allows every distance below one host bridge. Set PHB or
+    SYS, to go farther, only if a measurement shows that it is faster: through the CPU, the direct path can
+    be slower than the copy.
 
-    Why: Somebody limited it, with LOC (or 0) often to test whether GPUDirect RDMA is to blame for an error.
+    Why: The level was limited on purpose: with LOC (or 0), often to test whether GPUDirect RDMA causes an
+    error.
 
     Source: NCCL src/graph/paths.cc, ncclGetLevel() and ncclTopoCheckGdr(); user guide, environment
     variables.
@@ -76,10 +78,10 @@ def gdr_level_too_low(node: Node, subject: Pair | str) -> Outcome:
 
 
 def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
-    """NCCL's path type of a pair; None where no pair is known, so that no level but LOC is too low.
+    """NCCL's path type of a pair; None where no pair is known, so that only LOC is too low.
 
     A GPU that is coherent with its CPU reaches any NIC of that CPU by C2C: compared as P2C from 2.29.2 on,
-    taken for C2C from 2.27.3, for PHB before.
+    as C2C from 2.27.3 on, as PHB before.
     """
     if not isinstance(subject, Pair):
         return None
@@ -92,7 +94,7 @@ def _type_of(node: Node, subject: Pair | str, version: str) -> str | None:
 
 
 def _refused_in_log(node: Node) -> Failed | None:
-    """NCCL's own word that a pair was too far apart, decoded if the log says which version it was."""
+    """The failure if NCCL logged that a pair is too far apart; decoded if the log shows NCCL's version."""
     for log in nccl_logs(node):
         for found in log.all(PairLine):
             pair = found.record
@@ -100,9 +102,9 @@ def _refused_in_log(node: Node) -> Failed | None:
                 continue
             kind, level = (printed_type(number, log.version) for number in (pair.distance, pair.level))
             words = f" ({kind} > {level})" if kind and level else ""
-            place = node.describe_line(log.path, found.line)
+            where = node.describe_line(log.path, found.line)
             return Failed(
-                seen=f"distance {pair.distance} > {pair.level}{words} in {place}",
+                seen=f"distance {pair.distance} > {pair.level}{words} in {where}",
                 expected="a nearer NIC, or a level that allows it",
                 subject=f"GPU {pair.gpu} HCA {pair.hca}",
             )
@@ -118,22 +120,23 @@ def _name(subject: Pair | str) -> str:
     Layer.APPLICATION,
     per=nccl_sources,
     default_status=Status.WARNING,
-    cost="The default level is in force, not the one that was meant.",
+    cost="NCCL uses its default level, not the intended one.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-level",),
 )
 def gdr_level_ignored(node: Node, source: str) -> Outcome:
     """NCCL does not understand the value of NCCL_NET_GDR_LEVEL and keeps its default.
 
-    Cost: Nothing changes, although it looks as if it were set.
+    Cost: The setting has no effect, although it looks as if it had one.
 
-    How to tell: A value such as ALL, NODE, sys, -1 or one with a blank after it. NCCL prints no line
-    `NCCL_NET_GDR_LEVEL set by environment to`, and no complaint.
+    How to tell: `env | grep NCCL_NET_GDR_LEVEL` in the job shows a value such as ALL, NODE, sys or -1, or a
+    blank after the value. NCCL prints neither `NCCL_NET_GDR_LEVEL set by environment to` nor an error.
 
-    What to do: SYS for any distance, PHB through one CPU, PXB below one host bridge; or unset it.
+    What to do: Set SYS for any distance, PHB for distances through one CPU, or PXB for distances below one
+    host bridge. Or unset it.
 
-    Why: Words are compared letter by letter with LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB and SYS, some
-    of them only in newer versions; a digit is a number. There is no level ALL; 5 is read as 4, SYS.
-    nvidia-smi's NODE is PHB here.
+    Why: NCCL compares words letter by letter with LOC, NVL, NVB, C2C, PIX, PXB, P2C, PXN, PHB and SYS, some
+    of them only in newer versions. A digit is read as a number; 5 is read as 4, which is SYS. There is no
+    level ALL. NODE of nvidia-smi is PHB here.
 
     Source: NCCL src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
     """
@@ -145,7 +148,7 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     if level:
         return Passed(f"understood as {level}")
     where = node.describe_line(setting.source, setting.line)
-    return Failed(seen=f"{NAME}={setting.value!r}", expected=" ".join(LEVELS), subject=where)
+    return Failed(seen=f"{NAME}={setting.value!r}", expected=f"one of {' '.join(LEVELS)}", subject=where)
 
 
 @rule(
@@ -153,30 +156,32 @@ def gdr_level_ignored(node: Node, source: str) -> Outcome:
     Layer.APPLICATION,
     per=pairs,
     takes=NCCL.own("dmabuf", "peermem"),
-    cost="NCCL copies through host memory on a machine whose GPUs reach the NIC through the CPU's own link.",
+    cost="NCCL copies through host memory, although the GPU reaches the NIC through the CPU's own link.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-gdr-c2c",),
 )
 def gdr_level_pxb_on_c2c(node: Node, pair: Pair) -> Outcome:
-    """NCCL_NET_GDR_LEVEL is PXB or PIX on a Grace machine, where that now forbids what it used to allow.
+    """NCCL_NET_GDR_LEVEL is PXB or PIX on a Grace machine, where newer NCCL versions then forbid the direct
+    path.
 
-    Cost: 13 to 20 % on a GH200 in one report.
+    Cost: A loss of 13 to 20 % on a GH200, in one report.
 
-    How to tell: The variable set to PXB or PIX (or 2, or 1), a GPU that is coherent with its CPU (GH200,
-    GB200, GB300), a NIC on that CPU, and NCCL 2.29.2 or newer, or of unknown version.
+    How to tell: `env | grep NCCL_NET_GDR_LEVEL` in the job shows PXB or PIX (or 2, or 1). The GPU is
+    coherent with its CPU (GH200, GB200, GB300), the NIC is attached to that CPU, and NCCL is 2.29.2 or
+    newer, or of unknown version.
 
-    What to do: Unset the variable, or P2C.
+    What to do: Unset the variable, or set it to P2C.
 
-    Why: From 2.29.2 on the path over NVLink-C2C has a level of its own, P2C, beyond PXB. The default rose to
-    P2C with it; an explicit PXB now means less than the default. From 2.26 to 2.28 the setting did not
-    matter there, and the documentation still says so.
+    Why: From 2.29.2 on, the path over NVLink-C2C has a level of its own, P2C, which is farther than PXB.
+    The default rose to P2C with it, so an explicit PXB now allows less than the default. From 2.26 to 2.28
+    the setting did not matter there, and the documentation still says so.
 
     Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at 2.28.9 and 2.29.2; NVIDIA/nccl issue 1579.
     """
     gpu = next((gpu for gpu in gpus(node) if gpu.address == pair.gpu), None)
     if gpu is None or not is_coherent(node, gpu):
-        return NotApplicable("not a GPU that is coherent with its CPU")
+        return NotApplicable("the GPU is not coherent with its CPU")
     if path_type(distance(node, pair)) != "PHB":
-        return NotApplicable("the pair does not need C2C")
+        return NotApplicable("the pair does not use C2C")
 
     def wrong(found: Environment, setting: Setting) -> Failed | None:
         version = found.nccl_version

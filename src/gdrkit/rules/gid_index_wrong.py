@@ -21,23 +21,24 @@ GUIDE = "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"
     Layer.APPLICATION,
     per=nccl_sources,
     takes=NCCL.own("dmabuf", "peermem"),
-    reported_by=(DecidingCommand("show_gids", "no RoCE v2 entry at NCCL_IB_GID_INDEX"),),
-    cost="Connections over this port fail or go out with a GID that nobody routes.",
+    reported_by=(DecidingCommand("show_gids", "no RoCE v2 entry at the index in NCCL_IB_GID_INDEX"),),
+    cost="Connections over this port fail, or use a GID that is not routed.",
     references=(f"{GUIDE}#nccl-ib-gid-index",),
 )
 def gid_index_wrong(node: Node, source: str) -> Outcome:
-    """The GID index that NCCL is told does not fit the ports.
+    """The GID index that NCCL is configured with does not fit the ports.
 
     Cost: The job fails at its first connection.
 
-    How to tell: NCCL_IB_GID_INDEX names a slot that is empty on a RoCE port of this node; or a log says
-    `Call to ibv_modify_qp failed with 22 Invalid argument`.
+    How to tell: `show_gids` lists no GID at the index in NCCL_IB_GID_INDEX for an active RoCE port of this
+    node. Or a log says `Call to ibv_modify_qp failed with 22 Invalid argument`.
 
-    What to do: Unset it, or -1: from 2.21 on NCCL chooses by itself. `show_gids`, or
-    /sys/class/infiniband/*/ports/*/gid_attrs/types, tells which slot is RoCE v2.
+    What to do: Unset the variable or set it to -1: from 2.21 on, NCCL chooses the index itself. For older
+    versions, find an index of type RoCE v2 with `show_gids`, or in
+    /sys/class/infiniband/*/ports/*/gid_attrs/types.
 
-    Why: An index that was right on another machine. Slots depend on the addresses of the network card, and
-    change when one is added. 3 is common for RoCE v2 with IPv4, and no rule.
+    Why: The index was right on another machine. Indexes depend on the addresses of the network card, and
+    change when one is added. 3 is common for RoCE v2 with IPv4, but not guaranteed.
 
     Source: NCCL src/transport/net_ib/connect.cc, ncclIbGetGidIndex(); Linux
     Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs.
@@ -48,20 +49,20 @@ def gid_index_wrong(node: Node, source: str) -> Outcome:
         return failed
     index = integer(setting.value) if setting else None
     if setting is None or index is None or index < 0:
-        return NotApplicable(f"{source} names no index")
+        return NotApplicable(f"{source} sets no index")
     empty = _empty_on(node, index)
     if not empty:
-        return Passed(f"slot {index} is in use on every active RoCE port")
+        return Passed(f"index {index} is in use on every active RoCE port")
     return Failed(
         seen=f"NCCL_IB_GID_INDEX={index}, empty on {empty}",
-        expected="a slot in use, or -1",
+        expected="an index in use, or -1",
         subject=node.describe_line(setting.source, setting.line),
         takes=reach(found),
     )
 
 
 def _modify_qp(node: Node, source: str) -> Failed | None:
-    """NCCL's own word that a queue pair would not take the GID."""
+    """The failure if NCCL logged that a queue pair rejected the GID."""
     log = if_missing(None, nccl_log, node, source)
     for found in log.all(Failure) if log else ():
         failure = found.record
@@ -75,11 +76,11 @@ def _modify_qp(node: Node, source: str) -> Failed | None:
 
 
 def _empty_on(node: Node, index: int) -> str:
-    """The first active RoCE port without a GID in that slot; "" if there is none."""
+    """The first active RoCE port without a GID at that index; "" if every one has a GID there."""
     for device in rdma_devices(node):
         for port in ports(node, device.name):
             if port.link_layer != "Ethernet" or port.state != "ACTIVE":
                 continue
-            if index not in {slot for slot, _, _ in gids(node, device.name, port.number)}:
+            if index not in {used for used, _, _ in gids(node, device.name, port.number)}:
                 return f"{device.name} port {port.number}"
     return ""

@@ -1,4 +1,4 @@
-"""Memory of coherent GPUs that the driver keeps to itself."""
+"""Coherent GPUs whose memory the driver manages itself."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ PARAMETER = "CoherentGPUMemoryMode"
     references=("https://docs.nvidia.com/datacenter/tesla/",),
 )
 def gpu_cdmm(node: Node, gpu: PciGpu) -> Outcome:
-    """The driver manages the memory of a coherent GPU itself (CDMM), which nvidia-peermem cannot use.
+    """The driver manages the memory of a coherent GPU itself (CDMM), and nvidia-peermem cannot use such
+    memory.
 
-    Cost: Peermem fails. dma-buf works, but on kernels before 6.18 needs nvidia_uvm to be loaded, else the
-    kernel log says `Failed to get a reference on dev_pagemap in CDMM(driver) mode`.
+    Cost: peermem fails. dma-buf works, but kernels before 6.18 also need nvidia_uvm to be loaded; otherwise
+    the kernel log says `Failed to get a reference on dev_pagemap in CDMM(driver) mode`.
 
-    How to tell: A GH200, GB200 or GB300 with CoherentGPUMemoryMode "driver" in /proc/driver/nvidia/params,
-    and a driver of the 580 branch.
+    How to tell: On a GH200, GB200 or GB300 with a driver of the 580 branch,
+    `grep CoherentGPUMemoryMode /proc/driver/nvidia/params` prints "driver".
 
-    What to do: Use dma-buf; or a driver of 590 or newer; or `options nvidia
-    NVreg_CoherentGPUMemoryMode=numa`.
+    What to do: Use dma-buf; or install driver 590 or newer; or add
+    `options nvidia NVreg_CoherentGPUMemoryMode=numa` to a file in /etc/modprobe.d.
 
-    Why: In this mode GPU memory is no NUMA node of the kernel. The driver's header of 580 says that
-    nvidia_p2p_get_pages does not support it; from 590.44.01 the sentence is gone.
+    Why: In this mode, GPU memory is not a NUMA node of the kernel. The driver's header of 580 says that
+    nvidia_p2p_get_pages does not support it; from 590.44.01 on, that sentence is gone.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and nv-dmabuf.c at 580.65.06 and 590.44.01.
     """
     if not is_coherent(node, gpu):
-        return NotApplicable("not a GPU that is coherent with its CPU")
+        return NotApplicable("the GPU is not coherent with its CPU")
     mode = driver_parameters(node).get(PARAMETER, "")
     if mode != "driver":
         return Passed(f"{PARAMETER} is {mode or 'not set'}")
@@ -51,4 +52,4 @@ def gpu_cdmm(node: Node, gpu: PciGpu) -> Outcome:
             subject=gpu.address,
         )
     node.cite("nv-p2p.h of 590", text="no longer excludes CDMM", confidence=Confidence.LIKELY)
-    return Passed(f"driver {version} no longer says that it cannot")
+    return Passed(f"driver {version} no longer excludes it")

@@ -1,4 +1,4 @@
-"""Kinds of GPUs that no setting changes: integrated, consumer, before Turing."""
+"""Kinds of GPUs that no setting changes: integrated, consumer, older than Turing."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from gdrkit.rules.rule import DMABUF, REGISTRATION, Layer, Outcome, Passed, rule
     takes=REGISTRATION,
     permanent=REGISTRATION,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Name: NVIDIA GB10`, or a frame buffer of N/A"),),
-    cost="No NIC can read or write what cudaMalloc gives; data passes through host memory.",
+    cost="No NIC can read or write memory from cudaMalloc; data goes through host memory.",
     references=("https://docs.nvidia.com/dgx/dgx-spark-porting-guide/porting/cuda.html",),
 )
 def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
-    """The GPU has no memory of its own.
+    """The GPU is integrated: it has no memory of its own.
 
-    Cost: Peermem, dma-buf and GDRCopy do not work and never will. NCCL copies through host memory.
+    Cost: peermem, dma-buf and GDRCopy do not work and never will. NCCL copies through host memory.
 
-    How to tell: The PCI id of a GB10 (10de:2e12), or CUDA attributes 18 (INTEGRATED) = 1 and 116
-    (GPU_DIRECT_RDMA_SUPPORTED) = 0. `nvidia-smi -q` prints the frame buffer's size as N/A. Addressing mode
-    ATS is no sign of it: GH200 and GB200 have it, too, and are supported.
+    How to tell: `lspci -nn` shows a GB10 (10de:2e12). Or `gdr probe cuda` reports the attributes 18
+    (INTEGRATED) = 1 and 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0. `nvidia-smi -q` prints the frame buffer's size
+    as N/A. Addressing mode ATS is not a sign of it: GH200 and GB200 have it too, and are supported.
 
-    What to do: None, and none is needed: signing or rebuilding nvidia-peermem changes its error and nothing
-    else. Programs of your own allocate with cudaHostAlloc and register that with ibv_reg_mr: GPU and NIC
-    then use the same memory without a copy. perftest's --use_cuda allocates host memory on such a GPU, so
-    that a run which succeeds proves nothing.
+    What to do: Nothing, and nothing is needed: signing or rebuilding nvidia-peermem changes only its error.
+    Your own programs can allocate with cudaHostAlloc and register that memory with ibv_reg_mr: GPU and NIC
+    then use the same memory without a copy. Do not rely on perftest: its --use_cuda allocates host memory
+    on such a GPU, so a run that succeeds proves nothing.
 
-    Why: CPU and GPU of a DGX Spark and its relatives share one memory. What cudaMalloc returns on them may
-    not be reached coherently by PCI Express devices, so there is nothing that a NIC could be given.
+    Why: CPU and GPU of a DGX Spark and its relatives share one memory. PCI Express devices may not be able
+    to reach memory from cudaMalloc coherently on them, so there is nothing that a NIC could be given.
 
     Source: NVIDIA, DGX Spark Porting Guide, CUDA; open-gpu-kernel-modules README.md for the id; perftest
     src/cuda_memory.c.
@@ -44,7 +44,7 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     if failed is not None:
         return failed
     if is_integrated(node, gpu):
-        return Passed("it shares the CPU's memory, and CUDA says that it can")
+        return Passed("it shares the CPU's memory, but CUDA reports support")
     return Passed("it has memory of its own")
 
 
@@ -55,23 +55,25 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     takes=REGISTRATION,
     permanent=REGISTRATION,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Product Name` with GeForce or TITAN"),),
-    cost="Registering GPU memory fails with EFAULT; data passes through host memory.",
+    cost="Registering GPU memory fails with EFAULT; data goes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
 def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is a GeForce or a TITAN, which NVIDIA does not support for GPUDirect RDMA.
 
-    Cost: Peermem and dma-buf do not work; NCCL and UCX copy through host memory.
+    Cost: peermem and dma-buf do not work; NCCL and UCX copy through host memory.
 
-    How to tell: The product's name, its PCI id, or CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0.
-    `ibv_reg_mr` answers EFAULT ("Bad address", error 14), perftest `Couldn't allocate MR with error=14`,
-    nvidia-fs `Error ret -22 invoking nvidia_p2p_get_pages`.
+    How to tell: `nvidia-smi -q` prints a Product Name with GeForce or TITAN. `gdr probe cuda` reports
+    attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0. `ibv_reg_mr` fails with EFAULT ("Bad address", error 14),
+    perftest with `Couldn't allocate MR with error=14`, nvidia-fs with
+    `Error ret -22 invoking nvidia_p2p_get_pages`.
 
-    What to do: None that NVIDIA supports. Patches of the CUDA library exist; they are not ours to
-    recommend. A patched library that says yes is believed, because a probe outranks a name.
+    What to do: Nothing that NVIDIA supports. Patches of the CUDA library exist; gdrkit does not recommend
+    them. If a patched library reports support, gdrkit believes it, because a probe outranks a name.
 
-    Why: A policy of the product line. NVIDIA's CUDA library does not create the object through which the
-    kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such test.
+    Why: It is a policy of the product line. NVIDIA's CUDA library does not create the object through which
+    the kernel driver finds a process's memory (NV50_THIRD_PARTY_P2P); the kernel driver itself has no such
+    test.
 
     Source: NVIDIA, GPUDirect RDMA guide, supported systems; open-gpu-kernel-modules
     kernel-open/nvidia/nv-p2p.c and src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
@@ -80,7 +82,7 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
     if failed is not None:
         return failed
     if is_consumer(node, gpu):
-        return Passed("CUDA says that it can, whatever its name")
+        return Passed("CUDA reports support, whatever the product's name")
     return Passed("not a GeForce or TITAN")
 
 
@@ -97,13 +99,16 @@ def gpu_consumer(node: Node, gpu: PciGpu) -> Outcome:
 def gpu_before_turing(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is a Volta or older, and cannot use dma-buf.
 
-    Cost: nvidia-peermem remains the only direct path.
+    Cost: nvidia-peermem is the only direct path.
 
-    How to tell: A PCI id below that of the first Turing, or a compute capability below 7.5.
+    How to tell: `nvidia-smi -q` prints the Product Architecture Volta, Pascal or older. The PCI id is below
+    that of the first Turing, or the compute capability is below 7.5.
 
-    What to do: None for dma-buf. Use nvidia-peermem with DOCA-OFED or a kernel that has the peer-memory API.
+    What to do: Nothing for dma-buf. Use nvidia-peermem, with DOCA-OFED or a kernel that has the peer-memory
+    API.
 
-    Why: Only NVIDIA's open kernel module exports GPU memory as dma-buf, and it drives Turing and newer.
+    Why: Only NVIDIA's open kernel module exports GPU memory as dma-buf, and it drives only Turing and
+    newer.
 
     Source: open-gpu-kernel-modules README.md; NVIDIA GPU Operator documentation, GPUDirect RDMA, table of
     requirements.
@@ -112,5 +117,5 @@ def gpu_before_turing(node: Node, gpu: PciGpu) -> Outcome:
     if failed is not None:
         return failed
     if is_before_turing(node, gpu):
-        return Passed("older than Turing, and refused for another reason")
+        return Passed("older than Turing, but refused for another reason")
     return Passed("Turing or newer")

@@ -1,4 +1,4 @@
-"""Why the GPU Operator's nvidia-peermem container does not come up."""
+"""Why the nvidia-peermem container of the GPU Operator does not start."""
 
 from __future__ import annotations
 
@@ -21,32 +21,31 @@ REFERENCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest
 
 
 def attempt(node: Node) -> tuple[ContainerEvent, ...] | NotApplicable:
-    """What the container said since it last started over, or why there is nothing to judge.
+    """The container's events since its last restart, or why there is nothing to judge.
 
-    Raises EvidenceMissing on a node of the operator whose log did not come along.
+    Raises EvidenceMissing on a node of the operator whose container log was not collected.
     """
-    if if_missing(
-        False, is_loaded, node, PEERMEM
-    ):  # if not known, the container's own words are all there is
-        return NotApplicable("nvidia_peermem is loaded, whatever the container says")
+    # Where it is not known whether the module is loaded, only the container's log can decide.
+    if if_missing(False, is_loaded, node, PEERMEM):
+        return NotApplicable("nvidia_peermem is loaded, whatever the container logs")
     settings = gpu_operator(node)
     if settings is not None and settings.rdma_enabled is False:
-        return NotApplicable("rdma.enabled is false: there is no such container")
+        return NotApplicable("rdma.enabled is false, so the container does not exist")
     try:
         return last_attempt(events(node))
     except EvidenceMissing:
         if not has_gpu_operator(node):
-            return NotApplicable("no sign of the GPU Operator")
+            return NotApplicable("the GPU Operator was not found")
         raise
 
 
-def kinds(said: tuple[ContainerEvent, ...]) -> frozenset[ContainerEventKind]:
-    return frozenset(event.kind for event in said)
+def kinds(logged: tuple[ContainerEvent, ...]) -> frozenset[ContainerEventKind]:
+    return frozenset(event.kind for event in logged)
 
 
-def at(said: tuple[ContainerEvent, ...], kind: ContainerEventKind) -> ContainerEvent:
-    """The last line of a kind."""
-    return next(event for event in reversed(said) if event.kind is kind)
+def at(logged: tuple[ContainerEvent, ...], kind: ContainerEventKind) -> ContainerEvent:
+    """The last event of a kind."""
+    return next(event for event in reversed(logged) if event.kind is kind)
 
 
 @rule(
@@ -55,43 +54,46 @@ def at(said: tuple[ContainerEvent, ...], kind: ContainerEventKind) -> ContainerE
     per=the_node,
     takes=(ADDRESS,),
     reported_by=(
-        DecidingCommand(DMESG, "nothing of nvidia_peermem; its container: `Invalid argument`"),
+        DecidingCommand(DMESG, "no line about nvidia_peermem, while its container logs `Invalid argument`"),
         DecidingCommand(PODS, "`Invalid argument`"),
     ),
-    cost="The container restarts for ever, and the peermem path stays closed.",
+    cost="The container restarts forever, and the peermem path stays closed.",
     references=(REFERENCE,),
 )
 def operator_stub(node: Node, _: str) -> Outcome:
-    """The GPU Operator built an nvidia-peermem that is a stub.
+    """The nvidia-peermem that the GPU Operator built is a stub, which cannot be loaded.
 
-    Cost: CrashLoopBackOff. dma-buf does not need this container.
+    Cost: The container is in CrashLoopBackOff. dma-buf does not need this container.
 
-    How to tell: The container nvidia-peermem-ctr logs `could not insert 'nvidia_peermem': Invalid argument`
-    and `failed to load nvidia-peermem module`, and the kernel's log is silent about it.
+    How to tell: Print the log of the container nvidia-peermem-ctr with
+    `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It says
+    `could not insert 'nvidia_peermem': Invalid argument` and `failed to load nvidia-peermem module`, but on
+    the node `sudo dmesg | grep -i peermem` prints nothing.
 
-    What to do: dma-buf: driver.kernelModuleType=open and driver.rdma.enabled=false, by a merge patch of the
-    cluster policy. Else deploy NicClusterPolicy.spec.ofedDriver and set useHostMofed to false, or install
-    DOCA-OFED on the hosts.
+    What to do: Use dma-buf: set driver.kernelModuleType=open and driver.rdma.enabled=false in the cluster
+    policy, with `kubectl patch clusterpolicy/cluster-policy --type merge -p ...`. Otherwise deploy
+    NicClusterPolicy.spec.ofedDriver and set useHostMofed to false, or install DOCA-OFED on the hosts.
 
-    Why: With useHostMofed: true the operator takes any loaded mlx5_core for an OFED, also the kernel's own;
-    precompiled driver images are built without one. The driver's build then finds no peer-memory API.
+    Why: With useHostMofed: true, the operator takes any loaded mlx5_core for an OFED, including the
+    kernel's own. Precompiled driver images are built without an OFED. In both cases the driver's build
+    finds no peer-memory API.
 
     Source: gpu-operator controllers and cmd/nvidia-validator, MOFED; gpu-driver-container,
     reload_nvidia_peermem().
     """
-    said = attempt(node)
-    if isinstance(said, NotApplicable):
-        return said
-    if ContainerEventKind.INVALID_ARGUMENT not in kinds(said):
-        return Passed("the container does not say Invalid argument")
-    if ContainerEventKind.DISAGREES in kinds(said) or last_line_if_any(node, DISAGREES):
-        return Passed("the kernel names another reason")
-    event = at(said, ContainerEventKind.INVALID_ARGUMENT)
+    logged = attempt(node)
+    if isinstance(logged, NotApplicable):
+        return logged
+    if ContainerEventKind.INVALID_ARGUMENT not in kinds(logged):
+        return Passed("the container does not log Invalid argument")
+    if ContainerEventKind.DISAGREES in kinds(logged) or last_line_if_any(node, DISAGREES):
+        return Passed("the kernel logs another reason")
+    event = at(logged, ContainerEventKind.INVALID_ARGUMENT)
     stub = _is_stub(node)
     if stub is None:
         stub = _silent(node)
     if not stub:
-        return Passed("nvidia-peermem is no stub")
+        return Passed("nvidia-peermem is not a stub")
     return Failed(
         seen=f"{event.text}{_why(node)}",
         expected="a module with the peer-memory API, or rdma.enabled: false",
@@ -100,24 +102,24 @@ def operator_stub(node: Node, _: str) -> Outcome:
 
 
 def _is_stub(node: Node) -> bool | None:
-    """By the module file; None where it is not to be seen."""
+    """Whether the module file is a stub; None if the file is not known."""
     return if_missing(None, lambda: not peermem_linkage(node).uses_peer_api)
 
 
 def _silent(node: Node) -> bool:
-    """Whether a whole kernel log says nothing about the module: then its own init refused. Raises
-    EvidenceMissing."""
+    """Whether a complete kernel log has no line about the module: then the module's own init refused.
+    Raises EvidenceMissing."""
     try:
         line = last_line(node, ABOUT_PEERMEM)
-    except EvidenceMissing as lacks:
+    except EvidenceMissing as error:
         ask = f"modinfo -F depends $(find /{CONTAINER}/lib/modules -name 'nvidia-peermem.ko*'); dmesg"
-        raise EvidenceMissing(Missing("nvidia-peermem.ko", MissingReason.UNDECIDED, ask)) from lacks
+        raise EvidenceMissing(Missing("nvidia-peermem.ko", MissingReason.UNDECIDED, ask)) from error
     node.cite("a silent kernel log", confidence=Confidence.LIKELY)
     return line is None
 
 
 def _why(node: Node) -> str:
-    """What in the cluster policy makes it a stub, in words; "" if the policy was not seen."""
+    """The setting of the cluster policy that makes the module a stub; "" if the policy is not known."""
     settings = gpu_operator(node)
     if settings is None:
         return ""
@@ -132,47 +134,46 @@ def _why(node: Node) -> str:
     per=the_node,
     takes=(ADDRESS,),
     reported_by=(DecidingCommand(DMESG, "`nvidia_peermem: disagrees about version of symbol`"),),
-    cost="The container restarts for ever until the driver is rebuilt against this OFED.",
+    cost="The container restarts until the driver is rebuilt against this OFED.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868", REFERENCE),
 )
 def operator_ofed_changed(node: Node, _: str) -> Outcome:
     """The OFED container was replaced after the GPU Operator had built its driver.
 
-    Cost: CrashLoopBackOff. dma-buf is not affected.
+    Cost: The container is in CrashLoopBackOff. dma-buf is not affected.
 
-    How to tell: The container nvidia-peermem-ctr says `Invalid argument`, and the kernel's log
+    How to tell: The container nvidia-peermem-ctr logs `Invalid argument`, and
+    `sudo dmesg | grep -i peermem` prints
     `disagrees about version of symbol ib_register_peer_memory_client`.
 
-    What to do: Rebuild: set FORCE_REINSTALL=true in the driver manager's environment and delete the driver
-    pod (this drains the node), or reboot the node.
+    What to do: Rebuild the driver: set FORCE_REINSTALL=true in the driver manager's environment and delete
+    the driver pod (this drains the node). Or reboot the node.
 
-    Why: An upgrade of the Network Operator brought another OFED; the driver pod kept the modules that it had
-    built before.
+    Why: An upgrade of the Network Operator brought another OFED, but the driver pod kept the modules that
+    it had built before.
 
     Source: gpu-operator issue 2868 and release notes 26.3; Linux kernel/module/version.c.
     """
-    said = attempt(node)
-    if isinstance(said, NotApplicable):
-        return said
-    if not kinds(said) & {
+    logged = attempt(node)
+    if isinstance(logged, NotApplicable):
+        return logged
+    if not kinds(logged) & {
         ContainerEventKind.INVALID_ARGUMENT,
         ContainerEventKind.FAILED,
         ContainerEventKind.DISAGREES,
     }:
         return Passed("the container did not fail")
-    event = said[-1]
+    event = logged[-1]
     line = last_line_if_any(node, DISAGREES)
-    if ContainerEventKind.DISAGREES in kinds(said):
-        event, words = at(said, ContainerEventKind.DISAGREES), at(said, ContainerEventKind.DISAGREES).text
+    if ContainerEventKind.DISAGREES in kinds(logged):
+        event, seen = at(logged, ContainerEventKind.DISAGREES), at(logged, ContainerEventKind.DISAGREES).text
     elif line is not None:
-        words = line.text
+        seen = line.text
     elif any(symbol in _mismatched(node) for symbol in PEER_API):
-        words = f"CRC of {PEER_API[0]} differs"
+        seen = f"CRC of {PEER_API[0]} differs"
     else:
-        return Passed("no symbol is of another version, as far as is seen")
-    return Failed(
-        seen=words, expected="equal versions", subject=node.describe_line(event.source, event.line)
-    )
+        return Passed("no symbol with another version was found")
+    return Failed(seen=seen, expected="equal versions", subject=node.describe_line(event.source, event.line))
 
 
 def _mismatched(node: Node) -> tuple[str, ...]:
@@ -185,31 +186,33 @@ def _mismatched(node: Node) -> tuple[str, ...]:
     per=the_node,
     takes=(ADDRESS,),
     reported_by=(DecidingCommand(PODS, "`Module nvidia-peermem not found in directory`"),),
-    cost="The container restarts for ever; the module is not where it looks.",
+    cost="The container restarts forever: it cannot find the module.",
     references=("https://github.com/NVIDIA/gpu-operator/issues/2619", REFERENCE),
 )
 def operator_module_missing(node: Node, _: str) -> Outcome:
     """The driver container was restarted without its kernel modules.
 
-    Cost: CrashLoopBackOff until the node is rebooted or the driver reinstalled. dma-buf is not affected.
+    Cost: The container is in CrashLoopBackOff until the node is rebooted or the driver reinstalled. dma-buf
+    is not affected.
 
-    How to tell: The container nvidia-peermem-ctr logs `modprobe: FATAL: Module nvidia-peermem not found in
-    directory /lib/modules/...`, after a pod restart; the driver's log says `performing userspace-only
-    install`.
+    How to tell: After a pod restart, print the log of the container nvidia-peermem-ctr with
+    `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It says
+    `modprobe: FATAL: Module nvidia-peermem not found in directory /lib/modules/...`, and the driver's log
+    says `performing userspace-only install`.
 
-    What to do: FORCE_REINSTALL=true in the driver manager's environment, or a reboot of the node.
+    What to do: Set FORCE_REINSTALL=true in the driver manager's environment, or reboot the node.
 
-    Why: From 26.3 on a restarted driver pod keeps a driver that is loaded already and installs user space
-    alone, so that its root has no module files.
+    Why: From 26.3 on, a restarted driver pod keeps a driver that is already loaded and installs only user
+    space, so its root has no module files.
 
     Source: gpu-operator issue 2619; gpu-driver-container, nvidia-driver, the userspace-only install.
     """
-    said = attempt(node)
-    if isinstance(said, NotApplicable):
-        return said
-    if ContainerEventKind.NOT_FOUND not in kinds(said):
+    logged = attempt(node)
+    if isinstance(logged, NotApplicable):
+        return logged
+    if ContainerEventKind.NOT_FOUND not in kinds(logged):
         return Passed("the module was found")
-    event = at(said, ContainerEventKind.NOT_FOUND)
+    event = at(logged, ContainerEventKind.NOT_FOUND)
     return Failed(
         seen=event.text, expected="a module file", subject=node.describe_line(event.source, event.line)
     )
@@ -221,50 +224,53 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     per=the_node,
     takes=(ADDRESS,),
     reported_by=(
-        DecidingCommand(PODS, "`waiting for mellanox ofed ...`, and nothing after it"),
+        DecidingCommand(PODS, "`waiting for mellanox ofed ...` as the last line"),
         DecidingCommand("kubectl get nicclusterpolicy -A", "none, with driver.rdma.useHostMofed false"),
     ),
-    cost="The container waits and nvidia-peermem is never loaded.",
+    cost="The container waits, and nvidia-peermem is never loaded.",
     references=(REFERENCE,),
 )
 def operator_waits_for_ofed(node: Node, _: str) -> Outcome:
-    """The GPU Operator waits for an OFED that nobody installs.
+    """The GPU Operator waits for an OFED that nothing installs.
 
     Cost: The peermem path stays closed. dma-buf is not affected.
 
-    How to tell: The last line of nvidia-peermem-ctr is `waiting for mellanox ofed and nvidia drivers to be
-    installed`, one every ten seconds.
+    How to tell: Print the log of the container nvidia-peermem-ctr with
+    `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It ends
+    with `waiting for mellanox ofed and nvidia drivers to be installed`, one line every ten seconds. With
+    driver.rdma.useHostMofed: false, `kubectl get nicclusterpolicy -A` lists nothing.
 
-    What to do: rdma.enabled: false and dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or
-    useHostMofed: true with DOCA-OFED on the hosts. GPU Operator and useHostMofed: false do not install an
-    OFED.
+    What to do: Set rdma.enabled: false and use dma-buf; or deploy NicClusterPolicy.spec.ofedDriver; or
+    install DOCA-OFED on the hosts and set useHostMofed: true. The GPU Operator with useHostMofed: false
+    does not install an OFED by itself.
 
-    Why: With useHostMofed: false it waits for /run/mellanox/drivers/.driver-ready, which the Network
-    Operator's OFED container writes. Without a NicClusterPolicy that has ofedDriver nobody writes it. With
-    useHostMofed: true it waits for mlx5_core. In both cases it also waits for the driver's own container.
+    Why: With useHostMofed: false, the container waits for /run/mellanox/drivers/.driver-ready, which the
+    Network Operator's OFED container writes. Without a NicClusterPolicy that has ofedDriver, nothing writes
+    that file. With useHostMofed: true it waits for mlx5_core. In both cases it also waits for the driver's
+    own container.
 
     Source: gpu-driver-container, reload_nvidia_peermem().
     """
-    said = attempt(node)
-    if isinstance(said, NotApplicable):
-        return said
-    if not said or said[-1].kind is not ContainerEventKind.WAITING:
-        return Passed("it does not wait")
-    event, times = said[-1], sum(event.kind is ContainerEventKind.WAITING for event in said)
+    logged = attempt(node)
+    if isinstance(logged, NotApplicable):
+        return logged
+    if not logged or logged[-1].kind is not ContainerEventKind.WAITING:
+        return Passed("the container is not waiting")
+    event, times = logged[-1], sum(event.kind is ContainerEventKind.WAITING for event in logged)
     return Failed(
-        seen=f"it waits, {times} times so far{_for_what(node)}",
+        seen=f"the container waits, {times} times so far{_for_what(node)}",
         expected="an OFED that is ready",
         subject=node.describe_line(event.source, event.line),
     )
 
 
 def _for_what(node: Node) -> str:
-    """What is not there, in words; "" if that cannot be told."""
+    """What is not ready; "" if that is not known."""
     if if_missing(False, node.exists, OFED_READY):
         return "; OFED is ready, the driver is not"
     settings = gpu_operator(node)
     if settings and settings.use_host_mofed:
-        return "; useHostMofed: true, so for mlx5_core"
+        return "; useHostMofed: true, so it waits for mlx5_core"
     if deploys_ofed(node):
         return "; a NicClusterPolicy deploys OFED, which is not ready"
     return "; useHostMofed: false and no NicClusterPolicy with ofedDriver" if settings else ""

@@ -1,4 +1,4 @@
-"""States of a GPU in which only CUDA knows whether a NIC gets at its memory."""
+"""States of a GPU in which only CUDA knows whether a NIC can reach its memory."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from gdrkit.rules.rule import REGISTRATION, Layer, Outcome, Passed, rule
     per=gpus,
     takes=REGISTRATION,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Virtualization Mode: VGPU`"),),
-    cost="The guest's data passes through host memory unless its profile allows GPUDirect RDMA.",
+    cost="Data goes through host memory unless the vGPU's profile allows GPUDirect RDMA.",
     references=("https://docs.nvidia.com/ai-enterprise/",),
 )
 def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
-    """The GPU is a share of one (vGPU), lent to this virtual machine.
+    """The GPU is a vGPU: a share of a GPU, assigned to this virtual machine.
 
-    Cost: Without the bit, registering GPU memory fails.
+    Cost: Unless the vGPU's profile allows GPUDirect RDMA, registering GPU memory fails.
 
-    How to tell: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU passed through whole prints
-    Pass-Through, and is not meant here.
+    How to tell: `nvidia-smi -q` prints Virtualization Mode VGPU. A GPU that is passed through whole prints
+    Pass-Through; this page is not about it.
 
-    What to do: Ask CUDA first (`gdr doctor --probe`). If it says no, a profile that has it, or the whole
-    GPU by pass-through: both are for whoever runs the hypervisor.
+    What to do: First ask CUDA with `gdr doctor --probe`. If it reports no support, ask the administrator of
+    the hypervisor for a profile that allows GPUDirect RDMA, or for a whole GPU by pass-through.
 
-    Why: The host's driver refuses unless the vGPU's profile carries the capability bit for GPUDirect RDMA,
-    which only some profiles of some boards do.
+    Why: The host's driver refuses unless the vGPU's profile has the capability bit for GPUDirect RDMA,
+    which only some profiles of some boards have.
 
     Source: open-gpu-kernel-modules src/nvidia/src/kernel/rmapi/nv_gpu_ops.c and p2p.c,
     GPU_DIRECT_RDMA_ENABLED; NVIDIA AI Enterprise, vGPU documentation.
@@ -48,21 +48,24 @@ def gpu_vgpu(node: Node, gpu: PciGpu) -> Outcome:
     per=gpus,
     takes=REGISTRATION,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`Conf Compute Protected Memory Usage` above 0"),),
-    cost="Data passes through encrypted bounce buffers in host memory.",
+    cost="Data goes through encrypted bounce buffers in host memory.",
     references=("https://docs.nvidia.com/confidential-computing/",),
 )
 def gpu_confidential(node: Node, gpu: PciGpu) -> Outcome:
-    """Confidential computing is on: the GPU keeps its memory from other devices.
+    """Confidential computing is on: the GPU protects its memory from other devices.
 
     Cost: Every byte is encrypted and copied through buffers outside the protected memory.
 
-    How to tell: `nvidia-smi conf-compute -f` prints `CC status: ON`, or memory counts as protected.
+    How to tell: `nvidia-smi conf-compute -f` prints `CC status: ON`, or `nvidia-smi -q` counts memory as
+    protected.
 
-    What to do: Turn confidential computing off for nodes that need the network more than the protection;
-    this is a decision of the hypervisor's side, and needs a reset of the GPU.
+    What to do: First ask CUDA with `gdr doctor --probe`. If it reports no support, turn confidential
+    computing off on nodes that need the network more than the protection. That is decided on the
+    hypervisor's side, and needs a reset of the GPU.
 
-    Why: In this mode devices cannot access the GPU's protected memory. NVIDIA's release notes say so of all
-    devices; we found no sentence about GPUDirect RDMA itself, so CUDA is asked before anything is concluded.
+    Why: In this mode, devices cannot access the GPU's protected memory. NVIDIA's release notes say so about
+    all devices; we found no sentence about GPUDirect RDMA itself, so gdrkit asks CUDA before it concludes
+    anything.
 
     Source: NVIDIA Confidential Computing, release notes of R550 and R580 TRD1.
     """
@@ -78,22 +81,23 @@ def gpu_confidential(node: Node, gpu: PciGpu) -> Outcome:
     per=gpus,
     takes=REGISTRATION,
     reported_by=(DecidingCommand(NVIDIA_SMI, "`MIG Mode: Current: Enabled`"),),
-    cost="Whether a MIG instance can be reached depends on the driver; NCCL treats instances apart.",
+    cost="The driver decides whether a MIG instance can be reached; NCCL treats instances separately.",
     references=("https://docs.nvidia.com/datacenter/tesla/mig-user-guide/",),
 )
 def gpu_mig(node: Node, gpu: PciGpu) -> Outcome:
     """The GPU is split into MIG instances.
 
-    Cost: Not known before CUDA is asked.
+    Cost: Not known until CUDA is asked.
 
-    How to tell: Instances among the driver's capabilities (capabilities/gpu0/mig/gi1), or MIG Mode Enabled
-    in `nvidia-smi -q`.
+    How to tell: `nvidia-smi -q` prints MIG Mode Enabled, or instances exist among the driver's capabilities
+    (/proc/driver/nvidia/capabilities/gpu0/mig/gi1).
 
-    What to do: Ask CUDA (`gdr doctor --probe`). If peermem fails, `options nvidia-peermem
-    persistent_api_support=0` lets it use the other kind of mapping; or turn MIG off (`nvidia-smi -mig 0`).
+    What to do: First ask CUDA with `gdr doctor --probe`. If peermem fails, add
+    `options nvidia-peermem persistent_api_support=0` to a file in /etc/modprobe.d, so that it uses the
+    other kind of mapping; or turn MIG off with `nvidia-smi -mig 0`.
 
-    Why: The driver's header says that persistent mappings, which nvidia-peermem makes by default since 560,
-    do not work under MIG; its resource manager handles instances of their own kind since 560 all the same. A
+    Why: The driver's header says that persistent mappings, which nvidia-peermem uses by default since 560,
+    do not work under MIG. Even so, its resource manager has handled instances separately since 560. A
     mapping that is forced through PCIe is always refused under MIG.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and src/nvidia/src/kernel/rmapi/p2p.c.

@@ -1,4 +1,4 @@
-"""What the rules about kinds and states of GPUs share: their reading of one fact, `capability`."""
+"""What the rules about kinds and states of GPUs share: how they judge the fact `capability`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REGISTERED = {"dmabuf": DMABUF, "peermem": ADDRESS}
 
 
 def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
-    """The failure of the rule that bears this code, if the GPU's memory is refused for its reason."""
+    """The failure of the rule with this code, if a path is refused for its reason; else None."""
     supports = _supports(node, gpu, code)
     refusals = {_REGISTERED[path]: support for path, support in supports if support.state == "no"}
     if not refusals:
@@ -27,20 +27,20 @@ def refused(node: Node, gpu: PciGpu, code: str, expected: str) -> Failed | None:
 
 
 def only_cuda_knows(node: Node, gpu: PciGpu, code: str) -> Passed:
-    """That CUDA allows it in spite of the GPU's state. Raises EvidenceMissing where nobody asked CUDA."""
+    """Passed: CUDA reports support despite the GPU's state. Raises EvidenceMissing if CUDA was not asked."""
     for _, support in _supports(node, gpu, code):
         if support.state == "unknown":
             raise EvidenceMissing(support.lacking[0])
-    return Passed("CUDA says that it can")
+    return Passed("CUDA reports support")
 
 
 def missing_for_certainty(node: Node, gpu: PciGpu) -> tuple[Missing, ...]:
-    """What would make a guess about this GPU certain."""
+    """The evidence that would make a likely answer about this GPU certain."""
     supports = (capability(node, gpu, path) for path in DIRECT)
     return tuple(dict.fromkeys(missing for support in supports for missing in support.lacking))
 
 
 def _supports(node: Node, gpu: PciGpu, code: str) -> list[tuple[str, GpuSupport]]:
-    """What is known of each direct path, as far as it is this code's to say."""
+    """What is known about each direct path, where the answer belongs to this code."""
     found = [(path, capability(node, gpu, path)) for path in DIRECT]
     return [(path, support) for path, support in found if support.code == code]

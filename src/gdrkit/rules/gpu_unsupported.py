@@ -1,4 +1,4 @@
-"""The GPU as a product: does CUDA let a NIC at its memory?"""
+"""The GPU as a product: does CUDA let a NIC access its memory?"""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from gdrkit.rules.rule import DIRECT, REGISTRATION, Layer, NotApplicable, Outcom
     per=gpus,
     takes=REGISTRATION,
     reported_by=(DecidingCommand(CUDA_PROBE, "attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0"),),
-    cost="Registering GPU memory fails; data passes through host memory.",
+    cost="Registering GPU memory fails; data goes through host memory.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
 def gpu_unsupported(node: Node, gpu: PciGpu) -> Outcome:
-    """CUDA does not let a NIC at this GPU's memory, for no reason that has a page of its own.
+    """CUDA does not let a NIC access this GPU's memory, for a reason that has no page of its own.
 
-    Cost: The path that CUDA refuses is not used by any program that asks first.
+    Cost: Programs that ask CUDA first do not use the path that it refuses.
 
-    How to tell: CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0, which stops both direct paths, or
-    attribute 124 (DMA_BUF_SUPPORTED) = 0, which stops dma-buf alone. NCCL asks just these two.
-
-    What to do: For attribute 124, the open kernel module and a driver of CUDA 11.7 or newer. For attribute
-    116 of a product that is supported elsewhere, the driver's version and the GPU's state (MIG,
-    confidential computing, vGPU). Otherwise none.
+    How to tell: `gdr probe cuda` reports attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) = 0, which stops both
+    direct paths, or attribute 124 (DMA_BUF_SUPPORTED) = 0, which stops dma-buf alone. NCCL asks exactly
+    these two.
 
     Without a probe the answer is at best likely: a table of data centre, Quadro and RTX professional boards
-    says yes; of a GPU that is not in the table nothing is known. `gdr doctor --probe` asks CUDA.
+    says yes; about other GPUs nothing is known. `gdr doctor --probe` asks CUDA.
 
-    Why: The product is not supported, or attribute 124 is 0 because the proprietary kernel module is loaded,
-    CUDA is older than 11.7, or the kernel has no dma-buf.
+    What to do: For attribute 124, use the open kernel module and a driver with CUDA 11.7 or newer. For
+    attribute 116 of a product that is supported elsewhere, check the driver's version and the GPU's state
+    (MIG, confidential computing, vGPU). If neither applies, nothing helps.
 
-    Source: cuda.h, CUdevice_attribute; NCCL src/init.cc and src/plugin/net.cc; the table's sources stand in
-    facts/gpu_ids.py.
+    Why: The product is not supported. Or attribute 124 is 0 because the proprietary kernel module is
+    loaded, CUDA is older than 11.7, or the kernel has no dma-buf.
+
+    Source: cuda.h, CUdevice_attribute; NCCL src/init.cc and src/plugin/net.cc; facts/gpu_ids.py names the
+    table's sources.
     """
     failed = refused(node, gpu, "gpu-unsupported", "CUDA attributes 116 and 124 = 1")
     if failed is not None:

@@ -1,4 +1,4 @@
-"""RDMA devices that a job leaves out."""
+"""RDMA devices that a job does not use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
     per=rdma_devices,
     takes=NCCL.own("dmabuf", "peermem"),
     reported_by=(DecidingCommand("env | grep NCCL, in the job", "NCCL_IB_HCA without the device"),),
-    cost="GPUs beside this NIC use one that is farther away, or the traffic shares fewer NICs.",
+    cost="GPUs near this NIC use one that is farther away, or the traffic shares fewer NICs.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",),
 )
 def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
@@ -27,14 +27,15 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
 
     Cost: The GPU's nearest NIC is idle.
 
-    How to tell: The variable in /etc/nccl.conf or in a job's log, and a device that it does not name.
+    How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL_IB_HCA`), and does
+    not name a device that `ibv_devinfo` lists.
 
     What to do: Name every NIC that carries data, `NCCL_IB_HCA==mlx5_0,mlx5_1,...`, or unset it and let NCCL
-    choose by distance. Leaving out NICs for storage or management is right: those nearest to no GPU are not
-    meant.
+    choose by distance. It is right to leave out NICs for storage or management: this page is only about
+    those nearest to a GPU.
 
-    Why: A list that was written for another machine, or for fewer NICs. Names are prefixes unless the list
-    starts with `=`: mlx5_1 also selects mlx5_10. On a DGX Spark one cable shows up as two devices, and both
+    Why: The list was written for another machine, or for fewer NICs. Names are prefixes unless the list
+    starts with `=`: mlx5_1 also selects mlx5_10. On a DGX Spark one cable appears as two devices, and both
     must be named for the full rate.
 
     Source: NCCL src/transport/net_ib/init.cc, NCCL_IB_HCA, and src/misc/utils.cc, parseStringList().
@@ -54,7 +55,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
 
 
 def _is_nearest(node: Node, device: RdmaDevice) -> bool:
-    """Whether a GPU has no NIC nearer than this one. True also where distances are not known."""
+    """Whether some GPU has no NIC nearer than this one. True also if distances are not known."""
     far = if_missing({}, lambda: {p: NEAREST_FIRST.index(distance(node, p)) for p in pairs(node)})
     nearest: dict[str, int] = {}
     for pair, steps in far.items():

@@ -17,35 +17,36 @@ from gdrkit.rules.stage import LoadPosition, Stage
     per=peermem_module,
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.INIT, 3),
-    reported_by=(DecidingCommand(DMESG, "a complaint of {module} itself, in words of its own"),),
-    cost="the module cannot be loaded",
+    reported_by=(DecidingCommand(DMESG, "an error that {module} itself logs"),),
+    cost="The module cannot be loaded.",
 )
 def init_failed(node: Node, module: str) -> Outcome:
-    """The kernel accepted the module, and its own init then returned an error.
+    """The kernel accepted the module, but the module's own init returned an error.
 
     Cost: The module is not loaded.
 
-    How to tell: modprobe prints the error that init returned, whatever it is, and the kernel's log has
-    nothing, unless the module itself logs. ENOENT reads like a missing symbol, EINVAL like a bad CRC, and
-    for EEXIST modprobe even exits 0 while the module is not loaded.
+    How to tell: modprobe prints the error that init returned, and the kernel's log has no line unless the
+    module itself logs: run `sudo modprobe nvidia_peermem; sudo dmesg | tail`. The error can mislead: ENOENT
+    reads like a missing symbol, EINVAL like a bad CRC, and with EEXIST modprobe even exits 0 although the
+    module is not loaded.
 
-    What to do: Look at what the module logs. Nobody can tell from a file what an init will return; so
-    nothing is said against a module that nobody has tried to load.
+    What to do: Read what the module logs, and fix the cause that it names. A file does not show what its
+    init will return, so gdrkit reports nothing about a module before it is loaded for the first time.
 
-    Why: There is no device for it, a resource is taken, or the module decided so: nvidia-peermem
-    as a stub is the best known case and has a code of its own.
+    Why: The device is missing, a resource is in use, or the module decided to refuse. nvidia-peermem as a
+    stub is the best known case and has a code of its own, peermem-stub.
 
     Source: Linux kernel/module/main.c, do_init_module().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     found = init(node, module)
     if found is InitOutcome.REGISTERS:
-        return Passed("registers with the RDMA core, which is loaded")
+        return Passed("it registers with the RDMA core, which is loaded")
     if found is InitOutcome.STUB:
-        return NotApplicable("a stub, which is a finding of its own")
-    node.cite(f"init of {module}", text="nothing is known of it", confidence=Confidence.LIKELY)
+        return NotApplicable("a stub, which has a finding of its own")
+    node.cite(f"init of {module}", text="not known", confidence=Confidence.LIKELY)
     missing = Missing(
         f"init of {module}", MissingReason.UNDECIDED, f"sudo modprobe {module}; sudo dmesg | tail"
     )
-    return Passed("nothing is known against its init", lacking=(missing,))
+    return Passed("no reason is known why its init would fail", lacking=(missing,))
