@@ -28,19 +28,21 @@ FORCE_PCIE = "topology not supported for mapping type FORCE_PCIE"
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/#supported-systems",),
 )
 def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
-    """The IOMMU translates what the NIC sends.
+    """The IOMMU translates the NIC's accesses to memory.
 
-    Cost: Registration works, because nvidia.ko maps GPU memory for the NIC (DmaRemapPeerMmio: 1). But the
-    addresses mean nothing to a switch, so that all traffic goes through the CPU. Where that is not possible,
-    transfers fail.
+    Cost: Registration works, because nvidia.ko maps GPU memory for the NIC (DmaRemapPeerMmio: 1). But a
+    switch cannot route the translated addresses, so all traffic goes through the CPU. Where that is not
+    possible, transfers fail.
 
-    How to tell: /sys/kernel/iommu_groups/<group>/type of the NIC is DMA or DMA-FQ. identity is good, and so
-    is no IOMMU at all.
+    How to tell: `cat /sys/kernel/iommu_groups/<group>/type`, for the group of the NIC, prints DMA or
+    DMA-FQ. `readlink /sys/bus/pci/devices/<address>/iommu_group` prints the group. identity is good, and so
+    is a machine without an IOMMU.
 
-    What to do: `iommu=pt` on the kernel's command line (with `intel_iommu=on` only where the IOMMU is
-    needed), then reboot. It keeps the IOMMU for virtual machines.
+    What to do: Add `iommu=pt` to the kernel command line (with `intel_iommu=on` only if the IOMMU is
+    needed), then reboot. The IOMMU stays available for virtual machines.
 
-    Why: The kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its command line.
+    Why: It is the kernel's default, unless `iommu=pt` (x86) or `iommu.passthrough=1` (Arm) is on its
+    command line.
 
     Source: Linux Documentation/ABI/testing/sysfs-kernel-iommu_groups; NVIDIA GPUDirect RDMA guide;
     open-gpu-kernel-modules kernel-open/nvidia/nv-dma.c.
@@ -48,12 +50,12 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     try:
         kind = iommu_type(node, nic_address(node, device.name))
     except EvidenceAbsent:
-        return Passed("no IOMMU before it")
+        return Passed("no IOMMU translates for it")
     if kind.startswith("DMA"):
         return Failed(seen=f"IOMMU group of type {kind}", expected="identity", subject=device.name)
     if kind == "identity":
         return Passed("identity")
-    return NotApplicable(f"IOMMU group of type {kind}: not in the hands of this kernel's drivers")
+    return NotApplicable(f"IOMMU group of type {kind}: this kernel's drivers do not use the device")
 
 
 @rule(
@@ -61,24 +63,25 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     Layer.PCIE,
     per=hardware_pairs,
     slows=(DMABUF,),
-    reported_by=(DecidingCommand("rdma_topo check", "GPU and the NIC's DMA function in two groups"),),
+    reported_by=(DecidingCommand("rdma_topo check", "the GPU and the NIC's DMA function in two groups"),),
     cost="A PCIe mapping of GPU memory is refused; traffic goes through the CPU's fabric.",
     references=("https://github.com/linux-rdma/rdma-core/blob/master/kernel-boot/rdma_topo",),
 )
 def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
-    """GPU and NIC are in different IOMMU groups, and a PCIe mapping needs one.
+    """The GPU and the NIC are in different IOMMU groups, but a PCIe mapping needs both in one.
 
     Cost: The ordinary mapping still works, at the speed of the CPU's fabric.
 
-    How to tell: On GH200, GB200 or GB300 with ConnectX-8, no function 15b3:2100 shares the GPU's group. Or
-    the kernel log says `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`,
-    whatever the NIC: a program asked for such a mapping (perftest's --use_cuda_pcie_mapping does).
+    How to tell: On GH200, GB200 or GB300 with ConnectX-8, `sudo rdma_topo check` reports that no function
+    15b3:2100 shares the GPU's group. Or, with any NIC, the kernel log says
+    `NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE`: a program requested
+    such a mapping (perftest's --use_cuda_pcie_mapping does).
 
-    What to do: `sudo rdma_topo check`; `sudo rdma_topo write-grub-acs`, `sudo update-grub`, reboot. The
-    driver's GrdmaPciTopoCheckOverride lifts the test up to 590 only.
+    What to do: Run `sudo rdma_topo check`, then `sudo rdma_topo write-grub-acs` and `sudo update-grub`, and
+    reboot. The driver's GrdmaPciTopoCheckOverride disables the check only up to 590.
 
-    Why: A coherent GPU maps its memory over PCIe, past the CPU, only for a device of its own IOMMU group.
-    Which devices share one follows from the ACS bits of the switch that they hang on.
+    Why: A coherent GPU maps its memory over PCIe, past the CPU, only for a device in its own IOMMU group.
+    The ACS bits of the switch above them decide which devices share a group.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c; rdma-core kernel-boot/rdma_topo.
     """
@@ -87,9 +90,9 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
         return NotApplicable("the GPU is not coherent with its CPU")
     addresses = [function.address for function in data_direct_functions(node)]
     if not addresses and last_line_if_any(node, FORCE_PCIE) is not None:
-        addresses = [nic_address(node, pair.device)]  # somebody asked for such a mapping all the same
+        addresses = [nic_address(node, pair.device)]  # a program requested such a mapping anyway
     if not addresses:
-        return NotApplicable("no Data Direct function, and nobody asked for a PCIe mapping")
+        return NotApplicable("no Data Direct function, and no program requested a PCIe mapping")
     group = _group(node, gpu.address)
     if not group:
         return NotApplicable("no IOMMU")
@@ -103,5 +106,5 @@ def iommu_groups_differ(node: Node, pair: Pair) -> Outcome:
 
 
 def _group(node: Node, address: str) -> str:
-    """The IOMMU group of a function; empty without an IOMMU."""
+    """The IOMMU group of a function; "" without an IOMMU."""
     return if_absent("", iommu_group, node, address)

@@ -22,18 +22,21 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, rule
     references=("https://docs.kernel.org/driver-api/dma-buf.html",),
 )
 def kernel_lacks_dmabuf(node: Node, device: RdmaDevice) -> Outcome:
-    """The kernel's driver of this RDMA device cannot register dma-bufs.
+    """The kernel's driver for this RDMA device cannot register dma-bufs.
 
     Cost: The dma-buf path is closed for this device.
 
-    How to tell: No module exports ib_umem_dmabuf_get or ib_umem_dmabuf_get_pinned, or the device's own
-    verbs module (mlx5_ib for ConnectX) imports neither. `ibv_reg_dmabuf_mr` answers EOPNOTSUPP (95).
+    How to tell: `gdr probe verbs` shows that `ibv_reg_dmabuf_mr` fails with EOPNOTSUPP (95). No module
+    exports ib_umem_dmabuf_get or ib_umem_dmabuf_get_pinned
+    (`grep ib_umem_dmabuf /lib/modules/$(uname -r)/modules.symbols`), or the device's own verbs module
+    (mlx5_ib for ConnectX) imports neither.
 
-    What to do: A newer kernel or OFED; for ConnectX also see kernel-lacks-odp. Else nvidia-peermem.
+    What to do: Install a newer kernel or OFED; for ConnectX, also see kernel-lacks-odp. Otherwise use
+    nvidia-peermem.
 
-    Why: The RDMA core learned it in Linux 5.12, each driver at a time of its own: mlx5 with it, irdma,
-    bnxt_re and efa later, mlx4 and the software devices never. Distributions backport it, so the version
-    tells nothing.
+    Why: The RDMA core can do it since Linux 5.12. The drivers followed separately: mlx5 at the same time,
+    irdma, bnxt_re and efa later, mlx4 and the software devices never. Distributions backport it, so the
+    version does not decide.
 
     Source: Linux drivers/infiniband/core/umem_dmabuf.c, drivers/infiniband/hw/mlx5/mr.c,
     reg_user_mr_dmabuf().
@@ -42,18 +45,21 @@ def kernel_lacks_dmabuf(node: Node, device: RdmaDevice) -> Outcome:
     exporter = dmabuf_exporter(node)
     if not exporter:
         return Failed(
-            seen="nothing exports ib_umem_dmabuf_get*", expected="ib_uverbs exports it", subject=device.name
+            seen="nothing exports ib_umem_dmabuf_get*",
+            expected="an export by ib_uverbs",
+            subject=device.name,
         )
     if takes_dmabuf(node, module):
         return Passed(f"{module} imports it from {exporter}")
-    return Failed(seen=f"{module} imports no ib_umem_dmabuf_get*", expected="it does", subject=device.name)
+    return Failed(seen=f"{module} imports no ib_umem_dmabuf_get*", expected="an import", subject=device.name)
 
 
 def _driver(device: RdmaDevice) -> str:
-    """The driver of a device; of one made by software, by the name that everybody gives it."""
+    """The driver of a device; for a device made by software, the driver after which such devices are
+    usually named."""
     if device.driver:
         return device.driver
-    if device.name.startswith("mlx5_"):  # the kernel's own name for them: mlx5_ib main.c
+    if device.name.startswith("mlx5_"):  # the kernel names them so: mlx5_ib main.c
         return "mlx5_core"
     if device.virtual:
         return device.name.rstrip("0123456789_")

@@ -1,4 +1,4 @@
-"""ConnectX drivers that were built without on-demand paging."""
+"""ConnectX drivers built without on-demand paging."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, NotApplicable, Outcome, Pas
     per=rdma_devices,
     takes=(DMABUF,),
     reported_by=(DecidingCommand("grep ON_DEMAND_PAGING /boot/config-$(uname -r)", "`is not set`"),),
-    cost="mlx5 answers EOPNOTSUPP to every ibv_reg_dmabuf_mr; only nvidia-peermem gives a direct path.",
+    cost="mlx5 refuses every ibv_reg_dmabuf_mr with EOPNOTSUPP; only nvidia-peermem gives a direct path.",
     references=("https://docs.kernel.org/infiniband/index.html",),
 )
 def kernel_lacks_odp(node: Node, device: RdmaDevice) -> Outcome:
-    """The kernel was built without on-demand paging, and its mlx5 driver therefore refuses dma-bufs.
+    """The kernel was built without on-demand paging, so its mlx5 driver refuses dma-bufs.
 
-    Cost: The dma-buf path is closed for every ConnectX here. Other vendors' drivers do not need it.
+    Cost: The dma-buf path is closed for every ConnectX in this node. Other vendors' drivers do not need the
+    option.
 
-    How to tell: mlx5_ib imports no ib_umem_odp_get; or CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set in the
-    kernel's configuration. `ibv_reg_dmabuf_mr` answers EOPNOTSUPP (95).
+    How to tell: `grep ON_DEMAND_PAGING /boot/config-$(uname -r)` prints that
+    CONFIG_INFINIBAND_ON_DEMAND_PAGING is not set, or mlx5_ib does not import ib_umem_odp_get.
+    `gdr probe verbs` shows that `ibv_reg_dmabuf_mr` fails with EOPNOTSUPP (95).
 
-    What to do: A kernel with that option, or OFED, whose modules bring their own.
+    What to do: Install a kernel with that option, or OFED, which brings its own modules.
 
     Why: mlx5's dma-buf code is compiled only with CONFIG_INFINIBAND_USER_MEM and
     CONFIG_INFINIBAND_ON_DEMAND_PAGING. Some kernels for small systems or containers leave the latter out.
@@ -34,7 +36,7 @@ def kernel_lacks_odp(node: Node, device: RdmaDevice) -> Outcome:
     Source: Linux drivers/infiniband/hw/mlx5/mr.c, mlx5_ib_reg_user_mr_dmabuf(); drivers/infiniband/Kconfig.
     """
     if not device.driver.startswith("mlx5") and (device.driver or not device.name.startswith("mlx5")):
-        return NotApplicable("only mlx5 asks for it")
+        return NotApplicable("only mlx5 needs it")
     if on_demand_paging(node, "mlx5_ib"):
         return Passed("built with on-demand paging")
     return Failed(seen=f"{ODP_OPTION} is off", expected=f"{ODP_OPTION}=y", subject=device.name)

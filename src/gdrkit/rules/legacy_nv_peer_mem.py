@@ -1,4 +1,4 @@
-"""The module that came before nvidia-peermem."""
+"""nv_peer_mem, the predecessor of nvidia-peermem."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Status, rule, the_node
 
 FIRST_WITH_TABLE_2 = (580,)
-"""From 580.65.06 NVIDIA_P2P_PAGE_TABLE_VERSION is 0x00020000; a module compiled before rejects what it gets:
+"""From 580.65.06 NVIDIA_P2P_PAGE_TABLE_VERSION is 0x00020000; an older module rejects such a table:
 open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
 
 
@@ -28,20 +28,20 @@ open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h."""
     references=("https://github.com/Mellanox/nv_peer_memory",),
 )
 def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
-    """The archived module nv_peer_mem stands where nvidia-peermem should.
+    """The archived module nv_peer_mem is loaded or installed instead of nvidia-peermem.
 
-    Cost: Its persistent client fails from 525.105.17 on (`error -22 while calling nvidia_p2p_get_pages()
-    with NULL callback`), and from 580 on it cannot read the driver's page tables at all. Until then it
-    serves.
+    Cost: From driver 525.105.17 on, its persistent client fails
+    (`error -22 while calling nvidia_p2p_get_pages() with NULL callback`). From 580 on, it cannot read the
+    driver's page tables at all. With older drivers it works.
 
-    How to tell: nv_peer_mem in /proc/modules, or its file among the modules; packages nvidia-peer-memory and
-    nvidia-peer-memory-dkms.
+    How to tell: `lsmod | grep -E 'peer_?mem'` prints nv_peer_mem, or its file is among the modules
+    (`modinfo -n nv_peer_mem`). The packages nvidia-peer-memory and nvidia-peer-memory-dkms bring it.
 
-    What to do: `systemctl disable --now nv_peer_mem`, `rmmod nv_peer_mem`, remove its packages, then
-    `modprobe nvidia-peermem`; or use dma-buf and neither.
+    What to do: Run `systemctl disable --now nv_peer_mem` and `rmmod nv_peer_mem`, and remove its packages.
+    Then run `modprobe nvidia-peermem`, or use dma-buf and neither module.
 
-    Why: nvidia-peermem replaced it with the driver's branch 470. Both register as nv_mem, so the second one
-    to come is refused.
+    Why: nvidia-peermem replaced it with driver branch 470. Both register as nv_mem, so the second one to
+    load is refused.
 
     Source: Mellanox/nv_peer_memory README.md and nv_peer_mem.c; open-gpu-kernel-modules
     kernel-open/nvidia/nv-p2p.c, nvidia_p2p_get_pages().
@@ -57,21 +57,21 @@ def legacy_nv_peer_mem(node: Node, _: str) -> Outcome:
         )
     path = _installed(node)
     if not path:
-        return NotApplicable(f"no {LEGACY} is loaded")
+        return NotApplicable(f"{LEGACY} is not loaded")
     return Failed(
         seen=f"{path} is installed, not loaded",
         expected="no such module",
         subject=LEGACY,
         takes=(),
-        cost="If its service starts before nvidia-peermem, the latter is refused.",
+        cost="If its service starts before nvidia-peermem, nvidia-peermem is refused.",
     )
 
 
 def _installed(node: Node) -> str:
-    """The file of the old module, "" if none is seen: a file that is not loaded stands in nobody's way."""
+    """The old module's file; "" if none is found: a file that is not loaded blocks nothing."""
     return if_missing("", module_path, node, LEGACY)
 
 
 def _version(node: Node) -> str:
-    """The driver's version; "" if it is not known, which leaves the old module its chance."""
+    """The driver's version; "" if it is not known: then the old module is not counted as failing."""
     return if_missing("", driver_version, node)

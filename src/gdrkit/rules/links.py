@@ -1,4 +1,4 @@
-"""PCIe links that carry less than they should."""
+"""PCIe links with less bandwidth than they should have."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcom
 
 
 def ends(node: Node) -> Iterator[PciGpu | RdmaDevice]:
-    """Both ends of every pair."""
+    """The devices at both ends of every pair: the GPUs, then the NICs."""
     yield from gpus(node)
     yield from nics(node)
 
@@ -23,23 +23,24 @@ def ends(node: Node) -> Iterator[PciGpu | RdmaDevice]:
     Layer.PCIE,
     per=ends,
     slows=REGISTRATION,
-    cost="Nothing goes faster than the narrowest link on the way.",
+    cost="The slowest link on the path limits all transfers.",
     references=("https://docs.kernel.org/PCI/sysfs-pci.html",),
 )
 def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
     """A PCIe link runs narrower or slower than both its ends can.
 
-    Cost: Bandwidth in proportion.
+    Cost: Bandwidth drops in proportion.
 
-    How to tell: current_link_width below what the device and the port above it both name as their maximum,
-    or current_link_speed below it on any link but the GPU's own. `lspci -vv` prints (downgraded).
+    How to tell: `cat /sys/bus/pci/devices/<address>/current_link_width` prints less than max_link_width of
+    both the device and the port above it; or current_link_speed is below both values of max_link_speed, on
+    any link but the GPU's own. `sudo lspci -vv -s <address>` prints (downgraded).
 
-    What to do: Reseat the card, change riser or cable, look into firmware setup (slot bifurcation, link
-    speed). Look at an idle GPU's speed again under load.
+    What to do: Reseat the card, change the riser or cable, and check the firmware setup (slot bifurcation,
+    link speed). Check an idle GPU's speed again under load.
 
-    Why: A card not seated well, a bad riser or cable, a lane that failed training, or a firmware setting. An
-    idle GPU lowers the speed of its link, never the width: its speed is noted, and not held against it.
-    A slot that never had more lanes is no degraded link.
+    Why: The card is not seated well, a riser or cable is bad, a lane failed training, or a firmware setting
+    limits the link. An idle GPU lowers the speed of its link, but never the width: a low speed of its own
+    link is not counted as degraded. A slot that never had more lanes is not a degraded link.
 
     Source: Linux drivers/pci/pci-sysfs.c; PCI Express Base Specification 5.0, 7.5.3.6 and 7.5.3.8.
     """
@@ -47,7 +48,7 @@ def link_degraded(node: Node, end: PciGpu | RdmaDevice) -> Outcome:
     try:
         segments = links_to_root(node, address)
     except EvidenceAbsent:
-        return NotApplicable("it has no PCIe link")
+        return NotApplicable("the device has no PCIe link")
     for segment in segments:
         if segment.width < segment.best_width:
             return _failed(segment, f"x{segment.width}", f"x{segment.best_width}")
@@ -76,21 +77,22 @@ def _failed(segment: Segment, seen: str, expected: str) -> Failed:
 def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     """The NIC's PCIe link carries less than its network port.
 
-    Cost: One device reaches the link's rate, less headers (92 to 97 Gbit/s were measured on a Spark's), not
-    the port's.
+    Cost: One device reaches only the link's rate, less headers (92 to 97 Gbit/s were measured on a
+    Spark's), not the port's.
 
-    How to tell: Speed times width of the narrowest link between NIC and root complex, less its encoding, is
-    below the rate of the device's active ports. On a DGX Spark: 32 GT/s x4 = 126 Gbit/s for a port of 200
-    Gbit/s.
+    How to tell: Find the narrowest link between the NIC and the root complex, with `sudo lspci -vv`
+    (LnkSta). Its speed times its width, less the encoding, is below the rate of the device's active ports
+    (`cat /sys/class/infiniband/<device>/ports/*/rate`). On a DGX Spark: 32 GT/s x4 = 126 Gbit/s for a port
+    of 200 Gbit/s.
 
-    What to do: A wider slot. On a Spark, use both devices of a port (NCCL_IB_HCA): together they fill one
-    cable, and a second cable adds nothing.
+    What to do: Use a wider slot. On a Spark, use both devices of a port (NCCL_IB_HCA): together they fill
+    one cable, and a second cable adds nothing.
 
-    Why: The card sits in a slot with few lanes, or the machine was built so. On a Spark one NIC hangs on two
-    links of four lanes each, and every physical port shows up once on each.
+    Why: The card is in a slot with few lanes, or the machine was built that way. On a Spark one NIC has two
+    links of four lanes each, and every physical port appears once on each.
 
-    Source: Encodings of PCI Express Base 5.0, 4.2.1, and 6.0, 4.2.3; NVIDIA DGX Spark playbooks, performance
-    benchmarking guide.
+    Source: Encodings of PCI Express Base 5.0, 4.2.1, and 6.0, 4.2.3; NVIDIA DGX Spark playbooks,
+    performance benchmarking guide.
     """
     active = [port for port in ports(node, device.name) if port.state == "ACTIVE"]
     if not active:
@@ -99,7 +101,7 @@ def link_narrower_than_port(node: Node, device: RdmaDevice) -> Outcome:
     try:
         segments = links_to_root(node, nic_address(node, device.name))
     except EvidenceAbsent:
-        return NotApplicable("it has no PCIe link")
+        return NotApplicable("the device has no PCIe link")
     narrowest = min(segments, key=lambda segment: segment.gbit_per_s)
     seen = f"{narrowest.gt_per_s:g} GT/s x{narrowest.width} = {narrowest.gbit_per_s:.0f} Gbit/s"
     if narrowest.gbit_per_s < rate:

@@ -1,4 +1,4 @@
-"""The deadlock of the older PeerDirect."""
+"""A deadlock of the older PeerDirect mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 
 PARAMETER = "peerdirect_support"
 FIRST_PEERDIRECT = (5, 1)
-"""MLNX_OFED from which the newer PeerDirect is there: nvidia-peermem.c, comment at peerdirect_support."""
+"""The first MLNX_OFED with the newer PeerDirect: nvidia-peermem.c, comment at peerdirect_support."""
 
 
 @rule(
@@ -20,7 +20,7 @@ FIRST_PEERDIRECT = (5, 1)
     Layer.DRIVER,
     per=peermem,
     default_status=Status.WARNING,
-    cost="Processes can hang for good when GPU memory is freed while it is registered.",
+    cost="Processes can hang permanently when GPU memory is freed while it is registered.",
     references=("https://docs.nvidia.com/networking/display/mlnxofedv51258060/",),
 )
 def lock_inversion(node: Node, module: str) -> Outcome:
@@ -28,17 +28,18 @@ def lock_inversion(node: Node, module: str) -> Outcome:
 
     Cost: A rare deadlock that only a reboot ends.
 
-    How to tell: /sys/module/nvidia_peermem/parameters/peerdirect_support is 1, or an options line says so,
-    with MLNX_OFED 5.1 or newer, DOCA-OFED, or a kernel that has the API itself. When it strikes, tasks hang
-    in state D with ib_umem and nvidia functions on their stacks.
+    How to tell: `cat /sys/module/nvidia_peermem/parameters/peerdirect_support` prints 1, or `modprobe -c`
+    shows an options line with peerdirect_support=1, on MLNX_OFED 5.1 or newer, DOCA-OFED, or a kernel that
+    has the API itself. After a deadlock, tasks hang in state D with ib_umem and nvidia functions on their
+    stacks.
 
-    What to do: Remove `peerdirect_support=1` from modprobe.d; it is for MLNX_OFED 5.0 and the 4.9 LTS
-    alone. Reload the module.
+    What to do: Remove `peerdirect_support=1` from modprobe.d: it is only for MLNX_OFED 5.0 and the 4.9 LTS.
+    Then reload the module.
 
-    Why: Freeing GPU memory takes the driver's lock and then the RDMA core's; deregistering takes them the
-    other way round. Fixed stacks let a client say that it unmaps by itself (PEER_MEM_INVALIDATE_UNMAPS);
-    nvidia-peermem says so unless peerdirect_support=1. The persistent client, default from driver 560 on,
-    has no such callback at all.
+    Why: Freeing GPU memory takes the driver's lock and then the RDMA core's; deregistering takes them in
+    the opposite order. Fixed stacks let a client declare that it unmaps by itself
+    (PEER_MEM_INVALIDATE_UNMAPS); nvidia-peermem declares it unless peerdirect_support=1. The persistent
+    client, default from driver 560 on, has no such callback at all.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c; Mellanox/nv_peer_memory
     README.md.
@@ -53,7 +54,8 @@ def lock_inversion(node: Node, module: str) -> Outcome:
 
 
 def _setting(node: Node, module: str) -> tuple[str, str]:
-    """The parameter's value and where it stands: in the kernel if the module is loaded, else what is set."""
+    """The parameter's value and where it was found: in the kernel if the module is loaded, else in
+    modprobe's configuration."""
     if is_loaded(node, module):
         where = f"sys/module/{module}/parameters"
         return if_absent(("", ""), lambda: (running(node, module).parameters.get(PARAMETER, ""), where))

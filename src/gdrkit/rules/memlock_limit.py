@@ -1,4 +1,4 @@
-"""How much memory a process may lock."""
+"""The limit on memory that a process may lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
 
 KERNEL_DEFAULT_BYTES = 8 << 20
 """MLOCK_LIMIT of Linux 5.16 and newer, include/uapi/linux/resource.h; 64 KiB before. NCCL's receive buffers
-alone have 4 MiB per connection (NCCL_BUFFSIZE), so what nobody raised is too little for any job."""
+alone have 4 MiB per connection (NCCL_BUFFSIZE), so the default is too little for any job."""
 
 
 @rule(
@@ -27,22 +27,24 @@ alone have 4 MiB per connection (NCCL_BUFFSIZE), so what nobody raised is too li
 def memlock_limit(node: Node, _: str) -> Outcome:
     """Processes may lock no more memory than the kernel's default, which is too little for RDMA.
 
-    Cost: NCCL, UCX and perftest fail as soon as they register more, also on the way through host memory.
+    Cost: NCCL, UCX and perftest fail as soon as they register more, also when they copy through host
+    memory.
 
-    How to tell: `Max locked memory` in /proc/self/limits is 8 MiB or less, in a shell like the one that
-    asked. Jobs see `ibv_reg_mr` fail with `Cannot allocate memory` (error 12).
+    How to tell: `ulimit -l` in the shell or pod that fails prints 8192 or less, and `Max locked memory` in
+    /proc/self/limits is 8 MiB or less. Jobs see `ibv_reg_mr` fail with `Cannot allocate memory` (error 12).
 
-    What to do: `* - memlock unlimited` in /etc/security/limits.d/; LimitMEMLOCK=infinity in the units of
-    slurmd, containerd or docker; the capability IPC_LOCK in Kubernetes.
+    What to do: Put `* - memlock unlimited` in a file in /etc/security/limits.d/. Set LimitMEMLOCK=infinity
+    in the units of slurmd, containerd or docker. In Kubernetes, give the pod the capability IPC_LOCK. Then
+    log in again or restart the service.
 
-    Why: Nobody raised RLIMIT_MEMLOCK. Memory that is registered for RDMA counts against it; root and
-    processes with CAP_IPC_LOCK are free of it. Daemons that start jobs (slurmd, containerd) hand down their
-    own limit, which can be another than the shell's.
+    Why: RLIMIT_MEMLOCK was never raised. Memory that is registered for RDMA counts against it; root and
+    processes with CAP_IPC_LOCK are exempt. Daemons that start jobs (slurmd, containerd) pass on their own
+    limit, which can differ from the shell's.
 
     Source: Linux drivers/infiniband/core/umem.c, ib_umem_get(); limits.conf(5).
     """
     if _has_no_rdma(node):
-        return NotApplicable("no RDMA device that memory would be locked for")
+        return NotApplicable("no RDMA device")
     limit = memlock_limit_bytes(node)
     if limit is None:
         return Passed("unlimited")
@@ -52,5 +54,5 @@ def memlock_limit(node: Node, _: str) -> Outcome:
 
 
 def _has_no_rdma(node: Node) -> bool:
-    """Only where the devices are known: without them, the limit is still worth saying."""
+    """Whether the node has no RDMA device. False if that is not known: the limit still matters."""
     return if_missing(False, lambda: not rdma_devices(node))

@@ -1,4 +1,4 @@
-"""GPU memory that cannot be given to a NIC, on a GPU that could."""
+"""GPU memory that cannot be registered, on a GPU that supports registration."""
 
 from __future__ import annotations
 
@@ -33,29 +33,33 @@ WITH_CUDA_VMM_SUPPORTED = DEVICE_ATTRIBUTES["GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPO
     takes=REGISTRATION,
     default_status=Status.WARNING,
     reported_by=(
-        DecidingCommand(CUDA_PROBE, "plain cudaMalloc memory goes through: then it is the kind of memory"),
+        DecidingCommand(
+            CUDA_PROBE, "memory from plain cudaMalloc can be registered, so the kind of memory is the cause"
+        ),
     ),
-    cost="This kind of memory is copied through host memory, or the program fails.",
+    cost="Such memory is copied through host memory, or the program fails.",
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
 def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
     """A piece of GPU memory cannot be registered, although the GPU supports it.
 
-    Cost: That memory does not go the direct way.
+    Cost: That memory cannot use the direct path.
 
-    How to tell: A probe allocated memory, and `cuMemGetHandleForAddressRange` gave no dma-buf for it, or
+    How to tell: `gdr probe cuda` or `gdr probe memory` allocates memory, and
+    `cuMemGetHandleForAddressRange` returns no dma-buf for it, or
     CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or attribute 110
-    (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns memory of cuMemCreate alone. Or the kernel
-    module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's path stands on.
+    (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns only memory from cuMemCreate. Or, in
+    `gdr probe rm`, the kernel module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's
+    path needs.
 
-    What to do: CudaMalloc; or gpuDirectRDMACapable in CUmemAllocationProp. Ask per pointer before
-    registering.
+    What to do: Allocate with cudaMalloc, or set gpuDirectRDMACapable in CUmemAllocationProp. In your own
+    programs, query each pointer before you register it.
 
-    Why: Only pinned device memory can be given away. Managed memory (cudaMallocManaged) and host memory
-    cannot. Memory of cuMemCreate, which PyTorch's expandable segments use, can if it was made with
-    gpuDirectRDMACapable = 1. A mapping is of whole pages of 64 KiB. The kernel module refuses with
-    NOT_SUPPORTED (0x56) where the GPU's memory is protected, and with INVALID_CLASS (0x22) where it knows no
-    such object.
+    Why: Only pinned device memory can be registered. Managed memory (cudaMallocManaged) and host memory
+    cannot. Memory from cuMemCreate, which PyTorch's expandable segments use, can if it was created with
+    gpuDirectRDMACapable = 1. A mapping consists of whole pages of 64 KiB. The kernel module refuses with
+    NOT_SUPPORTED (0x56) where the GPU's memory is protected, and with INVALID_CLASS (0x22) where it does
+    not know the object.
 
     Source: cuda.h; open-gpu-kernel-modules src/nvidia/src/kernel/gpu/bus/third_party_p2p.c.
     """
@@ -81,13 +85,14 @@ def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
 
 
 def _of_device(call: ProbeCall) -> bool:
-    """Whether the export was one of the GPU's own memory in the plain way. Mapped over PCIe, and of host
-    memory, it may fail on GPUs that do everything else."""
+    """Whether the export was a plain one of the GPU's own memory. Exports mapped over PCIe, or of host
+    memory, may fail on GPUs that support everything else."""
     return call.argument not in ("device pcie", "host plain")
 
 
 def _of_kernel(node: Node, gpu: PciGpu) -> Failed | None:
-    """What the kernel module says, asked without CUDA. Its consent alone proves nothing of the product."""
+    """The failure if the kernel module refuses, asked without CUDA. If it agrees, that alone does not prove
+    support."""
     answer = if_missing(None, third_party, node, gpu.address)
     if answer is None or answer.status not in REFUSALS:
         return None
@@ -100,16 +105,17 @@ def _of_kernel(node: Node, gpu: PciGpu) -> Failed | None:
 
 
 def _of_virtual_memory(node: Node, gpu: PciGpu, tried: bool) -> Outcome:
-    """Memory of cuMemCreate, which has an attribute of its own. It stops no path: other memory is let in."""
+    """The outcome for memory from cuMemCreate, which has an attribute of its own. It stops no path: other
+    memory can be registered."""
     try:
         virtual = cuda_attributes(node, gpu.address).get(WITH_CUDA_VMM_SUPPORTED)
     except EvidenceMissing:
-        return NotApplicable("nobody tried it here")
+        return NotApplicable("no probe tried it")
     if virtual == 0:
         return Failed(
             seen="CUDA attribute 110 (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0",
-            expected="1, for memory of cuMemCreate",
+            expected="1, for memory from cuMemCreate",
             subject=gpu.address,
             takes=(),
         )
-    return Passed("a piece of memory became a dma-buf" if tried else "memory of cuMemCreate can be used")
+    return Passed("memory was exported as a dma-buf" if tried else "memory from cuMemCreate can be used")

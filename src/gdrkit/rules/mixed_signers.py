@@ -20,21 +20,23 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
     default_status=Status.WARNING,
     whole_machine=True,
     remedies=(RemedyName.SIGN_MODULE,),
-    cost="with Secure Boot, only some of the driver's modules load",
+    cost="With Secure Boot, only some of the driver's modules load.",
 )
 def mixed_signers(node: Node, _: str) -> Outcome:
-    """nvidia and nvidia-peermem lie in one folder and were signed by different keys.
+    """nvidia and nvidia-peermem are in one folder but were signed with different keys.
 
-    Cost: Nothing while signatures are not enforced. With Secure Boot the odd one out is refused,
-    unless both keys are trusted.
+    Cost: Nothing while signatures are not enforced. With Secure Boot, one of them is refused unless both
+    keys are trusted.
 
-    How to tell: nvidia, nvidia-uvm and nvidia-modeset load, nvidia-peermem says "Key was rejected by
-    service". `modinfo -F signer` differs between them.
+    How to tell: `modinfo -F signer nvidia` and `modinfo -F signer nvidia-peermem` print different names.
+    nvidia, nvidia-uvm and nvidia-modeset load, but modprobe of nvidia-peermem says "Key was rejected by
+    service".
 
-    What to do: One source for all of the driver's modules: the distribution's packages, or DKMS for all.
+    What to do: Take all of the driver's modules from one source: the distribution's packages, or DKMS for
+    all.
 
-    Why: A distribution attaches its own signatures to the modules it lists, and one module kept
-    the vendor's, or none; or one of them was rebuilt by hand beside signed ones.
+    Why: A distribution attaches its own signatures to the modules that it lists, and one module kept the
+    vendor's signature, or has none. Or one module was rebuilt by hand among signed ones.
 
     Source: Reported of DGX OS on 6.17.0-1008-nvidia, not reproduced.
     """
@@ -43,16 +45,20 @@ def mixed_signers(node: Node, _: str) -> Outcome:
     except EvidenceAbsent as absent:
         return NotApplicable(f"{absent.missing.source} is not there")
     if posixpath.dirname(paths[0]) != posixpath.dirname(paths[1]):
-        return NotApplicable("they lie in different folders")
+        return NotApplicable("the two modules are in different folders")
     driver, peermem = _signers(node, paths)
     if driver == peermem:
-        return Passed(f"both signed by {driver or 'nobody'}")
+        return Passed(f"both signed by {driver}" if driver else "neither is signed")
+    names = tuple(posixpath.basename(path) for path in paths)
     return Failed(
-        seen=f"{posixpath.basename(paths[1])} signed by {peermem or 'nobody'}, "
-        f"{posixpath.basename(paths[0])} by {driver or 'nobody'}",
+        seen=f"{names[1]} {_signed(peermem)}, {names[0]} {_signed(driver)}",
         expected="one signer for all modules of the driver",
-        subject=posixpath.basename(paths[1]),
+        subject=names[1],
     )
+
+
+def _signed(signer: str) -> str:
+    return f"signed by {signer}" if signer else "not signed"
 
 
 def _signers(node: Node, paths: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The rules about who may load modules at all, and about modules that are shut out by name."""
+"""The rules about whether modules may be loaded at all, and about blacklisted modules."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from gdrkit.rules.stage import LoadPosition, Stage
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.PERMISSION, 1),
     reported_by=(DecidingCommand("cat /proc/sys/kernel/modules_disabled", "1"),),
-    cost="no module can be loaded or unloaded until the next boot",
+    cost="No module can be loaded or unloaded until the next boot.",
     references=("https://docs.kernel.org/admin-guide/sysctl/kernel.html#modules-disabled",),
 )
 def modules_are_disabled(node: Node, module: str) -> Outcome:
-    """The kernel was told to load no more modules until the next boot.
+    """The kernel is set to load no more modules until the next boot.
 
-    Cost: Whatever was not loaded by then stays out. It cannot be undone without a reboot.
+    Cost: A module that is not loaded yet stays out. Only a reboot undoes this.
 
-    How to tell: modprobe says "Operation not permitted", the kernel's log nothing.
-    /proc/sys/kernel/modules_disabled is 1.
+    How to tell: `cat /proc/sys/kernel/modules_disabled` prints 1. modprobe says "Operation not permitted",
+    and the kernel's log has no line about it.
 
-    What to do: Load the module before that point (modules-load.d), or take the setting away and reboot.
+    What to do: Load the module before the setting is made (list it in /etc/modules-load.d), or remove the
+    setting. Then reboot.
 
-    Why: A hardening script or a sysctl file set kernel.modules_disabled after boot, or the kernel
-    was started with `nomodule`.
+    Why: A hardening script or a sysctl file set kernel.modules_disabled after boot, or the kernel was
+    started with `nomodule`.
 
     Source: Linux kernel/module/main.c, may_init_module().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     if not modules_disabled(node):
         return Passed("kernel.modules_disabled is 0")
     return Failed(seen="kernel.modules_disabled is 1", expected="0", subject=module)
@@ -54,34 +55,35 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
     loading=LoadPosition(Stage.BLACKLIST, 1),
     reported_by=(DecidingCommand(DMESG, "`Module {module} is blacklisted`"),),
     remedies=(RemedyName.ALLOW_MODULE,),
-    cost="the module is not loaded at boot",
+    cost="The module is not loaded at boot.",
     references=("man:modprobe.d(5)", "https://docs.kernel.org/admin-guide/kernel-parameters.html"),
 )
 def module_blacklisted(node: Node, module: str) -> Outcome:
-    """The module is shut out by name, by the kernel or by modprobe's configuration.
+    """The module is blacklisted by name, in the kernel or in modprobe's configuration.
 
-    Cost: By the kernel's list the module cannot be loaded; by modprobe's it is missing after each
-    boot until somebody loads it by hand.
+    Cost: On the kernel's list, the module cannot be loaded. On modprobe's list, it is missing after each
+    boot until it is loaded by hand.
 
-    How to tell: With `module_blacklist=` on the kernel's command line, modprobe says "Operation not
-    permitted" and the kernel's log "Module ... is blacklisted". A `blacklist` line in modprobe.d, or
-    `modprobe.blacklist=` on the command line, is seen only by its effect: nothing loads the module at boot.
+    How to tell: With `module_blacklist=` on the kernel command line (`cat /proc/cmdline`), modprobe says
+    "Operation not permitted" and the kernel's log "Module ... is blacklisted". A `blacklist` line in
+    modprobe.d (`modprobe -c | grep blacklist`) or `modprobe.blacklist=` on the kernel command line causes
+    no message: the module is just not loaded at boot.
 
-    What to do: Take the name off the list. The kernel's needs a reboot.
+    What to do: Remove the name from the list. For the kernel's list, reboot.
 
-    Why: Somebody wanted it out, often long ago. The two lists are not the same: the kernel's
-    refuses every attempt; modprobe's only keeps aliases, udev and systemd from loading the module, while a
-    plain `modprobe nvidia_peermem` loads it all the same.
+    Why: The module was shut out on purpose, often long ago. The two lists differ: the kernel's refuses
+    every attempt; modprobe's only keeps aliases, udev and systemd from loading the module, and a plain
+    `modprobe nvidia_peermem` still loads it.
 
     Source: Linux kernel/module/main.c, blacklisted(); kmod libkmod-module.c, module_is_blacklisted().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     shut_out = boot_blacklist(node)
     if shut_out and kernel_name(node, module) in shut_out:
         return Failed(
             seen=f"module_blacklist={','.join(shut_out)}",
-            expected=f"a kernel command line without {module} in it",
+            expected=f"a kernel command line that does not blacklist {module}",
             subject=module,
         )
     entry = configuration(node).blacklisted(module)
@@ -90,7 +92,7 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
     node.cite(entry.file, text=f"blacklist {entry.name}", line=entry.line)
     return Failed(
         seen=f"blacklist {entry.name} in /{entry.file}, line {entry.line}",
-        expected="no such line, for a module that is to be loaded at boot",
+        expected="no such line for a module to be loaded at boot",
         subject=module,
         takes=(),
     )

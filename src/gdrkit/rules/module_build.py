@@ -1,4 +1,4 @@
-"""The rules about files that are no modules, and modules that are for another kernel."""
+"""The rules about files that are not valid modules, and modules built for another kernel."""
 
 from __future__ import annotations
 
@@ -31,31 +31,34 @@ _MISFITS = {
         DecidingCommand(DMESG, "`Invalid ELF ...`, or `No module found in object`"),
         DecidingCommand(MODINFO, "an error"),
     ),
-    cost="the module cannot be loaded",
+    cost="The module cannot be loaded.",
 )
 def module_corrupt(node: Node, module: str) -> Outcome:
-    """The file is not a module of this machine: empty, cut off, not ELF, or for another processor.
+    """The file is not a valid module for this machine: empty, truncated, not ELF, or for another processor.
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Exec format error", for an empty file or one that cannot be unpacked
-    "Invalid argument". The kernel's log has a line on the ELF header that names no module, or nothing.
+    How to tell: modprobe says "Exec format error", or "Invalid argument" for an empty file or one that
+    cannot be unpacked. The kernel's log has a line about the ELF header that names no module, or nothing.
+    `modinfo nvidia-peermem` prints an error.
 
-    What to do: Install the package again, or build the module again.
+    What to do: Reinstall the package, or build the module again.
 
-    Why: A disk ran full while the file was written, a copy was cut off, or a package for another
+    Why: The disk was full when the file was written, a copy was truncated, or a package for another
     architecture was unpacked by hand.
 
     Source: Linux kernel/module/main.c, elf_validity_check(); kmod libkmod-file.c, kmod_file_open().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     path = module_path(node, module)
     found = flaw(node, path)
     if found is None:
         return Passed("an ELF file that the kernel can read")
     node.cite(path, text=found.kind)
-    return Failed(seen=f"{found.kind} in /{path}", expected="a whole module of this machine", subject=module)
+    return Failed(
+        seen=f"{found.kind} in /{path}", expected="a complete module for this machine", subject=module
+    )
 
 
 @rule(
@@ -67,32 +70,33 @@ def module_corrupt(node: Node, module: str) -> Outcome:
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`version magic ... should be ...`, or `symbol module_layout`"),),
     remedies=(RemedyName.REBUILD_DRIVER,),
-    cost="the module cannot be loaded",
+    cost="The module cannot be loaded.",
 )
 def module_wrong_kernel(node: Node, module: str) -> Outcome:
-    """The module was built for another kernel than the one that runs.
+    """The module was built for another kernel than the running one.
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Exec format error", the kernel's log either "version magic '...' should be
-    '...'", or "disagrees about version of symbol module_layout", or, from Linux 6.4, that the size of struct
-    module does not match.
+    How to tell: modprobe says "Exec format error". The kernel's log (`sudo dmesg`) says "version magic
+    '...' should be '...'", or "disagrees about version of symbol module_layout", or, from Linux 6.4 on,
+    that the size of struct module does not match. `modinfo -F vermagic nvidia-peermem` and `uname -r` show
+    the two kernels.
 
     What to do: Build or install the module for the running kernel, and remove the stale file.
 
-    Why: The file was copied from another machine, a stale one lies in extra/ or updates/ and wins
-    over the right one, or the module was built with headers of another flavour. A mere difference in the
-    release is no obstacle as long as the module has symbol versions: then only the flags behind it count.
+    Why: The file was copied from another machine, a stale file in extra/ or updates/ takes precedence over
+    the right one, or the module was built with headers of another flavour. A different release alone does
+    no harm if the module has symbol versions: then only the flags after the release count.
 
     Source: Linux kernel/module/version.c, check_modstruct_version(), same_magic().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     found = fit(node, module)
     if found.misfit is None:
-        return Passed("built for this kernel, as far as it checks")
+        return Passed("it passes the kernel's checks of its build")
     return Failed(
         seen=_MISFITS[found.misfit].format(found=found.found),
-        expected=found.wanted or "what the running kernel was built with",
+        expected=found.wanted or "the running kernel's own",
         subject=module,
     )

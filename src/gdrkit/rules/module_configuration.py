@@ -1,4 +1,4 @@
-"""The rules about what modprobe and the kernel are told to do with a module."""
+"""The rules about modprobe's configuration of a module and about its parameters."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ from gdrkit.rules.stage import LoadPosition, Stage
     loading=LoadPosition(Stage.MODPROBE, 2),
     reported_by=(DecidingCommand("modprobe --show-depends {module}", "a line that begins with `install`"),),
     remedies=(RemedyName.ALLOW_MODULE,),
-    cost="modprobe runs a command and does not load the module",
+    cost="modprobe runs a command and does not load the module.",
     references=("man:modprobe.d(5)",),
 )
 def install_override(node: Node, module: str) -> Outcome:
     """An install line in modprobe's configuration keeps the module from being loaded.
 
-    Cost: The module is not loaded, whoever asks for it.
+    Cost: The module is never loaded through modprobe.
 
-    How to tell: With `install ... /bin/false`, modprobe says "Error running install command" and then
-    "Invalid argument". With `/bin/true` it says nothing, exits 0, and has loaded nothing.
+    How to tell: `modprobe --show-depends nvidia_peermem` prints a line that begins with `install`. With
+    `install ... /bin/false`, modprobe says "Error running install command" and then "Invalid argument".
+    With `/bin/true`, it prints nothing and exits 0, but loads nothing.
 
-    What to do: Take the line out, or load the module with `modprobe --ignore-install`.
+    What to do: Remove the line, or load the module with `modprobe --ignore-install nvidia_peermem`.
 
-    Why: It is the strong form of a blacklist, used by hardening guides. Distributions use the
-    same line to load a renamed module in the place of another; that is no obstacle.
+    Why: It is the strong form of a blacklist, used by hardening guides. Distributions use the same kind of
+    line to load a renamed module in place of another; that does no harm.
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module(), command_do().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     config = configuration(node)
     entry = config.install_command(module)
     if entry is None:
@@ -74,34 +75,34 @@ def install_override(node: Node, module: str) -> Outcome:
     reported_by=(
         DecidingCommand(DMESG, "`invalid for parameter`, or `invalid ... param value`"),
         DecidingCommand(
-            "modprobe -c | grep {module}", "`options {module} ...` with a value that it does not take"
+            "modprobe -c | grep {module}", "`options {module} ...` with a value that it does not accept"
         ),
     ),
     remedies=(RemedyName.ALLOW_MODULE,),
-    cost="the module cannot be loaded with these options",
+    cost="The module cannot be loaded with these options.",
     references=("man:modprobe.d(5)",),
 )
 def module_bad_parameter(node: Node, module: str) -> Outcome:
-    """A parameter in modprobe's configuration has a value that the module does not take.
+    """A parameter in modprobe's configuration has a value that the module does not accept.
 
     Cost: The module cannot be loaded until the value is right.
 
-    How to tell: modprobe says "Invalid argument" or "Numerical result out of range", the kernel's log
-    "...: `...' invalid for parameter `...'". A parameter that the module does not have is no error: it is
-    ignored, with a line in the log.
+    How to tell: modprobe says "Invalid argument" or "Numerical result out of range", the kernel's log "...:
+    `...' invalid for parameter `...'". `modprobe -c | grep nvidia_peermem` prints the options. A parameter
+    that the module does not have is ignored, with a line in the log.
 
-    What to do: Correct the line; `modinfo -p` lists parameters and their types.
+    What to do: Correct the line; `modinfo -p nvidia-peermem` lists the parameters and their types.
 
-    Why: A typing error in an options line or on the kernel's command line, or a parameter whose
-    type changed with the driver's version.
+    Why: There is a typing error in an options line or on the kernel command line, or the type of a
+    parameter changed with the driver's version.
 
     Source: Linux kernel/params.c, parse_args(); lib/kstrtox.c.
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     found = reading(node, module, configuration(node).arguments_of(module))
     if not found.bad:
-        return Passed("every option can be read")
+        return Passed("every option is valid")
     argument = found.bad[0].argument
     return Failed(
         seen=f"{argument.name}={argument.shown}",

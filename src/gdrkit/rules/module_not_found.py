@@ -1,4 +1,4 @@
-"""The rule about a module that is not there."""
+"""The rule about a module that is not installed."""
 
 from __future__ import annotations
 
@@ -20,39 +20,40 @@ from gdrkit.rules.stage import LoadPosition, Stage
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.MODPROBE, 1),
     reported_by=(DecidingCommand("modinfo -n {file}", "`Module {file} not found`"),),
-    cost="whatever needs the module goes without it",
+    cost="Programs that need the module do without it.",
     references=("man:modprobe(8)", "man:depmod(8)"),
 )
 def module_not_found(node: Node, module: str) -> Outcome:
     """No file of this module is installed for the running kernel.
 
-    Cost: Nothing else of loading matters until there is a file.
+    Cost: The module cannot be loaded, and programs that need it do without it.
 
-    How to tell: modprobe says "FATAL: Module ... not found in directory /lib/modules/<release>". depmod's
-    list of the running kernel's modules has no such name, and no install line stands in for it.
+    How to tell: `modinfo -n nvidia-peermem` says "Module nvidia-peermem not found". modprobe says "FATAL:
+    Module ... not found in directory /lib/modules/<release>". depmod's list of the running kernel's modules
+    has no such name, and no install line replaces it.
 
     What to do: Install the driver's modules for the running kernel (the distribution's package for this
-    release, or `dkms autoinstall` once the headers are there), run depmod, and try again.
+    release, or `dkms autoinstall` once the headers are installed). Then run `depmod` and try again.
 
-    Why: The package with the modules was installed for another kernel, most often because the
-    kernel was upgraded since; DKMS skipped the build because the kernel's headers are missing; the module
-    was copied there and depmod was not run; the driver's installer left it out; or this is a container whose
+    Why: The package with the modules was installed for another kernel, most often because the kernel was
+    upgraded since; DKMS skipped the build because the kernel's headers are missing; the module was copied
+    there but depmod was not run; the driver's installer left it out; or this is a container whose
     /lib/modules is not the host's.
 
     Source: kmod tools/modprobe.c, insmod(); libkmod.c, kmod_lookup_alias_from_moddep_file().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     try:
         path = module_path(node, module)
         node.map(path)
     except EvidenceAbsent as absent:
         if _built_in(node, module):
-            return NotApplicable(f"{module} is part of the kernel's image")
+            return NotApplicable(f"{module} is built into the kernel")
         if _in_a_container(node):
             return NotApplicable("a container's /lib/modules is not its host's")
         if configuration(node).install_command(module) is not None:
-            return NotApplicable(f"a command stands in for {module}")
+            return NotApplicable(f"an install line runs a command instead of loading {module}")
         return Failed(
             seen=f"{absent.missing.source} is not there",
             expected=f"{module}.ko below /{_folder(node)}, in depmod's list",
@@ -62,7 +63,7 @@ def module_not_found(node: Node, module: str) -> Outcome:
 
 
 def _in_a_container(node: Node) -> bool:
-    # Where that is unknown, it is judged as a host, which says so of its verdict.
+    # An unknown scope is judged as a host; the trail of the answer records that.
     return if_missing(False, lambda: scope(node) == "container")
 
 

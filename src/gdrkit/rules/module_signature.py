@@ -1,7 +1,7 @@
-"""The rules about a module's signature, in the order in which the kernel asks.
+"""The rules about a module's signature, in the order in which the kernel checks.
 
-They exclude each other: what is unsigned has no unknown key, and lockdown is asked only where signatures are
-not enforced.
+They exclude each other: an unsigned module has no unknown key, and lockdown is checked only where
+signatures are not enforced.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _BROKEN = (SignatureState.BROKEN, SignatureState.ATTRIBUTES, SignatureState.MALF
 _SIGNING = "https://docs.kernel.org/admin-guide/module-signing.html"
 
 
-def _unasked(node: Node, module: str) -> NotApplicable | None:
-    """Why the kernel looks at no signature here."""
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+def _unchecked(node: Node, module: str) -> NotApplicable | None:
+    """Why the kernel checks no signature of this module."""
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     if not module_signatures_supported(node):
-        return NotApplicable("this kernel looks at no signatures")
+        return NotApplicable("this kernel does not check signatures")
     return None
 
 
@@ -41,37 +41,35 @@ def _standing(node: Node, module: str) -> SignatureStanding:
     per=peermem_module,
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.SIGNATURE, 1),
-    reported_by=(
-        DecidingCommand(DMESG, "nothing about keys: a signature that is wrong is refused in silence"),
-    ),
-    cost="the module cannot be loaded, with Secure Boot or without",
+    reported_by=(DecidingCommand(DMESG, "no line about keys: the kernel does not log a wrong signature"),),
+    cost="The module cannot be loaded, with Secure Boot or without.",
     references=(_SIGNING,),
 )
 def module_signature_broken(node: Node, module: str) -> Outcome:
-    """The module carries a signature that does not belong to its content.
+    """The module has a signature that does not match its content.
 
-    Cost: The module cannot be loaded by any setting; only another file helps.
+    Cost: No setting makes the module loadable; only another file does.
 
-    How to tell: modprobe says "Key was rejected by service" or "Bad message", the kernel's log mostly
-    nothing. It does so with Secure Boot off, too: a signature that is wrong is refused where none at all
-    would be let pass.
+    How to tell: modprobe says "Key was rejected by service" or "Bad message", and the kernel's log mostly
+    has no line. This also happens with Secure Boot off: the kernel then accepts a module without a
+    signature, but not one with a wrong signature.
 
-    What to do: Install the package again, or build the module again and sign it as the last step.
+    What to do: Reinstall the package. Or build the module again, and sign it as the last step.
 
-    Why: The file was changed after it was signed: patched, its debugging symbols taken out in
-    part, or cut off in a copy. `strip` drops the signature as a whole; then the module is unsigned instead.
-    Only a signature by a key that the kernel trusts is compared with the content.
+    Why: The file was changed after it was signed: patched, partly stripped of debugging symbols, or
+    truncated in a copy. `strip` removes the whole signature; the module is then unsigned instead. The
+    kernel compares the signature with the content only if it trusts the key.
 
     Source: Linux kernel/module/signing.c, module_sig_check(): every error but three is final.
     """
-    if (outside := _unasked(node, module)) is not None:
-        return outside
+    if (not_applicable := _unchecked(node, module)) is not None:
+        return not_applicable
     found = _standing(node, module)
     if found.state not in _BROKEN:
         return Passed(f"signature: {found.state}")
     return Failed(
         seen=f"signature {found.state}" + (f", claims to be by {found.key}" if found.key else ""),
-        expected="a signature over the content as it is",
+        expected="a signature that matches the content",
         subject=module,
     )
 
@@ -83,30 +81,35 @@ def module_signature_broken(node: Node, module: str) -> Outcome:
     takes=(ADDRESS,),
     loading=LoadPosition(Stage.SIGNATURE, 2),
     reported_by=(DecidingCommand("mokutil --list-enrolled --mokx", "the signer's certificate"),),
-    cost="the module cannot be loaded, with Secure Boot or without",
+    cost="The module cannot be loaded, with Secure Boot or without.",
     references=(_SIGNING,),
 )
 def module_key_revoked(node: Node, module: str) -> Outcome:
-    """The module was signed with a key that firmware or shim has revoked.
+    """The module was signed with a key that the firmware or shim has revoked.
 
     Cost: The module cannot be loaded, even where signatures are not enforced.
 
-    How to tell: modprobe says "Key was rejected by service", the kernel's log nothing.
+    How to tell: modprobe says "Key was rejected by service", and the kernel's log has no line.
+    `mokutil --list-enrolled --mokx` lists the signer's certificate; `modinfo -F signer nvidia-peermem`
+    prints the signer.
 
-    What to do: Sign the module with another key, or take the certificate off the list if it is your own.
+    What to do: Sign the module with another key. If the certificate is your own, you can instead remove it
+    from the list.
 
-    Why: The signer's certificate stands in the firmware's dbx or in shim's MokListX, and the
-    kernel keeps a list of revoked certificates (CONFIG_SYSTEM_REVOCATION_LIST).
+    Why: The signer's certificate is in the firmware's dbx or in shim's MokListX, and the kernel keeps a
+    list of revoked certificates (CONFIG_SYSTEM_REVOCATION_LIST).
 
     Source: Linux certs/system_keyring.c, verify_pkcs7_message_sig(). Read in source, not seen in a kernel:
     Debian's kernels have no such list.
     """
-    if (outside := _unasked(node, module)) is not None:
-        return outside
+    if (not_applicable := _unchecked(node, module)) is not None:
+        return not_applicable
     found = _standing(node, module)
     if found.state is not SignatureState.REVOKED:
         return Passed(f"signature: {found.state}")
-    return Failed(seen=f"signed by {found.key}, which is revoked", expected="a key in use", subject=module)
+    return Failed(
+        seen=f"signed by {found.key}, which is revoked", expected="a key that is not revoked", subject=module
+    )
 
 
 @rule(
@@ -121,32 +124,36 @@ def module_key_revoked(node: Node, module: str) -> Outcome:
         DecidingCommand(DMESG, "`Loading of unsigned module is rejected`"),
     ),
     remedies=(RemedyName.SIGN_MODULE,),
-    cost="the module cannot be loaded while signatures are enforced",
+    cost="The module cannot be loaded while signatures are enforced.",
     references=(_SIGNING,),
 )
 def module_unsigned(node: Node, module: str) -> Outcome:
-    """Signatures are enforced, and the module has none.
+    """Signatures are enforced, but the module has none.
 
-    Cost: The module cannot be loaded. Nothing else about it has been looked at yet: once signed, it
-    may fail at the next step.
+    Cost: The module cannot be loaded. The kernel has checked nothing else yet: once signed, the module may
+    fail at the next check.
 
     How to tell: modprobe says "Key was rejected by service", the kernel's log "Loading of unsigned module
-    is rejected", which names no module: with several in a chain any of them may be meant.
+    is rejected". That line names no module: it can be any module of a chain. `modinfo nvidia-peermem`
+    prints no `signer:` for an unsigned one.
 
-    What to do: Let DKMS sign it with the machine owner's key and enrol that key, or use the distribution's
-    signed modules. First make sure that the signed module would then work.
+    What to do: First make sure that the signed module would then work: `gdr doctor` says where
+    `sign-module` would lead. Then let DKMS sign it with the machine owner's key and enrol that key, or use
+    the distribution's signed modules.
 
-    Why: Secure Boot is on, or the kernel was started or built to enforce signatures, and the
-    module was built here without being signed, or stripped after.
+    Why: Secure Boot is on, or the kernel was started or built to enforce signatures, and the module was
+    built here without being signed, or was stripped afterwards.
 
     Source: Linux kernel/module/signing.c, module_sig_check().
     """
-    if (outside := _not_enforced(node, module)) is not None:
-        return outside
+    if (not_applicable := _not_enforced(node, module)) is not None:
+        return not_applicable
     found = _standing(node, module)
     if found.state is not SignatureState.UNSIGNED:
         return Passed(f"signature: {found.state}")
-    return Failed(seen="no signature", expected="a signature, as signatures are enforced", subject=module)
+    return Failed(
+        seen="no signature", expected="a signature, because signatures are enforced", subject=module
+    )
 
 
 @rule(
@@ -159,47 +166,49 @@ def module_unsigned(node: Node, module: str) -> Outcome:
     reported_by=(
         DecidingCommand(DMESG, "`Loading of module with unavailable key is rejected`"),
         DecidingCommand(
-            MODINFO, "a `signer:` that `mokutil --list-enrolled` and .builtin_trusted_keys do not hold"
+            MODINFO, "a `signer:` that is neither in `mokutil --list-enrolled` nor in .builtin_trusted_keys"
         ),
     ),
     remedies=(RemedyName.SIGN_MODULE,),
-    cost="the module cannot be loaded while signatures are enforced",
+    cost="The module cannot be loaded while signatures are enforced.",
     references=(_SIGNING,),
 )
 def module_unknown_key(node: Node, module: str) -> Outcome:
-    """Signatures are enforced, and the module's signer is not among the keys that the kernel trusts.
+    """Signatures are enforced, but the module's signer is not among the keys that the kernel trusts.
 
-    Cost: The module cannot be loaded. Nothing else about it has been looked at yet.
+    Cost: The module cannot be loaded. The kernel has checked nothing else yet.
 
     How to tell: modprobe says "Key was rejected by service", the kernel's log "Loading of module with
-    unavailable key is rejected", which names no module.
+    unavailable key is rejected", which names no module. `modinfo -F signer nvidia-peermem` prints the
+    signer, which `mokutil --list-enrolled` does not list.
 
-    What to do: Enrol the signer's certificate (`mokutil --import`, then confirm at the next boot), or sign
-    the module with a key that is enrolled. First make sure that the module would then work.
+    What to do: First make sure that the module would then work: `gdr doctor` says where `sign-module` would
+    lead. Then enrol the signer's certificate with `mokutil --import` and confirm at the next boot, or sign
+    the module with a key that is enrolled.
 
-    Why: The module was signed with a machine owner's key that was never enrolled, or whose
-    enrolment was not confirmed at the next boot; by a vendor whose key this kernel does not have; or for
-    another build of the kernel, whose key was made for that build alone.
+    Why: The module was signed with a machine owner's key that was never enrolled, or whose enrolment was
+    not confirmed at the next boot; by a vendor whose key this kernel does not have; or for another build of
+    the kernel, whose key was made for that build alone.
 
     Source: Linux kernel/module/signing.c, module_sig_check(); certs/system_keyring.c.
     """
-    if (outside := _not_enforced(node, module)) is not None:
-        return outside
+    if (not_applicable := _not_enforced(node, module)) is not None:
+        return not_applicable
     found = _standing(node, module)
     if found.state is SignatureState.VERIFIED:
         return Passed(f"signed by {found.key}, which the kernel trusts")
     if found.state not in (SignatureState.UNKNOWN_KEY, SignatureState.UNSUPPORTED):
         return NotApplicable(f"signature: {found.state}")
     return Failed(
-        seen=f"signed by {found.key or 'a key of a kind that the kernel does not know'}",
-        expected="a key in .builtin_trusted_keys, .machine or another keyring that the kernel asks",
+        seen=f"signed by {found.key or 'a key of an unsupported kind'}",
+        expected="a key in .builtin_trusted_keys, .machine or another keyring that the kernel checks",
         subject=module,
     )
 
 
 def _not_enforced(node: Node, module: str) -> NotApplicable | None:
-    if (outside := _unasked(node, module)) is not None:
-        return outside
+    if (not_applicable := _unchecked(node, module)) is not None:
+        return not_applicable
     return None if signatures_enforced(node) else NotApplicable("signatures are not enforced")
 
 
@@ -212,7 +221,7 @@ def _not_enforced(node: Node, module: str) -> NotApplicable | None:
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`Lockdown: modprobe: unsigned module loading is restricted`"),),
     remedies=(RemedyName.SIGN_MODULE,),
-    cost="no module without a trusted signature can be loaded while the kernel is locked down",
+    cost="No module without a trusted signature can be loaded while the kernel is locked down.",
     references=("man:kernel_lockdown(7)",),
 )
 def lockdown_blocks_module(node: Node, module: str) -> Outcome:
@@ -221,20 +230,21 @@ def lockdown_blocks_module(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded.
 
     How to tell: modprobe says "Operation not permitted", the kernel's log "Lockdown: modprobe: unsigned
-    module loading is restricted". The same is said of a module whose signer is merely unknown.
+    module loading is restricted". The log says the same about a signed module whose signer is unknown.
+    `cat /sys/kernel/security/lockdown` shows the active level in brackets.
 
-    What to do: As for an unsigned module: a signature by a key that the kernel trusts; or start the kernel
-    without lockdown where your rules permit it.
+    What to do: Sign the module with a key that the kernel trusts, as for module-unsigned. Or start the
+    kernel without lockdown, where your rules permit it.
 
-    Why: The kernel was locked down on its command line, or by Secure Boot, while signatures as
-    such are not enforced. Where they are, that is asked first and answered with "Key was rejected".
+    Why: The kernel was locked down on its command line, or by Secure Boot, while signatures themselves are
+    not enforced. Where they are enforced, the kernel checks that first and answers "Key was rejected".
 
     Source: Linux kernel/module/signing.c, module_sig_check(); security/lockdown/lockdown.c.
     """
-    if (outside := _unasked(node, module)) is not None:
-        return outside
+    if (not_applicable := _unchecked(node, module)) is not None:
+        return not_applicable
     if signatures_enforced(node):
-        return NotApplicable("signatures are enforced, which is asked before")
+        return NotApplicable("signatures are enforced, which the kernel checks first")
     level = lockdown(node)
     if level == "none":
         return Passed("the kernel is not locked down")

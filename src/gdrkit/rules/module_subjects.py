@@ -1,4 +1,4 @@
-"""Which modules the rules of loading ask about, and when they need not ask."""
+"""Which modules the rules about loading judge, and when they do not apply."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from gdrkit.rules.rule import NotApplicable
 
 
 def peermem_module(node: Node) -> Iterable[str]:
-    """nvidia_peermem, by the name of its file where a distribution renamed it."""
+    """nvidia_peermem, by the name of its file, which some distributions change."""
     return (file_name(node),) if gpu_expected(node) else ()
 
 
 def peermem(node: Node) -> Iterable[str]:
-    """nvidia_peermem, by the name that the kernel and its users call it."""
+    """nvidia_peermem, by the name that the kernel uses."""
     return (PEERMEM,) if gpu_expected(node) else ()
 
 
 def node_with_gpu(node: Node) -> Iterable[str]:
-    """The node, for rules about what serves a GPU alone."""
+    """The node, for rules that matter only with a GPU."""
     return ("node",) if gpu_expected(node) else ()
 
 
 def gpu_expected(node: Node) -> bool:
-    """False where somebody looked and there is no NVIDIA GPU: then nobody needs what serves one."""
+    """False if the PCI devices are known and none is an NVIDIA GPU: no rule about its modules applies."""
     return if_missing(True, lambda: bool(gpus(node)))
 
 
 def file_name(node: Node) -> str:
-    """The name of nvidia-peermem's file, as a module; its usual one where no file is seen."""
+    """The module name of nvidia-peermem's file; the usual one if no file is found."""
 
     def as_installed() -> str:
         found = name_of(peermem_path(node))
         module_path(node, found)
         return found
 
-    return if_missing(PEERMEM, as_installed)  # the rule of missing modules says what is missing
+    return if_missing(PEERMEM, as_installed)  # module-not-found reports a missing file
 
 
 def in_kernel_already(node: Node, module: str) -> NotApplicable | None:
-    """Why there is no question of loading a module; None if there is, or if nobody can tell."""
+    """NotApplicable if the module is loaded; None if it is not, or if that is not known."""
     return if_missing(
         None, lambda: NotApplicable(f"{module} is loaded") if is_loaded(node, module) else None
     )

@@ -1,4 +1,4 @@
-"""The rules about symbols: what a module needs and does not get."""
+"""The rules about symbols that a module needs and does not get."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ def code_of(fault: SymbolFault) -> str:
 
 
 def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
-    """Failed if symbols have a fault of this code; unknown if some symbols could not be seen."""
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    """Failed if symbols have a fault of this code; unknown if some exporters are not known."""
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     found = links(node, module)
     problems = [problem for problem in found.problems if code_of(problem.fault) == code]
     if problems:
         names = ", ".join(problem.symbol for problem in problems[:3])
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         return Failed(seen=f"{_SEEN[problems[0].fault]} {names}{more}", expected=expected, subject=module)
-    _all_seen(found)
+    _require_all(found)
     return Passed("every symbol resolves")
 
 
-def _all_seen(found: Links) -> None:
+def _require_all(found: Links) -> None:
     if found.unseen:
         raise EvidenceMissing(found.unseen[0])
 
 
 _SEEN = {
     SymbolFault.MISSING: "nothing exports",
-    SymbolFault.GPL_ONLY: "exported to GPL-compatible modules alone:",
-    SymbolFault.PROPRIETARY: "of a proprietary module, beside GPL-only symbols:",
+    SymbolFault.GPL_ONLY: "exported only to GPL-compatible modules:",
+    SymbolFault.PROPRIETARY: "exported by a proprietary module, beside GPL-only symbols:",
     SymbolFault.VERSION: "exported with another CRC:",
-    SymbolFault.UNVERSIONED: "exported with a CRC, wanted without one:",
+    SymbolFault.UNVERSIONED: "exported with a CRC, imported without one:",
     SymbolFault.NAMESPACE: "in a namespace that the module does not import:",
 }
 
@@ -67,7 +67,7 @@ _SEEN = {
         DecidingCommand("grep -w ib_register_peer_memory_client /proc/kallsyms", "nothing"),
     ),
     remedies=(RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
-    cost="the module cannot be loaded",
+    cost="The module cannot be loaded.",
 )
 def module_symbol_missing(node: Node, module: str) -> Outcome:
     """The module uses a symbol that nothing on this node exports.
@@ -75,15 +75,16 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded.
 
     How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
-    log "...: Unknown symbol ... (err -2)" for each of them. A module whose own init returns ENOENT makes
-    modprobe say the same.
+    log "...: Unknown symbol ... (err -2)" for each symbol.
+    `grep -w ib_register_peer_memory_client /proc/kallsyms` prints nothing if that is the missing one.
+    modprobe says the same if a module's own init returns ENOENT.
 
     What to do: Bring the exporter back (reload OFED, rebuild the initramfs), or build the module again
-    against what is there now. For GPU memory over dma-buf the peer-memory API is not needed at all.
+    against the modules that are installed now. dma-buf does not need the peer-memory API at all.
 
-    Why: What exported the symbol is gone: for ib_register_peer_memory_client, MLNX_OFED or
-    DOCA-OFED was removed, or the kernel's own RDMA core is loaded in its stead (from the initramfs, or
-    because depmod was not run), or the kernel was upgraded to one without the peer-memory patch.
+    Why: The exporter of the symbol is gone. For ib_register_peer_memory_client: MLNX_OFED or DOCA-OFED was
+    removed; or the kernel's own RDMA core is loaded instead of theirs (from the initramfs, or because
+    depmod was not run); or the kernel was upgraded to one without the peer-memory patch.
 
     Source: Linux kernel/module/main.c, simplify_symbols().
     """
@@ -102,30 +103,31 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
             DMESG, "`{module}: module license '...' taints kernel`, then `Unknown symbol ... (err -2)`"
         ),
         DecidingCommand(
-            "grep -w ib_register_peer_memory_client /proc/kallsyms", "the symbol: somebody exports it"
+            "grep -w ib_register_peer_memory_client /proc/kallsyms", "the symbol: it is exported"
         ),
     ),
-    cost="the module cannot be loaded",
+    cost="The module cannot be loaded.",
 )
 def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
-    """The module uses a symbol that its licence, or a proprietary module beside it, keeps from it.
+    """The module uses a symbol that its own licence, or that of the exporting module, does not allow.
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
-    log "Unknown symbol ... (err -2)", as if it did not exist; or that a module using GPL-only symbols uses
-    symbols of a proprietary module.
+    How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)". The kernel's
+    log says "Unknown symbol ... (err -2)", as if the symbol did not exist, although /proc/kallsyms lists
+    it; or it says that a module using GPL-only symbols uses symbols of a proprietary module.
+    `modinfo -F license nvidia-peermem` prints the licence.
 
     What to do: Use the driver's open modules, or a driver whose nvidia-peermem is "Dual BSD/GPL".
 
-    Why: A module under a licence that is not GPL-compatible uses a GPL-only export: old
-    nvidia-peermem was under "Linux-OpenIB", which the kernel takes for proprietary. Or a GPL module uses
+    Why: A module under a licence that is not GPL-compatible uses a GPL-only export: old versions of
+    nvidia-peermem were under "Linux-OpenIB", which the kernel treats as proprietary. Or a GPL module uses
     GPL-only exports first and the proprietary nvidia module's after.
 
     Source: Linux kernel/module/main.c, find_symbol(), inherit_taint(); include/linux/license.h. The second
     form was read in source, not seen in a kernel.
     """
-    expected = "symbols that are open to this module's licence"
+    expected = "symbols that this module's licence may use"
     return _judged(node, module, expected, "module-symbol-gpl-only")
 
 
@@ -138,25 +140,25 @@ def module_symbol_gpl_only(node: Node, module: str) -> Outcome:
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: disagrees about version of symbol ...`"),),
     remedies=(RemedyName.REBUILD_DRIVER,),
-    cost="the module cannot be loaded",
+    cost="The module cannot be loaded.",
 )
 def module_crc_mismatch(node: Node, module: str) -> Outcome:
-    """The module was compiled against another version of something that it uses.
+    """The module was compiled against another version of a symbol that it uses.
 
     Cost: The module cannot be loaded.
 
     How to tell: modprobe says "Invalid argument", the kernel's log "...: disagrees about version of symbol
     ..." and "Unknown symbol ... (err -22)". "Invalid argument" alone has many other causes.
 
-    What to do: Build the driver again, after OFED; or reboot where the files on disk agree already.
+    What to do: Build the driver again, after OFED. If the files on disk already match, a reboot is enough.
 
-    Why: For ib_register_peer_memory_client: OFED was upgraded or rebuilt after the driver, or the
-    driver was built against another OFED tree than the loaded one. For nvidia_p2p_ symbols: nvidia and
-    nvidia-peermem come from different builds, or the driver was upgraded on disk and not reloaded.
+    Why: For ib_register_peer_memory_client: OFED was upgraded or rebuilt after the driver, or the driver
+    was built against another OFED tree than the loaded one. For nvidia_p2p_ symbols: nvidia and
+    nvidia-peermem come from different builds, or the driver was upgraded on disk but not reloaded.
 
     Source: Linux kernel/module/version.c, check_version().
     """
-    return _judged(node, module, "the CRC that the exporter has", "module-crc-mismatch")
+    return _judged(node, module, "the CRC of the exporter", "module-crc-mismatch")
 
 
 @rule(
@@ -167,7 +169,7 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
     loading=LoadPosition(Stage.SYMBOLS, 4),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: module uses symbol (...) from namespace ...`"),),
-    cost="the module cannot be loaded",
+    cost="The module cannot be loaded.",
 )
 def module_symbol_namespace(node: Node, module: str) -> Outcome:
     """The module uses a symbol of a namespace that it does not import.
@@ -175,12 +177,13 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded.
 
     How to tell: modprobe says "Invalid argument", the kernel's log "module uses symbol (...) from namespace
-    ..., but does not import it" and "Unknown symbol ... (err -22)".
+    ..., but does not import it" and "Unknown symbol ... (err -22)". `modinfo -F import_ns nvidia-peermem`
+    lists the namespaces that it imports.
 
-    What to do: A driver that knows this kernel.
+    What to do: Install a driver version that supports this kernel.
 
-    Why: The kernel moved a symbol into a namespace, as it did with those of dma-buf in 5.16, and
-    the module's source is older than that.
+    Why: The kernel moved a symbol into a namespace, as it did with those of dma-buf in 5.16, and the
+    module's source is older than that.
 
     Source: Linux kernel/module/main.c, verify_namespace_is_imported(); unless the kernel was built with
     CONFIG_MODULE_ALLOW_MISSING_NAMESPACE_IMPORTS, which lets it pass with the same line.
@@ -196,28 +199,29 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
     loading=LoadPosition(Stage.EXPORTS, 1),
     logged=True,
     reported_by=(DecidingCommand(DMESG, "`{module}: exports duplicate symbol ...`"),),
-    cost="the module cannot be loaded beside the other",
+    cost="The module cannot be loaded beside the other one.",
 )
 def module_symbol_duplicate(node: Node, module: str) -> Outcome:
-    """The module exports a symbol that another module has exported already.
+    """The module exports a symbol that another loaded module already exports.
 
-    Cost: Only one of the two can be in the kernel.
+    Cost: Only one of the two can be loaded.
 
     How to tell: modprobe says "Exec format error", the kernel's log "...: exports duplicate symbol ...
     (owned by ...)".
 
-    What to do: Unload and remove the one that you do not want.
+    What to do: Unload and remove the module that you do not want: `sudo modprobe -r <module>`, then its
+    package or file.
 
-    Why: Two modules that replace each other are to be loaded together: the kernel's and OFED's
-    RDMA core, or two builds of one driver under different names.
+    Why: Two modules that replace each other would be loaded together: the kernel's and OFED's RDMA core, or
+    two builds of one driver under different names.
 
     Source: Linux kernel/module/main.c, verify_exported_symbols().
     """
-    if (outside := in_kernel_already(node, module)) is not None:
-        return outside
+    if (not_applicable := in_kernel_already(node, module)) is not None:
+        return not_applicable
     found = duplicate_export(node, module)
     if found is None:
-        return Passed("what it exports nobody else does")
+        return Passed("no other module exports its symbols")
     return Failed(
         seen=f"{found.symbol} is exported by {found.owner} already",
         expected="one exporter for each symbol",
