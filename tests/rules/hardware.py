@@ -1,4 +1,4 @@
-"""What tests of rules about hardware ask again and again."""
+"""Helpers for tests of rules about hardware."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NIC_FOLDER = f"sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/{NI
 
 
 def outcomes(node: Node, rule: Rule) -> list[Outcome]:
-    """The rule's answer about each of its subjects."""
-    return [ruling.outcome for ruling in check_results(node, [rule])]
+    """The rule's outcome for each of its subjects."""
+    return [result.outcome for result in check_results(node, [rule])]
 
 
 def outcome(node: Node, rule: Rule) -> Outcome:
-    """The rule's answer about its one subject."""
+    """The rule's outcome for its only subject."""
     (only,) = outcomes(node, rule)
     return only
 

@@ -1,4 +1,4 @@
-"""Small machines for the tests of rules: a few files each, in the shapes that the facts read."""
+"""Small machines for the tests of rules: a few files each, in the formats that the facts read."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Files = Mapping[str, bytes | str]
 
 
 def loaded(*names: str, taint: str = "") -> dict[str, bytes | str]:
-    """/proc/modules with these modules in the kernel."""
+    """/proc/modules with these modules loaded."""
     tail = f" ({taint})" if taint else ""
     lines = (f"{name} 16384 0 - Live 0x0000000000000000{tail}\n" for name in names)
     return {"proc/modules": "".join(lines)} | {f"sys/module/{name}/initstate": "live\n" for name in names}
 
 
 def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}) -> dict[str, bytes | str]:
-    """Module files by path below the modules' folder, with depmod's lists."""
+    """Module files by path below the modules folder, with depmod's lists."""
     return {
         **{f"{MODULES}/{path}": content for path, content in modules.items()},
         f"{MODULES}/modules.dep": "kernel/lib/crc32.ko:\n" + "".join(f"{path}:\n" for path in modules),
@@ -49,7 +49,7 @@ def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}
 def peermem(
     module: bytes = FULL, *, provider: Mapping[str, int] = API, owner: str = "ib_core"
 ) -> dict[str, bytes | str]:
-    """nvidia-peermem with the driver and the RDMA core that it stands on."""
+    """nvidia-peermem with the driver and the RDMA core that it needs."""
     symbols = dict.fromkeys(P2P, "nvidia") | dict.fromkeys(provider, owner)
     return installed(
         {
@@ -62,12 +62,12 @@ def peermem(
 
 
 def driver(version: str = "570.158.01", *, open_modules: bool = True) -> dict[str, bytes | str]:
-    """A loaded driver, as it prints itself."""
-    words = "Open Kernel Module for x86_64" if open_modules else "x86_64 Kernel Module"
+    """A loaded driver, with the files that describe it."""
+    flavour = "Open Kernel Module for x86_64" if open_modules else "x86_64 Kernel Module"
     build = "Release Build  (dvs-builder@U22-I3)" if open_modules else "Thu Oct 19 18:56:32 UTC 2023"
     return {
         "sys/module/nvidia/version": f"{version}\n",
-        "proc/driver/nvidia/version": f"NVRM version: NVIDIA UNIX {words}  {version}  {build}\n",
+        "proc/driver/nvidia/version": f"NVRM version: NVIDIA UNIX {flavour}  {version}  {build}\n",
         "proc/driver/nvidia/params": "ResmanDebugLevel: 1\nGrdmaPciTopoCheckOverride: 0\n",
     }
 
@@ -75,16 +75,16 @@ def driver(version: str = "570.158.01", *, open_modules: bool = True) -> dict[st
 def rdma_device(name: str = "mlx5_0", address: str = NIC, pci_driver: str = "mlx5_core") -> MemoryHost:
     """One RDMA device on a PCI function, with the links of sysfs."""
     below = f"devices/pci0000:15/0000:15:01.0/{address}"
-    place = f"sys/{below}"
+    folder = f"sys/{below}"
     return MemoryHost(
         {
-            f"{place}/infiniband/{name}/node_guid": "b8ce:f603:0011:2233\n",
-            f"{place}/vendor": "0x15b3\n",
+            f"{folder}/infiniband/{name}/node_guid": "b8ce:f603:0011:2233\n",
+            f"{folder}/vendor": "0x15b3\n",
             f"sys/bus/pci/drivers/{pci_driver}/bind": "",
         },
         links={
             f"sys/class/infiniband/{name}": f"../../{below}/infiniband/{name}",
-            f"{place}/driver": f"../../../../bus/pci/drivers/{pci_driver}",
+            f"{folder}/driver": f"../../../../bus/pci/drivers/{pci_driver}",
             f"sys/bus/pci/devices/{address}": f"../../../{below}",
         },
     )
@@ -99,7 +99,7 @@ def node(
     said: Mapping[Command, str] = {},
     absent: set[str] = set(),  # noqa: B006 - never written
 ) -> Node:
-    """A machine of these parts, later ones winning. `without` leaves files out, as if nobody had looked."""
+    """A machine of these parts; later ones take precedence. Files below `without` are not collected."""
     files: dict[str, bytes | str] = dict(KERNEL)
     links = dict(links)
     for part in parts:
@@ -117,9 +117,9 @@ BOOT = "[    0.000000] Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.
 
 
 def kernel_log(*lines: str, from_boot: bool = True) -> str:
-    """The kernel's log, whole or without its beginning."""
-    said = "".join(f"[   {10 + number}.000001] {line}\n" for number, line in enumerate(lines))
-    return BOOT + said if from_boot else said or "[   99.000001] eth0: link up\n"
+    """The kernel's log, complete or without its beginning."""
+    printed = "".join(f"[   {10 + number}.000001] {line}\n" for number, line in enumerate(lines))
+    return BOOT + printed if from_boot else printed or "[   99.000001] eth0: link up\n"
 
 
 def outcome(machine: Node, rule: Rule, subject: object = "node") -> Outcome:
@@ -127,7 +127,7 @@ def outcome(machine: Node, rule: Rule, subject: object = "node") -> Outcome:
 
 
 def failed(machine: Node, rule: Rule, subject: object = "node") -> Failed:
-    """The failure; anything else fails the test and shows what came instead."""
+    """The failure; anything else fails the test and is shown."""
     found = outcome(machine, rule, subject)
     assert isinstance(found, Failed), found
     return found

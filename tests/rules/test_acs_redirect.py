@@ -39,7 +39,7 @@ def test_a_port_that_redirects_is_named(outline, port, seen):
     [switch(), switch(root="acs=SV,RR,CR,UF"), switch(gpu_side="acs=SV", nic_side="acs=SV,TB")],
     ids=["all off", "on above the switch", "source validation alone"],
 )
-def test_bits_that_turn_no_peer_traffic_round_pass(outline):
+def test_bits_that_redirect_no_peer_traffic_pass(outline):
     passed(machine(outline), acs_redirect)
 
 
@@ -50,18 +50,18 @@ def test_translated_requests_of_a_nic_with_ats_go_direct():
     failed(machine(direct.replace("ats=on", "ats=off")), acs_redirect)
 
 
-def test_without_a_switch_above_both_it_is_not_a_question():
+def test_a_pair_without_a_common_switch_is_not_applicable():
     assert {type(o).__name__ for o in outcomes(machine(SPARK), acs_redirect)} == {"NotApplicable"}
 
 
-def test_registers_that_only_root_may_read_are_not_bits_that_are_off():
+def test_registers_that_only_root_may_read_are_unknown():
     found = missing(machine(root=False), acs_redirect)
 
     assert found.why is MissingReason.DENIED
     assert found.ask == f"sudo lspci -vvv -s {GPU_PORT}"
 
 
-def test_a_port_that_redirects_beats_one_that_cannot_be_read():
+def test_a_port_that_redirects_outranks_an_unreadable_one():
     node = machine(switch(nic_side="acs=RR"))
     folder = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0"
     node.host.files[f"{folder}/config"] = node.host.files[f"{folder}/config"][:64]  # type: ignore[attr-defined]
@@ -69,7 +69,7 @@ def test_a_port_that_redirects_beats_one_that_cannot_be_read():
     assert failed(node, acs_redirect).subject == NIC_PORT
 
 
-def test_a_data_direct_layout_may_need_these_bits(monkeypatch):
+def test_a_data_direct_layout_is_left_to_rdma_topo(monkeypatch):
     monkeypatch.setitem(PARTS, "direct", PARTS["cx7-eth"]._replace(ids="15b3:2100:15b3:0000"))
     outline = switch(gpu_side="acs=RR,CR,UF") + "      0000:18:00.1 direct\n"
 

@@ -42,7 +42,7 @@ def test_a_gpu_without_its_driver_blocks_both_direct_paths():
     assert paths_of(driver_not_loaded.takes("node")) == DIRECT
 
 
-def test_nouveau_is_named_as_the_one_in_the_way():
+def test_nouveau_is_named_if_it_holds_the_gpu():
     assert "nouveau" in failed(node(GPU_FILES, loaded("nouveau")), driver_not_loaded).seen
 
 
@@ -58,15 +58,15 @@ def test_a_machine_without_a_gpu_needs_no_driver():
 
 
 def test_without_a_list_of_modules_it_is_unknown():
-    lacking = missing(node(GPU_FILES, complete=False, without="proc/modules"), driver_not_loaded)
+    evidence = missing(node(GPU_FILES, complete=False, without="proc/modules"), driver_not_loaded)
 
-    assert lacking.why is MissingReason.NOT_COLLECTED
+    assert evidence.why is MissingReason.NOT_COLLECTED
 
 
 # -- driver-proprietary ------------------------------------------------------------------------------------
 
 
-def test_closed_modules_block_dmabuf_alone():
+def test_proprietary_modules_block_only_dmabuf():
     assert "proprietary" in failed(node(driver(open_modules=False)), driver_proprietary).seen
     assert paths_of(driver_proprietary.takes("node")) == ("dmabuf",)
 
@@ -75,24 +75,24 @@ def test_open_modules_pass():
     assert passes(node(driver()), driver_proprietary)
 
 
-def test_closed_modules_on_disk_count_where_none_is_loaded():
+def test_proprietary_modules_on_disk_count_if_none_is_loaded():
     files = installed({"updates/nvidia.ko": build_module("nvidia", license="NVIDIA")})
 
     assert "on disk" in failed(node(files), driver_proprietary).seen
 
 
-def test_no_driver_at_all_is_neither():
+def test_a_node_without_a_driver_is_not_applicable():
     assert does_not_apply(node(installed({})), driver_proprietary)
 
 
-def test_an_unseen_flavour_is_unknown():
+def test_a_flavour_that_was_not_collected_is_unknown():
     assert missing(node(complete=False), driver_proprietary).source == "proc/driver/nvidia/version"
 
 
 # -- driver-modified ---------------------------------------------------------------------------------------
 
 
-def test_parameters_of_a_fork_give_it_away():
+def test_parameters_of_a_fork_show_a_modified_driver():
     params = {"proc/driver/nvidia/params": "ResmanDebugLevel: 1\nExperimentalDmaBufP2P: 1\n"}
 
     assert "ExperimentalDmaBufP2P" in failed(node(driver(), params), driver_modified).seen
@@ -104,14 +104,14 @@ SELF_BUILT = {
 }
 
 
-def test_a_build_of_somebodys_own_in_a_file_of_nobodys_is_modified():
+def test_a_build_that_no_package_owns_is_modified():
     files = installed({"extra/nvidia.ko": build_module("nvidia")})
     machine = node(driver(), SELF_BUILT, files, said={OWNERS_DPKG: "libc6: /usr/lib/libc.so.6\n"})
 
     assert "no package owns" in failed(machine, driver_modified).seen
 
 
-def test_a_distributions_own_build_is_no_modification():
+def test_a_distributions_own_build_is_not_modified():
     files = installed({"updates/nvidia.ko": build_module("nvidia")})
     owned = "linux-modules-nvidia-580-open: /lib/modules/6.1.0-56-amd64/updates/nvidia.ko\n"
     machine = node(driver(), SELF_BUILT, files, said={OWNERS_DPKG: owned})
@@ -119,11 +119,11 @@ def test_a_distributions_own_build_is_no_modification():
     assert passes(machine, driver_modified)
 
 
-def test_nvidias_own_build_passes_without_a_look_at_packages():
+def test_nvidias_own_build_passes_without_reading_packages():
     assert passes(node(driver()), driver_modified)
 
 
-def test_an_unknown_owner_is_unknown_not_modified():
+def test_a_build_of_unknown_owner_is_unknown():
     files = installed({"extra/nvidia.ko": build_module("nvidia")})
 
     assert missing(node(driver(), SELF_BUILT, files), driver_modified)
@@ -163,21 +163,21 @@ def test_one_version_throughout_passes(version: str):
     assert passes(linked(version, files), driver_mismatch)
 
 
-def test_no_libcuda_on_the_host_is_no_mismatch():
+def test_a_host_without_libcuda_has_no_mismatch():
     assert passes(node(driver()), driver_mismatch)
 
 
-def test_an_unseen_libcuda_beside_a_seen_libibverbs_is_unknown():
+def test_libcuda_not_collected_beside_libibverbs_is_unknown():
     files = {**driver(), f"{LIB}/libibverbs.so.1": ""}
 
     assert missing(node(files, complete=False), driver_mismatch).source == "libcuda"
 
 
-def test_a_look_at_the_folder_of_libibverbs_is_enough():
+def test_a_listed_folder_of_libibverbs_is_enough():
     machine = node(driver(), {f"{LIB}/libibverbs.so.1": ""}, complete=False, absent={f"{LIB}/libcuda.so.1"})
 
     assert passes(machine, driver_mismatch)
 
 
-def test_where_nobody_looked_at_libraries_libibverbs_alone_is_missed():
+def test_libraries_that_were_not_collected_are_reported_by_another_rule():
     assert passes(node(driver(), complete=False), driver_mismatch)

@@ -28,7 +28,7 @@ def unlisted(monkeypatch):
 
 
 class TestIntegrated:
-    def test_a_gb10_stops_both_direct_paths_for_ever(self):
+    def test_a_gb10_blocks_both_direct_paths_permanently(self):
         node = machine(SPARK)
         found = failed(node, gpu_integrated)
         (gpu,) = pci.gpus(node)
@@ -42,7 +42,7 @@ class TestIntegrated:
     def test_a_grace_hopper_shares_memory_coherently_and_has_its_own(self):
         passed(one("gh200"), gpu_integrated)
 
-    def test_cuda_tells_where_no_table_does(self, unlisted):
+    def test_cuda_decides_for_a_gpu_in_no_table(self, unlisted):
         attributes = ASKED | {18: 1, 116: 0, 124: 0}
 
         assert missing(machine(UNLISTED), gpu_integrated).source
@@ -52,12 +52,12 @@ class TestIntegrated:
 
 class TestConsumer:
     @pytest.mark.parametrize("part", ["rtx-3090", "rtx-4090"])
-    def test_a_geforce_stops_both_direct_paths_for_ever(self, part):
+    def test_a_geforce_blocks_both_direct_paths_permanently(self, part):
         found = failed(one(part), gpu_consumer)
 
         assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf", "peermem"),) * 2
 
-    def test_a_professional_board_of_the_same_chip_is_none(self):
+    def test_a_professional_board_with_the_same_chip_passes(self):
         passed(one("l40s"), gpu_consumer)
 
     def test_a_patched_library_is_believed(self):
@@ -77,7 +77,7 @@ class TestBeforeTuring:
     def test_an_ampere_can(self):
         passed(one("a100-sxm-80"), gpu_before_turing)
 
-    def test_its_compute_capability_tells_too(self):
+    def test_its_compute_capability_is_enough(self):
         attributes = {18: 0, 75: 7, 76: 0, 116: 1, 124: 0}
 
         assert paths_of(
@@ -92,16 +92,16 @@ class TestUnsupported:
         assert [m.source for m in found.lacking] == ["cuda-attribute-116", "cuda-attribute-124"]
         assert found.lacking[0].ask == "gdr doctor --probe"
 
-    def test_a_probe_leaves_nothing_lacking(self):
+    def test_after_a_probe_no_evidence_is_missing(self):
         assert passed(machine(commands=probe(GPU, ASKED)), gpu_unsupported).lacking == ()
 
-    def test_attribute_116_stops_both_paths(self, unlisted):
+    def test_attribute_116_blocks_both_paths(self, unlisted):
         node = machine(UNLISTED, commands=probe(GPU, ASKED | {116: 0}))
         found = failed(node, gpu_unsupported)
 
         assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf", "peermem"),) * 2
 
-    def test_attribute_124_stops_dmabuf_and_a_remedy_may_help(self):
+    def test_attribute_124_blocks_dmabuf_and_a_remedy_may_help(self):
         found = failed(machine(commands=probe(GPU, ASKED | {124: 0})), gpu_unsupported)
 
         assert (paths_of(found.takes), paths_of(found.permanent)) == (("dmabuf",), ())
@@ -109,7 +109,7 @@ class TestUnsupported:
     def test_a_gpu_in_no_table_is_unknown(self, unlisted):
         assert missing(machine(UNLISTED), gpu_unsupported).source == "cuda-attribute-116"
 
-    def test_a_kind_with_a_page_of_its_own_is_left_to_it(self):
+    def test_a_kind_with_a_code_of_its_own_is_not_applicable(self):
         not_applicable(one("rtx-4090"), gpu_unsupported)
         not_applicable(machine(SPARK), gpu_unsupported)
         assert outcome(one("v100-sxm"), gpu_unsupported)  # peermem is possible

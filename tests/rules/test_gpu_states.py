@@ -21,19 +21,19 @@ def vgpu():
 
 
 class TestVgpu:
-    def test_a_refused_share_is_for_the_hypervisors_side_to_mend(self):
+    def test_a_refused_vgpu_can_be_fixed_on_the_hypervisor(self):
         found = failed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, REFUSED)), gpu_vgpu)
 
         assert (paths_of(found.takes), found.permanent) == (("dmabuf", "peermem"), frozenset())
 
-    def test_a_share_whose_profile_allows_it_passes(self):
+    def test_a_vgpu_whose_profile_allows_it_passes(self):
         passed(machine(files=GUEST_UNSPLIT, commands=vgpu() | probe(GPU, ASKED)), gpu_vgpu)
 
     def test_a_gpu_that_is_passed_through_is_whole(self):
         passed(machine(files=GUEST_UNSPLIT, commands=smi()), gpu_vgpu)
         passed(machine(), gpu_vgpu)
 
-    def test_only_cuda_knows_of_a_share(self):
+    def test_a_vgpu_is_unknown_without_cuda(self):
         assert (
             missing(machine(files=GUEST_UNSPLIT, commands=vgpu()), gpu_vgpu).source == "cuda-attribute-116"
         )
@@ -41,24 +41,24 @@ class TestVgpu:
 
 
 class TestConfidential:
-    def test_a_refusal_under_protection_is_not_for_ever(self):
+    def test_a_refusal_under_confidential_computing_is_not_permanent(self):
         node = machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON | probe(GPU, REFUSED))
 
         assert failed(node, gpu_confidential).permanent == frozenset()
 
-    def test_off_or_on_bare_metal_it_is_no_matter(self):
+    def test_off_or_on_bare_metal_it_passes(self):
         off = {("nvidia-smi", "conf-compute", "-f"): "CC status: OFF\n"}
 
         passed(machine(files=GUEST_UNSPLIT, commands=smi() | off), gpu_confidential)
         passed(machine(), gpu_confidential)
 
-    def test_only_cuda_knows_under_protection(self):
+    def test_confidential_computing_is_unknown_without_cuda(self):
         missing(machine(files=GUEST_UNSPLIT, commands=smi() | CC_ON), gpu_confidential)
         missing(machine(files=GUEST), gpu_confidential)
 
 
 class TestMig:
-    def test_a_refusal_on_a_split_gpu_is_not_for_ever(self):
+    def test_a_refusal_on_a_split_gpu_is_not_permanent(self):
         found = failed(machine(files=BARE_METAL | SPLIT, commands=probe(GPU, REFUSED)), gpu_mig)
 
         assert (found.subject, found.permanent) == (GPU, frozenset())
@@ -66,7 +66,7 @@ class TestMig:
     def test_a_gpu_that_could_be_split_and_is_not_passes(self):
         passed(machine(files=BARE_METAL | NOT_SPLIT), gpu_mig)
 
-    def test_only_cuda_knows_of_a_split_gpu(self):
+    def test_a_split_gpu_is_unknown_without_cuda(self):
         missing(machine(files=BARE_METAL | SPLIT), gpu_mig)
         missing(machine(without=("proc/driver/nvidia",)), gpu_mig)
 

@@ -20,15 +20,15 @@ def test_a_translating_iommu_slows_both_paths(kind):
 
 
 @pytest.mark.parametrize("kind", ["identity", "off"])
-def test_passing_through_and_no_iommu_are_both_good(kind):
+def test_passthrough_and_no_iommu_both_pass(kind):
     passed(machine(spec={"iommu": kind}), iommu_translating)
 
 
-def test_a_device_given_to_a_guest_is_not_judged():
+def test_a_device_given_to_a_guest_is_not_applicable():
     not_applicable(machine(spec={"iommu": "blocked"}), iommu_translating)
 
 
-def test_a_mode_that_nobody_read_leaves_it_open():
+def test_a_mode_that_was_not_collected_is_unknown():
     missing(machine(without=("sys/kernel/iommu_groups",)), iommu_translating)
 
 
@@ -43,20 +43,20 @@ class TestGroups:
     def test_one_group_passes(self):
         passed(machine(DIRECT), iommu_groups_differ)
 
-    def test_a_mapping_that_the_driver_refused_names_any_nic(self):
+    def test_a_refused_pcie_mapping_fails_with_any_nic(self):
         line = "[   90.0] NVRM: dma-buf attach failed: topology not supported for mapping type FORCE_PCIE\n"
         outline = SERVER.replace("h100-sxm", "gb200 group=1").replace("cx7-ib", "cx7-ib group=2")
-        asked = {("dmesg",): "[    0.000000] Linux version 6.8.0\n" + line}
+        commands = {("dmesg",): "[    0.000000] Linux version 6.8.0\n" + line}
 
-        assert "in group 1" in failed(machine(outline, commands=asked), iommu_groups_differ).seen
+        assert "in group 1" in failed(machine(outline, commands=commands), iommu_groups_differ).seen
         not_applicable(machine(outline), iommu_groups_differ)
 
-    def test_gpus_behind_pcie_and_machines_without_iommu_have_no_such_test(self):
+    def test_gpus_behind_pcie_and_machines_without_iommu_are_not_applicable(self):
         not_applicable(machine(), iommu_groups_differ)
         not_applicable(machine(DIRECT, spec={"iommu": "off"}), iommu_groups_differ)
         not_applicable(machine(SERVER.replace("h100-sxm", "gh200")), iommu_groups_differ)
 
-    def test_groups_that_nobody_read_leave_it_open(self):
+    def test_groups_that_were_not_collected_are_unknown(self):
         gpu = "sys/devices/pci0008:00/0008:00:00.0/0008:01:00.0/0008:02:00.0/0008:06:00.0"
         assert outcome(machine(DIRECT, without=(f"{gpu}/iommu_group",)), iommu_groups_differ)
         missing(machine(DIRECT, without=(f"{gpu}/iommu_group",)), iommu_groups_differ)

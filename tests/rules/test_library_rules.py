@@ -49,36 +49,36 @@ def test_nccl_2_23_4_does_not():
     assert passes(with_nccl("2.23.4"), nccl_misses_peermem)
 
 
-def test_where_the_folder_is_there_old_versions_find_it_too():
+def test_old_versions_find_it_if_the_folder_exists():
     assert passes(with_nccl("2.20.5", PEERS), nccl_misses_peermem)
 
 
-def test_a_client_of_the_other_name_helps_2_22_alone():
+def test_a_client_with_the_other_name_helps_only_2_22():
     other = {"sys/kernel/mm/memory_peers/nv_mem_nc/version": "1\n"}
 
     assert passes(with_nccl("2.22.3", other), nccl_misses_peermem)
     assert failed(with_nccl("2.21.5", other), nccl_misses_peermem)
 
 
-def test_a_module_that_is_not_loaded_is_missed_by_nobody():
+def test_a_module_that_is_not_loaded_is_not_applicable():
     machine = node(nccl("2.18.1"), links={f"{LIB}/libnccl.so.2": "libnccl.so.2.18.1"})
 
     assert does_not_apply(machine, nccl_misses_peermem)
 
 
-def test_an_unseen_nccl_is_assumed_to_be_new():
+def test_an_nccl_that_is_not_found_is_assumed_to_be_new():
     assert does_not_apply(node(RUNNING), nccl_misses_peermem)
     assert does_not_apply(node(), nccl_lacks_dmabuf)
 
 
-def test_where_the_version_decides_and_nobody_looked_it_is_unknown():
+def test_a_version_that_decides_but_was_not_collected_is_unknown():
     machine = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
     assert missing(machine, nccl_misses_peermem).source == "libnccl"
     assert passes(node(RUNNING, PEERS, complete=False), nccl_misses_peermem)
 
 
-def test_where_the_driver_lives_in_a_container_programs_bring_their_own():
+def test_if_the_driver_is_in_a_container_programs_bring_their_own():
     container = {"run/nvidia/driver/etc/os-release": ""}
     machine = node(RUNNING, container, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
@@ -104,7 +104,7 @@ def test_a_log_names_the_version_of_its_job():
     assert "rank0.log:1" in failed(node(RUNNING, log), nccl_misses_peermem).seen
 
 
-def test_an_unseen_folder_of_clients_leaves_it_open():
+def test_a_folder_of_clients_that_was_not_collected_is_unknown():
     machine = node(
         RUNNING, nccl("2.20.5"), links={f"{LIB}/libnccl.so.2": "libnccl.so.2.20.5"}, complete=False
     )
@@ -116,7 +116,7 @@ def test_an_unseen_folder_of_clients_leaves_it_open():
 
 
 @pytest.mark.parametrize(("version", "able"), [("2.12.12", False), ("2.13.4", True), ("2.10.3", False)])
-def test_nccl_learned_dmabuf_with_2_13_4(version: str, able: bool):
+def test_nccl_supports_dmabuf_from_2_13_4(version: str, able: bool):
     assert passes(with_nccl(version), nccl_lacks_dmabuf) is able
     if not able:
         assert failed(with_nccl(version), nccl_lacks_dmabuf).takes is None
@@ -130,12 +130,12 @@ def ucx(version: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("version", "finds"), [("1.17.0", False), ("1.18.0", True), ("1.9.0", False)])
-def test_ucx_before_1_18_looks_below_memory_peers_alone(version: str, finds: bool):
+def test_ucx_before_1_18_looks_only_in_memory_peers(version: str, finds: bool):
     assert passes(node(RUNNING, ucx(version)), ucx_misses_peermem) is finds
     assert passes(node(RUNNING, PEERS, ucx(version)), ucx_misses_peermem)
 
 
-def test_the_version_is_asked_for_only_where_it_matters():
+def test_the_version_is_needed_only_where_it_matters():
     unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
     assert missing(unseen, ucx_misses_peermem).source == "libucp"
@@ -145,7 +145,7 @@ def test_the_version_is_asked_for_only_where_it_matters():
 
 
 @pytest.mark.parametrize(("version", "able"), [("1.13.1", False), ("1.14.0", True)])
-def test_ucx_learned_dmabuf_with_1_14(version: str, able: bool):
+def test_ucx_supports_dmabuf_from_1_14(version: str, able: bool):
     assert passes(node(ucx(version)), ucx_lacks_dmabuf) is able
     assert does_not_apply(node(complete=False), ucx_lacks_dmabuf)
 

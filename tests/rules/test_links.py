@@ -1,4 +1,4 @@
-"""Links that are narrower or slower than they should be."""
+"""PCIe links that are narrower or slower than they should be."""
 
 import pytest
 
@@ -29,13 +29,13 @@ class TestDegraded:
         assert isinstance(nic, Failed)
         assert (nic.seen, nic.expected) == ("16 GT/s", "32 GT/s")
 
-    def test_a_slow_link_above_the_switch_is_both_ends_problem(self):
+    def test_a_slow_link_above_the_switch_fails_both_ends(self):
         gpu, nic = judged(SERVER.replace("pex89-up", "pex89-up link=32.0x8"))
 
         assert isinstance(gpu, Failed) and isinstance(nic, Failed)
         assert gpu.subject == nic.subject == "0000:16:00.0"
 
-    def test_an_idle_gpu_lowers_its_speed_and_that_is_noted(self):
+    def test_the_lower_speed_of_an_idle_gpu_passes(self):
         gpu, _ = judged(SERVER.replace("h100-sxm", "h100-sxm link=2.5x16"))
 
         assert isinstance(gpu, Passed)
@@ -54,7 +54,7 @@ class TestDegraded:
 
         passed(machine(outline), link_degraded)
 
-    def test_a_link_that_nobody_read_leaves_it_open(self):
+    def test_a_link_that_was_not_collected_is_unknown(self):
         gone = tuple(
             f"{NIC_FOLDER}/{name}" for name in ("current_link_speed", "current_link_width", "config")
         )
@@ -62,7 +62,7 @@ class TestDegraded:
 
         assert nic.missing.source  # type: ignore[union-attr]
 
-    def test_a_link_that_a_hypervisor_made_up_leaves_it_open(self):
+    def test_a_link_invented_by_a_hypervisor_is_unknown(self):
         gpu, _ = judged(SERVER, files=BARE_METAL | {f"{GPU_FOLDER}/current_link_width": "0\n"})
 
         assert gpu.missing.source == "link of 0000:1b:00.0"  # type: ignore[union-attr]
@@ -91,15 +91,15 @@ class TestNarrow:
 
         assert failed(machine(outline), link_narrower_than_port).seen.endswith("at 0000:16:00.0")
 
-    def test_the_rate_of_a_port_that_is_down_means_nothing(self):
+    def test_the_rate_of_a_port_that_is_down_is_ignored(self):
         outline = SERVER.replace("mlx5_0", "mlx5_0 state=DOWN").replace("cx7-ib", "cx7-ib max=8.0x1")
         not_applicable(machine(outline), link_narrower_than_port)
 
-    def test_ports_that_nobody_read_leave_it_open(self):
+    def test_ports_that_were_not_collected_are_unknown(self):
         missing(machine(without=(f"{NIC_FOLDER}/infiniband/mlx5_0/ports",)), link_narrower_than_port)
 
 
 @pytest.mark.parametrize("rule", [link_degraded, link_narrower_than_port])
-def test_both_slow_and_neither_stops(rule):
+def test_both_rules_slow_paths_and_take_none(rule):
     assert paths_of(rule.slows) == ("dmabuf", "peermem")
     assert paths_of(rule.takes(None)) == ()

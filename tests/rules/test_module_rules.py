@@ -1,4 +1,4 @@
-"""Each rule of module loading: a bad node, a near miss, and a node that lacks the evidence."""
+"""Each rule about loading a module: a bad node, a near miss, and a node without the evidence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gdrkit.node import Node
+from gdrkit.report.pages import HEADINGS
 from gdrkit.rules.dependency_failed import dependency_failed
 from gdrkit.rules.engine import judge
 from gdrkit.rules.init_failed import init_failed
@@ -43,7 +44,7 @@ def ask(rule: Rule, tree: KernelTree, module: str = "x") -> Outcome:
 
 
 def unseen(**shape: Any) -> KernelTree:
-    """A node of which only the module's place is known."""
+    """A node of which only the module's path is known."""
     tree = KernelTree(complete=False).module("x", **shape)
     return tree.without(tree.path("x"), tree.path("reference"), "proc/keys")
 
@@ -145,7 +146,7 @@ NEAR: list[tuple[Rule, KernelTree]] = [
     ),
     (dependency_failed, provider().module("x", imports={"hello": 7}, depends=("provider",))),
 ]
-LACKING: list[tuple[Rule, KernelTree]] = [
+MISSING: list[tuple[Rule, KernelTree]] = [
     (module_not_found, KernelTree(complete=False).without("proc/sys/kernel/osrelease")),
     (install_override, KernelTree(complete=False).module("x")),
     (
@@ -179,7 +180,7 @@ def named(cases: list[tuple[Rule, KernelTree]]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("rule", "tree"), named(BAD))
-def test_it_is_found_where_it_is(rule: Rule, tree: KernelTree) -> None:
+def test_the_problem_is_found(rule: Rule, tree: KernelTree) -> None:
     outcome = ask(rule, tree)
     assert isinstance(outcome, Failed), outcome
     assert outcome.subject == "x"
@@ -187,41 +188,41 @@ def test_it_is_found_where_it_is(rule: Rule, tree: KernelTree) -> None:
 
 
 @pytest.mark.parametrize(("rule", "tree"), named(NEAR))
-def test_it_is_not_found_where_it_nearly_is(rule: Rule, tree: KernelTree) -> None:
+def test_a_near_miss_is_not_a_finding(rule: Rule, tree: KernelTree) -> None:
     outcome = ask(rule, tree)
     assert isinstance(outcome, Passed | NotApplicable), outcome
 
 
-@pytest.mark.parametrize(("rule", "tree"), named(LACKING))
-def test_it_is_unknown_where_nobody_looked(rule: Rule, tree: KernelTree) -> None:
+@pytest.mark.parametrize(("rule", "tree"), named(MISSING))
+def test_a_node_without_the_evidence_is_unknown(rule: Rule, tree: KernelTree) -> None:
     outcome = ask(rule, tree)
     assert isinstance(outcome, Unknown), outcome
 
 
 @pytest.mark.parametrize("rule", OF_ANY_MODULE, ids=lambda rule: rule.code)
-def test_of_a_loaded_module_nothing_is_asked(rule: Rule) -> None:
+def test_no_rule_applies_to_a_loaded_module(rule: Rule) -> None:
     tree = KernelTree().module("x", content=b"", loaded="OE")
     assert isinstance(ask(rule, tree), NotApplicable)
 
 
-def test_a_blacklist_of_modprobes_stops_nobody_who_asks_by_name() -> None:
+def test_modprobes_blacklist_does_not_stop_loading_by_name() -> None:
     outcome = ask(module_blacklisted, KernelTree().module("x").put("etc/modprobe.d/a.conf", "blacklist x\n"))
     assert isinstance(outcome, Failed) and outcome.takes == ()
     assert "line 1" in outcome.seen
 
 
-def test_a_dependency_on_a_mere_blacklist_can_be_loaded() -> None:
+def test_a_dependency_on_modprobes_blacklist_can_be_loaded() -> None:
     tree = provider().module("x", imports={"hello": 7}, depends=("provider",))
     tree.put("etc/modprobe.d/a.conf", "blacklist provider\n")
     assert isinstance(ask(dependency_failed, tree), Passed)
 
 
-def test_an_init_that_nobody_knows_is_not_held_against_a_module() -> None:
+def test_an_init_that_is_not_known_passes() -> None:
     outcome = ask(init_failed, KernelTree().module("x"))
     assert isinstance(outcome, Passed) and outcome.lacking
 
 
-def test_the_words_of_the_kernel_decide_where_the_file_was_not_collected() -> None:
+def test_the_kernel_log_decides_if_the_file_was_not_collected() -> None:
     tree = unseen()
     line = "[   10.0] x: version magic '5.4.0 SMP mod_unload ' should be '6.1.0-56-amd64 SMP mod_unload '\n"
     tree.commands[("dmesg",)] = line
@@ -233,16 +234,16 @@ def a_driver(driver: bytes, peermem: bytes) -> Node:
     return tree.module("nvidia_peermem", content=peermem, file="nvidia-peermem.ko").node()
 
 
-def test_two_signers_in_one_folder_are_noticed_whether_or_not_anything_is_enforced() -> None:
+def test_two_signers_in_one_folder_fail_even_if_signatures_are_not_enforced() -> None:
     driver, peermem = build_module("nvidia"), build_module("nvidia_peermem")
     outcome = judge(a_driver(sign(driver, MOK), sign(peermem, OTHER)), mixed_signers, "node")
     assert isinstance(outcome, Failed)
-    assert outcome.seen == f"nvidia-peermem.ko signed by {OTHER.name}, nvidia.ko by {MOK.name}"
+    assert outcome.seen == f"nvidia-peermem.ko signed by {OTHER.name}, nvidia.ko signed by {MOK.name}"
     assert isinstance(judge(a_driver(sign(driver, MOK), sign(peermem, MOK)), mixed_signers, "node"), Passed)
     assert isinstance(judge(a_driver(driver, peermem), mixed_signers, "node"), Passed)
 
 
-def test_signers_of_what_is_not_there_are_not_compared() -> None:
+def test_signers_of_missing_modules_are_not_compared() -> None:
     assert isinstance(judge(KernelTree().node(), mixed_signers, "node"), NotApplicable)
     assert isinstance(
         judge(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), mixed_signers, "node"),
@@ -250,7 +251,7 @@ def test_signers_of_what_is_not_there_are_not_compared() -> None:
     )
 
 
-def test_a_renamed_peermem_is_asked_about_by_its_files_name() -> None:
+def test_a_renamed_peermem_is_judged_by_its_file_name() -> None:
     tree = KernelTree().module("nvidia_current_peermem", file="nvidia-current-peermem.ko")
     assert file_name(tree.node()) == "nvidia_current_peermem"
     assert file_name(KernelTree().node()) == "nvidia_peermem"
@@ -261,7 +262,7 @@ NIC = {"sys/bus/pci/devices/0000:18:00.0/uevent": b"PCI_CLASS=20700\nPCI_ID=15B3
 
 
 @pytest.mark.parametrize("per", [peermem, peermem_module, node_with_gpu])
-def test_nobody_asks_for_peermem_where_somebody_looked_and_there_is_no_gpu(per) -> None:
+def test_no_rule_asks_for_peermem_on_a_machine_known_to_have_no_gpu(per) -> None:
     assert list(per(Node(MemoryHost(NIC, complete=True)))) == []
     assert list(per(Node(MemoryHost(NIC | GPU, complete=True))))
     assert list(per(Node(MemoryHost())))
@@ -269,5 +270,5 @@ def test_nobody_asks_for_peermem_where_somebody_looked_and_there_is_no_gpu(per) 
 
 def test_every_rule_of_loading_has_a_page() -> None:
     for rule in (*OF_ANY_MODULE, dependency_failed, init_failed, mixed_signers):
-        for heading in ("What is seen.", "Why it happens.", "What it costs.", "How to fix.", "Source:"):
-            assert heading in rule.page, rule.code
+        for heading in HEADINGS[1:]:
+            assert f"\n    {heading}: " in rule.page, rule.code

@@ -1,4 +1,4 @@
-"""Findings about operators, their pods and the manifests that they are given."""
+"""Findings about operators, their pods and their manifests."""
 
 from __future__ import annotations
 
@@ -79,13 +79,13 @@ def test_the_containers_file_is_a_stub():
     assert paths_of(operator_stub.takes("node")) == ("peermem",)
 
 
-def test_without_the_file_a_silent_kernel_tells():
+def test_without_the_file_a_silent_kernel_log_decides():
     quiet = node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log("eth0: link up"))
 
     assert failed(quiet, operator_stub).subject == f"{LOG}:1"
 
 
-def test_without_the_file_and_without_a_whole_log_it_is_open():
+def test_without_the_file_and_a_complete_log_it_is_unknown():
     machine = node(NO_MODULES, said(EINVAL, GAVE_UP), complete=False)
 
     assert missing(machine, operator_stub).why is MissingReason.UNDECIDED
@@ -100,18 +100,18 @@ def test_without_the_file_and_without_a_whole_log_it_is_open():
         node(NO_MODULES, {CONTAINER: STUB}, said(WAITING)),
     ],
 )
-def test_other_reasons_are_no_stub(machine):  # type: ignore[no-untyped-def]
+def test_other_reasons_are_not_a_stub(machine):  # type: ignore[no-untyped-def]
     assert passes(machine, operator_stub)
 
 
-def test_a_container_that_fails_beside_a_loaded_module_stops_nothing():
+def test_a_container_that_fails_beside_a_loaded_module_is_not_applicable():
     machine = node(NO_MODULES, loaded("nvidia_peermem"), said(EINVAL, GAVE_UP))
 
     assert does_not_apply(machine, operator_stub)
     assert does_not_apply(machine, operator_module_missing)
 
 
-def test_a_node_without_the_operator_is_not_asked():
+def test_a_node_without_the_operator_is_not_applicable():
     assert does_not_apply(node(), operator_stub)
     assert does_not_apply(node(policy("enabled: false")), operator_stub)
 
@@ -131,7 +131,7 @@ def test_the_kernel_disagrees_about_a_version():
     assert passes(node(NO_MODULES, said(EINVAL, GAVE_UP), log=kernel_log()), operator_ofed_changed)
 
 
-def test_other_crcs_tell_the_same():
+def test_other_crcs_are_enough():
     machine = node(peermem(FULL, provider=dict.fromkeys(API, 0xB2)), said(EINVAL, GAVE_UP))
 
     assert "CRC" in failed(machine, operator_ofed_changed).seen
@@ -158,12 +158,13 @@ def test_only_the_last_attempt_counts():
 # -- operator-waits-for-ofed -------------------------------------------------------------------------------
 
 
-def test_it_waits_for_what_nobody_installs():
+def test_it_waits_for_an_ofed_that_nothing_installs():
     machine = node(said(*[WAITING] * 6), policy("enabled: true, useHostMofed: false"))
     found = failed(machine, operator_waits_for_ofed)
 
     assert (
-        found.seen == "it waits, 6 times so far; useHostMofed: false and no NicClusterPolicy with ofedDriver"
+        found.seen
+        == "the container waits, 6 times so far; useHostMofed: false and no NicClusterPolicy with ofedDriver"
     )
 
 
@@ -270,12 +271,12 @@ def judged(text: str):  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("kind: ClusterPolicy\nspec:\n  driver: {enabled: true}\n", "spec lacks daemonsets"),
+        ("kind: ClusterPolicy\nspec:\n  driver: {enabled: true}\n", "spec has no daemonsets"),
         (next(iter(policy("enabled: true, useHostMOFED: true").values())), "rdma.useHostMOFED"),
-        (next(iter(policy("enabled: 'true'").values())), "no true or false"),
+        (next(iter(policy("enabled: 'true'").values())), "not true or false"),
         (next(iter(policy(kernelModuleType="opensource").values())), "kernelModuleType: opensource"),
-        (next(iter(policy(useNvidiaDriverCRD="true").values())), "takes it from NVIDIADriver"),
-        ("kind: NVIDIADriver\nspec: {driverType: gpu}\n", "spec lacks image"),
+        (next(iter(policy(useNvidiaDriverCRD="true").values())), "reads it from NVIDIADriver"),
+        ("kind: NVIDIADriver\nspec: {driverType: gpu}\n", "spec has no image"),
         ("kind: NicClusterPolicy\nspec: {ofedDriver: {repository: x}}\n", "no image"),
         (
             LABELLED + INLINE,
@@ -298,11 +299,11 @@ def test_what_does_not_fit(text: str, words: str):
     ],
 )
 def test_what_fits(text: str):
-    assert "fits" in judged(text).why
+    assert judged(text).why == "its settings for GPUDirect RDMA fit"
 
 
-def test_other_kinds_are_nobodys_business():
-    assert judged("kind: ConfigMap\ndata: {a: b}\n").why == "ConfigMap is not judged"
+def test_other_kinds_are_not_checked():
+    assert judged("kind: ConfigMap\ndata: {a: b}\n").why == "ConfigMap is not checked"
 
 
 # -- talos-no-peermem --------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def tried(*results, device="mlx5_0"):
 
 class TestDmabufRefused:
     @pytest.mark.parametrize("number", [95, 93, 22])
-    def test_a_driver_without_the_call_loses_dmabuf_alone(self, number):
+    def test_a_driver_without_the_call_loses_only_dmabuf(self, number):
         found = failed(machine(commands=tried(number)), dmabuf_mr_refused)
 
         assert str(number) in found.seen
@@ -40,7 +40,7 @@ class TestDmabufRefused:
     def test_a_bad_file_descriptor_is_the_good_answer(self):
         passed(machine(commands=tried(9)), dmabuf_mr_refused)
 
-    def test_another_error_settles_nothing(self):
+    def test_another_error_is_unknown(self):
         assert "errno 12" in missing(machine(commands=tried(12)), dmabuf_mr_refused).source
 
     def test_a_real_registration_of_gpu_memory_counts_as_well(self):
@@ -50,19 +50,19 @@ class TestDmabufRefused:
 
         assert "22" in failed(machine(commands=tried(9) | record), dmabuf_mr_refused).seen
 
-    def test_what_nobody_tried_is_not_a_question(self):
+    def test_without_a_probe_it_is_not_applicable(self):
         not_applicable(machine(), dmabuf_mr_refused)
         not_applicable(machine(commands=tried(95, device="mlx5_7")), dmabuf_mr_refused)
 
 
 class TestImporter:
-    def test_the_kernels_line_is_proof(self):
+    def test_the_kernels_line_proves_it(self):
         assert (
             "struct page"
             in failed(machine(commands={("dmesg",): BOOT + REFUSED}), dmabuf_no_p2p_importer).seen
         )
 
-    def test_another_refusal_of_the_same_function_is_none(self):
+    def test_another_refusal_of_the_same_function_passes(self):
         other = "[   50.000000] NVRM: dma-buf attach failed: PCI topology not supported for dma-buf\n"
 
         passed(machine(commands={("dmesg",): BOOT + other}), dmabuf_no_p2p_importer)
@@ -73,7 +73,7 @@ class TestImporter:
         not_applicable(node, dmabuf_no_p2p_importer)
         assert "dmesg" not in node.host.opened  # type: ignore[attr-defined]
 
-    def test_without_a_whole_log_the_answer_is_only_likely(self):
+    def test_without_a_complete_log_the_answer_is_only_likely(self):
         node = machine(commands={("dmesg",): "[   50.000000] eth0: link up\n"})
 
         passed(node, dmabuf_no_p2p_importer)
@@ -109,19 +109,19 @@ class TestDataDirect:
 
         assert failed(machine(outline), data_direct_missing).seen == "no function 15b3:2100"
 
-    def test_a_function_that_no_driver_took(self):
+    def test_a_function_without_a_driver(self):
         outline = DIRECT.replace("driver=mlx5_ib", "driver=none")
 
         assert failed(machine(outline), data_direct_missing).seen == "0008:05:00.0 without a driver"
 
-    def test_a_function_at_work(self):
+    def test_a_function_with_a_driver_passes(self):
         assert passed(machine(DIRECT), data_direct_missing).why == "0008:05:00.0"
 
-    def test_a_connectx_7_and_a_gpu_behind_pcie_need_none(self):
+    def test_a_connectx_7_or_a_gpu_behind_pcie_needs_no_function(self):
         not_applicable(machine(SERVER.replace("h100-sxm", "gb200")), data_direct_missing)
         not_applicable(machine(SERVER.replace("cx7-ib", "cx8")), data_direct_missing)
 
-    def test_devices_that_nobody_listed_leave_it_open(self):
+    def test_devices_that_were_not_collected_are_unknown(self):
         commands = {("ibv_devinfo", "-v"): "hca_id: mlx5_0\n"}
         missing(machine("", files={}, commands=commands, complete=False), data_direct_missing)
 
@@ -143,19 +143,19 @@ def resource_manager(status):
 
 
 class TestMemory:
-    def test_memory_that_gives_no_dmabuf_stops_dmabuf(self):
+    def test_memory_that_exports_no_dmabuf_blocks_dmabuf(self):
         node = machine(commands=probe(GPU, ASKED, call("cuMemGetHandleForAddressRange", 801)))
         found = failed(node, memory_not_registrable)
 
         assert (paths_of(found.takes), found.subject) == (("dmabuf",), GPU)
         assert "801" in found.seen
 
-    def test_a_pointer_that_says_no_stops_both(self):
+    def test_a_pointer_without_the_capability_blocks_both(self):
         node = machine(commands=probe(GPU, ASKED, call("cuPointerGetAttribute", 0, "15", 0)))
 
         assert failed(node, memory_not_registrable).takes is None
 
-    def test_a_pcie_mapping_that_is_refused_beside_one_that_works_is_no_matter(self):
+    def test_a_refused_pcie_mapping_beside_a_working_export_passes(self):
         """An H200 behind PCIe exports with flags 0, and answers 801 to flag 1."""
         calls = (
             call("cuMemGetHandleForAddressRange", 0, "0"),
@@ -164,7 +164,7 @@ class TestMemory:
 
         passed(machine(commands=probe(GPU, ASKED, *calls)), memory_not_registrable)
 
-    def test_memory_of_cu_mem_create_alone_stops_nothing(self):
+    def test_memory_of_cu_mem_create_alone_blocks_nothing(self):
         found = failed(machine(commands=probe(GPU, ASKED | {110: 0})), memory_not_registrable)
 
         assert found.takes == ()
@@ -187,13 +187,13 @@ class TestMemory:
 
         passed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
-    def test_those_alone_are_no_failure_of_the_gpus_own_memory(self):
+    def test_a_failed_pcie_mapping_alone_passes(self):
         tried = memory(call("cuMemGetHandleForAddressRange", 801, "device pcie"))
 
         passed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
     @pytest.mark.parametrize("status", [0x56, 0x22])
-    def test_a_kernel_module_that_refuses_the_object_stops_peermem(self, status):
+    def test_a_kernel_module_that_refuses_the_object_blocks_peermem(self, status):
         found = failed(
             machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable
         )
@@ -202,16 +202,16 @@ class TestMemory:
         assert f"{status:#x}" in found.seen
 
     @pytest.mark.parametrize("status", [0, 0x1B, 0x63])
-    def test_consent_and_what_says_nothing_of_the_gpu_stop_nothing(self, status):
+    def test_success_and_unrelated_errors_block_nothing(self, status):
         passed(machine(commands=probe(GPU, ASKED) | resource_manager(status)), memory_not_registrable)
 
-    def test_both_refusals_stop_both(self):
+    def test_both_refusals_block_both(self):
         tried = memory(call("cuMemGetHandleForAddressRange", 801, "device plain")) | resource_manager(0x56)
         found = failed(machine(commands=probe(GPU, ASKED) | tried), memory_not_registrable)
 
         assert set(paths_of(found.takes)) == {"dmabuf", "peermem"}
 
-    def test_what_nobody_tried_is_not_a_question(self):
+    def test_without_a_probe_it_is_not_applicable(self):
         not_applicable(machine(), memory_not_registrable)
 
 

@@ -1,4 +1,4 @@
-"""Findings about what NCCL and UCX are told."""
+"""Findings about the settings of NCCL and UCX."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_it_blocks_nccl_on_that_pair():
     assert gdr_level_too_low.takes(PAIR) == own("nccl", *DIRECT)
 
 
-def test_a_users_own_file_blocks_nobody_else():
+def test_a_users_own_file_blocks_no_other_user():
     mine = {"home/alice/.nccl.conf": "NCCL_NET_GDR_LEVEL=LOC\n"}
 
     assert failed(node(pair_at("PIX"), mine), gdr_level_too_low, PAIR).takes == ()
@@ -145,7 +145,7 @@ def test_numbers_of_an_unknown_version_are_not_decoded():
     assert failed(node(refused), gdr_level_too_low).seen.startswith("distance 7 > 4 in")
 
 
-def test_an_unseen_file_of_the_node_is_unknown_unless_something_else_is_wrong():
+def test_a_file_that_was_not_collected_is_unknown_unless_another_is_wrong():
     machine = node(pair_at("PIX"), complete=False)
 
     assert missing(machine, gdr_level_too_low, PAIR).source == CONF
@@ -191,32 +191,32 @@ GH200 = {"gpu": "0x2342", "arch": "aarch64"}
     ],
 )
 def test_pxb_on_grace(version: str, value: str, forbidden: bool):
-    told = job(f"NCCL_NET_GDR_LEVEL set by environment to {value}", version=version)
-    machine = node(pair_at("PHB", **GH200), told)
+    log = job(f"NCCL_NET_GDR_LEVEL set by environment to {value}", version=version)
+    machine = node(pair_at("PHB", **GH200), log)
 
     assert isinstance(outcome(machine, gdr_level_pxb_on_c2c, PAIR), Failed if forbidden else Passed)
-    if forbidden:  # said once: the other rule leaves C2C to this one
+    if forbidden:  # reported once: the other rule leaves C2C to this one
         assert passes(machine, gdr_level_too_low, PAIR)
 
 
-def test_without_a_version_the_newest_is_meant():
+def test_without_a_version_the_newest_is_assumed():
     assert failed(node(pair_at("PHB", **GH200), conf("NCCL_NET_GDR_LEVEL=PXB")), gdr_level_pxb_on_c2c, PAIR)
 
 
-def test_before_c2c_counted_the_pair_is_simply_far():
-    told = job("NCCL_NET_GDR_LEVEL set by environment to PXB", version="2.25.1")
+def test_before_c2c_had_a_level_the_pair_is_too_far():
+    log = job("NCCL_NET_GDR_LEVEL set by environment to PXB", version="2.25.1")
 
-    assert failed(node(pair_at("PHB", **GH200), told), gdr_level_too_low, PAIR)
+    assert failed(node(pair_at("PHB", **GH200), log), gdr_level_too_low, PAIR)
 
 
-def test_a_machine_without_c2c_is_not_meant():
+def test_a_machine_without_c2c_is_not_applicable():
     assert does_not_apply(node(pair_at("PHB"), conf("NCCL_NET_GDR_LEVEL=PXB")), gdr_level_pxb_on_c2c, PAIR)
 
 
 # -- gdr-read-off ------------------------------------------------------------------------------------------
 
 
-def test_reading_turned_off_concerns_sending():
+def test_reading_turned_off_affects_sending():
     assert failed(node(conf("NCCL_NET_GDR_READ=0")), gdr_read_off, CONF).subject == "etc/nccl.conf:1"
     assert gdr_read_off.direction == "send"
     assert passes(node(conf("NCCL_NET_GDR_READ=1")), gdr_read_off, CONF)
@@ -286,7 +286,7 @@ def test_rdma_left_on(line: str):
 # -- hca-not-selected --------------------------------------------------------------------------------------
 
 
-def the_device(machine: Node) -> RdmaDevice:
+def only_device(machine: Node) -> RdmaDevice:
     (device,) = rdma_devices(machine)
     return device
 
@@ -294,14 +294,14 @@ def the_device(machine: Node) -> RdmaDevice:
 def test_the_nearest_nic_is_left_out():
     machine = node(pair_at("PIX"), conf("NCCL_IB_HCA=mlx5_4"))
 
-    assert failed(machine, hca_not_selected, the_device(machine)).subject == "mlx5_0"
+    assert failed(machine, hca_not_selected, only_device(machine)).subject == "mlx5_0"
 
 
 @pytest.mark.parametrize("spec", ["mlx5", "=mlx5_0:1", "^mlx5_4"])
 def test_a_list_that_names_it(spec: str):
     machine = node(pair_at("PIX"), conf(f"NCCL_IB_HCA={spec}"))
 
-    assert passes(machine, hca_not_selected, the_device(machine))
+    assert passes(machine, hca_not_selected, only_device(machine))
 
 
 def test_a_nic_that_is_nearest_to_no_gpu_may_be_left_out():
@@ -329,14 +329,14 @@ def test_a_nic_that_is_nearest_to_no_gpu_may_be_left_out():
 # -- gid-index-wrong ---------------------------------------------------------------------------------------
 
 
-def test_an_empty_slot():
+def test_an_index_without_a_gid():
     machine = node(pair_at("PIX"), conf("NCCL_IB_GID_INDEX=5"))
 
     assert "empty on mlx5_0 port 1" in failed(machine, gid_index_wrong, CONF).seen
 
 
 @pytest.mark.parametrize("value", ["3", "0"])
-def test_a_slot_in_use(value: str):
+def test_an_index_in_use(value: str):
     assert passes(node(pair_at("PIX"), conf(f"NCCL_IB_GID_INDEX={value}")), gid_index_wrong, CONF)
 
 
@@ -344,7 +344,7 @@ def test_minus_one_lets_nccl_choose():
     assert does_not_apply(node(pair_at("PIX"), conf("NCCL_IB_GID_INDEX=-1")), gid_index_wrong, CONF)
 
 
-def test_nccls_own_word():
+def test_nccls_own_error_decides():
     refused = job("Call to ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_0:1, curr state INIT")
 
     assert failed(node(refused), gid_index_wrong, LOG).subject == f"{LOG}:2"
