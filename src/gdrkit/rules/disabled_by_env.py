@@ -71,7 +71,8 @@ def gdr_read_off(node: Node, source: str) -> Outcome:
     How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL`). In the job's log,
     channel lines say `[receive] via NET/IB/0/GDRDMA`, but `[send] via NET/IB/0` without GDRDMA.
 
-    What to do: Unset it. Set it to 1, which forces it on, only if a measurement shows that it helps.
+    What to do: Remove the setting from the file, or unset the variable in the job. Set it to 1, which
+    forces it on, only if a measurement shows that it helps.
 
     Why: On PCIe machines from before Ampere, reading through the CPU was slow. By default, NCCL up to 2.18
     leaves it off on GPUs without NVLink, and later versions only on GPUs before Ampere.
@@ -103,11 +104,11 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
 
     Cost: Without dma-buf, NCCL and NVSHMEM need nvidia-peermem. UCX's variable turns both direct paths off.
 
-    How to tell: One of `NCCL_DMABUF_ENABLE=0`, `OFI_NCCL_DISABLE_DMABUF=1`, `UCX_IB_GPU_DIRECT_RDMA=n` and
+    How to tell: One of `NCCL_DMABUF_ENABLE=0`, `OFI_NCCL_DISABLE_DMABUF=1`, `UCX_IB_GPU_DIRECT_RDMA=n` or
     `NVSHMEM_IB_DISABLE_DMABUF=1` is in /etc/nccl.conf, /etc/ucx/ucx.conf, /etc/environment or a job's log.
     In the job, `env | grep -E 'NCCL|UCX|NVSHMEM'` shows it.
 
-    What to do: Unset it.
+    What to do: Remove the setting from the file, or unset the variable in the job.
 
     Why: It was set to work around a bug of NCCL 2.13, or for a test of nvidia-peermem, and was never
     removed.
@@ -130,13 +131,13 @@ def dmabuf_disabled_by_env(node: Node, source: str) -> Outcome:
 def ib_disabled_by_env(node: Node, source: str) -> Outcome:
     """A setting such as NCCL_IB_DISABLE=1 keeps NCCL or UCX from using RDMA devices at all.
 
-    Cost: A tenth of the bandwidth, or less.
+    Cost: The job gets a tenth of the bandwidth, or less.
 
     How to tell: `env | grep -E 'NCCL|UCX'` in the job shows NCCL_IB_DISABLE=1, NCCL_NET=Socket, or a
     UCX_TLS without an InfiniBand transport. The log says `Using network Socket`, and
     `NET/Socket : GPU Direct RDMA Disabled`, which is normal for a socket.
 
-    What to do: Unset it.
+    What to do: Remove the setting from the file, or unset the variable in the job.
 
     Why: It is left over from a first test, or comes from an image for machines without RDMA.
 

@@ -33,14 +33,14 @@ from gdrkit.rules.rule import (
     references=("https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",),
 )
 def driver_mismatch(node: Node, _: str) -> Outcome:
-    """The loaded driver, its module files on disk and its libraries are not of one version.
+    """The loaded driver, its module files on disk and its libraries do not have the same version.
 
     Cost: If the libraries have another version, no program can open the GPU. If the module files on disk
     have another version, nvidia-peermem may be refused
     (`disagrees about version of symbol nvidia_p2p_get_pages`).
 
-    How to tell: `cat /sys/module/nvidia/version` prints another version than `modinfo -F version nvidia`,
-    or than the name of the file that libcuda.so.1 links to. `nvidia-smi` prints
+    How to tell: `cat /sys/module/nvidia/version` and `modinfo -F version nvidia` print different versions,
+    or the file that libcuda.so.1 links to has another version in its name. `nvidia-smi` prints
     `Failed to initialize NVML: Driver/library version mismatch`; the kernel log says `NVRM: API mismatch`.
 
     What to do: Reboot, or unload every nvidia module and load them again. After a GPU Operator update,

@@ -34,8 +34,8 @@ def gpu_integrated(node: Node, gpu: PciGpu) -> Outcome:
     then use the same memory without a copy. Do not rely on perftest: its --use_cuda allocates host memory
     on such a GPU, so a run that succeeds proves nothing.
 
-    Why: CPU and GPU of a DGX Spark and its relatives share one memory. PCI Express devices may not be able
-    to reach memory from cudaMalloc coherently on them, so there is nothing that a NIC could be given.
+    Why: CPU and GPU of a DGX Spark and its relatives share one memory. On them, PCI Express devices cannot
+    access memory from cudaMalloc coherently, so a NIC cannot use that memory.
 
     Source: NVIDIA, DGX Spark Porting Guide, CUDA; open-gpu-kernel-modules README.md for the id; perftest
     src/cuda_memory.c.

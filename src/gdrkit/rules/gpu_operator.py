@@ -142,8 +142,9 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
 
     Cost: The container is in CrashLoopBackOff. dma-buf is not affected.
 
-    How to tell: The container nvidia-peermem-ctr logs `Invalid argument`, and
-    `sudo dmesg | grep -i peermem` prints
+    How to tell: Print the log of the container nvidia-peermem-ctr with
+    `kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-peermem-ctr --tail=-1`. It says
+    `Invalid argument`, and on the node `sudo dmesg | grep -i peermem` prints
     `disagrees about version of symbol ib_register_peer_memory_client`.
 
     What to do: Rebuild the driver: set FORCE_REINSTALL=true in the driver manager's environment and delete

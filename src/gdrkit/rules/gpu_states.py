@@ -97,8 +97,8 @@ def gpu_mig(node: Node, gpu: PciGpu) -> Outcome:
     other kind of mapping; or turn MIG off with `nvidia-smi -mig 0`.
 
     Why: The driver's header says that persistent mappings, which nvidia-peermem uses by default since 560,
-    do not work under MIG. Even so, its resource manager has handled instances separately since 560. A
-    mapping that is forced through PCIe is always refused under MIG.
+    do not work under MIG. Even so, the driver's resource manager has handled instances separately since
+    560. A mapping that is forced through PCIe is always refused under MIG.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h and src/nvidia/src/kernel/rmapi/p2p.c.
     """

@@ -28,7 +28,7 @@ def hca_not_selected(node: Node, device: RdmaDevice) -> Outcome:
     Cost: The GPU's nearest NIC is idle.
 
     How to tell: The variable is set in /etc/nccl.conf or in the job (`env | grep NCCL_IB_HCA`), and does
-    not name a device that `ibv_devinfo` lists.
+    not name a device that `ibv_devinfo` lists and that `nvidia-smi topo -m` shows nearest to a GPU.
 
     What to do: Name every NIC that carries data, `NCCL_IB_HCA==mlx5_0,mlx5_1,...`, or unset it and let NCCL
     choose by distance. It is right to leave out NICs for storage or management: this page is only about

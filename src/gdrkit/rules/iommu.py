@@ -34,9 +34,9 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     switch cannot route the translated addresses, so all traffic goes through the CPU. Where that is not
     possible, transfers fail.
 
-    How to tell: `cat /sys/kernel/iommu_groups/<group>/type`, for the group of the NIC, prints DMA or
-    DMA-FQ. `readlink /sys/bus/pci/devices/<address>/iommu_group` prints the group. identity is good, and so
-    is a machine without an IOMMU.
+    How to tell: `readlink /sys/bus/pci/devices/<address>/iommu_group` ends with the group of the NIC, and
+    `cat /sys/kernel/iommu_groups/<group>/type` prints DMA or DMA-FQ. The type identity is good, and so is a
+    machine without an IOMMU.
 
     What to do: Add `iommu=pt` to the kernel command line (with `intel_iommu=on` only if the IOMMU is
     needed), then reboot. The IOMMU stays available for virtual machines.
@@ -50,7 +50,7 @@ def iommu_translating(node: Node, device: RdmaDevice) -> Outcome:
     try:
         kind = iommu_type(node, nic_address(node, device.name))
     except EvidenceAbsent:
-        return Passed("no IOMMU translates for it")
+        return Passed("the NIC is not behind an IOMMU")
     if kind.startswith("DMA"):
         return Failed(seen=f"IOMMU group of type {kind}", expected="identity", subject=device.name)
     if kind == "identity":

@@ -28,9 +28,9 @@ def mixed_signers(node: Node, _: str) -> Outcome:
     Cost: Nothing while signatures are not enforced. With Secure Boot, one of them is refused unless both
     keys are trusted.
 
-    How to tell: `modinfo -F signer nvidia` and `modinfo -F signer nvidia-peermem` print different names.
-    nvidia, nvidia-uvm and nvidia-modeset load, but modprobe of nvidia-peermem says "Key was rejected by
-    service".
+    How to tell: `modinfo -F signer nvidia` and `modinfo -F signer nvidia-peermem` print different names, or
+    one prints nothing. nvidia, nvidia-uvm and nvidia-modeset load, but modprobe of nvidia-peermem says "Key
+    was rejected by service".
 
     What to do: Take all of the driver's modules from one source: the distribution's packages, or DKMS for
     all.

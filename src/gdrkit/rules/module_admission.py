@@ -65,7 +65,7 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
     boot until it is loaded by hand.
 
     How to tell: With `module_blacklist=` on the kernel command line (`cat /proc/cmdline`), modprobe says
-    "Operation not permitted" and the kernel's log "Module ... is blacklisted". A `blacklist` line in
+    "Operation not permitted", and the kernel's log says "Module ... is blacklisted". A `blacklist` line in
     modprobe.d (`modprobe -c | grep blacklist`) or `modprobe.blacklist=` on the kernel command line causes
     no message: the module is just not loaded at boot.
 

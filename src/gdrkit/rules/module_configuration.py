@@ -87,9 +87,9 @@ def module_bad_parameter(node: Node, module: str) -> Outcome:
 
     Cost: The module cannot be loaded until the value is right.
 
-    How to tell: modprobe says "Invalid argument" or "Numerical result out of range", the kernel's log "...:
-    `...' invalid for parameter `...'". `modprobe -c | grep nvidia_peermem` prints the options. A parameter
-    that the module does not have is ignored, with a line in the log.
+    How to tell: modprobe says "Invalid argument" or "Numerical result out of range", and the kernel's log
+    says "...: `...' invalid for parameter `...'". `modprobe -c | grep nvidia_peermem` prints the options. A
+    parameter that the module does not have is ignored, with a line in the log.
 
     What to do: Correct the line; `modinfo -p nvidia-peermem` lists the parameters and their types.
 

@@ -133,9 +133,9 @@ def module_unsigned(node: Node, module: str) -> Outcome:
     Cost: The module cannot be loaded. The kernel has checked nothing else yet: once signed, the module may
     fail at the next check.
 
-    How to tell: modprobe says "Key was rejected by service", the kernel's log "Loading of unsigned module
-    is rejected". That line names no module: it can be any module of a chain. `modinfo nvidia-peermem`
-    prints no `signer:` for an unsigned one.
+    How to tell: modprobe says "Key was rejected by service", and the kernel's log says "Loading of unsigned
+    module is rejected". That line names no module: it can be any module of a chain.
+    `modinfo nvidia-peermem` prints no `signer:` for an unsigned one.
 
     What to do: First make sure that the signed module would then work: `gdr doctor` says where
     `sign-module` would lead. Then let DKMS sign it with the machine owner's key and enrol that key, or use
@@ -178,8 +178,8 @@ def module_unknown_key(node: Node, module: str) -> Outcome:
 
     Cost: The module cannot be loaded. The kernel has checked nothing else yet.
 
-    How to tell: modprobe says "Key was rejected by service", the kernel's log "Loading of module with
-    unavailable key is rejected", which names no module. `modinfo -F signer nvidia-peermem` prints the
+    How to tell: modprobe says "Key was rejected by service", and the kernel's log says "Loading of module
+    with unavailable key is rejected", which names no module. `modinfo -F signer nvidia-peermem` prints the
     signer, which `mokutil --list-enrolled` does not list.
 
     What to do: First make sure that the module would then work: `gdr doctor` says where `sign-module` would
@@ -229,9 +229,9 @@ def lockdown_blocks_module(node: Node, module: str) -> Outcome:
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Operation not permitted", the kernel's log "Lockdown: modprobe: unsigned
-    module loading is restricted". The log says the same about a signed module whose signer is unknown.
-    `cat /sys/kernel/security/lockdown` shows the active level in brackets.
+    How to tell: modprobe says "Operation not permitted", and the kernel's log says "Lockdown: modprobe:
+    unsigned module loading is restricted". The log says the same about a signed module whose signer is
+    unknown. `cat /sys/kernel/security/lockdown` shows the active level in brackets.
 
     What to do: Sign the module with a key that the kernel trusts, as for module-unsigned. Or start the
     kernel without lockdown, where your rules permit it.

@@ -74,8 +74,8 @@ def module_symbol_missing(node: Node, module: str) -> Outcome:
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", the kernel's
-    log "...: Unknown symbol ... (err -2)" for each symbol.
+    How to tell: modprobe says "Unknown symbol in module, or unknown parameter (see dmesg)", and the
+    kernel's log says "...: Unknown symbol ... (err -2)" for each missing symbol.
     `grep -w ib_register_peer_memory_client /proc/kallsyms` prints nothing if that is the missing one.
     modprobe says the same if a module's own init returns ENOENT.
 
@@ -147,8 +147,8 @@ def module_crc_mismatch(node: Node, module: str) -> Outcome:
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Invalid argument", the kernel's log "...: disagrees about version of symbol
-    ..." and "Unknown symbol ... (err -22)". "Invalid argument" alone has many other causes.
+    How to tell: modprobe says "Invalid argument", and the kernel's log says "...: disagrees about version
+    of symbol ..." and "Unknown symbol ... (err -22)". "Invalid argument" alone has many other causes.
 
     What to do: Build the driver again, after OFED. If the files on disk already match, a reboot is enough.
 
@@ -176,9 +176,9 @@ def module_symbol_namespace(node: Node, module: str) -> Outcome:
 
     Cost: The module cannot be loaded.
 
-    How to tell: modprobe says "Invalid argument", the kernel's log "module uses symbol (...) from namespace
-    ..., but does not import it" and "Unknown symbol ... (err -22)". `modinfo -F import_ns nvidia-peermem`
-    lists the namespaces that it imports.
+    How to tell: modprobe says "Invalid argument", and the kernel's log says "module uses symbol (...) from
+    namespace ..., but does not import it" and "Unknown symbol ... (err -22)".
+    `modinfo -F import_ns nvidia-peermem` lists the namespaces that it imports.
 
     What to do: Install a driver version that supports this kernel.
 
@@ -206,8 +206,8 @@ def module_symbol_duplicate(node: Node, module: str) -> Outcome:
 
     Cost: Only one of the two can be loaded.
 
-    How to tell: modprobe says "Exec format error", the kernel's log "...: exports duplicate symbol ...
-    (owned by ...)".
+    How to tell: modprobe says "Exec format error", and the kernel's log says "...: exports duplicate symbol
+    ... (owned by ...)".
 
     What to do: Unload and remove the module that you do not want: `sudo modprobe -r <module>`, then its
     package or file.
