@@ -9,7 +9,7 @@ from gdrkit.rules.deciding_command import DMESG, DecidingCommand
 from gdrkit.rules.engine import judge
 from gdrkit.rules.load_order import OF_ANY_MODULE
 from gdrkit.rules.module_admission import modules_are_disabled
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Unknown, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -43,7 +43,7 @@ def dependency_failed(node: Node, module: str) -> Outcome:
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     unknown: Unknown | None = None
     for name in dependencies(node, module):

@@ -39,11 +39,11 @@ def attempt(node: Node) -> tuple[ContainerEvent, ...] | NotApplicable:
         raise
 
 
-def kinds(logged: tuple[ContainerEvent, ...]) -> frozenset[ContainerEventKind]:
+def event_kinds(logged: tuple[ContainerEvent, ...]) -> frozenset[ContainerEventKind]:
     return frozenset(event.kind for event in logged)
 
 
-def at(logged: tuple[ContainerEvent, ...], kind: ContainerEventKind) -> ContainerEvent:
+def last_of_kind(logged: tuple[ContainerEvent, ...], kind: ContainerEventKind) -> ContainerEvent:
     """The last event of a kind."""
     return next(event for event in reversed(logged) if event.kind is kind)
 
@@ -84,11 +84,11 @@ def operator_stub(node: Node, _: str) -> Outcome:
     logged = attempt(node)
     if isinstance(logged, NotApplicable):
         return logged
-    if ContainerEventKind.INVALID_ARGUMENT not in kinds(logged):
+    if ContainerEventKind.INVALID_ARGUMENT not in event_kinds(logged):
         return Passed("the container does not log Invalid argument")
-    if ContainerEventKind.DISAGREES in kinds(logged) or last_line_if_any(node, DISAGREES):
+    if ContainerEventKind.DISAGREES in event_kinds(logged) or last_line_if_any(node, DISAGREES):
         return Passed("the kernel logs another reason")
-    event = at(logged, ContainerEventKind.INVALID_ARGUMENT)
+    event = last_of_kind(logged, ContainerEventKind.INVALID_ARGUMENT)
     stub = _is_stub(node)
     if stub is None:
         stub = _silent(node)
@@ -158,7 +158,7 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
     logged = attempt(node)
     if isinstance(logged, NotApplicable):
         return logged
-    if not kinds(logged) & {
+    if not event_kinds(logged) & {
         ContainerEventKind.INVALID_ARGUMENT,
         ContainerEventKind.FAILED,
         ContainerEventKind.DISAGREES,
@@ -166,8 +166,9 @@ def operator_ofed_changed(node: Node, _: str) -> Outcome:
         return Passed("the container did not fail")
     event = logged[-1]
     line = last_line_if_any(node, DISAGREES)
-    if ContainerEventKind.DISAGREES in kinds(logged):
-        event, seen = at(logged, ContainerEventKind.DISAGREES), at(logged, ContainerEventKind.DISAGREES).text
+    if ContainerEventKind.DISAGREES in event_kinds(logged):
+        event = last_of_kind(logged, ContainerEventKind.DISAGREES)
+        seen = event.text
     elif line is not None:
         seen = line.text
     elif any(symbol in _mismatched(node) for symbol in PEER_API):
@@ -211,9 +212,9 @@ def operator_module_missing(node: Node, _: str) -> Outcome:
     logged = attempt(node)
     if isinstance(logged, NotApplicable):
         return logged
-    if ContainerEventKind.NOT_FOUND not in kinds(logged):
+    if ContainerEventKind.NOT_FOUND not in event_kinds(logged):
         return Passed("the module was found")
-    event = at(logged, ContainerEventKind.NOT_FOUND)
+    event = last_of_kind(logged, ContainerEventKind.NOT_FOUND)
     return Failed(
         seen=event.text, expected="a module file", subject=node.describe_line(event.source, event.line)
     )

@@ -6,7 +6,7 @@ from gdrkit.evidence import Confidence, Missing, MissingReason
 from gdrkit.facts.module_init import InitOutcome, init
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.rule import ADDRESS, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
@@ -38,7 +38,7 @@ def init_failed(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, do_init_module().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     found = init(node, module)
     if found is InitOutcome.REGISTERS:

@@ -12,8 +12,8 @@ from gdrkit.node import Node
 from gdrkit.rules.rule import REGISTRATION, Failed, Layer, NotApplicable, Outcome, Passed, rule
 
 
-def ends(node: Node) -> Iterator[PciGpu | RdmaDevice]:
-    """The devices at both ends of every pair: the GPUs, then the NICs."""
+def gpus_and_nics(node: Node) -> Iterator[PciGpu | RdmaDevice]:
+    """Every device that a pair can have."""
     yield from gpus(node)
     yield from nics(node)
 
@@ -21,7 +21,7 @@ def ends(node: Node) -> Iterator[PciGpu | RdmaDevice]:
 @rule(
     "link-degraded",
     Layer.PCIE,
-    per=ends,
+    per=gpus_and_nics,
     slows=REGISTRATION,
     cost="The slowest link on the path limits all transfers.",
     references=("https://docs.kernel.org/PCI/sysfs-pci.html",),

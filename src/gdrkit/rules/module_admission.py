@@ -7,7 +7,7 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_state import boot_blacklist, kernel_name
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, Status, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -39,7 +39,7 @@ def modules_are_disabled(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, may_init_module().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     if not modules_disabled(node):
         return Passed("kernel.modules_disabled is 0")
@@ -77,7 +77,7 @@ def module_blacklisted(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, blacklisted(); kmod libkmod-module.c, module_is_blacklisted().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     shut_out = boot_blacklist(node)
     if shut_out and kernel_name(node, module) in shut_out:

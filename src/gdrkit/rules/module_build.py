@@ -6,7 +6,7 @@ from gdrkit.facts.module_state import Misfit, fit, flaw
 from gdrkit.facts.modules import module_path
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -49,7 +49,7 @@ def module_corrupt(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, elf_validity_check(); kmod libkmod-file.c, kmod_file_open().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     path = module_path(node, module)
     found = flaw(node, path)
@@ -90,7 +90,7 @@ def module_wrong_kernel(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/version.c, check_modstruct_version(), same_magic().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     found = fit(node, module)
     if found.misfit is None:

@@ -8,7 +8,7 @@ from gdrkit.facts.modprobe_config import configuration
 from gdrkit.facts.module_arguments import reading
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -41,7 +41,7 @@ def install_override(node: Node, module: str) -> Outcome:
 
     Source: kmod libkmod-module.c, kmod_module_probe_insert_module(), command_do().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     config = configuration(node)
     entry = config.install_command(module)
@@ -98,7 +98,7 @@ def module_bad_parameter(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/params.c, parse_args(); lib/kstrtox.c.
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     found = reading(node, module, configuration(node).arguments_of(module))
     if not found.bad:

@@ -8,7 +8,7 @@ from gdrkit.facts.modules import builtin, module_path, modules_dir
 from gdrkit.facts.virtual import scope
 from gdrkit.node import Node, if_absent, if_missing
 from gdrkit.rules.deciding_command import DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
 
@@ -42,7 +42,7 @@ def module_not_found(node: Node, module: str) -> Outcome:
 
     Source: kmod tools/modprobe.c, insmod(); libkmod.c, kmod_lookup_alias_from_moddep_file().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     try:
         path = module_path(node, module)

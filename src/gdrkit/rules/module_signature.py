@@ -12,7 +12,7 @@ from gdrkit.facts.secure_boot import module_signatures_supported, signatures_enf
 from gdrkit.facts.trust import SignatureStanding, SignatureState, standing
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, MODINFO, DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -24,7 +24,7 @@ _SIGNING = "https://docs.kernel.org/admin-guide/module-signing.html"
 
 def _unchecked(node: Node, module: str) -> NotApplicable | None:
     """Why the kernel checks no signature of this module."""
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     if not module_signatures_supported(node):
         return NotApplicable("this kernel does not check signatures")

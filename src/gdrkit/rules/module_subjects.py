@@ -42,7 +42,7 @@ def file_name(node: Node) -> str:
     return if_missing(PEERMEM, as_installed)  # module-not-found reports a missing file
 
 
-def in_kernel_already(node: Node, module: str) -> NotApplicable | None:
+def not_applicable_if_loaded(node: Node, module: str) -> NotApplicable | None:
     """NotApplicable if the module is loaded; None if it is not, or if that is not known."""
     return if_missing(
         None, lambda: NotApplicable(f"{module} is loaded") if is_loaded(node, module) else None

@@ -6,7 +6,7 @@ from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.linkage import Links, SymbolFault, duplicate_export, links
 from gdrkit.node import Node
 from gdrkit.rules.deciding_command import DMESG, DecidingCommand
-from gdrkit.rules.module_subjects import in_kernel_already, peermem_module
+from gdrkit.rules.module_subjects import not_applicable_if_loaded, peermem_module
 from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
 from gdrkit.rules.stage import LoadPosition, Stage
@@ -28,7 +28,7 @@ def code_of(fault: SymbolFault) -> str:
 
 def _judged(node: Node, module: str, expected: str, code: str) -> Outcome:
     """Failed if symbols have a fault of this code; unknown if some exporters are not known."""
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     found = links(node, module)
     problems = [problem for problem in found.problems if code_of(problem.fault) == code]
@@ -217,7 +217,7 @@ def module_symbol_duplicate(node: Node, module: str) -> Outcome:
 
     Source: Linux kernel/module/main.c, verify_exported_symbols().
     """
-    if (not_applicable := in_kernel_already(node, module)) is not None:
+    if (not_applicable := not_applicable_if_loaded(node, module)) is not None:
         return not_applicable
     found = duplicate_export(node, module)
     if found is None:
