@@ -45,9 +45,8 @@ def memory_not_registrable(node: Node, gpu: PciGpu) -> Outcome:
 
     Cost: That memory cannot use the direct path.
 
-    How to tell: `gdr probe cuda` or `gdr probe memory` allocates memory, and
-    `cuMemGetHandleForAddressRange` returns no dma-buf for it, or
-    CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or attribute 110
+    How to tell: `gdr probe memory` allocates memory, and `cuMemGetHandleForAddressRange` returns no dma-buf
+    for it, or CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE is 0. Or, in `gdr probe cuda`, attribute 110
     (GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) is 0, which concerns only memory from cuMemCreate. Or, in
     `gdr probe rm`, the kernel module itself refuses NV50_THIRD_PARTY_P2P, the object that nvidia-peermem's
     path needs.
