@@ -49,7 +49,7 @@ def installed(modules: Mapping[str, bytes], *, exporters: Mapping[str, str] = {}
 def peermem(
     module: bytes = FULL, *, provider: Mapping[str, int] = API, owner: str = "ib_core"
 ) -> dict[str, bytes | str]:
-    """nvidia-peermem with the driver and the RDMA core that it needs."""
+    """nvidia-peermem with the driver and the RDMA core that it depends on."""
     symbols = dict.fromkeys(P2P, "nvidia") | dict.fromkeys(provider, owner)
     return installed(
         {
@@ -99,7 +99,7 @@ def node(
     said: Mapping[Command, str] = {},
     absent: set[str] = set(),  # noqa: B006 - never written
 ) -> Node:
-    """A machine of these parts; later ones take precedence. Files below `without` are not collected."""
+    """A machine of these parts, later ones winning. `without` leaves files out, as if not collected."""
     files: dict[str, bytes | str] = dict(KERNEL)
     links = dict(links)
     for part in parts:

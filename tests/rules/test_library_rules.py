@@ -37,7 +37,7 @@ def with_nccl(version: str, *parts: dict[str, str]):
 # -- nccl-misses-peermem -----------------------------------------------------------------------------------
 
 
-def test_nccl_before_2_23_4_misses_a_module_that_works():
+def test_nccl_before_2_23_4_does_not_detect_a_loaded_module():
     found = failed(with_nccl("2.22.3"), nccl_misses_peermem)
 
     assert "NCCL 2.22.3" in found.seen
@@ -45,40 +45,40 @@ def test_nccl_before_2_23_4_misses_a_module_that_works():
     assert found.takes is None
 
 
-def test_nccl_2_23_4_does_not():
+def test_nccl_2_23_4_detects_it():
     assert passes(with_nccl("2.23.4"), nccl_misses_peermem)
 
 
-def test_old_versions_find_it_if_the_folder_exists():
+def test_old_versions_detect_it_if_the_folder_exists():
     assert passes(with_nccl("2.20.5", PEERS), nccl_misses_peermem)
 
 
-def test_a_client_with_the_other_name_helps_only_2_22():
+def test_only_2_22_accepts_a_client_of_the_other_name():
     other = {"sys/kernel/mm/memory_peers/nv_mem_nc/version": "1\n"}
 
     assert passes(with_nccl("2.22.3", other), nccl_misses_peermem)
     assert failed(with_nccl("2.21.5", other), nccl_misses_peermem)
 
 
-def test_a_module_that_is_not_loaded_is_not_applicable():
+def test_it_does_not_apply_if_the_module_is_not_loaded():
     machine = node(nccl("2.18.1"), links={f"{LIB}/libnccl.so.2": "libnccl.so.2.18.1"})
 
     assert does_not_apply(machine, nccl_misses_peermem)
 
 
-def test_an_nccl_that_is_not_found_is_assumed_to_be_new():
+def test_an_nccl_that_was_not_seen_is_assumed_to_be_new():
     assert does_not_apply(node(RUNNING), nccl_misses_peermem)
     assert does_not_apply(node(), nccl_lacks_dmabuf)
 
 
-def test_a_version_that_decides_but_was_not_collected_is_unknown():
+def test_if_the_version_matters_and_was_not_collected_it_is_unknown():
     machine = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
     assert missing(machine, nccl_misses_peermem).source == "libnccl"
     assert passes(node(RUNNING, PEERS, complete=False), nccl_misses_peermem)
 
 
-def test_if_the_driver_is_in_a_container_programs_bring_their_own():
+def test_with_a_containerized_driver_programs_have_their_own_nccl():
     container = {"run/nvidia/driver/etc/os-release": ""}
     machine = node(RUNNING, container, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
@@ -92,7 +92,7 @@ def test_an_nccl_without_a_version_in_its_name_is_undecided():
     )
 
 
-def test_one_old_copy_of_two_blocks_nothing():
+def test_one_old_copy_beside_a_new_one_blocks_nothing():
     wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-2.18.1.dist-info/METADATA"
 
     assert failed(with_nccl("2.27.3", {wheel: ""}), nccl_misses_peermem).takes == ()
@@ -116,7 +116,7 @@ def test_a_folder_of_clients_that_was_not_collected_is_unknown():
 
 
 @pytest.mark.parametrize(("version", "able"), [("2.12.12", False), ("2.13.4", True), ("2.10.3", False)])
-def test_nccl_supports_dmabuf_from_2_13_4(version: str, able: bool):
+def test_nccl_supports_dmabuf_from_2_13_4_on(version: str, able: bool):
     assert passes(with_nccl(version), nccl_lacks_dmabuf) is able
     if not able:
         assert failed(with_nccl(version), nccl_lacks_dmabuf).takes is None
@@ -130,12 +130,12 @@ def ucx(version: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("version", "finds"), [("1.17.0", False), ("1.18.0", True), ("1.9.0", False)])
-def test_ucx_before_1_18_looks_only_in_memory_peers(version: str, finds: bool):
+def test_ucx_before_1_18_looks_only_below_memory_peers(version: str, finds: bool):
     assert passes(node(RUNNING, ucx(version)), ucx_misses_peermem) is finds
     assert passes(node(RUNNING, PEERS, ucx(version)), ucx_misses_peermem)
 
 
-def test_the_version_is_needed_only_where_it_matters():
+def test_the_version_is_requested_only_if_it_matters():
     unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
     assert missing(unseen, ucx_misses_peermem).source == "libucp"
@@ -145,7 +145,7 @@ def test_the_version_is_needed_only_where_it_matters():
 
 
 @pytest.mark.parametrize(("version", "able"), [("1.13.1", False), ("1.14.0", True)])
-def test_ucx_supports_dmabuf_from_1_14(version: str, able: bool):
+def test_ucx_supports_dmabuf_from_1_14_on(version: str, able: bool):
     assert passes(node(ucx(version)), ucx_lacks_dmabuf) is able
     assert does_not_apply(node(complete=False), ucx_lacks_dmabuf)
 
@@ -158,21 +158,21 @@ def test_versions_are_compared_as_numbers():
 
 
 @pytest.mark.parametrize("network", ["IBext_v10", "AWS Libfabric", "FasTrak"])
-def test_a_plugin_answers_for_itself(network: str):
+def test_a_plugin_in_the_log_is_found(network: str):
     log = {"sos_commands/nccl/a": f"n1:1:2 [0] NCCL INFO Using network {network}\n"}
 
     assert network in failed(node(log), net_plugin_replaced).seen
     assert net_plugin_replaced.takes("node") == ()
 
 
-def test_a_file_that_nccl_would_load():
+def test_an_installed_plugin_is_found():
     assert (
         failed(node({f"{LIB}/libnccl-net.so": ""}), net_plugin_replaced).subject == f"{LIB}/libnccl-net.so"
     )
 
 
 @pytest.mark.parametrize("network", ["IB", "Socket"])
-def test_nccls_own_networks_are_no_plugins(network: str):
+def test_nccls_own_networks_are_not_plugins(network: str):
     log = {"sos_commands/nccl/a": f"n1:1:2 [0] NCCL INFO Using network {network}\n"}
 
     assert passes(node(log, {f"{LIB}/libnccl-net.so": ""}), net_plugin_replaced)
@@ -185,7 +185,7 @@ COPY = "usr/local/lib64/libibverbs.so.1"
 
 
 @pytest.mark.parametrize(("symbols", "able"), [(VERBS, False), ((*VERBS, DMABUF), True)])
-def test_a_second_copy_may_be_older(symbols: tuple[str, ...], able: bool):
+def test_a_second_copy_without_the_function_is_found(symbols: tuple[str, ...], able: bool):
     machine = node({COPY: shared_object("libibverbs.so.1", symbols)})
     (library,) = other_libibverbs(machine)
 
@@ -228,11 +228,11 @@ def test_with_the_option_it_tests_dmabuf():
     assert passes(perftest(text), perftest_tests_other_path, PATH)
 
 
-def test_a_run_in_host_memory_tests_neither():
+def test_a_run_with_host_memory_does_not_apply():
     text = f"ib_write_bw -d mlx5_0\n{TABLE} 65536  5000  391.1  390.9  0.7\n"
 
     assert does_not_apply(perftest(text), perftest_tests_other_path, PATH)
 
 
-def test_another_programs_output_is_unknown():
+def test_output_of_another_program_is_unknown():
     assert missing(perftest("make: nothing to be done\n"), perftest_tests_other_path, PATH)
