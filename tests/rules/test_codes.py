@@ -1,4 +1,4 @@
-"""A code owns everything about itself: what its rule declares fits together, and no other table exists."""
+"""A rule declares everything about its code consistently, and no other file has a table of codes."""
 
 import ast
 import functools
@@ -11,6 +11,7 @@ import gdrkit
 from gdrkit.consumers.consumer import ConsumerPath
 from gdrkit.facts.modules import PEERMEM
 from gdrkit.node import Node
+from gdrkit.report.glossary import GLOSSARY
 from gdrkit.rules import BY_CODE, LOAD_ORDER, RULES
 from gdrkit.rules.deciding_command import fill
 from gdrkit.rules.load_order import OF_ANY_MODULE, checks_at
@@ -20,13 +21,14 @@ from tests.memory_host import MemoryHost
 
 SOURCE = Path(gdrkit.__file__).parent
 MESSAGES = ("messages/", "rules/")
-"""Where messages name the codes that can cause them, and where codes are declared."""
+"""Messages name the codes that can cause them; rules declare the codes."""
 
 TABLES = {
     "facts/gpu.py": "which of several reasons a GPU is refused for",
     "jobs/reasons.py": "causes of messages: NCCL's lines about its routes",
-    "fabric/topology/paths.py": "which findings slow a way down, as a closed set",
+    "fabric/topology/paths.py": "which findings slow a path down, as a closed set",
     "explain/facts.py": "what people call the hardware that a code is about",
+    "report/glossary.py": "which pages say more about a word; its test compares them with the codes",
 }
 """Files with tables of codes that are not properties of the codes. May only shrink."""
 
@@ -39,43 +41,43 @@ def test_every_code_is_declared_once():
 
 
 @each_rule
-def test_what_no_remedy_brings_back_is_among_what_a_rule_takes(rule: Rule):
+def test_what_is_permanent_is_part_of_what_a_rule_takes(rule: Rule):
     if rule.permanent:
         assert rule.permanent <= set(rule.takes(None))
 
 
 @each_rule
-def test_a_remedy_and_a_command_stand_in_a_rule_once(rule: Rule):
+def test_a_rule_lists_no_remedy_and_no_command_twice(rule: Rule):
     assert len(rule.remedies) == len(set(rule.remedies))
     assert len(rule.reported_by) == len(set(rule.reported_by))
 
 
 @each_rule
-def test_what_tells_a_code_has_a_command_and_no_holes_but_the_module(rule: Rule):
-    for tell in rule.reported_by:
-        assert tell.command
-        assert tell.shows
-        assert not re.search(r"[{}]", fill(tell.command + tell.shows, "some_module"))
+def test_each_deciding_command_is_complete_once_the_module_is_filled_in(rule: Rule):
+    for deciding in rule.reported_by:
+        assert deciding.command
+        assert deciding.shows
+        assert not re.search(r"[{}]", fill(deciding.command + deciding.shows, "some_module"))
 
 
 @each_rule
-def test_a_finding_that_stops_nothing_is_a_note_or_a_warning(rule: Rule):
+def test_a_finding_that_blocks_nothing_is_a_note_or_a_warning(rule: Rule):
     assert rule.default_status in (Status.NOTE, Status.WARNING)
 
 
 @each_rule
-def test_a_rule_that_is_about_one_module_asks_for_no_other(rule: Rule):
+def test_a_rule_about_one_module_has_no_other_subject(rule: Rule):
     if rule.module:
         assert list(rule.per(Node(MemoryHost()))) == [rule.module]
 
 
 @each_rule
-def test_the_kernel_logs_only_what_stops_a_module(rule: Rule):
+def test_only_rules_about_loading_are_logged_by_the_kernel(rule: Rule):
     assert rule.loading is not None or not rule.logged
 
 
 @each_rule
-def test_what_an_image_or_a_driver_settles_is_above_the_hardware(rule: Rule):
+def test_what_an_image_or_a_driver_determines_is_above_the_hardware(rule: Rule):
     if rule.settled_by is not SettledBy.HOST:
         assert rule.layer in ("driver", "rdma", "library")
 
@@ -85,21 +87,21 @@ def test_only_nvidia_peermem_has_codes_of_its_own():
 
 
 def test_the_order_of_loading_is_total():
-    places = [rule.loading for rule in LOAD_ORDER]
+    positions = [rule.loading for rule in LOAD_ORDER]
 
-    assert places == sorted(places)
-    assert len(places) == len(set(places)) == sum(rule.loading is not None for rule in RULES)
+    assert positions == sorted(positions)
+    assert len(positions) == len(set(positions)) == sum(rule.loading is not None for rule in RULES)
 
 
-def test_what_can_be_asked_of_any_module_stands_in_one_list():
+def test_one_list_has_all_rules_that_apply_to_any_module():
     placed = [rule for rule in RULES if rule.loading is not None]
 
     assert [rule for rule in placed if rule.loading.stage.of_any_module] == list(OF_ANY_MODULE)
     assert [rule for stage in Stage for rule in checks_at(stage)] == list(OF_ANY_MODULE)
 
 
-def test_a_rule_takes_one_programs_own_paths_or_names_none():
-    """What a machine lacks, it lacks for every program."""
+def test_a_rule_takes_paths_of_one_program_or_capabilities():
+    """A capability that a machine lacks is missing for every program."""
     for rule in RULES:
         takes = (
             rule.takes("node") if rule.code not in ("dmabuf-disabled-by-env", "ib-disabled-by-env") else ()
@@ -107,7 +109,7 @@ def test_a_rule_takes_one_programs_own_paths_or_names_none():
         assert len({isinstance(need, ConsumerPath) for need in takes}) <= 1, rule.code
 
 
-# -- nobody else keeps a table -------------------------------------------------------------------------
+# -- no other file has a table of codes ----------------------------------------------------------------
 
 
 def strings(tree: ast.AST) -> set[str]:
@@ -115,7 +117,7 @@ def strings(tree: ast.AST) -> set[str]:
 
 
 def tables(path: Path) -> list[ast.AST]:
-    """The literals of a file in which two codes stand or more, as keys, values or members."""
+    """The literals of a file that have two or more codes as keys, values or members."""
     return [
         node
         for node in ast.walk(ast.parse(path.read_text()))
@@ -131,11 +133,12 @@ def files_with_tables() -> dict[str, list[ast.AST]]:
     return {name: here for name, here in found.items() if here}
 
 
-def test_no_table_of_codes_stands_outside_the_rules_and_the_messages():
+def test_only_the_listed_files_have_tables_of_codes():
     assert set(files_with_tables()) == set(TABLES)
 
 
-def test_whatever_looks_like_a_code_in_such_a_table_is_one():
+def test_every_code_in_such_a_table_exists():
+    spellings = {spelling for term in GLOSSARY for spelling in term.also}
     for name, here in files_with_tables().items():
         words = {word for table in here for word in strings(table) if CODE.fullmatch(word)}
-        assert not words - BY_CODE.keys(), name
+        assert not words - BY_CODE.keys() - spellings, name

@@ -67,7 +67,7 @@ def test_an_empty_depends_of_another_module_is_no_stub():
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({}, "a rebuild would find no such API either"),
+        ({}, "a rebuild would not find the API either"),
         (
             {"usr/src/ofa_kernel/default/Module.symvers": SYMVERS},
             "a rebuild would find it in usr/src/ofa_kernel/default/Module.symvers",

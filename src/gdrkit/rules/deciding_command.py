@@ -1,7 +1,7 @@
-"""What tells one cause of a line from another: a command, and what it shows if that is the cause.
+"""Commands that distinguish the possible causes of a log line.
 
-The commands that several rules ask for stand here. `{module}` and `{file}` are the module that the line
-names, with underscores and with dashes.
+Commands that several rules use are constants here. `{module}` and `{file}` are replaced by the module that
+the line names, with underscores and with dashes.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ VERBS_PROBE = "gdr probe verbs"
 
 
 class DecidingCommand(Struct, frozen=True):
-    """A command, and what it shows where the cause is this one."""
+    """A command, and what it shows if this is the cause."""
 
     command: str
     shows: str
 
 
 def fill(text: str, module: str) -> str:
-    """A command, or what it shows, for a module."""
+    """The text with `{module}` and `{file}` replaced; nvidia_peermem if no module is given."""
     name = module or "nvidia_peermem"
     return text.replace("{module}", name).replace("{file}", name.replace("_", "-"))

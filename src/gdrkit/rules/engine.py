@@ -1,4 +1,4 @@
-"""Asks every rule about each of its subjects, and keeps what every outcome stands on."""
+"""Runs every rule on each of its subjects, and keeps the evidence of each outcome."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gdrkit.rules.rule import Failed, Outcome, Rule, Unknown
 
 
 class CheckResult(Struct, frozen=True):
-    """One rule's answer about one subject."""
+    """The outcome of one rule for one subject."""
 
     rule: Rule
-    subject: object  # None where the subjects themselves are not known
+    subject: object  # None if the subjects themselves are unknown
     outcome: Outcome
 
     @property
@@ -27,58 +27,58 @@ class CheckResult(Struct, frozen=True):
 def check_results(
     node: Node, rules: Iterable[Rule], about: Callable[[object], bool] = lambda subject: True
 ) -> tuple[CheckResult, ...]:
-    """Every rule about each of its subjects, or those that are asked about.
+    """The results of every rule for each of its subjects, or for those that `about` selects.
 
-    A rule whose subjects are unknown is unanswered, not passed."""
-    answers = []
+    A rule whose subjects are unknown yields one Unknown, never a pass."""
+    results = []
     for rule in rules:
         try:
             subjects = subjects_of(node, rule)
-        except EvidenceMissing as lacks:
-            answers.append(CheckResult(rule, None, Unknown(lacks.missing)))
+        except EvidenceMissing as error:
+            results.append(CheckResult(rule, None, Unknown(error.missing)))
             continue
-        answers.extend(
+        results.extend(
             CheckResult(rule, subject, judge(node, rule, subject)) for subject in subjects if about(subject)
         )
-    return tuple(answers)
+    return tuple(results)
 
 
 @fact
 def subjects_of(node: Node, rule: Rule) -> tuple[object, ...]:
-    """What a rule is asked about here."""
+    """The subjects of a rule on this node."""
     return tuple(rule.per(node))
 
 
 @fact
 def judge(node: Node, rule: Rule, subject: object) -> Outcome:
-    """What the rule says; where it lacks facts, what the kernel said in words of one meaning."""
+    """The outcome of the rule; if evidence is missing, a failure that the kernel log shows unambiguously."""
     try:
         return rule.check(node, subject)
-    except EvidenceMissing as lacks:
-        return logged_failure(node, rule.code, subject) or Unknown(lacks.missing)
+    except EvidenceMissing as error:
+        return logged_failure(node, rule.code, subject) or Unknown(error.missing)
 
 
 def logged_failure(node: Node, code: str, subject: object) -> Failed | None:
-    """What the kernel's log says of this code and this module, in words of one meaning that name the module.
+    """The failure that the last line of the kernel log shows whose only cause is this code for this module.
 
-    The last such line counts. None where there is none, or no log.
+    None if there is no such line, or no log.
     """
     for line in reversed(if_missing((), load_lines, node)):
         if line.causes == (code,) and line.values.get("module") == subject:
             node.cite("dmesg", text=line.text, line=line.number)
-            return Failed(seen=line.text, expected="no such line in the kernel's log", subject=str(subject))
+            return Failed(seen=line.text, expected="no such line in the kernel log", subject=str(subject))
     return None
 
 
-def confidence_of(node: Node, ruling: CheckResult) -> Confidence:
-    """How far a ruling can be trusted: as far as the weakest thing under it."""
-    if ruling.subject is None:
-        return node.confidence(subjects_of, ruling.rule)
-    return node.confidence(judge, ruling.rule, ruling.subject)
+def confidence_of(node: Node, result: CheckResult) -> Confidence:
+    """The confidence of a result: that of its weakest evidence."""
+    if result.subject is None:
+        return node.confidence(subjects_of, result.rule)
+    return node.confidence(judge, result.rule, result.subject)
 
 
-def trail_of(node: Node, ruling: CheckResult) -> Trail:
-    """The evidence under a ruling."""
-    if ruling.subject is None:
-        return node.trail(subjects_of, ruling.rule)
-    return node.trail(judge, ruling.rule, ruling.subject)
+def trail_of(node: Node, result: CheckResult) -> Trail:
+    """The evidence of a result."""
+    if result.subject is None:
+        return node.trail(subjects_of, result.rule)
+    return node.trail(judge, result.rule, result.subject)

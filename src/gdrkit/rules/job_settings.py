@@ -1,4 +1,4 @@
-"""What rules about settings share: where settings stand, and for whom they speak."""
+"""What rules about settings share: where settings come from, and to whom they apply."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gdrkit.rules.rule import Failed
 
 
 def settings_of(node: Node, source: str) -> Environment:
-    """What a source sets. A log that was handed over and is none of NCCL's sets nothing.
+    """What a source sets. A given log that is not an NCCL log sets nothing.
 
-    Raises EvidenceMissing for a file of the node that nobody looked for.
+    Raises EvidenceMissing for a file of the node that was not collected.
     """
     try:
         return environment(node, source)
@@ -26,29 +26,29 @@ def settings_of(node: Node, source: str) -> Environment:
 
 
 def reach(found: Environment, takes: tuple[Need, ...] | None = None) -> tuple[Need, ...] | None:
-    """What a setting takes away on this node: nothing, if it is one user's own."""
+    """What a setting takes away on this node: nothing if it applies to one user only."""
     return () if found.scope == "user" else takes
 
 
 def first_wrong(
     node: Node, name: str, wrong: Callable[[Environment, Setting], Failed | None]
 ) -> Failed | None:
-    """The first source of NCCL's whose setting of that name is wrong; None if none is.
+    """The failure for the first of NCCL's sources in which this setting is wrong; None if it never is.
 
-    Raises EvidenceMissing if none of those seen is wrong and a file of the node was not looked for. What the
-    node sets comes before what a user or a job sets.
+    Sources of the node come before those of a user or a job. Raises EvidenceMissing if the setting is not
+    wrong in any source that was read, and a file of the node was not collected.
     """
-    reason: EvidenceMissing | None = None
+    unread: EvidenceMissing | None = None
     for source in nccl_sources(node):
         try:
             found = settings_of(node, source)
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
+        except EvidenceMissing as error:
+            unread = unread or error
             continue
         setting = found.get(name)
         failed = wrong(found, setting) if setting else None
         if failed is not None:
             return failed
-    if reason is not None:
-        raise reason
+    if unread is not None:
+        raise unread
     return None

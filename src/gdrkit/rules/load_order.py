@@ -1,4 +1,4 @@
-"""The rules about loading a module, sorted as somebody who loads it runs into them."""
+"""The rules about loading a module, in the order in which modprobe and the kernel reach them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gdrkit.rules.stage import Stage
 
 
 def in_load_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Those that have a place in the order of loading, in that order."""
+    """The rules that have a position in the order of loading, in that order."""
     placed = [(rule.loading, rule) for rule in rules if rule.loading is not None]
     return tuple(rule for _, rule in sorted(placed, key=lambda pair: pair[0]))
 
@@ -51,10 +51,10 @@ OF_ANY_MODULE: tuple[Rule, ...] = in_load_order((
     module_wrong_kernel,
     modules_are_disabled,
 ))  # fmt: skip
-"""What can be asked of any module by itself. A list of its own, for one of `RULES`, the one about a module's
-dependencies, asks it of other modules."""
+"""The rules that can be checked for any module by itself. A separate list, because one of `RULES`, the one
+about a module's dependencies, checks them for other modules."""
 
 
 def checks_at(stage: Stage) -> tuple[Rule, ...]:
-    """The checks of one step, for a module by itself."""
+    """The rules of one stage that can be checked for any module by itself."""
     return tuple(rule for rule in OF_ANY_MODULE if rule.loading is not None and rule.loading.stage is stage)

@@ -1,4 +1,4 @@
-"""Networks that NCCL uses instead of its own."""
+"""Network plugins that NCCL uses instead of its own code."""
 
 from __future__ import annotations
 
@@ -13,23 +13,25 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule, the_node
     "net-plugin-replaced",
     Layer.LIBRARY,
     per=the_node,
-    cost="What is said here of NCCL holds for its own NET/IB; a plugin answers for itself.",
+    cost="Findings about NCCL apply to its own NET/IB; the plugin may behave differently.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-net-plugin",),
 )
 def net_plugin_replaced(node: Node, _: str) -> Outcome:
-    """A network plugin stands in for NCCL's own InfiniBand code.
+    """NCCL uses a network plugin instead of its own InfiniBand code (NET/IB).
 
-    Cost: Tests for nvidia-peermem and dma-buf, their versions and their log lines are the plugin's own.
-    HPC-X prints `GPU Direct RDMA (nvidia-peermem) enabled for HCA` of the NIC alone, also where the GPU
-    cannot.
+    Cost: The plugin has its own tests for nvidia-peermem and dma-buf, its own version requirements and its
+    own log lines. HPC-X prints `GPU Direct RDMA (nvidia-peermem) enabled for HCA` after a test of the NIC
+    alone, even if the GPU does not support it.
 
-    How to tell: A log with `Using network` IBext, AWS Libfabric, FasTrak or another name than IB or Socket,
-    or with the loading of an external plugin; a file libnccl-net.so where the linker finds it.
+    How to tell: With NCCL_DEBUG=INFO the log shows `Using network` with a name other than IB or Socket, such
+    as IBext, AWS Libfabric or FasTrak, or it reports that an external plugin was loaded. Or the dynamic
+    linker finds a file libnccl-net.so.
 
-    What to do: Nothing is wrong. To compare with NCCL's own code, run once with NCCL_NET_PLUGIN=none.
+    What to do: Nothing is wrong. To compare with NCCL's own code, run the job once with
+    `NCCL_NET_PLUGIN=none`.
 
-    Why: HPC-X, aws-ofi-nccl and Google's gIB bring plugins. NCCL loads libnccl-net.so by itself, or what
-    NCCL_NET_PLUGIN names.
+    Why: HPC-X, aws-ofi-nccl and Google's gIB install plugins. NCCL loads libnccl-net.so by itself, or the
+    plugin that NCCL_NET_PLUGIN names.
 
     Source: NCCL src/plugin/net.cc; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl.
     """
@@ -47,4 +49,4 @@ def net_plugin_replaced(node: Node, _: str) -> Outcome:
             return Passed(f"Using network {networks[0].record.name}")
     if files := net_plugins(node):
         return Failed(seen=f"{files[0]} is installed", expected="no plugin", subject=files[0])
-    return Passed("no plugin is seen")
+    return Passed("no plugin found")

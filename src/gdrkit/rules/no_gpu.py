@@ -1,4 +1,4 @@
-"""No GPU."""
+"""Machines without an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from gdrkit.rules.rule import GPU, Failed, Layer, NotApplicable, Outcome, Passed
     takes=(GPU,),
     permanent=(GPU,),
     whole_machine=True,
-    cost="There is no GPU memory here to reach.",
+    cost="There is no GPU memory to transfer.",
 )
 def no_gpu(node: Node, subject: str) -> Outcome:
-    """There is no NVIDIA GPU in this machine.
+    """This machine has no NVIDIA GPU.
 
-    Cost: Nothing to reach.
+    Cost: There is no GPU memory to transfer.
 
-    How to tell: No PCI function of vendor 10de and class 0300 or 0302.
+    How to tell: `lspci -nn -d 10de:` lists no device of class 0300 or 0302.
 
-    What to do: If there should be one, look for it on the host: `lspci -d 10de:`, and in the kernel log for
-    `Xid` and `fallen off the bus`.
+    What to do: If the machine should have a GPU, run `lspci -d 10de:` on the host, and search the kernel log
+    for `Xid` and `fallen off the bus`.
 
-    Why: There is none, or it has fallen off the bus, or the hypervisor did not pass it to this machine. A
-    Jetson's GPU is no PCI device and is not looked for here.
+    Why: No GPU is installed, it has fallen off the bus, or the hypervisor did not pass it through to this
+    machine. The GPU of a Jetson is not a PCI device; this check does not look for it.
 
     Source: pci.ids for vendor and classes.
     """

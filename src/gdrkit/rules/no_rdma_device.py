@@ -1,4 +1,4 @@
-"""No RDMA device."""
+"""Machines without an RDMA device."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from gdrkit.node import Node, if_missing
 from gdrkit.rules.deciding_command import DEVINFO, DecidingCommand
 from gdrkit.rules.rule import WIRE, Failed, Layer, Outcome, Passed, rule, the_node
 
-"""Paths that need an RDMA device; sockets do not."""
-
-RDMA_MODULE = {  # PCI driver -> the module that makes RDMA devices of its functions
+RDMA_MODULE = {  # PCI driver -> the module that creates its RDMA devices
     "mlx5_core": "mlx5_ib",
     "mlx4_core": "mlx4_ib",
     "ice": "irdma",
@@ -40,17 +38,18 @@ MELLANOX = "15b3"  # pci.ids
     references=("https://docs.kernel.org/infiniband/",),
 )
 def no_rdma_device(node: Node, subject: str) -> Outcome:
-    """There is no RDMA device in this machine.
+    """This machine has no RDMA device.
 
-    Cost: NCCL uses sockets: on two H200s, over the loopback device, 3.5 GB/s against 36 GB/s.
+    Cost: NCCL uses sockets: on two H200s, over the loopback device, 3.5 GB/s instead of 36 GB/s.
 
-    How to tell: /sys/class/infiniband is empty or not there.
+    How to tell: `ls /sys/class/infiniband` lists nothing, or the folder does not exist.
 
-    What to do: If `lspci` shows a ConnectX, `modprobe mlx5_ib` and `rdma system`; in a container, run it
-    with the RDMA device; else a NIC that has it.
+    What to do: If `lspci` shows a ConnectX, run `modprobe mlx5_ib`, then check with `rdma system` whether
+    RDMA devices are limited to one network namespace. If this is a container, start it with the RDMA device.
+    Otherwise, install a NIC that supports RDMA.
 
-    Why: No NIC that can do RDMA, or its driver made no RDMA device of it: mlx5_ib is not loaded, RoCE is off
-    in firmware, or the device lives in another network namespace.
+    Why: No NIC supports RDMA, or its driver created no RDMA device: mlx5_ib is not loaded, RoCE is turned
+    off in firmware, or the device is in another network namespace.
 
     Source: Linux drivers/infiniband/core/device.c.
     """
@@ -62,7 +61,7 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
         module = RDMA_MODULE.get(dormant.driver, "mlx5_ib")
         return Failed(
             seen=f"a NIC at {dormant.address} (driver {dormant.driver or 'none'}), but no RDMA device",
-            expected=f"one made by {module}",
+            expected=f"an RDMA device created by {module}",
             subject=dormant.address,
             permanent=frozenset(),
         )
@@ -75,7 +74,7 @@ def no_rdma_device(node: Node, subject: str) -> Outcome:
 
 
 def _dormant(node: Node) -> PciDevice | None:
-    """A NIC that could have RDMA devices. None also where nobody knows the devices."""
+    """A NIC whose driver could create an RDMA device; None also if the PCI devices are unknown."""
     for device in if_missing((), devices, node):
         network = device.class_code.startswith("02")  # pci.ids: 0200 Ethernet, 0207 InfiniBand
         if network and (device.vendor == MELLANOX or device.driver in RDMA_MODULE):

@@ -1,4 +1,4 @@
-"""A loaded nvidia-peermem that an NVSHMEM does not notice."""
+"""NVSHMEM versions that do not detect a loaded nvidia-peermem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gdrkit.rules.deciding_command import DecidingCommand
 from gdrkit.rules.rule import Failed, Layer, Outcome, rule, the_node
 
 LAST_READ_WITHOUT = (3, 2, 5)
-"""Between this release and the first that was read with the third file, sources were not public."""
+"""The newest release known not to look for the third file. Up to the first release known to look for it,
+sources were not public."""
 
 
 @rule(
@@ -24,24 +25,25 @@ LAST_READ_WITHOUT = (3, 2, 5)
             "NVSHMEM_DEBUG=INFO, set for the job", "neither nv_peer_mem, or nvidia_peermem detected"
         ),
     ),
-    cost="Without dma-buf NVSHMEM ends at its start, although nvidia-peermem works.",
+    cost="Without dma-buf, NVSHMEM stops at startup although nvidia-peermem works.",
     references=("https://github.com/deepseek-ai/DeepEP/pull/151",),
 )
 def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
-    """nvidia-peermem is loaded and works, and this NVSHMEM does not notice it.
+    """nvidia-peermem is loaded and works, but this NVSHMEM does not detect it.
 
-    Cost: The peermem path is closed for NVSHMEM, and with it for DeepEP before version 2; other programs use
-    it.
+    Cost: The peermem path is closed for NVSHMEM and for DeepEP before version 2, which uses NVSHMEM. Other
+    programs can use it.
 
-    How to tell: `neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.` while nvidia_peermem
-    is in /proc/modules, and a libnvshmem_host of 3.2.5 or older.
+    How to tell: NVSHMEM prints `neither nv_peer_mem, or nvidia_peermem detected. Skipping transport.`
+    although nvidia_peermem is in /proc/modules, and libnvshmem_host is version 3.2.5 or older.
 
-    What to do: NVSHMEM 3.4.5 or newer in the image or environment that the job loads. Or use dma-buf, which
-    needs the open kernel modules: NVSHMEM then looks for no file.
+    What to do: Use NVSHMEM 3.4.5 or newer in the image or environment that the job loads. Or use dma-buf,
+    which needs the open kernel modules: NVSHMEM then looks for no file.
 
-    Why: Where it does not use dma-buf, NVSHMEM wants one of three files before it registers memory. Copies
+    Why: If NVSHMEM does not use dma-buf, it requires one of three files before it registers memory. Versions
     up to 3.2.5 know only the two below /sys/kernel/mm/memory_peers, a folder that newer kernels do not have.
-    3.4.5 also accepts /sys/module/nvidia_peermem/version. What stands between the two was not read.
+    3.4.5 also accepts /sys/module/nvidia_peermem/version. The versions between 3.2.5 and 3.4.5 were not
+    examined.
 
     Source: NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/transport_ib_common.cpp,
     nvshmemt_ib_common_nv_peer_mem_available().
@@ -49,8 +51,10 @@ def nvshmem_misses_peermem(node: Node, _: str) -> Outcome:
     outcome = overlooks(node, NVSHMEM)
     if isinstance(outcome, Failed):
         versions = [numbers(copy.version) for copy in NVSHMEM.copies(node)]
-        blind = [version for version in versions if version < NVSHMEM.use("peermem").required_files[0].since]
-        if all(version > LAST_READ_WITHOUT for version in blind):
+        affected = [
+            version for version in versions if version < NVSHMEM.use("peermem").required_files[0].since
+        ]
+        if all(version > LAST_READ_WITHOUT for version in affected):
             ask = "strings libnvshmem_host.so.3 nvshmem_transport_ibrc.so* | grep sys/module/nvidia_peermem"
             raise EvidenceMissing(Missing("what this NVSHMEM looks for", MissingReason.UNDECIDED, ask))
     return outcome

@@ -1,4 +1,4 @@
-"""An RDMA stack of another build than the one that nvidia-peermem was made for."""
+"""An RDMA stack of another build than the one that nvidia-peermem was built against."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     references=("https://github.com/NVIDIA/gpu-operator/issues/2868",),
 )
 def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
-    """nvidia-peermem was built against another RDMA stack than the one that is here.
+    """nvidia-peermem was built against a different RDMA stack than the one on this machine.
 
-    Cost: The peermem path is closed. A module that is loaded already keeps working until it is unloaded.
+    Cost: The peermem path is closed. If the module is already loaded, it keeps working until it is unloaded.
 
-    How to tell: The CRC of ib_register_peer_memory_client in nvidia-peermem's __versions section differs
-    from the one under which the RDMA core exports it. modprobe says `Invalid argument`; the kernel log says
-    `disagrees about version of symbol ib_register_peer_memory_client` and `Unknown symbol ... (err -22)`.
+    How to tell: The CRC of ib_register_peer_memory_client in the __versions section of nvidia-peermem
+    differs from the CRC that the RDMA core exports. `modprobe nvidia-peermem` says `Invalid argument`; the
+    kernel log says `disagrees about version of symbol ib_register_peer_memory_client` and
+    `Unknown symbol ... (err -22)`.
 
-    What to do: Rebuild the driver now that OFED is there: `dkms build --force` and `dkms install --force`
-    of nvidia for this kernel; the GPU Operator with FORCE_REINSTALL, or a reboot of the node.
+    What to do: Rebuild the NVIDIA driver against the OFED that is installed now: `dkms build --force` and
+    `dkms install --force` of nvidia for this kernel. With the GPU Operator, set FORCE_REINSTALL=true or
+    reboot the node.
 
-    Why: OFED was installed, upgraded or rebuilt after the NVIDIA driver; or the driver's build linked with
-    another tree than the one it detected: /usr/src/ofa_kernel/default can point at another kernel's. Nothing
-    orders the two DKMS modules after a kernel update.
+    Why: OFED was installed, upgraded or rebuilt after the NVIDIA driver. Or the driver's build linked with
+    another tree than the one it detected: /usr/src/ofa_kernel/default can point to the tree of another
+    kernel. After a kernel update, nothing ensures that DKMS builds OFED before the driver.
 
     Source: Linux kernel/module/version.c, check_version(); open-gpu-kernel-modules
     kernel-open/nvidia-peermem/nvidia-peermem.Kbuild, OFA_CANDIDATES.
@@ -44,7 +46,7 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
     except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
     if not linkage.uses_peer_api:
-        return NotApplicable("a stub is linked to nothing")
+        return NotApplicable("a stub does not import the API")
     differing = [symbol for symbol in PEER_API if symbol in linkage.mismatched]
     if differing:
         loaded = _runs(node)
@@ -53,7 +55,7 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
             expected="equal CRCs",
             subject=module,
             takes=() if loaded else None,
-            cost="The loaded module works on; after the next boot it cannot load." if loaded else "",
+            cost="The loaded module keeps working; after the next boot it cannot load." if loaded else "",
         )
     if any(symbol in linkage.unseen for symbol in PEER_API) and not _runs(node):
         raise EvidenceMissing(

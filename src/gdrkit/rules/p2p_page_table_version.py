@@ -1,4 +1,4 @@
-"""Kernel modules that do not understand the driver's page tables."""
+"""Kernel modules that reject the page tables of the driver."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST_WITH_TABLE_2 = (580,)
 FIRST_GDRDRV = (2, 5)
 """First release of gdrcopy that accepts it: NVIDIA/gdrcopy src/gdrdrv/gdrdrv.c at v2.5."""
 
-SAID = r"incompatible page table version (0x[0-9a-f]+)"
+REJECTED = r"incompatible page table version (0x[0-9a-f]+)"
 
 
 @rule(
@@ -24,26 +24,27 @@ SAID = r"incompatible page table version (0x[0-9a-f]+)"
     Layer.DRIVER,
     per=the_node,
     default_status=Status.WARNING,
-    cost="A module that was compiled before, such as gdrdrv, fails; peermem and dma-buf do not.",
+    cost="A module built for an older driver, such as gdrdrv, fails; peermem and dma-buf are not affected.",
     references=("https://github.com/NVIDIA/gdrcopy/releases/tag/v2.5",),
 )
 def p2p_page_table_version(node: Node, _: str) -> Outcome:
-    """A module of another vendor's, or an older gdrdrv, rejects the page tables of driver 580 and newer.
+    """A third-party kernel module or an old gdrdrv rejects the page tables of driver 580 and newer.
 
-    Cost: GDRCopy, GPUDirect Storage or a driver of your own stops working. RDMA through nvidia-peermem or
-    dma-buf does not pass through them.
+    Cost: GDRCopy, GPUDirect Storage or your own kernel module stops working. RDMA through nvidia-peermem or
+    dma-buf is not affected.
 
-    How to tell: `incompatible page table version 0x00020000` in the kernel log; or gdrdrv older than 2.5
-    loaded beside a driver of 580 or newer.
+    How to tell: The kernel log shows `incompatible page table version 0x00020000`. Or
+    `cat /sys/module/gdrdrv/version` prints a version older than 2.5, and the driver is 580 or newer.
 
-    What to do: Rebuild the module against the new driver's nv-p2p.h; gdrcopy 2.5 or newer.
+    What to do: Rebuild the module against nv-p2p.h of the new driver. For gdrdrv, install GDRCopy 2.5 or
+    newer.
 
-    Why: Modules that use nvidia_p2p_get_pages compare the table's version with the one that they were
-    compiled with.
+    Why: Modules that use nvidia_p2p_get_pages compare the version of the page table with the version that
+    they were compiled for.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-p2p.h at 575.51.02 and 580.65.06; NVIDIA/gdrcopy.
     """
-    line = last_line_if_any(node, SAID)
+    line = last_line_if_any(node, REJECTED)
     if line is not None:
         return Failed(seen=line.text, expected="a module built for this driver", subject="gdrdrv")
     try:
@@ -59,4 +60,4 @@ def p2p_page_table_version(node: Node, _: str) -> Outcome:
         return Failed(
             seen=f"gdrdrv {gdrdrv} with driver {version}", expected="gdrdrv 2.5 or newer", subject="gdrdrv"
         )
-    return Passed(f"gdrdrv {gdrdrv}" if gdrdrv else "no complaint in the kernel log")
+    return Passed(f"gdrdrv {gdrdrv}" if gdrdrv else "no such error in the kernel log")

@@ -1,4 +1,4 @@
-"""A module that keeps OFED from being restarted."""
+"""A loaded nvidia-peermem prevents a restart of OFED."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, rule
     "peermem-blocks-ofed",
     Layer.DRIVER,
     per=peermem,
-    cost="`openibd restart`, an OFED upgrade, or an OFED pod's restart fails while it is loaded.",
+    cost="`openibd restart`, an OFED upgrade or the restart of an OFED pod fails while it is loaded.",
     references=("https://github.com/Mellanox/doca-driver-build/pull/481",),
 )
 def peermem_blocks_ofed(node: Node, module: str) -> Outcome:
-    """nvidia-peermem holds the RDMA core, so that OFED's service cannot unload it.
+    """nvidia-peermem uses the RDMA core, so OFED's service cannot unload the RDMA core.
 
-    Cost: Nothing until OFED is restarted or upgraded. The other way round, the GPU Operator's container may
-    load the module again in the middle of a restart.
+    Cost: None until OFED is restarted or upgraded. Conversely, the GPU Operator's container may load
+    nvidia-peermem again in the middle of an OFED restart.
 
-    How to tell: nvidia_peermem is loaded and a user of ib_core or ib_uverbs, and OFED's service or
-    container runs the stack. `openibd restart` says that a module is in use.
+    How to tell: `lsmod` lists nvidia_peermem as a user of ib_core or ib_uverbs, and OFED's service or
+    container provides the RDMA stack. `openibd restart` says that a module is in use.
 
-    What to do: `modprobe -r nvidia_peermem` right before, and load it again afterwards. With the operators,
-    delete the driver pod before the OFED pod.
+    What to do: Run `modprobe -r nvidia_peermem` right before OFED is restarted or upgraded, and
+    `modprobe nvidia-peermem` afterwards. With the operators, delete the driver pod before the OFED pod.
 
-    Why: A module that is used cannot be unloaded, and openibd does not know this user.
+    Why: A module that another module uses cannot be unloaded, and openibd does not know that nvidia-peermem
+    uses its modules.
 
     Source: Linux kernel/module/main.c, delete_module(); MLNX_OFED /etc/init.d/openibd.
     """

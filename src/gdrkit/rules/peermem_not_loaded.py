@@ -1,4 +1,4 @@
-"""nvidia-peermem that is there and not in the kernel."""
+"""nvidia-peermem is installed but not loaded."""
 
 from __future__ import annotations
 
@@ -27,32 +27,34 @@ from gdrkit.rules.stage import LoadPosition, Stage
     references=("https://docs.nvidia.com/cuda/gpudirect-rdma/",),
 )
 def peermem_not_loaded(node: Node, module: str) -> Outcome:
-    """nvidia-peermem is installed and could be loaded, and is not in the kernel.
+    """nvidia-peermem is installed and can be loaded, but it is not loaded.
 
-    Cost: The peermem path is closed. Where dma-buf is ready, nothing is lost.
+    Cost: The peermem path is closed. If dma-buf is ready, nothing is lost.
 
-    How to tell: No line nvidia_peermem in /proc/modules. NCCL says `GPU Direct RDMA Disabled for HCA` unless
-    dma-buf serves; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
+    How to tell: `lsmod | grep nvidia_peermem` prints nothing. NCCL says `GPU Direct RDMA Disabled for HCA`
+    unless it uses dma-buf; `ib_write_bw --use_cuda` fails with `Couldn't allocate MR with error=14`.
 
-    What to do: `modprobe nvidia-peermem`, and a line in /etc/modules-load.d to keep it. modprobe brings
-    nvidia and the RDMA core along; mlx5 and nvidia_uvm are no dependencies of it.
+    What to do: Run `modprobe nvidia-peermem`. To load it at each boot, add a line `nvidia-peermem` to a file
+    in /etc/modules-load.d. modprobe also loads nvidia and the RDMA core; mlx5 and nvidia_uvm are not
+    dependencies of nvidia-peermem.
 
-    Why: Nothing loads it by itself: no device asks for it, and the driver's packages bring no service.
+    Why: Nothing loads it automatically: no device requests it, and the driver's packages install no service
+    for it.
 
     Source: NVIDIA driver README, nvidia-peermem; NCCL src/transport/net_ib/gdr.cc.
     """
     if canonical(module) != PEERMEM:
-        return NotApplicable("only nvidia-peermem is asked for by nobody")
+        return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("nvidia_peermem is loaded")
     if _legacy_is_loaded(node):
-        return NotApplicable(f"{LEGACY} is loaded in its place")
+        return NotApplicable(f"{LEGACY} is loaded instead")
     try:
         stub = not peermem_linkage(node).uses_peer_api
         path = peermem_path(node)
     except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
-    except EvidenceMissing:  # not loaded it is, whatever its file is
+    except EvidenceMissing:  # whatever its file is, it is not loaded
         stub, path = False, PEERMEM
     if stub:
         return NotApplicable("a stub cannot be loaded")

@@ -1,4 +1,4 @@
-"""nvidia-peermem that the next boot will not bring back."""
+"""nvidia-peermem is loaded, but not at the next boot."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ UNITS = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
     per=peermem,
     whole_machine=True,
     remedies=(RemedyName.PERSIST_PEERMEM,),
-    cost="After the next boot the peermem path is gone, and jobs get slower without an error.",
+    cost="After the next boot the peermem path is gone, and jobs become slower without an error.",
     references=("https://www.freedesktop.org/software/systemd/man/latest/modules-load.d.html",),
 )
 def peermem_not_persistent(node: Node, module: str) -> Outcome:
-    """nvidia-peermem is loaded now, and nothing will load it at the next boot.
+    """nvidia-peermem is loaded now, but nothing loads it at the next boot.
 
-    Cost: Nothing now; at the next boot the module is missing.
+    Cost: None now; after the next boot the module is missing.
 
-    How to tell: nvidia_peermem in /proc/modules; no line of it in modules-load.d or /etc/modules, no soft
-    dependency of nvidia, no service of its name. A line in modules-load.d does not help a module that is
+    How to tell: `lsmod` lists nvidia_peermem, but no line in modules-load.d or /etc/modules, no soft
+    dependency of nvidia and no service names it. A line in modules-load.d has no effect if the module is
     blacklisted: systemd obeys blacklists there.
 
-    What to do: `echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf`. Where dma-buf is ready,
-    better not to need it.
+    What to do: Run `echo nvidia-peermem > /etc/modules-load.d/nvidia-peermem.conf`. If dma-buf is ready, it
+    is better to do without nvidia-peermem.
 
-    Why: Somebody ran modprobe by hand.
+    Why: The module was loaded by hand with modprobe.
 
     Source: modules-load.d(5); systemd src/modules-load/modules-load.c, KMOD_PROBE_APPLY_BLACKLIST.
     """
@@ -52,13 +52,13 @@ def peermem_not_persistent(node: Node, module: str) -> Outcome:
         )
     if entry:
         return Passed(f"{entry.file}:{entry.line}")
-    if other := _another_way(node, module):
+    if other := _other_loader(node, module):
         return Passed(other)
     return Failed(seen="nothing loads it at boot", expected="a line in modules-load.d", subject=module)
 
 
-def _another_way(node: Node, module: str) -> str:
-    """A soft dependency of the driver, or a service of that name; "" if there is none."""
+def _other_loader(node: Node, module: str) -> str:
+    """Where a soft dependency of the driver or a service loads the module; "" if neither does."""
     softdep = configuration(node).soft_dependencies("nvidia")
     if softdep and module in (*softdep.pre, *softdep.post):
         return f"{softdep.file}:{softdep.line}"

@@ -1,4 +1,4 @@
-"""nvidia-peermem where nobody needs it."""
+"""nvidia-peermem is loaded or configured where it is not needed."""
 
 from __future__ import annotations
 
@@ -18,24 +18,26 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     Layer.DRIVER,
     per=peermem,
     remedies=(RemedyName.USE_DMABUF,),
-    cost="A failed unit at each boot, or a module that nothing uses.",
+    cost="A unit that fails at each boot, or a module that nothing uses.",
     references=(
         "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html",
     ),
 )
 def peermem_redundant(node: Node, module: str) -> Outcome:
-    """nvidia-peermem is asked for, and is either a stub or stands beside a dma-buf path that is preferred.
+    """nvidia-peermem is not needed: it is a stub that fails to load at each boot, or dma-buf works and is
+    preferred.
 
-    Cost: little. NCCL takes dma-buf where both are there; perftest without --use_cuda_dmabuf takes peermem.
-    While it is loaded it keeps the RDMA stack from being restarted.
+    Cost: Little. If both are available, NCCL uses dma-buf, and perftest without --use_cuda_dmabuf uses
+    peermem. While nvidia-peermem is loaded, the RDMA stack cannot be restarted.
 
-    How to tell: A line of it in modules-load.d although its file is a stub, so that systemd-modules-load
-    fails at each boot; or it is loaded beside open kernel modules, an RDMA core and a libibverbs that do
-    dma-buf.
+    How to tell: modules-load.d names nvidia-peermem although its file is a stub, so systemd-modules-load
+    fails at each boot. Or nvidia-peermem is loaded, and the open kernel modules, the RDMA core and
+    libibverbs all support dma-buf.
 
-    What to do: Take the line out of modules-load.d; unload it where no program of yours depends on it.
+    What to do: Remove the line from modules-load.d. Unload the module with `modprobe -r nvidia_peermem` if
+    none of your programs depends on it.
 
-    Why: Guides of the years before dma-buf ask for it.
+    Why: Guides from the years before dma-buf recommend it.
 
     Source: NCCL src/transport/net.cc, which registers by dma-buf if it can; NVIDIA GPU Operator
     documentation, GPUDirect RDMA, which calls the module legacy.
@@ -44,21 +46,21 @@ def peermem_redundant(node: Node, module: str) -> Outcome:
     loaded = is_loaded(node, module)
     if entry and not loaded and _is_stub(node):
         return Failed(
-            seen=f"{entry.file}:{entry.line} asks for a module that is a stub",
+            seen=f"{entry.file}:{entry.line} names a module that is a stub",
             expected="no such line",
             subject=module,
         )
     if not loaded:
-        return NotApplicable("it is not loaded, and no stub is asked for")
+        return NotApplicable("it is not loaded, and no stub is configured to load")
     if not (driver_flavour(node) == "open" and verbs_has_dmabuf(node) and dmabuf_exporter(node)):
-        return Passed("dma-buf is not to be had here")
+        return Passed("dma-buf is not available here")
     return Failed(
-        seen="loaded beside open modules and a stack that does dma-buf",
+        seen="loaded, although the open modules and the RDMA stack support dma-buf",
         expected="dma-buf alone",
         subject=module,
     )
 
 
 def _is_stub(node: Node) -> bool:
-    """Whether it is known to be one; where that is unknown, another rule says so."""
+    """Whether it is known to be a stub; if that is unknown, another rule reports it."""
     return if_missing(False, lambda: not peermem_linkage(node).uses_peer_api)

@@ -1,4 +1,4 @@
-"""nvidia-peermem whose registration the RDMA core turned down."""
+"""The RDMA core refused to register nvidia-peermem."""
 
 from __future__ import annotations
 
@@ -33,32 +33,35 @@ REFUSED = r"nvidia-peermem .*error while registering (?:traditional|nc) client"
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )
 def peermem_registration_refused(node: Node, module: str) -> Outcome:
-    """The RDMA core refused nvidia-peermem as a client, so its init returns -EINVAL.
+    """The RDMA core refused to register nvidia-peermem as a client, so its init function returns -EINVAL.
 
     Cost: The peermem path is closed.
 
-    How to tell: modprobe says `Invalid argument`, and the kernel log holds `nvidia-peermem ... error while
-    registering traditional client` or `... nc client`.
+    How to tell: `modprobe nvidia-peermem` says `Invalid argument`, and the kernel log shows
+    `nvidia-peermem ... error while registering traditional client` or `... nc client`.
 
-    What to do: `lsmod | grep nv_peer_mem`; if it is loaded, stop its service, unload it and remove its
-    package, then `modprobe nvidia-peermem`. If it is not, the RDMA stack and the driver are of different
-    times: rebuild the driver against the stack that is loaded.
+    What to do: Run `lsmod | grep nv_peer_mem`.
 
-    Why: The core returns no handle if a client of the same name, nv_mem, is there already (the older
-    nv_peer_mem registers under it), if a callback is missing that it insists on, or if it has no memory.
+    1. If it is loaded, stop its service, unload it and remove its package, then run
+       `modprobe nvidia-peermem`.
+    2. If it is not loaded, the RDMA stack and the driver do not match: rebuild the driver against the RDMA
+       stack that is loaded.
+
+    Why: The RDMA core returns no handle if a client with the same name, nv_mem, is already registered (the
+    older nv_peer_mem uses this name), if a mandatory callback is missing, or if it is out of memory.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_legacy_client_init()
     and nv_mem_nc_client_init(); MLNX_OFED drivers/infiniband/core/peer_mem.c.
     """
     if canonical(module) != PEERMEM:
-        return NotApplicable("only nvidia-peermem registers")
+        return NotApplicable("not nvidia-peermem")
     if is_loaded(node, PEERMEM):
         return Passed("it is loaded, so it is registered")
     try:
         line = last_line(node, REFUSED)
-    except EvidenceMissing as lacks:  # a refusal is rare, and loading will tell
-        node.cite("no refusal is known of", confidence=Confidence.LIKELY)
-        return Passed("no refusal is known of", (lacks.missing,))
+    except EvidenceMissing as error:  # a refusal is rare, and an attempt to load shows it
+        node.cite("no refusal was seen", confidence=Confidence.LIKELY)
+        return Passed("no refusal was seen", (error.missing,))
     if line is None:
-        return Passed("no refusal in this boot's log")
+        return Passed("no refusal in the log of this boot")
     return Failed(seen=line.text, expected="a registered client", subject=PEERMEM)

@@ -1,4 +1,4 @@
-"""nvidia-peermem that was built without the peer-memory API."""
+"""nvidia-peermem was built without the peer-memory API."""
 
 from __future__ import annotations
 
@@ -24,49 +24,52 @@ from gdrkit.rules.stage import LoadPosition, Stage
     module=PEERMEM,
     reported_by=(
         DecidingCommand(MODINFO, "an empty `depends:`"),
-        DecidingCommand(DMESG, "nothing of {module} but taint, if it reaches back far enough"),
+        DecidingCommand(DMESG, "nothing about {module} except taint, if the log reaches back far enough"),
     ),
     remedies=(RemedyName.USE_DMABUF, RemedyName.INSTALL_OFED, RemedyName.REBUILD_DRIVER),
     cost="nvidia-peermem can never load; only dma-buf gives a direct path.",
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules/blob/main/kernel-open/conftest.sh",),
 )
 def peermem_stub(node: Node, module: str) -> Outcome:
-    """nvidia-peermem is an empty shell: all its init does is return -EINVAL.
+    """nvidia-peermem is a stub: its init function only returns -EINVAL.
 
-    Cost: The peermem path is closed. Signing the module changes one error into another.
+    Cost: The peermem path is closed. Signing the module only changes one error into another.
 
-    How to tell: The module file does not import ib_register_peer_memory_client. `modinfo -F depends
-    nvidia-peermem` prints nothing. Loading it gives `Invalid argument`, and nothing in the kernel log. Its
-    version and its `parm:` lines look as they should: they stand in both shapes.
+    How to tell: `modinfo -F depends nvidia-peermem` prints nothing, and the module file does not import
+    ib_register_peer_memory_client. Loading it fails with `Invalid argument`, and the kernel log shows no
+    message. Its version and its `parm:` lines are the same as in a working module.
 
-    What to do: Prefer dma-buf, which needs no such module: open kernel modules, and an RDMA stack that can.
-    Then take nvidia-peermem out of /etc/modules-load.d. Only where dma-buf is not to be had: install
-    DOCA-OFED first, then rebuild the NVIDIA driver (`dkms build --force`), in this order.
+    What to do: Prefer dma-buf, which does not need this module: use the open kernel modules and an RDMA
+    stack that supports dma-buf, then remove nvidia-peermem from /etc/modules-load.d. Only if dma-buf is not
+    available:
+
+    1. Install DOCA-OFED.
+    2. Then rebuild the NVIDIA driver (`dkms build --force`). The order matters.
 
     Why: The driver's build looks for the peer-memory API in five Module.symvers files, those of the kernel
-    and of OFED. Where none has it, everything but that return is left out. Ubuntu's kernels from 6.8, Red
-    Hat's, Debian's and Talos's do not have the API; only MLNX_OFED and DOCA-OFED bring it to them. On Arm
-    the build looks in a folder called arm64, where OFED installs itself under aarch64; with two OFED
-    versions in DKMS it finds neither.
+    and of OFED. If none has it, everything except that return is left out. Ubuntu's kernels from 6.8 on and
+    the kernels of Red Hat, Debian and Talos do not have the API; only MLNX_OFED and DOCA-OFED add it. On Arm
+    the build looks in a folder called arm64, but OFED installs itself under aarch64; with two OFED versions
+    in DKMS it finds neither.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c, nv_mem_client_init(), and
     kernel-open/conftest.sh, ib_peer_memory_symbols; the same in every tag from 515.43.04 to 595.45.04.
     """
     if canonical(module) != PEERMEM:
-        return NotApplicable("only nvidia-peermem is built in two shapes")
+        return NotApplicable("not nvidia-peermem")
     try:
         linkage = peermem_linkage(node)
     except EvidenceAbsent:
         return NotApplicable("no nvidia-peermem is installed")
     except EvidenceMissing:
         if _runs(node):
-            return Passed("it is loaded, as no stub can be")
+            return Passed("it is loaded, and a stub cannot be loaded")
         raise
     if linkage.uses_peer_api:
         return Passed(f"imports {PEER_API[0]}")
     failed = Failed(
-        seen=f"no import of {PEER_API[0]}{if_missing('', _rebuilt, node)}",
-        expected=f"{PEER_API[0]} undefined in .symtab",
+        seen=f"no import of {PEER_API[0]}{if_missing('', _rebuild_finds, node)}",
+        expected=f"{PEER_API[0]} imported (undefined in .symtab)",
         subject=_file_name(node),
     )
     if not _runs(node):
@@ -76,24 +79,24 @@ def peermem_stub(node: Node, module: str) -> Outcome:
         expected=failed.expected,
         subject=failed.subject,
         takes=(),
-        cost="The module that runs now is another build; it will be gone after the next boot.",
+        cost="The module that is loaded now is another build; after the next boot it is gone.",
     )
 
 
 def _file_name(node: Node) -> str:
-    """The module's file, or what it is called where only its dependencies were shown."""
+    """The module's file name; its usual name if only its dependencies are known."""
     return if_missing("nvidia-peermem.ko", lambda: peermem_path(node).rpartition("/")[2])
 
 
-def _rebuilt(node: Node) -> str:
-    """What a rebuild would find now, in words that end a sentence."""
+def _rebuild_finds(node: Node) -> str:
+    """What a rebuild would find now, as the end of a sentence."""
     if found := rebuild_would_find(node):
         return f"; a rebuild would find it in {found}"
     if missed := overlooked_symvers(node):
-        return f"; a rebuild would find nothing, as conftest.sh does not look at {missed[0].path}"
-    return "; a rebuild would find no such API either"
+        return f"; a rebuild would find nothing, because conftest.sh does not look at {missed[0].path}"
+    return "; a rebuild would not find the API either"
 
 
 def _runs(node: Node) -> bool:
-    """Whether a module of that name is in the kernel. Unknown is no: the file is what loading would use."""
+    """Whether a module of that name is loaded. Unknown counts as no: loading would use the file."""
     return if_missing(False, is_loaded, node, PEERMEM)

@@ -1,4 +1,4 @@
-"""Runs of perftest that say nothing of the path that is used."""
+"""Runs of perftest that test another path than the one that programs use."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     "perftest-tests-other-path",
     Layer.LIBRARY,
     per=runs,
-    cost="A failure of this run does not speak against dma-buf, nor its success for it.",
+    cost="Neither a failure nor a success of this run is evidence about dma-buf.",
     references=("https://github.com/linux-rdma/perftest#gpudirect-usage",),
 )
 def perftest_tests_other_path(node: Node, path: str) -> Outcome:
-    """This run of perftest tested nvidia-peermem, not dma-buf.
+    """This perftest run tested nvidia-peermem, not dma-buf.
 
-    Cost: A node whose NCCL works well looks broken, or one that works through peermem alone looks well.
+    Cost: A node on which NCCL works well looks broken, or a node that works only through peermem looks
+    healthy.
 
-    How to tell: `--use_cuda` without `--use_cuda_dmabuf` on the command line; a failure ends in `Couldn't
-    allocate MR with error=14`.
+    How to tell: The command line has `--use_cuda` without `--use_cuda_dmabuf`; a failed run ends in
+    `Couldn't allocate MR with error=14`.
 
-    What to do: Add --use_cuda_dmabuf. If the option is not known, perftest was built without it: build one
-    against CUDA 11.7 or newer.
+    What to do: Add `--use_cuda_dmabuf`. If perftest does not know this option, it was built without it:
+    build perftest against CUDA 11.7 or newer.
 
-    Why: Without that option perftest registers GPU memory with plain ibv_reg_mr, which only works through
-    nvidia-peermem. NCCL prefers dma-buf where both are there.
+    Why: Without that option, perftest registers GPU memory with plain ibv_reg_mr, which works only through
+    nvidia-peermem. NCCL prefers dma-buf if both are available.
 
     Source: linux-rdma/perftest src/perftest_resources.c, register_mr(), and perftest_parameters.c.
     """
     run = perftest_run(node, path)
     if not run.uses_gpu:
-        return NotApplicable("a run in host memory")
+        return NotApplicable("a run with host memory")
     if run.uses_dmabuf:
         return Passed("it used dma-buf")
     if run.uses_dmabuf is None and run.registration_errno != EFAULT:

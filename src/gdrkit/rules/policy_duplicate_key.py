@@ -1,4 +1,4 @@
-"""Keys that stand twice in a manifest."""
+"""Duplicate keys in a manifest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Status, rule
 
 
 class RepeatedKey(Struct, frozen=True, order=True):
-    """A key that stands more than once in one mapping of a manifest."""
+    """A key that occurs more than once in one mapping of a manifest."""
 
     source: str
     kind: str
@@ -50,20 +50,22 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
     Layer.APPLICATION,
     per=repeated,
     default_status=Status.WARNING,
-    cost="Everything below the earlier key is dropped without a word, or the whole file is refused.",
+    cost="Everything below the earlier key is silently dropped, or the whole file is rejected.",
     references=("https://yaml.org/spec/1.2.2/#3213-node-comparison",),
 )
 def policy_duplicate_key(node: Node, subject: RepeatedKey | UnreadableManifest) -> Outcome:
-    """A key stands twice in one mapping of a manifest.
+    """A manifest has the same key twice in one mapping.
 
-    Cost: What only the earlier key says is gone: `enabled: true` above, `useHostMofed: false` below.
+    Cost: What only the earlier key sets is lost, for example `enabled: true` in the earlier one when the
+    later one has only `useHostMofed: false`.
 
-    How to tell: Two `driver:` below `spec:`, as in recipes that show two ways in one text.
+    How to tell: `spec:` has two `driver:` keys, as in recipes that show two alternatives in one text.
+    yamllint and `kubectl apply --validate=strict` report the duplicate.
 
-    What to do: One mapping with all keys. `kubectl apply --validate=strict` and yamllint complain about it.
+    What to do: Write one mapping with all keys.
 
-    Why: YAML forbids it. PyYAML and the reader of Helm and kubectl keep the last one; others refuse the
-    file.
+    Why: YAML forbids duplicate keys. PyYAML and the parser of Helm and kubectl keep the last one; other
+    parsers reject the file.
 
     Source: YAML 1.2.2, 3.2.1.3; sigs.k8s.io/yaml.
     """

@@ -1,4 +1,4 @@
-"""Ranks of one job that do not agree."""
+"""Ranks of one job with different settings or versions."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, Sta
     Layer.APPLICATION,
     per=the_node,
     default_status=Status.WARNING,
-    cost="One side goes direct and the other does not: slow, uneven, and at some sizes only.",
+    cost="One side uses the direct path and the other does not: slow, uneven, and at some sizes only.",
     references=("https://github.com/NVIDIA/nccl-tests/issues/350",),
 )
 def env_differs_between_ranks(node: Node, _: str) -> Outcome:
-    """Ranks of one job run with different settings of NCCL.
+    """Ranks of one job run with different NCCL settings.
 
-    Cost: The slower side sets the pace; a mismatch of protocol or buffer settings can hang.
+    Cost: The slower side sets the pace; a mismatch of protocol or buffer settings can make the job hang.
 
-    How to tell: Lines `NCCL_... set by environment to` with different values, or in some ranks only, among
-    the ranks that print such lines at all.
+    How to tell: Lines `NCCL_... set by environment to` show different values, or some of the ranks that
+    print such lines lack one.
 
-    What to do: Forward the same environment everywhere: `mpirun -x NCCL_NET_GDR_LEVEL`, `srun --export=ALL`.
+    What to do: Forward the same environment to all ranks: `mpirun -x NCCL_NET_GDR_LEVEL`,
+    `srun --export=ALL`.
 
     Why: The launcher does not forward the environment to remote nodes (mpirun needs -x for each variable),
-    or an /etc/nccl.conf is on some nodes only.
+    or only some nodes have an /etc/nccl.conf.
 
     Source: NCCL src/param.cc, which prints what it takes; nccl-tests issue 350.
     """
     ranks = _settings_by_rank(node)
     if len(ranks) < 2:
-        return NotApplicable("no log of two ranks or more")
+        return NotApplicable("no log with two or more ranks")
     for name in COMPARED:
         values = {rank: settings.get(name, "") for rank, settings in ranks.items()}
         if len(set(values.values())) > 1:
@@ -47,7 +48,7 @@ def env_differs_between_ranks(node: Node, _: str) -> Outcome:
 
 
 def _settings_by_rank(node: Node) -> dict[str, dict[str, str]]:
-    """What each rank printed, of those that printed any setting. Logs of one rank each belong together."""
+    """The settings of each rank that printed any. Logs with one rank each are combined."""
     every: dict[str, dict[str, str]] = {}
     several: list[dict[str, dict[str, str]]] = []
     for log in nccl_logs(node):
@@ -78,25 +79,27 @@ def _two_different(values: dict[str, str]) -> tuple[tuple[str, str], tuple[str, 
 def versions_differ_between_ranks(node: Node, _: str) -> Outcome:
     """Ranks of one job load different versions of NCCL.
 
-    Cost: Versions differ in what they take for GPUDirect RDMA, so that the direct path is on for one side.
+    Cost: Versions differ in what they accept for GPUDirect RDMA, so that the direct path is on for one side
+    only.
 
-    How to tell: `Mismatched NCCL version detected` (from 2.23.4 on), or two version lines in one log.
+    How to tell: The log has `Mismatched NCCL version detected` (from 2.23.4 on), or lines with two different
+    NCCL versions.
 
-    What to do: One image for all ranks. `python -c "import torch; print(torch.cuda.nccl.version())"` on
-    each node.
+    What to do: Use one image for all ranks. To see the version, run
+    `python -c "import torch; print(torch.cuda.nccl.version())"` on each node.
 
-    Why: Images or environments are not the same on all nodes. PyTorch brings its own NCCL; what a program
-    was built with and what it loads can differ.
+    Why: The images or environments differ between nodes. PyTorch includes its own NCCL; a program can load
+    another version than the one that it was built with.
 
     Source: NCCL src/init.cc and src/bootstrap.cc, the check of peers' versions.
     """
-    came = tuple(nccl_logs(node))
-    if not came:
-        return NotApplicable("no log of NCCL came with this node")
-    for log in came:
+    job_logs = tuple(nccl_logs(node))
+    if not job_logs:
+        return NotApplicable("no NCCL log was given for this node")
+    for log in job_logs:
         for mixed in log.all(MixedVersions):
-            place = node.describe_line(log.path, mixed.line)
-            return Failed(seen=mixed.record.text, expected="one version", subject=place)
+            where = node.describe_line(log.path, mixed.line)
+            return Failed(seen=mixed.record.text, expected="one version", subject=where)
         distinct = {found.record.text: found.line for found in reversed(log.all(Version))}
         if len(distinct) > 1:
             return Failed(

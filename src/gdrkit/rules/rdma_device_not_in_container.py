@@ -1,4 +1,4 @@
-"""RDMA devices that a container may not open."""
+"""RDMA devices that a container cannot open."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from gdrkit.rules.rule import WIRE, Failed, Layer, NotApplicable, Outcome, Passe
     per=rdma_devices,
     takes=(WIRE,),
     reported_by=(DecidingCommand(DEVINFO, "devices on the host, none in the container"),),
-    cost="Programs in this container see the device in sysfs and cannot open it; they use sockets.",
+    cost="Programs in this container see the device in sysfs but cannot open it; they use sockets.",
     references=("https://github.com/Mellanox/k8s-rdma-shared-dev-plugin",),
 )
 def rdma_device_not_in_container(node: Node, device: RdmaDevice) -> Outcome:
-    """The container sees an RDMA device, and has no file to open it by.
+    """The container sees an RDMA device, but has no device file to open it.
 
     Cost: `ibv_devices` finds nothing; NCCL says `NET/IB : No device found` and uses sockets.
 
-    How to tell: In a container, /sys/class/infiniband lists the device, but /dev/infiniband/uverbs<n> of it
-    is not there.
+    How to tell: In the container, /sys/class/infiniband lists the device, but its /dev/infiniband/uverbs<n>
+    does not exist.
 
-    What to do: Docker: `--device=/dev/infiniband`, and `--ulimit memlock=-1`. Kubernetes: request the
-    resource of the RDMA device plugin (`rdma/...`) or of SR-IOV, with the capability IPC_LOCK.
+    What to do: With Docker, start the container with `--device=/dev/infiniband` and `--ulimit memlock=-1`.
+    With Kubernetes, request the resource of the RDMA device plugin (`rdma/...`) or of SR-IOV, and add the
+    capability IPC_LOCK.
 
-    Why: Sysfs shows every device of the host, device files are given to containers one by one.
+    Why: sysfs shows every device of the host, but device files are given to containers one by one.
 
     Source: Linux drivers/infiniband/core/uverbs_main.c; NCCL src/transport/net_ib.
     """
     try:
         inside = scope(node) == "container"
     except EvidenceMissing:
-        node.cite("scope", text="taken for the host", confidence=Confidence.LIKELY)
+        node.cite("scope", text="assumed to be the host", confidence=Confidence.LIKELY)
         inside = False
     if not inside:
         return NotApplicable("not in a container")

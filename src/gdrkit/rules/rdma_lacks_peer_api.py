@@ -22,20 +22,20 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, Outcome, Passed, rule
     references=("https://discourse.ubuntu.com/t/nvidia-gpudirect-over-infiniband-migration-paths/44425",),
 )
 def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
-    """Nothing in the kernel exports the peer-memory API that nvidia-peermem registers with.
+    """Nothing in the kernel exports the peer-memory API, which nvidia-peermem needs to register.
 
-    Cost: An nvidia-peermem that is built here is a stub, and one from before fails with `Unknown symbol
-    ib_register_peer_memory_client`.
+    Cost: An nvidia-peermem that is built here is a stub; one that was built earlier fails with
+    `Unknown symbol ib_register_peer_memory_client`.
 
-    How to tell: No module and not the kernel itself exports ib_register_peer_memory_client: none in depmod's
-    modules.symbols, no __ksymtab entry in /proc/kallsyms.
+    How to tell: Neither a module nor the kernel itself exports ib_register_peer_memory_client: it is not in
+    depmod's modules.symbols and has no __ksymtab entry in /proc/kallsyms.
 
-    What to do: dma-buf, which needs no such API. Else install DOCA-OFED and rebuild the NVIDIA driver after
-    it.
+    What to do: Use dma-buf, which does not need this API. Otherwise install DOCA-OFED, then rebuild the
+    NVIDIA driver.
 
-    Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED bring it, in ib_core or in ib_uverbs;
-    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours longer. Look for the symbol: neither
-    version nor flavour tells.
+    Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED add it, in ib_core or in ib_uverbs.
+    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours for longer. Look for the symbol: neither
+    the version nor the flavour of the kernel is a reliable sign.
 
     Source: Launchpad bug 1923104, "RDMA/core: Introduce peer memory interface"; Linux
     drivers/infiniband/core/, which has no such file; Ubuntu's announcement for 6.8.
@@ -51,7 +51,7 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
 
 
 def _exporter(node: Node) -> str:
-    """Who exports it, in words; a module that is loaded and registered needs no further witness."""
+    """Which module exports it, as a phrase; that nvidia-peermem is loaded is evidence enough."""
     try:
         owner = peer_api_exporter(node)
     except EvidenceMissing:

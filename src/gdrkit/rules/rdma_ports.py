@@ -1,4 +1,4 @@
-"""RDMA devices that carry nothing: ports that are down, devices made by software."""
+"""RDMA devices without a direct path: ports that are down, devices implemented in software."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from gdrkit.rules.rule import REGISTRATION, WIRE, Failed, Layer, Outcome, Passed
     takes=(WIRE,),
     whole_machine=True,
     reported_by=(DecidingCommand(DEVINFO, "`PORT_DOWN`"),),
-    cost="Nothing goes through this device.",
+    cost="Nothing passes through this device.",
 )
 def port_down(node: Node, device: RdmaDevice) -> Outcome:
     """No port of the RDMA device is active.
 
-    Cost: Each GPU is judged at its nearest device with an active port, so that a device which is down costs
-    only its own share.
+    Cost: Nothing passes through this device. Each GPU is judged at its nearest device with an active port,
+    so a device that is down costs only its own share.
 
-    How to tell: Every /sys/class/infiniband/<device>/ports/*/state says something else than `4: ACTIVE`.
-    The rate of a port that is down (often 40 Gb/sec) means nothing.
+    How to tell: `cat /sys/class/infiniband/<device>/ports/*/state` shows `4: ACTIVE` for no port. The rate
+    of a port that is down (often 40 Gb/sec) means nothing.
 
-    What to do: `ibstat` or `rdma link` show the state, `ip link set <interface> up` starts an Ethernet port,
-    `mlxlink -d <device>` says what the cable lacks; INIT on InfiniBand asks for opensm or the switch's
-    manager.
+    What to do: `ibstat` or `rdma link` shows the state of the port.
 
-    Why: No cable, a switch port that is off, or, where the state is INIT, no subnet manager on the fabric. A
-    second port without a cable is normal.
+    1. On Ethernet, start the port: `ip link set <interface> up`.
+    2. If it stays down, check the cable: `mlxlink -d <device>` reports what is wrong.
+    3. On InfiniBand in state INIT, start a subnet manager: opensm or the one in the switch.
+
+    Why: There is no cable, the switch port is turned off, or, in state INIT, the fabric has no subnet
+    manager. A second port without a cable is normal.
 
     Source: Linux drivers/infiniband/core/sysfs.c, state_show(); InfiniBand specification, 14.2.5.6.
     """
@@ -43,7 +45,7 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
         return Passed("; ".join([f"port {numbers} is ACTIVE", *others]))
     return Failed(
         seen=", ".join(others) or "no port",
-        expected="a port that is ACTIVE",
+        expected="an ACTIVE port",
         subject=device.name,
     )
 
@@ -58,23 +60,23 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
     references=("https://man7.org/linux/man-pages/man8/rdma-link.8.html",),
 )
 def rdma_device_software(node: Node, device: RdmaDevice) -> Outcome:
-    """The RDMA device is made by software (Soft-RoCE or Soft-iWARP).
+    """The RDMA device is implemented in software (Soft-RoCE or Soft-iWARP).
 
-    Cost: No direct path through it, and the CPU's time.
+    Cost: There is no direct path through it, and it uses CPU time.
 
-    How to tell: The device lies below /sys/devices/virtual, or is called rxe or siw.
+    How to tell: The device is below /sys/devices/virtual, or is called rxe or siw.
 
-    What to do: None for this device. It is good for trying programs out. `rdma link delete <device>`
-    removes it.
+    What to do: Nothing makes this device direct; use it only to try programs out.
+    `rdma link delete <device>` removes it.
 
-    Why: rdma_rxe and siw play an RDMA device on top of any network interface. The CPU reads the memory and
-    sends it; no device does.
+    Why: rdma_rxe and siw emulate an RDMA device on top of any network interface. The CPU reads the memory
+    and sends it; no device does.
 
     Source: Linux drivers/infiniband/sw/rxe and sw/siw.
     """
     if device.virtual:
         return Failed(
-            seen="an RDMA device made by software",
+            seen="an RDMA device implemented in software",
             expected="a NIC that reads memory itself",
             subject=device.name,
         )

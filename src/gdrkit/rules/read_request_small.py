@@ -1,4 +1,4 @@
-"""How much a NIC asks for at a time."""
+"""The size of a NIC's PCIe read requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, rule
 
 WANTED_BYTES = 4096
-"""The largest that PCI Express has, and what NVIDIA's adapters are tuned with: Mellanox community, DOC-2496,
+"""The maximum of PCI Express, and the value for tuning NVIDIA's adapters: Mellanox community, DOC-2496,
 "Understanding PCIe Configuration for Maximum Performance"; PCI Express Base 5.0, 7.5.3.4."""
 
 
@@ -22,18 +22,17 @@ WANTED_BYTES = 4096
     cost="Sending from GPU memory may be slower than receiving into it.",
 )
 def read_request_small(node: Node, device: RdmaDevice) -> Outcome:
-    """The NIC reads in small pieces.
+    """The NIC reads memory in PCIe requests smaller than 4096 bytes.
 
-    Cost: When it sends, the NIC reads GPU memory, and has only so many requests under way: smaller ones
-    cover less of the time that an answer takes. How much that costs depends on the distance; measure before
-    and after.
+    Cost: To send, the NIC reads GPU memory and can have only a limited number of requests in flight; smaller
+    requests hide less of the latency. How much that costs depends on the distance; measure before and after.
 
-    How to tell: `MaxReadReq` below 4096 bytes in `sudo lspci -vvv` of the NIC.
+    How to tell: `sudo lspci -vvv -s <nic>` shows `MaxReadReq` below 4096 bytes.
 
-    What to do: `setpci -s <nic> CAP_EXP+8.w` shows the register; its highest digit 5 stands for 4096.
-    Firmware setup has it, too ("PCIe Max Read Request Size").
+    What to do: `setpci -s <nic> CAP_EXP+8.w` shows the register; the highest digit 5 means 4096 bytes.
+    Firmware setup may offer the setting too ("PCIe Max Read Request Size").
 
-    Why: Firmware's default is often 512.
+    Why: The default of the firmware is often 512.
 
     Source: PCI Express Base Specification 5.0, 7.5.3.4; Mellanox community, DOC-2496.
     """

@@ -1,6 +1,6 @@
-"""The names of the steps that somebody can take, in the order in which they are tried for one code.
+"""The names of the remedies, in the order in which they are tried for one code.
 
-Rules name them; what a step does stands in remedies/, which imports the rules.
+Rules refer to these names. What a remedy does is defined in repair/remedies/, which imports the rules.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import enum
 
 
 class RemedyName(enum.StrEnum):
-    """A step, as `gdr fix --steps` and the documents call it."""
+    """A remedy, as `gdr fix --steps` and the JSON documents name it."""
 
     LOAD_DRIVER = "load-driver"
     REBOOT = "reboot"

@@ -1,4 +1,4 @@
-"""Packets that nobody acknowledged."""
+"""Packets that the peer did not acknowledge."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ RETRY_EXCEEDED = 12
     Layer.APPLICATION,
     per=logs,
     default_status=Status.WARNING,
-    cost="The job ends. The direct path is not the cause.",
+    cost="The job fails. The direct path is not the cause.",
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )
 def retry_exceeded(node: Node, path: str) -> Outcome:
-    """The peer did not acknowledge within timeout and retries.
+    """The peer did not acknowledge packets within the timeout and the retries.
 
-    Cost: The job ends.
+    Cost: The job fails.
 
-    How to tell: A work completion with status 12 (IBV_WC_RETRY_EXC_ERR), on mlx5 with vendor error 129.
+    How to tell: The log shows a work completion with status 12 (IBV_WC_RETRY_EXC_ERR), on mlx5 with vendor
+    error 129.
 
-    What to do: Look for the first error of all ranks, then at the port counters of both ends. A longer
-    NCCL_IB_TIMEOUT only hides congestion. Errors with status 4 (vendor 81) would point at ACS or an IOMMU.
+    What to do: Find the first error of all ranks, then check the port counters at both ends. A longer
+    NCCL_IB_TIMEOUT only hides congestion. Errors with status 4 (vendor error 81) would point to ACS or an
+    IOMMU instead.
 
-    Why: Packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable), or the
+    Why: Packets are lost in the fabric (no flow control on RoCE, a wrong GID or VLAN, a dirty cable). Or the
     peer died: then its own log has the first error. Status 5 in other ranks is a consequence.
 
     Source: rdma-core libibverbs/verbs.h; NCCL src/transport/net_ib.cc.
@@ -38,7 +40,7 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
     try:
         log = nccl_log(node, path)
     except EvidenceMissing:
-        return NotApplicable("none of NCCL's")
+        return NotApplicable("not an NCCL log")
     for found in log.all(Failure):
         failure = found.record
         if failure.call == "completion" and failure.number == RETRY_EXCEEDED:
@@ -47,4 +49,4 @@ def retry_exceeded(node: Node, path: str) -> Outcome:
                 expected="no such completion",
                 subject=node.describe_line(path, found.line),
             )
-    return Passed("no retry was exceeded")
+    return Passed("no such completion")

@@ -1,8 +1,8 @@
-"""What a rule is, what it may answer, and which cells of the matrix it speaks for.
+"""What a rule is, its possible outcomes, and which cells of the matrix it applies to.
 
-A code is declared once, by the decorator on the function that decides it, with everything that is a property
-of the code. Ladder, schema, help, docs pages, plans and questions derive from here; a code's page is the
-function's docstring.
+A code is declared once, by the decorator on the function that decides it, with all properties of the code.
+The order of layers, schema, help, docs pages, plans and questions are derived from here; a code's page is
+the function's docstring.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ REGISTRATION = (DMABUF, ADDRESS)
 
 
 class Layer(Ranked):
-    """Where in the stack a problem lies, from the ground up."""
+    """The layer of the stack that a problem is in, lowest first."""
 
     HARDWARE = "hardware"
     FIRMWARE = "firmware"
@@ -44,7 +44,7 @@ class Layer(Ranked):
 
 
 class Status(enum.StrEnum):
-    """What a ruling means on a node. Derived there: the same stub may fail a node or not."""
+    """What a check result means for a node. Derived: the same stub may fail one node and not another."""
 
     FAILED = "failed"
     WARNING = "warning"
@@ -53,39 +53,39 @@ class Status(enum.StrEnum):
 
 
 class SettledBy(enum.StrEnum):
-    """Who settles it, where not everything is the host's own."""
+    """What determines the outcome: the host, or software that is not installed on the host."""
 
     HOST = "host"
-    DRIVER = "driver"  # an operator that brings its own driver brings this, too
+    DRIVER = "driver"  # an operator that installs its own driver installs this too
     IMAGE = "image"  # the image that a pod starts from
 
 
 class Failed(Struct, frozen=True, kw_only=True):
-    """The problem is there. `takes` and `permanent` narrow what the rule declares."""
+    """The problem exists. `takes` and `permanent` narrow what the rule declares."""
 
     seen: str
     expected: str
     subject: str  # the module, device, GPU or file it is about
-    cost: str = ""  # what it costs here; the rule's own words where empty
+    cost: str = ""  # what it costs here; if empty, the cost that the rule declares
     takes: tuple[Need, ...] | None = None
     permanent: frozenset[Need] | None = None
 
 
 class Passed(Struct, frozen=True):
-    """Looked, and the problem is not there. `lacking`: what would make an inference certain."""
+    """The problem does not exist. `lacking`: evidence that would make an inference certain."""
 
     why: str
     lacking: tuple[Missing, ...] = ()
 
 
 class NotApplicable(Struct, frozen=True):
-    """The question does not arise on this node."""
+    """The rule does not apply to this node."""
 
     why: str
 
 
 class Unknown(Struct, frozen=True):
-    """Could not look."""
+    """Evidence is missing."""
 
     missing: Missing
 
@@ -100,20 +100,20 @@ class Rule(Struct, frozen=True, kw_only=True, eq=False):
     layer: Layer
     check: Fact[Any, Outcome]
     per: Callable[[Node], Iterable[Any]]
-    takes: Callable[[Any], tuple[Need, ...]]  # what is gone, given the subject
-    permanent: frozenset[Need] = frozenset()  # what of it no remedy can bring back
-    slows: tuple[Need, ...] = ()  # what is there, and slow
+    takes: Callable[[Any], tuple[Need, ...]]  # what the problem takes away, given the subject
+    permanent: frozenset[Need] = frozenset()  # the part of it that no remedy restores
+    slows: tuple[Need, ...] = ()  # what still works, but slowly
     direction: Direction = "both"  # send: the NIC reads GPU memory
-    default_status: Status = Status.NOTE  # of a finding that stops and slows nothing
-    loading: LoadPosition | None = None  # where it stops a module on its way
-    module: str = ""  # the only module that it can be about
-    logged: bool = False  # the kernel's log always has a line of it where it stops a module
-    at_registration: bool = False  # seen when memory is registered: a program has chosen its path by then
-    whole_machine: bool = False  # it says what is not there, or counts: no part of a machine tells it
-    reported_by: tuple[DecidingCommand, ...] = ()  # the most telling first
-    remedies: tuple[RemedyName, ...] = ()  # the one to try first, first
+    default_status: Status = Status.NOTE  # of a finding that blocks and slows nothing
+    loading: LoadPosition | None = None  # where it stops the loading of a module
+    module: str = ""  # the only module that the rule is about
+    logged: bool = False  # whenever it stops a module, the kernel log has a line
+    at_registration: bool = False  # only seen when memory is registered, after a program chose its path
+    whole_machine: bool = False  # about absence or a count: needs evidence of the whole machine
+    reported_by: tuple[DecidingCommand, ...] = ()  # the most conclusive first
+    remedies: tuple[RemedyName, ...] = ()  # in the order to try them
     settled_by: SettledBy = SettledBy.HOST
-    cost: str = ""  # what it costs to leave it so, one sentence
+    cost: str = ""  # what the problem costs if it is not fixed, in one sentence
     references: tuple[str, ...] = ()
 
     @property
@@ -142,9 +142,9 @@ def rule(
     cost: str = "",
     references: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Node, S], Outcome]], Rule]:
-    """Declare a code, on the function that decides it: `check(node, subject)` for each subject of `per`.
+    """Declare a code on the function that decides it: `check(node, subject)`, for each subject of `per`.
 
-    The check raises EvidenceMissing (facts do it for it) where evidence is missing, never passes instead.
+    Facts raise EvidenceMissing if evidence is missing; the check lets it propagate and does not pass.
     """
 
     def declare(check: Callable[[Node, S], Outcome]) -> Rule:
@@ -174,5 +174,5 @@ def rule(
 
 
 def the_node(node: Node) -> Iterable[str]:
-    """For rules with one answer per node."""
+    """The single subject of rules that have one outcome per node."""
     return ("node",)

@@ -1,4 +1,4 @@
-"""One NIC that shows up several times."""
+"""One NIC that appears as several RDMA devices."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
     Layer.PCIE,
     per=the_node,
     whole_machine=True,
-    cost="Rates of these devices must not be added up.",
+    cost="The rates of these devices must not be added up.",
     references=("https://github.com/NVIDIA/dgx-spark-playbooks",),
 )
 def shared_nic(node: Node, subject: str) -> Outcome:
-    """One NIC shows up as several RDMA devices on several PCIe links.
+    """One NIC appears as several RDMA devices on several PCIe links.
 
-    Cost: None, if known: one cable lights several devices, and their rates name the same cable. On a Spark
-    about 200 Gbit/s per direction is all there is, with one cable or two.
+    Cost: None, if you know about it: one cable makes several devices active, and each reports the rate of
+    that same cable. On a Spark, about 200 Gbit/s per direction is the total, with one cable or two.
 
-    How to tell: RDMA devices of one sys_image_guid on different PCI buses. On a DGX Spark: four RDMA
-    devices, two physical ports (p0 and p1, each twice), one ConnectX-7 on two links of four lanes.
+    How to tell: `grep . /sys/class/infiniband/*/sys_image_guid` shows the same GUID for RDMA devices on
+    different PCI buses. A DGX Spark has four RDMA devices, two physical ports (p0 and p1, each twice), and
+    one ConnectX-7 on two links of four lanes.
 
     What to do: Nothing is broken. Use one device of each link (NCCL_IB_HCA), and count each physical port
     once.
 
-    Why: multi-host and socket-direct adapters have several links to the machine; each link shows every port.
+    Why: Multi-host and socket-direct adapters have several links to the machine; each link shows every port.
 
     Source: InfiniBand specification, SystemImageGUID; Linux Documentation/ABI/testing/sysfs-class-net,
     phys_port_name; NVIDIA DGX Spark playbooks.
@@ -50,7 +51,7 @@ def shared_nic(node: Node, subject: str) -> Outcome:
 
 
 def _cards(node: Node, devices: list[RdmaDevice]) -> list[list[RdmaDevice]]:
-    """Devices by card. A machine with a GB10 has one NIC, whatever its GUIDs say: DGX Spark User Guide."""
+    """Devices by card. A machine with a GB10 has one NIC, whatever its GUIDs: DGX Spark User Guide."""
     with_address = [device for device in devices if device.pci_address]
     if any(gpu.device_id in gpu_ids.INTEGRATED for gpu in if_missing((), gpus, node)):
         return [[d for d in with_address if d.driver in ("mlx5_core", "")]]
@@ -62,7 +63,7 @@ def _cards(node: Node, devices: list[RdmaDevice]) -> list[list[RdmaDevice]]:
 
 
 def _names(node: Node, group: list[RdmaDevice]) -> str:
-    """The physical ports, by the names of their interfaces."""
+    """The names of the physical ports, as their network interfaces report them."""
     names = {phys_port_name(node, d.name, port.number) for d in group for port in ports(node, d.name)}
     return f" with ports {', '.join(sorted(names))}"
 

@@ -1,4 +1,4 @@
-"""nvidia-peermem on Talos."""
+"""nvidia-peermem on Talos Linux."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from gdrkit.rules.rule import ADDRESS, Failed, Layer, NotApplicable, Outcome, Pa
     Layer.APPLICATION,
     per=the_node,
     takes=(ADDRESS,),
-    cost="The machine reports a failed module at every boot; the peermem path cannot be had.",
+    cost="The machine reports a failed module at each boot; the peermem path is not available.",
     references=("https://github.com/siderolabs/talos/issues/12021",),
 )
 def talos_no_peermem(node: Node, _: str) -> Outcome:
-    """nvidia_peermem is asked for on Talos, where it always is a stub.
+    """nvidia_peermem is configured to load on Talos, where it is always a stub.
 
-    Cost: None but the failed controller, if dma-buf is used.
+    Cost: None except the failed controller, if dma-buf is used.
 
-    How to tell: nvidia_peermem below machine.kernel.modules; the log says `error loading module
-    "nvidia_peermem": load nvidia_peermem failed: invalid argument`.
+    How to tell: The machine configuration lists nvidia_peermem below machine.kernel.modules; the log says
+    `error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument`.
 
-    What to do: Take the line out. dma-buf needs the extension nvidia-open-gpu-kernel-modules-production or
+    What to do: Remove the entry. dma-buf needs the extension nvidia-open-gpu-kernel-modules-production or
     -lts, and the modules nvidia, nvidia_uvm, nvidia_drm, nvidia_modeset, ib_uverbs, mlx5_core and mlx5_ib.
 
-    Why: Talos's driver extensions are built against its own kernel, which has no peer-memory API, and there
-    is no OFED extension. Modules that somebody else built are refused: module.sig_enforce=1 and a key that
-    is thrown away after each build.
+    Why: Talos's driver extensions are built against its own kernel, which does not have the peer-memory API,
+    and Talos does not offer an OFED extension. Modules built by anyone else are refused:
+    module.sig_enforce=1, and the signing key is discarded after each build.
 
     Source: Siderolabs/talos issue 12021; siderolabs/pkgs and siderolabs/extensions, the NVIDIA recipes.
     """
@@ -48,12 +48,12 @@ def talos_no_peermem(node: Node, _: str) -> Outcome:
             )
     if not _is_talos(node):
         return NotApplicable("not Talos")
-    said = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
-    if said is not None:
-        return Failed(seen=said.text, expected="no such entry", subject="machine.kernel.modules")
+    failure = last_line_if_any(node, r"error loading module .{0,3}nvidia_peermem")
+    if failure is not None:
+        return Failed(seen=failure.text, expected="no such entry", subject="machine.kernel.modules")
     if any(entry.name == PEERMEM for entry in autoload(node)):
-        return Failed(seen="asked for at boot", expected="no such entry", subject="modules-load.d")
-    return Passed("nothing asks for nvidia_peermem")
+        return Failed(seen="configured to load at boot", expected="no such entry", subject="modules-load.d")
+    return Passed("nvidia_peermem is not configured to load")
 
 
 def _is_talos(node: Node) -> bool:
@@ -63,7 +63,7 @@ def _is_talos(node: Node) -> bool:
 def asks_for_peermem(manifest: Manifest) -> int:
     """The line of the entry in a Talos machine configuration; 0 if there is none.
 
-    From 1.14 on each module has a document of its own. Source: siderolabs/talos
+    From Talos 1.14 on, each module has a document of its own. Source: siderolabs/talos
     pkg/machinery/config/types/runtime/kernel_module.go."""
     if manifest.kind == "KernelModuleConfig":
         return manifest.line if canonical(manifest.text("name")) == PEERMEM else 0

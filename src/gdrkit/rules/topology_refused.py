@@ -1,4 +1,4 @@
-"""Pairs of GPU and NIC that the NVIDIA driver will not map for each other."""
+"""Pairs of GPU and NIC that the NVIDIA driver refuses to map for each other."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Source: open-gpu-kernel-modules src/nvidia/arch/nvalloc/common/inc/nvcst.h and u
 _checkP2pChipsetSupport(); 1def is Ampere Computing's vendor id."""
 
 PARAMETER = "GrdmaPciTopoCheckOverride"
-SAID = (
+REFUSED = (
     r"nv_dma_map -- error -524 while calling nvidia_p2p_dma_map_pages"
     r"|NVRM: dma-buf attach failed: PCI topology not supported for dma-buf"
 )
@@ -49,20 +49,22 @@ SAID = (
     references=("https://github.com/NVIDIA/open-gpu-kernel-modules",),
 )
 def topology_refused(node: Node, pair: Pair) -> Outcome:
-    """The driver does not map this GPU's memory for this NIC: no PCIe bridge is above both.
+    """The driver refuses to map this GPU's memory for this NIC, because no PCIe bridge is above both.
 
-    Cost: Neither direct path works for this pair. Pairs below one switch are not affected.
+    Cost: Neither direct path works for this pair. Pairs below one PCIe switch are not affected.
 
-    How to tell: A host with NVIDIA Grace, Ampere Altra or AmpereOne-160, a GPU that is not coherent with
-    it, and no bridge above both devices. Registering fails; the kernel log says `nvidia-peermem nv_dma_map
-    -- error -524 while calling nvidia_p2p_dma_map_pages()` or `NVRM: dma-buf attach failed: PCI topology
-    not supported for dma-buf`.
+    How to tell: The host has NVIDIA Grace, Ampere Altra or AmpereOne-160, the GPU is not coherent with it,
+    and no bridge is above both devices. Registering GPU memory fails; the kernel log says
+    `nvidia-peermem nv_dma_map -- error -524 while calling nvidia_p2p_dma_map_pages()` or
+    `NVRM: dma-buf attach failed: PCI topology not supported for dma-buf`.
 
-    What to do: Put NIC and GPU below one switch, or use the pairs that are. `options nvidia
-    NVreg_GrdmaPciTopoCheckOverride=1` lifts the check at your own risk; 2 refuses everywhere.
+    What to do: Put the NIC and the GPU below one PCIe switch, or use pairs that already are. The module
+    option `options nvidia NVreg_GrdmaPciTopoCheckOverride=1` disables the check at your own risk; the value
+    2 refuses all pairs.
 
     Why: These chipsets cannot pass traffic from one root port to another, and from 580.65.06 on the driver
-    checks. On x86 it does not; in a virtual machine with the GPU passed through it lets everything pass.
+    checks for them. On x86 it does not check; in a virtual machine with the GPU passed through it allows
+    every pair.
 
     Source: open-gpu-kernel-modules kernel-open/nvidia/nv-pci.c, nv_grdma_pci_topology_supported().
     """
@@ -77,9 +79,9 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
     override = _override(node)
     chipset = _chipset(node)
     if override != "2" and not chipset:
-        return NotApplicable("no chipset that the driver distrusts")
+        return NotApplicable("the driver does not check on this chipset")
     if is_coherent(node, gpu):
-        return NotApplicable("a GPU that is coherent with its CPU")
+        return NotApplicable("the GPU is coherent with its CPU")
     if override == "1":
         return Passed(f"{PARAMETER} is 1")
     if override == "2":
@@ -88,26 +90,26 @@ def topology_refused(node: Node, pair: Pair) -> Outcome:
     if shared:
         return Passed(f"{shared[-1]} is above both")
     if virtual_machine(node) != "none":
-        return NotApplicable("a GPU that is passed through is not checked")
+        return NotApplicable("the driver does not check a GPU that is passed through")
     return _failed(node, pair, f"no bridge above both, host bridge {chipset}", "a PCIe switch above both")
 
 
 def _failed(node: Node, pair: Pair, seen: str, expected: str) -> Failed:
-    line = last_line_if_any(node, SAID)
+    line = last_line_if_any(node, REFUSED)
     return Failed(
-        seen=f"{seen}; the kernel said: {line.text}" if line else seen,
+        seen=f"{seen}; kernel log: {line.text}" if line else seen,
         expected=expected,
         subject=f"{pair.gpu} {pair.device}",
     )
 
 
 def _override(node: Node) -> str:
-    """The parameter in force; the default where the file was not collected."""
+    """The value in force; the default if the file was not collected."""
     return if_missing("0", lambda: driver_parameters(node).get(PARAMETER, "0"))
 
 
 def _chipset(node: Node) -> str:
-    """The first host bridge of the table, as vendor:device; "" if there is none."""
+    """The first host bridge that is in CHIPSETS, as vendor:device; "" if there is none."""
     for device in devices(node):
         if device.device in CHIPSETS.get(device.vendor, ()):
             return f"{device.vendor}:{device.device}"

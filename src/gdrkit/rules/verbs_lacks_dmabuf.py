@@ -1,4 +1,4 @@
-"""A libibverbs that cannot ask for dma-buf memory regions."""
+"""A libibverbs that cannot register dma-buf memory regions."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ from gdrkit.rules.rule import DMABUF, Failed, Layer, Outcome, Passed, SettledBy,
     reported_by=(DecidingCommand(VERBS_PROBE, "no ibv_reg_dmabuf_mr in the libibverbs that is loaded"),),
     remedies=(RemedyName.UPGRADE_RDMA_CORE,),
     settled_by=SettledBy.IMAGE,
-    cost="Programs on this node cannot register a dma-buf, whatever the kernel can.",
+    cost="Programs on this node cannot register a dma-buf, even if the kernel can.",
     references=("https://man7.org/linux/man-pages/man3/ibv_reg_mr.3.html",),
 )
 def verbs_lacks_dmabuf(node: Node, _: str) -> Outcome:
     """The libibverbs that programs load here has no ibv_reg_dmabuf_mr.
 
-    Cost: NCCL takes a missing symbol for a NIC without dma-buf, and says so in no line.
+    Cost: NCCL treats the missing symbol as a NIC without dma-buf, and does not report it.
 
-    How to tell: The symbol is not in the library's dynamic symbol table; or, where the library itself was
-    not collected, its version is older than rdma-core 34.
+    How to tell: `nm -D <libibverbs.so.1> | grep ibv_reg_dmabuf_mr` prints nothing. If the library itself was
+    not collected: its version is older than rdma-core 34.
 
-    What to do: A newer rdma-core, or DOCA-OFED's; in containers, a newer base image.
+    What to do: Install a newer rdma-core or DOCA-OFED; in containers, use a newer base image.
 
-    Why: The call came with rdma-core 34. Old distributions, and OFED's user space from before, do not have
-    it. Containers bring their own libibverbs: what is true of the host is not true of an image.
+    Why: The function was added in rdma-core 34. Old distributions and the user space of older OFED releases
+    do not have it. Containers have their own libibverbs: what is true of the host is not true of an image.
 
-    Source: rdma-core libibverbs/libibverbs.map.in, IBVERBS_1.12 at v34.0; NCCL
-    src/transport/net_ib/gdr.cc.
+    Source: rdma-core libibverbs/libibverbs.map.in, IBVERBS_1.12 at v34.0; NCCL src/transport/net_ib/gdr.cc.
     """
     if verbs_has_dmabuf(node):
         return Passed(f"it offers {DMABUF_CALL}")
@@ -42,5 +41,5 @@ def verbs_lacks_dmabuf(node: Node, _: str) -> Outcome:
 
 
 def _library(node: Node) -> str:
-    """The library's path; its name where only its package is known."""
+    """The library's path; its name if only its package is known."""
     return if_missing("libibverbs", lambda: libibverbs(node).path)

@@ -15,20 +15,21 @@ from gdrkit.rules.rule import Failed, Layer, Outcome, Passed, SettledBy, Status,
     default_status=Status.WARNING,
     remedies=(RemedyName.UPGRADE_RDMA_CORE,),
     settled_by=SettledBy.IMAGE,
-    cost="A program that loads this copy has no dma-buf, whatever the system's own can.",
+    cost="A program that loads this copy cannot use dma-buf, even if the system's own libibverbs can.",
     references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
 )
 def verbs_library_old(node: Node, library: Library) -> Outcome:
-    """A second libibverbs on this node is from before dma-buf.
+    """A second libibverbs on this node is too old for dma-buf.
 
-    Cost: The program that loads it takes the NIC for one without dma-buf, and says nothing.
+    Cost: A program that loads it treats the NIC as one without dma-buf, and does not report it.
 
-    How to tell: A libibverbs.so.1 in a vendor's folder, without ibv_reg_dmabuf_mr among its dynamic symbols.
+    How to tell: A vendor's folder has a libibverbs.so.1 without the function:
+    `nm -D <file> | grep ibv_reg_dmabuf_mr` prints nothing.
 
-    What to do: Update or remove the copy, or take its folder out of LD_LIBRARY_PATH. `ldd` on the program
-    tells which one it loads.
+    What to do: Update or remove the copy, or remove its folder from LD_LIBRARY_PATH. `ldd <program>` shows
+    which copy the program loads.
 
-    Why: HPC-X, older OFED releases and Python or Conda environments bring libraries of their own, and
+    Why: HPC-X, older OFED releases and Python or Conda environments include their own libraries, and
     LD_LIBRARY_PATH puts them first.
 
     Source: rdma-core libibverbs/libibverbs.map.in, IBVERBS_1.12; ld.so(8).

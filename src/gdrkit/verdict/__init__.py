@@ -1,4 +1,4 @@
-"""Rules in, one verdict out."""
+"""The verdict on a node, from the results of all rules."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from gdrkit.verdict.node_state import ConsumerState, consumer_state
 
 
 class Assumption(Struct, frozen=True):
-    """What the verdict takes for granted because nothing here tells."""
+    """What the verdict assumes because the evidence does not show it."""
 
     text: str
-    consumer: str = ""  # whose judgements rest on it; "" for every program's
+    consumer: str = ""  # the program whose states depend on it; "" for every program
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """Everything that the rules make of a node."""
+    """The results of the rules for a node, and what follows from them."""
 
     check_results: tuple[CheckResult, ...]
     matrix: Matrix
@@ -40,25 +40,25 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 def judge_node(node: Node, rules: Iterable[Rule] = RULES, asked: str = NAMES[0]) -> Verdict:
-    """Ask every rule, fill the matrix, and sum it up for each consumer.
+    """The verdict of these rules: their results, the matrix, and the state for each consumer.
 
-    Findings matter as far as they concern programs that any job may bring, and the one that is asked about.
+    The status of a finding considers programs that any job may use, and the one that is asked about.
     """
-    answers = check_results(node, rules)
-    table = matrix(node, answers)
+    results = check_results(node, rules)
+    table = matrix(node, results)
     states = tuple(consumer_state(node, table, consumer.name) for consumer in CONSUMERS)
     shown = [state for state in states if state.consumer == asked or consumer_of(state.consumer).common]
     return Verdict(
-        check_results=answers,
+        check_results=results,
         matrix=table,
         states=states,
-        findings=findings(node, answers, table, shown),
+        findings=findings(node, results, table, shown),
         assumes=assumptions(node),
     )
 
 
 def assumptions(node: Node) -> tuple[Assumption, ...]:
-    """Versions of what is not in sight, and where this was read."""
+    """Assumed versions of software that was not seen, and where the evidence was read."""
     assumed = []
     for consumer in CONSUMERS:
         try:

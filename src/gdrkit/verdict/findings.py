@@ -1,4 +1,4 @@
-"""What is worth telling: each decisive ruling with the status that it deserves on this node."""
+"""Findings: each decisive result, with its status on this node."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ GOOD = (State.READY, State.ACTIVE)
 
 EVIDENCE_SHOWN = 12
 EVIDENCE_SHOWN_OF_UNKNOWN = 3
-"""Sources told under one finding: the places first, so that 8 GPUs x 12 NICs stay under 60 KB. What is
-unknown names the source that it lacks; what was read on the way there tells little."""
+"""Sources listed under one finding, so that a report of 8 GPUs x 12 NICs stays under 60 KB. An unknown
+finding names the missing source; the other sources add little."""
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -34,16 +34,16 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One ruling, as it matters here, with what it stands on."""
+    """One result, with its status on this node and its evidence."""
 
     code: Code
     layer: Layer
     status: Status
     subject: str
-    also: tuple[str, ...] = ()  # further subjects of which the same is unknown, for the same lack
+    also: tuple[str, ...] = ()  # further subjects that are unknown for the same reason
     seen: str
     expected: str
-    cost: str  # what it costs to leave it so; empty where it costs nothing here
+    cost: str  # what it costs if it is not fixed; empty if it costs nothing here
     confidence: Confidence
     evidence: tuple[Evidence, ...]
     remedies: tuple[RemedyName, ...]
@@ -51,38 +51,39 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def findings(
-    node: Node, rulings: Iterable[CheckResult], table: Matrix, states: Iterable[ConsumerState]
+    node: Node, results: Iterable[CheckResult], table: Matrix, states: Iterable[ConsumerState]
 ) -> tuple[Finding, ...]:
-    """What is worth telling, the ground first and within a layer the worst first. What passed is not, nor
-    what does not arise. What one look would answer of several subjects is told once."""
+    """The findings: failures and unknowns, by layer from the lowest, within a layer the worst first.
+
+    Unknowns that one piece of evidence would resolve for several subjects are one finding."""
     states = tuple(states)
     nearest = {pair for state in states for pair in state.pairs}
     order = list(Status)
-    answers = (
-        _finding(node, ruling, status_of(ruling, table, states))
-        for ruling in rulings
-        if ruling.decisive and not _is_far(ruling, nearest)
+    every = (
+        _finding(node, result, status_of(result, table, states))
+        for result in results
+        if result.decisive and not _is_far(result, nearest)
     )
-    return tuple(_merged(sorted(answers, key=lambda f: (f.layer, order.index(f.status)))))
+    return tuple(_merged(sorted(every, key=lambda f: (f.layer, order.index(f.status)))))
 
 
-def _is_far(ruling: CheckResult, nearest: set[Pair]) -> bool:
-    """A far NIC is no news: each GPU is judged at its nearest."""
-    return isinstance(ruling.subject, Pair) and ruling.subject not in nearest
+def _is_far(result: CheckResult, nearest: set[Pair]) -> bool:
+    """Whether a result is about a NIC that is not the nearest of its GPU: those are not reported."""
+    return isinstance(result.subject, Pair) and result.subject not in nearest
 
 
 def _merged(found: Iterable[Finding]) -> Iterator[Finding]:
     groups: dict[object, list[Finding]] = {}
     for number, one in enumerate(found):
-        unanswered = one.status is Status.UNKNOWN
-        groups.setdefault((one.code, one.seen, one.expected) if unanswered else number, []).append(one)
+        unknown = one.status is Status.UNKNOWN
+        groups.setdefault((one.code, one.seen, one.expected) if unknown else number, []).append(one)
     for first, *others in groups.values():
         yield replace(first, also=tuple(other.subject for other in others)) if others else first
 
 
-def _finding(node: Node, ruling: CheckResult, status: Status) -> Finding:
-    rule, outcome = ruling.rule, ruling.outcome
-    subject, seen, expected, cost = subject_name(ruling.subject), "", "", ""
+def _finding(node: Node, result: CheckResult, status: Status) -> Finding:
+    rule, outcome = result.rule, result.outcome
+    subject, seen, expected, cost = subject_name(result.subject), "", "", ""
     match outcome:
         case Failed():
             subject, seen, expected, cost = outcome.subject, outcome.seen, outcome.expected, outcome.cost
@@ -96,15 +97,15 @@ def _finding(node: Node, ruling: CheckResult, status: Status) -> Finding:
         seen=seen,
         expected=expected,
         cost=cost or rule.cost if status in (Status.FAILED, Status.WARNING) else "",
-        confidence=confidence_of(node, ruling),
-        evidence=_shown(trail_of(node, ruling).sources, status),
+        confidence=confidence_of(node, result),
+        evidence=_shown(trail_of(node, result).sources, status),
         remedies=rule.remedies if isinstance(outcome, Failed) else (),
         references=rule.references,
     )
 
 
 def subject_name(subject: object) -> str:
-    """A subject in words: a PCI address, a device, a module."""
+    """A subject as text: a PCI address, a device, a module."""
     match subject:
         case None:
             return ""
@@ -117,41 +118,43 @@ def subject_name(subject: object) -> str:
 
 
 def _shown(sources: Iterable[Source], status: Status) -> tuple[Evidence, ...]:
-    """The places that were quoted first, then the files; each once."""
+    """Sources with a quoted place first, then whole files; limited in number."""
     most = EVIDENCE_SHOWN_OF_UNKNOWN if status is Status.UNKNOWN else EVIDENCE_SHOWN
     first = sorted(sources, key=lambda source: not (source.locator or source.text))[:most]
     return tuple(Evidence(source=s.name, locator=s.locator, text=s.text) for s in first)
 
 
-def status_of(ruling: CheckResult, table: Matrix, states: Iterable[ConsumerState]) -> Status:
-    """What a decisive ruling means, for the programs with these states.
+def status_of(result: CheckResult, table: Matrix, states: Iterable[ConsumerState]) -> Status:
+    """The status of a decisive result, for the programs with these states.
 
-    A blocker fails the node only where no other direct path is ready in its place.
+    A blocker fails the node only if no other direct path is ready instead.
     """
-    if isinstance(ruling.outcome, Unknown):
+    if isinstance(result.outcome, Unknown):
         return Status.UNKNOWN
-    stopped = [s for s in states if any(would_block(ruling, path, s.consumer) for path in DIRECT)]
-    if stopped:
-        return _status_of_blocker(ruling, table, stopped)
-    return Status.WARNING if ruling.rule.slows else ruling.rule.default_status
+    blocked = [s for s in states if any(would_block(result, path, s.consumer) for path in DIRECT)]
+    if blocked:
+        return _status_of_blocker(result, table, blocked)
+    return Status.WARNING if result.rule.slows else result.rule.default_status
 
 
-def _status_of_blocker(ruling: CheckResult, table: Matrix, stopped: Iterable[ConsumerState]) -> Status:
-    """The program that leads decides whether it fails the node; another one alone makes it a warning."""
-    suffering = [
+def _status_of_blocker(result: CheckResult, table: Matrix, blocked: Iterable[ConsumerState]) -> Status:
+    """Failed if the first program of NAMES loses a path by it, a warning if only others do, else a note."""
+    affected = [
         state.consumer
-        for state in stopped
-        if not all(_served(table, pair, state.consumer) for pair in _touched(ruling, table, state))
+        for state in blocked
+        if not all(
+            _has_direct_path(table, pair, state.consumer) for pair in _concerned_pairs(result, table, state)
+        )
     ]
-    if not suffering:
+    if not affected:
         return Status.NOTE
-    return Status.FAILED if NAMES[0] in suffering else Status.WARNING
+    return Status.FAILED if NAMES[0] in affected else Status.WARNING
 
 
-def _touched(ruling: CheckResult, table: Matrix, state: ConsumerState) -> list[Pair | None]:
-    """The pairs at which a GPU is judged, as far as this ruling has a say in them."""
-    return [pair for pair in state.pairs or (None,) if concerns(ruling.subject, pair)]
+def _concerned_pairs(result: CheckResult, table: Matrix, state: ConsumerState) -> list[Pair | None]:
+    """The pairs that this result applies to, of those at which the GPUs are judged."""
+    return [pair for pair in state.pairs or (None,) if concerns(result.subject, pair)]
 
 
-def _served(table: Matrix, pair: Pair | None, consumer: str) -> bool:
+def _has_direct_path(table: Matrix, pair: Pair | None, consumer: str) -> bool:
     return any(j.state in GOOD for j in table[pair] if j.path in DIRECT and j.consumer == consumer)

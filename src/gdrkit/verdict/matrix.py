@@ -1,4 +1,4 @@
-"""Rules in, matrix out: pair x path x consumer, each cell with what blocks it or what is missing."""
+"""The matrix of pair x path x consumer: each cell with its state, what blocks it and what is missing."""
 
 from __future__ import annotations
 
@@ -21,84 +21,84 @@ Cell = tuple[str, str]  # path, consumer
 Matrix = dict[Pair | None, tuple[PathState, ...]]
 
 
-def matrix(node: Node, answers: Iterable[CheckResult]) -> Matrix:
-    """Every pair's judgements. Where there are no pairs, what concerns the node alone, under None."""
-    return judgements_at(node, answers, pairs_or_gpus(node) or (None,))
+def matrix(node: Node, results: Iterable[CheckResult]) -> Matrix:
+    """The states of every pair. Without pairs, the states of the node as a whole, under None."""
+    return judgements_at(node, results, pairs_or_gpus(node) or (None,))
 
 
 def judgements_at(
     node: Node,
-    answers: Iterable[CheckResult],
-    places: Iterable[Pair | None],
+    results: Iterable[CheckResult],
+    some_pairs: Iterable[Pair | None],
     cells: Iterable[Cell] = COMBINATIONS,
 ) -> Matrix:
-    """The judgements of these pairs. What the same rulings decide is put together once, for all pairs."""
-    answers, cells = tuple(answers), tuple(cells)
-    said = _said(node, answers)
+    """The states of these pairs. Pairs that the same results decide share one computation."""
+    results, cells = tuple(results), tuple(cells)
+    by_subject = _by_subject(node, results)
     known: dict[tuple[Cell, tuple[int, ...]], tuple[PathState, ...]] = {}
     table: Matrix = {}
-    for place in places:
-        groups = [said[about] for about in _abouts(place) if about in said]
+    for pair in some_pairs:
+        groups = [by_subject[part] for part in _parts(pair) if part in by_subject]
         here: list[PathState] = []
         for cell in cells:
             key = cell, tuple(sorted({number for group in groups for number in group.get(cell, ())}))
             if key not in known:
-                known[key] = _by_direction(node, [answers[number] for number in key[1]], *cell)
+                known[key] = _by_direction(node, [results[number] for number in key[1]], *cell)
             here.extend(known[key])
-        table[place] = seen_in_use(node, place, tuple(here))
+        table[pair] = seen_in_use(node, pair, tuple(here))
     return table
 
 
 def judge_pairs(node: Node, rules: Iterable[Rule], pairs: Iterable[Pair | None], consumer: str) -> Matrix:
-    """The judgements of a few pairs for one consumer, from the rules that have a say in them."""
+    """The states of a few pairs for one consumer, from the results that concern them."""
     pairs = tuple(pairs)
-    wanted = {thing for pair in pairs for thing in _abouts(pair)}
-    answers = check_results(node, rules, lambda subject: about(subject) in wanted)
-    return judgements_at(node, answers, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
+    wanted = {part for pair in pairs for part in _parts(pair)}
+    results = check_results(node, rules, lambda subject: about(subject) in wanted)
+    return judgements_at(node, results, pairs, [cell for cell in COMBINATIONS if cell[1] == consumer])
 
 
-def _said(node: Node, answers: tuple[CheckResult, ...]) -> dict[object, dict[Cell, list[int]]]:
-    """By what rulings are about, and by cell: the numbers of those that have a say in it.
+def _by_subject(node: Node, results: tuple[CheckResult, ...]) -> dict[object, dict[Cell, list[int]]]:
+    """For each part of a pair, or None, and each cell: the numbers of the results that concern it.
 
-    Of several that passed alike the first stands for all, so that pairs where all is well are equal.
+    Of several equal passes the first represents all, so that pairs without problems share their states.
     """
-    said: dict[object, dict[Cell, list[int]]] = {}
+    found: dict[object, dict[Cell, list[int]]] = {}
     alike: dict[tuple[object, ...], int] = {}
-    for number, ruling in enumerate(answers):
-        takes = applies_to(ruling)
+    for number, result in enumerate(results):
+        takes = applies_to(result)
         if not takes:
             continue
-        if isinstance(ruling.outcome, Passed):
-            kind = (ruling.outcome.lacking, confidence_of(node, ruling), ruling.rule.direction)
+        if isinstance(result.outcome, Passed):
+            kind = (result.outcome.lacking, confidence_of(node, result), result.rule.direction)
             number = alike.setdefault((*kind, takes), number)
-        group = said.setdefault(about(ruling.subject), {})
+        group = found.setdefault(about(result.subject), {})
         for cell in cells_of(takes):
             group.setdefault(cell, []).append(number)
-    return said
+    return found
 
 
 def pairs_or_gpus(node: Node) -> tuple[Pair, ...]:
-    """The pairs; where nobody looked for RDMA devices, each GPU with a device that is not known.
+    """The pairs; if RDMA devices were not collected, each GPU paired with an unknown device, "".
 
-    A pair that could not be judged is not an empty pair: a GPU that can never do it settles the matter.
+    An unknown device does not mean that there is no pair: a GPU without support is impossible at any NIC.
     """
     found = if_missing(None, pairs, node)
     return tuple(Pair(gpu.address, "") for gpu in if_missing((), gpus, node)) if found is None else found
 
 
-def _by_direction(node: Node, answers: list[CheckResult], path: str, consumer: str) -> tuple[PathState, ...]:
-    """One judgement, or one for each direction where the directions differ."""
-    if all(ruling.rule.direction == "both" for ruling in answers):
-        return (judge_path(node, answers, path, consumer, "both"),)
-    send = judge_path(node, answers, path, consumer, "send")
-    receive = judge_path(node, answers, path, consumer, "receive")
+def _by_direction(node: Node, results: list[CheckResult], path: str, consumer: str) -> tuple[PathState, ...]:
+    """One state, or one for each direction if they differ."""
+    if all(result.rule.direction == "both" for result in results):
+        return (judge_path(node, results, path, consumer, "both"),)
+    send = judge_path(node, results, path, consumer, "send")
+    receive = judge_path(node, results, path, consumer, "receive")
     if (send.state, send.codes, send.missing) == (receive.state, receive.codes, receive.missing):
         return (replace(send, direction="both"),)
     return send, receive
 
 
 def about(subject: object) -> object:
-    """What of a pair a rule's subject is; None for what has a say in every pair."""
+    """The part of a pair that a subject is; None for a subject that concerns every pair."""
     match subject:
         case Pair():
             return subject
@@ -108,14 +108,15 @@ def about(subject: object) -> object:
             return "device", name
         case RdmaPort(device=name):
             return "device", name
-        case _:  # a module, a file, the node, or nobody knows what
+        case _:  # a module, a file, the node, or an unknown subject
             return None
 
 
-def _abouts(pair: Pair | None) -> tuple[object, ...]:
+def _parts(pair: Pair | None) -> tuple[object, ...]:
+    """What `about` can return for subjects that concern this pair."""
     return (None,) if pair is None else (None, ("gpu", pair.gpu), ("device", pair.device), pair)
 
 
 def concerns(subject: object, pair: Pair | None) -> bool:
-    """Whether a rule's subject has a say in what happens on a pair."""
-    return about(subject) in _abouts(pair)
+    """Whether a rule's subject concerns a pair."""
+    return about(subject) in _parts(pair)

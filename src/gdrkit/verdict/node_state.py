@@ -1,4 +1,4 @@
-"""The state of a node, for each consumer: what somebody who waits wants to hear first."""
+"""The state of a node for each consumer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ NEAREST_FIRST = ("PIX", "PXB", "PHB", "NODE", "SYS")
 
 
 class ConsumerState(Struct, frozen=True, kw_only=True):
-    """A node for one consumer: the worst GPU, each by its best direct path at its nearest active port."""
+    """The state for one consumer: that of the worst GPU, each by its best direct path at its nearest NIC."""
 
     consumer: str
     state: State
-    path: str  # the direct path that the state is about; "" for a program that has none
+    path: str  # the direct path of that GPU; "" for a program without direct paths
     first_broken_layer: Layer | None
     best_fallback: Fallback | None
-    judgements: tuple[PathState, ...]  # the one that decided for each GPU
-    pairs: tuple[Pair, ...]  # the pairs that they are about
+    judgements: tuple[PathState, ...]  # for each GPU, the one that decided
+    pairs: tuple[Pair, ...]  # the pairs of these judgements
 
 
 def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
-    """The state of the node for one consumer. Fallbacks never raise it; the best one is named beside it."""
+    """The state of the node for one consumer. Fallbacks never improve it; `best_fallback` names the best."""
     best = (_best_direct(table, here, consumer) for here in _by_gpu(node, table))
     chosen = [choice for choice in best if choice is not None]
     judgements = tuple(judgement for _, judgement in chosen)
@@ -48,12 +48,12 @@ def consumer_state(node: Node, table: Matrix, consumer: str) -> ConsumerState:
 
 
 def nearest_pairs(node: Node, table: Matrix) -> tuple[Pair | None, ...]:
-    """The pairs that have a say in the state of the node."""
+    """The pairs that determine the state of the node."""
     return tuple(pair for here in _by_gpu(node, table) for pair in here)
 
 
 def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
-    """For each GPU, its pairs at the nearest device whose ports are not all down."""
+    """For each GPU, its pairs with the nearest devices that have a port that may be active."""
     groups: dict[str, list[Pair]] = {}
     for pair in table:
         if pair is not None:
@@ -64,38 +64,38 @@ def _by_gpu(node: Node, table: Matrix) -> list[list[Pair | None]]:
 
 
 def _nearest(node: Node, here: list[Pair]) -> list[Pair | None]:
-    """The nearest, and those whose distance nobody knows: any of them may be nearer."""
-    places = {pair: _place(node, pair) for pair in here}
-    nearest = min((place for place in places.values() if place is not None), default=None)
-    return [pair for pair in here if places[pair] in (nearest, None)]
+    """The nearest pairs, and those of unknown distance: any of them may be nearer."""
+    ranks = {pair: _distance_rank(node, pair) for pair in here}
+    nearest = min((rank for rank in ranks.values() if rank is not None), default=None)
+    return [pair for pair in here if ranks[pair] in (nearest, None)]
 
 
-def _place(node: Node, pair: Pair) -> int | None:
+def _distance_rank(node: Node, pair: Pair) -> int | None:
     return if_missing(None, lambda: NEAREST_FIRST.index(distance(node, pair)))
 
 
 def _is_down(node: Node, pair: Pair) -> bool:
-    """Whether none of the device's ports is active; what nobody could see may be."""
+    """Whether none of the device's ports is active; unknown counts as active."""
     return if_missing(False, lambda: all(port.state != "ACTIVE" for port in ports(node, pair.device)))
 
 
 def _best_direct(
     table: Matrix, here: list[Pair | None], consumer: str
 ) -> tuple[Pair | None, PathState] | None:
-    """The best direct judgement among a GPU's pairs; of a path's two directions, the worse counts. None for
-    a program that has no direct path."""
+    """The best direct path among a GPU's pairs, where the worse of two directions counts; None for a program
+    that has no direct path."""
     choices = []
     for pair in here:
         for path in DIRECT:
             both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
             if not both:
-                continue  # a path that this program does not have
+                continue  # this program does not have this path
             choices.append((pair, min(both, key=lambda j: WORST_FIRST.index(j.state))))
     return min(choices, key=lambda choice: BEST_FIRST.index(choice[1].state), default=None)
 
 
 def _best_fallback(node: Node, table: Matrix, consumer: str) -> Fallback | None:
-    """The best of the ways round. Sharing host memory is as good as direct on integrated GPUs only."""
+    """The best usable fallback. Mapped host memory is as good as direct on integrated GPUs only."""
     usable = {
         judgement.path
         for here in table.values()

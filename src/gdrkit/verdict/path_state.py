@@ -1,4 +1,4 @@
-"""One judgement: can this path serve this consumer on this pair, and what stops it?"""
+"""The state of one path for one consumer on one pair, and what blocks it."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Passed, Unknown
 
 
 class State(enum.StrEnum):
-    """What a path is good for here."""
+    """Whether a path can be used."""
 
     ACTIVE = "active"  # seen in use
     READY = "ready"  # nothing blocks it
     UNKNOWN = "unknown"  # evidence is missing
     BLOCKED = "blocked"  # fixable; every blocker is listed
-    IMPOSSIBLE = "impossible"  # nothing fixes this hardware
+    IMPOSSIBLE = "impossible"  # no remedy exists on this hardware
 
 
 BEST_FIRST = (State.ACTIVE, State.READY, State.UNKNOWN, State.BLOCKED, State.IMPOSSIBLE)
-"""Of several paths of one GPU, the best counts: an open question may still turn out well."""
+"""Of several paths of one GPU, the best counts: an unknown one may turn out to be ready."""
 
 WORST_FIRST = (State.BLOCKED, State.UNKNOWN, State.IMPOSSIBLE, State.READY, State.ACTIVE)
-"""Of several GPUs, the worst counts: worst is what somebody must act on, then what somebody must look at."""
+"""Of several GPUs, the worst counts: first what has to be fixed, then what has to be investigated."""
 
 
 class PathState(Struct, frozen=True, kw_only=True):
@@ -40,51 +40,52 @@ class PathState(Struct, frozen=True, kw_only=True):
     direction: Direction
     state: State
     blocked_by: tuple[CheckResult, ...]
-    open: tuple[CheckResult, ...]  # rules that could not be answered
+    open: tuple[CheckResult, ...]  # results that are unknown
     missing: tuple[Missing, ...]
     confidence: Confidence
 
     @property
     def first_broken_layer(self) -> Layer | None:
-        return min((ruling.rule.layer for ruling in self.blocked_by), default=None)
+        return min((result.rule.layer for result in self.blocked_by), default=None)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(ruling.rule.code for ruling in self.blocked_by))
+        return tuple(dict.fromkeys(result.rule.code for result in self.blocked_by))
 
 
 def judge_path(
-    node: Node, rulings: Iterable[CheckResult], path: str, consumer: str, direction: Direction
+    node: Node, results: Iterable[CheckResult], path: str, consumer: str, direction: Direction
 ) -> PathState:
-    """Put what the rules say of one path together.
+    """The state of one path from all results.
 
-    A permanent blocker is impossible; a blocker is blocked; a needed Missing is unknown; else ready.
+    Impossible if a blocker is permanent, else blocked if there is one, else unknown if evidence is missing,
+    else ready.
     """
     blockers, open_questions, passed = [], [], []
-    for ruling in rulings:
-        if ruling.rule.direction not in ("both", direction):
+    for result in results:
+        if result.rule.direction not in ("both", direction):
             continue
-        match ruling.outcome:
-            case Failed() if would_block(ruling, path, consumer):
-                blockers.append(ruling)
-            case Unknown() if would_block(ruling, path, consumer):
-                open_questions.append(ruling)
-            case Passed() if would_block(ruling, path, consumer):
-                passed.append(ruling)
+        match result.outcome:
+            case Failed() if would_block(result, path, consumer):
+                blockers.append(result)
+            case Unknown() if would_block(result, path, consumer):
+                open_questions.append(result)
+            case Passed() if would_block(result, path, consumer):
+                passed.append(result)
             case _:
                 pass
-    blockers.sort(key=lambda ruling: ruling.rule.layer)
-    permanent = [ruling for ruling in blockers if is_permanent(ruling, path, consumer)]
-    # What would make an inference certain is worth naming only where the inference carries the state.
-    lacking = open_questions or ([] if blockers else passed)
-    missing = tuple(dict.fromkeys(m for ruling in lacking for m in _missing(ruling)))
+    blockers.sort(key=lambda result: result.rule.layer)
+    permanent = [result for result in blockers if is_permanent(result, path, consumer)]
+    # Evidence that would make an inference certain matters only if the state depends on that inference.
+    incomplete = open_questions or ([] if blockers else passed)
+    missing = tuple(dict.fromkeys(m for result in incomplete for m in _missing(result)))
     if permanent:
         state, confidence = State.IMPOSSIBLE, _surest(node, permanent)
     elif blockers:
         state, confidence = State.BLOCKED, _surest(node, blockers)
     else:
         state = State.UNKNOWN if open_questions else State.READY
-        confidence = min({confidence_of(node, ruling) for ruling in passed}, default=Confidence.CERTAIN)
+        confidence = min({confidence_of(node, result) for result in passed}, default=Confidence.CERTAIN)
     return PathState(
         path=path,
         consumer=consumer,
@@ -97,32 +98,32 @@ def judge_path(
     )
 
 
-def applies_to(ruling: CheckResult) -> tuple[Need, ...]:
-    """What a ruling takes away, or would: it has a say in the cells that need any of it."""
-    rule, outcome = ruling.rule, ruling.outcome
+def applies_to(result: CheckResult) -> tuple[Need, ...]:
+    """What a result takes away, or would if it failed: it applies to the cells that need any of it."""
+    rule, outcome = result.rule, result.outcome
     if isinstance(outcome, NotApplicable):
         return ()
     if isinstance(outcome, Failed) and outcome.takes is not None:
         return outcome.takes
-    return rule.takes(ruling.subject)
+    return rule.takes(result.subject)
 
 
-def would_block(ruling: CheckResult, path: str, consumer: str) -> bool:
-    """Whether a ruling is about this path at all: its failure would block it."""
-    return (path, consumer) in cells_of(applies_to(ruling))
+def would_block(result: CheckResult, path: str, consumer: str) -> bool:
+    """Whether a failure of this rule would block this path."""
+    return (path, consumer) in cells_of(applies_to(result))
 
 
-def is_permanent(ruling: CheckResult, path: str, consumer: str) -> bool:
-    """Whether no remedy can exist for what it found against this path."""
-    outcome = ruling.outcome
+def is_permanent(result: CheckResult, path: str, consumer: str) -> bool:
+    """Whether the failure blocks this path and no remedy can exist for it."""
+    outcome = result.outcome
     if not isinstance(outcome, Failed):
         return False
-    gone = ruling.rule.permanent if outcome.permanent is None else outcome.permanent
+    gone = result.rule.permanent if outcome.permanent is None else outcome.permanent
     return (path, consumer) in cells_of(gone)
 
 
-def _missing(ruling: CheckResult) -> tuple[Missing, ...]:
-    match ruling.outcome:
+def _missing(result: CheckResult) -> tuple[Missing, ...]:
+    match result.outcome:
         case Unknown(missing):
             return (missing,)
         case Passed(lacking=lacking):
@@ -132,5 +133,5 @@ def _missing(ruling: CheckResult) -> tuple[Missing, ...]:
 
 
 def _surest(node: Node, blockers: list[CheckResult]) -> Confidence:
-    """One certain blocker is enough; each is as certain as the weakest thing under it."""
-    return max({confidence_of(node, ruling) for ruling in blockers})
+    """The confidence of the most certain blocker: one is enough."""
+    return max({confidence_of(node, result) for result in blockers})

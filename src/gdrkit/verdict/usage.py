@@ -1,4 +1,4 @@
-"""A path that is seen in use is active: what works needs no inference."""
+"""Raises the state of paths that are in use to active."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gdrkit.node import Node, if_missing
 from gdrkit.verdict.path_state import PathState, State
 
 MAY_BE_ACTIVE = (State.READY, State.UNKNOWN)
-"""What is blocked or impossible and yet in use is used by other means, or by a module that is gone from
-disk: such a judgement speaks of what the next program or the next boot will find, and stays."""
+"""A path that is blocked or impossible and yet in use is used by other means, or by a module that is gone
+from disk. Its state stays: it applies to the next program or the next boot."""
 
 
 def seen_in_use(node: Node, pair: Pair | None, judgements: tuple[PathState, ...]) -> tuple[PathState, ...]:
-    """The judgements of a pair, those of paths that it uses now raised to active.
+    """The states of a pair, with those of paths that it uses now raised to active.
 
-    Evidence of use names the NIC at best, never the GPU, and for peermem not even that: so it is likely.
+    Their confidence is likely: the evidence names at most the NIC, never the GPU, and for peermem neither.
     """
     used = [path for path, uses in (("peermem", _peermem), ("dmabuf", _dmabuf)) if uses(node, pair)]
     return tuple(

@@ -1,4 +1,4 @@
-"""Every step that gdrkit knows, in the order of their names."""
+"""All remedies, in the order of RemedyName."""
 
 from __future__ import annotations
 

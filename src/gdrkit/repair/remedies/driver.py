@@ -1,4 +1,4 @@
-"""Steps with the NVIDIA driver: load it, change its flavour, let it agree with itself."""
+"""Remedies for the NVIDIA driver: load it, change its flavour, reboot into the installed version."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TOPOLOGY_CHECK = "GrdmaPciTopoCheckOverride"
 def _load(node: Node) -> Iterable[Supposition]:
     if _signatures_decide(node) and standing(node, driver_path(node)).state is not SignatureState.VERIFIED:
         raise EvidenceMissing(
-            Missing("a driver that the kernel takes", MissingReason.UNDECIDED, "gdr modprobe nvidia")
+            Missing("a driver that the kernel accepts", MissingReason.UNDECIDED, "gdr modprobe nvidia")
         )
     yield is_loaded.becomes(True, DRIVER)
     yield driver_flavour.becomes(disk_driver_flavour(node))
@@ -40,7 +40,7 @@ def _load(node: Node) -> Iterable[Supposition]:
 
 
 def _open_modules(node: Node) -> Iterable[Supposition]:
-    """Other modules are installed: what they are is known, who signed them is not."""
+    """The flavour of the new modules is known; their signer is not."""
     if driver_flavour(node) == "open":
         raise EvidenceMissing(
             Missing("open kernel modules", MissingReason.UNDECIDED, "they are loaded already")
@@ -57,7 +57,7 @@ def _open_modules(node: Node) -> Iterable[Supposition]:
 
 
 def _signatures_decide(node: Node) -> bool:
-    """Whether the kernel may refuse the new modules for what signed them."""
+    """Whether the kernel may refuse the new modules because of their signature."""
     return if_missing(False, signatures_enforced, node)
 
 
@@ -92,7 +92,7 @@ load_driver = Remedy(
     title="load the NVIDIA driver",
     effect=_load,
     becomes="nvidia is loaded",
-    risk="none beyond that of a driver; nouveau must be kept out where it holds the GPU",
+    risk="none beyond that of any driver; if nouveau uses the GPU, it has to be blacklisted first",
     undo="modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia",
     replaces_driver=True,
 )
@@ -100,19 +100,19 @@ use_dmabuf = Remedy(
     name=RemedyName.USE_DMABUF,
     title="use dma-buf, and stop loading nvidia-peermem",
     effect=_dmabuf_alone,
-    becomes="nothing asks for nvidia-peermem at boot; dma-buf serves where the node can",
-    risk="programs that know only peermem, such as NCCL before 2.13, lose the direct path",
-    undo="put nvidia-peermem back into /etc/modules-load.d",
+    becomes="nvidia-peermem is not loaded at boot; programs use dma-buf if the node supports it",
+    risk="programs that support only peermem, such as NCCL before 2.13, lose the direct path",
+    undo="add nvidia-peermem to /etc/modules-load.d again",
     paths=("dmabuf",),
 )
 open_modules = Remedy(
     name=RemedyName.OPEN_KERNEL_MODULES,
     title="install the open kernel modules of the same driver branch",
     effect=_open_modules,
-    becomes="the open kernel modules drive the GPU; who signed them is open",
-    risk="GPUs before Turing are not driven by them; CUDA programs must stop meanwhile; where signatures "
-    "are enforced, the new modules load only if a trusted key signed them, as distributions' own are",
-    undo="install the proprietary modules again and reboot",
+    becomes="the open kernel modules drive the GPU; their signer is not known yet",
+    risk="they do not support GPUs before Turing; CUDA programs must stop during the change; if signatures "
+    "are enforced, the new modules load only if signed by a trusted key, as those of distributions are",
+    undo="reinstall the proprietary modules and reboot",
     needs_reboot=True,
     paths=("dmabuf",),
     replaces_driver=True,
@@ -123,24 +123,24 @@ reboot = Remedy(
     effect=_reboot,
     becomes="the loaded driver is the installed one",
     risk="everything on the machine stops",
-    undo="none is needed",
+    undo="not needed",
     needs_reboot=True,
 )
 remove_legacy = Remedy(
     name=RemedyName.REMOVE_NV_PEER_MEM,
     title="remove nv_peer_mem and its service",
     effect=_without_legacy,
-    becomes="nothing holds the name that nvidia-peermem registers under",
-    risk="GPUDirect RDMA is gone until nvidia-peermem is loaded",
-    undo="install nvidia-peer-memory-dkms again",
+    becomes="the client name that nvidia-peermem registers is free",
+    risk="GPUDirect RDMA does not work until nvidia-peermem is loaded",
+    undo="reinstall nvidia-peer-memory-dkms",
     paths=("peermem",),
 )
 allow_topology = Remedy(
     name=RemedyName.OVERRIDE_TOPOLOGY_CHECK,
     title="set NVreg_GrdmaPciTopoCheckOverride=1",
     effect=_allow_topology,
-    becomes="the driver maps GPU memory for this NIC whatever lies between",
-    risk="NVIDIA distrusts this chipset: data may be corrupted; better move the NIC under the GPU's switch",
-    undo="take the option out of /etc/modprobe.d and reboot",
+    becomes="the driver maps GPU memory for this NIC without checking the PCIe topology",
+    risk="NVIDIA distrusts this chipset: data may be corrupted; better move the NIC below the GPU's switch",
+    undo="remove the option from /etc/modprobe.d and reboot",
     needs_reboot=True,
 )

@@ -1,4 +1,4 @@
-"""Steps between GPU and NIC: ACS, IOMMU, the BAR's size."""
+"""Remedies between GPU and NIC: ACS, IOMMU, size of BAR1, size of read requests."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ REDIRECTS = 0x04 | 0x08 | 0x10
 """P2P Request Redirect, P2P Completion Redirect, Upstream Forwarding in the ACS Control Register.
 Source: PCI Express Base Specification, 7.7.11.3; Linux include/uapi/linux/pci_regs.h, PCI_ACS_RR."""
 LARGE_BAR1_BYTES = 1 << 37
-"""What stands for "as large as the GPU's memory": 128 GiB, the BAR1 of an H100 with 80 GB."""
+"""Assumed size of a BAR1 that covers all GPU memory: 128 GiB, the BAR1 of an H100 with 80 GB."""
 
 
-def _direct(node: Node) -> Iterable[Supposition]:
-    """No bridge above a GPU redirects any more; bridges that cannot be read stay as they are."""
+def _clear_redirects(node: Node) -> Iterable[Supposition]:
+    """Bridges above a GPU no longer redirect; bridges whose ACS register was not read stay as they are."""
     bridges = dict.fromkeys(b for gpu in gpus(node) for b in bridges_above(node, gpu.address))
     for bridge, found in each_known(lambda bridge: (bridge, acs(node, bridge)), bridges):
         if found is not None:
@@ -46,35 +46,35 @@ def _large_requests(node: Node) -> Iterable[Supposition]:
 
 disable_redirect = Remedy(
     name=RemedyName.CLEAR_ACS_REDIRECT,
-    title="clear ACS redirection on the bridges between GPU and NIC, and on no others",
-    effect=_direct,
-    becomes="the switch turns peer traffic round by itself",
-    risk="devices below these bridges are no longer kept apart: not on a host that gives them to guests",
-    undo="setpci the former value, or reboot; it does not outlast a boot by itself",
+    title="clear ACS redirection on the bridges between GPU and NIC only",
+    effect=_clear_redirects,
+    becomes="the switch forwards peer traffic directly",
+    risk="devices below these bridges are no longer isolated; not for a host that passes them to guests",
+    undo="restore the former value with setpci, or reboot: the change does not survive a reboot",
 )
 passthrough = Remedy(
     name=RemedyName.IOMMU_PASSTHROUGH,
-    title="start the kernel with iommu=pt",
+    title="boot the kernel with iommu=pt",
     effect=_passthrough,
-    becomes="the IOMMU leaves the addresses of devices as they are",
-    risk="a faulty or hostile device can reach all memory",
-    undo="take iommu=pt off the kernel's command line and reboot",
+    becomes="the IOMMU does not translate the addresses of devices",
+    risk="a faulty or malicious device can access all memory",
+    undo="remove iommu=pt from the kernel command line and reboot",
     needs_reboot=True,
 )
 enlarge_bar = Remedy(
     name=RemedyName.ENLARGE_BAR1,
-    title="switch on Above 4G Decoding and Resizable BAR in the firmware",
+    title="turn on Above 4G Decoding and Resizable BAR in the firmware setup",
     effect=_large_bar,
-    becomes="BAR1 covers the GPU's memory",
+    becomes="BAR1 covers all GPU memory",
     risk="an old operating system or card may not start with it",
-    undo="switch it off again in the firmware",
+    undo="turn both off again in the firmware setup",
     needs_reboot=True,
 )
 large_requests = Remedy(
     name=RemedyName.RAISE_READ_REQUEST,
-    title="let the NICs ask for 4096 bytes at a time",
+    title="set the PCIe read requests of the NICs to 4096 bytes",
     effect=_large_requests,
     becomes="MaxReadReq of each NIC is 4096 bytes until the next boot",
     risk="other devices below the same port may wait longer; measure before and after",
-    undo="setpci the former value, or reboot",
+    undo="restore the former value with setpci, or reboot",
 )

@@ -1,7 +1,6 @@
-"""The shortest way to a nvidia-peermem that loads, whatever the verdict on the node is.
+"""The shortest plan after which nvidia-peermem loads, regardless of the verdict on the node.
 
-For machines that a verdict is not about: without a GPU yet, or where dma-buf is ready and peermem is wanted
-all the same.
+For machines without a GPU yet, or with dma-buf ready where peermem is wanted as well.
 """
 
 from __future__ import annotations
@@ -19,31 +18,31 @@ from gdrkit.rules import BY_CODE
 
 
 def loading_plan(node: Node) -> tuple[Remedy, ...] | None:
-    """The steps after which modprobe is predicted to load it, and to do so at each boot.
+    """The steps after which modprobe is predicted to load nvidia-peermem, and the boot does too.
 
-    None where no way is known; where only the module's own init is left open, the way counts.
+    None if no such steps are known. A prediction with an unknown result of the module's init is accepted.
     """
     queue: deque[tuple[Node, tuple[Remedy, ...]]] = deque([(node, ())])
     seen: set[frozenset[str]] = set()
     while queue:
-        here, way = queue.popleft()
+        here, steps = queue.popleft()
         prediction = predicted(here)
         if prediction is not None and (prediction.loaded or prediction.result_unknown):
-            return (*way, load_peermem)
-        if len(way) + 1 >= STEPS_AT_MOST:
+            return (*steps, load_peermem)
+        if len(steps) + 1 >= STEPS_AT_MOST:
             continue
-        for remedy, changes in _cures(here, prediction, way):
-            key = frozenset(step.name for step in (*way, remedy))
+        for remedy, changes in _applicable(here, prediction, steps):
+            key = frozenset(step.name for step in (*steps, remedy))
             if key not in seen:
                 seen.add(key)
-                queue.append((here.after(remedy.name, changes), (*way, remedy)))
+                queue.append((here.after(remedy.name, changes), (*steps, remedy)))
     return None
 
 
-def _cures(
+def _applicable(
     node: Node, prediction: Prediction | None, taken: tuple[Remedy, ...]
 ) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
-    """Steps that cure what stops the loading, or what a step before made uncertain."""
+    """Possible remedies for what stops the loading, or for what an earlier step made uncertain."""
     stops = ("module-unsigned",) if prediction is None else (prediction.reason, *prediction.unless)
     names = {name for code in stops if code in BY_CODE for name in BY_CODE[code].remedies}
     remedies = (r for r in REMEDIES if "peermem" in r.paths and r not in taken and r.name in names)

@@ -1,4 +1,4 @@
-"""Steps that make a module load: sign it, build it, find it, let it be loaded."""
+"""Remedies that make a module load: sign it, build it, allow it, load it at boot."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OWN_KEY = "a machine owner key"
 
 
 def _sign(node: Node) -> Iterable[Supposition]:
-    """Every NVIDIA module gets the same signer, and what nvidia-peermem needs that has no trusted one."""
+    """Signs every NVIDIA module, and each dependency of nvidia-peermem without a trusted signer."""
     verified = SignatureStanding(SignatureState.VERIFIED, OWN_KEY)
     paths = dict.fromkeys((peermem_path(node), *_driver(node)))
     paths.update(dict.fromkeys(path for path in _needed(node) if not _trusted(node, path)))
@@ -43,21 +43,21 @@ def _driver(node: Node) -> tuple[str, ...]:
 
 
 def _needed(node: Node) -> Iterator[str]:
-    """Files of what modprobe loads before nvidia-peermem, as far as they are known."""
+    """The known files of the modules that modprobe loads before nvidia-peermem."""
     names = if_missing((), lambda: dependencies(node, _name(node)))
     return each_known(lambda name: module_path(node, name), names)
 
 
 def _trusted(node: Node, path: str) -> bool:
-    """Whether the kernel takes it as it is; so, too, where that cannot be told: it is not ours to sign."""
+    """Whether the kernel accepts its signature. Unknown counts as yes: this remedy does not sign it then."""
     return if_missing(True, lambda: standing(node, path).state is SignatureState.VERIFIED)
 
 
 def _install_ofed(node: Node) -> Iterable[Supposition]:
-    """The RDMA stack changes under nvidia-peermem: whatever it was linked to has other CRCs now."""
+    """The RDMA stack is replaced: symbols that nvidia-peermem was linked to have other CRCs now."""
     if peer_api_exporter(node):
         raise EvidenceMissing(
-            Missing(PEER_API[0], MissingReason.UNDECIDED, "the peer-memory API is here already")
+            Missing(PEER_API[0], MissingReason.UNDECIDED, "the kernel already has the peer-memory API")
         )
     yield peer_api_exporter.becomes("ib_core")
     if peermem_linkage(node).uses_peer_api:
@@ -71,7 +71,7 @@ def _install_ofed(node: Node) -> Iterable[Supposition]:
 
 
 def _rebuild(node: Node) -> Iterable[Supposition]:
-    """A build that finds the API is whole. Who signs it is the builder's affair: DKMS may, or may not."""
+    """A build that finds the API is not a stub. Its signer is unknown: DKMS may sign it, or may not."""
     if not peer_api_exporter(node):
         raise EvidenceMissing(Missing(PEER_API[0], MissingReason.ABSENT, "install OFED first"))
     name, path = _name(node), peermem_path(node)
@@ -85,7 +85,7 @@ def _rebuild(node: Node) -> Iterable[Supposition]:
 
 
 def _load(node: Node) -> Iterable[Supposition]:
-    """Only what modprobe is predicted to load: whatever stops it comes first."""
+    """Only possible if modprobe is predicted to succeed: other problems have to be fixed first."""
     prediction = modprobe(node, PEERMEM)
     if not prediction.loaded and not prediction.result_unknown:
         raise EvidenceMissing(Missing(PEERMEM, MissingReason.UNDECIDED, f"sudo modprobe {PEERMEM}"))
@@ -93,15 +93,15 @@ def _load(node: Node) -> Iterable[Supposition]:
     if (name := _name(node)) != PEERMEM:
         yield is_loaded.becomes(True, name)
     peers = if_absent(None, memory_peers, node)
-    if peers is not None:  # an RDMA core without that folder does not make one
+    if peers is not None:  # an RDMA core without that folder does not create it
         yield memory_peers.becomes((*peers, MemoryPeer(CLIENT, "", {})))
 
 
 def _allow(node: Node) -> Iterable[Supposition]:
-    """Without the lines in its way, modprobe.d lets the module load."""
+    """Without the conflicting lines, modprobe.d does not prevent loading."""
     known, lines = configuration(node), conflicting_config(node)
-    quiet = {kind: tuple(e for e in getattr(known, kind) if e not in lines) for kind in _LISTS}
-    yield configuration.becomes(replace(known, **quiet))
+    remaining = {kind: tuple(e for e in getattr(known, kind) if e not in lines) for kind in _LISTS}
+    yield configuration.becomes(replace(known, **remaining))
 
 
 def _persist(node: Node) -> Iterable[Supposition]:
@@ -117,15 +117,15 @@ sign_module = Remedy(
     title="sign the NVIDIA modules with a key of your own, and enrol it",
     effect=_sign,
     becomes="every NVIDIA module is signed by a machine owner key that the kernel trusts",
-    risk="a private key that signs kernel modules lies on this machine; keep it readable for root alone",
-    undo="mokutil --delete the key and reinstall the driver's modules",
+    risk="a private key that signs kernel modules is stored on this machine; keep it readable by root only",
+    undo="remove the key with mokutil --delete and reinstall the driver's modules",
     needs_reboot=True,
     paths=("peermem",),
     replaces_driver=True,
 )
 install_ofed = Remedy(
     name=RemedyName.INSTALL_OFED,
-    title="install DOCA-OFED, which brings the peer-memory API",
+    title="install DOCA-OFED, which adds the peer-memory API",
     effect=_install_ofed,
     becomes=f"the RDMA core exports {PEER_API[0]}",
     risk="the RDMA stack is replaced: links go down, and modules built for the old one stop loading",
@@ -136,38 +136,38 @@ install_ofed = Remedy(
 )
 rebuild_driver = Remedy(
     name=RemedyName.REBUILD_DRIVER,
-    title="rebuild the NVIDIA driver, after OFED and against it",
+    title="rebuild the NVIDIA driver against the installed OFED",
     effect=_rebuild,
-    becomes="nvidia-peermem is linked to the peer-memory API of this RDMA stack; who signed it is open",
+    becomes="nvidia-peermem uses the peer-memory API of this RDMA stack; its signer is not known yet",
     risk="CUDA programs must stop while the driver is replaced; a failed build leaves no driver",
-    undo="reinstall the packaged modules of this kernel",
+    undo="reinstall the packaged modules for this kernel",
     paths=("peermem",),
     replaces_driver=True,
 )
 allow_module = Remedy(
     name=RemedyName.ALLOW_MODULE,
-    title="take the lines out of modprobe.d that keep nvidia-peermem out",
+    title="remove the lines from modprobe.d that prevent nvidia-peermem from loading",
     effect=_allow,
-    becomes="modprobe loads nvidia-peermem as its file says",
-    risk="somebody may have had a reason; the lines are named in the finding",
-    undo="put the lines back",
+    becomes="modprobe.d does not prevent nvidia-peermem from loading",
+    risk="the lines may be intentional; the finding names them",
+    undo="restore the lines",
     paths=("peermem",),
 )
 load_peermem = Remedy(
     name=RemedyName.LOAD_PEERMEM,
     title="load nvidia-peermem now, and at each boot",
     effect=_load,
-    becomes="nvidia-peermem is loaded, and stands in /etc/modules-load.d",
+    becomes="nvidia-peermem is loaded, and /etc/modules-load.d names it",
     risk="OFED cannot be restarted while it is loaded",
-    undo="rmmod nvidia_peermem, and take the line out of /etc/modules-load.d",
+    undo="rmmod nvidia_peermem, and remove the line from /etc/modules-load.d",
     paths=("peermem",),
 )
 persist_peermem = Remedy(
     name=RemedyName.PERSIST_PEERMEM,
     title="load nvidia-peermem at each boot",
     effect=_persist,
-    becomes="nvidia-peermem stands in /etc/modules-load.d",
+    becomes="/etc/modules-load.d names nvidia-peermem",
     risk="OFED cannot be restarted while it is loaded",
-    undo="take the line out of /etc/modules-load.d",
+    undo="remove the line from /etc/modules-load.d",
     paths=("peermem",),
 )

@@ -1,7 +1,7 @@
-"""What then? and the plan: two answers.
+"""Two answers to what a remedy leads to: *what then* and the *plan*.
 
-*What then* follows the order of the kernel, takes the step that each failure tempts to, and may end badly.
-The *plan* is a search that holds only steps ending in ready. Nobody automates a dead end.
+*What then* follows the kernel's order, takes the obvious step at each failure, and may end without a direct
+path. The *plan* is a search whose results all end in ready, so that no dead end is automated.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from gdrkit.verdict.node_state import ConsumerState, consumer_state, nearest_pai
 from gdrkit.verdict.path_state import PathState, State
 
 STEPS_AT_MOST = 5
-"""A way of more steps than this is a reinstallation, and the search stays small."""
+"""Keeps the search small; a plan with more steps than this amounts to a reinstallation."""
 
 GOOD = (State.READY, State.ACTIVE)
 
 
 class StepOutcome(Struct, frozen=True):
-    """What is true of the path (or, in a plan, of the node) once a step is taken."""
+    """The state of the path (in a plan: of the node) after a step."""
 
     state: State
     blocked_by: tuple[Code, ...] = ()
 
 
 class PlannedStep(Struct, frozen=True):
-    """One step, and where it leads."""
+    """One step, and what it leads to."""
 
     remedy: Remedy
     then: StepOutcome
-    modprobe: Prediction | None  # where the step bears on whether nvidia-peermem loads
+    modprobe: Prediction | None  # None unless the step affects whether nvidia-peermem loads
 
 
 Chain = tuple[PlannedStep, ...]
 
 
 def what_then(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
-    """For each direct path that does not work: each tempting step, and where it leads, to the bitter end."""
+    """For each direct path that does not work: the obvious steps in order, each with what it leads to."""
     pair = next(iter(verdict.of(consumer).pairs), None)
     chains = []
     for path in consumer_of(consumer).direct:
@@ -79,51 +79,53 @@ def _follow(
 
 
 def predicted(node: Node) -> Prediction | None:
-    """What modprobe would say of nvidia-peermem; None where not even that can be told."""
+    """What modprobe would report for nvidia-peermem; None if the evidence does not suffice."""
     return if_missing(None, modprobe, node, PEERMEM)
 
 
 def _worst(table: Matrix, pair: Pair | None, path: str, consumer: str) -> PathState:
-    """Of a path's two directions the one that has more against it."""
+    """Of a path's two directions, the one with more blockers, then with more unknowns."""
     both = [j for j in table[pair] if j.path == path and j.consumer == consumer]
     return max(both, key=lambda j: (len(j.blocked_by), len(j.open)))
 
 
 def _in_kernel_order(judgement: PathState) -> list[CheckResult]:
-    """What blocks, as somebody would run into it: first what stops the loading, in the kernel's order."""
-    order = {rule.code: place for place, rule in enumerate(LOAD_ORDER)}
+    """The blockers: first those that stop the loading, in the kernel's order. Then stale unknowns."""
+    order = {rule.code: rank for rank, rule in enumerate(LOAD_ORDER)}
     blocking = sorted(judgement.blocked_by, key=lambda r: order.get(r.rule.code, len(order)))
-    return [*blocking, *(ruling for ruling in judgement.open if _is_stale(ruling))]
+    return [*blocking, *(result for result in judgement.open if _is_stale(result))]
 
 
-def _is_stale(ruling: CheckResult) -> bool:
-    """Whether a step taken before made it uncertain: what it may need next is part of the way."""
-    return isinstance(ruling.outcome, Unknown) and ruling.outcome.missing.why is MissingReason.STALE
+def _is_stale(result: CheckResult) -> bool:
+    """Whether an earlier step made it uncertain: its remedies may be the next step."""
+    return isinstance(result.outcome, Unknown) and result.outcome.missing.why is MissingReason.STALE
 
 
 def _choices(
-    node: Node, rulings: list[CheckResult], taken: list[Remedy], path: str
+    node: Node, results: list[CheckResult], taken: list[Remedy], path: str
 ) -> Iterator[tuple[Remedy, tuple[Supposition, ...]]]:
-    """The steps that would cure one of these, on this path, and are to be had here."""
-    named = (BY_NAME[name] for ruling in rulings for name in ruling.rule.remedies)
+    """The remedies for these results that serve this path and are possible on this node."""
+    named = (BY_NAME[name] for result in results for name in result.rule.remedies)
     fitting = (remedy for remedy in named if path in remedy.paths and remedy not in taken)
     return each_known(lambda remedy: (remedy, tuple(remedy.effect(node))), fitting)
 
 
 def plan(node: Node, verdict: Verdict, consumer: str) -> tuple[Chain, ...]:
-    """The shortest ways from blocked to ready, for each direct path one; none where there is none.
+    """The shortest plans from blocked to ready: at most one for each direct path, the shortest first.
 
-    A step's state is the node's: worst GPU, best path. Nothing is planned for a node that works.
+    The state after a step is the node's: worst GPU, best path. Empty for a node that is not blocked.
     """
     if verdict.of(consumer).state is not State.BLOCKED:
         return ()
-    ways = [way for path in consumer_of(consumer).direct if (way := _search(node, verdict, consumer, path))]
-    return tuple(sorted(ways, key=len))
+    chains = [
+        found for path in consumer_of(consumer).direct if (found := _search(node, verdict, consumer, path))
+    ]
+    return tuple(sorted(chains, key=len))
 
 
 def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
-    """Breadth first, over the steps that cure something that blocks this path at a GPU's chosen pair."""
-    pairs = nearest_pairs(node, verdict.matrix)  # a step moves no device: they stay the nearest
+    """A breadth-first search over remedies for what blocks this path at the GPUs' chosen pairs."""
+    pairs = nearest_pairs(node, verdict.matrix)  # no step moves a device, so these stay the nearest
     queue: deque[tuple[Node, Matrix, ConsumerState, Chain]] = deque()
     queue.append((node, verdict.matrix, verdict.of(consumer), ()))
     seen: set[frozenset[str]] = set()
@@ -140,17 +142,17 @@ def _search(node: Node, verdict: Verdict, consumer: str, path: str) -> Chain:
             then = consumer_state(after, judged, consumer)
             still = [_worst(judged, pair, path, consumer) for pair in then.pairs or (None,)]
             codes = tuple(dict.fromkeys(code for judgement in still for code in judgement.codes))
-            way = (*chain, PlannedStep(remedy, StepOutcome(then.state, codes), None))
+            longer = (*chain, PlannedStep(remedy, StepOutcome(then.state, codes), None))
             if then.state in GOOD:
-                return way
-            if len(way) < STEPS_AT_MOST:
-                queue.append((after, judged, then, way))
+                return longer
+            if len(longer) < STEPS_AT_MOST:
+                queue.append((after, judged, then, longer))
     return ()
 
 
 def _obstacles(table: Matrix, state: ConsumerState, path: str) -> list[CheckResult]:
-    """What stands in the way at every GPU's chosen pair; nothing where one of them can never be cured."""
+    """What blocks the path at the GPUs' chosen pairs; nothing if it is impossible at one of them."""
     judgements = [_worst(table, pair, path, state.consumer) for pair in state.pairs or (None,)]
     if any(judgement.state is State.IMPOSSIBLE for judgement in judgements):
         return []
-    return list(dict.fromkeys(ruling for j in judgements for ruling in _in_kernel_order(j)))
+    return list(dict.fromkeys(result for j in judgements for result in _in_kernel_order(j)))

@@ -1,4 +1,4 @@
-"""Steps with the RDMA stack, its libraries and its limits."""
+"""Remedies for the RDMA stack: its libraries, limits and settings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _newer_nccl(node: Node) -> Iterable[Supposition]:
 
 
 def _clean_settings(node: Node) -> Iterable[Supposition]:
-    """What /etc/nccl.conf turns off is on again; settings elsewhere are their owners'."""
+    """Only /etc/nccl.conf changes; settings of users and jobs are not touched."""
     found = environment(node, NCCL_CONF)
     kept = tuple(setting for setting in found.settings if not turns_off(setting))
     if kept == found.settings:
@@ -46,33 +46,33 @@ upgrade_nccl = Remedy(
     name=RemedyName.UPGRADE_NCCL,
     title=f"use NCCL {since('sees_module')} or newer in the image or environment that the job loads",
     effect=_newer_nccl,
-    becomes="NCCL notices nvidia-peermem and knows dma-buf",
+    becomes="NCCL detects nvidia-peermem and supports dma-buf",
     risk="all ranks of a job need the same NCCL",
-    undo="install the former version",
+    undo="install the previous version",
     needs_root=False,
 )
 upgrade_verbs = Remedy(
     name=RemedyName.UPGRADE_RDMA_CORE,
-    title="install rdma-core 34 or newer, in the image that the job runs in, too",
+    title="install rdma-core 34 or newer, also in the image that the job runs in",
     effect=_newer_verbs,
-    becomes="libibverbs offers ibv_reg_dmabuf_mr",
-    risk="programs that were linked to a vendor's libibverbs may want that one",
-    undo="install the former version",
+    becomes="libibverbs has ibv_reg_dmabuf_mr",
+    risk="programs that were linked to a vendor's libibverbs may need that one",
+    undo="install the previous version",
     paths=("dmabuf",),
 )
 raise_memlock = Remedy(
     name=RemedyName.RAISE_MEMLOCK,
-    title="let processes lock memory without limit",
+    title="remove the limit on locked memory",
     effect=_unlimited,
-    becomes="RLIMIT_MEMLOCK is unlimited for users and for what starts jobs",
-    risk="a process can lock all memory of the machine",
-    undo="take the lines out of /etc/security/limits.d and the units",
+    becomes="RLIMIT_MEMLOCK is unlimited for users and for the services that start jobs",
+    risk="one process can lock all memory of the machine",
+    undo="remove the lines from /etc/security/limits.d and the units",
 )
 clean_settings = Remedy(
     name=RemedyName.CLEAN_NCCL_SETTINGS,
-    title="take what turns the direct path off out of /etc/nccl.conf",
+    title="remove the settings from /etc/nccl.conf that turn the direct path off",
     effect=_clean_settings,
-    becomes="/etc/nccl.conf turns no direct path off",
-    risk="somebody may have set it on purpose; the lines are named in the finding",
-    undo="put the lines back",
+    becomes="/etc/nccl.conf does not turn a direct path off",
+    risk="the settings may be intentional; the finding names the lines",
+    undo="restore the lines",
 )

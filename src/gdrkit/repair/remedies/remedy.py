@@ -1,4 +1,4 @@
-"""What a step is: what it makes true, and what it makes uncertain."""
+"""What a remedy is: what it makes true, and what it makes uncertain."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gdrkit.rules.rule import DIRECT
 
 
 class Remedy(Struct, frozen=True, kw_only=True, eq=False):
-    """A step that somebody could take. It sets conclusions, never bytes. What it cures, the rules say."""
+    """A step that fixes a problem. Its effect sets facts, never bytes of files. Rules name what it fixes."""
 
     name: RemedyName
-    title: str  # what somebody would say of it: "sign the module with a key of your own"
-    effect: Callable[[Node], Iterable[Supposition]]  # raises EvidenceMissing where the step is not to be had
-    becomes: str  # what is true afterwards, in one sentence
+    title: str  # imperative: "sign the module with a key of your own"
+    effect: Callable[[Node], Iterable[Supposition]]  # raises EvidenceMissing if not possible here
+    becomes: str  # what is true afterwards, in one clause
     risk: str
     undo: str
     needs_root: bool = True
     needs_reboot: bool = False
     paths: tuple[str, ...] = DIRECT  # the paths that it serves
-    replaces_driver: bool = False  # where an operator's container brings the driver, that one has to change
+    replaces_driver: bool = False  # if an operator's container installs the driver, change that one
