@@ -138,7 +138,7 @@ def test_only_the_listed_files_have_tables_of_codes():
 
 
 def test_every_code_in_such_a_table_exists():
-    spellings = {spelling for term in GLOSSARY for spelling in term.also}
+    spellings = {spelling for term in GLOSSARY for spelling in (term.name, *term.also)}
     for name, here in files_with_tables().items():
         words = {word for table in here for word in strings(table) if CODE.fullmatch(word)}
         assert not words - BY_CODE.keys() - spellings, name
