@@ -24,20 +24,20 @@ LEVEL = "NCCL_NET_GDR_LEVEL set by environment to PHB"
 DEBUG = "NCCL_DEBUG set by environment to INFO"
 
 
-def test_a_variable_that_one_rank_has_and_the_other_has_not():
+def test_a_variable_set_in_one_rank_only_is_found():
     found = failed(node(log(A + LEVEL, A + DEBUG, B + DEBUG)), env_differs_between_ranks)
 
     assert found.seen == "NCCL_NET_GDR_LEVEL is PHB on n1:7, unset on n2:9"
 
 
-def test_other_values_on_two_ranks_in_two_files():
+def test_different_values_in_two_ranks_are_found_across_files():
     one = log(A + "NCCL_DMABUF_ENABLE set by environment to 0.", path="sos_commands/nccl/n1")
     two = log(B + "NCCL_DMABUF_ENABLE set by environment to 1.", path="sos_commands/nccl/n2")
 
     assert failed(node(one, two), env_differs_between_ranks).subject == "NCCL_DMABUF_ENABLE"
 
 
-def test_ranks_that_agree_and_lists_that_may_differ():
+def test_ranks_that_agree_pass_and_some_lists_may_differ():
     hca = "NCCL_IB_HCA set to mlx5_{}"
 
     assert passes(node(log(A + LEVEL, B + LEVEL)), env_differs_between_ranks)
@@ -45,7 +45,7 @@ def test_ranks_that_agree_and_lists_that_may_differ():
     assert passes(node(same_but_for_names), env_differs_between_ranks)
 
 
-def test_a_rank_that_prints_no_settings_says_nothing_about_them():
+def test_a_rank_that_prints_no_settings_is_not_compared():
     assert does_not_apply(node(log(A + LEVEL, B + "Using network IB")), env_differs_between_ranks)
     assert does_not_apply(node(), env_differs_between_ranks)
 
@@ -60,7 +60,7 @@ def test_a_rank_that_prints_no_settings_says_nothing_about_them():
         ("NCCL version 2.21.5+cuda12.4", "NCCL version 2.23.4+cuda12.6"),
     ],
 )
-def test_two_versions_in_one_job(lines: tuple[str, ...]):
+def test_two_versions_in_one_job_are_found(lines: tuple[str, ...]):
     assert failed(node(log(*lines)), versions_differ_between_ranks).expected == "one version"
 
 
@@ -77,7 +77,7 @@ def test_two_logs_of_two_runs_are_not_one_job():
 COMPLETION = "NET/IB : Got completion from peer 10.0.0.2<3> with status={} opcode=0 len=0 vendor err {}"
 
 
-def test_a_peer_that_did_not_answer():
+def test_a_completion_with_status_12_is_found():
     found = failed(node(log(A + COMPLETION.format(12, 129))), retry_exceeded, LOG)
 
     assert (found.seen, found.subject) == ("completion status 12, vendor error 129", f"{LOG}:1")
@@ -85,7 +85,7 @@ def test_a_peer_that_did_not_answer():
 
 
 @pytest.mark.parametrize(("status", "vendor"), [(4, 81), (5, 249), (13, 135)])
-def test_other_completions_are_other_errors(status: int, vendor: int):
+def test_other_completion_errors_are_not_found(status: int, vendor: int):
     assert passes(node(log(A + COMPLETION.format(status, vendor))), retry_exceeded, LOG)
     assert does_not_apply(node(log("no line of NCCL's")), retry_exceeded, LOG)
 
@@ -102,7 +102,7 @@ STAGED = "Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0"
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_a_line_about_one_side_is_no_proof(claim: str):
+def test_a_line_about_one_side_is_not_proof(claim: str):
     assert "no channel line" in failed(node(log(A + claim)), proof_misread, LOG).seen
     assert (
         "1 channel lines without /GDRDMA"
@@ -115,8 +115,8 @@ def test_a_channel_line_with_gdrdma_is_proof(claim: str):
     assert passes(node(log(A + claim, A + STAGED + "/GDRDMA")), proof_misread, LOG)
 
 
-def test_a_socket_with_gdrdma_is_no_proof():
-    """NCCL prints it where a topology file says so; TCP copies all the same."""
+def test_a_socket_with_gdrdma_is_not_proof():
+    """NCCL prints it if a topology file says so, but TCP copies the data."""
     socket = (STAGED + "/GDRDMA").replace("NET/IB", "NET/Socket")
 
     assert failed(node(log(A + CLAIMS[0], A + socket)), proof_misread, LOG).seen == (
@@ -124,7 +124,7 @@ def test_a_socket_with_gdrdma_is_no_proof():
     )
 
 
-def test_a_log_that_claims_nothing_misleads_nobody():
+def test_a_log_without_such_lines_is_not_judged():
     assert does_not_apply(node(log(A + "Connected all rings, use ring PXN 0 GDR 0")), proof_misread, LOG)
     assert does_not_apply(node(log("prose")), proof_misread, LOG)
 
@@ -132,7 +132,7 @@ def test_a_log_that_claims_nothing_misleads_nobody():
 TABLE = " 65536      5000             105.1              104.9   0.2\n"
 
 
-def test_a_run_on_an_integrated_gpu_measured_host_memory():
+def test_a_perftest_run_on_an_integrated_gpu_is_not_proof():
     text = {RUN: f"ib_write_bw --use_cuda=0\nCUDA device integrated: 1\n{TABLE}"}
 
     assert failed(node(text), proof_misread, RUN).expected == "a run on a GPU with memory of its own"

@@ -1,4 +1,4 @@
-"""Small reads, and one NIC that shows up several times."""
+"""Small read requests, and one NIC that appears as several RDMA devices."""
 
 from gdrkit.consumers.table import paths_of
 from gdrkit.evidence import MissingReason
@@ -21,28 +21,28 @@ TWO_CARDS = """
 
 
 class TestReadRequest:
-    def test_512_bytes_are_small_and_stop_nothing(self):
+    def test_512_bytes_are_too_small_but_block_no_path(self):
         found = failed(machine(SERVER.replace("cx7-ib", "cx7-ib mrrs=512")), read_request_small)
 
         assert (found.seen, found.subject) == ("512 bytes", "mlx5_0")
         assert (paths_of(read_request_small.takes(None)), read_request_small.slows) == ((), ())
         assert read_request_small.direction == "send"
 
-    def test_4096_bytes_are_all_there_is(self):
+    def test_4096_bytes_pass(self):
         passed(machine(SERVER.replace("cx7-ib", "cx7-ib mrrs=4096")), read_request_small)
 
-    def test_only_root_may_know(self):
+    def test_an_unreadable_register_is_unknown(self):
         assert missing(machine(root=False), read_request_small).why is MissingReason.DENIED
 
 
 class TestSharedNic:
-    def test_a_spark_shows_one_nic_four_times(self):
+    def test_a_spark_has_one_nic_with_four_rdma_devices(self):
         found = failed(machine(SPARK), shared_nic)
 
         assert found.seen == "4 RDMA devices on 2 PCIe links, one NIC with ports p0, p1"
         assert len(found.subject.split()) == 4
 
-    def test_a_spark_is_known_even_if_its_guids_differ(self):
+    def test_a_spark_has_one_nic_even_if_the_guids_differ(self):
         outline = SPARK
         for number in range(4):
             outline = outline.replace("guid=3c6d6603 ", f"guid=3c6d66{number}0 ", 1)
@@ -53,13 +53,13 @@ class TestSharedNic:
     def test_a_socket_direct_card_is_one_nic_on_two_links(self):
         failed(machine(TWO_CARDS.replace("a088c299", "a088c203")), shared_nic)
 
-    def test_two_ports_of_one_card_on_one_link_are_nothing_special(self):
+    def test_two_ports_of_one_card_on_one_link_pass(self):
         passed(machine(DUAL_PORT), shared_nic)
 
-    def test_two_cards_of_one_kind_are_two(self):
+    def test_two_cards_of_the_same_model_are_two_nics(self):
         passed(machine(TWO_CARDS), shared_nic)
 
-    def test_a_virtual_function_is_no_second_nic(self):
+    def test_a_virtual_function_is_not_a_second_nic(self):
         outline = SERVER + "      0000:19:00.1 cx5-vf rdma=mlx5_1\n"
         node = machine(outline)
         base = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.1"
@@ -67,5 +67,5 @@ class TestSharedNic:
 
         not_applicable(node, shared_nic)
 
-    def test_devices_that_nobody_listed_leave_it_open(self):
+    def test_without_a_list_of_devices_it_is_unknown(self):
         missing(machine(without=("sys/class/infiniband",)), shared_nic)

@@ -21,7 +21,7 @@ def with_nvshmem(version: str, *parts: dict[str, str]):
     )
 
 
-def test_up_to_3_2_5_it_misses_a_module_that_works():
+def test_up_to_3_2_5_it_does_not_detect_a_loaded_module():
     found = failed(with_nvshmem("3.2.5"), nvshmem_misses_peermem)
 
     assert "NVSHMEM 3.2.5" in found.seen
@@ -30,29 +30,29 @@ def test_up_to_3_2_5_it_misses_a_module_that_works():
 
 
 @pytest.mark.parametrize("version", ["3.4.5", "3.5.1"])
-def test_from_3_4_5_on_it_does_not(version: str):
+def test_from_3_4_5_on_it_detects_it(version: str):
     assert passes(with_nvshmem(version), nvshmem_misses_peermem)
 
 
 @pytest.mark.parametrize("version", ["3.2.6", "3.3.9", "3.4.4"])
-def test_what_nobody_read_is_not_known(version: str):
+def test_versions_that_were_not_examined_are_unknown(version: str):
     assert missing(with_nvshmem(version), nvshmem_misses_peermem).why is MissingReason.UNDECIDED
 
 
-def test_where_the_folder_has_either_client_every_version_finds_it():
+def test_every_version_detects_either_client_in_the_folder():
     other = {"sys/kernel/mm/memory_peers/nv_mem/version": "1\n"}
 
     assert passes(with_nvshmem("3.2.5", PEERS), nvshmem_misses_peermem)
     assert passes(with_nvshmem("3.2.5", other), nvshmem_misses_peermem)
 
 
-def test_a_new_copy_beside_an_old_one_takes_nothing_away():
+def test_a_new_copy_beside_an_old_one_blocks_nothing():
     wheel = "usr/local/lib/python3.12/dist-packages/nvidia_nvshmem_cu12-3.2.5.dist-info/METADATA"
 
     assert failed(with_nvshmem("3.4.5", {wheel: ""}), nvshmem_misses_peermem).takes == ()
 
 
-def test_it_does_not_arise_without_the_module_or_without_nvshmem():
+def test_it_does_not_apply_without_the_module_or_without_nvshmem():
     library = {f"{LIB}/libnvshmem_host.so.3.2.5": ""}
     links = {f"{LIB}/libnvshmem_host.so.3": "libnvshmem_host.so.3.2.5"}
 
@@ -60,7 +60,7 @@ def test_it_does_not_arise_without_the_module_or_without_nvshmem():
     assert does_not_apply(node(RUNNING), nvshmem_misses_peermem)
 
 
-def test_where_nobody_looked_for_nvshmem_it_is_not_known():
+def test_without_evidence_of_nvshmem_it_is_unknown():
     unseen = node(RUNNING, complete=False, absent={"sys/kernel/mm/memory_peers"})
 
     assert missing(unseen, nvshmem_misses_peermem).source == "libnvshmem_host"

@@ -222,7 +222,7 @@ spec:
 """
 
 
-def test_the_last_key_counts_and_what_is_lost_is_named():
+def test_a_repeated_key_is_found_with_the_keys_that_are_lost():
     machine = node({f"{FOLDER}/recipe.yaml": TWICE})
     (subject,) = repeated(machine)
     found = failed(machine, policy_duplicate_key, subject)
@@ -232,7 +232,7 @@ def test_the_last_key_counts_and_what_is_lost_is_named():
     assert paths_of(policy_duplicate_key.takes(subject)) == ()
 
 
-def test_the_same_key_in_two_documents_is_none():
+def test_the_same_key_in_two_documents_is_not_repeated():
     one = TWICE.partition("  # Or")[0]
 
     assert tuple(repeated(node({f"{FOLDER}/two.yaml": f"{one}---\n{one}"}))) == ()
@@ -319,18 +319,18 @@ machine:
 """
 
 
-def test_a_machine_configuration_that_asks_for_it():
+def test_a_machine_configuration_with_the_entry_is_found():
     assert failed(node({f"{FOLDER}/mc.yaml": CONFIG}), talos_no_peermem).subject == f"{FOLDER}/mc.yaml:6"
     assert paths_of(talos_no_peermem.takes("node")) == ("peermem",)
 
 
-def test_taloss_own_complaint():
+def test_the_error_in_the_log_of_talos_is_found():
     line = '[talos] controller failed {"error": "error loading module \\"nvidia_peermem\\": load failed"}'
 
     assert failed(node(TALOS, log=kernel_log(line)), talos_no_peermem)
 
 
-def test_talos_without_it_and_other_systems():
+def test_talos_without_the_entry_passes_and_other_systems_do_not_apply():
     without = {f"{FOLDER}/mc.yaml": CONFIG.replace("nvidia_peermem", "nvidia_uvm")}
 
     assert passes(node(TALOS, without), talos_no_peermem)

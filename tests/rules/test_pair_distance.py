@@ -1,4 +1,4 @@
-"""How far GPU and NIC are apart, and what NCCL makes of it."""
+"""The distance between GPU and NIC, and whether NCCL uses the direct path."""
 
 import pytest
 
@@ -23,12 +23,12 @@ def about(node, rule, device="mlx5_0", gpu=GPU):
     ("device", "stops"),
     [("mlx5_0", False), ("mlx5_1", False), ("mlx5_2", True), ("mlx5_3", True), ("mlx5_4", True)],
 )
-def test_nccl_goes_directly_only_where_no_traffic_crosses_the_cpu(device, stops):
+def test_nccl_uses_the_direct_path_only_if_no_traffic_crosses_the_cpu(device, stops):
     """PIX, PXB | PHB, NODE, SYS."""
     assert isinstance(about(machine(TREE), pair_distant, device), Failed if stops else Passed)
 
 
-def test_only_nccl_has_that_rule():
+def test_only_nccl_has_that_limit():
     assert pair_distant.takes(None) == NCCL.own("dmabuf", "peermem")
     assert paths_of(pair_distant.takes(None)) == ("dmabuf", "peermem")
 
@@ -51,7 +51,7 @@ def test_only_nccl_has_that_rule():
         ("NCCL_NET_GDR_LEVEL=SYS\nNCCL_NET_GDR_LEVEL=PXB", "mlx5_4", False),  # the first counts
     ],
 )
-def test_a_level_set_for_the_whole_machine_counts(setting, device, stops):
+def test_a_level_set_for_the_whole_machine_is_used(setting, device, stops):
     node = machine(TREE, files=BARE_METAL | {"etc/nccl.conf": setting + "\n"})
 
     assert isinstance(about(node, pair_distant, device), Failed if stops else Passed)
@@ -64,14 +64,14 @@ def test_a_level_set_for_the_whole_machine_counts(setting, device, stops):
         {"run/nvidia-topologyd/virtualTopology.xml": "<system/>"},
     ],
 )
-def test_a_topology_file_leaves_far_pairs_open(file):
+def test_far_pairs_are_unknown_if_a_topology_file_exists(file):
     node = machine(TREE, files=BARE_METAL | file)
 
     assert isinstance(about(node, pair_distant, "mlx5_2"), Unknown)
     assert isinstance(about(node, pair_distant, "mlx5_0"), Passed)
 
 
-def test_settings_that_nobody_saw_are_taken_for_the_default_and_only_likely():
+def test_settings_that_were_not_collected_are_likely_the_default():
     node = machine(TREE, without=("etc",))
 
     assert isinstance(about(node, pair_distant, "mlx5_2"), Failed)
@@ -93,7 +93,7 @@ def test_settings_that_nobody_saw_are_taken_for_the_default_and_only_likely():
         ("2.29.2", "NCCL_NET_GDR_LEVEL=PHB", False),
     ],
 )
-def test_a_gpu_joined_to_its_cpu_is_judged_by_the_version_of_nccl(version, setting, stops):
+def test_for_a_coherent_gpu_the_version_of_nccl_decides(version, setting, stops):
     nccl = f"usr/local/lib/python3.12/dist-packages/nvidia_nccl_cu12-{version}.dist-info/METADATA"
     node = machine(
         TREE.replace("h100-sxm", "gh200"), files=BARE_METAL | {nccl: "", "etc/nccl.conf": setting + "\n"}
@@ -103,14 +103,14 @@ def test_a_gpu_joined_to_its_cpu_is_judged_by_the_version_of_nccl(version, setti
     assert isinstance(about(node, pair_distant, "mlx5_4"), Failed)  # another socket is never near
 
 
-def test_without_a_version_of_nccl_a_gpu_joined_to_its_cpu_is_left_open():
+def test_for_a_coherent_gpu_without_a_version_of_nccl_it_is_unknown():
     node = machine(TREE.replace("h100-sxm", "gh200"))
 
     assert isinstance(about(node, pair_distant, "mlx5_3"), Unknown)
 
 
-def test_different_host_bridges_are_far_whatever_firmware_says_of_numa_nodes():
-    """A Spark names none. NODE or SYS: both are beyond NCCL's level."""
+def test_different_host_bridges_are_far_even_without_numa_nodes():
+    """A Spark names no NUMA nodes. NODE and SYS are both beyond NCCL's level."""
     node = machine(SPARK)
 
     found = about(node, pair_distant, "rocep1s0f1", "000f:01:00.0")
@@ -119,7 +119,7 @@ def test_different_host_bridges_are_far_whatever_firmware_says_of_numa_nodes():
     assert isinstance(about(node, pair_cross_socket, "rocep1s0f1", "000f:01:00.0"), Unknown)
 
 
-def test_a_path_that_nobody_saw_leaves_it_open():
+def test_without_the_pcie_path_it_is_unknown():
     node = machine(TREE, without=("sys/bus/pci/devices/0000:30:00.0",))
 
     assert isinstance(about(node, pair_distant, "mlx5_2"), Unknown)

@@ -1,4 +1,4 @@
-"""Findings about nvidia-peermem: its shape, its loading, its company."""
+"""Findings about nvidia-peermem: stubs, loading, and modules that interfere with it."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def test_a_module_without_the_import_is_a_stub_and_blocks_peermem():
     assert paths_of(peermem_stub.takes(NAME)) == ("peermem",)
 
 
-def test_depends_and_parameters_prove_nothing():
-    """An empty `depends:` in a module that does import the API: somebody else's build system."""
+def test_an_empty_depends_does_not_make_a_stub():
+    """Some build systems leave `depends:` empty in a module that does import the API."""
     odd = build_module("nvidia_peermem", imports=API, parameters={"persistent_api_support": "int"})
 
     assert passes(node(peermem(odd)), peermem_stub, NAME)
 
 
-def test_an_empty_depends_of_another_module_is_no_stub():
+def test_an_empty_depends_of_another_module_does_not_make_a_stub():
     assert does_not_apply(node(peermem(STUB)), peermem_stub, "nvidia")
 
 
@@ -74,11 +74,11 @@ def test_an_empty_depends_of_another_module_is_no_stub():
         ),
     ],
 )
-def test_it_says_what_a_rebuild_would_find(files: dict[str, str], words: str):
+def test_the_finding_says_what_a_rebuild_would_find(files: dict[str, str], words: str):
     assert failed(node(peermem(STUB), files), peermem_stub, NAME).seen.endswith(words)
 
 
-def test_on_arm_it_names_the_tree_that_the_build_overlooks():
+def test_on_arm_the_finding_names_the_tree_that_the_build_overlooks():
     tree = "usr/src/ofa_kernel/aarch64/6.1.0-56-amd64/Module.symvers"
     machine = node(peermem(STUB), {"proc/sys/kernel/arch": "aarch64", tree: SYMVERS})
 
@@ -89,7 +89,7 @@ def test_a_stub_on_disk_beside_a_loaded_full_module_blocks_nothing_now():
     assert failed(node(peermem(STUB), loaded(NAME)), peermem_stub, NAME).takes == ()
 
 
-def test_a_full_module_passes_and_none_is_none():
+def test_a_full_module_passes_and_a_missing_one_does_not_apply():
     assert passes(node(peermem(FULL)), peermem_stub, NAME)
     assert does_not_apply(node(installed({})), peermem_stub, NAME)
 
@@ -104,26 +104,26 @@ def test_an_unreadable_file_is_unknown_unless_it_is_loaded():
 # -- peermem-not-loaded ------------------------------------------------------------------------------------
 
 
-def test_a_module_that_could_be_loaded_and_is_not():
+def test_an_installed_module_that_is_not_loaded_is_found():
     assert failed(node(peermem()), peermem_not_loaded, NAME).subject == "nvidia-peermem.ko"
     assert paths_of(peermem_not_loaded.takes(NAME)) == ("peermem",)
 
 
-def test_loaded_or_served_by_its_predecessor():
+def test_a_loaded_module_passes_and_a_loaded_predecessor_does_not_apply():
     assert passes(node(peermem(), loaded(NAME)), peermem_not_loaded, NAME)
     assert does_not_apply(node(peermem(), loaded("nv_peer_mem")), peermem_not_loaded, NAME)
 
 
-def test_a_stub_and_a_missing_file_have_findings_of_their_own():
+def test_a_stub_and_a_missing_file_have_other_findings():
     assert does_not_apply(node(peermem(STUB)), peermem_not_loaded, NAME)
     assert does_not_apply(node(installed({})), peermem_not_loaded, NAME)
 
 
-def test_an_unseen_file_is_still_not_loaded():
+def test_a_module_without_a_collected_file_is_found_too():
     assert failed(node(complete=False), peermem_not_loaded, NAME)
 
 
-def test_without_a_list_of_modules_loading_is_unknown():
+def test_without_a_list_of_loaded_modules_it_is_unknown():
     assert missing(node(peermem(), complete=False, without="proc/modules"), peermem_not_loaded, NAME)
 
 
@@ -144,11 +144,11 @@ REFUSED = (
         "nvidia-peermem nv_mem_client_init:577 error while registering nc client",
     ],
 )
-def test_the_refusal_is_heard_in_every_drivers_words(line: str):
+def test_the_refusal_is_found_in_the_wording_of_every_driver(line: str):
     assert failed(node(peermem(), log=kernel_log(line)), peermem_registration_refused, NAME).seen == line
 
 
-def test_a_whole_log_without_it_passes_and_a_cut_one_says_what_it_lacks():
+def test_a_log_without_it_passes_and_a_truncated_one_names_what_is_missing():
     assert passes(node(peermem(), log=kernel_log("eth0: link up")), peermem_registration_refused, NAME)
     cut = outcome(node(peermem(), log=kernel_log(from_boot=False)), peermem_registration_refused, NAME)
 
@@ -156,12 +156,12 @@ def test_a_whole_log_without_it_passes_and_a_cut_one_says_what_it_lacks():
     assert cut.lacking[0].why is MissingReason.TRUNCATED
 
 
-def test_other_modules_register_with_nobody():
+def test_it_does_not_apply_to_other_modules():
     assert does_not_apply(node(), peermem_registration_refused, "mlx5_ib")
     assert does_not_apply(node(), peermem_not_loaded, "mlx5_ib")
 
 
-def test_a_refusal_before_a_load_that_worked_is_history():
+def test_a_refusal_before_a_successful_load_passes():
     assert passes(node(loaded(NAME), log=kernel_log(REFUSED)), peermem_registration_refused, NAME)
 
 
@@ -178,7 +178,7 @@ def test_the_predecessor_blocks_peermem_from_driver_580_on():
     assert failed(new, legacy_nv_peer_mem).takes is None
 
 
-def test_its_file_alone_is_worth_a_word_and_no_more():
+def test_the_file_of_the_predecessor_alone_is_only_a_note():
     files = installed({"extra/nv_peer_mem.ko": build_module("nv_peer_mem")})
 
     assert failed(node(files), legacy_nv_peer_mem).takes == ()
@@ -192,7 +192,7 @@ def test_nvidia_peermem_is_not_its_predecessor():
 # -- peermem-not-persistent --------------------------------------------------------------------------------
 
 
-def test_loaded_by_hand_is_gone_at_the_next_boot():
+def test_a_module_loaded_by_hand_is_not_persistent():
     assert failed(node(peermem(), loaded(NAME)), peermem_not_persistent, NAME)
     assert paths_of(peermem_not_persistent.takes(NAME)) == ()
 
@@ -206,11 +206,11 @@ def test_loaded_by_hand_is_gone_at_the_next_boot():
         {"usr/lib/systemd/system/nvidia-peermem-loader.service": "[Service]\n"},
     ],
 )
-def test_four_ways_to_keep_it(files: dict[str, str]):
+def test_each_of_four_ways_makes_it_persistent(files: dict[str, str]):
     assert passes(node(peermem(), loaded(NAME), files), peermem_not_persistent, NAME)
 
 
-def test_a_blacklist_entry_undoes_the_line():
+def test_a_blacklist_entry_overrides_the_line():
     files = {
         "etc/modules-load.d/gpu.conf": "nvidia-peermem\n",
         "etc/modprobe.d/no.conf": "blacklist nvidia-peermem\n",
@@ -220,13 +220,13 @@ def test_a_blacklist_entry_undoes_the_line():
     assert "etc/modprobe.d/no.conf:1 blacklists" in found.seen
 
 
-def test_a_container_looks_after_its_own_module():
+def test_it_does_not_apply_if_an_operator_loads_the_module():
     path = "run/nvidia/driver/lib/modules/6.1.0-56-amd64/kernel/drivers/video/nvidia-peermem.ko"
 
     assert does_not_apply(node(installed({}), loaded(NAME), {path: FULL}), peermem_not_persistent, NAME)
 
 
-def test_not_loaded_or_unseen():
+def test_it_does_not_apply_if_not_loaded_and_is_unknown_without_evidence():
     assert does_not_apply(node(peermem()), peermem_not_persistent, NAME)
     assert missing(node(peermem(), loaded(NAME), complete=False), peermem_not_persistent, NAME)
 
@@ -239,7 +239,7 @@ NEW_VERBS = {f"{LIB}/libibverbs.so.1": shared_object("libibverbs.so.1", (*VERBS,
 OLD_VERBS = {f"{LIB}/libibverbs.so.1": shared_object("libibverbs.so.1", VERBS)}
 
 
-def test_a_stub_that_is_asked_for_fails_at_every_boot():
+def test_a_stub_in_modules_load_d_is_found():
     assert (
         "etc/modules-load.d/gpu.conf:1" in failed(node(peermem(STUB), ASKED), peermem_redundant, NAME).seen
     )
@@ -253,16 +253,16 @@ def with_dmabuf(verbs: dict[str, bytes]):
     return node(files, loaded("nvidia", NAME), driver(), verbs)
 
 
-def test_beside_dmabuf_it_is_not_needed():
+def test_it_is_redundant_if_dmabuf_is_available():
     assert failed(with_dmabuf(NEW_VERBS), peermem_redundant, NAME)
     assert paths_of(peermem_redundant.takes(NAME)) == ()
 
 
-def test_where_dmabuf_is_not_to_be_had_it_is_needed():
+def test_it_is_needed_if_dmabuf_is_not_available():
     assert passes(with_dmabuf(OLD_VERBS), peermem_redundant, NAME)
 
 
-def test_a_full_module_that_is_asked_for_and_not_loaded_is_not_redundant():
+def test_a_full_module_that_is_configured_but_not_loaded_is_not_redundant():
     assert does_not_apply(node(peermem(), ASKED), peermem_redundant, NAME)
     assert missing(node(peermem(), complete=False), peermem_redundant, NAME)
 
@@ -318,13 +318,13 @@ def test_an_options_line_counts_before_it_is_loaded():
 # -- p2p-page-table-version --------------------------------------------------------------------------------
 
 
-def test_a_complaint_in_the_log():
+def test_the_error_in_the_kernel_log_is_found():
     line = "gdrdrv:gdrdrv_pin_buffer:incompatible page table version 0x00020000"
 
     assert failed(node(log=kernel_log(line)), p2p_page_table_version).seen == line
 
 
-def test_an_old_gdrdrv_beside_a_new_driver():
+def test_an_old_gdrdrv_with_a_new_driver_is_found():
     old = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.4.1\n"}
     new = {**loaded("gdrdrv"), "sys/module/gdrdrv/version": "2.5\n"}
 

@@ -52,11 +52,11 @@ def test_either_module_may_export_it(owner: str):
     assert passes(node(peermem(owner=owner)), rdma_lacks_peer_api)
 
 
-def test_a_stub_does_not_hide_that_the_api_is_there():
+def test_the_api_is_found_even_if_the_module_is_a_stub():
     assert passes(node(peermem(STUB)), rdma_lacks_peer_api)
 
 
-def test_a_registered_module_is_witness_enough():
+def test_a_loaded_module_shows_that_the_api_exists():
     bare = {"proc/modules": f"{NAME} 1 0 - Live 0x0\n"}
 
     assert passes(node(bare, complete=False), rdma_lacks_peer_api)
@@ -68,18 +68,18 @@ def test_a_registered_module_is_witness_enough():
 OTHER = dict.fromkeys(API, 0xB2)
 
 
-def test_other_crcs_mean_another_build():
+def test_different_crcs_mean_another_build():
     found = failed(node(peermem(provider=OTHER)), ofed_rebuilt_after_driver, NAME)
 
     assert "CRC of ib_register_peer_memory_client" in found.seen
     assert found.takes is None
 
 
-def test_what_is_loaded_already_works_on():
+def test_a_loaded_module_keeps_working():
     assert failed(node(peermem(provider=OTHER), loaded(NAME)), ofed_rebuilt_after_driver, NAME).takes == ()
 
 
-def test_equal_crcs_and_stubs_and_no_api_are_no_mismatch():
+def test_equal_crcs_a_stub_or_no_api_are_not_a_mismatch():
     assert passes(node(peermem()), ofed_rebuilt_after_driver, NAME)
     assert does_not_apply(node(peermem(STUB, provider=OTHER)), ofed_rebuilt_after_driver, NAME)
     assert does_not_apply(node(peermem(provider={})), ofed_rebuilt_after_driver, NAME)
@@ -93,7 +93,7 @@ def test_a_mismatch_with_the_driver_is_another_finding():
     assert passes(node(peermem(), files), ofed_rebuilt_after_driver, NAME)
 
 
-def test_an_unseen_rdma_core_leaves_it_open():
+def test_an_rdma_core_that_was_not_collected_is_unknown():
     machine = node(peermem(), complete=False, without="lib/modules/6.1.0-56-amd64/kernel/ib_core")
 
     assert missing(machine, ofed_rebuilt_after_driver, NAME).why is MissingReason.UNDECIDED
@@ -108,11 +108,11 @@ def builds(*versions: str) -> dict[str, str]:
     return {f"var/lib/dkms/mlnx-ofed-kernel/{version}/build/Module.symvers": SYMVERS for version in versions}
 
 
-def test_two_builds_hide_each_other():
+def test_two_builds_in_dkms_are_found():
     assert "24.07" in failed(node(builds("24.07", "24.10")), ofed_multiple_dkms).seen
 
 
-def test_one_build_or_an_earlier_place_is_fine():
+def test_one_build_or_a_symvers_found_earlier_passes():
     earlier = {"usr/src/ofa_kernel/default/Module.symvers": SYMVERS}
 
     assert does_not_apply(node(builds("24.10")), ofed_multiple_dkms)
@@ -139,7 +139,7 @@ def test_a_library_with_the_call_passes():
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_an_unseen_library_is_missing_by_name(complete: bool):
+def test_a_library_that_was_not_collected_is_named_as_missing(complete: bool):
     lacking = missing(node(complete=complete), verbs_lacks_dmabuf)
 
     assert lacking.source == "libibverbs"
@@ -154,17 +154,17 @@ def limits(soft: str) -> dict[str, str]:
     return {"proc/self/limits": f"Max locked memory         {soft}              {soft}            bytes\n"}
 
 
-def test_what_nobody_raised_is_too_little():
+def test_the_default_limit_is_too_small():
     assert failed(node(rdma_device(), limits("8388608")), memlock_limit).seen == "8192 KiB"
     assert failed(node(rdma_device(), limits("65536")), memlock_limit).seen == "64 KiB"
     assert paths_of(memlock_limit.takes("node")) == ()
 
 
-def test_without_rdma_nobody_locks_memory_for_it():
+def test_without_rdma_devices_the_limit_does_not_matter():
     assert does_not_apply(node(limits("65536")), memlock_limit)
 
 
-def test_what_somebody_raised_passes():
+def test_a_raised_limit_passes():
     assert passes(node(rdma_device(), limits("unlimited")), memlock_limit)
     assert passes(node(rdma_device(), limits("8388609")), memlock_limit)
     assert missing(node(complete=False), memlock_limit)
@@ -195,18 +195,18 @@ def judged(machine, rule):  # type: ignore[no-untyped-def]
     return failed(machine, rule, the_device(machine))
 
 
-def test_a_driver_that_imports_it_passes_both():
+def test_a_driver_that_imports_both_symbols_passes():
     machine = stack({**DMABUF, **ODP})
 
     assert passes(machine, kernel_lacks_dmabuf, the_device(machine))
     assert passes(machine, kernel_lacks_odp, the_device(machine))
 
 
-def test_a_core_that_does_not_offer_it():
+def test_a_core_without_the_export_blocks_dmabuf():
     assert "nothing exports" in judged(stack({}, ODP), kernel_lacks_dmabuf).seen
 
 
-def test_a_driver_that_does_not_ask_for_it_although_the_core_offers_it():
+def test_a_driver_without_the_import_blocks_dmabuf():
     assert "mlx5_ib imports no" in judged(stack({"ib_register_device": 1}), kernel_lacks_dmabuf).seen
     assert paths_of(kernel_lacks_dmabuf.takes(None)) == ("dmabuf",)
 
@@ -218,7 +218,7 @@ def test_symbols_decide_whatever_the_version_says():
     assert passes(machine, kernel_lacks_dmabuf, the_device(machine))
 
 
-def test_no_odp_in_the_driver():
+def test_a_driver_without_odp_is_found():
     assert "CONFIG_INFINIBAND_ON_DEMAND_PAGING" in judged(stack(DMABUF), kernel_lacks_odp).seen
 
 
@@ -264,14 +264,14 @@ def test_a_configuration_decides_odp_where_the_module_was_not_collected():
     assert failed(machine, kernel_lacks_odp, the_device(machine))
 
 
-def test_unseen_modules_are_unknown():
+def test_modules_that_were_not_collected_are_unknown():
     machine = node(rdma_device(), complete=False)
 
     assert missing(machine, kernel_lacks_dmabuf, the_device(machine))
     assert missing(machine, kernel_lacks_odp, the_device(machine))
 
 
-def test_a_software_device_cannot():
+def test_a_software_device_has_no_dmabuf():
     files = installed(
         {
             "kernel/ib_uverbs.ko": build_module("ib_uverbs", exports=DMABUF),

@@ -1,4 +1,4 @@
-"""Which pairs the driver maps for each other, by chipset, driver, parameter and bridges."""
+"""Which pairs the driver refuses, by chipset, driver version, parameter and bridges."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_altra_without_a_common_switch_is_refused():
     assert paths_of(topology_refused.takes(PAIR)) == DIRECT
 
 
-def test_the_kernels_own_words_are_quoted():
+def test_the_line_of_the_kernel_log_is_quoted():
     line = "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf"
 
     assert line in failed(machine(log=kernel_log(line)), topology_refused, PAIR).seen
 
 
-def test_a_common_bridge_or_the_override_lets_it_pass():
+def test_a_common_bridge_or_the_override_passes():
     assert passes(machine(shared=True), topology_refused, PAIR)
     assert passes(machine(override="1"), topology_refused, PAIR)
 
@@ -95,7 +95,7 @@ def test_an_override_of_2_refuses_on_any_chipset():
     assert "is 2" in failed(machine(chipset="0x8086 0x352a", override="2"), topology_refused, PAIR).seen
 
 
-def test_a_virtual_machine_is_let_through():
+def test_a_virtual_machine_is_not_checked():
     guest = {
         "sys/class/dmi/id/sys_vendor": "QEMU\n",
         "sys/class/dmi/id/product_name": "KVM Virtual Machine\n",
@@ -105,11 +105,11 @@ def test_a_virtual_machine_is_let_through():
 
 
 def test_a_coherent_gpu_is_not_checked():
-    """A GH200: its GPU is coherent with the Grace beside it."""
+    """A GH200: its GPU is coherent with its Grace CPU."""
     assert does_not_apply(machine(chipset="0x10de 0x22b1", gpu="0x2342"), topology_refused, PAIR)
 
 
-def test_unseen_devices_or_no_driver():
+def test_unknown_devices_are_unknown_and_it_does_not_apply_without_a_driver():
     assert missing(node(complete=False), topology_refused, PAIR)
     assert does_not_apply(node(), topology_refused, PAIR)
     assert outcome(machine(), topology_refused, PAIR)

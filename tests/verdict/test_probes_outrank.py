@@ -1,4 +1,4 @@
-"""What a probe found out by doing outranks what attributes, files and product names promise."""
+"""The result of a probe outranks attributes, files and product names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdrkit.evidence.target import open_host
 from tests.evidence_nodes import build
 
 NODE = "ubuntu-6.8-h100"
-"""Its files and its product promise dma-buf; no probe was run there."""
+"""Its files and its product suggest dma-buf; no probe was run there."""
 
 CODE = "memory-not-registrable"
 
@@ -51,12 +51,12 @@ def exports(found, result):
 
 
 def pairs(bundle, path):
-    """What stands in the way of each judgement of a path."""
+    """What blocks each judgement of a path."""
     report = diagnose(open_host(str(bundle)))
     return [judgement for judgement in report.judgements.values() if judgement.path == path]
 
 
-def test_the_attributes_make_certain_what_the_product_promised(bundle):
+def test_the_attributes_make_certain_what_the_product_suggests(bundle):
     assert any("cuda-attribute-116" in pair.missing for pair in pairs(bundle, "dmabuf"))
     keep(bundle, "cuda", [c for address in addresses(bundle) for c in attributes(address)])
 
@@ -90,7 +90,7 @@ def test_a_kernel_module_that_refuses_blocks_peermem_alone(bundle):
     assert not any(CODE in pair.blocked_by for pair in pairs(bundle, "dmabuf"))
 
 
-def test_a_probe_of_one_gpu_says_nothing_of_its_neighbours(bundle):
+def test_a_probe_of_one_gpu_does_not_apply_to_other_gpus(bundle):
     first, *others = addresses(bundle)
     keep(bundle, "memory", exports([first], 999))
 

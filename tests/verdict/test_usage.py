@@ -1,4 +1,4 @@
-"""What is seen in use is active; what nobody saw in use is ready at best."""
+"""A path that is seen in use is active; any other is ready at best."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def test_a_nic_that_holds_gpu_memory_makes_its_pairs_active_and_no_others():
     assert len(active) == 1 and any(state == "ready" for state in found.values())
 
 
-def test_buffers_of_other_exporters_are_no_evidence():
+def test_buffers_of_other_exporters_are_not_evidence():
     assert "active" not in states(TABLE.format(nic="none")).values()
 
 
-def test_what_is_impossible_stays_so_whoever_holds_a_buffer():
+def test_an_impossible_path_stays_impossible_even_if_a_buffer_is_in_use():
     assert set(states(TABLE.format(nic="0000:01:00.1"), "zgx-3285").values()) == {"impossible"}
 
 

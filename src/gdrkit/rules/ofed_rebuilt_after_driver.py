@@ -25,14 +25,15 @@ def ofed_rebuilt_after_driver(node: Node, module: str) -> Outcome:
 
     Cost: The peermem path is closed. If the module is already loaded, it keeps working until it is unloaded.
 
-    How to tell: The CRC of ib_register_peer_memory_client in the __versions section of nvidia-peermem
-    differs from the CRC that the RDMA core exports. `modprobe nvidia-peermem` says `Invalid argument`; the
-    kernel log says `disagrees about version of symbol ib_register_peer_memory_client` and
-    `Unknown symbol ... (err -22)`.
+    How to tell: `modprobe nvidia-peermem` says `Invalid argument`; the kernel log says
+    `disagrees about version of symbol ib_register_peer_memory_client` and `Unknown symbol ... (err -22)`.
+    The CRC of ib_register_peer_memory_client in the __versions section of nvidia-peermem
+    (`modprobe --dump-modversions $(modinfo -n nvidia-peermem)`) differs from the CRC that the RDMA core
+    exports.
 
     What to do: Rebuild the NVIDIA driver against the OFED that is installed now: `dkms build --force` and
-    `dkms install --force` of nvidia for this kernel. With the GPU Operator, set FORCE_REINSTALL=true or
-    reboot the node.
+    `dkms install --force` of nvidia for this kernel. With the GPU Operator, set FORCE_REINSTALL=true in the
+    driver manager's environment, or reboot the node.
 
     Why: OFED was installed, upgraded or rebuilt after the NVIDIA driver. Or the driver's build linked with
     another tree than the one it detected: /usr/src/ofa_kernel/default can point to the tree of another

@@ -56,13 +56,13 @@ def keys_lost(value: Value, path: tuple[str, ...]) -> tuple[str, ...]:
 def policy_duplicate_key(node: Node, subject: RepeatedKey | UnreadableManifest) -> Outcome:
     """A manifest has the same key twice in one mapping.
 
-    Cost: What only the earlier key sets is lost, for example `enabled: true` in the earlier one when the
-    later one has only `useHostMofed: false`.
+    Cost: What only the first key sets is lost: with `enabled: true` below the first and
+    `useHostMofed: false` below the second, only `useHostMofed: false` remains.
 
     How to tell: `spec:` has two `driver:` keys, as in recipes that show two alternatives in one text.
     yamllint and `kubectl apply --validate=strict` report the duplicate.
 
-    What to do: Write one mapping with all keys.
+    What to do: Merge the two into one mapping with all keys.
 
     Why: YAML forbids duplicate keys. PyYAML and the parser of Helm and kubectl keep the last one; other
     parsers reject the file.

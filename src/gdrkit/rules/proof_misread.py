@@ -21,7 +21,7 @@ from gdrkit.rules.rule import Failed, Layer, NotApplicable, Outcome, Passed, rul
 def proof_misread(node: Node, path: str) -> Outcome:
     """This text looks like proof of GPUDirect RDMA, but is not.
 
-    Cost: None in itself.
+    Cost: None by itself.
 
     How to tell: The log has `DMA-BUF is available on GPU device`, `GPU Direct RDMA Enabled for HCA` or
     `GDR 1`, but its channel lines over the network lack `/GDRDMA`, or it has no such lines. Or the text is

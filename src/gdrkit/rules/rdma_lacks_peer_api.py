@@ -34,8 +34,8 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
     NVIDIA driver.
 
     Why: The API was never part of Linux. MLNX_OFED and DOCA-OFED add it, in ib_core or in ib_uverbs.
-    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours for longer. Look for the symbol: neither
-    the version nor the flavour of the kernel is a reliable sign.
+    Ubuntu's kernels had it up to 6.5, some of NVIDIA's own flavours for longer. Look for the symbol:
+    neither the version nor the flavour of a kernel is a reliable sign.
 
     Source: Launchpad bug 1923104, "RDMA/core: Introduce peer memory interface"; Linux
     drivers/infiniband/core/, which has no such file; Ubuntu's announcement for 6.8.
@@ -45,7 +45,7 @@ def rdma_lacks_peer_api(node: Node, _: str) -> Outcome:
         return Passed(exporter)
     return Failed(
         seen=f"nothing exports {PEER_API[0]}{_stack(node)}",
-        expected="ib_core or ib_uverbs exports it",
+        expected="an export by ib_core or ib_uverbs",
         subject="ib_core",
     )
 

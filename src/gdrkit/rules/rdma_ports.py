@@ -23,8 +23,8 @@ def port_down(node: Node, device: RdmaDevice) -> Outcome:
     Cost: Nothing passes through this device. Each GPU is judged at its nearest device with an active port,
     so a device that is down costs only its own share.
 
-    How to tell: `cat /sys/class/infiniband/<device>/ports/*/state` shows `4: ACTIVE` for no port. The rate
-    of a port that is down (often 40 Gb/sec) means nothing.
+    How to tell: `cat /sys/class/infiniband/<device>/ports/*/state` does not show `4: ACTIVE` for any port.
+    The rate of a port that is down (often 40 Gb/sec) means nothing.
 
     What to do: `ibstat` or `rdma link` shows the state of the port.
 

@@ -1,4 +1,4 @@
-"""Steps and where they lead: what each promises, and whom it silences."""
+"""Remedies and what they lead to: which facts each sets, and which log and probe evidence it invalidates."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def judged(name: str) -> tuple[Node, Verdict]:
     return node, judge_node(node)
 
 
-def witnesses() -> list[Fact]:
-    """Every fact that declares what it saw, in all modules of rules and facts that are loaded."""
+def observations() -> list[Fact]:
+    """Every fact that declares what it observed, in all loaded modules of rules and facts."""
     found = {}
     for name, module in list(sys.modules.items()):
         if name.startswith(("gdrkit.facts", "gdrkit.rules")):
@@ -40,30 +40,30 @@ def witnesses() -> list[Fact]:
     return list(found.values())
 
 
-def test_every_name_of_a_step_has_a_step_and_the_other_way_round():
+def test_every_remedy_name_has_a_remedy_and_vice_versa():
     assert [remedy.name for remedy in REMEDIES] == list(RemedyName)
     assert list(BY_NAME) == list(RemedyName)
 
 
 @each_remedy
-def test_a_remedy_is_named_by_some_rule_and_says_risk_and_undo(remedy):
+def test_a_remedy_is_named_by_a_rule_and_has_a_risk_and_an_undo(remedy):
     assert any(remedy.name in rule.remedies for rule in RULES)
     assert remedy.risk and remedy.undo and remedy.becomes
 
 
 @each_node
 @each_remedy
-def test_a_step_silences_every_witness_of_what_it_changes(remedy, name):
+def test_a_step_makes_observations_of_what_it_changes_stale(remedy, name):
     node, _ = judged(name)
     try:
         changes = tuple(remedy.effect(node))
     except EvidenceMissing:
-        return  # the step is not to be had on this node
+        return  # the remedy is not possible on this node
     after = node.after(remedy.name, changes)
     touched = {change.key[0] for change in changes}
-    for witness in witnesses():
-        if touched & set(witness.saw):
-            for answered in [key for key in node._answers if key[0] is witness]:
+    for observation in observations():
+        if touched & set(observation.saw):
+            for answered in [key for key in node._answers if key[0] is observation]:
                 with pytest.raises(EvidenceMissing) as caught:
                     after.answer(*answered)
                 assert caught.value.missing.why is MissingReason.STALE
@@ -81,7 +81,7 @@ def test_a_step_leaves_the_node_as_it_was(remedy, name):
 
 
 @each_node
-def test_a_plan_ends_in_ready_and_every_way_is_short(name):
+def test_a_plan_ends_in_ready_and_is_short(name):
     for chain in plan(*judged(name), "nccl"):
         assert chain[-1].then.state in (State.READY, State.ACTIVE)
         assert 1 <= len(chain) <= STEPS_AT_MOST
@@ -89,7 +89,7 @@ def test_a_plan_ends_in_ready_and_every_way_is_short(name):
 
 
 @each_node
-def test_nothing_is_planned_for_what_works_or_never_will(name):
+def test_nothing_is_planned_for_a_node_that_works_or_is_impossible(name):
     node, verdict = judged(name)
     if verdict.of("nccl").state is not State.BLOCKED:
         assert plan(node, verdict, "nccl") == ()
@@ -103,7 +103,7 @@ def test_signing_a_stub_changes_one_error_into_another():
     assert first.then.state is State.IMPOSSIBLE
 
 
-def test_a_rebuild_promises_a_linkage_and_forgets_the_signer():
+def test_a_rebuild_sets_the_linkage_and_makes_the_signer_unknown():
     from gdrkit.facts.driver import peermem_linkage, peermem_path
     from gdrkit.facts.trust import standing
 
@@ -118,7 +118,7 @@ def test_a_rebuild_promises_a_linkage_and_forgets_the_signer():
     assert caught.value.missing.why is MissingReason.STALE
 
 
-def test_a_rebuild_is_not_to_be_had_where_nothing_exports_the_api():
+def test_a_rebuild_is_not_possible_if_nothing_exports_the_api():
     node, _ = judged("zgx-3852")
     rebuild = next(remedy for remedy in REMEDIES if remedy.name == "rebuild-driver")
     with pytest.raises(EvidenceMissing):
@@ -130,7 +130,7 @@ def test_rebuilding_after_ofed_is_among_the_plans():
     assert any(way[:2] == ["rebuild-driver", "load-peermem"] for way in ways)
 
 
-def test_a_missing_in_a_promise_is_kept_as_it_was_given():
+def test_a_missing_in_a_supposition_is_kept_unchanged():
     from gdrkit.facts.driver import driver_flavour
 
     node, _ = judged("zgx-3852")
@@ -143,8 +143,8 @@ def test_a_missing_in_a_promise_is_kept_as_it_was_given():
 @pytest.mark.parametrize(
     ("name", "there"), [("mixed-signers", False), ("ofed-rebuilt", True)], ids=["enforced", "not-enforced"]
 )
-def test_new_modules_are_promised_only_where_no_signature_decides(name, there):
-    """Who signs the open modules is not known, so under Secure Boot no way ends with them."""
+def test_new_modules_are_planned_only_if_no_signature_is_required(name, there):
+    """The signer of the open modules is unknown, so no plan ends with them under Secure Boot."""
     first = [chain[0].remedy.name for chain in plan(*judged(name), "nccl")]
     assert ("open-kernel-modules" in first) is there
-    assert first  # another way is left
+    assert first  # another plan remains
