@@ -110,8 +110,9 @@ open_modules = Remedy(
     title="install the open kernel modules of the same driver branch",
     effect=_open_modules,
     becomes="the open kernel modules drive the GPU; their signer is not known yet",
-    risk="they do not support GPUs before Turing; CUDA programs must stop during the change; if signatures "
-    "are enforced, the new modules load only if signed by a trusted key, as those of distributions are",
+    risk="the open modules do not support GPUs before Turing; CUDA programs must stop during the change; if "
+    "signatures are enforced, the new modules load only if signed by a trusted key, as those of "
+    "distributions are",
     undo="reinstall the proprietary modules and reboot",
     needs_reboot=True,
     paths=("dmabuf",),
