@@ -1,1 +1,1 @@
-"""What each remedy makes true, the plan that ends in ready, how it is carried out, and what is declared."""
+"""Remedies, plans that end in ready, their execution and undo, and declarative configuration."""

@@ -1,4 +1,4 @@
-"""From a node to the ways of mending it, with each step's exact commands."""
+"""Builds the report of `gdr fix`: plans for a node, with each step's exact commands."""
 
 from __future__ import annotations
 
@@ -22,48 +22,48 @@ from gdrkit.repair.platforms.action import (
     WriteFile,
 )
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.procedures import procedure
+from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME, REMEDIES
 from gdrkit.repair.remedies.loading_plan import loading_plan
 from gdrkit.repair.remedies.plan import StepOutcome, plan
 from gdrkit.repair.remedies.remedy import Remedy
 from gdrkit.report.build import build
 from gdrkit.report.document import Report
-from gdrkit.report.fix_document import ActionSection, Aim, FixReport, StepSection, WaySection
+from gdrkit.report.fix_document import ActionSection, FixReport, Goal, StepSection, WaySection
 from gdrkit.verdict import judge_node
 
-_TOLD = ("failed", "warning")
-BLUE_SCREEN = "the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"
+_REPAIRED = ("failed", "warning")
+BLUE_SCREEN = "at the next boot's blue screen: Enroll MOK, Continue, Yes, the password, Reboot"
 
 
 class FixOptions(Struct, frozen=True, kw_only=True):
-    """What is to be planned."""
+    """What to plan, and how."""
 
     consumer: str = NAMES[0]
-    aim: Aim = "verdict"
+    goal: Goal = "verdict"
     steps: tuple[str, ...] = ()
     choices: ProcedureChoices = ProcedureChoices()
 
 
-def fix_report(node: Node, wish: FixOptions) -> FixReport:
-    """The ways to what is wished, and what else could be mended. Raises KeyError for a step unknown."""
-    verdict = judge_node(node, asked=wish.consumer)
-    report = build(node, verdict, wish.consumer, chains=(), plans=(), prediction=None)
+def fix_report(node: Node, options: FixOptions) -> FixReport:
+    """Plans that reach the goal, and further repairs. Raises KeyError for an unknown step."""
+    verdict = judge_node(node, asked=options.consumer)
+    report = build(node, verdict, options.consumer, chains=(), plans=(), prediction=None)
     ways: list[WaySection] = []
-    if wish.aim == "verdict":
-        for chain in plan(node, verdict, wish.consumer):
-            ways.append(_way(node, report, wish, [(step.remedy, step.then) for step in chain]))
+    if options.goal == "verdict":
+        for chain in plan(node, verdict, options.consumer):
+            ways.append(_way(node, report, options, [(step.remedy, step.then) for step in chain]))
     else:
-        steps = _named(wish.steps) if wish.aim == "steps" else loading_plan(node)
+        steps = _named(options.steps) if options.goal == "steps" else loading_plan(node)
         if steps:
-            ways.append(_way(node, report, wish, [(step, None) for step in steps]))
+            ways.append(_way(node, report, options, [(step, None) for step in steps]))
     planned: set[str] = {step.remedy for way in ways for step in way.steps}
     return FixReport(
         node=report.node,
         verdict=report.verdict,
-        aim=wish.aim,
+        aim=options.goal,
         ways=tuple(ways),
-        further=_further(node, report, wish, planned) if wish.aim == "verdict" else (),
+        further=_further(node, report, options, planned) if options.goal == "verdict" else (),
     )
 
 
@@ -72,53 +72,55 @@ def _named(names: Iterable[str]) -> tuple[Remedy, ...]:
 
 
 def _way(
-    node: Node, report: Report, wish: FixOptions, steps: Iterable[tuple[Remedy, StepOutcome | None]]
+    node: Node, report: Report, options: FixOptions, steps: Iterable[tuple[Remedy, StepOutcome | None]]
 ) -> WaySection:
-    return WaySection(steps=tuple(_step(node, report, wish, remedy, then) for remedy, then in steps))
+    return WaySection(steps=tuple(_step(node, report, options, remedy, then) for remedy, then in steps))
 
 
-def _further(node: Node, report: Report, wish: FixOptions, planned: set[str]) -> tuple[StepSection, ...]:
-    """Steps for what failed or will, that no way takes; none where the hardware can do nothing with them."""
+def _further(node: Node, report: Report, options: FixOptions, planned: set[str]) -> tuple[StepSection, ...]:
+    """Steps for failures and warnings that no plan repairs; () if the node is impossible or blocked."""
     names = {
         name
         for finding in report.findings
-        if finding.status in _TOLD
+        if finding.status in _REPAIRED
         for name in finding.remedies
         if name not in planned
     }
     if report.verdict.state in ("impossible", "blocked"):
         return ()
-    return tuple(_step(node, report, wish, remedy, None) for remedy in REMEDIES if remedy.name in names)
+    return tuple(_step(node, report, options, remedy, None) for remedy in REMEDIES if remedy.name in names)
 
 
 def _step(
-    node: Node, report: Report, wish: FixOptions, remedy: Remedy, then: StepOutcome | None
+    node: Node, report: Report, options: FixOptions, remedy: Remedy, then: StepOutcome | None
 ) -> StepSection:
-    how = procedure(node, remedy.name, remedy.becomes, wish.choices, replaces_driver=remedy.replaces_driver)
+    procedure = procedure_for(
+        node, remedy.name, remedy.becomes, options.choices, replaces_driver=remedy.replaces_driver
+    )
     return StepSection(
         remedy=remedy.name,
         title=remedy.title,
         because=tuple(
             f"{finding.code}: {finding.subject}"
             for finding in report.findings
-            if remedy.name in finding.remedies and finding.status in (*_TOLD, "note")
+            if remedy.name in finding.remedies and finding.status in (*_REPAIRED, "note")
         ),
         effect=remedy.becomes,
         risk=remedy.risk,
         undo=remedy.undo,
-        platform=how.platform,
+        platform=procedure.platform,
         needs_root=remedy.needs_root,
         needs_reboot=remedy.needs_reboot,
-        never_executed=how.never_executed,
-        by_hand=how.by_hand,
-        actions=actions(how),
+        never_executed=procedure.never_executed,
+        by_hand=procedure.by_hand,
+        actions=actions(procedure),
         then=then,
     )
 
 
-def actions(how: Procedure) -> tuple[ActionSection, ...]:
-    """What a step does, in words and as commands."""
-    return tuple(_action(action) for action in how.actions)
+def actions(procedure: Procedure) -> tuple[ActionSection, ...]:
+    """What a step does, as text and commands."""
+    return tuple(_action(action) for action in procedure.actions)
 
 
 def _action(action: Action) -> ActionSection:
@@ -142,7 +144,7 @@ def _action(action: Action) -> ActionSection:
                 never_executed=action.never_executed,
             )
         case MakeKey():
-            line = f"make a key pair, {action.key} and {posixpath.basename(action.certificate)}"
+            line = f"create a key pair: {action.key} and {posixpath.basename(action.certificate)}"
             return ActionSection(kind="make-key", line=line, why=action.why, path=action.key)
         case SignModules():
             return ActionSection(

@@ -1,8 +1,7 @@
-"""A plan as a document: `gdr fix --json`, schema gdrkit.fix/1. Versioned, additive.
+"""The document of `gdr fix --json`, schema gdrkit.fix/1. Versioned, additive.
 
-An ActionSection is not the action itself, which the journal keeps and the executor takes: a reader gets one
-form for all kinds, with the line that somebody would type and what takes it back. A StepSection joins a
-remedy with what it comes to on this machine.
+An ActionSection is a readable form of an action of any kind: the line to type, the commands that undo it.
+The action itself is in the journal. A StepSection is a remedy with the actions that it needs on this node.
 """
 
 from __future__ import annotations
@@ -16,41 +15,41 @@ from gdrkit.report.document import NodeSection, VerdictSection
 from gdrkit.rules.remedy_names import RemedyName
 
 ActionKind = Literal["write", "remove", "run", "make-key", "sign", "enrol-key", "ask-person"]
-"""The tags of the actions that a procedure is made of."""
+"""The tags of the actions in a procedure."""
 
-Aim = Literal["verdict", "module", "steps"]
-"""What the ways lead to: a verdict that is ready, a nvidia-peermem that loads, the steps that were named."""
+Goal = Literal["verdict", "module", "steps"]
+"""What to reach: the verdict ready, nvidia-peermem loading, or the named steps carried out."""
 
 
 class ActionSection(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that a step does. `argv` is there for commands, `content` for files that are written."""
+    """One action of a step. Commands have `argv`, written files have `content`."""
 
     kind: ActionKind
-    line: str  # in words, or as somebody would type it
+    line: str  # a command line, or a description
     why: str = ""
     argv: tuple[str, ...] = ()
     path: str = ""
     content: str = ""
-    undo: tuple[str, ...] = ()  # commands that take it back; files are put back from copies
-    never_executed: bool = False  # nobody has run it for gdrkit yet
+    undo: tuple[str, ...] = ()  # commands that undo it; files are restored from backups
+    never_executed: bool = False  # taken from documentation; not tested yet
 
 
 class StepSection(Struct, frozen=True, kw_only=True):
-    """A step of a way, with what it does on this machine."""
+    """A step of a plan, with what it does on this node."""
 
     remedy: RemedyName
     title: str
-    because: tuple[str, ...]  # codes and subjects on this node
+    because: tuple[str, ...]  # "code: subject" of findings on this node
     effect: str
     risk: str
     undo: str
-    platform: str  # debian, rhel, suse; empty where no command is known for the distribution
+    platform: str  # debian, rhel, suse; empty if the distribution is not supported
     needs_root: bool
     needs_reboot: bool
     never_executed: bool
     by_hand: bool
     actions: tuple[ActionSection, ...]
-    then: StepOutcome | None = None  # what the verdict becomes; null for steps outside a plan
+    then: StepOutcome | None = None  # the verdict after the step; null if not planned for a verdict
 
 
 class WaySection(Struct, frozen=True, kw_only=True):
@@ -58,10 +57,12 @@ class WaySection(Struct, frozen=True, kw_only=True):
 
 
 class FixReport(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.fix/1"):
-    """All that `gdr fix` has to say of a node before anything is done."""
+    """What `gdr fix` would do on a node."""
 
     node: NodeSection
     verdict: VerdictSection
-    aim: Aim
-    ways: tuple[WaySection, ...]  # the shortest first; any one of them is enough
-    further: tuple[StepSection, ...]  # steps that mend what slows down or will break, and are in no way
+    aim: Goal
+    ways: tuple[WaySection, ...]  # plans, shortest first; any one of them is enough
+    further: tuple[
+        StepSection, ...
+    ]  # steps outside the plans, for findings that slow the node down or will break it

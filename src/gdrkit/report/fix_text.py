@@ -1,29 +1,30 @@
-"""A plan as text for a person."""
+"""Renders the report of `gdr fix` as text."""
 
 from __future__ import annotations
 
 from gdrkit.report.fix_document import ActionSection, FixReport, StepSection
 
-_AIMS = {
+_GOALS = {
     "module": "nvidia-peermem loads, now and at each boot",
-    "steps": "the steps that were named",
+    "steps": "the named steps are carried out",
 }
 
 
 def fix_text(report: FixReport) -> str:
-    """The ways, the shortest first, with the exact commands of each step."""
+    """The plans, shortest first, with the exact commands of each step."""
     verdict = report.verdict
     lines = [f"{verdict.state} for {verdict.consumer}: {verdict.summary}", ""]
     if not report.ways:
-        lines += [_nothing(report), ""]
+        lines += [_without_plan(report), ""]
     for number, way in enumerate(report.ways, 1):
-        name = f"way {number} of {len(report.ways)}" if len(report.ways) > 1 else "the way"
-        aim = _AIMS.get(report.aim) or f"to {way.steps[-1].then.state if way.steps[-1].then else '?'}"
-        lines += [f"{name}, {_count(len(way.steps))}: {aim}", ""]
-        for place, step in enumerate(way.steps, 1):
-            lines += [*step_lines(step, f"{place}. "), ""]
+        name = f"plan {number} of {len(report.ways)} (--way {number})" if len(report.ways) > 1 else "plan"
+        last = way.steps[-1].then
+        goal = _GOALS.get(report.aim) or f"verdict {last.state if last else 'unknown'}"
+        lines += [f"{name}: {_count(len(way.steps))}; result: {goal}", ""]
+        for index, step in enumerate(way.steps, 1):
+            lines += [*step_lines(step, f"{index}. "), ""]
     if report.further:
-        lines += ["also worth doing, one by one with --steps NAME:", ""]
+        lines += ["also recommended (carry out with --steps NAME):", ""]
         for step in report.further:
             lines += [*step_lines(step, ""), ""]
     return "\n".join(lines)
@@ -33,21 +34,23 @@ def _count(steps: int) -> str:
     return f"{steps} step" + ("s" if steps > 1 else "")
 
 
-def _nothing(report: FixReport) -> str:
+def _without_plan(report: FixReport) -> str:
     if report.aim == "module":
-        return "no way is known to make nvidia-peermem load here; gdr modprobe nvidia-peermem says why"
+        return "no plan makes nvidia-peermem load here; gdr modprobe nvidia-peermem shows why"
     return {
-        "ready": "nothing needs to be fixed",
-        "active": "nothing needs to be fixed",
-        "impossible": "nothing fixes this hardware",
-        "unknown": "too little is known to plan anything; gdr doctor names what is missing",
-    }.get(report.verdict.state, "no way is known to gdrkit; gdr doctor says what stands in the way")
+        "ready": "nothing to fix",
+        "active": "nothing to fix",
+        "impossible": "cannot be fixed: the hardware does not support it",
+        "unknown": "not enough evidence for a plan; gdr doctor names what is missing",
+    }.get(report.verdict.state, "gdrkit has no plan for this; gdr doctor shows what blocks it")
 
 
 def step_lines(step: StepSection, number: str) -> list[str]:
-    """A step: what, why, what it costs, how it is done and undone."""
+    """A step: its findings, risk, needs, actions, undo, and the verdict after it."""
     pad = "   "
-    needs = [word for word, is_so in (("root", step.needs_root), ("a reboot", step.needs_reboot)) if is_so]
+    needs = [
+        need for need, is_needed in (("root", step.needs_root), ("a reboot", step.needs_reboot)) if is_needed
+    ]
     lines = [f"{number}{step.remedy}: {step.title}"]
     rows = [
         ("because", "; ".join(step.because)),
@@ -56,20 +59,20 @@ def step_lines(step: StepSection, number: str) -> list[str]:
     ]
     lines += [f"{pad}{name:<8} {text}" for name, text in rows if text]
     if not step.actions:
-        lines.append(f"{pad}do       nothing: it is so already")
+        lines.append(f"{pad}do       nothing: already done")
     for action in step.actions:
         lines += [pad + line for line in action_lines(action)]
     if step.never_executed:
-        lines.append(f"{pad}note     made from documentation: nobody has run all of this for gdrkit yet")
+        lines.append(f"{pad}note     not tested: some of these commands come from documentation only")
     lines.append(f"{pad}undo     {step.undo}")
     if step.then is not None:
-        still = f", still {', '.join(step.then.blocked_by)}" if step.then.blocked_by else ""
-        lines.append(f"{pad}then     {step.then.state}{still}")
+        blocked_by = f" ({', '.join(step.then.blocked_by)})" if step.then.blocked_by else ""
+        lines.append(f"{pad}then     verdict {step.then.state}{blocked_by}")
     return lines
 
 
 def action_lines(action: ActionSection) -> list[str]:
-    """One action; commands stand behind a `$`, as somebody would type them."""
+    """One action. Commands follow a `$`, ready to paste."""
     why = f"   # {action.why}" if action.why else ""
     match action.kind:
         case "run" | "enrol-key":

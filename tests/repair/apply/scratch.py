@@ -1,4 +1,4 @@
-"""A small machine in a folder: broken in several ways, and described whole."""
+"""A small system tree with several faults, and snapshots of such a tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _modules() -> dict[str, bytes]:
 
 @functools.cache
 def _key() -> tuple[bytes, bytes]:
-    made = make_key("Somebody's key")
+    made = make_key("A user's key")
     private = made.private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -57,7 +57,7 @@ def _key() -> tuple[bytes, bytes]:
 
 
 def machine(root: Path) -> Path:
-    """A tree with a blacklist, a parameter, an old module, unsigned modules and a setting that turns off."""
+    """A tree with a blacklist, an option, an old module, unsigned modules, and dma-buf turned off."""
     private, certificate = _key()
     files: dict[str, bytes] = {
         "etc/os-release": b'ID=debian\nVERSION_ID="12"\nPRETTY_NAME="Debian 12"\n',
@@ -91,7 +91,7 @@ def machine(root: Path) -> Path:
 
 
 def snapshot(root: Path) -> dict[str, tuple[object, ...]]:
-    """Every path but gdrkit's own journal: kind, mode, owner, content, extended attributes."""
+    """Kind, mode, owner, content and attributes of every path outside gdrkit's journals, by path."""
     found: dict[str, tuple[object, ...]] = {}
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):

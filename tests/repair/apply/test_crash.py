@@ -1,8 +1,7 @@
-"""kill -9 at any line of what changes a machine leaves a journal from which both ways lead on.
+"""After kill -9 at any line that changes a machine, the run can be resumed and undone.
 
-A child process is killed before the n-th line of repair/apply that it comes to, of those that write: to a
-file, a folder, the journal. GDRKIT_CRASH_LINES=all counts every line. GDRKIT_CRASH_EVERY=1 tries each n;
-without it, a sample that a test suite has time for.
+A child process is killed before the n-th line of repair/apply that writes: to a file, a folder, the journal.
+GDRKIT_CRASH_LINES=all counts every line. GDRKIT_CRASH_EVERY=1 tries each n; without it, a sample is tried.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ import pytest
 
 import gdrkit
 from gdrkit.cli.verdict_snapshot import take_snapshot
+from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.reverter import Reverter
 from gdrkit.repair.apply.root_fs import RootFS
-from gdrkit.repair.apply.runner import Runner, begin, unfinished
-from gdrkit.repair.apply.secrets import Secrets
+from gdrkit.repair.apply.runner import Runner, begin_run, unfinished_run
 from gdrkit.repair.platforms.choices import ProcedureChoices
 from tests.repair.apply.scratch import STEPS, machine, needs_depmod, snapshot
 
@@ -58,28 +57,28 @@ def start(root: Path, *, own_key: bool) -> None:
         if own_key
         else ProcedureChoices(key="/etc/keys/own.key", certificate="/etc/keys/own.der")
     )
-    begin(RootFS(str(root)), STEPS, choices, "nccl", "0", take_snapshot).close()
+    begin_run(RootFS(str(root)), STEPS, choices, "nccl", "0", take_snapshot).close()
 
 
-def go(root: Path) -> None:
-    journal = unfinished(RootFS(str(root)))
+def finish(root: Path) -> None:
+    journal = unfinished_run(RootFS(str(root)))
     assert journal is not None
-    assert Runner(journal, Secrets(), silent, lambda *_: True, take_snapshot).go().word == "finished"
+    assert Runner(journal, Passwords(), silent, lambda *_: True, take_snapshot).run().status == "finished"
     journal.close()
 
 
 def undo(root: Path) -> None:
-    from gdrkit.repair.apply.runner import last_standing
+    from gdrkit.repair.apply.runner import newest_not_undone
 
-    journal = last_standing(RootFS(str(root)))
+    journal = newest_not_undone(RootFS(str(root)))
     if journal is None:
         return
-    assert Reverter(journal, Secrets(), silent).take_back() == ()
+    assert Reverter(journal, Passwords(), silent).revert() == ()
     journal.close()
 
 
 class _Counter:
-    """Kills this process before the n-th line of the package that it comes to; counts them."""
+    """Counts the lines of the package that run, and kills this process before the n-th."""
 
     def __init__(self, last: int) -> None:
         self.lines, self.last = 0, last
@@ -96,7 +95,7 @@ class _Counter:
 
 
 def in_child(work: Callable[[], None], last: int = 0) -> tuple[int, int]:
-    """Exit code (negative: the signal) and how many lines of the package ran."""
+    """Exit code (negative: the signal), and how many lines of the package ran."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -113,13 +112,13 @@ def in_child(work: Callable[[], None], last: int = 0) -> tuple[int, int]:
     os.close(write)
     _, status = os.waitpid(child, 0)
     with os.fdopen(read, "rb") as file:
-        said = file.read()
-    return os.waitstatus_to_exitcode(status), int(said or 0)
+        counted = file.read()
+    return os.waitstatus_to_exitcode(status), int(counted or 0)
 
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Path]:
-    """A folder in memory, where fsync(2) costs nothing."""
+    """A folder in memory, where fsync(2) is fast."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as folder:
         yield Path(folder)
 
@@ -134,8 +133,8 @@ def scratch(memory: Path) -> Path:
     return Path(tempfile.mkdtemp(dir=memory))
 
 
-class _Lab:
-    """Copies of one broken machine."""
+class _Copies:
+    """Makes copies of a broken machine."""
 
     def __init__(self, broken: Path, folder: Path) -> None:
         self.broken, self.folder, self.number = broken, folder, 0
@@ -147,51 +146,53 @@ class _Lab:
         return Path(shutil.copytree(self.broken, target, symlinks=True))
 
 
-def places(lines: int) -> list[int]:
+def sampled(lines: int) -> list[int]:
     return sorted({1, lines, *range(1 + lines % EVERY, lines + 1, EVERY)})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own_key", [False, True], ids=["own key given", "key made"])
-def test_a_run_killed_anywhere_is_undone_or_completed(broken: Path, scratch: Path, own_key: bool) -> None:
-    lab = _Lab(broken, scratch)
+def test_a_run_killed_at_any_write_can_be_undone_or_resumed(
+    broken: Path, scratch: Path, own_key: bool
+) -> None:
+    lab = _Copies(broken, scratch)
     before = snapshot(broken)
     whole = lab.copy()
     start(whole, own_key=own_key)
-    code, lines = in_child(lambda: go(whole))
+    code, lines = in_child(lambda: finish(whole))
     assert code == 0 and lines > 200
     wanted = snapshot(whole)
     assert wanted != before
-    print(f"{lines} lines, {len(places(lines))} of them tried")
-    for n in places(lines):
+    print(f"{lines} lines, {len(sampled(lines))} of them tried")
+    for n in sampled(lines):
         root = lab.copy()
         start(root, own_key=own_key)
-        assert in_child(functools.partial(go, root), n)[0] == KILLED
-        if n % 2 or own_key:  # a key is made anew, and its signatures with it
+        assert in_child(functools.partial(finish, root), n)[0] == KILLED
+        if n % 2 or own_key:  # a new run makes a new key, and so other signatures
             undo(root)
         else:
-            if unfinished(RootFS(str(root))) is not None:
-                go(root)
+            if unfinished_run(RootFS(str(root))) is not None:
+                finish(root)
             assert snapshot(root) == wanted, n
             undo(root)
         assert snapshot(root) == before, n
 
 
 @pytest.mark.slow
-def test_an_undo_killed_anywhere_is_completed_by_the_next(broken: Path, scratch: Path) -> None:
-    lab = _Lab(broken, scratch)
+def test_an_undo_killed_at_any_write_is_finished_by_the_next(broken: Path, scratch: Path) -> None:
+    lab = _Copies(broken, scratch)
     before = snapshot(broken)
     whole = lab.copy()
     start(whole, own_key=False)
-    go(whole)
+    finish(whole)
     changed = snapshot(whole)
     kept = scratch / "changed"
     shutil.copytree(whole, kept, symlinks=True)
     assert snapshot(kept) == changed
     code, lines = in_child(lambda: undo(whole))
     assert code == 0 and snapshot(whole) == before
-    print(f"{lines} lines, {len(places(lines))} of them tried")
-    for n in places(lines):
+    print(f"{lines} lines, {len(sampled(lines))} of them tried")
+    for n in sampled(lines):
         root = scratch / "undoing"
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(kept, root, symlinks=True)
@@ -200,12 +201,12 @@ def test_an_undo_killed_anywhere_is_completed_by_the_next(broken: Path, scratch:
         assert snapshot(root) == before, n
 
 
-def test_a_journal_cut_off_anywhere_in_its_last_line_is_read_without_it(broken: Path, scratch: Path) -> None:
+def test_a_truncated_last_line_of_a_journal_is_ignored(broken: Path, scratch: Path) -> None:
     from gdrkit.repair.apply.journal import parse, whole_bytes
 
-    root = _Lab(broken, scratch).copy()
+    root = _Copies(broken, scratch).copy()
     start(root, own_key=False)
-    go(root)
+    finish(root)
     (path,) = (root / "var/lib/gdrkit/fix").glob("*/journal.jsonl")
     content = path.read_bytes()
     records = parse(content)

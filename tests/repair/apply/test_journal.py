@@ -1,4 +1,4 @@
-"""A journal says what was meant and what was done, whatever a crash left of it."""
+"""Journals are read back whole, truncated by a crash, damaged, or written by an older version."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from gdrkit.repair.apply.journal import (
 from gdrkit.repair.apply.root_fs import FileState, RootFS
 from gdrkit.repair.platforms.action import Action
 
-OF_BEFORE = Path(__file__).parent / "journals" / "of-0.1.jsonl"
-"""What commit 65b8ae7 wrote of a run on the machine of scratch.py. The records of what a folder cannot bring
-about (a failure, a reboot, a key for the firmware) were appended by the same code.
+JOURNAL_OF_0_1 = Path(__file__).parent / "journals" / "of-0.1.jsonl"
+"""Written by commit 65b8ae7 for a run on the machine of scratch.py. Records that cannot occur in a folder (a
+failure, a reboot, a key for the firmware) were appended with the same code.
 """
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_records_or_an_error(content):
+def test_any_bytes_give_records_or_an_error(content):
     try:
         records = parse(content)
     except ApplyError:
@@ -43,56 +43,56 @@ def test_any_bytes_are_records_or_an_error(content):
 
 
 @given(st.binary(max_size=60))
-def test_what_stands_behind_the_last_whole_line_is_cut_off(rest):
+def test_bytes_after_the_last_complete_line_are_cut_off(rest):
     whole = b'{"type":"step-ended","step":0}\n'
     assert whole_bytes(whole + rest.replace(b"\n", b"")) == len(whole)
 
 
-def test_damage_in_the_middle_is_an_error_not_a_gap():
+def test_a_damaged_line_in_the_middle_is_an_error():
     with pytest.raises(ApplyError, match="line 1"):
         parse(b'{"type":"ste\n{"type":"step-ended","step":0}\n')
 
 
-def test_what_is_appended_is_there_for_the_next_reader(tmp_path):
-    place = RootFS(str(tmp_path))
-    journal = new_run(place, "20260101-000000")
+def test_appended_records_are_read_back(tmp_path):
+    root = RootFS(str(tmp_path))
+    journal = new_run(root, "20260101-000000")
     journal.open()
     states = (FileState(path="/etc/x", kind="file", mode=0o640, digest="00", attributes={"user.a": "YQ=="}),)
-    told = [
+    records = [
         ActionIntent(step=0, action=1, folders=("/a",), states=states),
         ActionDone(step=0, action=1, after={"/etc/x": ""}),
         StepEnded(step=0),
     ]
-    for record in told:
+    for record in records:
         journal.append(record)
     journal.close()
-    again = Journal(place, journal.run)
+    again = Journal(root, journal.run)
     again.open()
-    assert again.records == told
-    assert again.intent_of(0, 1) == told[0] and again.done_of(0, 1) == told[1] and again.has_ended(0)
+    assert again.records == records
+    assert again.intent_of(0, 1) == records[0] and again.done_of(0, 1) == records[1] and again.has_ended(0)
     again.close()
 
 
-def test_runs_of_one_second_have_names_of_their_own_and_folders_for_their_owner_alone(tmp_path):
-    place = RootFS(str(tmp_path))
-    first, second = new_run(place, "20260101-000000"), new_run(place, "20260101-000000")
-    assert runs(place) == (first.run, second.run) and first.run != second.run
+def test_runs_of_the_same_second_have_different_names_and_private_folders(tmp_path):
+    root = RootFS(str(tmp_path))
+    first, second = new_run(root, "20260101-000000"), new_run(root, "20260101-000000")
+    assert runs(root) == (first.run, second.run) and first.run != second.run
     assert (tmp_path / "var/lib/gdrkit/fix").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_copy_that_was_damaged_is_never_put_back(tmp_path):
+def test_a_damaged_backup_is_never_restored(tmp_path):
     (tmp_path / "x").write_bytes(b"content")
-    place = RootFS(str(tmp_path))
-    journal = new_run(place, "20260101-000000")
-    state = journal.keep(place.state("/x"), "copy")
-    assert journal.kept(state) == b"content"
+    root = RootFS(str(tmp_path))
+    journal = new_run(root, "20260101-000000")
+    state = journal.back_up(root.state("/x"), "copy")
+    assert journal.backup_of(state) == b"content"
     (tmp_path / f"var/lib/gdrkit/fix/{journal.run}/backups/copy").write_bytes(b"other")
     with pytest.raises(ApplyError, match="damaged"):
-        journal.kept(state)
+        journal.backup_of(state)
 
 
-def test_a_journal_of_before_reads_as_it_was_meant_and_is_written_as_it_was():
-    content = OF_BEFORE.read_bytes()
+def test_a_journal_of_version_0_1_is_read_and_encoded_back_unchanged():
+    content = JOURNAL_OF_0_1.read_bytes()
     records = parse(content)
     assert b"".join(msgspec.json.encode(record) + b"\n" for record in records) == content
     assert {type(record) for record in records} == set(get_args(JournalRecord))

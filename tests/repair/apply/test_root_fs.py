@@ -1,4 +1,4 @@
-"""Files below a root: replaced at once, put back as they were, never outside."""
+"""Files below a root are replaced, restored, and never reached outside of it."""
 
 from __future__ import annotations
 
@@ -11,87 +11,85 @@ import pytest
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import FileState, RootFS
 
-SOMEBODY = 4711 if os.geteuid() == 0 else os.geteuid()
-"""Another owner, where we may give files away."""
+OTHER_UID = 4711 if os.geteuid() == 0 else os.geteuid()
+"""Another owner, if we may change owners."""
 
 
-def test_a_file_keeps_owner_mode_and_attributes_when_it_is_replaced_and_when_it_is_put_back(tmp_path):
+def test_a_replaced_and_a_restored_file_keep_owner_mode_and_attributes(tmp_path):
     path = tmp_path / "etc/x.conf"
     path.parent.mkdir()
     path.write_bytes(b"old")
-    os.chown(path, SOMEBODY, -1)
+    os.chown(path, OTHER_UID, -1)
     path.chmod(0o640)
     with contextlib.suppress(OSError):  # not on every file system
         os.setxattr(path, "user.note", b"kept")
-    place = RootFS(str(tmp_path))
-    before = place.state("/etc/x.conf")
-    place.write("/etc/x.conf", b"new", before, "t")
+    root = RootFS(str(tmp_path))
+    before = root.state("/etc/x.conf")
+    root.write("/etc/x.conf", b"new", before, "t")
     assert path.read_bytes() == b"new" and path.stat().st_mode & 0o7777 == 0o640
-    assert path.stat().st_uid == SOMEBODY
+    assert path.stat().st_uid == OTHER_UID
     os.chown(path, os.geteuid(), -1)
-    assert place.state("/etc/x.conf").attributes == before.attributes
-    place.restore(before, b"old", "t")
-    assert place.state("/etc/x.conf") == before
+    assert root.state("/etc/x.conf").attributes == before.attributes
+    root.restore(before, b"old", "t")
+    assert root.state("/etc/x.conf") == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["x.conf"]
 
 
-def test_a_link_is_replaced_and_comes_back_as_a_link(tmp_path):
+def test_a_replaced_link_is_restored_as_a_link(tmp_path):
     (tmp_path / "target").write_bytes(b"shared")
     (tmp_path / "link").symlink_to("target")
-    os.chown(tmp_path / "link", SOMEBODY, -1, follow_symlinks=False)
-    place = RootFS(str(tmp_path))
-    before = place.state("/link")
-    place.write(
-        "/link", b"own", FileState(path="/link", mode=0o644, uid=os.geteuid(), gid=os.getegid()), "t"
-    )
+    os.chown(tmp_path / "link", OTHER_UID, -1, follow_symlinks=False)
+    root = RootFS(str(tmp_path))
+    before = root.state("/link")
+    root.write("/link", b"own", FileState(path="/link", mode=0o644, uid=os.geteuid(), gid=os.getegid()), "t")
     assert not (tmp_path / "link").is_symlink() and (tmp_path / "target").read_bytes() == b"shared"
-    place.restore(before, b"", "t")
+    root.restore(before, b"", "t")
     assert (tmp_path / "link").readlink() == Path("target")
-    assert (tmp_path / "link").lstat().st_uid == SOMEBODY
+    assert (tmp_path / "link").lstat().st_uid == OTHER_UID
 
 
-def test_what_a_reader_gets_comes_through_links_inside_the_root(tmp_path):
+def test_content_follows_links_inside_the_root(tmp_path):
     (tmp_path / "etc").mkdir()
     (tmp_path / "usr").mkdir()
     (tmp_path / "usr/real.conf").write_bytes(b"content")
     (tmp_path / "etc/a").symlink_to("/usr/real.conf")
     (tmp_path / "etc/b").symlink_to("a")
-    place = RootFS(str(tmp_path))
-    assert place.content("/etc/b") == b"content" and place.content("/etc/none") == b""
+    root = RootFS(str(tmp_path))
+    assert root.content("/etc/b") == b"content" and root.content("/etc/none") == b""
 
 
 def test_absolute_links_in_folders_stay_inside_the_root(tmp_path):
-    root = tmp_path / "root"
-    (root / "usr/lib").mkdir(parents=True)
-    (root / "lib").symlink_to("/usr/lib")
-    (root / "out").symlink_to("../../..")
-    place = RootFS(str(root))
-    assert place.real("/lib/modules.dep") == str(root / "usr/lib/modules.dep")
-    assert place.real("/out/etc/passwd") == str(root / "etc/passwd")
+    folder = tmp_path / "root"
+    (folder / "usr/lib").mkdir(parents=True)
+    (folder / "lib").symlink_to("/usr/lib")
+    (folder / "out").symlink_to("../../..")
+    root = RootFS(str(folder))
+    assert root.real("/lib/modules.dep") == str(folder / "usr/lib/modules.dep")
+    assert root.real("/out/etc/passwd") == str(folder / "etc/passwd")
 
 
-def test_links_that_go_round_are_an_error(tmp_path):
+def test_a_loop_of_links_is_an_error(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
-    with pytest.raises(ApplyError, match="too many links"):
+    with pytest.raises(ApplyError, match="too many symbolic links"):
         RootFS(str(tmp_path)).real("/a/x")
 
 
-def test_a_folder_where_a_file_should_be_is_an_error_and_stays(tmp_path):
+def test_a_folder_in_place_of_a_file_is_an_error(tmp_path):
     (tmp_path / "etc").mkdir()
     with pytest.raises(ApplyError, match="not a regular file"):
         RootFS(str(tmp_path)).state("/etc")
 
 
-def test_missing_folders_are_named_the_outermost_first(tmp_path):
+def test_missing_folders_are_listed_outermost_first(tmp_path):
     assert RootFS(str(tmp_path)).missing_folders("/a/b/c.conf") == ("/a", "/a/b")
 
 
-def test_a_leftover_of_a_crash_goes_when_the_file_is_put_back(tmp_path):
-    place = RootFS(str(tmp_path))
+def test_restoring_a_file_removes_the_temporary_file_of_a_crash(tmp_path):
+    root = RootFS(str(tmp_path))
     (tmp_path / "x").write_bytes(b"same")
-    before = place.state("/x")
-    leftover = place.temporary("/x", "run")
+    before = root.state("/x")
+    leftover = root.temporary("/x", "run")
     Path(leftover).write_bytes(b"half")
-    place.restore(before, b"same", "run")
+    root.restore(before, b"same", "run")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]

@@ -1,4 +1,4 @@
-"""Signatures as the kernel wants them, and keys that nobody else sees."""
+"""Modules are signed in the kernel's format, and keys and passwords stay secret."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cryptography import x509 as certificates
 from gdrkit.formats import module_signature, x509
 from gdrkit.formats.compressed import compression, decompress
 from gdrkit.repair.apply.errors import ApplyError
-from gdrkit.repair.apply.secrets import Secrets, from_descriptor
+from gdrkit.repair.apply.passwords import Passwords, read_password
 from gdrkit.repair.apply.signing import NeedsPassword, make_pair, pack, signed, signer, trailer
 from tests.module_builder import build_module, make_key, sign
 
 BODY = build_module("nvidia_peermem", imports={"nvidia_p2p_get_pages": 1})
-PASSWORD = b"a password that nobody prints"
+PASSWORD = b"a password that is never printed"
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def who(pair):
 
 @pytest.mark.parametrize("kind", ["", "xz", "zstd", "gzip"])
 @pytest.mark.parametrize("digest", ["sha256", "sha384", "sha512"])
-def test_a_module_is_signed_inside_its_packing_and_the_signature_holds(who, pair, kind, digest):
+def test_a_signed_module_keeps_its_compression_and_has_a_valid_signature(who, pair, kind, digest):
     made = signed(pack(BODY, kind), who, digest)
     assert compression(made) == kind
     plain = bytes(decompress(made, 1 << 20))
@@ -48,13 +48,13 @@ def test_a_module_is_signed_inside_its_packing_and_the_signature_holds(who, pair
     assert not module_signature.verify(made_by, lambda n: hashlib.new(n, BODY + b"x").digest(), certificate)
 
 
-def test_a_former_signature_is_replaced_not_added_to(who):
+def test_an_existing_signature_is_replaced(who):
     once = signed(BODY, who, "sha256")
-    assert signed(sign(BODY, make_key("somebody")), who, "sha256") == once
+    assert signed(sign(BODY, make_key("another signer")), who, "sha256") == once
     assert signed(once, who, "sha256") == once
 
 
-def test_an_xz_file_is_one_that_the_kernel_unpacks(who):
+def test_xz_output_has_the_parameters_that_the_kernel_supports(who):
     """No CRC64, and a dictionary of 1 MiB: Linux scripts/Makefile.modinst."""
     made = signed(pack(BODY, "xz"), who, "sha256")
     assert made[7] == lzma.CHECK_CRC32  # xz file format 2.1.1.2, Stream Flags
@@ -63,12 +63,12 @@ def test_an_xz_file_is_one_that_the_kernel_unpacks(who):
 
 
 @pytest.mark.parametrize("content", [b"", b"no module", lzma.compress(BODY)[:-9], b"\x1f\x8b\x08 broken"])
-def test_what_is_no_module_is_refused_and_never_written(who, content):
+def test_content_that_is_not_a_module_is_rejected(who, content):
     with pytest.raises(ApplyError):
         signed(content, who, "sha256")
 
 
-def test_openssl_agrees_with_the_signature(who, pair, tmp_path):
+def test_openssl_verifies_the_signature(who, pair, tmp_path):
     if shutil.which("openssl") is None:
         pytest.skip("apt-get install -y openssl")
     message = trailer(BODY, who, "sha256")
@@ -87,13 +87,13 @@ def test_openssl_agrees_with_the_signature(who, pair, tmp_path):
 
 
 def _sign_file() -> Path | None:
-    places = Path.home().glob(".cache/gdrkit/lab/*/*/headers/usr/lib/linux-kbuild-*/scripts/sign-file")
-    return next(iter(sorted(places)), None)
+    found = Path.home().glob(".cache/gdrkit/lab/*/*/headers/usr/lib/linux-kbuild-*/scripts/sign-file")
+    return next(iter(sorted(found)), None)
 
 
 @pytest.mark.skipif(_sign_file() is None, reason="the kernel lab has no headers in its cache")
-def test_the_kernels_own_sign_file_makes_the_same_signature(tmp_path):
-    """The octets of the signature; OpenSSL leaves out the NULL behind a digest's name, which both may."""
+def test_the_kernels_sign_file_makes_the_same_signature(tmp_path):
+    """Compares the parsed signature: OpenSSL omits the NULL after a digest's name, which is optional."""
     private, der = make_pair(None)
     (tmp_path / "key").write_bytes(private)
     (tmp_path / "der").write_bytes(der)
@@ -111,7 +111,7 @@ def test_the_kernels_own_sign_file_makes_the_same_signature(tmp_path):
     )
 
 
-def test_a_made_key_signs_modules_and_nothing_that_boots(pair):
+def test_a_created_key_is_restricted_to_modules(pair):
     found = certificates.load_der_x509_certificate(pair[1])
     usages = found.extensions.get_extension_for_class(certificates.ExtendedKeyUsage).value
     assert {usage.dotted_string for usage in usages} == {"1.3.6.1.5.5.7.3.3", "1.3.6.1.4.1.2312.16.1.2"}
@@ -119,7 +119,7 @@ def test_a_made_key_signs_modules_and_nothing_that_boots(pair):
     assert x509.parse(pair[1]).subject_key_id
 
 
-def test_a_protected_key_opens_with_its_password_alone():
+def test_a_protected_key_opens_only_with_its_password():
     private, certificate = make_pair(PASSWORD)
     assert b"ENCRYPTED" in private
     assert signer(private, certificate, PASSWORD)
@@ -129,27 +129,27 @@ def test_a_protected_key_opens_with_its_password_alone():
         assert "password" in str(caught.value) and "another" not in str(caught.value)
 
 
-def test_a_certificate_of_another_key_is_refused(pair):
-    with pytest.raises(ApplyError, match="not this key's"):
+def test_a_certificate_of_another_key_is_rejected(pair):
+    with pytest.raises(ApplyError, match="does not belong to this key"):
         signer(pair[0], make_pair(None)[1], None)
 
 
-def test_a_password_given_for_an_open_key_is_told(pair):
+def test_a_password_for_an_unprotected_key_is_an_error(pair):
     with pytest.raises(NeedsPassword, match="not protected"):
         signer(*pair, PASSWORD)
 
 
-def test_nothing_that_is_printed_holds_a_secret(who):
-    secrets = Secrets(PASSWORD, PASSWORD)
-    assert "password" not in repr(secrets) + str(secrets)
+def test_repr_shows_no_secret(who):
+    passwords = Passwords(PASSWORD, PASSWORD)
+    assert PASSWORD.decode() not in repr(passwords) + str(passwords)
     assert "RSA" not in repr(who)
 
 
-def test_a_password_comes_from_a_descriptor():
+def test_a_password_is_read_from_a_descriptor():
     read, write = os.pipe()
     os.write(write, PASSWORD + b"\nmore\n")
     os.close(write)
-    assert from_descriptor(read) == PASSWORD
+    assert read_password(read) == PASSWORD
     os.close(read)
     with pytest.raises(ApplyError):
-        from_descriptor(read)
+        read_password(read)

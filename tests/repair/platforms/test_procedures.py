@@ -1,4 +1,4 @@
-"""How steps are carried out: on every node of the collection, on every family, every step."""
+"""Procedures of every step, on every test node, for every family of distributions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gdrkit.node import Node
 from gdrkit.repair.platforms import file_contents
 from gdrkit.repair.platforms.action import AskPerson, EnrolKey, Procedure, RemoveFile, RunCommand, WriteFile
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure
+from gdrkit.repair.platforms.procedures import PLATFORMS, PROCEDURES, procedure_for
 from gdrkit.repair.remedies import REMEDIES
 from tests.evidence_nodes import laid_down, names
 from tests.memory_host import MemoryHost
@@ -41,14 +41,14 @@ def node(name: str, family: str = "") -> Node:
 def procedures(name: str, family: str, choices: ProcedureChoices) -> list[Procedure]:
     where = node(name, family)
     return [
-        procedure(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
+        procedure_for(where, remedy.name, remedy.becomes, choices, replaces_driver=remedy.replaces_driver)
         for remedy in REMEDIES
     ]
 
 
-def commands(how: Procedure) -> list[tuple[str, ...]]:
+def commands(procedure: Procedure) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
-    for action in how.actions:
+    for action in procedure.actions:
         if isinstance(action, RunCommand):
             found += [action.argv, *action.undo]
         if isinstance(action, EnrolKey):
@@ -62,12 +62,12 @@ def every_command() -> set[tuple[str, ...]]:
         for name in names()
         for family in FAMILIES
         for choices in CHOICES
-        for how in procedures(name, family, choices)
-        for argv in commands(how)
+        for procedure in procedures(name, family, choices)
+        for argv in commands(procedure)
     }
 
 
-def test_every_step_has_a_procedure_and_the_other_way_round():
+def test_every_remedy_has_a_procedure_and_every_procedure_a_remedy():
     assert {remedy.name for remedy in REMEDIES} == set(PROCEDURES)
 
 
@@ -77,7 +77,7 @@ def test_the_families_share_no_distribution():
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="apt-get install -y shellcheck")
-def test_no_command_of_any_plan_is_refused_by_a_shell_or_by_shellcheck(tmp_path):
+def test_every_command_of_every_plan_passes_bash_and_shellcheck(tmp_path):
     script = tmp_path / "all.sh"
     lines = sorted(shlex.join(argv) for argv in every_command())
     assert len(lines) > 60
@@ -87,60 +87,60 @@ def test_no_command_of_any_plan_is_refused_by_a_shell_or_by_shellcheck(tmp_path)
     assert checked.returncode == 0, checked.stdout
 
 
-def test_every_command_reads_back_as_the_words_it_was_made_of():
+def test_a_printed_command_parses_back_to_its_arguments():
     for argv in every_command():
         assert tuple(shlex.split(shlex.join(argv))) == argv
         assert all(argv) and not any("\n" in word or "{" in word for word in argv)
         assert not argv[0].startswith("sudo")
 
 
-def test_every_command_but_those_the_lab_has_run_says_that_nobody_ran_it():
-    tried = {"depmod", "modprobe", "rmmod"}
+def test_commands_that_the_lab_has_not_run_are_marked_never_executed():
+    tested = {"depmod", "modprobe", "rmmod"}
     for name in names():
         for family in FAMILIES:
-            for how in procedures(name, family, ProcedureChoices()):
-                for action in how.actions:
+            for procedure in procedures(name, family, ProcedureChoices()):
+                for action in procedure.actions:
                     if isinstance(action, RunCommand):
-                        assert action.never_executed or action.argv[0] in tried, action
+                        assert action.never_executed or action.argv[0] in tested, action
 
 
-def test_paths_are_absolute_and_none_is_outside_what_gdrkit_may_write():
+def test_written_paths_are_absolute_and_in_allowed_folders():
     allowed = ("/etc/", "/lib/modules/", "/usr/lib/modules/", "/var/lib/gdrkit/")
     for name in names():
-        for how in procedures(name, "debian", ProcedureChoices()):
-            for action in how.actions:
+        for procedure in procedures(name, "debian", ProcedureChoices()):
+            for action in procedure.actions:
                 if isinstance(action, WriteFile | RemoveFile):
                     assert action.path.startswith(allowed) and ".." not in action.path
 
 
 @pytest.mark.parametrize("name", ["talos"])
-def test_an_unknown_distribution_gets_no_command_only_what_must_become_true(name):
+def test_an_unknown_distribution_gets_instructions_and_no_commands(name):
     for remedy in REMEDIES:
-        how = procedure(node(name), remedy.name, remedy.becomes, ProcedureChoices())
-        assert how.platform == "" and [type(action) for action in how.actions] == [AskPerson]
-        assert remedy.becomes in how.actions[0].what
+        procedure = procedure_for(node(name), remedy.name, remedy.becomes, ProcedureChoices())
+        assert procedure.platform == "" and [type(action) for action in procedure.actions] == [AskPerson]
+        assert remedy.becomes in procedure.actions[0].what
 
 
-def test_an_ostree_system_of_the_rhel_family_is_not_changed_by_hand():
+def test_an_ostree_system_of_the_rhel_family_has_no_platform():
     rhcos = Distribution("rhcos", "4.16", ("rhel", "fedora"), "RHCOS")
     where = node("ofed-rebuilt").after("elsewhere", [distribution.becomes(rhcos)])
-    assert procedure(where, "rebuild-driver", "it is built", ProcedureChoices()).platform == ""
+    assert procedure_for(where, "rebuild-driver", "it is built", ProcedureChoices()).platform == ""
 
 
-def test_a_blacklist_line_becomes_a_comment_and_the_rest_stays():
-    how = procedure(node("peermem-blacklisted"), "allow-module", "x", ProcedureChoices())
-    (action,) = how.actions
+def test_a_blacklist_line_is_commented_out_and_other_lines_stay():
+    procedure = procedure_for(node("peermem-blacklisted"), "allow-module", "x", ProcedureChoices())
+    (action,) = procedure.actions
     assert isinstance(action, WriteFile) and action.path == "/etc/modprobe.d/blacklist-peermem.conf"
     assert action.content.splitlines()[1] == "# gdrkit: blacklist nvidia-peermem" and action.was
 
 
-def test_install_lines_that_load_a_renamed_module_and_options_that_can_be_read_stay():
-    how = procedure(node("debian-12-renamed"), "allow-module", "x", ProcedureChoices())
-    assert not [action for action in how.actions if "renamed" in getattr(action, "content", "")]
-    assert how.actions == ()
+def test_install_lines_that_load_a_renamed_module_and_valid_options_stay():
+    procedure = procedure_for(node("debian-12-renamed"), "allow-module", "x", ProcedureChoices())
+    assert not [action for action in procedure.actions if "renamed" in getattr(action, "content", "")]
+    assert procedure.actions == ()
 
 
-def test_lines_that_go_on_are_commented_out_to_their_end():
+def test_continuation_lines_are_commented_out_too():
     text = "a\ninstall x \\\n  /bin/false \\\n  more\nb\n"
     assert file_contents.commented_out(text, [2]) == (
         "a\n# gdrkit: install x \n# gdrkit:   /bin/false \n# gdrkit:   more\nb\n"
@@ -153,16 +153,16 @@ def _host(**files: bytes) -> Node:
     return Node(MemoryHost({**base, **{k.replace("__", "/"): v for k, v in files.items()}}, complete=True))
 
 
-def test_acs_bits_are_cleared_on_the_bridges_that_redirect_and_put_back_as_they_were():
-    how = procedure(node("acs-redirect"), "clear-acs-redirect", "x", ProcedureChoices())
-    first = how.actions[0]
+def test_acs_bits_are_cleared_on_redirecting_bridges_and_undo_restores_them():
+    procedure = procedure_for(node("acs-redirect"), "clear-acs-redirect", "x", ProcedureChoices())
+    first = procedure.actions[0]
     assert isinstance(first, RunCommand)
     assert first.argv == ("setpci", "-s", "0000:17:01.0", "ECAP_ACS+0x6.w=0000:001c")
     (undo,) = first.undo
     assert undo[3].startswith("ECAP_ACS+0x6.w=00") and undo[3].endswith(":001c") and undo != first.argv
 
 
-def test_the_kernels_words_for_acs_depend_on_what_it_knows():
+def test_the_kernel_argument_for_acs_depends_on_the_kernel_version():
     from gdrkit.repair.platforms.fabric import acs_argument
 
     assert acs_argument(("0000:01:00.0", "0000:02:00.0"), (6, 12)) == (
@@ -171,14 +171,14 @@ def test_the_kernels_words_for_acs_depend_on_what_it_knows():
     assert acs_argument(("0000:01:00.0",), (5, 15)) == "pci=disable_acs_redir=0000:01:00.0"
 
 
-def test_evidence_that_is_not_enough_says_what_to_look_at_and_invents_nothing():
-    how = procedure(_host(), "sign-module", "every module is signed", ProcedureChoices())
-    (action,) = how.actions
+def test_with_missing_evidence_a_step_gives_instructions_and_no_commands():
+    procedure = procedure_for(_host(), "sign-module", "every module is signed", ProcedureChoices())
+    (action,) = procedure.actions
     assert isinstance(action, AskPerson) and "every module is signed" in action.what
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="apt-get install -y systemd")
-def test_units_pass_systemds_own_check(tmp_path):
+def test_units_pass_systemd_analyze_verify(tmp_path):
     unit = tmp_path / "gdrkit-acs.service"
     unit.write_text(file_contents.acs_unit([("/bin/true", "-s", "0000:17:01.0")]))
     other = tmp_path / "gdrkit-peermem.service"

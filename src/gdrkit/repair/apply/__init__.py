@@ -1,3 +1,3 @@
-"""The only writer: a journal before each change, copies of what was there, and the way back."""
+"""The only code that changes a machine: journals and backs up before each change, and undoes runs."""
 
 from __future__ import annotations

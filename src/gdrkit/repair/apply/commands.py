@@ -1,4 +1,4 @@
-"""Commands, as a list of words and without a shell."""
+"""Runs commands from argument lists, without a shell."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.root_fs import RootFS
 
 _SHOWN_LINES = 5
-"""How much of a failed command's complaint is told."""
+"""Last lines of a failed command's output that an error quotes."""
 _ELSEWHERE = "not run: this is not the running machine"
 
 
 def run_command(
-    place: RootFS, argv: tuple[str, ...], in_root: tuple[str, ...] = (), *, may_fail: bool = False
+    root: RootFS, argv: tuple[str, ...], in_root: tuple[str, ...] = (), *, may_fail: bool = False
 ) -> str:
-    """Run a command, on the machine or, where it has a form for that, in a tree.
+    """Run a command: `argv` on the running machine, `in_root` on any other tree.
 
-    Returns what was left out, and why; "" if it ran. Raises ApplyError if it failed.
+    Returns why it was not run; "" if it ran. Raises ApplyError if it failed and `may_fail` is false.
     """
-    if not place.is_machine:
+    if not root.is_machine:
         if not in_root:
             return _ELSEWHERE
-        argv = tuple(word.format(root=place.root) for word in in_root)
-    code, said = called(argv)
+        argv = tuple(word.format(root=root.path) for word in in_root)
+    code, output = run_captured(argv)
     if code and not may_fail:
-        lines = "\n  ".join(said.strip().splitlines()[-_SHOWN_LINES:])
+        lines = "\n  ".join(output.strip().splitlines()[-_SHOWN_LINES:])
         raise ApplyError(f"{shlex.join(argv)}: exit code {code}" + (f"\n  {lines}" if lines else ""))
     return ""
 
 
-def called(argv: tuple[str, ...], stdin: bytes = b"") -> tuple[int, str]:
-    """Exit code and all that a command says; 127 where there is no such command. It waits as long as it
-    takes: a build takes minutes."""
+def run_captured(argv: tuple[str, ...], stdin: bytes = b"") -> tuple[int, str]:
+    """Exit code and output of a command; 127 if the command does not exist. No timeout: builds take long."""
     import subprocess
 
     environment = dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive")

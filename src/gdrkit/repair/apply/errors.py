@@ -1,10 +1,10 @@
-"""Why a fix stopped, in words for a person."""
+"""Errors that stop a fix."""
 
 from __future__ import annotations
 
 
 class ApplyError(Exception):
-    """A change could not be made, or would not be right. `hint` says what to do; it may be empty."""
+    """A change failed or was refused. `hint` says what to do; it may be empty."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -12,4 +12,4 @@ class ApplyError(Exception):
 
 
 class AlreadyRunning(ApplyError):
-    """Another gdrkit is at work here."""
+    """Another `gdr fix` is running."""

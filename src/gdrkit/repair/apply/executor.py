@@ -1,4 +1,4 @@
-"""One action: what it may change is copied and written down, then it is done, then that is written down."""
+"""Executes one action: back up, journal the intent, do it, journal the result."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gdrkit.repair.apply.commands import run_command
 from gdrkit.repair.apply.enrolment import enrol
 from gdrkit.repair.apply.errors import ApplyError
 from gdrkit.repair.apply.journal import ActionDone, ActionIntent, Journal
+from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.root_fs import FileState, RootFS
-from gdrkit.repair.apply.secrets import Secrets
 from gdrkit.repair.apply.signing import make_pair, signed, signer
 from gdrkit.repair.platforms.action import (
     Action,
@@ -24,21 +24,21 @@ from gdrkit.repair.platforms.action import (
     WriteFile,
 )
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 PRIVATE, PUBLIC = 0o600, 0o644
 _OF_CONTENT = ("security.ima", "security.evm")
-"""Attributes that hold a hash of the content: on another content they would make it unreadable."""
-_SPARE_BYTES = 64 << 20  # left free beside copies and new files
+"""Attributes that hold a hash of the content: copied to other content, they would make it unreadable."""
+_SPARE_BYTES = 64 << 20  # to leave free besides backups and new files
 
 
 class Executor:
-    """Takes the actions of one run."""
+    """Executes the actions of one run."""
 
-    def __init__(self, journal: Journal, secrets: Secrets, say: Say) -> None:
-        self.journal, self.place, self.secrets, self.say = journal, journal.place, secrets, say
+    def __init__(self, journal: Journal, passwords: Passwords, notify: Notify) -> None:
+        self.journal, self.root, self.passwords, self.notify = journal, journal.root, passwords, notify
 
-    def take(self, step: int, number: int, action: Action) -> None:
-        """Take an action, or take it up again where a crash left it. Raises ApplyError."""
+    def execute(self, step: int, number: int, action: Action) -> None:
+        """Execute an action, or continue one that a crash interrupted. Raises ApplyError."""
         if self.journal.done_of(step, number):
             return
         intent = self.journal.intent_of(step, number)
@@ -47,9 +47,9 @@ class Executor:
             self.journal.append(intent)
         for folder in intent.folders:
             private = isinstance(action, MakeKey)
-            self.place.make_folder(folder, 0o700 if private and folder == intent.folders[-1] else 0o755)
+            self.root.make_folder(folder, 0o700 if private and folder == intent.folders[-1] else 0o755)
         note = self._do(action, intent)
-        after = {path: self.place.digest(path) for path in self._paths(action)}
+        after = {path: self.root.digest(path) for path in self._paths(action)}
         if isinstance(action, MakeKey):
             after = dict.fromkeys(after, "")
         self.journal.append(ActionDone(step=step, action=number, after=after, note=note))
@@ -63,21 +63,21 @@ class Executor:
             case MakeKey():
                 return (action.key, action.certificate)
             case RunCommand():
-                return tuple(dict.fromkeys(path for p in action.touches for path in self.place.matching(p)))
+                return tuple(dict.fromkeys(path for p in action.touches for path in self.root.matching(p)))
         return ()
 
     def _intend(self, step: int, number: int, action: Action) -> ActionIntent:
-        """What stands there now, with copies on disk; of private keys no copy is made."""
-        states = [self.place.state(path) for path in self._paths(action)]
+        """The files' present states, backed up to disk. Private keys are not copied."""
+        states = [self.root.state(path) for path in self._paths(action)]
         self._check(action, states)
         if not isinstance(action, MakeKey):
-            self._make_room(states)
+            self._check_free_space(states)
             states = [
-                self.journal.keep(state, f"{step:02d}-{number:02d}-{i:03d}")
+                self.journal.back_up(state, f"{step:02d}-{number:02d}-{i:03d}")
                 for i, state in enumerate(states)
             ]
-            self.journal.sync_copies()
-        folders = [f for path in self._paths(action) for f in self.place.missing_folders(path)]
+            self.journal.sync_backups()
+        folders = [f for path in self._paths(action) for f in self.root.missing_folders(path)]
         return ActionIntent(
             step=step, action=number, folders=tuple(dict.fromkeys(folders)), states=tuple(states)
         )
@@ -86,44 +86,51 @@ class Executor:
         if (
             isinstance(action, WriteFile)
             and action.was
-            and hashlib.sha256(self.place.content(action.path)).hexdigest() != action.was
+            and hashlib.sha256(self.root.content(action.path)).hexdigest() != action.was
         ):
-            raise ApplyError(f"{action.path} is not what the plan was made from", "run gdr fix again")
+            raise ApplyError(f"{action.path} changed since the plan was made", "run gdr fix again")
         if isinstance(action, MakeKey) and (states[0].kind == "absent") != (states[1].kind == "absent"):
-            there = action.certificate if states[0].kind == "absent" else action.key
-            raise ApplyError(f"{there} is there without its other half", "move it away and resume")
+            found, missing = action.key, action.certificate
+            if states[0].kind == "absent":
+                found, missing = missing, found
+            raise ApplyError(
+                f"{found} exists, but {missing} does not", "move it away, then run gdr fix --resume"
+            )
         if isinstance(action, SignModules):
             for state in states:
                 if state.kind != "file":
                     raise ApplyError(f"{state.path} is not a file", "run gdr fix again")
 
-    def _make_room(self, states: list[FileState]) -> None:
-        sizes = {s.path: os.path.getsize(self.place.real(s.path)) for s in states if s.kind == "file"}
+    def _check_free_space(self, states: list[FileState]) -> None:
+        sizes = {s.path: os.path.getsize(self.root.real(s.path)) for s in states if s.kind == "file"}
         needed = 2 * sum(sizes.values()) + _SPARE_BYTES
         for path in ("/var/lib/gdrkit/fix", *(path for path in sizes)):
             folder = path if path == "/var/lib/gdrkit/fix" else path.rpartition("/")[0]
-            if sizes and self.place.free_bytes(folder) < needed:
-                raise ApplyError(f"{folder} has less than {needed >> 20} MiB free", "make room and resume")
+            if sizes and self.root.free_bytes(folder) < needed:
+                raise ApplyError(
+                    f"{folder} has less than {needed >> 20} MiB free",
+                    "free some space, then run gdr fix --resume",
+                )
 
-    # -- what each action is ------------------------------------------------------------------------------
+    # -- the actions --------------------------------------------------------------------------------------
 
     def _do(self, action: Action, intent: ActionIntent) -> str:
-        """Do it; doing it twice is as good as once. Returns what was left out, and why."""
+        """Do it; doing it twice has the same effect as once. Returns a note on what was skipped, and why."""
         match action:
             case WriteFile():
                 self._write(action.path, action.content.encode(), intent.states[0], action.mode)
             case RemoveFile():
-                self.place.remove(action.path)
+                self.root.remove(action.path)
             case MakeKey():
                 return self._make_key(action, intent)
             case SignModules():
                 self._sign(action, intent)
             case EnrolKey():
-                return enrol(self.place, action, self.secrets, self.say)
+                return enrol(self.root, action, self.passwords, self.notify)
             case RunCommand():
-                return run_command(self.place, action.argv, action.in_root, may_fail=action.may_fail)
+                return run_command(self.root, action.argv, action.in_root, may_fail=action.may_fail)
             case AskPerson():
-                self.say(f"to do by hand: {action.what}")
+                self.notify(f"do this by hand: {action.what}")
                 return "by hand"
         return ""
 
@@ -133,43 +140,43 @@ class Executor:
             like = FileState(path=path, mode=before.mode, uid=before.uid, gid=before.gid, attributes=kept)
         else:
             like = FileState(path=path, mode=mode, uid=os.geteuid(), gid=os.getegid())
-        self.place.write(path, content, like, self.journal.run)
+        self.root.write(path, content, like, self.journal.run)
 
     def _make_key(self, action: MakeKey, intent: ActionIntent) -> str:
-        """Both files or neither: the certificate comes last, and its being there says that all is well."""
+        """Write both files. The certificate is written last: if it exists, the key is complete."""
         key, certificate = intent.states
         if certificate.kind == "file" and key.kind == "file":
-            return "the key is there already"
-        private, public = make_pair(self.secrets.key_password)
+            return "the key already exists"
+        private, public = make_pair(self.passwords.key_password)
         self._write(action.key, private, FileState(path=action.key), PRIVATE)
         self._write(action.certificate, public, FileState(path=action.certificate), PUBLIC)
         return ""
 
     def _sign(self, action: SignModules, intent: ActionIntent) -> None:
-        """Each module from its copy, so that a second time makes nothing else than the first."""
-        who = signer(
-            read_key(self.place, action.key), self.place.read(action.certificate), self.secrets.key_password
+        """Sign each module from its backup, so that repeating it gives the same result."""
+        module_signer = signer(
+            read_key(self.root, action.key), self.root.read(action.certificate), self.passwords.key_password
         )
         for state in intent.states:
-            content = self.journal.kept(state)
+            content = self.journal.backup_of(state)
             try:
-                new = signed(content, who, action.digest)
+                new = signed(content, module_signer, action.digest)
             except ApplyError as error:
                 raise ApplyError(f"{state.path}: {error}", error.hint) from None
-            if hashlib.sha256(new).hexdigest() != self.place.digest(state.path):
+            if hashlib.sha256(new).hexdigest() != self.root.digest(state.path):
                 self._write(state.path, new, state, state.mode)
-                if self.place.read(state.path) != new:
-                    raise ApplyError(f"{state.path} does not hold what was written")
-            self.say(f"signed {state.path}")
+                if self.root.read(state.path) != new:
+                    raise ApplyError(f"{state.path} does not contain what was written to it")
+            self.notify(f"signed {state.path}")
 
 
-def read_key(place: RootFS, path: str) -> bytes:
-    """A private key's file. Raises ApplyError if others than its owner can read it."""
-    real = place.real(path)
+def read_key(root: RootFS, path: str) -> bytes:
+    """The content of a private key's file. Raises ApplyError if group or others have access to it."""
+    real = root.real(path)
     try:
         mode = os.stat(real).st_mode
     except FileNotFoundError:
-        raise ApplyError(f"there is no key {path}") from None
+        raise ApplyError(f"key not found: {path}") from None
     if mode & 0o077:
-        raise ApplyError(f"others than its owner can read {path}", f"chmod 600 {path}")
-    return place.read(path)
+        raise ApplyError(f"{path} is accessible to users other than its owner", f"chmod 600 {path}")
+    return root.read(path)

@@ -1,7 +1,7 @@
-"""What a run meant to do and what it did: one JSON object a line, on disk before the change it speaks of.
+"""The journal of a run: one JSON object per line, on disk before the change that it records.
 
-A line without its end is one that a crash cut off: what it meant to say had not begun. No secret is ever in
-it: of private keys it holds the path.
+A last line without a newline was cut off by a crash, before its change began. A journal holds no secrets: of
+private keys only the path.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ JOURNAL, BACKUPS = "journal.jsonl", "backups"
 
 
 class VerdictSnapshot(Struct, frozen=True, kw_only=True):
-    """The verdict on a machine, as far as it can be compared later."""
+    """The parts of a verdict that are compared after a run."""
 
     states: Mapping[str, str]  # by consumer
     findings: tuple[str, ...]  # "status code subject", sorted
@@ -46,19 +46,19 @@ class StepBegun(Struct, frozen=True, kw_only=True, tag="step"):
 
 
 class ActionIntent(Struct, frozen=True, kw_only=True, tag="intent"):
-    """An action is about to be taken. Copies of what it may change lie in the backups already."""
+    """An action is about to run. What it may change is already backed up."""
 
     step: int
     action: int
-    folders: tuple[str, ...] = ()  # to be made
+    folders: tuple[str, ...] = ()  # to create
     states: tuple[FileState, ...] = ()
 
 
 class ActionDone(Struct, frozen=True, kw_only=True, tag="done"):
     step: int
     action: int
-    after: Mapping[str, str] = {}  # path -> SHA-256; "" where nothing stands any more
-    note: str = ""  # what was left out, and why
+    after: Mapping[str, str] = {}  # path -> SHA-256; "" if the file is gone
+    note: str = ""  # what was skipped, and why
 
 
 class ActionFailed(Struct, frozen=True, kw_only=True, tag="failed"):
@@ -81,7 +81,7 @@ class RunFinished(Struct, frozen=True, kw_only=True, tag="finished"):
 
 
 class UndoBegun(Struct, frozen=True, kw_only=True, tag="undo"):
-    intact: tuple[str, ...]  # files that commands wrote, and nobody since
+    intact: tuple[str, ...]  # files that commands wrote and that have not changed since
 
 
 class ActionUndone(Struct, frozen=True, kw_only=True, tag="undone"):
@@ -90,7 +90,7 @@ class ActionUndone(Struct, frozen=True, kw_only=True, tag="undone"):
 
 
 class UndoEnded(Struct, frozen=True, kw_only=True, tag="undo-ended"):
-    kept: tuple[str, ...] = ()  # files that somebody else changed since, and that were left alone
+    kept: tuple[str, ...] = ()  # files that changed since, and were left alone
 
 
 JournalRecord = (
@@ -100,7 +100,7 @@ JournalRecord = (
 
 
 def parse(content: bytes) -> list[JournalRecord]:
-    """The records of a journal, without a last one that was cut off. Raises ApplyError if it is damaged."""
+    """The records of a journal, without a truncated last one. Raises ApplyError if it is damaged."""
     decoder = msgspec.json.Decoder(JournalRecord)
     *lines, rest = content.split(b"\n")
     records: list[JournalRecord] = []
@@ -108,14 +108,14 @@ def parse(content: bytes) -> list[JournalRecord]:
         try:
             records.append(decoder.decode(line))
         except msgspec.MsgspecError:
-            if number == len(lines) and not rest:  # written, and not on disk when the power went
+            if number == len(lines) and not rest:  # power failed before its blocks reached the disk
                 break
             raise ApplyError(f"line {number} of the journal is damaged") from None
     return records
 
 
 def whole_bytes(content: bytes) -> int:
-    """How much of a journal is whole: up to the end of the last record."""
+    """The size of a journal up to the end of its last complete record, in bytes."""
     size = content.rfind(b"\n") + 1
     if size and len(parse(content[:size])) < content[:size].count(b"\n"):
         size = content.rfind(b"\n", 0, size - 1) + 1
@@ -123,16 +123,16 @@ def whole_bytes(content: bytes) -> int:
 
 
 class Journal:
-    """One run's journal and copies, in a folder of its own, for root alone."""
+    """One run's journal and backups, in a folder of its own that only root can read."""
 
-    def __init__(self, place: RootFS, run: str) -> None:
-        self.place, self.run = place, run
-        self.folder = place.real(f"{HOME}/{run}")
+    def __init__(self, root: RootFS, run: str) -> None:
+        self.root, self.run = root, run
+        self.folder = root.real(f"{HOME}/{run}")
         self.records: list[JournalRecord] = []
         self._fd = -1
 
     def open(self) -> None:
-        """Read what there is, cut off what a crash left half written, and be ready to append."""
+        """Read the records, truncate a partial last line, and open the journal for appending."""
         path = f"{self.folder}/{JOURNAL}"
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with open(path, "rb") as file:
@@ -157,13 +157,13 @@ class Journal:
             os.close(self._fd)
             self._fd = -1
 
-    # -- copies -------------------------------------------------------------------------------------------
+    # -- backups ------------------------------------------------------------------------------------------
 
-    def keep(self, state: FileState, name: str) -> FileState:
-        """Copy a file's content into the run's folder; the state names the copy."""
+    def back_up(self, state: FileState, name: str) -> FileState:
+        """Back up a file's content; returns the state with the backup's name."""
         if state.kind != "file":
             return state
-        source = self.place.real(state.path)
+        source = self.root.real(state.path)
         target = f"{self.folder}/{BACKUPS}/{name}"
         fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with open(source, "rb") as file, open(fd, "wb") as copy:
@@ -173,8 +173,8 @@ class Journal:
             os.fsync(fd)
         return msgspec.structs.replace(state, backup=name)
 
-    def kept(self, state: FileState) -> bytes:
-        """The content of a copy. Raises ApplyError if it is not what was copied."""
+    def backup_of(self, state: FileState) -> bytes:
+        """The content of a backup. Raises ApplyError if it is damaged."""
         if not state.backup:
             return b""
         import hashlib
@@ -182,24 +182,26 @@ class Journal:
         with open(f"{self.folder}/{BACKUPS}/{state.backup}", "rb") as file:
             content = file.read()
         if hashlib.sha256(content).hexdigest() != state.digest:
-            raise ApplyError(f"the copy of {state.path} is damaged ({self.folder}/{BACKUPS}/{state.backup})")
+            raise ApplyError(
+                f"the backup of {state.path} is damaged ({self.folder}/{BACKUPS}/{state.backup})"
+            )
         return content
 
-    def forget_copies(self) -> None:
-        """Nobody needs them once all is as it was; what was left alone may be wanted still."""
+    def delete_backups(self) -> None:
+        """Delete the backups after an undo that restored every file."""
         ended = [record for record in self.records if isinstance(record, UndoEnded)]
         if ended and not ended[-1].kept:
             shutil.rmtree(f"{self.folder}/{BACKUPS}", ignore_errors=True)
 
-    def sync_copies(self) -> None:
+    def sync_backups(self) -> None:
         sync_folder(f"{self.folder}/{BACKUPS}")
 
-    # -- what it says -------------------------------------------------------------------------------------
+    # -- the records --------------------------------------------------------------------------------------
 
     @property
     def begin(self) -> RunBegun:
         if not self.records or not isinstance(self.records[0], RunBegun):
-            raise ApplyError(f"the journal of {self.run} has no beginning")
+            raise ApplyError(f"the journal of run {self.run} does not begin with a `begin` record")
         return self.records[0]
 
     @property
@@ -218,7 +220,7 @@ class Journal:
     def is_finished(self) -> bool:
         return any(isinstance(record, RunFinished) for record in self.records)
 
-    def procedure_of(self, step: int) -> Procedure | None:
+    def procedure_for_step(self, step: int) -> Procedure | None:
         found = [r.procedure for r in self.records if isinstance(r, StepBegun) and r.step == step]
         return found[-1] if found else None
 
@@ -239,7 +241,7 @@ class Journal:
 
     @property
     def reboot(self) -> RebootWanted | None:
-        """The reboot that it waits for: the last thing that it said, if that was it."""
+        """The reboot that the run waits for; None unless it is the last record."""
         last = self.records[-1] if self.records else None
         return last if isinstance(last, RebootWanted) else None
 
@@ -247,9 +249,9 @@ class Journal:
 _RUN = re.compile(r"\d{8}-\d{6}-\d{2}")
 
 
-def runs(place: RootFS) -> tuple[str, ...]:
-    """The runs of a place, the oldest first."""
-    home = place.real(f"{HOME}/x").rpartition("/")[0]
+def runs(root: RootFS) -> tuple[str, ...]:
+    """The names of all runs below a root, oldest first."""
+    home = root.real(f"{HOME}/x").rpartition("/")[0]
     try:
         names = os.listdir(home)
     except FileNotFoundError:
@@ -257,12 +259,12 @@ def runs(place: RootFS) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if _RUN.fullmatch(name)))
 
 
-def new_run(place: RootFS, now: str) -> Journal:
-    """A journal in a folder that nobody has used. `now` is the time, as YYYYmmdd-HHMMSS."""
-    for folder in (*place.missing_folders(f"{HOME}/x"),):
-        place.make_folder(folder, 0o700 if folder == HOME else 0o755)
-    taken = runs(place)
+def new_run(root: RootFS, now: str) -> Journal:
+    """A journal in a new folder. `now` is the time, as YYYYmmdd-HHMMSS."""
+    for folder in root.missing_folders(f"{HOME}/x"):
+        root.make_folder(folder, 0o700 if folder == HOME else 0o755)
+    taken = runs(root)
     run = next(name for name in (f"{now}-{n:02d}" for n in range(100)) if name not in taken)
-    place.make_folder(f"{HOME}/{run}", 0o700)
-    place.make_folder(f"{HOME}/{run}/{BACKUPS}", 0o700)
-    return Journal(place, run)
+    root.make_folder(f"{HOME}/{run}", 0o700)
+    root.make_folder(f"{HOME}/{run}/{BACKUPS}", 0o700)
+    return Journal(root, run)

@@ -1,7 +1,7 @@
-"""Files of a machine, or of a tree that looks like one: read whole, replaced at once, put back as they were.
+"""Reads, atomically replaces and restores files below a root: of the running machine, or of a tree like it.
 
-A path is absolute as on the machine itself. Links in a path's folders are followed inside the root; the last
-part never is, so a link is a thing of its own that can be replaced and put back.
+Paths are absolute, as on the machine itself. Symbolic links in a path's folders are followed, inside the
+root. The last part is not, so a link itself can be replaced and restored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from msgspec import Struct
 from gdrkit.repair.apply.errors import ApplyError
 
 _MOST_LINKS = 40  # path_resolution(7): ELOOP
-_NO_SUCH = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA)
+_UNSUPPORTED = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA)
 
 
 class FileState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What stood at a path. `backup` names the copy of its content in the run's folder."""
+    """What a path was. `backup` names the copy of its content in the run's folder."""
 
     path: str
     kind: str = "absent"  # absent, file, link
@@ -40,20 +40,20 @@ class FileState(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RootFS:
-    """A root, and what can be done below it."""
+    """A root folder, and operations on files below it."""
 
     def __init__(self, root: str = "/") -> None:
-        self.root = os.path.realpath(root)
-        if not os.path.isdir(self.root):
-            raise ApplyError(f"{root} is no folder")
+        self.path = os.path.realpath(root)
+        if not os.path.isdir(self.path):
+            raise ApplyError(f"not a directory: {root}")
 
     @property
     def is_machine(self) -> bool:
-        """Whether it is the running machine, where commands mean something."""
-        return self.root == "/"
+        """Whether it is the running machine, where commands can run."""
+        return self.path == "/"
 
     def real(self, path: str) -> str:
-        """Where a path lies for the system: folders resolved inside the root, the last part as it is."""
+        """The path on the running system: folders resolved inside the root, the last part unresolved."""
         folder, name = posixpath.split(path.rstrip("/"))
         return posixpath.join(self._folder(folder), name)
 
@@ -66,22 +66,22 @@ class RootFS:
             if part == "..":
                 here = here[:-1]
                 continue
-            full = posixpath.join(self.root, *here, part)
+            full = posixpath.join(self.path, *here, part)
             if os.path.islink(full):
                 links += 1
                 if links > _MOST_LINKS:
-                    raise ApplyError(f"{folder} has too many links")
+                    raise ApplyError(f"{folder}: too many symbolic links")
                 target = os.readlink(full)
                 here = [] if target.startswith("/") else here
                 parts += [word for word in reversed(target.split("/")) if word not in ("", ".")]
             elif part != ".":
                 here.append(part)
-        return posixpath.join(self.root, *here)
+        return posixpath.join(self.path, *here)
 
     # -- reading ----------------------------------------------------------------------------------------
 
     def state(self, path: str) -> FileState:
-        """What stands at a path now. Raises ApplyError for a folder or a device: those are not replaced."""
+        """The present state of a path. Raises ApplyError for folders and devices, which are not replaced."""
         real = self.real(path)
         try:
             found = os.lstat(real)
@@ -108,7 +108,7 @@ class RootFS:
         )
 
     def digest(self, path: str) -> str:
-        """SHA-256 of what stands at a path; "" where nothing does."""
+        """SHA-256 of the file or link at a path; "" if there is none."""
         return self.state(path).digest
 
     def read(self, path: str) -> bytes:
@@ -116,13 +116,13 @@ class RootFS:
             return file.read()
 
     def content(self, path: str) -> bytes:
-        """What a reader of a path gets: links are followed, inside the root. b"" where nothing is."""
+        """The content of a path, links followed inside the root; b"" if there is no file."""
         for _ in range(_MOST_LINKS):
             state = self.state(path)
             if state.kind != "link":
                 return self.read(path) if state.kind == "file" else b""
             path = posixpath.join(posixpath.dirname(path), state.target)
-        raise ApplyError(f"{path} has too many links")
+        raise ApplyError(f"{path}: too many symbolic links")
 
     def matching(self, pattern: str) -> tuple[str, ...]:
         """Files whose path matches a shell pattern, sorted."""
@@ -132,7 +132,7 @@ class RootFS:
         return tuple(posixpath.join(folder, posixpath.basename(path)) for path in found)
 
     def missing_folders(self, path: str) -> tuple[str, ...]:
-        """Folders above a path that are not there, the outermost first."""
+        """Folders above a path that do not exist, the outermost first."""
         missing: list[str] = []
         folder = posixpath.dirname(path)
         while folder not in ("", "/") and not os.path.isdir(self._folder(folder)):
@@ -141,7 +141,7 @@ class RootFS:
         return tuple(missing)
 
     def free_bytes(self, path: str) -> int:
-        """What is left on the file system of an existing folder."""
+        """Free space on the file system of an existing folder."""
         found = os.statvfs(self._folder(path))
         return found.f_bavail * found.f_frsize
 
@@ -154,12 +154,12 @@ class RootFS:
             sync_folder(posixpath.dirname(real))
 
     def remove_folder(self, path: str) -> None:
-        """Take a folder away if it is empty."""
+        """Remove a folder if it is empty."""
         with contextlib.suppress(FileNotFoundError, OSError):
             os.rmdir(self._folder(path))
 
     def write(self, path: str, content: bytes, like: FileState, token: str) -> None:
-        """Replace a file at once, with the owner, mode and attributes of `like`; it is on disk then."""
+        """Replace a file atomically, with the owner, mode and attributes of `like`; on disk on return."""
         real = self.real(path)
         temporary = self.temporary(path, token)
         _unlink(temporary)
@@ -167,18 +167,18 @@ class RootFS:
         with open(fd, "wb") as file:
             file.write(content)
             file.flush()
-            _dress(fd, like)
+            _copy_metadata(fd, like)
             os.fsync(fd)
         os.rename(temporary, real)
         sync_folder(posixpath.dirname(real))
 
     def temporary(self, path: str, token: str) -> str:
-        """The name, for the system, under which a file is written before it takes its place."""
+        """The real path of the temporary file that is then renamed to `path`."""
         folder, name = posixpath.split(self.real(path))
         return posixpath.join(folder, f".{name}.gdrkit-{token}")
 
     def restore(self, state: FileState, content: bytes, token: str) -> None:
-        """Put back what stood there. What is right already is left alone."""
+        """Restore a path to a state. A path that is already in that state is not touched."""
         _unlink(self.temporary(state.path, token))
         real = self.real(state.path)
         if _without_backup(self.state(state.path)) == _without_backup(state):
@@ -210,11 +210,11 @@ def _digest(real: str) -> str:
 
 
 def _attributes(real: str) -> Iterator[tuple[str, str]]:
-    """Extended attributes: SELinux labels, ACLs, IMA's hashes. None where the file system has none."""
+    """Extended attributes: SELinux labels, ACLs, IMA's hashes. None if unsupported."""
     try:
         names = os.listxattr(real, follow_symlinks=False)
     except OSError as error:
-        if error.errno in _NO_SUCH:
+        if error.errno in _UNSUPPORTED:
             return
         raise
     for name in sorted(names):
@@ -222,8 +222,8 @@ def _attributes(real: str) -> Iterator[tuple[str, str]]:
             yield name, base64.b64encode(os.getxattr(real, name, follow_symlinks=False)).decode()
 
 
-def _dress(fd: int, like: FileState) -> None:
-    """Owner, mode, attributes and time of another file, as far as the system allows."""
+def _copy_metadata(fd: int, like: FileState) -> None:
+    """Set owner, mode, attributes and time as in `like`, as far as the system allows."""
     found = os.fstat(fd)
     if (found.st_uid, found.st_gid) != (like.uid, like.gid):
         os.fchown(fd, like.uid, like.gid)
@@ -232,7 +232,7 @@ def _dress(fd: int, like: FileState) -> None:
         try:
             os.setxattr(fd, name, base64.b64decode(value))
         except OSError as error:
-            if error.errno not in _NO_SUCH:
+            if error.errno not in _UNSUPPORTED:
                 raise
     if like.mtime_ns:
         os.utime(fd, ns=(like.mtime_ns, like.mtime_ns))
@@ -244,7 +244,7 @@ def _unlink(real: str) -> None:
 
 
 def sync_folder(real: str) -> None:
-    """Make what was done to a folder's names last: fsync(2) on the folder."""
+    """Make changes to a folder's entries durable: fsync(2) on the folder."""
     try:
         fd = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

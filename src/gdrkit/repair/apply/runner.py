@@ -1,4 +1,4 @@
-"""A run from its first step to its last: planned anew before each, stopped where a reboot is due."""
+"""Carries out a run step by step: plans each step from the present state, and stops for a reboot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdrkit.evidence import Host
 from gdrkit.evidence.target import open_host
 from gdrkit.node import Node
 from gdrkit.repair.apply.errors import AlreadyRunning, ApplyError
-from gdrkit.repair.apply.executor import Executor, Say
+from gdrkit.repair.apply.executor import Executor, Notify
 from gdrkit.repair.apply.journal import (
     HOME,
     ActionFailed,
@@ -28,55 +28,58 @@ from gdrkit.repair.apply.journal import (
     new_run,
     runs,
 )
+from gdrkit.repair.apply.passwords import Passwords
 from gdrkit.repair.apply.root_fs import RootFS
-from gdrkit.repair.apply.secrets import Secrets
 from gdrkit.repair.platforms.action import Procedure
 from gdrkit.repair.platforms.choices import ProcedureChoices
-from gdrkit.repair.platforms.procedures import procedure
+from gdrkit.repair.platforms.procedures import procedure_for
 from gdrkit.repair.remedies import BY_NAME
 from gdrkit.repair.remedies.plan import predicted
 from gdrkit.repair.remedies.remedy import Remedy
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
-Confirm = Callable[[int, Remedy, Procedure], bool]
+ConfirmStep = Callable[[int, Remedy, Procedure], bool]
 TakeSnapshot = Callable[[Host, str], VerdictSnapshot]
-"""The verdict on a host for a consumer: judging is not this package's business."""
+"""Returns the verdict on a host for a consumer. Passed in, since this package does not judge."""
 
 
 class RunOutcome(Struct, frozen=True):
-    """How far a run came: finished, reboot, declined."""
+    """How a run ended."""
 
-    word: str
+    status: str  # finished, reboot, declined
     run: str
     before: VerdictSnapshot
     after: VerdictSnapshot | None = None
 
 
 @contextlib.contextmanager
-def alone(place: RootFS) -> Iterator[None]:
-    """Nobody else fixes this place meanwhile. Raises Busy. A dead process holds no lock: flock(2)."""
-    for folder in place.missing_folders(f"{HOME}/lock"):
-        place.make_folder(folder, 0o700 if folder == HOME else 0o755)
-    fd = os.open(place.real(f"{HOME}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def exclusive_lock(root: RootFS) -> Iterator[None]:
+    """Lock this root against other runs. Raises AlreadyRunning. A dead process holds no lock: flock(2)."""
+    for folder in root.missing_folders(f"{HOME}/lock"):
+        root.make_folder(folder, 0o700 if folder == HOME else 0o755)
+    fd = os.open(root.real(f"{HOME}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise AlreadyRunning("another gdr fix is at work here", "wait for it to end") from None
+            raise AlreadyRunning("another gdr fix is running", "wait for it to finish") from None
         yield
     finally:
         os.close(fd)
 
 
-def host_of(place: RootFS) -> Host:
-    """The evidence of a place as it is now; nothing is remembered from before."""
-    return open_host(None if place.is_machine else place.root)
+def host_of(root: RootFS) -> Host:
+    """A new host for a root, without cached evidence."""
+    return open_host(None if root.is_machine else root.path)
 
 
-def unfinished(place: RootFS) -> Journal | None:
-    """The run that a crash, a failure or a reboot left open; None if there is none. The caller closes it."""
-    for run in reversed(runs(place)):
-        journal = Journal(place, run)
+def unfinished_run(root: RootFS) -> Journal | None:
+    """The journal of the run that a crash, a failure or a reboot interrupted; None if there is none.
+
+    The caller closes it.
+    """
+    for run in reversed(runs(root)):
+        journal = Journal(root, run)
         journal.open()
         if journal.is_begun and not journal.is_undone and (journal.is_undoing or not journal.is_finished):
             return journal
@@ -84,10 +87,10 @@ def unfinished(place: RootFS) -> Journal | None:
     return None
 
 
-def last_standing(place: RootFS) -> Journal | None:
-    """The newest run that has not been taken back; None if there is none. The caller closes it."""
-    for run in reversed(runs(place)):
-        journal = Journal(place, run)
+def newest_not_undone(root: RootFS) -> Journal | None:
+    """The journal of the newest run that is not undone; None if there is none. The caller closes it."""
+    for run in reversed(runs(root)):
+        journal = Journal(root, run)
         journal.open()
         if journal.is_begun and not journal.is_undone:
             return journal
@@ -95,23 +98,23 @@ def last_standing(place: RootFS) -> Journal | None:
     return None
 
 
-def begin(
-    place: RootFS,
+def begin_run(
+    root: RootFS,
     steps: tuple[str, ...],
     choices: ProcedureChoices,
     consumer: str,
     version: str,
-    witness: TakeSnapshot,
+    take_snapshot: TakeSnapshot,
 ) -> Journal:
-    """A new run. Raises ApplyError where another one is open."""
-    if (other := unfinished(place)) is not None:
+    """The journal of a new run. Raises ApplyError if another run is unfinished."""
+    if (other := unfinished_run(root)) is not None:
         other.close()
         raise ApplyError(
-            f"the run {other.run} is not finished", "gdr fix --resume goes on, gdr fix --undo takes it back"
+            f"run {other.run} is not finished", "gdr fix --resume continues it, gdr fix --undo undoes it"
         )
     now = time.gmtime()
-    before = witness(host_of(place), consumer)
-    journal = new_run(place, time.strftime("%Y%m%d-%H%M%S", now))
+    before = take_snapshot(host_of(root), consumer)
+    journal = new_run(root, time.strftime("%Y%m%d-%H%M%S", now))
     journal.open()
     journal.append(
         RunBegun(
@@ -127,56 +130,61 @@ def begin(
 
 
 def remedy_named(name: str) -> Remedy:
-    """The step of that name. Raises ApplyError, which names those that there are."""
+    """The remedy with this name. Raises ApplyError if it is unknown."""
     if name not in BY_NAME:
-        raise ApplyError(f"there is no step {name}", f"there are {', '.join(BY_NAME)}")
+        raise ApplyError(f"unknown step: {name}", f"known steps: {', '.join(BY_NAME)}")
     return BY_NAME[name]
 
 
 class Runner:
-    """Carries out a run, from wherever it stands."""
+    """Carries out a run from its start, or continues it."""
 
     def __init__(
-        self, journal: Journal, secrets: Secrets, say: Say, confirm: Confirm, witness: TakeSnapshot
+        self,
+        journal: Journal,
+        passwords: Passwords,
+        notify: Notify,
+        confirm: ConfirmStep,
+        take_snapshot: TakeSnapshot,
     ) -> None:
-        self.journal, self.place = journal, journal.place
-        self.doer = Executor(journal, secrets, say)
-        self.say, self.confirm, self.witness = say, confirm, witness
+        self.journal, self.root = journal, journal.root
+        self.executor = Executor(journal, passwords, notify)
+        self.confirm, self.take_snapshot = confirm, take_snapshot
 
-    def go(self) -> RunOutcome:
-        """Take every step that is left. Raises ApplyError at one that fails; to resume tries it again."""
+    def run(self) -> RunOutcome:
+        """Carry out every remaining step. Raises ApplyError if one fails; resuming tries it again."""
         if self.journal.is_undoing:
-            raise ApplyError(f"the run {self.journal.run} is being taken back", "gdr fix --undo goes on")
-        told = self.journal.begin
+            raise ApplyError(f"undo of run {self.journal.run} has started", "gdr fix --undo completes it")
+        begun = self.journal.begin
         waiting = self.journal.reboot
         if waiting is not None and waiting.boot_id and waiting.boot_id == self._boot_id():
-            return RunOutcome("reboot", self.journal.run, told.before)
-        for number, name in enumerate(told.steps):
+            return RunOutcome("reboot", self.journal.run, begun.before)
+        for number, name in enumerate(begun.steps):
             if self.journal.has_ended(number):
                 continue
             remedy = remedy_named(name)
-            if not self._take(number, remedy):
-                return RunOutcome("declined", self.journal.run, told.before)
+            if not self._carry_out(number, remedy):
+                return RunOutcome("declined", self.journal.run, begun.before)
             if remedy.needs_reboot and self._reboot_is_due(remedy):
                 self.journal.append(RebootWanted(step=number, boot_id=self._boot_id()))
-                return RunOutcome("reboot", self.journal.run, told.before)
-        after = self.witness(host_of(self.place), told.consumer)
+                return RunOutcome("reboot", self.journal.run, begun.before)
+        after = self.take_snapshot(host_of(self.root), begun.consumer)
         self.journal.append(RunFinished(after=after))
-        return RunOutcome("finished", self.journal.run, told.before, after)
+        return RunOutcome("finished", self.journal.run, begun.before, after)
 
-    def _take(self, number: int, remedy: Remedy) -> bool:
-        """One step; False if somebody declined it. It is planned from what the machine is now."""
-        how = self.journal.procedure_of(number)
-        if how is None:
-            node = Node(host_of(self.place))
+    def _carry_out(self, number: int, remedy: Remedy) -> bool:
+        """Carry out one step, planned from the machine's present state; False if the user declined it."""
+        procedure = self.journal.procedure_for_step(number)
+        if procedure is None:
+            node = Node(host_of(self.root))
             choices, replaces = self.journal.begin.choices, remedy.replaces_driver
-            how = procedure(node, remedy.name, remedy.becomes, choices, replaces_driver=replaces)
-            if not self.confirm(number, remedy, how):
+            procedure = procedure_for(node, remedy.name, remedy.becomes, choices, replaces_driver=replaces)
+            if not self.confirm(number, remedy, procedure):
                 return False
-            self.journal.append(StepBegun(step=number, procedure=how))
-        for index, action in enumerate(how.actions):
+            self.journal.append(StepBegun(step=number, procedure=procedure))
+        for index, action in enumerate(procedure.actions):
             try:
-                self.doer.take(number, index, action)
+                self.executor.execute(number, index, action)
             except ApplyError as error:
                 self.journal.append(
                     ActionFailed(step=number, action=index, why=str(error).partition("\n")[0])
@@ -186,16 +194,16 @@ class Runner:
         return True
 
     def _reboot_is_due(self, remedy: Remedy) -> bool:
-        """A key that the firmware knows already needs none; all else that asks for one does."""
-        if not self.place.is_machine:
+        """Whether a remedy's reboot is needed: not if the firmware trusts the key already."""
+        if not self.root.is_machine:
             return False
         if remedy.name != "sign-module":
             return True
-        prediction = predicted(Node(host_of(self.place)))
+        prediction = predicted(Node(host_of(self.root)))
         return prediction is None or not (prediction.loaded or prediction.result_unknown)
 
     def _boot_id(self) -> str:
-        if not self.place.is_machine:
+        if not self.root.is_machine:
             return ""
         with open(BOOT_ID) as file:
             return file.read().strip()

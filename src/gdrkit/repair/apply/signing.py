@@ -1,8 +1,8 @@
-"""Signatures on kernel modules, in the kernel's own form, and the keys that make them.
+"""Signs kernel modules in the kernel's format, and creates signing keys.
 
-Form: scripts/sign-file.c of Linux: PKCS#7 SignedData, detached, without certificates and without signed
-attributes, behind the content, then struct module_signature, then the marker. What is written is checked
-with the code that `gdr doctor` judges modules with.
+Format: scripts/sign-file.c of Linux: the content, then PKCS#7 SignedData (detached, without certificates and
+signed attributes), then struct module_signature, then the marker. Each result is verified with the code that
+`gdr doctor` uses.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from cryptography.x509 import Certificate, KeyUsage
 
 _KEY_BITS = 2048
-"""What shim and the firmware of old machines take; Ubuntu's and DKMS's own keys have as many."""
-_YEARS = 30  # the kernel does not ask for a certificate's time: crypto/asymmetric_keys/x509_public_key.c
+"""Shim and the firmware of old machines accept this size; Ubuntu's and DKMS's keys have it too."""
+_YEARS = 30  # the kernel ignores a certificate's dates: crypto/asymmetric_keys/x509_public_key.c
 _MODULE_SIGNING = "1.3.6.1.4.1.2312.16.1.2"
-"""An extended key usage that shim takes for modules alone, so that the key starts no boot loader: shim,
+"""An extended key usage that shim accepts only for modules, so the key cannot start a boot loader: shim,
 Cryptlib/OpenSSL, and Ubuntu's update-secureboot-policy."""
-_LIMIT_BYTES = 512 << 20  # of a module, unpacked: as facts/module_files.py has it
+_LIMIT_BYTES = 512 << 20  # of an unpacked module: as in facts/module_files.py
 _XZ_DICTIONARY_BYTES = 1 << 20
-"""What the kernel's own build packs modules with, and its decoder has memory for: `xz --check=crc32
+"""The kernel's own build uses this size, and its decoder has memory for it: `xz --check=crc32
 --lzma2=dict=1MiB` in Linux scripts/Makefile.modinst."""
 
 
 class Signer(Struct, frozen=True):
-    """A private key and its certificate. It prints nothing of the key."""
+    """A private key and its certificate. `repr` does not show the key."""
 
     key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
     certificate: Certificate
@@ -44,7 +44,7 @@ class Signer(Struct, frozen=True):
 
 
 class NeedsPassword(ApplyError):
-    """The key is protected, and no password or a wrong one was given."""
+    """The key's password is missing, wrong, or was given for an unprotected key."""
 
 
 def make_pair(password: bytes | None) -> tuple[bytes, bytes]:
@@ -102,10 +102,10 @@ def signer(key: bytes, certificate: bytes, password: bytes | None) -> Signer:
         why = "the key is not protected, but a password was given"
         raise NeedsPassword(why if password else "the key is protected by a password") from None
     except ValueError:
-        why = "the password is wrong, or this is no private key" if password else "this is no private key"
+        why = "wrong password, or not a private key" if password else "not a private key"
         raise NeedsPassword(why) from None
     if not isinstance(private, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
-        raise ApplyError("the kernel takes RSA and elliptic curve keys alone")
+        raise ApplyError("unsupported key type: the kernel supports RSA and elliptic curve keys")
     try:
         found = (
             certificates.load_pem_x509_certificate(certificate)
@@ -113,33 +113,33 @@ def signer(key: bytes, certificate: bytes, password: bytes | None) -> Signer:
             else certificates.load_der_x509_certificate(certificate)
         )
     except ValueError:
-        raise ApplyError("this is no certificate") from None
+        raise ApplyError("not a valid certificate") from None
     pair = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
     if private.public_key().public_bytes(*pair) != found.public_key().public_bytes(*pair):
-        raise ApplyError("the certificate is not this key's")
+        raise ApplyError("the certificate does not belong to this key")
     return Signer(private, found)
 
 
-def signed(content: bytes, who: Signer, digest: str) -> bytes:
-    """A module with this signature in place of any it had, packed as it was, and checked.
+def signed(content: bytes, module_signer: Signer, digest: str) -> bytes:
+    """A module with its signature replaced by this signer's, compressed as before, and verified.
 
-    Raises ApplyError if the file is not a module that can be unpacked.
+    Raises ApplyError if the content is not a module, or cannot be unpacked.
     """
     kind = compressed.compression(content)
     try:
         plain = bytes(compressed.decompress(content, _LIMIT_BYTES))
     except FormatError as error:
-        raise ApplyError(f"it cannot be unpacked: {error}") from None
+        raise ApplyError(f"cannot be unpacked: {error}") from None
     if plain[:4] != b"\x7fELF":
-        raise ApplyError("it is no module: it does not begin as an ELF file does")
+        raise ApplyError("not a kernel module: no ELF header")
     body = plain[: module_signature.split(plain)[0]]
-    packed = pack(body + trailer(body, who, digest), kind)
-    verify(packed, who, body)
+    packed = pack(body + trailer(body, module_signer, digest), kind)
+    verify(packed, module_signer, body)
     return packed
 
 
-def trailer(body: bytes, who: Signer, digest: str) -> bytes:
-    """What stands behind a signed module: PKCS#7, struct module_signature, the marker."""
+def trailer(body: bytes, module_signer: Signer, digest: str) -> bytes:
+    """What is appended to a module: PKCS#7, struct module_signature, the marker."""
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 
@@ -149,7 +149,7 @@ def trailer(body: bytes, who: Signer, digest: str) -> bytes:
     message = (
         pkcs7.PKCS7SignatureBuilder()
         .set_data(body)
-        .add_signer(who.certificate, who.key, algorithm)
+        .add_signer(module_signer.certificate, module_signer.key, algorithm)
         .sign(Encoding.DER, [form.DetachedSignature, form.Binary, form.NoAttributes, form.NoCerts])
     )
     head = struct.pack(">5B3xI", 0, 0, 2, 0, 0, len(message))  # id_type 2 is PKEY_ID_PKCS7
@@ -157,7 +157,7 @@ def trailer(body: bytes, who: Signer, digest: str) -> bytes:
 
 
 def pack(content: bytes, kind: str) -> bytes:
-    """Content as modprobe and the kernel unpack it: "xz", "zstd", "gzip", or "" for plain."""
+    """Content compressed as modprobe and the kernel expect it: "xz", "zstd", "gzip", or "" for none."""
     if kind == "xz":
         import lzma
 
@@ -173,10 +173,10 @@ def pack(content: bytes, kind: str) -> bytes:
     return content
 
 
-def verify(packed: bytes, who: Signer, body: bytes) -> None:
-    """That a file on disk holds this content under this signer's signature. Raises ApplyError.
+def verify(packed: bytes, module_signer: Signer, body: bytes) -> None:
+    """Check that a packed module holds this content and this signer's signature. Raises ApplyError if not.
 
-    The code is doctor's: formats/module_signature.py.
+    Uses doctor's code: formats/module_signature.py.
     """
     import hashlib
 
@@ -185,8 +185,8 @@ def verify(packed: bytes, who: Signer, body: bytes) -> None:
     plain = bytes(compressed.decompress(packed, _LIMIT_BYTES))
     size, found = module_signature.split(plain)
     if found is None or found.fault or plain[:size] != body:
-        raise ApplyError("the signature did not come out right")
-    certificate = x509.parse(who.certificate.public_bytes(Encoding.DER))
+        raise ApplyError("verification failed: the signature is not as written")
+    certificate = x509.parse(module_signer.certificate.public_bytes(Encoding.DER))
     made = module_signature.parse(found.pkcs7)
     if not module_signature.verify(made, lambda name: hashlib.new(name, plain[:size]).digest(), certificate):
-        raise ApplyError("the signature does not hold")
+        raise ApplyError("verification failed: the signature does not match the module")

@@ -1,3 +1,3 @@
-"""How a step is carried out: on Debian and Ubuntu, on the RHEL family, on SUSE."""
+"""How each step is carried out on Debian and Ubuntu, the RHEL family, and SUSE."""
 
 from __future__ import annotations

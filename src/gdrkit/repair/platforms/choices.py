@@ -1,4 +1,4 @@
-"""What a user may choose about how steps are carried out."""
+"""The user's choices on how steps are carried out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ OWN_CERTIFICATE = "/var/lib/gdrkit/keys/module-signing.der"
 
 
 class ProcedureChoices(Struct, frozen=True, kw_only=True):
-    """Left as they are, these serve most machines."""
+    """The defaults suit most machines."""
 
-    key: str = ""  # a private key made by somebody else; "": gdrkit makes one
+    key: str = ""  # the user's private key; "": gdrkit creates one
     certificate: str = ""
     digest: str = "sha256"
-    enrol: bool = True  # ask the firmware to trust the key
-    acs: str = "unit"  # how cleared ACS bits outlast a boot: unit, command-line, or not at all: volatile
+    enrol: bool = True  # enrol the key in the firmware
+    acs: str = (
+        "unit"  # how ACS bits stay cleared across reboots: unit, command-line; or volatile: they do not
+    )
 
     @property
     def key_path(self) -> str:

@@ -1,4 +1,4 @@
-"""Lines of modprobe's configuration that keep nvidia-peermem from loading; others stay."""
+"""Finds the lines of modprobe's configuration that keep nvidia-peermem from loading."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gdrkit.node import Node, if_missing
 
 
 def conflicting_config(node: Node) -> tuple[Directive, ...]:
-    """Blacklists, install lines that load nothing (Debian's load a renamed module), unreadable options."""
+    """Blacklist lines, install lines that do not load it (Debian's load a renamed file), invalid options."""
     found = configuration(node)
     names = {PEERMEM, name_of(peermem_path(node))}
     return (
         *(entry for entry in found.blacklist if entry.name in names),
         *(entry for entry in found.install if _stops(entry, names)),
-        *(entry for entry in found.options if entry.name in names and _is_bad(node, entry)),
+        *(entry for entry in found.options if entry.name in names and _is_invalid(node, entry)),
     )
 
 
@@ -28,5 +28,5 @@ def _stops(entry: Directive, names: set[str]) -> bool:
     return any(fnmatchcase(name, entry.name) for name in names) and effect(entry.value) is not Effect.LOADS
 
 
-def _is_bad(node: Node, entry: Directive) -> bool:
+def _is_invalid(node: Node, entry: Directive) -> bool:
     return if_missing(False, lambda: bool(reading(node, entry.name, entry.value).bad))

@@ -1,4 +1,4 @@
-"""Debian, Ubuntu, and what is made of them: DGX OS, among others.
+"""Debian, Ubuntu and their derivatives, such as DGX OS.
 
 Sources: apt-get(8), update-initramfs(8), update-grub(8), /usr/sbin/grub-mkconfig of Debian, which reads
 /etc/default/grub.d/*.cfg; NVIDIA driver installation guide, Ubuntu and Debian.
@@ -26,7 +26,7 @@ def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
         WriteFile(path=path, content=grub_argument(words), why=f"start the kernel with {words}"),
         RunCommand(
             argv=("update-grub",),
-            why="write grub's menu anew",
+            why="regenerate grub's menu",
             again=True,
             touches=("/boot/grub/grub.cfg",),
             never_executed=True,
@@ -35,11 +35,11 @@ def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
 
 
 def _open_modules(node: Node) -> tuple[Action, ...]:
-    """Ubuntu names packages by branch, Debian has one package of each flavour."""
+    """Ubuntu has a package for each branch, Debian one for each flavour."""
     if distribution(node).id == "debian":
         argv = ("apt-get", "install", "-y", "nvidia-open-kernel-dkms")
         back = ("apt-get", "install", "-y", "nvidia-kernel-dkms")
-        return (RunCommand(argv=argv, why="the open modules replace the others", undo=(back,),
+        return (RunCommand(argv=argv, why="the open modules replace the proprietary ones", undo=(back,),
                            never_executed=True),)  # fmt: skip
     branch, server = _branch(node)
     if not branch:
@@ -53,7 +53,7 @@ def _open_modules(node: Node) -> tuple[Action, ...]:
     return (
         RunCommand(
             argv=("apt-get", "install", "-y", new),
-            why="the open modules of the same branch replace the others",
+            why="the open modules of the same branch replace the proprietary ones",
             undo=(("apt-get", "install", "-y", old),),
             never_executed=True,
         ),
@@ -61,7 +61,7 @@ def _open_modules(node: Node) -> tuple[Action, ...]:
 
 
 def _branch(node: Node) -> tuple[str, str]:
-    """The driver's branch, and "-server" where the packages of that flavour are in use."""
+    """The driver's branch, and "-server" if its packages have that suffix."""
     for name in _installed(node):
         found = re.match(r"(?:linux-modules-nvidia|nvidia-dkms|nvidia-driver)-(\d+)(-server)?(?:-|$)", name)
         if found:

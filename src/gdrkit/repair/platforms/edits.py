@@ -1,4 +1,4 @@
-"""Files of a node with lines taken out, as what must be written."""
+"""Builds actions that comment out lines of a node's files."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gdrkit.repair.platforms.file_contents import commented_out
 
 
 def without_lines(node: Node, file: str, lines: Iterable[int], etc: str, why: str) -> WriteFile:
-    """A file with those lines as comments. One outside /etc stays, and is hidden by its name in `etc`.
+    """Write a file with these lines commented out. For a file outside /etc, write an override into `etc`.
 
-    modprobe.d(5) and modules-load.d(5): a file in /etc hides those of its name elsewhere. Raises
-    EvidenceMissing where the file is not text, which would not survive being written.
+    modprobe.d(5) and modules-load.d(5): a file in /etc overrides files of the same name elsewhere. Raises
+    EvidenceMissing if the file is not UTF-8: it could not be rewritten unchanged.
     """
     content = node.read(file)
     try:
@@ -29,6 +29,6 @@ def without_lines(node: Node, file: str, lines: Iterable[int], etc: str, why: st
     return WriteFile(
         path=f"/{file}" if own else f"{etc}/{posixpath.basename(file)}",
         content=commented_out(text, lines),
-        why=why if own else f"{why}; hides /{file}",
+        why=why if own else f"{why}; overrides /{file}",
         was=hashlib.sha256(content).hexdigest() if own else "",
     )

@@ -1,4 +1,4 @@
-"""Steps between GPU and NIC: ACS bits, the IOMMU, MaxReadReq."""
+"""Steps for the path between GPU and NIC: ACS bits, the IOMMU, MaxReadReq."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ RDMA_TOPO = "usr/sbin/rdma_topo"
 
 
 def redirecting(node: Node) -> dict[str, int]:
-    """Bridges that redirect between a GPU and a NIC below one switch, and their ACS Control Register.
+    """ACS Control Registers, by address, of bridges that redirect between a GPU and a NIC below one switch.
 
-    Bridges above that switch do not matter, and those that cannot be read are left out.
+    Bridges above that switch do not matter. Bridges whose registers are not readable are left out.
     """
     found = {}
     between: dict[str, None] = {}
@@ -40,17 +40,17 @@ def redirecting(node: Node) -> dict[str, int]:
 
 
 def set_acs(bridge: str, value: int) -> tuple[str, ...]:
-    """The command that writes those three bits, and no others. Source: setpci(8), value:mask."""
+    """The command that writes only those three bits. Source: setpci(8), value:mask."""
     return ("setpci", "-s", bridge, f"ECAP_ACS+0x6.w={value & REDIRECTS:04x}:{REDIRECTS:04x}")
 
 
 def clear_redirect(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """The bits that redirect, on the bridges between GPU and NIC; at each boot, if that is wished."""
+    """Clear the redirect bits of the bridges between GPU and NIC, now and, if chosen, at each boot."""
     found = redirecting(node)
     if _has_rdma_topo(node):
         yield RunCommand(
             argv=("rdma_topo", "write-grub-acs"),
-            why="rdma_topo knows which bits this topology needs, and writes them for grub",
+            why="rdma_topo determines the bits for this topology, and adds them to grub's configuration",
             touches=("/etc/default/grub.d/config-acs.cfg",),
             never_executed=True,
         )
@@ -59,7 +59,7 @@ def clear_redirect(node: Node, platform: Platform, choices: ProcedureChoices) ->
     for bridge, control in found.items():
         yield RunCommand(
             argv=set_acs(bridge, 0),
-            why=f"peer traffic turns round in {bridge}",
+            why=f"stop {bridge} from redirecting peer traffic",
             undo=(set_acs(bridge, control),),
             never_executed=True,
         )
@@ -68,21 +68,23 @@ def clear_redirect(node: Node, platform: Platform, choices: ProcedureChoices) ->
     elif choices.acs == "unit" and found:
         commands = tuple(("/usr/bin/setpci", *set_acs(bridge, 0)[1:]) for bridge in found)
         yield WriteFile(
-            path=file_contents.ACS_UNIT, content=file_contents.acs_unit(commands), why="again at each boot"
+            path=file_contents.ACS_UNIT,
+            content=file_contents.acs_unit(commands),
+            why="repeat it at each boot",
         )
         yield RunCommand(
             argv=("systemctl", "enable", "gdrkit-acs.service"),
-            why="systemd starts it",
+            why="enable the unit",
             undo=(("systemctl", "disable", "gdrkit-acs.service"),),
             never_executed=True,
         )
 
 
 def acs_argument(bridges: tuple[str, ...], kernel: tuple[int, ...]) -> str:
-    """What the kernel's command line must say to clear those bits. Five digits are bits 4 to 0.
+    """The kernel argument that clears those bits. Its five digits are bits 4 to 0.
 
     Source: Linux Documentation/admin-guide/kernel-parameters.txt, pci=config_acs= and disable_acs_redir=;
-    the latter leaves Upstream Forwarding as it is.
+    the latter does not change Upstream Forwarding.
     """
     if kernel >= _CONFIG_ACS_SINCE:
         return "pci=config_acs=" + ";".join(f"000xx@{bridge}" for bridge in bridges)
@@ -94,28 +96,28 @@ def _has_rdma_topo(node: Node) -> bool:
 
 
 def passthrough(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """A word on the kernel's command line."""
+    """Add iommu=pt to the kernel's command line."""
     del node, choices
     yield from platform.boot_argument("iommu=pt", "iommu")
 
 
 def read_request(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Three bits of each NIC's Device Control register. Firmware sets them anew at each boot."""
+    """Set three bits of each NIC's Device Control register. Firmware resets them at each boot."""
     del platform, choices
-    places = ((nic.name, nic_address(node, nic.name)) for nic in nics(node))
-    for name, address, size in each_known(lambda at: (*at, read_request_bytes(node, at[1])), places):
+    named = ((nic.name, nic_address(node, nic.name)) for nic in nics(node))
+    for name, address, size in each_known(lambda nic: (*nic, read_request_bytes(node, nic[1])), named):
         if size >= 4096:
             continue
         old = (size.bit_length() - 8) << 12  # 128 bytes is 0
         yield RunCommand(
             argv=("setpci", "-s", address, f"CAP_EXP+0x8.w={READ_REQUEST_4096:04x}:{READ_REQUEST_MASK:04x}"),
-            why=f"{name} asks for 4096 bytes at a time",
+            why=f"let {name} read 4096 bytes per request",
             undo=(("setpci", "-s", address, f"CAP_EXP+0x8.w={old:04x}:{READ_REQUEST_MASK:04x}"),),
             never_executed=True,
         )
 
 
 def enlarge_bar(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Only a person reaches the firmware's setup."""
+    """Resizable BAR is a setting of the firmware's setup, which only a person can change."""
     del node, platform, choices
-    yield AskPerson(what="switch on Above 4G Decoding and Resizable BAR in the firmware's setup, and reboot")
+    yield AskPerson(what="enable Above 4G Decoding and Resizable BAR in the firmware setup, then reboot")

@@ -1,6 +1,6 @@
-"""Contents of the files that gdrkit writes: one source for each text.
+"""Contents of the files that gdrkit writes.
 
-`gdr fix` writes them on a machine, `gdr config` puts them into declarative forms.
+`gdr fix` writes them on a machine, `gdr config` puts them into declarative configuration.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ NCCL_CONF = "/etc/nccl.conf"
 
 
 def modules_load(*modules: str) -> str:
-    """A file of modules-load.d(5): one module a line."""
+    """A file for modules-load.d(5): one module per line."""
     return "\n".join((HEAD, *modules, ""))
 
 
 def modprobe_options(module: str, parameters: Mapping[str, str]) -> str:
-    """A file of modprobe.d(5) that sets a module's parameters."""
+    """A file for modprobe.d(5) that sets a module's parameters."""
     words = " ".join(f"{name}={value}" for name, value in parameters.items())
     return f"{HEAD}\noptions {module} {words}\n"
 
 
 def peermem_unit(modprobe: str = "/usr/sbin/modprobe", rmmod: str = "/usr/sbin/rmmod") -> str:
-    """A unit that loads nvidia-peermem once OFED is up, and takes it out before OFED stops.
+    """A unit that loads nvidia-peermem after OFED starts, and unloads it before OFED stops.
 
-    nvidia-peermem holds ib_core or ib_uverbs, so that openibd cannot restart while it is loaded. PartOf=
-    stops this unit with openibd, After= does so first. `modprobe -r` would take the driver out, too.
+    nvidia-peermem uses ib_core or ib_uverbs, so openibd cannot restart while it is loaded. PartOf= stops
+    this unit with openibd; After= makes it stop first. `modprobe -r` would also unload the driver.
     Source: systemd.unit(5), PartOf= and After=.
     """
     return (
         f"{HEAD}\n"
         "[Unit]\n"
-        "Description=nvidia-peermem beside OFED\n"
+        "Description=Load nvidia-peermem after OFED\n"
         "After=openibd.service\n"
         "PartOf=openibd.service\n"
         "\n"
@@ -56,17 +56,17 @@ def peermem_unit(modprobe: str = "/usr/sbin/modprobe", rmmod: str = "/usr/sbin/r
 
 
 def openibd_drop_in() -> str:
-    """A drop-in that starts the unit above with OFED. Source: systemd.unit(5), Wants=."""
+    """A drop-in that starts gdrkit-peermem.service with OFED. Source: systemd.unit(5), Wants=."""
     return f"{HEAD}\n[Unit]\nWants=gdrkit-peermem.service\n"
 
 
 def acs_unit(commands: Iterable[tuple[str, ...]]) -> str:
-    """A unit that writes ACS control registers at each boot; they do not outlast one by themselves."""
+    """A unit that runs the commands at each boot: ACS control registers are reset by a reboot."""
     lines = "".join(f"ExecStart={' '.join(command)}\n" for command in commands)
     return (
         f"{HEAD}\n"
         "[Unit]\n"
-        "Description=ACS on the bridges between GPUs and NICs\n"
+        "Description=Clear ACS redirection between GPUs and NICs\n"
         "DefaultDependencies=no\n"
         "After=systemd-udev-settle.service local-fs.target\n"
         "Before=openibd.service nvidia-persistenced.service multi-user.target\n"
@@ -82,13 +82,13 @@ def acs_unit(commands: Iterable[tuple[str, ...]]) -> str:
 
 
 def memlock_limits() -> str:
-    """A file of limits.d: see limits.conf(5). `*` does not stand for root."""
+    """A file for limits.d: see limits.conf(5). `*` does not include root."""
     rows = "".join(f"{who} {kind} memlock unlimited\n" for who in ("*", "root") for kind in ("soft", "hard"))
     return f"{HEAD}\n{rows}"
 
 
 def manager_limits() -> str:
-    """A drop-in for what systemd starts: systemd-system.conf(5)."""
+    """A drop-in with the default limit of all units: systemd-system.conf(5)."""
     return f"{HEAD}\n[Manager]\nDefaultLimitMEMLOCK=infinity\n"
 
 
@@ -98,24 +98,24 @@ def unit_limits() -> str:
 
 
 def grub_argument(words: str) -> str:
-    """A file of /etc/default/grub.d, which Debian's update-grub reads as shell."""
+    """A file for /etc/default/grub.d, which Debian's update-grub sources."""
     return f'{HEAD}\nGRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {words}"\n'
 
 
 def nccl_conf(settings: Mapping[str, str]) -> str:
-    """A file of NCCL's: `NAME=value` lines without blanks around the sign (src/misc/param.cc)."""
+    """A file for NCCL: `NAME=value` lines without blanks around `=` (src/misc/param.cc)."""
     return HEAD + "\n" + "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
 def commented_out(text: str, lines: Iterable[int]) -> str:
-    """A text whose lines of those numbers (from 1) are comments now, with the lines that they go on in."""
-    wanted = set(lines)
+    """A text with these lines (numbered from 1) and their continuation lines commented out."""
+    numbers = set(lines)
     out = []
-    going_on = False
+    continued = False
     for number, line in enumerate(text.split("\n"), 1):
-        if number in wanted or going_on:
+        if number in numbers or continued:
             out.append(f"# gdrkit: {line.rstrip(chr(92))}" if line.endswith("\\") else f"# gdrkit: {line}")
-            going_on = line.endswith("\\")
+            continued = line.endswith("\\")
         else:
             out.append(line)
     return "\n".join(out)

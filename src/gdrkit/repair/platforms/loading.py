@@ -1,4 +1,4 @@
-"""Steps about loading modules: signing, modprobe.d, modules-load.d, the old module."""
+"""Steps for loading modules: signing, modprobe.d, modules-load.d, removing nv_peer_mem."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from gdrkit.repair.platforms.edits import without_lines
 from gdrkit.repair.platforms.platform import Platform
 
 INDEX_FILES = "modules.[a-z]*"
-"""What depmod writes beside what the kernel's package brings: depmod(8)."""
+"""Files that depmod writes, or that the kernel's package installs beside them: depmod(8)."""
 
 
 def depmod(node: Node, why: str) -> RunCommand:
-    """Make the modules' index anew; its files are kept and put back."""
+    """Rebuild the index of modules. Undo restores its files."""
     kernel = release(node)
     return RunCommand(
         argv=("depmod", "-a", kernel),
@@ -48,7 +48,7 @@ def depmod(node: Node, why: str) -> RunCommand:
 
 
 def to_sign(node: Node) -> tuple[str, ...]:
-    """The modules that get one key: NVIDIA's, where nvidia-peermem lies, and what it needs that has none."""
+    """Paths of the modules to sign: NVIDIA's, and dependencies of nvidia-peermem that are not trusted."""
     peermem = peermem_path(node)
     chosen: dict[str, None] = {}
     for path in (peermem, *_driver(node)):
@@ -79,25 +79,25 @@ def _needed(node: Node, name: str) -> Iterator[str]:
 
 
 def sign(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """A key, a signature on each module, the index, and the firmware's trust."""
+    """Create a key, sign the modules, rebuild the index, and enrol the key."""
     if not choices.key:
         yield MakeKey(
             key=choices.key_path,
             certificate=choices.certificate_path,
-            why="a key of this machine's own, readable for root alone",
+            why="this machine's own key, readable only by root",
         )
     yield SignModules(
         paths=tuple(f"/{path}" for path in to_sign(node)),
         key=choices.key_path,
         certificate=choices.certificate_path,
         digest=choices.digest,
-        why="one signer for all of them",
+        why="all modules get the same signer",
     )
-    yield depmod(node, "packed modules changed their sizes")
+    yield depmod(node, "the sizes of the modules changed")
     if choices.enrol:
         yield EnrolKey(certificate=choices.certificate_path, why="the firmware must trust the key")
     if if_missing(False, node.exists, _tool(platform)):
-        yield platform.refresh_initramfs(release(node), "it may hold the unsigned modules")
+        yield platform.refresh_initramfs(release(node), "it may contain the unsigned modules")
 
 
 def _tool(platform: Platform) -> str:
@@ -105,7 +105,7 @@ def _tool(platform: Platform) -> str:
 
 
 def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Action]:
-    """The initramfs anew, unless somebody looked and there is no tool for it."""
+    """Rebuild the initramfs, unless the evidence shows that the tool for it is absent."""
     try:
         if node.exists(_tool(platform)):
             yield platform.refresh_initramfs(release(node), why)
@@ -114,31 +114,33 @@ def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Actio
 
 
 def allow(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Comments in place of the lines that keep nvidia-peermem from loading as its file says."""
+    """Comment out the lines that keep nvidia-peermem from loading, or from loading as it is."""
     del platform, choices
-    yield from silence(node, conflicting_config(node), "/etc/modprobe.d", "it keeps nvidia-peermem out")
+    yield from comment_out(node, conflicting_config(node), "/etc/modprobe.d", "it blocks nvidia-peermem")
 
 
-def silence(node: Node, entries: Iterable[Directive], etc: str, why: str) -> Iterator[Action]:
-    """Each file with those lines as comments; a vendor's file is hidden by one of its name in /etc."""
+def comment_out(node: Node, entries: Iterable[Directive], etc: str, why: str) -> Iterator[Action]:
+    """Comment out these lines. A file outside /etc is overridden by one of the same name in `etc`."""
     by_file: dict[str, list[int]] = {}
     for entry in entries:
         by_file.setdefault(entry.file, []).append(entry.line)
     for file, lines in by_file.items():
         if file == "proc/cmdline":
-            yield AskPerson(what="take the words about nvidia-peermem off the kernel's command line")
+            yield AskPerson(what="remove the arguments for nvidia-peermem from the kernel's command line")
         else:
             yield without_lines(node, file, lines, etc, why)
 
 
 def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """A line in modules-load.d, a unit that follows OFED's, and the module itself.
+    """Load nvidia-peermem at boot (modules-load.d, and a unit beside OFED's), and now.
 
-    What loads modules at boot obeys blacklists, modprobe by name does not: systemd, modules-load.c.
+    systemd-modules-load obeys blacklists, modprobe by name does not: systemd, modules-load.c.
     """
     del platform, choices
-    listed = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
-    yield from silence(node, listed, "/etc/modprobe.d", "systemd would not load it at boot")
+    blacklisted = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
+    yield from comment_out(
+        node, blacklisted, "/etc/modprobe.d", "systemd does not load blacklisted modules at boot"
+    )
     if not any(entry.name == PEERMEM for entry in autoload(node)):
         content = file_contents.modules_load(file_contents.PEERMEM_MODULE)
         yield WriteFile(path=file_contents.MODULES_LOAD, content=content, why="load it at each boot")
@@ -146,31 +148,31 @@ def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[
         yield WriteFile(
             path=file_contents.PEERMEM_UNIT,
             content=file_contents.peermem_unit(),
-            why="OFED restarts without it",
+            why="unload it while OFED restarts",
         )
         yield WriteFile(
             path=file_contents.OPENIBD_DROP_IN,
             content=file_contents.openibd_drop_in(),
-            why="OFED starts the unit",
+            why="start the unit with OFED",
         )
-        yield RunCommand(argv=("systemctl", "daemon-reload"), why="systemd reads units", again=True,
+        yield RunCommand(argv=("systemctl", "daemon-reload"), why="make systemd read the units", again=True,
                          never_executed=True)  # fmt: skip
     yield RunCommand(
         argv=("modprobe", file_contents.PEERMEM_MODULE),
         why="load it now",
         undo=()
         if if_missing(False, is_loaded, node, PEERMEM)
-        else (("rmmod", PEERMEM),),  # -r would take the driver out, too
+        else (("rmmod", PEERMEM),),  # -r would also unload the driver
     )
 
 
 def stop_loading(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """No line asks for nvidia-peermem any more; what is loaded stays until the next boot."""
+    """Stop loading nvidia-peermem at boot. If it is loaded, it stays until the next boot."""
     del platform, choices
-    yield from _quiet(node, PEERMEM, "dma-buf needs no module")
+    yield from _comment_out_autoload(node, PEERMEM, "dma-buf does not need the module")
 
 
-def _quiet(node: Node, module: str, why: str) -> Iterator[Action]:
+def _comment_out_autoload(node: Node, module: str, why: str) -> Iterator[Action]:
     by_file: dict[str, list[int]] = {}
     for entry in autoload(node):
         if entry.name == module:
@@ -187,31 +189,31 @@ _SERVICE_FILES = ("etc/init.d/nv_peer_mem", "usr/lib/systemd/system/nv_peer_mem.
 
 
 def remove_legacy(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """The service stops, the module goes, and what brought it: packages, or a file that nobody owns."""
+    """Disable the service, unload the module, and remove its packages, or its file if no package owns it."""
     del choices
     if any(if_missing(False, node.exists, path) for path in _SERVICE_FILES):
         yield RunCommand(
             argv=("systemctl", "disable", "--now", "nv_peer_mem"),
-            why="its service would load it again",
+            why="this service would load it again",
             undo=(("systemctl", "enable", "nv_peer_mem"),),
             never_executed=True,
         )
-    yield from _quiet(node, LEGACY, "nvidia-peermem takes its place")
+    yield from _comment_out_autoload(node, LEGACY, "nvidia-peermem replaces it")
     if if_missing(False, is_loaded, node, LEGACY):
-        yield RunCommand(argv=("rmmod", LEGACY), why="it holds the name nv_mem",
+        yield RunCommand(argv=("rmmod", LEGACY), why="it occupies the name nv_mem",
                          undo=(("modprobe", LEGACY),))  # fmt: skip
     packages = _legacy_packages(node)
     if packages:
         again = tuple(platform.with_version.format(name=n, version=v) for n, v in packages.items())
         yield RunCommand(
             argv=(*platform.remove, *packages),
-            why="its packages",
+            why="remove its packages",
             undo=((*platform.install, *again),),
             never_executed=True,
         )
     elif path := _legacy_file(node):
         yield RemoveFile(path=f"/{path}", why="no package owns it")
-        yield depmod(node, "the index names it")
+        yield depmod(node, "remove it from the index of modules")
 
 
 def _legacy_packages(node: Node) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Each step by its name, and how it is carried out."""
+"""How each step is carried out, by its name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gdrkit.repair.platforms.rhel import RHEL
 from gdrkit.repair.platforms.suse import SUSE
 from gdrkit.rules.remedy_names import RemedyName
 
-__all__ = ["PLATFORMS", "PROCEDURES", "procedure"]
+__all__ = ["PLATFORMS", "PROCEDURES", "procedure_for"]
 
 PLATFORMS = (DEBIAN, RHEL, SUSE)
-How = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
+Planner = Callable[[Node, Platform, ProcedureChoices], Iterator[Action]]
 
-PROCEDURES: Mapping[str, How] = {
+PROCEDURES: Mapping[str, Planner] = {
     RemedyName.LOAD_DRIVER: software.load_driver,
     RemedyName.REBOOT: software.reboot,
     RemedyName.USE_DMABUF: loading.stop_loading,
@@ -43,33 +43,35 @@ PROCEDURES: Mapping[str, How] = {
     RemedyName.RAISE_READ_REQUEST: fabric.read_request,
     RemedyName.CLEAN_NCCL_SETTINGS: software.clean_settings,
 }
-"""A remedy's name, and how it is carried out."""
+"""The function that plans a remedy's actions, by the remedy's name."""
 
 
 _OPERATOR = (
-    "the GPU Operator's container brings the driver, and builds it anew at each start: change its "
-    "ClusterPolicy; gdr config gpu-operator writes the patch"
+    "change the GPU Operator's ClusterPolicy: its container rebuilds the driver at each start; "
+    "gdr config gpu-operator writes the patch"
 )
 
 
-def procedure(
+def procedure_for(
     node: Node, remedy: str, becomes: str, choices: ProcedureChoices, *, replaces_driver: bool = False
 ) -> Procedure:
-    """The exact commands and files of a step on this node. Where the distribution is not known, or the
-    evidence is not enough, it says what must become true, and invents no command."""
+    """The exact commands and files of a step on this node.
+
+    If the distribution is not supported, or evidence is missing, the procedure only says what to achieve.
+    """
     platform = family(node, PLATFORMS)
     if platform is None:
-        return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_must(becomes)),))
+        return Procedure(remedy=remedy, platform="", actions=(AskPerson(what=_achieve(becomes)),))
     if replaces_driver and has_driver_container(node):
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=_OPERATOR),))
     try:
         actions = tuple(PROCEDURES[remedy](node, platform, choices))
-    except EvidenceMissing as lacks:
-        missing = lacks.missing
-        asked = f"{_must(becomes)} (how, here, needs {missing.source}: {missing.ask})"
-        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=asked),))
+    except EvidenceMissing as error:
+        missing = error.missing
+        what = f"{_achieve(becomes)} (for commands, gdrkit needs {missing.source}: {missing.ask})"
+        return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
     return Procedure(remedy=remedy, platform=platform.name, actions=actions)
 
 
-def _must(becomes: str) -> str:
-    return f"see to it that {becomes}"
+def _achieve(becomes: str) -> str:
+    return f"make sure that {becomes}"

@@ -12,7 +12,7 @@ from gdrkit.repair.platforms.platform import Platform
 _BOOT_FILES = (
     "/boot/loader/entries/*.conf", "/boot/grub2/grubenv", "/etc/default/grub", "/etc/kernel/cmdline",
 )  # fmt: skip
-"""What grubby writes where boot loader entries are files of their own: grubby(8), BLS."""
+"""Files that grubby writes if each boot loader entry is a file: grubby(8), BLS."""
 
 
 def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
@@ -30,13 +30,13 @@ def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
 
 
 def _open_modules(node: Node) -> tuple[Action, ...]:
-    """The packages of NVIDIA's own repository, which conflict with each other."""
+    """Swap the packages of NVIDIA's repository, which conflict with each other."""
     del node
     names = ("kmod-nvidia-latest-dkms", "kmod-nvidia-open-dkms")
     return (
         RunCommand(
             argv=("dnf", "swap", "-y", *names),
-            why="the open modules replace the others",
+            why="the open modules replace the proprietary ones",
             undo=(("dnf", "swap", "-y", *reversed(names)),),
             never_executed=True,
         ),

@@ -1,4 +1,4 @@
-"""Settings that turn a direct path off."""
+"""NCCL settings that turn off a direct path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OFF = {
     "NCCL_IB_DISABLE": 1,
     "NCCL_NET_GDR_READ": 0,
 }
-"""Settings and the value that turns a path off; the rules of their codes name the sources."""
+"""The value of each setting that turns off a path. Sources: the rules for these settings."""
 
 
 def turns_off(setting: Setting) -> bool:

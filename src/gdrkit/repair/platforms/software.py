@@ -1,4 +1,4 @@
-"""Steps about drivers, packages, limits and settings."""
+"""Steps for drivers, packages, limits and settings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gdrkit.repair.platforms.platform import Platform
 from gdrkit.repair.platforms.settings import turns_off
 
 STARTERS = ("slurmd", "containerd", "docker", "kubelet", "pbs")
-"""Units that start jobs and hand their own limits down to them."""
+"""Units that start jobs, which inherit the unit's limits."""
 
 
 def load_driver(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """The driver and what CUDA needs of it."""
+    """Load the driver, and nvidia_uvm, which CUDA needs."""
     del node, platform, choices
     for name in ("nvidia", "nvidia_uvm"):
         yield RunCommand(argv=("modprobe", name), why=f"load {name}", undo=(("modprobe", "-r", name),),
@@ -32,20 +32,20 @@ def load_driver(node: Node, platform: Platform, choices: ProcedureChoices) -> It
 
 
 def reboot(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """gdrkit reboots nothing."""
+    """Ask for a reboot: gdrkit never reboots a machine itself."""
     del node, platform, choices
     yield AskPerson(what="reboot")
 
 
 def open_modules(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """The packages of the other flavour."""
+    """Replace the driver's packages by those with the open modules."""
     del choices
     yield from platform.open_modules(node)
-    yield from refresh_if_there(node, platform, "it may hold the other modules")
+    yield from refresh_if_there(node, platform, "it may contain the proprietary modules")
 
 
 def install_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """NVIDIA's repository, which a person sets up once, and its package."""
+    """Install OFED from NVIDIA's repository, which a person must set up once."""
     del choices
     yield AskPerson(
         what="set up NVIDIA's DOCA repository for this distribution (docs.nvidia.com/doca, DOCA-Host)"
@@ -53,32 +53,34 @@ def install_ofed(node: Node, platform: Platform, choices: ProcedureChoices) -> I
     yield platform.packages(
         platform.headers.format(kernel=release(node)),
         *platform.ofed,
-        why="OFED brings the peer-memory API; its modules are built against this kernel's headers",
+        why="OFED has the peer-memory API; its modules are built against this kernel's headers",
         undo=((*platform.remove, *platform.ofed),),
     )
 
 
 def rebuild_driver(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """DKMS builds NVIDIA's modules anew, now that OFED is there. Source: dkms(8), build and install."""
+    """Rebuild NVIDIA's modules with DKMS, against OFED. Source: dkms(8), build and install."""
     del platform, choices
     kernel = release(node)
     found = [module for module in _dkms(node) if module.name.startswith("nvidia")]
     if not found:
         yield AskPerson(
-            what="build the NVIDIA driver on this machine: install its DKMS package instead of prebuilt "
-            "modules, or run the .run installer again, now that OFED is there"
+            what="build the NVIDIA driver on this machine, now that OFED is installed: install its DKMS "
+            "package instead of prebuilt modules, or run the .run installer again"
         )
         return
     module = next((m for m in found if m.kernel == kernel), found[0])
-    what = ("-m", module.name, "-v", module.version, "-k", kernel, "--force")
-    places = tuple(
-        f"/{modules_dir(node)}/{place}/nvidia*.ko*" for place in ("updates/dkms", "extra", "updates")
+    arguments = ("-m", module.name, "-v", module.version, "-k", kernel, "--force")
+    patterns = tuple(
+        f"/{modules_dir(node)}/{folder}/nvidia*.ko*" for folder in ("updates/dkms", "extra", "updates")
     )
-    yield RunCommand(argv=("dkms", "build", *what), why="build it against this OFED", never_executed=True)
     yield RunCommand(
-        argv=("dkms", "install", *what),
-        why="put the new modules in place of the old ones",
-        touches=(*places, depmod(node, "").touches[0]),
+        argv=("dkms", "build", *arguments), why="build against the installed OFED", never_executed=True
+    )
+    yield RunCommand(
+        argv=("dkms", "install", *arguments),
+        why="replace the old modules",
+        touches=(*patterns, depmod(node, "").touches[0]),
         never_executed=True,
     )
 
@@ -88,18 +90,18 @@ def _dkms(node: Node) -> tuple[DkmsModule, ...]:
 
 
 def allow_topology(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """An option of the driver, which takes it when it is loaded."""
+    """Set an option of the driver. It takes effect when the driver is loaded."""
     del choices
     yield WriteFile(
         path="/etc/modprobe.d/90-gdrkit-topology.conf",
         content=file_contents.modprobe_options("nvidia", {"NVreg_GrdmaPciTopoCheckOverride": "1"}),
-        why="the driver maps GPU memory whatever lies between",
+        why="the driver maps GPU memory regardless of the PCIe topology",
     )
-    yield from refresh_if_there(node, platform, "it may hold the driver and its options")
+    yield from refresh_if_there(node, platform, "it may contain the driver and its options")
 
 
 def persistent(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """A line in modules-load.d for a module that is loaded by hand."""
+    """Load nvidia-peermem at each boot: it is loaded, but only by hand."""
     del node, platform, choices
     yield WriteFile(
         path=file_contents.MODULES_LOAD,
@@ -109,18 +111,23 @@ def persistent(node: Node, platform: Platform, choices: ProcedureChoices) -> Ite
 
 
 def memlock(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Limits of logins, of what systemd starts, and of the units that start jobs."""
+    """Raise the limits of logins, of systemd's units, and of the units that start jobs."""
     del platform, choices
-    yield WriteFile(path=file_contents.LIMITS, content=file_contents.memlock_limits(), why="logins")
+    yield WriteFile(path=file_contents.LIMITS, content=file_contents.memlock_limits(), why="for logins")
     yield WriteFile(
-        path=file_contents.SYSTEMD_LIMITS, content=file_contents.manager_limits(), why="what systemd starts"
+        path=file_contents.SYSTEMD_LIMITS,
+        content=file_contents.manager_limits(),
+        why="for all that systemd starts",
     )
     for unit in STARTERS:
         if _has_unit(node, unit):
             path = f"/etc/systemd/system/{unit}.service.d/90-gdrkit-memlock.conf"
-            yield WriteFile(path=path, content=file_contents.unit_limits(), why=f"jobs of {unit}")
+            yield WriteFile(path=path, content=file_contents.unit_limits(), why=f"for jobs of {unit}")
     yield RunCommand(
-        argv=("systemctl", "daemon-reexec"), why="systemd reads its limits", again=True, never_executed=True
+        argv=("systemctl", "daemon-reexec"),
+        why="make systemd read the new limits",
+        again=True,
+        never_executed=True,
     )
 
 
@@ -135,28 +142,30 @@ def _has_unit(node: Node, unit: str) -> bool:
 
 
 def upgrade_verbs(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """The distribution's newest; images of jobs have their own."""
+    """Upgrade to the distribution's newest rdma-core. Images of jobs have their own."""
     del node, choices
     yield RunCommand(
-        argv=(*platform.upgrade, *platform.verbs), why="libibverbs with dma-buf", never_executed=True
+        argv=(*platform.upgrade, *platform.verbs),
+        why="a libibverbs that supports dma-buf",
+        never_executed=True,
     )
-    yield AskPerson(what="use rdma-core 34 or newer in the images that jobs run in, too")
+    yield AskPerson(what="use rdma-core 34 or newer also in the images of jobs")
 
 
 def upgrade_nccl(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Jobs mostly load the copy of their image or environment, which no machine's package reaches."""
+    """Most jobs load NCCL from their image or environment, not from the machine's package."""
     del node, choices
     yield AskPerson(
-        what=f"use NCCL {since('sees_module')} or newer in the image or environment that the job loads; "
-        f"where it loads the machine's own: {' '.join((*platform.upgrade, *platform.nccl))}"
+        what=f"use NCCL {since('sees_module')} or newer in the job's image or environment; "
+        f"if the job uses the machine's NCCL: {' '.join((*platform.upgrade, *platform.nccl))}"
     )
 
 
 def clean_settings(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Comments in place of what turns paths off in /etc/nccl.conf; jobs' own settings are theirs."""
+    """Comment out lines of /etc/nccl.conf that turn off a direct path. Jobs' settings stay."""
     del platform, choices
     lines = [setting.line for setting in environment(node, NCCL_CONF).settings if turns_off(setting)]
     if lines:
-        yield without_lines(node, NCCL_CONF, lines, "/etc", "it turns the direct path off")
+        yield without_lines(node, NCCL_CONF, lines, "/etc", "it turns off the direct path")
     else:
-        yield AskPerson(what="take the setting out of the job's environment, which the finding names")
+        yield AskPerson(what="remove the setting that the finding names from the job's environment")

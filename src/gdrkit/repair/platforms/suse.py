@@ -1,6 +1,6 @@
 """SUSE Linux Enterprise and openSUSE.
 
-Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel's words in /etc/default/grub; NVIDIA driver
+Sources: zypper(8), dracut(8), pbl(8), which keeps the kernel arguments in /etc/default/grub; NVIDIA driver
 installation guide, SUSE.
 """
 
@@ -24,19 +24,19 @@ def _boot_argument(words: str, name: str) -> tuple[Action, ...]:
             touches=_BOOT_FILES,
             never_executed=True,
         ),
-        RunCommand(argv=("pbl", "--config"), why="write the boot loader's menu anew", again=True,
+        RunCommand(argv=("pbl", "--config"), why="regenerate the boot loader's menu", again=True,
                    touches=_BOOT_FILES, never_executed=True),
     )  # fmt: skip
 
 
 def _open_modules(node: Node) -> tuple[Action, ...]:
-    """The signed packages of the distribution conflict with the proprietary ones; zypper replaces them."""
+    """Install the distribution's signed packages; zypper removes the proprietary ones, which conflict."""
     del node
     install = (*_ZYPPER, "install", "--force-resolution")
     return (
         RunCommand(
             argv=(*install, "nvidia-open-driver-G06-signed-kmp-default"),
-            why="the open modules replace the others",
+            why="the open modules replace the proprietary ones",
             undo=((*install, "nvidia-driver-G06-kmp-default"),),
             never_executed=True,
         ),
