@@ -1,4 +1,4 @@
-"""`gdr config` as a user meets it: texts, refusals, files, exit codes."""
+"""`gdr config` on the command line: outputs, refusals, files, exit codes."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ def test_every_kind_is_listed(capsys):
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
 
 
-def test_a_text_goes_to_standard_output(capsys):
+def test_the_output_goes_to_standard_output(capsys):
     assert gdr("gpu-operator") == 0
-    told = capsys.readouterr()
-    assert "kernelModuleType: open" in told.out and told.err == ""
+    printed = capsys.readouterr()
+    assert "kernelModuleType: open" in printed.out and printed.err == ""
 
 
-def test_reasons_come_on_request(capsys):
+def test_explain_adds_reasons(capsys):
     assert gdr("gpu-operator", "--explain") == 0
     assert "# dma-buf needs the open kernel modules" in capsys.readouterr().out
 
 
-def test_json_patches_are_json_and_are_explained_beside(capsys):
+def test_json_patches_are_explained_on_standard_error(capsys):
     assert gdr("gpu-operator", "--form", "json-patch", "--explain") == 0
-    told = capsys.readouterr()
-    assert [operation["op"] for operation in json.loads(told.out)] == ["add", "add"]
-    assert "dma-buf needs the open kernel modules" in told.err
+    printed = capsys.readouterr()
+    assert [operation["op"] for operation in json.loads(printed.out)] == ["add", "add"]
+    assert "dma-buf needs the open kernel modules" in printed.err
 
 
-def test_a_node_decides_what_is_written(capsys, acs):
+def test_the_output_depends_on_the_node(capsys, acs):
     assert gdr("systemd", acs) == 0
     assert "-s 0000:17:01.0 ECAP_ACS+0x6.w=0000:001c" in capsys.readouterr().out
 
 
-def test_a_text_that_would_do_no_good_is_refused(capsys, acs):
+def test_configuration_without_effect_is_refused(capsys, acs):
     assert gdr("modules-load", acs) == 2
-    assert "dma-buf needs no module" in capsys.readouterr().err
+    assert "dma-buf needs no entry" in capsys.readouterr().err
     assert gdr("modules-load", acs, "--json") == 2
     assert json.loads(capsys.readouterr().out)["refused"].startswith("dma-buf")
 
 
-def test_json_holds_text_and_reasons(capsys):
+def test_json_contains_text_and_reasons(capsys):
     assert gdr("talos", "--form", "documents", "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "gdrkit.config/1" and told["form"] == "documents"
-    assert any(line["why"] for line in told["lines"])
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "gdrkit.config/1" and document["form"] == "documents"
+    assert any(line["why"] for line in document["lines"])
 
 
-def test_a_file_is_written_once_and_never_over_another(capsys, tmp_path):
+def test_an_existing_file_is_never_overwritten(capsys, tmp_path):
     path = tmp_path / "patch.yaml"
     assert gdr("gpu-operator", "-o", str(path)) == 0
     assert "kernelModuleType" in path.read_text() and capsys.readouterr().out == ""
@@ -77,15 +77,15 @@ def test_a_file_is_written_once_and_never_over_another(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "which kind"),
+        ((), "missing KIND"),
         (("gpuoperator",), "did you mean 'gpu-operator'"),
         (("talos", "--form", "xml"), "it has machine, documents, schematic"),
-        (("udev", "--form", "xml"), "it has but one"),
+        (("udev", "--form", "xml"), "it has only one form"),
         (("modprobe", "--parameter", "nvidia"), "MODULE:NAME=VALUE"),
-        (("check",), "check which file"),
+        (("check",), "missing FILE"),
     ],
 )
-def test_wrong_usage_says_what_is_right(capsys, arguments, words):
+def test_wrong_usage_names_the_right_usage(capsys, arguments, words):
     assert gdr(*arguments) == 64
     assert words in capsys.readouterr().err
 
@@ -99,18 +99,18 @@ def test_wrong_usage_says_what_is_right(capsys, arguments, words):
         ("a: *b\n", 3, ":1: unreadable: "),
     ],
 )
-def test_the_exit_code_of_a_check_tells_the_worst(capsys, tmp_path, text, code, words):
+def test_the_exit_code_of_a_check_shows_the_worst_fault(capsys, tmp_path, text, code, words):
     path = tmp_path / "file.yaml"
     path.write_text(text)
     assert gdr("check", str(path)) == code
-    told = capsys.readouterr()
-    assert (f"{path}{words}" in told.out) if words else told.out == ""
+    printed = capsys.readouterr()
+    assert (f"{path}{words}" in printed.out) if words else printed.out == ""
     assert gdr("check", str(path), "--json") == code
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "gdrkit.config-check/1"
     assert [fault["line"] for fault in document["faults"]] == ([int(words[1])] if words else [])
 
 
-def test_a_file_that_is_not_there_is_no_input(capsys):
+def test_a_missing_file_gives_the_exit_code_for_no_input(capsys):
     assert gdr("check", "/nonexistent/file.yaml") == 66
     assert "No such file" in capsys.readouterr().err

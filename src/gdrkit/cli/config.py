@@ -1,4 +1,4 @@
-"""`gdr config KIND [TARGET]` and `gdr config check FILE`: configuration for machines that are declared."""
+"""`gdr config KIND [TARGET]` and `gdr config check FILE`: declarative configuration."""
 
 from __future__ import annotations
 
@@ -15,50 +15,61 @@ if TYPE_CHECKING:
     from gdrkit.repair.config.check import CheckedFile
 
 EXAMPLES = (
-    "  gdr config --list                              every kind and its forms\n"
-    "  gdr config gpu-operator                        dma-buf, by a merge patch of the ClusterPolicy\n"
+    "  gdr config --list                              list all kinds and their forms\n"
+    "  gdr config gpu-operator                        merge patch for the ClusterPolicy, for dma-buf\n"
     "  gdr config gpu-operator --path peermem --ofed host --form json-patch\n"
-    "  gdr config nccl-env bundle.tar.gz --form conf  what NCCL has to be told on that node\n"
+    "  gdr config nccl-env bundle.tar.gz --form conf  NCCL settings for that node\n"
     "  gdr config systemd bundle.tar.gz -o gdrkit-acs.service\n"
-    "  gdr config check cluster-policy.yaml           finds what is wrong in a file; - reads a pipe\n\n"
-    "exit codes: 0 written, or nothing wrong; 1 the check has warnings; 2 refused, or the check found\n"
-    "errors; 3 the check met what it cannot read"
+    "  gdr config check cluster-policy.yaml           check a file; - reads standard input\n\n"
+    "exit codes: 0 written, or no faults; 1 the check found warnings; 2 refused, or the check found\n"
+    "errors; 3 the check found unreadable parts"
 )
 
 
 def parser() -> Parser:
     parser = Parser(
         "config",
-        "The declarative form of what GPUDirect RDMA needs, for one kind of platform; or what is wrong in a "
-        "file of that kind. dma-buf with open kernel modules, unless --path says otherwise or the node "
-        "allows only the other. Nothing is changed anywhere.",
+        "Writes declarative configuration for GPUDirect RDMA, or checks an existing file. Uses dma-buf with "
+        "the open kernel modules, unless you give --path, or the node supports only peermem. Changes "
+        "nothing on any machine.",
         EXAMPLES,
     )
-    parser.add_argument("kind", nargs="?", metavar="KIND", help="one of --list, or check")
+    parser.add_argument("kind", nargs="?", metavar="KIND", help="a kind from --list, or check")
     parser.add_argument(
         "target",
         nargs="?",
         metavar="TARGET | FILE",
-        help="a node's evidence (see gdr doctor; . is this machine's root if you stand in it), so that the "
-        "text fits this node; for check, the file",
+        help="the node to write for: any target of gdr doctor, or / for this machine; for check, the file",
     )
-    parser.add_argument("--list", action="store_true", help="every kind, its forms, and what it is for")
-    parser.add_argument("--form", metavar="FORM", default="", help="one of the kind's forms; see --list")
-    parser.add_argument("--path", choices=("dmabuf", "peermem"), default="", help="the direct path to use")
+    parser.add_argument("--list", action="store_true", help="list all kinds and their forms")
+    parser.add_argument("--form", metavar="FORM", default="", help="form of the kind (see --list)")
+    parser.add_argument("--path", choices=("dmabuf", "peermem"), default="", help="direct path to configure")
     parser.add_argument(
-        "--ofed", choices=("network-operator", "host"), default="", help="who brings peermem's OFED"
+        "--ofed", choices=("network-operator", "host"), default="", help="what provides OFED for peermem"
     )
-    parser.add_argument("--operator-version", metavar="V", default="", help="of the operator, as v26.7.0")
-    parser.add_argument("--ofed-version", metavar="V", default="", help="of the Network Operator's OFED")
-    parser.add_argument("--driver-version", metavar="V", default="", help="of the NVIDIADriver's image")
-    parser.add_argument("--role", metavar="ROLE", default="worker", help="OpenShift's MachineConfigPool")
-    parser.add_argument("--interface", metavar="NAME", default="", help="NCCL_SOCKET_IFNAME, by its name")
     parser.add_argument(
-        "--parameter", action="append", default=[], metavar="MODULE:NAME=VALUE", help="a module's parameter"
+        "--operator-version", metavar="V", default="", help="version of the operator, such as v26.7.0"
     )
-    parser.add_argument("--explain", action="store_true", help="say of each line why it is there")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write into a new file")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no remarks")
+    parser.add_argument(
+        "--ofed-version", metavar="V", default="", help="version of the Network Operator's OFED"
+    )
+    parser.add_argument(
+        "--driver-version", metavar="V", default="", help="version of the NVIDIADriver's image"
+    )
+    parser.add_argument("--role", metavar="ROLE", default="worker", help="MachineConfigPool on OpenShift")
+    parser.add_argument(
+        "--interface", metavar="NAME", default="", help="network interface for NCCL_SOCKET_IFNAME"
+    )
+    parser.add_argument(
+        "--parameter",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME=VALUE",
+        help="module parameter to set",
+    )
+    parser.add_argument("--explain", action="store_true", help="explain each line")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to a new file")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print no notes on standard error")
     parser.output()
     return parser
 
@@ -69,24 +80,24 @@ def main(arguments: list[str]) -> int:
         write(_listed(explain=options.explain))
         return OK
     if options.kind is None:
-        parser().error("which kind? gdr config --list shows them")
+        parser().error("missing KIND; gdr config --list shows all kinds")
     if options.kind == "check":
         return _check(options)
     from gdrkit.repair.config import KINDS, ConfigRefused, generate
 
     if options.kind not in KINDS:
-        parser().error(f"there is no kind {options.kind!r}{_meant(options.kind, KINDS)}; see --list")
+        parser().error(f"unknown kind: {options.kind!r}{_suggestion(options.kind, KINDS)}; see --list")
     forms = KINDS[options.kind].forms
     if options.form and options.form not in forms:
-        known = f"it has {', '.join(forms)}" if forms else "it has but one"
+        known = f"it has {', '.join(forms)}" if forms else "it has only one form"
         parser().error(f"{options.kind} has no form {options.form!r}: {known}")
     found = generate(options.kind, _request(options))
     if isinstance(found, ConfigRefused):
         return _refused(found, options)
-    return _told(found, options)
+    return _write(found, options)
 
 
-def _meant(word: str, known: object) -> str:
+def _suggestion(word: str, known: object) -> str:
     from difflib import get_close_matches
 
     close = get_close_matches(word, [*known, "check"], n=1)  # type: ignore[misc]
@@ -103,7 +114,7 @@ def _listed(*, explain: bool) -> str:
         for kind in KINDS.values()
     ]
     if explain:
-        rows.append("\nmodule parameters that matter here:")
+        rows.append("\nmodule parameters that affect GPUDirect RDMA:")
         rows += [f"{module}:{name}\n  {why}" for (module, name), why in REASONS.items()]
     return "\n".join(rows) + "\n"
 
@@ -137,7 +148,7 @@ def _parameter(word: str) -> tuple[str, str, str]:
     module, colon, rest = word.partition(":")
     name, equals, value = rest.partition("=")
     if not (colon and equals and module and name) or any(c.isspace() for c in word):
-        parser().error(f"--parameter is MODULE:NAME=VALUE, not {word!r}")
+        parser().error(f"invalid --parameter: {word!r}; expected MODULE:NAME=VALUE")
     return module, name, value
 
 
@@ -152,7 +163,7 @@ def _refused(found: ConfigRefused, options: Namespace) -> int:
     return BLOCKED
 
 
-def _told(found: ConfigOutput, options: Namespace) -> int:
+def _write(found: ConfigOutput, options: Namespace) -> int:
     from gdrkit.repair.config.output import explained, rendered
 
     text = rendered(found, explain=options.explain)
@@ -168,8 +179,8 @@ def _told(found: ConfigOutput, options: Namespace) -> int:
     elif options.output is None:
         write(text)
     if not options.quiet and not found.commentable:
-        told = explained(found) if options.explain else "".join(f"{w}\n" for w in _head(found))
-        sys.stderr.write(told)
+        text = explained(found) if options.explain else "".join(f"{line}\n" for line in _head(found))
+        sys.stderr.write(text)
     return OK
 
 
@@ -202,7 +213,7 @@ def _write_json(document: object) -> None:
 
 def _check(options: Namespace) -> int:
     if options.target is None:
-        parser().error("check which file? - reads standard input")
+        parser().error("missing FILE to check; - reads standard input")
     name = "<stdin>" if options.target == "-" else options.target
     try:
         if options.target == "-":

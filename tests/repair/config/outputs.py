@@ -1,4 +1,4 @@
-"""Every text that `gdr config` writes, for requests without a node and for nodes of tests/evidence."""
+"""Every output of `gdr config`, for requests without a node and for nodes of tests/evidence."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def node(name: str) -> Node:
 
 
 def requests() -> dict[str, ConfigRequest]:
-    """Wishes by name, without a node."""
-    wished = {
+    """Requests without a node, by name."""
+    return {
         "plain": ConfigRequest(),
         "dmabuf": ConfigRequest(path="dmabuf"),
         "peermem": ConfigRequest(path="peermem"),
@@ -34,24 +34,23 @@ def requests() -> dict[str, ConfigRequest]:
         "oldest": ConfigRequest(path="peermem", operator_version="v25.3.4", driver_version="580.159.04"),
         "interface": ConfigRequest(path="peermem", interface="eth0"),
     }
-    return wished
 
 
 def outputs() -> dict[str, ConfigOutput]:
-    """What each kind writes in each form for each request; refusals are left out."""
+    """The output of each kind in each form for each request, without refusals."""
     found = {}
-    asked = [(name, request) for name, request in requests().items()]
-    asked += [(name, ConfigRequest(node=node(name))) for name in NODES]
+    named = [(name, request) for name, request in requests().items()]
+    named += [(name, ConfigRequest(node=node(name))) for name in NODES]
     for kind in KINDS.values():
         for form in kind.forms or ("",):
-            for name, request in asked:
+            for name, request in named:
                 if kind.name == "network-operator" and request.operator_version:
                     name, version = "network-oldest", "v25.7.0"
                 else:
                     version = request.operator_version
-                wish = {**{f: getattr(request, f) for f in request.__struct_fields__}, "form": form,
+                options = {**{f: getattr(request, f) for f in request.__struct_fields__}, "form": form,
                         "operator_version": version}  # fmt: skip
-                output = generate(kind.name, ConfigRequest(**wish))
+                output = generate(kind.name, ConfigRequest(**options))
                 if isinstance(output, ConfigOutput):
                     found[f"{kind.name}:{form or 'only'}:{name}"] = output
     return found
@@ -63,14 +62,14 @@ IDS = sorted(
         (*name.split(":")[:2], output.lead, output.lines): name for name, output in reversed(OUTPUTS.items())
     }.values()
 )
-"""Of outputs with the same lines, one: what was asked first."""
-NO_YAML = ("modules-load", "modprobe", "udev", "systemd")
+"""Of outputs with the same lines, only the first."""
+NOT_YAML = ("modules-load", "modprobe", "udev", "systemd")
 
 
 def is_yaml(name: str) -> bool:
-    """Whether an output is YAML; JSON patches are, too."""
+    """Whether an output is YAML, which JSON patches are too."""
     kind, form, _ = name.split(":")
-    return kind not in NO_YAML and form not in ("shell", "conf", "slurm")
+    return kind not in NOT_YAML and form not in ("shell", "conf", "slurm")
 
 
 YAML_IDS = [name for name in IDS if is_yaml(name)]

@@ -1,4 +1,4 @@
-"""`gdr config check` finds what is wrong, says where, and takes any bytes."""
+"""`gdr config check` finds faults and their lines, and accepts any bytes."""
 
 from __future__ import annotations
 
@@ -73,32 +73,32 @@ def codes(text: str, version: str = "") -> list[tuple[int, str]]:
     return [(fault.line, fault.code) for fault in found(text, version).faults]
 
 
-# -- the errors of recipes ---------------------------------------------------------------------------
+# -- faults in recipes -------------------------------------------------------------------------------
 
 
-def test_a_key_that_stands_twice_says_which_one_counts_for_whom():
+def test_a_duplicate_key_names_the_readers_and_the_line_that_they_use():
     (twice,) = [fault for fault in found(TWICE).faults if fault.code == "duplicate-key"]
     assert (twice.line, twice.path) == (11, "spec.driver")
-    assert "lines 6 and 11" in twice.seen and "enabled of line 6 is gone" in twice.seen
-    assert "PyYAML line 11 counts" in twice.seen and "ruamel.yaml refuse" in twice.seen
+    assert "lines 6 and 11" in twice.seen and "drop enabled of line 6" in twice.seen
+    assert "PyYAML use only line 11" in twice.seen and "ruamel.yaml reject" in twice.seen
 
 
-def test_the_readers_do_what_is_said_of_them():
+def test_yaml_readers_treat_a_duplicate_key_as_described():
     assert yaml.safe_load(TWICE)["spec"]["driver"] == {"rdma": {"enabled": True, "useHostMofed": False}}
     with pytest.raises(DuplicateKeyError):
         YAML(typ="safe", pure=True).load(io.StringIO(TWICE))
 
 
-def test_required_keys_that_are_missing_are_named():
+def test_missing_required_keys_are_named():
     (missing,) = [fault for fault in found(TWICE).faults if fault.code == "missing-key"]
     assert missing.path == "spec" and "operator, toolkit" in missing.seen and "patch" in missing.expected
 
 
-def test_butane_within_ignition_is_found():
+def test_a_butane_key_within_ignition_is_found():
     assert codes(INLINE) == [(13, "module-not-on-host"), (16, "butane-in-ignition")]
 
 
-def test_the_module_that_talos_cannot_load_is_found():
+def test_a_module_that_talos_cannot_load_is_found():
     assert codes(TALOS) == [(5, "talos-no-peermem")]
     assert codes("apiVersion: v1alpha1\nkind: KernelModuleConfig\nname: nvidia_peermem\n") == [
         (1, "talos-no-peermem")
@@ -106,7 +106,7 @@ def test_the_module_that_talos_cannot_load_is_found():
 
 
 def test_an_article_is_searched_for_manifests():
-    """Every error of a recipe, in one text that is no YAML at all."""
+    """Every error of a recipe is found in a text that is not YAML."""
     expected = ["missing-key", "duplicate-key", "module-not-on-host", "butane-in-ignition",
                 "talos-no-peermem", "gdr-level-number"]  # fmt: skip
     assert [code for _, code in codes(ARTICLE)] == expected
@@ -116,16 +116,16 @@ def test_an_article_is_searched_for_manifests():
         assert marks.get(code, "") in lines[line - 1]
 
 
-def test_the_recipe_itself():
+def test_the_faults_of_the_original_recipe():
     sources = sorted((SHARED / "sources").glob("002_*.txt"))
     if not sources:
         pytest.skip("set GDRKIT_SHARED to a folder with sources")
-    told = check(sources[0].read_bytes(), "recipe")
-    assert {fault.code for fault in told.faults} == {
+    result = check(sources[0].read_bytes(), "recipe")
+    assert {fault.code for fault in result.faults} == {
         "duplicate-key", "missing-key", "butane-in-ignition", "talos-no-peermem", "module-not-on-host",
         "gdr-level-number",
     }  # fmt: skip
-    assert told.worst == "error"
+    assert result.worst == "error"
 
 
 # -- keys --------------------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ POLICY = "spec:\n  driver:\n"
         (POLICY + "    useHostMofed: true\n", 3, "wrong-place", "spec.driver.rdma.useHostMofed"),
         (POLICY + "    enabled: true\n  rdma:\n    enabled: true\n", 4, "wrong-place", "spec.driver.rdma"),
         (POLICY + "    enabled: true\n  ofedDriver: {}\n", 4, "wrong-place", "NicClusterPolicy"),
-        (POLICY + "    rdma:\n      enable: true\n", 4, "unknown-key", "enabled,"),
-        (POLICY + "    rdma:\n      useHostMOFED: true\n", 4, "unknown-key", "useHostMofed,"),
+        (POLICY + "    rdma:\n      enable: true\n", 4, "unknown-key", "enabled ("),
+        (POLICY + "    rdma:\n      useHostMOFED: true\n", 4, "unknown-key", "useHostMofed ("),
         (POLICY + "    rdma:\n      peermem: true\n", 4, "unknown-key", "one of enabled, useHostMofed"),
         (POLICY + '    rdma:\n      enabled: "true"\n', 4, "wrong-type", "true or false"),
         (POLICY + "    rdma:\n      enabled: yes\n", 4, "wrong-type", "true or false"),
@@ -157,7 +157,7 @@ POLICY = "spec:\n  driver:\n"
             5, "wrong-place", "NVIDIADriver spec.rdma",
         ),
         ("kind: NicClusterPolicy\napiVersion: mellanox.com/v1alpha1\nspec:\n  ofedDriver:\n"
-         "    repository: x\n", 5, "missing-key", "all that is required"),
+         "    repository: x\n", 5, "missing-key", "all required keys"),
         ("machine:\n  modules:\n    - name: nvidia\n", 2, "wrong-place", "machine.kernel.modules"),
         ("variant: openshift\nversion: 4.13.0\nstorage:\n  files:\n    - path: /a\n      mode: 644\n",
          6, "wrong-value", "420, which is 0644"),
@@ -171,9 +171,9 @@ POLICY = "spec:\n  driver:\n"
         ("NCCL_NET_GDR_LEVEL=sys\n", 1, "gdr-level-ignored", "PXB"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_found_at_its_line(text, line, code, expected):
-    told = [f for f in found(text).faults if (f.line, f.code) == (line, code)]
-    assert told and expected in told[0].expected, found(text).faults
+def test_a_fault_is_found_at_its_line(text, line, code, expected):
+    faults = [f for f in found(text).faults if (f.line, f.code) == (line, code)]
+    assert faults and expected in faults[0].expected, found(text).faults
 
 
 @pytest.mark.parametrize(
@@ -190,20 +190,20 @@ def test_what_is_wrong_is_found_at_its_line(text, line, code, expected):
         '{"apiVersion": "v1", "kind": "ConfigMap", "data": {"a.conf": "options x y"}}',
     ],
 )
-def test_what_is_right_is_left_alone(text):
+def test_valid_files_have_no_faults(text):
     assert [fault for fault in found(text).faults if fault.code != "unreadable"] == []
 
 
-def test_a_resource_is_held_against_the_version_that_is_asked_for():
+def test_a_resource_is_checked_against_the_requested_version():
     text = "apiVersion: nvidia.com/v1alpha1\nkind: NVIDIADriver\nspec:\n  driverType: gpu\n  image: driver\n"
     assert codes(text, "v25.3.4") == []
     assert codes(text) == [(4, "missing-key")]
 
 
-# -- streams and hostile texts -----------------------------------------------------------------------
+# -- streams and malicious texts ---------------------------------------------------------------------
 
 
-def test_each_document_of_a_stream_is_judged_by_itself():
+def test_each_document_of_a_stream_is_checked_separately():
     text = f"{TALOS}---\nbroken: [\n---\n{INLINE}"
     assert [code for _, code in codes(text)] == [
         "talos-no-peermem", "unreadable", "module-not-on-host", "butane-in-ignition",
@@ -226,22 +226,22 @@ BOMB = "a: &a [x, x]\n" + "".join(
         ("a: !!python/object/apply:os.system [x]\n", 1, "'!'"),
         ("<<: {a: 1}\nb: 2\n", 1, "merge key"),
         ("a: 'unended\n", 1, "does not end"),
-        ("", 1, "no manifest"),
+        ("", 1, "no known manifest"),
     ],
 )
-def test_hostile_yaml_is_refused_in_words(text, line, words):
+def test_malicious_yaml_is_rejected_with_a_reason(text, line, words):
     (fault,) = found(text).faults
     assert (fault.severity, fault.line) == ("unreadable", line)
     assert words in fault.seen
 
 
-def test_bytes_that_are_no_text_are_refused():
+def test_bytes_that_are_not_text_are_rejected():
     assert check(b"a: 1\nb: \xff\n", "x").faults[0].line == 2
     assert "bytes" in check(b"x" * ((4 << 20) + 1), "x").faults[0].seen
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_give_an_answer(content):
+def test_any_bytes_give_a_result(content):
     assert isinstance(check(content, "x"), CheckedFile)
 
 
@@ -253,10 +253,10 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=30).map("".join))
-def test_any_manifest_gives_an_answer(text):
-    told = found(text)
-    assert told.faults or told.documents
-    assert all(1 <= fault.line <= text.count("\n") + 1 for fault in told.faults)
+def test_any_manifest_gives_a_result(text):
+    result = found(text)
+    assert result.faults or result.documents
+    assert all(1 <= fault.line <= text.count("\n") + 1 for fault in result.faults)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +267,11 @@ def test_any_manifest_gives_an_answer(text):
     ],
     ids=["one document", "an article"],
 )
-def test_a_file_full_of_faults_ends_in_a_list_that_ends(text):
-    """Quadratic readers would take minutes for these."""
+def test_the_list_of_faults_is_limited(text):
+    """A quadratic reader would take minutes for these."""
     assert len(found(text).faults) == MOST_FAULTS
 
 
-def test_lines_of_an_article_are_those_of_its_file():
+def test_line_numbers_in_an_article_are_those_of_the_file():
     text = "# How to\r\n\r\nSome words.\r\n\r\n```yaml\r\n" + TALOS.replace("\n", "\r\n") + "```\r\n"
     assert codes(text) == [(10, "talos-no-peermem")]

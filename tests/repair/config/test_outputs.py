@@ -1,4 +1,4 @@
-"""What `gdr config` writes says the same to every reader, and says why."""
+"""The outputs of `gdr config`: parsed alike by all readers, explained, and right for their requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, node, of
 
 
 def ruamel(text: str) -> list[object]:
-    """Documents as YAML 1.2 has them; a key that stands twice is an error."""
+    """The documents as YAML 1.2. A duplicate key is an error."""
     reader = YAML(typ="safe", pure=True)
     reader.allow_duplicate_keys = False
     return list(reader.load_all(io.StringIO(text)))
@@ -38,26 +38,26 @@ def test_every_kind_is_written_for_some_request():
 
 
 @pytest.mark.parametrize("name", YAML_IDS)
-def test_readers_of_both_yaml_versions_read_the_same(name):
+def test_readers_of_both_yaml_versions_agree(name):
     text = rendered(OUTPUTS[name])
     assert ruamel(text) == list(yaml.safe_load_all(text))
 
 
 @pytest.mark.parametrize("name", YAML_IDS)
-def test_reasons_are_comments_and_change_nothing(name):
+def test_reasons_are_comments_without_effect(name):
     output = OUTPUTS[name]
     assert ruamel(rendered(output, explain=True)) == ruamel(rendered(output))
 
 
 @pytest.mark.parametrize("name", YAML_IDS)
-def test_our_own_check_finds_nothing_wrong(name):
+def test_gdr_config_check_finds_no_faults(name):
     version = {"oldest": "v25.3.4", "network-oldest": "v25.7.0"}.get(name.split(":")[2], "")
     found = check(rendered(OUTPUTS[name], explain=True).encode(), name, version)
     assert [fault for fault in found.faults if fault.code != "unreadable"] == []
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_text_says_what_it_is_for_and_how_it_is_used(name):
+def test_an_output_has_a_title_and_a_use(name):
     output = OUTPUTS[name]
     assert output.title and output.use and output.file
     if output.commentable:
@@ -71,26 +71,26 @@ PLAIN_KINDS = [n for n in IDS if n.split(":")[0] in ("modules-load", "modprobe",
 
 
 @pytest.mark.parametrize("name", PLAIN_KINDS)
-def test_each_line_of_a_file_has_its_reason(name):
+def test_each_line_of_a_file_has_a_reason(name):
     for line in OUTPUTS[name].lines:
         assert line.why or not line.text or line.text.startswith(STRUCTURE), line.text
 
 
 @pytest.mark.parametrize("name", of("gpu-operator", "merge") + of("gpu-operator", "json-patch"))
-def test_each_setting_of_a_patch_has_its_reason(name):
+def test_each_setting_of_a_patch_has_a_reason(name):
     for line in OUTPUTS[name].lines:
         key = line.text.strip()
         if key not in ("spec:", "driver:", "[", "]", f"name: {'gdrkit-kernel-modules'}"):
             assert line.why, line.text
 
 
-def test_nothing_about_the_node_is_assumed_where_it_tells():
-    """A node whose dma-buf is ready leaves nothing to assume; no node leaves it open."""
+def test_nothing_is_assumed_that_the_node_shows():
+    """A node with dma-buf ready needs no assumption; without a node there is one."""
     assert OUTPUTS["gpu-operator:merge:acs-redirect"].assumed == ()
     assert "Turing" in OUTPUTS["gpu-operator:merge:plain"].assumed[0]
 
 
-# -- what they say -----------------------------------------------------------------------------------
+# -- content -----------------------------------------------------------------------------------------
 
 
 def test_the_gpu_operator_gets_open_modules_and_no_peermem():
@@ -99,7 +99,7 @@ def test_the_gpu_operator_gets_open_modules_and_no_peermem():
     ]
 
 
-def test_peermem_with_the_hosts_ofed_is_for_who_asks():
+def test_the_hosts_ofed_is_used_on_request():
     (patch,) = data("gpu-operator:merge:peermem-host-ofed")
     assert patch["spec"]["driver"]["rdma"] == {"enabled": True, "useHostMofed": True}
     assert patch["spec"]["driver"]["usePrecompiled"] is False
@@ -111,14 +111,14 @@ def test_a_volta_gets_the_proprietary_modules_and_peermem():
     assert patch["spec"]["driver"]["rdma"]["enabled"] is True
 
 
-def test_a_proprietary_driver_that_the_operator_replaces_does_not_count():
-    """An A100 with the proprietary driver has dma-buf once the operator brings the open one."""
+def test_the_present_proprietary_driver_is_ignored_if_the_operator_replaces_it():
+    """An A100 with the proprietary driver has dma-buf once the operator installs the open one."""
     (patch,) = data("gpu-operator:merge:dgx-a100-proprietary")
     assert patch["spec"]["driver"]["rdma"]["enabled"] is False
-    assert "modules-load:only:dgx-a100-proprietary" in OUTPUTS  # on the machine as it is, peermem serves
+    assert "modules-load:only:dgx-a100-proprietary" in OUTPUTS  # on the machine as it is, peermem works
 
 
-def test_the_json_patch_and_the_merge_patch_end_alike():
+def test_the_json_patch_and_the_merge_patch_have_the_same_result():
     (operations,) = data("gpu-operator:json-patch:parameters")
     (patch,) = data("gpu-operator:merge:parameters")
     built = {o["path"].rpartition("/")[2]: o["value"] for o in operations}
@@ -126,7 +126,7 @@ def test_the_json_patch_and_the_merge_patch_end_alike():
     assert built == patch["spec"]["driver"]
 
 
-def test_the_config_map_names_a_file_for_each_module():
+def test_the_config_map_has_a_file_for_each_module():
     (found,) = data("gpu-operator:configmap:parameters")
     assert found["data"]["nvidia-peermem.conf"] == "persistent_api_support=0\n"
     assert data("gpu-operator:merge:parameters")[0]["spec"]["driver"]["kernelModuleConfig"] == {
@@ -134,7 +134,7 @@ def test_the_config_map_names_a_file_for_each_module():
     }
 
 
-def test_ofed_is_deployed_for_peermem_alone():
+def test_ofed_is_deployed_only_for_peermem():
     assert "ofedDriver" not in data("network-operator:only:dmabuf")[0]["spec"]
     assert data("network-operator:only:peermem")[0]["spec"]["ofedDriver"]["version"].startswith("doca3.4.1")
     assert data("network-operator:only:network-oldest")[0]["spec"]["ofedDriver"]["version"].startswith(
@@ -143,39 +143,39 @@ def test_ofed_is_deployed_for_peermem_alone():
     assert "ofedDriver" not in data("network-operator:only:peermem-host-ofed")[0]["spec"]
 
 
-def test_an_operator_that_nobody_looked_at_is_refused_but_with_its_ofed():
+def test_an_unknown_operator_version_is_refused_unless_ofed_is_given():
     refused = generate("network-operator", ConfigRequest(operator_version="v24.1.0"))
     assert isinstance(refused, ConfigRefused) and "v26.4.1" in refused.why
-    wished = ConfigRequest(operator_version="v24.1.0", ofed_version="24.01-0.3.3.1-0", path="peermem")
-    assert not isinstance(generate("network-operator", wished), ConfigRefused)
+    request = ConfigRequest(operator_version="v24.1.0", ofed_version="24.01-0.3.3.1-0", path="peermem")
+    assert not isinstance(generate("network-operator", request), ConfigRefused)
 
 
-def test_iommu_passthrough_is_asked_for_where_the_iommu_translates():
+def test_iommu_passthrough_is_set_if_the_iommu_translates():
     assert data("machineconfig:only:iommu-translating")[0]["spec"]["kernelArguments"] == ["iommu=pt"]
     assert "kernelArguments" not in data("machineconfig:only:acs-redirect")[0]["spec"]
-    assert "translates" in OUTPUTS["machineconfig:only:plain"].assumed[0]
+    assert "translating" in OUTPUTS["machineconfig:only:plain"].assumed[0]
 
 
-def test_arm_has_a_word_of_its_own_for_passthrough():
+def test_arm_has_its_own_passthrough_argument():
     output = generate("machineconfig", ConfigRequest(node=node("gb200-force-pcie")))
     assert not isinstance(output, ConfigRefused)
     assert ruamel(rendered(output))[0]["spec"]["kernelArguments"] == ["iommu.passthrough=1"]
 
 
 @pytest.mark.parametrize(
-    ("place", "level"), [("PIX", ""), ("PXB", ""), ("PHB", "PHB"), ("NODE", "PHB"), ("SYS", "")]
+    ("path_type", "level"), [("PIX", ""), ("PXB", ""), ("PHB", "PHB"), ("NODE", "PHB"), ("SYS", "")]
 )
-def test_the_level_is_set_where_the_nearest_card_is_behind_the_host_bridge(place, level):
-    """On bare metal; across sockets somebody has to measure first."""
+def test_the_level_is_set_if_the_nearest_nic_is_behind_the_host_bridge(path_type, level):
+    """On bare metal; across sockets it is left to a measurement."""
     whole = node("acs-redirect")
-    far = whole.after("moved", [distance.becomes(place, pair) for pair in pairs(whole)])
+    far = whole.after("moved", [distance.becomes(path_type, pair) for pair in pairs(whole)])
     found = {setting.name: setting for setting in settings(ConfigRequest(node=far))}["NCCL_NET_GDR_LEVEL"]
-    assert found.value == level and ("socket" in found.why) == (place == "SYS")
+    assert found.value == level and ("socket" in found.why) == (path_type == "SYS")
 
 
 @pytest.mark.parametrize(("version", "index"), [("2.18.3", "1"), ("2.21.5", ""), ("2.28.3", "")])
-def test_a_gid_index_is_for_an_nccl_that_does_not_choose(version, index):
-    """RoCE; from 2.21 on NCCL finds the address by itself."""
+def test_a_gid_index_is_set_only_for_an_nccl_that_does_not_choose_it(version, index):
+    """RoCE; from 2.21 on, NCCL finds the GID itself."""
     whole = node("spark-two-cables")
     changes = [nccl_version.becomes(version)]
     changes += [
@@ -191,22 +191,22 @@ def test_a_gid_index_is_for_an_nccl_that_does_not_choose(version, index):
 V4 = "0000:0000:0000:0000:0000:ffff:0a00:0001"
 
 
-def test_dma_buf_is_turned_off_where_somebody_wants_peermem_beside_it():
+def test_dma_buf_is_turned_off_if_peermem_is_requested_on_a_node_with_both():
     ready = ConfigRequest(node=node("acs-redirect"), path="peermem")
     assert {s.name: s.value for s in settings(ready)}["NCCL_DMABUF_ENABLE"] == "0"
     by_itself = ConfigRequest(node=node("dgx-a100-proprietary"))
     assert {s.name: s.value for s in settings(by_itself)}["NCCL_DMABUF_ENABLE"] == ""
 
 
-def test_nccl_is_told_of_the_nearest_cards_alone():
-    """Two cards for storage, farther away, are left out; that they are Ethernet matters to nobody."""
+def test_nccl_gets_only_the_nearest_nics():
+    """Two NICs for storage, farther away, are left out, and their being Ethernet has no effect."""
     output = generate("nccl-env", ConfigRequest(node=node("ubuntu-6.8-h100")))
     assert not isinstance(output, ConfigRefused)
     text = rendered(output)
     assert "mlx5_7:1'" in text and "not mlx5_8, mlx5_9" in text and "ECMP" not in text
 
 
-def test_talos_is_never_told_to_load_peermem():
+def test_talos_never_loads_peermem():
     for name in of("talos"):
         assert "peermem" not in "".join(line.text for line in OUTPUTS[name].lines)
     refused = generate("talos", ConfigRequest(path="peermem"))
@@ -214,12 +214,12 @@ def test_talos_is_never_told_to_load_peermem():
 
 
 @pytest.mark.parametrize("kind", ["modules-load", "gpu-operator", "cloud-init"])
-def test_peermem_is_refused_where_nothing_makes_it_work(kind):
+def test_peermem_is_refused_where_it_can_never_work(kind):
     refused = generate(kind, ConfigRequest(node=node("spark-two-cables"), path="peermem"))
     assert isinstance(refused, ConfigRefused) and "gpu-integrated" in refused.why
 
 
-def test_peermem_that_is_blocked_is_written_with_a_word_about_it():
+def test_blocked_peermem_is_written_with_a_note():
     output = generate("modules-load", ConfigRequest(node=node("gpu-operator-stub"), path="peermem"))
     assert not isinstance(output, ConfigRefused) and "peermem-stub" in output.notes[0]
 

@@ -1,4 +1,4 @@
-"""The page about `gdr config` shows what the program says."""
+"""The examples in docs/config.md are what `gdr config` prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"```console\n\$ gdr (.*)\n((?:.*\n)*?)```", PAGE)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the files that the page speaks of."""
+    """A folder with the files that the page uses."""
     here = tmp_path_factory.mktemp("page")
     (recipe,) = re.findall(r"```yaml\n((?:.*\n)*?)```", PAGE)
     (here / "recipe.yaml").write_text(recipe)

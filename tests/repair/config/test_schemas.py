@@ -1,10 +1,12 @@
-"""What `gdr config` writes fits the schemas that its readers publish.
+"""The outputs of `gdr config` fit the schemas of their readers.
 
-Those of src/gdrkit/repair/config/schemas are written for this project, reduced to what GPUDirect RDMA
-touches. The whole ones run where they are: CustomResourceDefinitions below $GDRKIT_SHARED/data/crds, and in
-$GDRKIT_SCHEMAS: ignition-3.2.json (coreos/ignition config/v3_2/schema/ignition.json), talos-1.13.json
-(siderolabs/talos v1.13.0 pkg/machinery/config/schemas/config.schema.json), talos-1.14.json and
-schema-cloud-config-v1.json (in the package cloud-init)."""
+The schemas in src/gdrkit/repair/config/schemas are written for this project, reduced to what affects
+GPUDirect RDMA. The published ones are used if present: CustomResourceDefinitions below
+$GDRKIT_SHARED/data/crds, and in $GDRKIT_SCHEMAS: ignition-3.2.json (coreos/ignition
+config/v3_2/schema/ignition.json), talos-1.13.json (siderolabs/talos v1.13.0
+pkg/machinery/config/schemas/config.schema.json), talos-1.14.json and schema-cloud-config-v1.json (in the
+package cloud-init).
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def whole(file: str) -> dict[str, Any]:
 
 
 def strict(found: dict[str, Any], *, patch: bool) -> dict[str, Any]:
-    """A schema that refuses unknown keys, and for a patch asks for none: what --validate=strict does."""
+    """A schema that rejects unknown keys, like --validate=strict, and for a patch requires none."""
     found = copy.deepcopy(found)
 
     def tighten(here: object) -> None:
@@ -81,7 +83,7 @@ def strict(found: dict[str, Any], *, patch: bool) -> dict[str, Any]:
 
 
 def objects(name: str) -> list[Any]:
-    """The documents of an output; patches and values as the object that they make."""
+    """The documents of an output; patches and values as the object that they produce."""
     _, form, _ = name.split(":")
     loaded = list(yaml.safe_load_all(rendered(OUTPUTS[name])))
     if form == "json-patch":
@@ -143,8 +145,8 @@ def test_a_resource_fits_the_newest(name):
         jsonschema.validate(found, strict(crd(NEWEST[found["kind"]]), patch=False))
 
 
-def test_a_wrong_key_would_be_noticed():
-    """The way in which these tests ask does refuse what is wrong."""
+def test_a_wrong_key_is_rejected():
+    """The validation that these tests use does reject faults."""
     for wrong in ({"rdma": {"enable": True}}, {"rdma": {"enabled": "true"}}, {"kernelModuleType": "closed"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(
@@ -153,18 +155,18 @@ def test_a_wrong_key_would_be_noticed():
 
 
 @pytest.mark.parametrize("which", FILES)
-def test_the_reduced_schema_says_what_the_whole_one_says(which):
+def test_the_reduced_schema_agrees_with_the_published_one(which):
     compare(schema(which)["properties"]["spec"], crd(FILES[which])["properties"]["spec"], which)
 
 
-def compare(reduced: Any, full: dict[str, Any], place: str) -> None:
+def compare(reduced: Any, full: dict[str, Any], path: str) -> None:
     for word in ("type", "enum"):
-        assert reduced.get(word) == full.get(word), (place, word)
+        assert reduced.get(word) == full.get(word), (path, word)
     if "properties" in reduced:
-        assert set(reduced["properties"]) == set(full["properties"]), place
-        assert sorted(reduced.get("required", [])) == sorted(full.get("required", [])), place
+        assert set(reduced["properties"]) == set(full["properties"]), path
+        assert sorted(reduced.get("required", [])) == sorted(full.get("required", [])), path
         for key, below in reduced["properties"].items():
-            compare(below, full["properties"][key], f"{place}.{key}")
+            compare(below, full["properties"][key], f"{path}.{key}")
 
 
 # -- OpenShift, Talos, cloud-init --------------------------------------------------------------------
@@ -176,7 +178,7 @@ TALOS_DOCUMENTS = of("talos", "documents")
 
 
 @pytest.mark.parametrize("name", MACHINE_CONFIGS)
-def test_a_machine_config_holds_ignition(name):
+def test_a_machine_config_contains_valid_ignition(name):
     (found,) = objects(name)
     jsonschema.validate(found, strict(schema("MachineConfig"), patch=False))
     jsonschema.validate(found["spec"]["config"], strict(schema("Ignition"), patch=False))
@@ -202,20 +204,20 @@ def test_talos_knows_every_key(name):
 
 
 @pytest.mark.parametrize("name", TALOS)
-def test_talos_publishes_every_key(name):
+def test_every_key_is_in_the_published_talos_schema(name):
     published = whole("talos-1.13.json")
     jsonschema.validate(objects(name)[0], published)
 
 
 @pytest.mark.parametrize("name", TALOS_DOCUMENTS)
-def test_talos_publishes_every_document(name):
+def test_every_document_is_in_the_published_talos_schema(name):
     published = whole("talos-1.14.json")
     for found in objects(name):
         jsonschema.validate(found, published)
 
 
 @pytest.mark.parametrize("name", of("cloud-init"))
-def test_cloud_init_publishes_every_key(name):
+def test_every_key_is_in_the_published_cloud_init_schema(name):
     published = whole("schema-cloud-config-v1.json")
     (found,) = objects(name)
     jsonschema.validate(found, published)

@@ -1,4 +1,4 @@
-"""The programs that will read the texts take them: a shell, systemd, udev, butane, cloud-init."""
+"""The programs that read the outputs accept them: a shell, systemd, udev, butane, cloud-init."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.repair.config.outputs import OUTPUTS, of
 
 IN_CI = os.environ.get("CI") == "true"
 SHELL = of("nccl-env", "shell") + of("nccl-env", "slurm")
-"""What a shell runs."""
+"""Outputs that a shell runs."""
 
 
 def program(name: str, how: str, *, in_ci: bool = True) -> str:
-    """Where a program is; without it the test is skipped, but not where .ci/run installs it."""
+    """The path of a program. Without it the test is skipped, or fails in CI if .ci/run installs it."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin:/usr/bin")
     if found is None:
         if IN_CI and in_ci:
-            pytest.fail(f"{name} should be here: {how}")
+            pytest.fail(f"{name} is not installed: {how}")
         pytest.skip(how)
     return found
 
@@ -35,7 +35,7 @@ def run(*argv: str, text: str | None = None) -> subprocess.CompletedProcess[str]
 
 
 def settings_of(name: str) -> dict[str, str]:
-    """What the output sets, by the lines that it is made of."""
+    """The variables that an output sets."""
     found = {}
     for line in OUTPUTS[name].lines:
         match = re.fullmatch(r"(?:echo ')?(?:export )?(NCCL_\w+)=(.*?)'?", line.text)
@@ -48,14 +48,14 @@ def settings_of(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", SHELL)
-def test_shellcheck_has_nothing_to_say(name):
+def test_shellcheck_finds_no_faults(name):
     shellcheck = program("shellcheck", "sudo apt-get install shellcheck")
     found = run(shellcheck, "--shell", "sh", "-", text=rendered(OUTPUTS[name]))
     assert found.returncode == 0, found.stdout
 
 
 @pytest.mark.parametrize("name", of("nccl-env", "shell"))
-def test_a_shell_sets_what_the_text_says(name):
+def test_a_shell_sets_the_variables(name):
     wanted = settings_of(name)
     printing = "".join(f'printf "%s\\n" "{variable}=${variable}"\n' for variable in wanted)
     found = run("sh", "-eu", "-c", rendered(OUTPUTS[name]) + printing)
@@ -70,14 +70,14 @@ def test_a_task_prolog_prints_what_slurm_exports(name):
 
 
 @pytest.mark.parametrize("name", of("nccl-env", "conf"))
-def test_nccls_own_grammar_reads_the_same(name):
+def test_nccl_conf_parses_to_the_same_settings(name):
     assert {s.name: s.value for s in parse_conf(rendered(OUTPUTS[name]), "etc/nccl.conf")} == settings_of(
         name
     )
 
 
 @pytest.mark.parametrize("name", of("nccl-env", "kubernetes"))
-def test_a_container_gets_the_same(name):
+def test_a_container_gets_the_same_settings(name):
     (found,) = yaml.safe_load_all(rendered(OUTPUTS[name]))
     shell = name.replace(":kubernetes:", ":shell:")
     assert {row["name"]: row["value"] for row in found["env"]} == settings_of(shell)
@@ -91,7 +91,7 @@ def unit_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("name", of("systemd"))
-def test_systemd_takes_the_unit(name, tmp_path):
+def test_systemd_accepts_the_unit(name, tmp_path):
     analyze = program("systemd-analyze", "sudo apt-get install systemd")
     unit = tmp_path / "gdrkit-acs.service"
     unit.write_text(re.sub(r"(?m)^ExecStart=\S+", "ExecStart=/bin/true", unit_of(name)))
@@ -99,8 +99,8 @@ def test_systemd_takes_the_unit(name, tmp_path):
     assert found.returncode == 0 and "gdrkit-acs" not in found.stderr, found.stderr
 
 
-def test_systemd_would_say_so(tmp_path):
-    """The way in which it is asked does refuse what is wrong."""
+def test_systemd_rejects_a_wrong_unit(tmp_path):
+    """The check that these tests use does reject faults."""
     analyze = program("systemd-analyze", "sudo apt-get install systemd")
     unit = tmp_path / "gdrkit-acs.service"
     unit.write_text("[Service]\nType=oneshoot\nExecStart=/bin/true\n[Unitt]\nX=1\n")
@@ -108,10 +108,10 @@ def test_systemd_would_say_so(tmp_path):
 
 
 @pytest.mark.parametrize("name", of("udev"))
-def test_udev_takes_the_rules(name, tmp_path):
+def test_udev_accepts_the_rules(name, tmp_path):
     udevadm = program("udevadm", "sudo apt-get install udev")
     if "verify" not in run(udevadm, "--help").stdout:
-        pytest.skip("udevadm verify is of systemd 254; this one is older")
+        pytest.skip("udevadm verify needs systemd 254; this one is older")
     rules = tmp_path / "90-gdrkit-acs.rules"
     rules.write_text(rendered(OUTPUTS[name], explain=True))
     found = run(udevadm, "verify", "--resolve-names=never", str(rules))
@@ -121,8 +121,8 @@ def test_udev_takes_the_rules(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", of("udev") + of("systemd"))
-def test_setpci_understands_what_it_is_given(name):
-    """-D does everything but write: setpci(8). The bridges are not of this machine."""
+def test_setpci_accepts_its_arguments(name):
+    """With -D, setpci does everything except write: setpci(8). This machine does not have the bridges."""
     setpci = program("setpci", "sudo apt-get install pciutils")
     commands = re.findall(r"-s (\S+) (ECAP_ACS\S+?)\"?$", rendered(OUTPUTS[name]), re.MULTILINE)
     assert commands
@@ -135,7 +135,7 @@ def test_setpci_understands_what_it_is_given(name):
 
 
 @pytest.mark.parametrize("name", of("butane"))
-def test_butane_makes_the_machine_config_that_we_write(name, tmp_path):
+def test_butane_produces_the_machine_config_that_we_write(name, tmp_path):
     butane = os.environ.get("BUTANE") or program(
         "butane", "go install github.com/coreos/butane/internal@v0.18.0; BUTANE names it", in_ci=False
     )
@@ -162,7 +162,7 @@ def content(contents: dict[str, str]) -> bytes:
 
 
 @pytest.mark.parametrize("name", of("cloud-init"))
-def test_cloud_init_takes_the_user_data(name, tmp_path):
+def test_cloud_init_accepts_the_user_data(name, tmp_path):
     cloud_init = program("cloud-init", "sudo apt-get install cloud-init", in_ci=False)
     data = tmp_path / "user-data.yaml"
     data.write_text(rendered(OUTPUTS[name], explain=True))
@@ -170,11 +170,11 @@ def test_cloud_init_takes_the_user_data(name, tmp_path):
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_no_text_holds_a_key_or_a_password():
+def test_no_output_contains_a_key_or_a_password():
     for output in OUTPUTS.values():
         assert not re.search(r"PRIVATE KEY|password|passwd|secret", rendered(output), re.IGNORECASE)
 
 
-def test_tests_have_what_they_are_about():
-    """Each list of names that the tests above run over holds something."""
+def test_the_lists_of_outputs_are_not_empty():
+    """The tests above run over these lists."""
     assert all((SHELL, of("systemd"), of("udev"), of("butane"), of("cloud-init"), of("nccl-env", "conf")))

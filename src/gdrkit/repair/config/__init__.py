@@ -1,4 +1,4 @@
-"""Configuration for machines that nobody mends by hand: `gdr config KIND`."""
+"""Configuration for machines that are set up declaratively: `gdr config KIND`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["KINDS", "ConfigKind", "ConfigOutput", "ConfigRefused", "ConfigReques
 
 
 class ConfigKind(Struct, frozen=True):
-    """A kind of configuration: what it is, its forms (the first is the default), and who writes it."""
+    """A kind of configuration, its forms (the first is the default), and the function that writes it."""
 
     name: str
     title: str
@@ -25,29 +25,35 @@ class ConfigKind(Struct, frozen=True):
 KINDS = {
     kind.name: kind
     for kind in (
-        ConfigKind(
-            "modules-load", "nvidia-peermem at each boot, for modules-load.d", boot_files.modules_load
-        ),
-        ConfigKind("modprobe", "module parameters, for modprobe.d", boot_files.modprobe),
+        ConfigKind("modules-load", "load nvidia-peermem at boot (modules-load.d)", boot_files.modules_load),
+        ConfigKind("modprobe", "module parameters (modprobe.d)", boot_files.modprobe),
         ConfigKind(
             "gpu-operator",
-            "a patch of the GPU Operator's policy",
+            "patch for the GPU Operator's ClusterPolicy",
             operators.gpu_operator,
             operators.GPU_FORMS,
         ),
-        ConfigKind("network-operator", "a NicClusterPolicy", operators.network_operator),
-        ConfigKind("machineconfig", "an OpenShift MachineConfig", declared.machineconfig),
-        ConfigKind("butane", "the same, for butane", declared.butane),
-        ConfigKind("talos", "Talos: modules, or an image's schematic", declared.talos, declared.TALOS_FORMS),
+        ConfigKind(
+            "network-operator", "NicClusterPolicy for the Network Operator", operators.network_operator
+        ),
+        ConfigKind("machineconfig", "OpenShift MachineConfig", declared.machineconfig),
+        ConfigKind("butane", "the same MachineConfig, as Butane input", declared.butane),
+        ConfigKind("talos", "Talos modules, or an image schematic", declared.talos, declared.TALOS_FORMS),
         ConfigKind("cloud-init", "user data for cloud-init", declared.cloud_init),
-        ConfigKind("nccl-env", "NCCL's environment", nccl_env.nccl_env, nccl_env.FORMS),
-        ConfigKind("udev", "ACS between GPUs and NICs, by a udev rule", boot_files.acs_udev),
-        ConfigKind("systemd", "ACS between GPUs and NICs, by a systemd unit", boot_files.acs_systemd),
+        ConfigKind("nccl-env", "environment variables for NCCL", nccl_env.nccl_env, nccl_env.FORMS),
+        ConfigKind(
+            "udev", "udev rule that clears ACS redirection between GPUs and NICs", boot_files.acs_udev
+        ),
+        ConfigKind(
+            "systemd",
+            "systemd unit that clears ACS redirection between GPUs and NICs",
+            boot_files.acs_systemd,
+        ),
     )
 }
 """Every kind, in the order of the help."""
 
 
 def generate(name: str, request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """The text of a kind for a request, or why there is none."""
+    """The configuration of a kind for a request, or why there is none."""
     return KINDS[name].write(request)

@@ -1,4 +1,4 @@
-"""Files that count when a machine starts: modules-load.d, modprobe.d, and ACS by systemd or udev."""
+"""Files that are read at boot: modules-load.d, modprobe.d, and ACS by systemd or udev."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine,
 from gdrkit.repair.config.request import (
     ConfigRequest,
     ask,
-    asked_for,
     blockers_of,
     choose,
     failed,
+    is_remedy_needed,
     permanent,
     state_of,
     verdict,
@@ -26,21 +26,21 @@ from gdrkit.rules.remedy_names import RemedyName
 from gdrkit.verdict.path_state import State
 
 LOADS_IT = frozenset((RemedyName.LOAD_PEERMEM, RemedyName.PERSIST_PEERMEM))
-"""What the file itself does."""
+"""What a file in modules-load.d does by itself."""
 
 
 # -- modules-load.d ----------------------------------------------------------------------------------
 
 
 def modules_load(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """nvidia-peermem at each boot. dma-buf needs no module by name."""
+    """A file for modules-load.d that loads nvidia-peermem. Refused for dma-buf, which does not need it."""
     choice = choose(request) if request.node is not None or request.path else None
     if choice is not None and choice.path == "dmabuf":
         if never_peermem(request, "peermem") and state_of_dmabuf(request) is State.IMPOSSIBLE:
             return impossible("modules-load", request)
         return ConfigRefused(
             kind="modules-load",
-            why="dma-buf needs no module by name: the GPU's and the NIC's drivers load for their devices",
+            why="dma-buf needs no entry: the drivers of GPU and NIC load automatically for their devices",
             instead="--path peermem writes the file for nvidia-peermem",
         )
     notes: tuple[str, ...] = ()
@@ -50,12 +50,14 @@ def modules_load(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         blockers = blockers_of(request.node, "peermem")
         codes = [rule.code for rule in blockers if LOADS_IT.isdisjoint(rule.remedies)]
         if codes:
-            notes = (f"it cannot load here yet: {', '.join(codes)}; see gdr doctor and gdr fix",)
-    assumed = () if choice is not None else ("the peermem path is wanted; dma-buf needs no such file",)
+            notes = (
+                f"nvidia-peermem cannot load on this node yet: {', '.join(codes)}; see gdr doctor, gdr fix",
+            )
+    assumed = () if choice is not None else ("you want the peermem path; dma-buf does not need this file",)
     return ConfigOutput(
         kind="modules-load",
         form="file",
-        title="nvidia-peermem at each boot: modules-load.d(5)",
+        title="load nvidia-peermem at boot: modules-load.d(5)",
         file=file_contents.MODULES_LOAD,
         use=f"install as {file_contents.MODULES_LOAD}; systemd-modules-load reads it at boot",
         lines=annotated(
@@ -63,34 +65,34 @@ def modules_load(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
             {file_contents.PEERMEM_MODULE: WHY_PEERMEM},
         ),
         assumed=assumed,
-        notes=(*notes, *_beside_ofed(request)),
+        notes=(*notes, *_ofed_notes(request)),
     )
 
 
-WHY_PEERMEM = "nothing else loads it; modprobe loads nvidia and ib_core before it, so they need no line"
+WHY_PEERMEM = "nothing else loads it; modprobe also loads nvidia and ib_core, so they need no entry"
 
 
-def _beside_ofed(request: ConfigRequest) -> tuple[str, ...]:
+def _ofed_notes(request: ConfigRequest) -> tuple[str, ...]:
     if ask(request, lambda node: node.exists("etc/init.d/openibd")):
-        return ("openibd restart takes it out and does not bring it back; gdr fix adds a unit for that",)
+        return ("openibd restart unloads it and does not load it again; gdr fix adds a unit that does",)
     return ()
 
 
 def never_peermem(request: ConfigRequest, path: str) -> bool:
-    """Whether peermem is wanted on a node where nothing makes it work."""
+    """Whether `path` is peermem, and it can never work on the node."""
     if path != "peermem" or request.node is None:
         return False
     return state_of(request.node, path) is State.IMPOSSIBLE
 
 
 def impossible(kind: str, request: ConfigRequest) -> ConfigRefused:
-    """That nothing makes nvidia-peermem work on the node."""
+    """The refusal for a node where nvidia-peermem can never work."""
     codes = permanent(request.node, "peermem") if request.node else ""
-    return ConfigRefused(kind=kind, why=f"nvidia-peermem is impossible on this node: {codes}")
+    return ConfigRefused(kind=kind, why=f"nvidia-peermem can never work on this node: {codes}")
 
 
 def state_of_dmabuf(request: ConfigRequest) -> State:
-    """What dma-buf is good for on the node; unknown without one."""
+    """The state of dma-buf on the node; unknown without a node."""
     return State.UNKNOWN if request.node is None else state_of(request.node, "dmabuf")
 
 
@@ -100,20 +102,24 @@ REASONS = {
     (
         "nvidia",
         "NVreg_EnableResizableBar",
-    ): "the driver enlarges BAR1 as far as the firmware lets it",
+    ): "the driver enlarges BAR1 as far as the firmware allows",
     ("nvidia", "NVreg_GrdmaPciTopoCheckOverride"): (
-        "the driver maps for a NIC whatever lies between; NVIDIA distrusts this chipset, data is at risk"
+        "the driver maps GPU memory for a NIC on any topology; NVIDIA does not trust this chipset with it: "
+        "risk of data corruption"
     ),
     ("nvidia", "NVreg_EnablePCIERelaxedOrderingMode"): "PCIe may reorder the GPU's writes",
     ("nvidia", "NVreg_DmaRemapPeerMmio"): "peers' BARs are mapped through the IOMMU (the default, 1)",
-    ("nvidia", "NVreg_CoherentGPUMemoryMode"): "driver keeps the GPU's memory out of the kernel's (CDMM)",
+    ("nvidia", "NVreg_CoherentGPUMemoryMode"): "the driver, not the kernel, manages the GPU's memory (CDMM)",
     ("nvidia-peermem", "persistent_api_support"): (
-        "0 registers nv_mem_nc beside nv_mem, for MIG instances that refuse persistent mappings"
+        "0 also registers nv_mem_nc beside nv_mem, for MIG instances that reject persistent mappings"
     ),
-    ("nvidia-peermem", "peerdirect_support"): "1 is the API of OFED 4.9 and 5.0 alone; else 0, the default",
+    (
+        "nvidia-peermem",
+        "peerdirect_support",
+    ): "1 only for the API of OFED 4.9 and 5.0; otherwise 0, the default",
 }
-"""Parameters that GPUDirect RDMA knows. Source: open-gpu-kernel-modules kernel-open/nvidia/nv-reg.h,
-kernel-open/nvidia-peermem/nvidia-peermem.c."""
+"""What each parameter that affects GPUDirect RDMA does. Source: open-gpu-kernel-modules
+kernel-open/nvidia/nv-reg.h, kernel-open/nvidia-peermem/nvidia-peermem.c."""
 
 _BY_REMEDY = {
     RemedyName.ENLARGE_BAR1: ("nvidia", "NVreg_EnableResizableBar", "1"),
@@ -122,17 +128,17 @@ _BY_REMEDY = {
 
 
 def parameters(request: ConfigRequest) -> tuple[tuple[str, str, str], ...]:
-    """The parameters that were wished, and those that a finding on the node asks for."""
+    """The requested parameters, and those that fix a finding on the node: module, parameter, value."""
     found = dict.fromkeys(request.parameters)
     if request.node is not None:
         for remedy, parameter in _BY_REMEDY.items():
-            if asked_for(request.node, remedy):
+            if is_remedy_needed(request.node, remedy):
                 found[parameter] = None
     return tuple(found)
 
 
 def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """Module parameters, and nv_peer_mem kept out where peermem is wanted."""
+    """A file for modprobe.d with module parameters, and a blacklist line for nv_peer_mem if it conflicts."""
     chosen = parameters(request)
     by_module: dict[str, dict[str, str]] = {}
     for module, name, value in chosen:
@@ -140,25 +146,25 @@ def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     lines: list[OutputLine] = []
     for module, values in by_module.items():
         for name, value in values.items():
-            why = REASONS.get((module, name), "wished for on the command line")
+            why = REASONS.get((module, name), "requested with --parameter")
             lines += annotated(file_contents.modprobe_options(module, {name: value}), {"options": why})
     if request.node is not None and failed(request.node, "legacy-nv-peer-mem"):
-        why = "it registers under the name that nvidia-peermem wants; gdr fix removes its package"
+        why = "it registers under the name that nvidia-peermem needs; gdr fix removes its package"
         lines.append(OutputLine("blacklist nv_peer_mem", why))
     if not lines:
         return ConfigRefused(
             kind="modprobe",
-            why="no parameter needs setting: the driver's defaults are right for both paths",
-            instead="--parameter nvidia:NVreg_EnableResizableBar=1 sets one; --explain --list names those "
-            "that matter",
+            why="no parameter needs to be set: the driver's defaults work for both paths",
+            instead="set one with --parameter nvidia:NVreg_EnableResizableBar=1; list relevant ones with "
+            "--list --explain",
         )
     return ConfigOutput(
         kind="modprobe",
         form="file",
         title="parameters of NVIDIA's modules: modprobe.d(5)",
         file="/etc/modprobe.d/gdrkit.conf",
-        use="install as /etc/modprobe.d/gdrkit.conf; it counts when the module loads next, so reboot; "
-        "refresh the initramfs where it holds the driver",
+        use="install as /etc/modprobe.d/gdrkit.conf; rebuild the initramfs if it contains the driver; "
+        "reboot, since parameters take effect when a module loads",
         lines=tuple(lines),
     )
 
@@ -167,10 +173,10 @@ def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 
 def redirecting(node: Node) -> dict[str, str]:
-    """The bridges below a switch that GPU and NIC share, that send their traffic to the CPU, and for whom.
+    """Bridges below a switch shared by GPU and NIC that redirect their traffic to the CPU, by address.
 
-    Only those: ports above the common switch keep their isolation. Raises EvidenceMissing where registers
-    that need root were not read."""
+    The value names the GPU and NIC. Ports above the shared switch keep their isolation. Raises
+    EvidenceMissing if registers that need root were not read."""
     found: dict[str, str] = {}
     for pair in hardware_pairs(node):
         shared, to_gpu, to_nic = below_common_bridge(node, pair.gpu, nic_address(node, pair.device))
@@ -185,43 +191,43 @@ def _bridges(kind: str, request: ConfigRequest) -> dict[str, str] | ConfigRefuse
     if request.node is None:
         return ConfigRefused(
             kind=kind,
-            why="ACS is changed on exact bridges, which only the node's evidence names",
-            instead="give a TARGET whose PCI registers were read by root: sudo gdr collect",
+            why="the bridges to change depend on the node",
+            instead="give a TARGET that was collected by root: sudo gdr collect",
         )
     if ask(request, data_direct_functions):
         return ConfigRefused(
             kind=kind,
-            why="Data Direct needs certain ACS bits on",
+            why="Data Direct needs certain ACS bits set",
             instead="sudo rdma_topo check; sudo rdma_topo write-grub-acs",
         )
     try:
         found = redirecting(request.node)
-    except EvidenceMissing as lacks:
-        missing = lacks.missing
+    except EvidenceMissing as error:
+        missing = error.missing
         return ConfigRefused(
             kind=kind, why=f"{missing.source} is not known ({missing.why})", instead=missing.ask
         )
     if not hardware_pairs(request.node):
-        return ConfigRefused(kind=kind, why="there is no GPU with an RDMA device beside it")
+        return ConfigRefused(kind=kind, why="no GPU-NIC pairs on this node")
     return found or ConfigRefused(kind=kind, why="no bridge between a GPU and a NIC redirects their traffic")
 
 
-RISK = "devices below these bridges are no longer kept apart: not on a host that gives them to guests"
-THE_BITS = "each line clears Request Redirect, Completion Redirect and Upstream Forwarding, and no other bit"
-MOVES = "the addresses are this machine's: they may change when a card is added or moved"
+RISK = "devices below these bridges lose their isolation: do not use it on a host that passes them to guests"
+THE_BITS = "each line clears only Request Redirect, Completion Redirect and Upstream Forwarding"
+MOVES = "the addresses are valid for this machine; they may change when a card is added or moved"
 ACS_REASONS = {
-    "Description=": "what systemctl shows",
-    "DefaultDependencies=no": "it must not wait for the services that it has to precede",
-    "After=": "the bridges must have been found",
-    "Before=": "nothing may use the GPUs before",
-    "Type=oneshot": "the commands end by themselves",
-    "RemainAfterExit=yes": "so that systemctl status tells that they ran",
-    "WantedBy=": "at every boot: the register does not outlast one",
+    "Description=": "shown by systemctl",
+    "DefaultDependencies=no": "run early: do not wait for basic.target",
+    "After=": "wait until the bridges are detected",
+    "Before=": "finish before anything uses the GPUs",
+    "Type=oneshot": "the commands run once and exit",
+    "RemainAfterExit=yes": "systemctl status then shows that they ran",
+    "WantedBy=": "run at every boot: a reboot resets the registers",
 }
 
 
 def setpci(request: ConfigRequest) -> str:
-    """Where setpci lies: pciutils is in /usr/bin on Debian's family, in /usr/sbin on the others."""
+    """The path of setpci: /usr/bin on Debian and its derivatives, /usr/sbin on the others."""
     found = ask(request, distribution)
     return "/usr/sbin/setpci" if found is not None and not {"debian", "ubuntu"} & found.family else (
         "/usr/bin/setpci"
@@ -233,11 +239,11 @@ def acs_systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     bridges = _bridges("systemd", request)
     if isinstance(bridges, ConfigRefused):
         return bridges
-    commands = {f"ExecStart={setpci(request)} -s {bridge} ": between for bridge, between in bridges.items()}
+    commands = {f"ExecStart={setpci(request)} -s {bridge} ": pair for bridge, pair in bridges.items()}
     return ConfigOutput(
         kind="systemd",
         form="unit",
-        title="ACS redirection off between GPUs and NICs, at each boot",
+        title="clear ACS redirection between GPUs and NICs at boot",
         file=file_contents.ACS_UNIT,
         use=f"install as {file_contents.ACS_UNIT}; systemctl daemon-reload; "
         "systemctl enable --now gdrkit-acs",
@@ -247,12 +253,12 @@ def acs_systemd(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 
 def acs_unit_text(request: ConfigRequest, bridges: tuple[str, ...]) -> str:
-    """The unit's text, which other kinds carry too."""
+    """The unit's text, which other kinds contain too."""
     return file_contents.acs_unit(tuple((setpci(request), *set_acs(bridge, 0)[1:]) for bridge in bridges))
 
 
 def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """A rule of udev's that clears ACS redirection whenever a bridge appears."""
+    """A udev rule that clears ACS redirection whenever a bridge is added."""
     bridges = _bridges("udev", request)
     if isinstance(bridges, ConfigRefused):
         return bridges
@@ -261,15 +267,15 @@ def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         OutputLine(
             f'ACTION=="add", SUBSYSTEM=="pci", KERNEL=="{bridge}", '
             f'RUN+="{program} -s %k {set_acs(bridge, 0)[-1]}"',
-            f"{between}, at boot and whenever the bridge appears anew",
+            f"{pair}, at boot and whenever the bridge is added again",
         )
-        for bridge, between in bridges.items()
+        for bridge, pair in bridges.items()
     )
     names = " ".join(f"--sysname-match={bridge}" for bridge in bridges)
     return ConfigOutput(
         kind="udev",
         form="rules",
-        title="ACS redirection off between GPUs and NICs: udev(7)",
+        title="clear ACS redirection between GPUs and NICs: udev(7)",
         file="/etc/udev/rules.d/90-gdrkit-acs.rules",
         use="install as /etc/udev/rules.d/90-gdrkit-acs.rules; udevadm control --reload; "
         f"udevadm trigger --action=add {names}",
@@ -279,7 +285,7 @@ def acs_udev(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 
 def needs_passthrough(request: ConfigRequest) -> bool | None:
-    """Whether the IOMMU translates for a GPU; None where nobody can tell."""
+    """Whether the IOMMU translates for a GPU; None without a node."""
     if request.node is None:
         return None
     verdict(request.node)

@@ -1,4 +1,4 @@
-"""Machines that are declared: OpenShift, Talos, cloud-init."""
+"""Configuration of declared hosts: OpenShift, Talos, cloud-init."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gdrkit.repair.platforms import file_contents
 from gdrkit.verdict.path_state import State
 
 IGNITION = "3.2.0"
-"""Read by every OpenShift from 4.7 on, which translates it if need be. Source: Butane's variants."""
+"""OpenShift 4.7 and newer read it, and translate it if necessary. Source: Butane's variants."""
 BUTANE = "4.13.0"
-"""The newest stable variant of butane 0.18.0, with which the texts were tried. It makes Ignition 3.2.0."""
+"""The newest stable variant of butane 0.18.0, which the tests use. It produces Ignition 3.2.0."""
 PASSTHROUGH = {"aarch64": "iommu.passthrough=1"}
-"""iommu=pt is for x86 alone: Linux Documentation/admin-guide/kernel-parameters.txt, iommu= and
+"""iommu=pt is for x86 only: Linux Documentation/admin-guide/kernel-parameters.txt, iommu= and
 iommu.passthrough=."""
 CRIO = "/etc/crio/crio.conf.d/90-gdrkit-memlock.conf"
 
@@ -41,10 +41,10 @@ class DeclaredFile(Struct, frozen=True):
 
 
 class DeclaredHost(Struct, frozen=True):
-    """What a declared host needs beside its operators."""
+    """What a declared host needs in addition to its operators."""
 
     files: tuple[DeclaredFile, ...]
-    unit: str  # the text of gdrkit-acs.service; "" where no bridge redirects
+    unit: str  # the text of gdrkit-acs.service; "" if no bridge redirects
     kernel_arguments: tuple[tuple[str, str], ...]
     assumed: tuple[str, ...]
 
@@ -63,20 +63,22 @@ def _arguments(request: ConfigRequest) -> tuple[tuple[tuple[str, str], ...], tup
     translating = needs_passthrough(request)
     if translating is False:
         return (), ()
-    why = "the IOMMU leaves the addresses of devices as they are: peer traffic needs no detour"
-    assumed = () if translating else ("x86 with an IOMMU that translates; without one it changes nothing",)
+    why = "the IOMMU does not translate the devices' addresses: peer traffic can go directly"
+    assumed = (
+        () if translating else ("x86 with a translating IOMMU; without one, the argument has no effect",)
+    )
     return ((PASSTHROUGH.get(ask(request, architecture) or "", "iommu=pt"), why),), assumed
 
 
 def _openshift_host(request: ConfigRequest) -> DeclaredHost:
     arguments, assumed = _arguments(request)
-    why = "containers lock memory without limit: registered memory is pinned, the default is a few MiB"
+    why = "no memlock limit in containers: RDMA pins registered memory, and the default is a few MiB"
     return DeclaredHost((DeclaredFile(CRIO, crio_limits(), why),), _unit(request), arguments, assumed)
 
 
 OPERATOR_LOADS = (
-    "nvidia-peermem is loaded by the GPU Operator's container, whose modules no modules-load.d on the host "
-    "can find: gdr config gpu-operator --path peermem"
+    "the GPU Operator's container must load nvidia-peermem, as modules-load.d on the host cannot find its "
+    "modules: gdr config gpu-operator --path peermem"
 )
 
 
@@ -85,10 +87,10 @@ def _notes(choice: PathChoice) -> tuple[str, ...]:
 
 
 def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """An OpenShift MachineConfig, whose files are data: URLs as Ignition has them."""
+    """An OpenShift MachineConfig. Its files are data: URLs, as Ignition requires."""
     choice, host = choose_declared(request), _openshift_host(request)
     config = [
-        Field("ignition", (Field("version", IGNITION, "every OpenShift from 4.7 on reads it"),)),
+        Field("ignition", (Field("version", IGNITION, "supported by OpenShift 4.7 and newer"),)),
         Field("storage", (Field("files", Items(tuple(_ignition_file(f) for f in host.files))),)),
     ]
     if host.unit:
@@ -99,9 +101,9 @@ def machineconfig(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     return ConfigOutput(
         kind="machineconfig",
         form="machineconfig",
-        title=f"a MachineConfig for the pool {request.role}",
+        title=f"MachineConfig for the pool {request.role}",
         file="machineconfig.yaml",
-        use="oc apply -f machineconfig.yaml; the pool's nodes reboot one after the other",
+        use="oc apply -f machineconfig.yaml; the pool's nodes then reboot one after the other",
         lines=lines(
             (
                 Field("apiVersion", "machineconfiguration.openshift.io/v1"),
@@ -119,7 +121,7 @@ WHY_99 = "applied after the platform's own, which start with 00 and 01"
 
 
 def _role(request: ConfigRequest) -> Field:
-    why = "the MachineConfigPool that takes it: oc get machineconfigpool must show it"
+    why = "the MachineConfigPool that it applies to, as listed by oc get machineconfigpool"
     return Field("labels", (Field("machineconfiguration.openshift.io/role", request.role, why),))
 
 
@@ -127,19 +129,19 @@ def _ignition_file(file: DeclaredFile) -> tuple[Field, ...]:
     source = "data:text/plain;charset=utf-8;base64," + b64encode(file.content.encode()).decode()
     return (
         Field("path", file.path, file.why),
-        Field("mode", 420, "0644 in octal; written in decimal, which every YAML reader takes for the same"),
-        Field("overwrite", True, "a file that is there already is replaced"),
-        Field("contents", (Field("source", source, f"the text {_shown(file)}"),)),
+        Field("mode", 420, "0644 in octal; in decimal, all YAML readers agree on it"),
+        Field("overwrite", True, "replace an existing file"),
+        Field("contents", (Field("source", source, f"base64 of: {_without_comments(file)}"),)),
     )
 
 
-def _shown(file: DeclaredFile) -> str:
+def _without_comments(file: DeclaredFile) -> str:
     return "; ".join(line for line in file.content.split("\n") if line and not line.startswith("#"))
 
 
 def _unit_fields(text: str) -> tuple[Field, ...]:
     name = file_contents.ACS_UNIT.rpartition("/")[2]
-    why = "clears ACS redirection on this node's bridges: only for a pool of machines of the same build"
+    why = "clears ACS redirection on this node's bridges: only for pools of identical machines"
     return (Field("name", name, why), Field("enabled", True), Field("contents", Literal(text)))
 
 
@@ -149,20 +151,23 @@ def _kernel_arguments(name: str, host: DeclaredHost) -> Field:
 
 
 def butane(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """The same for butane, which makes a MachineConfig of it; files stand there as they are."""
+    """Input for butane, which converts it to the MachineConfig. Files are in plain text."""
     choice, host = choose_declared(request), _openshift_host(request)
     files = tuple(
         (
             Field("path", file.path, file.why),
             Field("mode", 420, "0644 in octal"),
-            Field("overwrite", True, "a file that is there already is replaced"),
-            Field("contents", (Field("inline", Literal(file.content), "Butane's; Ignition has no inline"),)),
+            Field("overwrite", True, "replace an existing file"),
+            Field(
+                "contents",
+                (Field("inline", Literal(file.content), "only Butane has inline; Ignition does not"),),
+            ),
         )
         for file in host.files
     )
     top = [
-        Field("variant", "openshift", "makes a MachineConfig"),
-        Field("version", BUTANE, "of the Butane specification; newer OpenShifts take its output"),
+        Field("variant", "openshift", "butane produces a MachineConfig"),
+        Field("version", BUTANE, "of the Butane specification; newer OpenShift versions accept its output"),
         Field("metadata", (Field("name", f"99-{request.role}-gdrkit", WHY_99), _role(request))),
         Field("storage", (Field("files", Items(files)),)),
     ]
@@ -186,25 +191,25 @@ def butane(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 TALOS_FORMS = ("machine", "documents", "schematic")
 TALOS_MODULES = (
-    ("nvidia", "the GPU's driver, from the extension (gdr config talos --form schematic)"),
-    ("nvidia_uvm", "CUDA needs it"),
-    ("nvidia_drm", "the GPU's device nodes"),
-    ("nvidia_modeset", "nvidia_drm needs it"),
-    ("mlx5_core", "the NIC's driver; a module in Talos's kernel"),
-    ("mlx5_ib", "RDMA over it, and registering dma-bufs"),
-    ("ib_uverbs", "/dev/infiniband, for programs"),
+    ("nvidia", "GPU driver, from the extension (gdr config talos --form schematic)"),
+    ("nvidia_uvm", "needed by CUDA"),
+    ("nvidia_drm", "creates the GPU's device nodes"),
+    ("nvidia_modeset", "needed by nvidia_drm"),
+    ("mlx5_core", "NIC driver; a module in Talos's kernel"),
+    ("mlx5_ib", "RDMA driver of the NIC; registers dma-bufs"),
+    ("ib_uverbs", "provides /dev/infiniband to programs"),
 )
 """Source: siderolabs/extensions and siderolabs/pkgs, the NVIDIA and kernel recipes."""
 NO_PEERMEM = (
-    "nvidia_peermem cannot work on Talos: its kernel has no peer-memory API, no extension brings an OFED, "
-    "and modules of one's own are refused (module.sig_enforce=1)"
+    "nvidia_peermem cannot work on Talos: its kernel has no peer-memory API, no extension provides an OFED, "
+    "and the kernel rejects other modules (module.sig_enforce=1)"
 )
 
 
 def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """Talos: modules to load, or the schematic of an image with the open driver. dma-buf alone."""
+    """Talos: modules to load, or the schematic of an image with the open driver. For dma-buf only."""
     if request.path == "peermem":
-        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="dma-buf: gdr config talos")
+        return ConfigRefused(kind="talos", why=NO_PEERMEM, instead="use dma-buf: gdr config talos")
     form = request.form or "machine"
     title, file, use = _TALOS[form]
     body = {"machine": _talos_machine, "documents": _talos_documents, "schematic": _talos_schematic}
@@ -216,13 +221,13 @@ def talos(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 def _impossible_here(request: ConfigRequest) -> tuple[str, ...]:
     if state_of_dmabuf(request) is State.IMPOSSIBLE:
-        return ("dma-buf is impossible on this node's hardware",)
+        return ("this node's hardware does not support dma-buf",)
     return ()
 
 
 _TALOS = {
     "machine": (
-        "kernel modules for GPUDirect RDMA on Talos up to 1.13 (1.14 still reads it: --form documents)",
+        "kernel modules for GPUDirect RDMA on Talos up to 1.13 (for 1.14 and newer: --form documents)",
         "talos-patch.yaml", "talosctl patch machineconfig --patch @talos-patch.yaml",
     ),
     "documents": (
@@ -230,7 +235,7 @@ _TALOS = {
         "talos-modules.yaml", "talosctl patch machineconfig --patch @talos-modules.yaml",
     ),
     "schematic": (
-        "an image of Talos with NVIDIA's open kernel modules",
+        "Talos image with NVIDIA's open kernel modules",
         "schematic.yaml",
         "curl -X POST --data-binary @schematic.yaml https://factory.talos.dev/schematics; "
         "install factory.talos.dev/metal-installer/<id>:<Talos version>",
@@ -259,7 +264,7 @@ def _talos_schematic() -> tuple[OutputLine, ...]:
             "siderolabs/nvidia-container-toolkit-lts",
         )
     )
-    why = "both of one branch; -production for the newer driver. nonfree-kmod-nvidia has no dma-buf"
+    why = "both -lts, or both -production for the newer driver; nonfree-kmod-nvidia has no dma-buf"
     system = Field("systemExtensions", (Field("officialExtensions", extensions, why),))
     return lines((Field("customization", (system,)),))
 
@@ -268,40 +273,11 @@ def _talos_schematic() -> tuple[OutputLine, ...]:
 
 
 def cloud_init(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """User data for cloud-init: limits, NCCL's settings, and what peermem and ACS ask for."""
+    """User data for cloud-init: limits, NCCL's settings, and what peermem and ACS need."""
     choice = choose(request)
     if never_peermem(request, choice.path):
         return impossible("cloud-init", request)
-    files = [
-        DeclaredFile(
-            file_contents.LIMITS,
-            file_contents.memlock_limits(),
-            "logins lock memory without limit: RDMA pins it",
-        ),
-        DeclaredFile(
-            file_contents.SYSTEMD_LIMITS,
-            file_contents.manager_limits(),
-            "so do services, and jobs that they start",
-        ),
-    ]
-    commands: list[tuple[str, ...]] = [("systemctl", "daemon-reexec")]
-    if choice.path == "peermem":
-        why = "nvidia-peermem at each boot"
-        files.append(
-            DeclaredFile(
-                file_contents.MODULES_LOAD, file_contents.modules_load(file_contents.PEERMEM_MODULE), why
-            )
-        )
-        commands.append(("modprobe", file_contents.PEERMEM_MODULE))
-    if conf := conf_text(request):
-        files.append(
-            DeclaredFile(file_contents.NCCL_CONF, conf, "NCCL's settings: gdr config nccl-env tells why")
-        )
-    if unit := _unit(request):
-        files.append(
-            DeclaredFile(file_contents.ACS_UNIT, unit, "clears ACS redirection on this node's bridges")
-        )
-        commands.append(("systemctl", "enable", "--now", "gdrkit-acs.service"))
+    files, commands = _cloud_parts(request, choice)
     written = Items(tuple(_cloud_file(file) for file in files))
     run = Items(tuple(" ".join(command) for command in commands))
     return ConfigOutput(
@@ -309,22 +285,57 @@ def cloud_init(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         form="user-data",
         title="user data for cloud-init",
         file="user-data.yaml",
-        use="give it to the machine as user data; cloud-init schema -c user-data.yaml checks it",
+        use="pass it to the machine as user data; to validate it: cloud-init schema -c user-data.yaml",
         lead="#cloud-config",
         lines=lines(
             (
-                Field("write_files", written, "written early at first boot"),
-                Field("runcmd", run, "once, at the end of the first boot: the files count from then on"),
+                Field("write_files", written, "written early in the first boot"),
+                Field("runcmd", run, "run once at the end of the first boot, so that the files take effect"),
             )
         ),
         assumed=choice.assumed,
-        notes=(*choice.notes, "the driver is not installed by this: the image must have it"),
+        notes=(*choice.notes, "this does not install the driver: the image must contain it"),
     )
+
+
+def _cloud_parts(
+    request: ConfigRequest, choice: PathChoice
+) -> tuple[list[DeclaredFile], list[tuple[str, ...]]]:
+    """The files to write at first boot, and the commands to run after that."""
+    files = [
+        DeclaredFile(
+            file_contents.LIMITS,
+            file_contents.memlock_limits(),
+            "no memlock limit for logins: RDMA pins memory",
+        ),
+        DeclaredFile(
+            file_contents.SYSTEMD_LIMITS,
+            file_contents.manager_limits(),
+            "the same for services, and the jobs that they start",
+        ),
+    ]
+    commands: list[tuple[str, ...]] = [("systemctl", "daemon-reexec")]
+    if choice.path == "peermem":
+        content = file_contents.modules_load(file_contents.PEERMEM_MODULE)
+        files.append(DeclaredFile(file_contents.MODULES_LOAD, content, "loads nvidia-peermem at boot"))
+        commands.append(("modprobe", file_contents.PEERMEM_MODULE))
+    if conf := conf_text(request):
+        files.append(
+            DeclaredFile(
+                file_contents.NCCL_CONF, conf, "settings for NCCL; gdr config nccl-env explains them"
+            )
+        )
+    if unit := _unit(request):
+        files.append(
+            DeclaredFile(file_contents.ACS_UNIT, unit, "clears ACS redirection on this node's bridges")
+        )
+        commands.append(("systemctl", "enable", "--now", "gdrkit-acs.service"))
+    return files, commands
 
 
 def _cloud_file(file: DeclaredFile) -> tuple[Field, ...]:
     return (
         Field("path", file.path, file.why),
-        Field("permissions", "0644", "a string: cloud-init reads it as octal"),
+        Field("permissions", "0644", "a string, which cloud-init reads as octal"),
         Field("content", Literal(file.content)),
     )

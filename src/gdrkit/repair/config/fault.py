@@ -1,15 +1,15 @@
-"""What is wrong in a file, and where."""
+"""The result of a check: faults in a file, with their lines."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 SEVERITIES = ("error", "unreadable", "warning")
-"""Worst first. Unreadable: a part that could not be judged at all."""
+"""Worst first. Unreadable: a part that could not be checked."""
 
 
 class ConfigFault(Struct, frozen=True, kw_only=True):
-    """One thing that is wrong in a document."""
+    """One fault in a document."""
 
     line: int
     code: str
@@ -19,14 +19,14 @@ class ConfigFault(Struct, frozen=True, kw_only=True):
     expected: str
 
     @property
-    def words(self) -> str:
-        """The fault as a sentence, its code last."""
-        place = f"{self.path}: " if self.path else ""
-        return f"{place}{self.seen}; expected {self.expected} [{self.code}]"
+    def message(self) -> str:
+        """The fault in one line, with its code at the end."""
+        path = f"{self.path}: " if self.path else ""
+        return f"{path}{self.seen}; expected {self.expected} [{self.code}]"
 
 
 class FoundDocument(Struct, frozen=True):
-    """A document that was recognised: what it is, its name, where it starts."""
+    """A recognised document: its first line, kind and name."""
 
     line: int
     kind: str
@@ -34,7 +34,7 @@ class FoundDocument(Struct, frozen=True):
 
 
 class CheckedFile(Struct, frozen=True):
-    """What a check made of a file."""
+    """The result of checking a file."""
 
     file: str
     documents: tuple[FoundDocument, ...]
@@ -42,23 +42,23 @@ class CheckedFile(Struct, frozen=True):
 
     @property
     def worst(self) -> str:
-        """The worst severity; "" where nothing is wrong."""
-        there = {fault.severity for fault in self.faults}
-        return next((severity for severity in SEVERITIES if severity in there), "")
+        """The worst severity; "" without faults."""
+        found = {fault.severity for fault in self.faults}
+        return next((severity for severity in SEVERITIES if severity in found), "")
 
     def lines(self) -> tuple[str, ...]:
-        """Each fault as compilers print theirs: file:line: severity: what."""
-        return tuple(f"{self.file}:{fault.line}: {fault.severity}: {fault.words}" for fault in self.faults)
+        """Each fault in the format of compilers: file:line: severity: message."""
+        return tuple(f"{self.file}:{fault.line}: {fault.severity}: {fault.message}" for fault in self.faults)
 
     def summary(self) -> str:
-        """What was looked at, and how it fared."""
-        kinds = ", ".join(dict.fromkeys(found.kind for found in self.documents)) or "nothing that is known"
+        """One line: the file, the kinds of its documents, and the number of faults."""
+        kinds = ", ".join(dict.fromkeys(found.kind for found in self.documents)) or "no known kind"
         counts = [(sum(f.severity == severity for f in self.faults), severity) for severity in SEVERITIES]
-        told = ", ".join(f"{count} {severity}" for count, severity in counts if count) or "nothing wrong"
-        return f"{self.file}: {kinds}: {told}"
+        totals = ", ".join(f"{count} {severity}" for count, severity in counts if count) or "no faults"
+        return f"{self.file}: {kinds}: {totals}"
 
     def document(self) -> dict[str, object]:
-        """The same as JSON-like data, gdrkit.config-check/1."""
+        """The result as data for JSON, gdrkit.config-check/1."""
         return {
             "schema": "gdrkit.config-check/1",
             "file": self.file,

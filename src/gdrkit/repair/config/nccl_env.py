@@ -1,4 +1,4 @@
-"""NCCL's environment for a node: what has to be said, and what is better left to NCCL."""
+"""NCCL's environment for a node: which variables to set, and which to leave to NCCL."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gdrkit.repair.platforms import file_contents
 
 FORMS = ("shell", "conf", "kubernetes", "slurm")
 NEAR = ("PIX", "PXB")
-"""Distances that NCCL allows by default: src/graph/paths.cc, PATH_PXB (P2C where CPU and GPU are joined)."""
+"""Distances that NCCL allows by default: src/graph/paths.cc, PATH_PXB (P2C if CPU and GPU are coherent)."""
 
 
 class EnvSetting(Struct, frozen=True):
-    """A variable and why it is set; with no value, why it is left alone."""
+    """A variable, and why it is set or, without a value, why it is not."""
 
     name: str
     value: str
@@ -31,7 +31,7 @@ class EnvSetting(Struct, frozen=True):
 
 
 def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
-    """Every variable that a topology may ask for, in the order of NCCL's guide."""
+    """Every variable that may depend on the topology, in the order of NCCL's guide."""
     path = choose(request).path
     ports = ask(request, of.active_ports) or ()
     near = _near(request, ports) if ports else ()
@@ -43,37 +43,35 @@ def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
 
 
 def _dmabuf(request: ConfigRequest) -> EnvSetting:
-    """Off only where NCCL would take it: with the open kernel modules, or where nobody knows which."""
+    """Turned off only if NCCL might use it: with the open kernel modules, or if their flavour is unknown."""
     name = "NCCL_DMABUF_ENABLE"
     if ask(request, driver_flavour) == "proprietary":
-        return EnvSetting(
-            name, "", "the proprietary driver offers no dma-buf, so NCCL takes peermem by itself"
-        )
+        return EnvSetting(name, "", "the proprietary driver has no dma-buf, so NCCL uses peermem")
     blockers = of.blockers_of(request.node, "dmabuf") if request.node is not None else ()
     if not request.path and not any(rule.at_registration for rule in blockers):
         codes = ", ".join(rule.code for rule in blockers)
-        why = f"NCCL sees by itself that dma-buf is not to be had: {codes}"
+        why = f"NCCL detects that dma-buf is not available: {codes}"
         return EnvSetting(name, "", why)
-    return EnvSetting(name, "0", "NCCL takes dma-buf where it can, and does not fall back if that fails")
+    return EnvSetting(name, "0", "NCCL prefers dma-buf, and does not fall back to peermem if it fails")
 
 
 def _interface(request: ConfigRequest) -> EnvSetting:
     name = "NCCL_SOCKET_IFNAME"
     if request.interface:
         return EnvSetting(
-            name, f"={request.interface}", "for the first contact between ranks; = means this name alone"
+            name, f"={request.interface}", "used for bootstrap between ranks; = means exactly this name"
         )
-    why = "NCCL takes ib* first, then any that is not lo, docker* or virbr*; --interface sets it"
+    why = "NCCL prefers ib*, then any interface but lo, docker* and virbr*; --interface sets it"
     return EnvSetting(name, "", why)
 
 
 def _hcas(ports: tuple[RdmaPort, ...], chosen: tuple[RdmaPort, ...]) -> tuple[EnvSetting, ...]:
     name = "NCCL_IB_HCA"
     if not ports:
-        return (EnvSetting(name, "", "no active port is known: NCCL takes every active one"),)
+        return (EnvSetting(name, "", "no active port is known: NCCL uses every active one"),)
     value = "=" + ",".join(f"{port.device}:{port.number}" for port in chosen)
     left = sorted({port.device for port in ports} - {port.device for port in chosen})
-    why = f"active ports nearest to a GPU; = compares whole names, else mlx5_1 is mlx5_10 too{_left(left)}"
+    why = f"active ports nearest to a GPU; = matches whole names, so mlx5_1 is not mlx5_10{_left(left)}"
     return (EnvSetting(name, value, why),)
 
 
@@ -82,39 +80,37 @@ def _left(devices: list[str]) -> str:
 
 
 def _near(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[RdmaPort, ...]:
-    """Ports of the devices that are nearest to a GPU; of those, the ones of the fastest rate.
+    """Ports of the devices nearest to a GPU that have the fastest rate among them.
 
-    A slower port beside fast ones is for management: NCCL would send over it all the same."""
+    A slower port beside fast ones is for management, but NCCL would use it too."""
     near = {pair.device for pair, _ in ask(request, of.nearest) or ()}
-    here = [port for port in ports if port.device in near] or list(ports)
-    fastest = max(port.rate_gbit_per_s for port in here)
-    return tuple(port for port in here if port.rate_gbit_per_s == fastest)
+    nearest = [port for port in ports if port.device in near] or list(ports)
+    fastest = max(port.rate_gbit_per_s for port in nearest)
+    return tuple(port for port in nearest if port.rate_gbit_per_s == fastest)
 
 
 def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[EnvSetting, ...]:
-    """Only for RoCE, and only for an NCCL that does not choose by itself."""
+    """Set only for RoCE, and only if this NCCL does not choose the index itself."""
     name = "NCCL_IB_GID_INDEX"
     roce = [port for port in ports if port.link_layer == "Ethernet"]
     if not roce:
         return ()
     version = ask(request, nccl_version)
     if version and release(version).chooses_gid:
-        return (EnvSetting(name, "", f"NCCL {version} finds the RoCE v2 address by itself (since 2.21)"),)
-    slots = {ask(request, lambda node, port=port: _roce_v2(node, port)) for port in roce}  # type: ignore[misc]
-    if len(slots) > 1 or None in slots:
-        why = "the RoCE v2 address is in no one slot on all ports: use NCCL 2.21 or newer, which chooses"
+        return (EnvSetting(name, "", f"NCCL {version} finds the RoCE v2 GID itself (since 2.21)"),)
+    indexes = {ask(request, lambda node, port=port: _roce_v2(node, port)) for port in roce}  # type: ignore[misc]
+    if len(indexes) > 1 or None in indexes:
+        why = "the index of the RoCE v2 GID differs between ports: use NCCL 2.21 or newer, which chooses it"
         return (EnvSetting(name, "", why),)
-    slot = slots.pop()
+    index = indexes.pop()
     if version:
-        why = f"NCCL {version} does not choose by itself; RoCE v2 with IPv4 is in slot {slot} on all ports"
-        return (EnvSetting(name, str(slot), why),)
-    return (
-        EnvSetting(name, "", f"NCCL 2.21 and newer choose by themselves; an older one needs {slot} here"),
-    )
+        why = f"NCCL {version} does not choose it; RoCE v2 with IPv4 has index {index} on all ports"
+        return (EnvSetting(name, str(index), why),)
+    return (EnvSetting(name, "", f"NCCL 2.21 and newer choose it; older versions need {index} here"),)
 
 
 def _roce_v2(node: Node, port: RdmaPort) -> int | None:
-    """The first slot of a RoCE v2 address made of an IPv4 one (RFC 4291, 2.5.5.2)."""
+    """The first index of a RoCE v2 GID with an IPv4-mapped address (RFC 4291, 2.5.5.2), or None."""
     for index, value, kind in gids(node, port.device, port.number):
         if kind == "RoCE v2" and value.startswith("0000:0000:0000:0000:0000:ffff:"):
             return index
@@ -125,38 +121,36 @@ def _queue_pairs(ports: tuple[RdmaPort, ...]) -> EnvSetting:
     name = "NCCL_IB_QPS_PER_CONNECTION"
     bonds = sorted({port.device for port in ports if "bond" in port.device})
     if bonds:
-        why = f"{', '.join(bonds)} joins two links, and one queue pair uses one of them"
+        why = f"{', '.join(bonds)} bonds two links, and a queue pair uses only one of them"
         return EnvSetting(name, "2", why)
     if any(port.link_layer == "Ethernet" for port in ports):
-        return EnvSetting(
-            name, "", "1 is enough unless switches spread flows over several ways (ECMP): then more"
-        )
-    why = "no port is a bond" if ports else "unless a port is a bond of two links"
-    return EnvSetting(name, "", f"1, the default, is enough: {why}")
+        return EnvSetting(name, "", "1 is enough, unless switches spread flows over several paths (ECMP)")
+    why = ": no port is a bond" if ports else ", unless a port is a bond of two links"
+    return EnvSetting(name, "", f"the default, 1, is enough{why}")
 
 
 def _level(request: ConfigRequest) -> EnvSetting:
-    """Only where the nearest NIC of a GPU is behind the CPU's host bridge."""
+    """Set only if a GPU's nearest NIC is behind the CPU's host bridge."""
     name = "NCCL_NET_GDR_LEVEL"
     if of.coherent(request):
-        why = "NCCL 2.27 and newer go over C2C by themselves; PIX or PXB would forbid it from 2.29.2"
+        why = "NCCL 2.27 and newer use C2C by default; from 2.29.2 on, PIX and PXB would forbid it"
         return EnvSetting(name, "", why)
     if of.integrated(request):
-        return EnvSetting(name, "", "no level brings GPUDirect RDMA to a GPU without memory of its own")
+        return EnvSetting(name, "", "no level enables GPUDirect RDMA for a GPU without its own memory")
     pairs = ask(request, of.nearest)
     if not pairs:
-        return EnvSetting(name, "", "the default, PXB, is right where GPU and NIC share a PCIe switch")
-    far = {path_type(place) for _, place in pairs} - set(NEAR)
+        return EnvSetting(name, "", "the default, PXB, is right if GPU and NIC share a PCIe switch")
+    far = {path_type(distance) for _, distance in pairs} - set(NEAR)
     if not far:
-        return EnvSetting(name, "", "the default, PXB, covers every GPU's nearest NIC here")
+        return EnvSetting(name, "", "the default, PXB, covers every GPU's nearest NIC")
     if ask(request, virtual_machine) not in ("none", None):
-        why = "a virtual machine shows no true distances: give NCCL a topology (NCCL_TOPO_FILE) instead"
+        why = "distances in a virtual machine are not the real ones: set NCCL_TOPO_FILE instead"
         return EnvSetting(name, "", why)
     if "SYS" in far:
-        why = "a GPU's nearest NIC is on another socket: SYS allows it, and may be slower; measure first"
+        why = "a GPU's nearest NIC is on another socket: SYS allows it, but may be slower; measure first"
         return EnvSetting(name, "", why)
     return EnvSetting(
-        name, "PHB", "a GPU's nearest NIC is behind the CPU's host bridge, which PXB leaves out"
+        name, "PHB", "a GPU's nearest NIC is behind the CPU's host bridge, which the default, PXB, excludes"
     )
 
 
@@ -165,7 +159,7 @@ def nccl_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     form = request.form or "shell"
     choice = choose(request)
     found = settings(request)
-    assumed = () if request.node is not None else ("nothing is known of the node's cards",)
+    assumed = () if request.node is not None else ("no node is given: GPUs and NICs are unknown",)
     title, file, use, lead = _FORMS[form]
     return ConfigOutput(
         kind="nccl-env",
@@ -176,38 +170,38 @@ def nccl_env(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         lead=lead,
         lines=_kubernetes(found) if form == "kubernetes" else _plain(found, form),
         assumed=(*assumed, *choice.assumed),
-        notes=(*choice.notes, *_of_the_node(request)),
+        notes=(*choice.notes, *_node_notes(request)),
         always_explained=True,
     )
 
 
-def _of_the_node(request: ConfigRequest) -> tuple[str, ...]:
+def _node_notes(request: ConfigRequest) -> tuple[str, ...]:
     if request.node is None:
         return ()
     version = ask(request, nccl_version)
-    own = "the device names are this machine's: for ranks on machines built like it"
-    return (own, *((f"for NCCL {version}, the oldest seen on the node",) if version else ()))
+    own = "the device names are valid for machines built like this one"
+    return (own, *((f"written for NCCL {version}, the oldest found on the node",) if version else ()))
 
 
 _FORMS = {
     "shell": (
-        "NCCL's environment, as shell", "nccl-env.sh", "source it, on every rank alike: . nccl-env.sh", ""
+        "NCCL's environment, for a shell", "nccl-env.sh", "source it on every rank: . nccl-env.sh", ""
     ),
     "conf": (
-        "NCCL's settings for every job of this node", file_contents.NCCL_CONF,
-        f"install as {file_contents.NCCL_CONF}; a job's own environment outranks it", "",
+        "NCCL settings for all jobs on this node", file_contents.NCCL_CONF,
+        f"install as {file_contents.NCCL_CONF}; a job's own environment takes precedence", "",
     ),
     "kubernetes": (
-        "NCCL's environment of a container", "env.yaml",
-        "merge into the container: spec.containers[].env of each worker's pod", "",
+        "NCCL's environment, for a container", "env.yaml",
+        "merge it into spec.containers[].env of each worker's pod", "",
     ),
     "slurm": (
-        "NCCL's environment, by Slurm", "/etc/slurm/task_prolog.sh",
-        "TaskProlog= in slurm.conf: each line `export NAME=value` on its standard output reaches the task",
+        "NCCL's environment, for a Slurm TaskProlog", "/etc/slurm/task_prolog.sh",
+        "set TaskProlog= in slurm.conf to it; Slurm sets each printed `export NAME=value` for the task",
         "#!/bin/sh",
     ),
 }  # fmt: skip
-"""Title, file, use, and the line that stands first. Source of the last: slurm.conf(5), TaskProlog."""
+"""Title, file, use, and first line of each form. Source of the last: slurm.conf(5), TaskProlog."""
 
 
 def _plain(found: tuple[EnvSetting, ...], form: str) -> tuple[OutputLine, ...]:
@@ -237,6 +231,6 @@ def _kubernetes(found: tuple[EnvSetting, ...]) -> tuple[OutputLine, ...]:
 
 
 def conf_text(request: ConfigRequest) -> str:
-    """The lines of /etc/nccl.conf that set something; "" if nothing has to be set."""
+    """The content of /etc/nccl.conf; "" if no variable has to be set."""
     chosen = {setting.name: setting.value for setting in settings(request) if setting.value}
     return file_contents.nccl_conf(chosen) if chosen else ""

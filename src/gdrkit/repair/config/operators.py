@@ -1,7 +1,7 @@
-"""What NVIDIA's operators are told: GPU Operator and Network Operator.
+"""Configuration of NVIDIA's GPU Operator and Network Operator.
 
-A patch or a resource of one's own, never a whole ClusterPolicy: nine of its sections are required, and what
-Helm made of them would be lost. Custom resources know no strategic merge, so a patch is a JSON merge patch
+A patch or a separate resource, never a whole ClusterPolicy: nine of its sections are required, and it would
+overwrite what Helm set. Custom resources do not support strategic merge, so a patch is a JSON merge patch
 (RFC 7386) or a JSON patch (RFC 6902).
 """
 
@@ -27,22 +27,22 @@ from gdrkit.verdict.path_state import State
 
 GPU_FORMS = ("merge", "json-patch", "helm", "nvidiadriver", "configmap")
 GPU_VERSIONS = ("v25.3.4", "v26.7.0")
-"""Tags of NVIDIA/gpu-operator whose CustomResourceDefinitions the texts were held against."""
+"""Tags of NVIDIA/gpu-operator whose CustomResourceDefinitions the tests check the output against."""
 OFED_OF = {
     "v25.7.0": "doca3.1.0-25.07-0.9.7.0-0",
     "v26.1.0": "doca3.3.0-26.01-1.0.0.0-0",
     "v26.4.0": "doca3.4.0-26.04-0.8.6.0-0",
     "v26.4.1": "doca3.4.1-26.04-1.1.0.0-1",
 }
-"""The OFED that goes with a Network Operator. Source: Mellanox/network-operator hack/release.yaml at each
-tag, Mofed.version."""
+"""The OFED version that each Network Operator was released with. Source: Mellanox/network-operator
+hack/release.yaml at each tag, Mofed.version."""
 CONFIG_MAP = "gdrkit-kernel-modules"
 NAMESPACE = "gpu-operator"
 KUBECTL = "kubectl patch clusterpolicy/cluster-policy --type"
 
 
 def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """The GPU Operator's driver settings in one of their forms."""
+    """The GPU Operator's driver settings, in the requested form."""
     choice = choose_declared(request)
     if never_peermem(request, choice.path):
         return impossible("gpu-operator", request)
@@ -56,7 +56,9 @@ def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     if parameters(request):
         notes.append(f"apply the ConfigMap {CONFIG_MAP} first: gdr config gpu-operator --form configmap")
     if choice.path == "dmabuf" and state_of_dmabuf(request) is not State.IMPOSSIBLE:
-        notes.append("pods need an RDMA device, the capability IPC_LOCK, and rdma-core 34 or newer inside")
+        notes.append(
+            "pods need an RDMA device, the capability IPC_LOCK, and rdma-core 34 or newer in the image"
+        )
     return ConfigOutput(
         kind="gpu-operator", form=form, title=title, file=file, use=use, lines=out,
         assumed=tuple(assumed), notes=tuple(notes), commentable=form != "json-patch",
@@ -64,19 +66,19 @@ def gpu_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
 
 
 def _driver(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tuple[Field, ...]:
-    """spec.driver of ClusterPolicy, spec of NVIDIADriver: the fields have the same names in both."""
+    """Fields of ClusterPolicy spec.driver, and of NVIDIADriver spec, which have the same names."""
     fields = []
     if before_turing(request):
-        why = "a GPU before Turing has no open kernel modules"
+        why = "the open kernel modules do not support GPUs before Turing"
         fields.append(Field("kernelModuleType", "proprietary", why))
     else:
-        why = "dma-buf needs the open kernel modules; auto chooses them by itself from driver 570 on only"
+        why = "dma-buf needs the open kernel modules; auto chooses them only from driver 570 on"
         if choice.path == "peermem":
-            why = "the open kernel modules serve peermem as well, and dma-buf later"
+            why = "the open kernel modules support peermem too, and dma-buf later"
         fields.append(Field("kernelModuleType", "open", why))
-    fields.append(Field("rdma", _rdma(request, choice, assumed), "the nvidia-peermem container, no more"))
+    fields.append(Field("rdma", _rdma(request, choice, assumed), "only the nvidia-peermem container"))
     if choice.path == "peermem":
-        why = "precompiled images were built without an OFED: their nvidia-peermem is a stub"
+        why = "precompiled images are built without OFED: their nvidia-peermem is a stub"
         fields.append(Field("usePrecompiled", False, why))
     if parameters(request):
         why = "module parameters, from a ConfigMap in the operator's namespace"
@@ -86,16 +88,19 @@ def _driver(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> t
 
 def _rdma(request: ConfigRequest, choice: PathChoice, assumed: list[str]) -> tuple[Field, ...]:
     if choice.path == "dmabuf":
-        why = "dma-buf needs no container; with the kernel's own RDMA stack it would crash for ever"
-        return (Field("enabled", False, why), Field("useHostMofed", False, "no OFED is waited for"))
+        why = "dma-buf does not need the container, which would crash-loop with the kernel's own RDMA stack"
+        return (
+            Field("enabled", False, why),
+            Field("useHostMofed", False, "do not wait for an OFED on the host"),
+        )
     if not request.ofed:
-        assumed.append("the Network Operator brings the OFED; --ofed host if the hosts have one")
+        assumed.append("the Network Operator provides OFED; if the hosts have one, use --ofed host")
     host = request.ofed == "host"
-    why = "the hosts' own DOCA-OFED; any mlx5_core passes for one, the kernel's own too, and makes a stub"
+    why = "the hosts' DOCA-OFED; any mlx5_core is accepted, even the kernel's own, which results in a stub"
     if not host:
-        why = "waits for the OFED of NicClusterPolicy.spec.ofedDriver, for ever if there is none"
+        why = "waits for the OFED of NicClusterPolicy.spec.ofedDriver, forever if there is none"
     return (
-        Field("enabled", True, "builds nvidia-peermem against the OFED, and loads it"),
+        Field("enabled", True, "build nvidia-peermem against OFED, and load it"),
         Field("useHostMofed", host, why),
     )
 
@@ -107,11 +112,11 @@ def _merge(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]
     del request, assumed
     out = lines((Field("spec", (Field("driver", driver),)),))
     use = f"{KUBECTL} merge --patch-file gpu-operator-patch.yaml"
-    return "a JSON merge patch of the ClusterPolicy", "gpu-operator-patch.yaml", use, out
+    return "JSON merge patch for the ClusterPolicy", "gpu-operator-patch.yaml", use, out
 
 
 def _json_patch(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
-    """`add` replaces what is there (RFC 6902, 4.1), whole objects included."""
+    """Uses `add`, which replaces existing values, also whole objects (RFC 6902, 4.1)."""
     del request, assumed
     rows = [
         OutputLine(f'  {{"op": "add", "path": "/spec/driver/{f.name}", "value": {_json(f.value)}}},', f.why)
@@ -119,7 +124,7 @@ def _json_patch(request: ConfigRequest, driver: tuple[Field, ...], assumed: list
     ]
     rows[-1] = OutputLine(rows[-1].text[:-1], rows[-1].why)
     use = f"{KUBECTL} json --patch-file gpu-operator-patch.json"
-    title = "a JSON patch of the ClusterPolicy"
+    title = "JSON patch for the ClusterPolicy"
     return title, "gpu-operator-patch.json", use, (OutputLine("["), *rows, OutputLine("]"))
 
 
@@ -140,24 +145,28 @@ def _helm(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str])
 
 
 def _nvidia_driver(request: ConfigRequest, driver: tuple[Field, ...], assumed: list[str]) -> Written:
-    """A resource of one's own, for clusters with useNvidiaDriverCRD: true."""
+    """An NVIDIADriver resource, for clusters with useNvidiaDriverCRD: true."""
     version = request.driver_version or ask(request, driver_version) or ""
     own = [
-        Field("driverType", "gpu", "a data centre driver, not one for vGPU; it cannot be changed later"),
-        Field("repository", "nvcr.io/nvidia", "where the image is pulled from"),
-        Field("image", "driver", "required, with driverType"),
+        Field("driverType", "gpu", "a data center driver, not for vGPU; cannot be changed later"),
+        Field("repository", "nvcr.io/nvidia", "registry of the image"),
+        Field("image", "driver", "required with driverType"),
     ]
     if version:
-        why = "that of this node" if not request.driver_version else "as wished"
+        why = "requested with --driver-version" if request.driver_version else "as on this node"
         own.append(Field("version", version, why))
     else:
-        assumed.append("spec.version is left out: add the driver's, or say --driver-version")
-    if _knows_default(request, assumed):
+        assumed.append("spec.version is missing: add the driver's version, or use --driver-version")
+    if _has_default(request, assumed):
         own.insert(
-            0, Field("default", False, "required; a default driver serves nodes that no other selects")
+            0, Field("default", False, "required; true would serve nodes that no other NVIDIADriver selects")
         )
     selector = (Field("nvidia.com/gpu.present", "true"),)
-    own.append(Field("nodeSelector", selector, "the nodes; two NVIDIADrivers must not select the same one"))
+    own.append(
+        Field(
+            "nodeSelector", selector, "the nodes to manage; two NVIDIADrivers must not select the same node"
+        )
+    )
     out = lines(
         (
             Field("apiVersion", "nvidia.com/v1alpha1"),
@@ -166,35 +175,37 @@ def _nvidia_driver(request: ConfigRequest, driver: tuple[Field, ...], assumed: l
             Field("spec", (*own, *driver)),
         )
     )
-    use = "kubectl apply -f nvidiadriver.yaml; counts where the ClusterPolicy says useNvidiaDriverCRD: true"
-    return "an NVIDIADriver", "nvidiadriver.yaml", use, out
+    use = "kubectl apply -f nvidiadriver.yaml; needs useNvidiaDriverCRD: true in the ClusterPolicy"
+    return "NVIDIADriver", "nvidiadriver.yaml", use, out
 
 
-def _knows_default(request: ConfigRequest, assumed: list[str]) -> bool:
-    """Whether the resource has `default`, as in v26.7.0 and not in v25.3.4; between them nobody looked."""
+def _has_default(request: ConfigRequest, assumed: list[str]) -> bool:
+    """Whether the resource has `default`: in v26.7.0, not in v25.3.4, unknown for versions between them."""
     oldest, newest = (numbers(tag.removeprefix("v")) for tag in GPU_VERSIONS)
-    wished = numbers(request.operator_version.removeprefix("v")) or newest
-    if oldest < wished < newest:
-        assumed.append(f"the fields of {GPU_VERSIONS[0]}: {request.operator_version} was not looked at")
-    return wished >= newest
+    version = numbers(request.operator_version.removeprefix("v")) or newest
+    if oldest < version < newest:
+        assumed.append(f"{request.operator_version} has the fields of {GPU_VERSIONS[0]} (not verified)")
+    return version >= newest
 
 
 def _config_map(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """Module parameters for the driver container: one file for each module, one parameter a line."""
+    """Module parameters for the driver container: a file per module, one parameter per line."""
     by_module: dict[str, list[tuple[str, str]]] = {}
     for module, name, value in parameters(request):
         by_module.setdefault(module, []).append((name, value))
     if not by_module:
         return ConfigRefused(
             kind="gpu-operator",
-            why="no module parameter needs setting",
-            instead="--parameter nvidia-peermem:persistent_api_support=0 sets one",
+            why="no module parameter needs to be set",
+            instead="set one with --parameter nvidia-peermem:persistent_api_support=0",
         )
     files = tuple(
         Field(
             f"{module}.conf",
             Literal("".join(f"{name}={value}\n" for name, value in values)),
-            "; ".join(REASONS.get((module, name), f"{name} was wished for") for name, _ in values),
+            "; ".join(
+                REASONS.get((module, name), f"{name}: requested with --parameter") for name, _ in values
+            ),
         )
         for module, values in by_module.items()
     )
@@ -211,12 +222,12 @@ def _config_map(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         form="configmap",
         title="module parameters for the GPU Operator's driver",
         file="kernel-modules.yaml",
-        use="kubectl apply -f kernel-modules.yaml; then the patch that names it in kernelModuleConfig.name",
+        use="kubectl apply -f kernel-modules.yaml; then apply the patch with kernelModuleConfig.name",
         lines=out,
     )
 
 
-WHY_NAMESPACE = "the operator's own, or it is not found"
+WHY_NAMESPACE = "must be the operator's namespace"
 
 
 # -- Network Operator --------------------------------------------------------------------------------
@@ -225,30 +236,30 @@ REPOSITORY = "nvcr.io/nvidia/mellanox"
 
 
 def network_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
-    """A NicClusterPolicy: OFED where peermem asks for one, and RDMA devices for pods."""
+    """A NicClusterPolicy: OFED if peermem needs it, and RDMA devices for pods."""
     choice = choose_declared(request)
-    wished = request.operator_version or list(OFED_OF)[-1]
-    version = next((tag for tag in OFED_OF if tag.removeprefix("v") == wished.removeprefix("v")), "")
+    requested = request.operator_version or list(OFED_OF)[-1]
+    version = next((tag for tag in OFED_OF if tag.removeprefix("v") == requested.removeprefix("v")), "")
     if not version and not request.ofed_version:
         known = ", ".join(OFED_OF)
         return ConfigRefused(
             kind="network-operator",
-            why=f"the OFED that goes with Network Operator {wished} is not known here; {known} are",
-            instead="--ofed-version names it: see the operator's release notes",
+            why=f"unknown OFED version for Network Operator {requested}; known for {known}",
+            instead="set --ofed-version to the one in the operator's release notes",
         )
-    tag = version or "v" + wished.removeprefix("v")
+    tag = version or "v" + requested.removeprefix("v")
     spec = []
     if choice.path == "peermem" and request.ofed != "host":
         spec.append(Field("ofedDriver", _ofed(request.ofed_version or OFED_OF[version]), WHY_OFED))
     spec.append(Field("rdmaSharedDevicePlugin", _shared(request, tag), WHY_SHARED))
     notes = list(choice.notes)
     if choice.path == "dmabuf":
-        notes.append("no ofedDriver: without peermem, the kernel's own RDMA stack is enough")
-    notes.append("there is one NicClusterPolicy in a cluster: merge this into the one that is there")
+        notes.append("no ofedDriver: dma-buf works with the kernel's own RDMA stack")
+    notes.append("a cluster has only one NicClusterPolicy: merge this into an existing one")
     return ConfigOutput(
         kind="network-operator",
         form="nicclusterpolicy",
-        title=f"a NicClusterPolicy for Network Operator {tag}",
+        title=f"NicClusterPolicy for Network Operator {tag}",
         file="nicclusterpolicy.yaml",
         use="kubectl apply --server-side -f nicclusterpolicy.yaml",
         lines=lines(
@@ -264,27 +275,27 @@ def network_operator(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     )
 
 
-WHY_OFED = "brings the peer-memory API that nvidia-peermem is built against"
-WHY_SHARED = "gives pods /dev/infiniband: they ask for rdma/rdma_shared_device_a: 1"
-WHY_NAME = "the operator takes no other name"
+WHY_OFED = "provides the peer-memory API that nvidia-peermem is built against"
+WHY_SHARED = "provides /dev/infiniband to pods that request rdma/rdma_shared_device_a: 1"
+WHY_NAME = "the operator accepts no other name"
 
 
 def _ofed(version: str) -> tuple[Field, ...]:
     return (
         Field("image", "doca-driver", "required"),
         Field("repository", REPOSITORY, "required up to v25.7"),
-        Field("version", version, "the OFED that this operator was released with"),
+        Field("version", version, "OFED version for this operator"),
         Field(
             "upgradePolicy",
             (
-                Field("autoUpgrade", True, "a new version reaches the nodes one after the other"),
+                Field("autoUpgrade", True, "upgrade nodes one after the other"),
                 Field("drain", (Field("enable", True, WHY_DRAIN),)),
             ),
         ),
     )
 
 
-WHY_DRAIN = "GPU pods hold nvidia-peermem, which holds the RDMA modules that are replaced"
+WHY_DRAIN = "GPU pods use nvidia-peermem, which uses the RDMA modules to be replaced"
 
 
 def _shared(request: ConfigRequest, tag: str) -> tuple[Field, ...]:
@@ -297,13 +308,13 @@ def _shared(request: ConfigRequest, tag: str) -> tuple[Field, ...]:
         '  "selectors": {"vendors": ["15b3"]' + (f', "deviceIDs": [{listed}]' if ids else "") + "}\n"
         "}]}\n"
     )
-    why = "63 pods may share a card; " + (
-        "the cards with an active port on this node" if ids else "every card of NVIDIA's"
+    why = "up to 63 pods share a NIC; " + (
+        "NICs with an active port on this node" if ids else "all NVIDIA NICs"
     )
     return (
         Field("image", "k8s-rdma-shared-dev-plugin", "required"),
         Field("repository", REPOSITORY, "required up to v25.7"),
-        Field("version", f"network-operator-{tag}", "tagged like the operator"),
+        Field("version", f"network-operator-{tag}", "same version as the operator"),
         Field("config", Literal(config), why),
     )
 

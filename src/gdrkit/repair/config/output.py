@@ -1,4 +1,4 @@
-"""A text to write somewhere, line by line, with the reason of each line."""
+"""The configuration that `gdr config` writes: lines, each with its reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class OutputLine(Struct, frozen=True):
-    """One line of a text, and why it is there; "" for lines that only hold others together."""
+    """One line, and why it is there; "" for lines of structure only."""
 
     text: str
     why: str = ""
@@ -20,18 +20,18 @@ class ConfigOutput(Struct, frozen=True, kw_only=True):
     kind: str
     form: str
     title: str
-    file: str  # where it goes, or a name for it
-    use: str  # how it is put to use: a command or a sentence
+    file: str  # the path to install it to, or a file name
+    use: str  # how to use it: a command or a sentence
     lines: tuple[OutputLine, ...]
-    assumed: tuple[str, ...] = ()  # what nobody could tell from the evidence
-    notes: tuple[str, ...] = ()  # what whoever applies it should know
-    lead: str = ""  # a line that must stand first, before any comment: #!/bin/sh
+    assumed: tuple[str, ...] = ()  # what the evidence does not show
+    notes: tuple[str, ...] = ()  # what to know before applying it
+    lead: str = ""  # a line that must precede all comments: #!/bin/sh
     commentable: bool = True  # JSON has no comments
     always_explained: bool = False
 
 
 class ConfigRefused(Struct, frozen=True, kw_only=True):
-    """That a text would do no good here, why, and what to do instead."""
+    """Why a configuration would not help here, and what to do instead."""
 
     kind: str
     why: str
@@ -39,21 +39,21 @@ class ConfigRefused(Struct, frozen=True, kw_only=True):
 
 
 def head(output: ConfigOutput) -> tuple[str, ...]:
-    """What is said of the whole text: its purpose, its use, what was assumed."""
+    """Lines on the whole text: title, use, assumptions and notes."""
     return (
         output.title,
         f"use: {output.use}",
-        *(f"assumed: {words}" for words in output.assumed),
-        *(f"note: {words}" for words in output.notes),
+        *(f"assumed: {text}" for text in output.assumed),
+        *(f"note: {text}" for text in output.notes),
     )
 
 
 def rendered(output: ConfigOutput, *, explain: bool = False) -> str:
-    """The text, with what is said of it as comments, and with `explain` each line's reason above it."""
+    """The text, with head() as comments and, with `explain`, each line's reason above it."""
     if not output.commentable:
         return "".join(f"{line.text}\n" for line in output.lines)
     text = [output.lead] if output.lead else []
-    text += [f"# {words}" for words in head(output)]
+    text += [f"# {line}" for line in head(output)]
     explain = explain or output.always_explained
     for line in output.lines:
         if explain and line.why:
@@ -64,18 +64,18 @@ def rendered(output: ConfigOutput, *, explain: bool = False) -> str:
 
 
 def explained(output: ConfigOutput) -> str:
-    """Each line with its reason, for a form that takes no comments."""
-    told = [
+    """head(), and each line with its reason, for forms without comments."""
+    lines = [
         *head(output),
         *(f"{line.text.strip().rstrip(',')}: {line.why}" for line in output.lines if line.why),
     ]
-    return "".join(f"{words}\n" for words in told)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def annotated(text: str, reasons: Mapping[str, str]) -> tuple[OutputLine, ...]:
-    """The lines of a text that is written elsewhere, each with the reason of the first beginning that fits.
+    """The lines of a text, each with the reason of the first matching prefix.
 
-    Comments that the text starts with are left out: an output has a head of its own."""
+    Leading comments are dropped: an output has its own head."""
     lines = text.rstrip("\n").split("\n")
     while lines and lines[0].startswith("#"):
         lines.pop(0)

@@ -1,4 +1,4 @@
-"""What kind of file a text is: by its content, never by its name."""
+"""Recognises the kinds of objects in a file by its content, not its name."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from gdrkit.formats.yaml_values import Value, YamlMapping, at, text_at
 
 
 class ConfigObject(Struct, frozen=True):
-    """One object of a file. `whole` is False for a patch, which lacks nothing by being short."""
+    """One object of a file. `whole` is False for a patch, in which no key is required."""
 
     manifest: Manifest
     whole: bool = True
 
 
 class Recognised(Struct, frozen=True):
-    """The objects of a text, and the documents that could not be read."""
+    """The objects of a text, and the documents that could not be parsed."""
 
     parts: tuple[ConfigObject, ...]
     unreadable: tuple[Document, ...]
 
 
 def recognise(text: str) -> Recognised:
-    """The objects in a YAML or JSON text, in order; of other texts, those that stand in it as examples."""
+    """The objects in a YAML or JSON text, in order; or in examples within another text."""
     if not _is_yaml(text):
         return _excerpts(text)
     cloud = text.startswith("#cloud-config")
@@ -42,7 +42,7 @@ def recognise(text: str) -> Recognised:
 
 
 def _is_yaml(text: str) -> bool:
-    """By the first line that says something: a key, an item, a brace, a document's start or a directive."""
+    """Whether the first line that is not a comment is a key, item, brace, document start or directive."""
     for line in text.splitlines():
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
@@ -51,14 +51,14 @@ def _is_yaml(text: str) -> bool:
 
 
 def _excerpts(text: str) -> Recognised:
-    """Manifests within an article or a README. What cannot be read there may be no manifest at all."""
+    """Manifests within an article or a README. What cannot be parsed there need not be a manifest."""
     lines = ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
     stream = [""] * (text.count("\n") + 2)
     for first, excerpt in excerpts(lines).items():
         for number, line in excerpt:
             stream[number - 1] = line
         if first > 1:
-            stream[first - 2] = "---"  # prose stood there, or the end of a block of code
+            stream[first - 2] = "---"  # replaces prose, or the end of a code block
     parts: list[ConfigObject] = []
     for document in documents("\n".join(stream)):
         if document.value is not None:
@@ -75,7 +75,7 @@ def _parts(value: Value, cloud: bool) -> list[ConfigObject]:
 
 
 def _kind(value: Value, cloud: bool) -> tuple[str, bool]:
-    """What an object without `kind` is; "" if that cannot be told."""
+    """The kind of an object without `kind` ("" if unknown), and whether it is whole."""
     if cloud:
         return "cloud-config", True
     if at(value, "variant") is not None and at(value, "version") is not None:

@@ -1,4 +1,4 @@
-"""What somebody asks of a configuration, and what the node says to it."""
+"""The request for a configuration, and the properties of the node that it depends on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ConfigRequest(Struct, frozen=True, kw_only=True):
-    """What is wished. "" and () stand for: not said."""
+    """The user's options. "" and () mean: not given."""
 
     node: Node | None = None
     path: str = ""  # dmabuf, peermem
@@ -37,7 +37,7 @@ class ConfigRequest(Struct, frozen=True, kw_only=True):
 
 
 class PathChoice(Struct, frozen=True):
-    """The direct path that a text is for, and what that rests on."""
+    """The direct path to configure, and the assumptions and notes behind it."""
 
     path: str
     assumed: tuple[str, ...] = ()
@@ -46,25 +46,25 @@ class PathChoice(Struct, frozen=True):
 
 @fact
 def verdict(node: Node) -> Verdict:
-    """Everything that the rules make of the node, once for all kinds."""
+    """The verdict on the node, computed once."""
     return judge_node(node)
 
 
 def ask(request: ConfigRequest, question: Callable[[Node], T]) -> T | None:
-    """What the node answers; None without a node, or where its evidence does not tell."""
+    """The node's answer; None without a node, or if evidence is missing."""
     if request.node is None:
         return None
     return if_missing(None, question, request.node)
 
 
 def of_path(node: Node, path: str) -> tuple[PathState, ...]:
-    """What the program that leads can make of a path on each GPU at its nearest device."""
+    """The states of a path for the first consumer, for each GPU and its nearest device."""
     found = verdict(node)
     return tuple(
-        judgement
+        path_state
         for pair in nearest_pairs(node, found.matrix)
-        for judgement in found.matrix[pair]
-        if judgement.path == path and judgement.consumer == NAMES[0]
+        for path_state in found.matrix[pair]
+        if path_state.path == path and path_state.consumer == NAMES[0]
     )
 
 
@@ -74,75 +74,81 @@ def state_of(node: Node, path: str) -> State:
 
 
 def blockers_of(node: Node, path: str) -> tuple[Rule, ...]:
-    """What blocks a path."""
-    return tuple(dict.fromkeys(ruling.rule for j in of_path(node, path) for ruling in j.blocked_by))
+    """The rules that block a path."""
+    return tuple(dict.fromkeys(result.rule for j in of_path(node, path) for result in j.blocked_by))
 
 
 def codes_of(node: Node, path: str) -> tuple[str, ...]:
-    """What blocks a path, by code."""
+    """The codes of the rules that block a path."""
     return tuple(rule.code for rule in blockers_of(node, path))
 
 
 def permanent(node: Node, path: str) -> str:
-    """What nothing mends on a path, by code, as words."""
+    """The codes of permanent blockers of a path, joined by commas."""
     found = [
-        ruling.rule.code
+        result.rule.code
         for j in of_path(node, path)
-        for ruling in j.blocked_by
-        if is_permanent(ruling, path, j.consumer)
+        for result in j.blocked_by
+        if is_permanent(result, path, j.consumer)
     ]
     return ", ".join(dict.fromkeys(found))
 
 
 def failed(node: Node, code: str) -> tuple[object, ...]:
-    """The subjects for which a rule found its problem."""
+    """The subjects for which a rule failed."""
     return tuple(
-        ruling.subject
-        for ruling in verdict(node).check_results
-        if ruling.rule.code == code and isinstance(ruling.outcome, Failed)
+        result.subject
+        for result in verdict(node).check_results
+        if result.rule.code == code and isinstance(result.outcome, Failed)
     )
 
 
-def asked_for(node: Node, remedy: RemedyName) -> bool:
-    """Whether a rule that names a step found its problem."""
-    rulings = verdict(node).check_results
-    return any(remedy in ruling.rule.remedies and isinstance(ruling.outcome, Failed) for ruling in rulings)
+def is_remedy_needed(node: Node, remedy: RemedyName) -> bool:
+    """Whether a rule with this remedy failed."""
+    results = verdict(node).check_results
+    return any(remedy in result.rule.remedies and isinstance(result.outcome, Failed) for result in results)
 
 
-UNSEEN = "open kernel modules, a GPU of Turing or newer, an RDMA stack with dma-buf (gdr doctor tells)"
+WITHOUT_NODE = "open kernel modules, Turing or newer GPUs, RDMA stack with dma-buf (check: gdr doctor)"
 
 
 def choose_declared(request: ConfigRequest) -> PathChoice:
-    """The same where an operator or an extension brings the driver: only what the host settles counts."""
+    """The same if an operator or extension provides the driver: the node's present driver does not count."""
     if request.path or request.node is None:
         return choose(request)
-    of_the_host = [r for r in blockers_of(request.node, "dmabuf") if r.settled_by is SettledBy.HOST]
-    if state_of(request.node, "dmabuf") is State.BLOCKED and not of_the_host:
+    settled_by_host = [r for r in blockers_of(request.node, "dmabuf") if r.settled_by is SettledBy.HOST]
+    if state_of(request.node, "dmabuf") is State.BLOCKED and not settled_by_host:
         return PathChoice("dmabuf")
     return choose(request)
 
 
 def choose(request: ConfigRequest) -> PathChoice:
-    """dma-buf where the node can and nobody wished otherwise; peermem where only that can be had."""
+    """The requested path; else dma-buf, unless only peermem works on the node."""
     if request.path:
         return PathChoice(request.path)
     if request.node is None:
-        return PathChoice("dmabuf", (UNSEEN,))
+        return PathChoice("dmabuf", (WITHOUT_NODE,))
     dmabuf, peermem = (state_of(request.node, path) for path in ("dmabuf", "peermem"))
     if dmabuf is State.IMPOSSIBLE and peermem is State.IMPOSSIBLE:
         why = permanent(request.node, "dmabuf")
-        return PathChoice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {why}",))
+        return PathChoice("dmabuf", (), (f"GPUDirect RDMA can never work on this node: {why}",))
     usable = (State.READY, State.ACTIVE)
     if dmabuf is State.IMPOSSIBLE or (peermem in usable and dmabuf not in usable):
-        return PathChoice("peermem", (), (f"dma-buf is {dmabuf} on this node: {_because(request.node)}",))
+        return PathChoice(
+            "peermem", (), (f"dma-buf is {dmabuf} on this node: {_blocking_codes(request.node)}",)
+        )
     if dmabuf is State.UNKNOWN:
-        return PathChoice("dmabuf", ("dma-buf works here; the evidence does not settle it",))
+        return PathChoice("dmabuf", ("dma-buf works on this node (the evidence does not show it)",))
     if dmabuf is State.BLOCKED:
-        return PathChoice("dmabuf", (), (f"still to be mended here: {_because(request.node)}; see gdr fix",))
+        return PathChoice(
+            "dmabuf",
+            (),
+            (f"dma-buf is still blocked on this node: {_blocking_codes(request.node)}; see gdr fix",),
+        )
     return PathChoice("dmabuf")
 
 
-def _because(node: Node) -> str:
+def _blocking_codes(node: Node) -> str:
     return ", ".join(codes_of(node, "dmabuf")) or "evidence is missing"
 
 
@@ -150,12 +156,12 @@ def _because(node: Node) -> str:
 
 
 def any_gpu(request: ConfigRequest, test: Callable[[Node, PciGpu], bool]) -> bool:
-    """Whether a GPU of the node is of some kind; no, if nobody can tell."""
+    """Whether a GPU of the node passes a test; False if unknown."""
 
-    def looked(node: Node) -> bool:
+    def passes(node: Node) -> bool:
         return any(test(node, gpu) for gpu in gpus(node))
 
-    return bool(ask(request, looked))
+    return bool(ask(request, passes))
 
 
 def before_turing(request: ConfigRequest) -> bool:
@@ -172,7 +178,7 @@ def integrated(request: ConfigRequest) -> bool:
 
 @fact
 def active_ports(node: Node) -> tuple[RdmaPort, ...]:
-    """The active ports of RDMA devices that are hardware."""
+    """The active ports of hardware RDMA devices."""
     return tuple(
         port for device in nics(node) for port in ports(node, device.name) if port.state == "ACTIVE"
     )
@@ -180,7 +186,7 @@ def active_ports(node: Node) -> tuple[RdmaPort, ...]:
 
 @fact
 def nearest(node: Node) -> tuple[tuple[Pair, str], ...]:
-    """The pairs that decide, each GPU with its nearest active devices, and their distances."""
+    """Each GPU with its nearest active devices, and their distances."""
     found = []
     for pair in nearest_pairs(node, verdict(node).matrix):
         if pair is not None:

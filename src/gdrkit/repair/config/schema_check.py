@@ -1,8 +1,8 @@
-"""Holds a YAML document against a schema, with the line of each fault.
+"""Checks a YAML document against a schema, with the line of each fault.
 
-The schemas beside this module are written for this: names, types and required fields of the parts that
-GPUDirect RDMA touches; what they leave open is not judged. The keywords are those of JSON Schema that
-Kubernetes' structural schemas use: type, enum, required, properties, items.
+The schemas beside this module are written for it: names, types and required fields of the parts that affect
+GPUDirect RDMA. Other parts are not checked. The keywords are those of JSON Schema that Kubernetes'
+structural schemas use: type, enum, required, properties, items.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ BY_KIND = {
     "MachineConfiguration": ("MachineConfiguration",),
     "KernelModuleConfig": ("KernelModuleConfig",),
 }
-"""The schemas of each kind that is judged, oldest first."""
+"""The schemas of each checked kind, oldest first."""
 
 
 @cache
 def schema(name: str) -> Schema:
-    """A schema of this package, by the name of its file."""
+    """A schema of this package, by its file name without .json."""
     from importlib.resources import files
 
     import msgspec
@@ -42,72 +42,74 @@ def schema(name: str) -> Schema:
     return found
 
 
-def chosen(kind: str, version: str = "") -> Schema:
-    """The schema of a kind for an operator's version: the newest that is not newer. "" is the newest."""
+def schema_for(kind: str, version: str = "") -> Schema:
+    """The newest schema of a kind that is not newer than an operator's version; "" gives the newest."""
     from gdrkit.formats.versions import numbers
 
     names = BY_KIND[kind]
     if version:
-        wished = numbers(version.removeprefix("v"))
-        older = [n for n in names if numbers(n.partition("-v")[2]) <= wished]
+        limit = numbers(version.removeprefix("v"))
+        older = [n for n in names if numbers(n.partition("-v")[2]) <= limit]
         return schema((older or names[:1])[-1])
     return schema(names[-1])
 
 
 def faults(
-    value: Value, wanted: Schema, kind: str, path: tuple[str, ...] = (), *, whole: bool = True
+    value: Value, expected: Schema, kind: str, path: tuple[str, ...] = (), *, whole: bool = True
 ) -> Iterator[ConfigFault]:
-    """Everything in which a value differs from a schema. A part, such as a patch, lacks nothing."""
+    """The faults of a value against a schema. In a patch (not `whole`), no key is required."""
     if _is_empty(value):
         return
-    kind_of_value = wanted.get("type")
+    kind_of_value = expected.get("type")
     if kind_of_value and not _is(value, kind_of_value):
-        yield _fault(value.line, path, "wrong-type", f"{_shown(value)}", _article(kind_of_value))
+        yield _fault(value.line, path, "wrong-type", _shown(value), _description(kind_of_value))
         return
-    if "enum" in wanted and isinstance(value, Scalar) and value.text not in wanted["enum"]:
-        yield _fault(value.line, path, "wrong-value", value.text, " or ".join(wanted["enum"]))
-    if isinstance(value, YamlSequence) and "items" in wanted:
+    if "enum" in expected and isinstance(value, Scalar) and value.text not in expected["enum"]:
+        yield _fault(value.line, path, "wrong-value", value.text, " or ".join(expected["enum"]))
+    if isinstance(value, YamlSequence) and "items" in expected:
         for number, item in enumerate(value.items):
-            yield from faults(item, wanted["items"], kind, (*path, str(number)), whole=whole)
-    if isinstance(value, YamlMapping) and "properties" in wanted:
-        yield from _mapping(value, wanted, kind, path, whole)
+            yield from faults(item, expected["items"], kind, (*path, str(number)), whole=whole)
+    if isinstance(value, YamlMapping) and "properties" in expected:
+        yield from _mapping(value, expected, kind, path, whole)
 
 
 def _mapping(
-    value: YamlMapping, wanted: Schema, kind: str, path: tuple[str, ...], whole: bool
+    value: YamlMapping, schema: Schema, kind: str, path: tuple[str, ...], whole: bool
 ) -> Iterator[ConfigFault]:
-    lacking = [key for key in wanted.get("required", ()) if value.entry(key) is None]
-    if lacking and whole:
-        seen = f"lacks {', '.join(lacking)}"
-        yield _fault(value.line, path, "missing-key", seen, _whole(kind, path))
+    missing = [key for key in schema.get("required", ()) if value.entry(key) is None]
+    if missing and whole:
+        seen = f"missing keys: {', '.join(missing)}"
+        yield _fault(value.line, path, "missing-key", seen, _required(kind, path))
     for entry in value.entries:
-        if entry.key in wanted["properties"]:
-            below = wanted["properties"][entry.key]
+        if entry.key in schema["properties"]:
+            below = schema["properties"][entry.key]
             yield from faults(entry.value, below, kind, (*path, entry.key), whole=whole)
             continue
-        code, expected = _instead(kind, entry.key, wanted["properties"], path)
-        yield _fault(entry.line, (*path, entry.key), code, "is not known here and is dropped", expected)
+        code, expected = _expected_key(kind, entry.key, schema["properties"], path)
+        yield _fault(entry.line, (*path, entry.key), code, "unknown key (it is dropped)", expected)
 
 
-def _instead(kind: str, key: str, known: Mapping[str, Any], path: tuple[str, ...]) -> tuple[str, str]:
-    """A code and what was meant: a key spelt like it, the place where it belongs, or what is known here."""
+def _expected_key(kind: str, key: str, known: Mapping[str, Any], path: tuple[str, ...]) -> tuple[str, str]:
+    """A code and what to write: a similar key, the path where the key belongs, or the known keys."""
     from difflib import get_close_matches
 
     alike = [name for name in known if name.lower() == key.lower()]
     alike = alike or get_close_matches(key, known, n=1, cutoff=0.8)
-    homes = [home for home in _homes(kind, key) if home != ".".join((*path, key))]
+    paths = [path_of_key for path_of_key in _paths_of(kind, key) if path_of_key != ".".join((*path, key))]
     if alike:
-        return "unknown-key", f"{alike[0]}, if that is what is meant"
-    if homes:
-        return "wrong-place", f"it at {' or '.join(homes)}"
+        return "unknown-key", f"{alike[0]} (a similar key)"
+    if paths:
+        return "wrong-place", f"the key at {' or '.join(paths)}"
     return "unknown-key", f"one of {_some(known)}"
 
 
-def _whole(kind: str, path: tuple[str, ...]) -> str:
+def _required(kind: str, path: tuple[str, ...]) -> str:
     if kind == "ClusterPolicy" and path == ("spec",):
-        return "all of them, or a patch of the object that is there (gdr config gpu-operator)"
-    versions = "; --operator-version chooses another than the newest" if len(BY_KIND[kind]) > 1 else ""
-    return f"all that is required{versions}"
+        return "all of them, or a patch of the existing object (gdr config gpu-operator)"
+    versions = (
+        "; checked against the newest version (see --operator-version)" if len(BY_KIND[kind]) > 1 else ""
+    )
+    return f"all required keys{versions}"
 
 
 def _some(properties: Mapping[str, Any]) -> str:
@@ -115,27 +117,27 @@ def _some(properties: Mapping[str, Any]) -> str:
     return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:8])} and {len(names) - 8} more"
 
 
-def _homes(kind: str, key: str) -> list[str]:
-    """Where a key belongs: in this kind, else in another; [] for what stands in more than two places."""
-    own = [".".join(place) for place in _places(chosen(kind), key)]
+def _paths_of(kind: str, key: str) -> list[str]:
+    """Paths where a key belongs, in this kind or else in another; [] if there are more than two."""
+    own = [".".join(found) for found in _find_key(schema_for(kind), key)]
     if own:
         return own if len(own) <= 2 else []
     others = [
-        f"{other} {'.'.join(place)}"
+        f"{other} {'.'.join(found)}"
         for other in BY_KIND
         if other != kind
-        for place in _places(chosen(other), key)
+        for found in _find_key(schema_for(other), key)
     ]
     return others if len(others) <= 2 else []
 
 
-def _places(wanted: Schema, key: str, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, below in wanted.get("properties", {}).items():
+def _find_key(schema: Schema, key: str, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for name, below in schema.get("properties", {}).items():
         if name == key:
             yield (*path, name)
-        yield from _places(below, key, (*path, name))
-    if "items" in wanted:
-        yield from _places(wanted["items"], key, (*path, "[]"))
+        yield from _find_key(below, key, (*path, name))
+    if "items" in schema:
+        yield from _find_key(schema["items"], key, (*path, "[]"))
 
 
 def _is(value: Value, kind: str) -> bool:
@@ -153,7 +155,7 @@ def _is(value: Value, kind: str) -> bool:
 
 
 def _is_empty(value: Value) -> bool:
-    """A key without a value is null: as if it were not there."""
+    """Whether a value is null, which means the same as an absent key."""
     return isinstance(value, Scalar) and not value.quoted and value.text in ("", "~", "null")
 
 
@@ -163,7 +165,7 @@ def _shown(value: Value) -> str:
     return "a mapping" if isinstance(value, YamlMapping) else "a sequence"
 
 
-def _article(kind: str) -> str:
+def _description(kind: str) -> str:
     return {
         "object": "a mapping",
         "array": "a sequence",

@@ -1,4 +1,4 @@
-"""What a schema does not tell of a file: meanings that are wrong although every key is known."""
+"""Faults that a schema does not find: valid keys with wrong meanings."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gdrkit.rules.manifest_invalid import ROLE
 from gdrkit.rules.talos_no_peermem import asks_for_peermem
 
 
-def judged(manifest: Manifest) -> Iterator[ConfigFault]:
-    """What is wrong with the meaning of an object."""
-    judge = {
+def semantic_faults(manifest: Manifest) -> Iterator[ConfigFault]:
+    """The faults in the meaning of an object."""
+    check = {
         "ClusterPolicy": _cluster_policy,
         "NVIDIADriver": lambda m: _driver(m, "spec"),
         "MachineConfig": _machine_config,
@@ -31,8 +31,8 @@ def judged(manifest: Manifest) -> Iterator[ConfigFault]:
         "ConfigMap": _config_map,
         "cloud-config": _cloud_config,
     }.get(manifest.kind)
-    if judge is not None:
-        yield from judge(manifest)
+    if check is not None:
+        yield from check(manifest)
     yield from _environment(manifest.value)
 
 
@@ -48,8 +48,8 @@ def _fault(
 def _cluster_policy(manifest: Manifest) -> Iterator[ConfigFault]:
     rdma = manifest.at("spec", "driver", "rdma")
     if boolean(manifest.at("spec", "driver", "useNvidiaDriverCRD")) and rdma is not None:
-        seen = "is not read: useNvidiaDriverCRD is true"
-        yield _fault(rdma.line, "wrong-place", "spec.driver.rdma", seen, "it at NVIDIADriver spec.rdma")
+        seen = "ignored: useNvidiaDriverCRD is true"
+        yield _fault(rdma.line, "wrong-place", "spec.driver.rdma", seen, "the key at NVIDIADriver spec.rdma")
     yield from _driver(manifest, "spec", "driver")
 
 
@@ -58,17 +58,17 @@ def _driver(manifest: Manifest, *prefix: str) -> Iterator[ConfigFault]:
     old = manifest.at(*prefix, "useOpenKernelModules")
     if old is not None:
         path = f"{where}.useOpenKernelModules"
-        yield _fault(old.line, "not-honoured", path, "is read no more", "kernelModuleType: open", "warning")
+        yield _fault(old.line, "not-honoured", path, "no longer read", "kernelModuleType: open", "warning")
     enabled = manifest.at(*prefix, "rdma", "enabled")
     precompiled = manifest.at(*prefix, "usePrecompiled")
     if boolean(enabled) and boolean(precompiled) and precompiled is not None:
-        seen = "with rdma.enabled: true: precompiled images hold a stub of nvidia-peermem"
+        seen = "true with rdma.enabled: true; precompiled images contain a stub of nvidia-peermem"
         path = f"{where}.usePrecompiled"
-        yield _fault(precompiled.line, "stub", path, seen, "rdma.enabled: false, and dma-buf", "warning")
+        yield _fault(precompiled.line, "stub", path, seen, "rdma.enabled: false (use dma-buf)", "warning")
 
 
 def _config_map(manifest: Manifest) -> Iterator[ConfigFault]:
-    """The GPU Operator's files of module parameters have no word `options`."""
+    """Lines of the GPU Operator's parameter files that are not NAME=VALUE; they have no `options`."""
     files = manifest.at("data")
     for entry in files.entries if isinstance(files, YamlMapping) else ():
         if not re.fullmatch(r"nvidia(-\w+)?\.conf", entry.key) or not isinstance(entry.value, Scalar):
@@ -86,7 +86,13 @@ def _machine_config(manifest: Manifest) -> Iterator[ConfigFault]:
     labels = manifest.at("metadata", "labels")
     if not isinstance(labels, YamlMapping) or labels.entry(ROLE) is None:
         line = manifest.line if labels is None else labels.line
-        yield _fault(line, "missing-key", "metadata.labels", f"no label {ROLE}", "one, or no pool takes it")
+        yield _fault(
+            line,
+            "missing-key",
+            "metadata.labels",
+            f"missing label {ROLE}",
+            "the label: without it, no pool applies the object",
+        )
     config = manifest.at("spec", "config")
     if config is not None:
         yield from _ignition(config, "spec.config.")
@@ -97,7 +103,7 @@ def _ignition(config: Value, prefix: str) -> Iterator[ConfigFault]:
         path = f"{prefix}storage.files.{number}"
         inline = at(file, "contents", "inline")
         if inline is not None:
-            seen = "is Butane's; Ignition does not know it"
+            seen = "a key of Butane; unknown to Ignition"
             expected = "contents.source with a data: URL (gdr config machineconfig)"
             yield _fault(inline.line, "butane-in-ignition", f"{path}.contents.inline", seen, expected)
         source = at(file, "contents", "source")
@@ -126,18 +132,18 @@ def _files(config: Value) -> tuple[Value, ...]:
 
 
 def _mode(file: Value, path: str) -> Iterator[ConfigFault]:
-    """644 without a zero is a decimal number, and so are nine bits that nobody wants."""
+    """A mode such as 644 is decimal, and so not the intended octal mode."""
     mode = at(file, "mode")
     if isinstance(mode, Scalar) and re.fullmatch(r"[1-7]?[0-7]{3}", mode.text) and mode.text != "420":
         if int(mode.text) == 0o755 or int(mode.text) == 0o600:
             return
-        seen = f"{mode.text} is decimal, 0{int(mode.text):o} in octal"
+        seen = f"{mode.text} is decimal: 0{int(mode.text):o} in octal"
         expected = f"{int(mode.text, 8)}, which is 0{mode.text} in octal"
         yield _fault(mode.line, "wrong-value", f"{path}.mode", seen, expected)
 
 
 def _data(source: Value | None) -> str:
-    """The text of a data: URL; "" of anything else. Source: RFC 2397."""
+    """The text of a data: URL; "" for anything else. Source: RFC 2397."""
     found = re.match(r"data:([^,]*),(.*)", source.text, re.DOTALL) if isinstance(source, Scalar) else None
     if found is None:
         return ""
@@ -150,14 +156,14 @@ def _data(source: Value | None) -> str:
 
 
 def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
-    """NVIDIA's modules in a host's modules-load.d, where the driver may be in a container."""
+    """NVIDIA modules in a host's modules-load.d: with the GPU Operator, the driver is in a container."""
     if "/modules-load.d/" not in text_at(file, "path"):
         return
     names = [canonical(line.strip()) for line in text.splitlines() if line.strip() and line[0] not in "#;"]
     nvidia = [name for name in names if name.startswith("nvidia")]
     if nvidia:
         seen = f"loads {', '.join(nvidia)} on the host"
-        expected = "the GPU Operator to load them: its driver is not below the host's /lib/modules"
+        expected = "the GPU Operator to load them: its driver is not in the host's /lib/modules"
         yield _fault(file.line, "module-not-on-host", path, seen, expected, "warning")
 
 
@@ -167,9 +173,9 @@ def _modules(file: Value, text: str, path: str) -> Iterator[ConfigFault]:
 def _talos(manifest: Manifest) -> Iterator[ConfigFault]:
     line = asks_for_peermem(manifest)
     if line:
-        seen = "nvidia_peermem, which always is a stub on Talos: load fails with invalid argument"
+        seen = "nvidia_peermem: always a stub on Talos; loading fails with invalid argument"
         path = "machine.kernel.modules" if manifest.kind == "MachineConfiguration" else "name"
-        yield _fault(line, "talos-no-peermem", path, seen, "no such entry; dma-buf (gdr config talos)")
+        yield _fault(line, "talos-no-peermem", path, seen, "no such entry (use dma-buf: gdr config talos)")
 
 
 def _schematic(manifest: Manifest) -> Iterator[ConfigFault]:
@@ -177,7 +183,7 @@ def _schematic(manifest: Manifest) -> Iterator[ConfigFault]:
     for item in extensions.items if isinstance(extensions, YamlSequence) else ():
         if isinstance(item, Scalar) and "nonfree-kmod-nvidia" in item.text:
             path = "customization.systemExtensions.officialExtensions"
-            seen = f"{item.text}: the proprietary driver has no dma-buf, and Talos no peermem"
+            seen = f"{item.text}: the proprietary driver has no dma-buf, and Talos has no peermem"
             expected = "siderolabs/nvidia-open-gpu-kernel-modules-lts or -production"
             yield _fault(item.line, "talos-no-path", path, seen, expected)
 
@@ -190,7 +196,7 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
     for number, file in enumerate(files.items if isinstance(files, YamlSequence) else ()):
         path = f"write_files.{number}"
         if at(file, "path") is None:
-            yield _fault(file.line, "missing-key", path, "lacks path", "a path")
+            yield _fault(file.line, "missing-key", path, "missing key: path", "a path")
         mode = at(file, "permissions")
         if isinstance(mode, Scalar) and not mode.quoted and mode.text.isdigit():
             seen = f"{mode.text} without quotation marks"
@@ -199,29 +205,29 @@ def _cloud_config(manifest: Manifest) -> Iterator[ConfigFault]:
 
 
 def _environment(value: Value) -> Iterator[ConfigFault]:
-    """NCCL_NET_GDR_LEVEL in any container's env."""
+    """Faults of NCCL_NET_GDR_LEVEL in the env of any container."""
     if isinstance(value, YamlSequence):
         for item in value.items:
             yield from _environment(item)
     elif isinstance(value, YamlMapping):
         if text_at(value, "name") == "NCCL_NET_GDR_LEVEL" and (given := at(value, "value")) is not None:
-            yield from level(given.line, text_at(value, "value"), "env")
+            yield from gdr_level_faults(given.line, text_at(value, "value"), "env")
         for entry in value.entries:
             yield from _environment(entry.value)
 
 
-def level(line: int, value: str, path: str) -> Iterator[ConfigFault]:
-    """What is wrong with a value of NCCL_NET_GDR_LEVEL: words that NCCL ignores, and numbers."""
+def gdr_level_faults(line: int, value: str, path: str) -> Iterator[ConfigFault]:
+    """The fault of a value of NCCL_NET_GDR_LEVEL: a word that NCCL ignores, or a number."""
     resolved = gdr_level(value)
     where = f"{path}.NCCL_NET_GDR_LEVEL".lstrip(".")
     if resolved is None:
-        seen = f"{value!r} is no level; NCCL ignores it without a word"
-        yield _fault(line, "gdr-level-ignored", where, seen, "LOC, PIX, PXB, PHB or SYS, or nothing")
+        seen = f"{value!r} is not a valid level; NCCL ignores it silently"
+        yield _fault(line, "gdr-level-ignored", where, seen, "LOC, PIX, PXB, PHB or SYS, or no setting")
     elif value[:1].isdigit():
         seen = (
-            f"{value} is {resolved}; there is no level ALL"
+            f"{value} means {resolved}; there is no level ALL"
             if resolved == "SYS"
-            else f"{value} is {resolved}"
+            else f"{value} means {resolved}"
         )
-        expected = "no setting: the default is right where GPU and NIC share a switch"
+        expected = "no setting: the default is right if GPU and NIC share a switch"
         yield _fault(line, "gdr-level-number", where, seen, expected, "warning")

@@ -1,6 +1,6 @@
-"""Writes YAML in a plain style, on which readers of YAML 1.1 and 1.2 agree.
+"""Writes plain YAML that readers of YAML 1.1 and 1.2 parse alike.
 
-By hand: PyYAML's emitter writes no comments, and each key here can carry its reason as one."""
+PyYAML's emitter cannot write comments, and here each key can have its reason as one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gdrkit.repair.config.output import OutputLine
 
 
 class Literal(Struct, frozen=True):
-    """A text of several lines, written as a block scalar."""
+    """A multi-line text, written as a block scalar."""
 
     text: str
 
@@ -35,17 +35,17 @@ class Items(Struct, frozen=True):
 Value = str | int | bool | Literal | tuple[Field, ...] | Items
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@%+-]*(?: [A-Za-z0-9_./@%+=-]+)*")
-_WORDS_OF_YAML = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan"))
-"""Plain words that YAML 1.1 takes for something else: yaml.org/type, bool and null."""
+_RESERVED_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan"))
+"""Plain words that are not strings in YAML 1.1: yaml.org/type, bool and null."""
 
 
 def lines(fields: tuple[Field, ...]) -> tuple[OutputLine, ...]:
-    """A document."""
+    """The lines of a document."""
     return tuple(_mapping(fields, ""))
 
 
 def documents(*each: tuple[Field, ...]) -> tuple[OutputLine, ...]:
-    """Several documents of one stream."""
+    """The lines of several documents in one stream."""
     out: list[OutputLine] = []
     for fields in each:
         if out:
@@ -55,12 +55,12 @@ def documents(*each: tuple[Field, ...]) -> tuple[OutputLine, ...]:
 
 
 def scalar(value: str | int | bool) -> str:
-    """A scalar, quoted where a reader could take it for anything but what it is."""
+    """A scalar as YAML, quoted if a reader could take it for another type or value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS_OF_YAML:
+    if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED_WORDS:
         return value
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
@@ -88,7 +88,7 @@ def _valued(key: str, value: Value, indent: str, why: str) -> Iterator[OutputLin
 
 
 def _item(value: Value, indent: str) -> Iterator[OutputLine]:
-    """An item; a mapping's first key stands on the dash's own line."""
+    """The lines of an item; a mapping's first key is on the line of the dash."""
     if isinstance(value, tuple):
         for number, line in enumerate(_mapping(value, indent + "  ")):
             yield OutputLine(f"{indent}- {line.text[len(indent) + 2 :]}", line.why) if not number else line
