@@ -75,6 +75,6 @@ def is_yaml(name: str) -> bool:
 YAML_IDS = [name for name in IDS if is_yaml(name)]
 
 
-def of(kind: str, form: str = "") -> list[str]:
+def names_of(kind: str, form: str = "") -> list[str]:
     """The names of the outputs of one kind."""
     return [name for name in IDS if name.startswith(f"{kind}:{form}")]

@@ -16,7 +16,7 @@ from gdrkit.repair.config.nccl_env import settings
 from gdrkit.repair.config.output import rendered
 from gdrkit.repair.config.request import active_ports
 from gdrkit.repair.config.yaml_writer import Field, Items, Literal, lines
-from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, node, of
+from tests.repair.config.outputs import IDS, OUTPUTS, YAML_IDS, names_of, node
 
 
 def ruamel(text: str) -> list[object]:
@@ -76,7 +76,7 @@ def test_each_line_of_a_file_has_a_reason(name):
         assert line.why or not line.text or line.text.startswith(STRUCTURE), line.text
 
 
-@pytest.mark.parametrize("name", of("gpu-operator", "merge") + of("gpu-operator", "json-patch"))
+@pytest.mark.parametrize("name", names_of("gpu-operator", "merge") + names_of("gpu-operator", "json-patch"))
 def test_each_setting_of_a_patch_has_a_reason(name):
     for line in OUTPUTS[name].lines:
         key = line.text.strip()
@@ -203,11 +203,11 @@ def test_nccl_gets_only_the_nearest_nics():
     output = generate("nccl-env", ConfigRequest(node=node("ubuntu-6.8-h100")))
     assert not isinstance(output, ConfigRefused)
     text = rendered(output)
-    assert "mlx5_7:1'" in text and "not mlx5_8, mlx5_9" in text and "ECMP" not in text
+    assert "mlx5_7:1'" in text and "left out: mlx5_8, mlx5_9" in text and "ECMP" not in text
 
 
 def test_talos_never_loads_peermem():
-    for name in of("talos"):
+    for name in names_of("talos"):
         assert "peermem" not in "".join(line.text for line in OUTPUTS[name].lines)
     refused = generate("talos", ConfigRequest(path="peermem"))
     assert isinstance(refused, ConfigRefused) and "peer-memory API" in refused.why

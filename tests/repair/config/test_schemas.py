@@ -23,7 +23,7 @@ import yaml
 
 from gdrkit.repair.config.output import rendered
 from gdrkit.repair.config.schema_check import BY_KIND, schema
-from tests.repair.config.outputs import OUTPUTS, of
+from tests.repair.config.outputs import OUTPUTS, names_of
 
 SHARED = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parents[4] / "shared"))
 CRDS = SHARED / "data" / "crds"
@@ -92,9 +92,9 @@ def objects(name: str) -> list[Any]:
     return [{"spec": document} for document in loaded] if form == "helm" else loaded
 
 
-POLICY = [n for form in ("merge", "json-patch", "helm") for n in of("gpu-operator", form)]
-DRIVERS = of("gpu-operator", "nvidiadriver")
-NIC = of("network-operator")
+POLICY = [n for form in ("merge", "json-patch", "helm") for n in names_of("gpu-operator", form)]
+DRIVERS = names_of("gpu-operator", "nvidiadriver")
+NIC = names_of("network-operator")
 
 
 def of_version(names: list[str], kind: str) -> list[tuple[str, str]]:
@@ -172,9 +172,9 @@ def compare(reduced: Any, full: dict[str, Any], path: str) -> None:
 # -- OpenShift, Talos, cloud-init --------------------------------------------------------------------
 
 
-MACHINE_CONFIGS = of("machineconfig")
-TALOS = of("talos", "machine")
-TALOS_DOCUMENTS = of("talos", "documents")
+MACHINE_CONFIGS = names_of("machineconfig")
+TALOS = names_of("talos", "machine")
+TALOS_DOCUMENTS = names_of("talos", "documents")
 
 
 @pytest.mark.parametrize("name", MACHINE_CONFIGS)
@@ -190,7 +190,7 @@ def test_a_machine_config_fits_the_schema_that_ignition_publishes(name):
     jsonschema.validate(objects(name)[0]["spec"]["config"], published)
 
 
-@pytest.mark.parametrize("name", of("butane"))
+@pytest.mark.parametrize("name", names_of("butane"))
 def test_butane_knows_every_key(name):
     (found,) = objects(name)
     jsonschema.validate(found, strict(schema("Butane"), patch=False))
@@ -216,7 +216,7 @@ def test_every_document_is_in_the_published_talos_schema(name):
         jsonschema.validate(found, published)
 
 
-@pytest.mark.parametrize("name", of("cloud-init"))
+@pytest.mark.parametrize("name", names_of("cloud-init"))
 def test_every_key_is_in_the_published_cloud_init_schema(name):
     published = whole("schema-cloud-config-v1.json")
     (found,) = objects(name)

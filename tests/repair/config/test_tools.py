@@ -13,10 +13,10 @@ import yaml
 
 from gdrkit.facts.environment import parse_conf
 from gdrkit.repair.config.output import rendered
-from tests.repair.config.outputs import OUTPUTS, of
+from tests.repair.config.outputs import OUTPUTS, names_of
 
 IN_CI = os.environ.get("CI") == "true"
-SHELL = of("nccl-env", "shell") + of("nccl-env", "slurm")
+SHELL = names_of("nccl-env", "shell") + names_of("nccl-env", "slurm")
 """Outputs that a shell runs."""
 
 
@@ -54,7 +54,7 @@ def test_shellcheck_finds_no_faults(name):
     assert found.returncode == 0, found.stdout
 
 
-@pytest.mark.parametrize("name", of("nccl-env", "shell"))
+@pytest.mark.parametrize("name", names_of("nccl-env", "shell"))
 def test_a_shell_sets_the_variables(name):
     wanted = settings_of(name)
     printing = "".join(f'printf "%s\\n" "{variable}=${variable}"\n' for variable in wanted)
@@ -63,20 +63,20 @@ def test_a_shell_sets_the_variables(name):
     assert found.stdout.splitlines() == [f"{variable}={value}" for variable, value in wanted.items()]
 
 
-@pytest.mark.parametrize("name", of("nccl-env", "slurm"))
+@pytest.mark.parametrize("name", names_of("nccl-env", "slurm"))
 def test_a_task_prolog_prints_what_slurm_exports(name):
     found = run("sh", "-eu", "-c", rendered(OUTPUTS[name]))
     assert found.stdout.splitlines() == [f"export {k}={v}" for k, v in settings_of(name).items()]
 
 
-@pytest.mark.parametrize("name", of("nccl-env", "conf"))
+@pytest.mark.parametrize("name", names_of("nccl-env", "conf"))
 def test_nccl_conf_parses_to_the_same_settings(name):
     assert {s.name: s.value for s in parse_conf(rendered(OUTPUTS[name]), "etc/nccl.conf")} == settings_of(
         name
     )
 
 
-@pytest.mark.parametrize("name", of("nccl-env", "kubernetes"))
+@pytest.mark.parametrize("name", names_of("nccl-env", "kubernetes"))
 def test_a_container_gets_the_same_settings(name):
     (found,) = yaml.safe_load_all(rendered(OUTPUTS[name]))
     shell = name.replace(":kubernetes:", ":shell:")
@@ -90,7 +90,7 @@ def unit_of(name: str) -> str:
     return rendered(OUTPUTS[name], explain=True)
 
 
-@pytest.mark.parametrize("name", of("systemd"))
+@pytest.mark.parametrize("name", names_of("systemd"))
 def test_systemd_accepts_the_unit(name, tmp_path):
     analyze = program("systemd-analyze", "sudo apt-get install systemd")
     unit = tmp_path / "gdrkit-acs.service"
@@ -107,7 +107,7 @@ def test_systemd_rejects_a_wrong_unit(tmp_path):
     assert "gdrkit-acs" in run(analyze, "verify", "--man=no", str(unit)).stderr
 
 
-@pytest.mark.parametrize("name", of("udev"))
+@pytest.mark.parametrize("name", names_of("udev"))
 def test_udev_accepts_the_rules(name, tmp_path):
     udevadm = program("udevadm", "sudo apt-get install udev")
     if "verify" not in run(udevadm, "--help").stdout:
@@ -120,7 +120,7 @@ def test_udev_accepts_the_rules(name, tmp_path):
     assert run(udevadm, "verify", "--resolve-names=never", str(rules)).returncode != 0
 
 
-@pytest.mark.parametrize("name", of("udev") + of("systemd"))
+@pytest.mark.parametrize("name", names_of("udev") + names_of("systemd"))
 def test_setpci_accepts_its_arguments(name):
     """With -D, setpci does everything except write: setpci(8). This machine does not have the bridges."""
     setpci = program("setpci", "sudo apt-get install pciutils")
@@ -134,7 +134,7 @@ def test_setpci_accepts_its_arguments(name):
 # -- butane and cloud-init ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", of("butane"))
+@pytest.mark.parametrize("name", names_of("butane"))
 def test_butane_produces_the_machine_config_that_we_write(name, tmp_path):
     butane = os.environ.get("BUTANE") or program(
         "butane", "go install github.com/coreos/butane/internal@v0.18.0; BUTANE names it", in_ci=False
@@ -161,7 +161,7 @@ def content(contents: dict[str, str]) -> bytes:
     return gzip.decompress(found) if contents.get("compression") == "gzip" else found
 
 
-@pytest.mark.parametrize("name", of("cloud-init"))
+@pytest.mark.parametrize("name", names_of("cloud-init"))
 def test_cloud_init_accepts_the_user_data(name, tmp_path):
     cloud_init = program("cloud-init", "sudo apt-get install cloud-init", in_ci=False)
     data = tmp_path / "user-data.yaml"
@@ -177,4 +177,13 @@ def test_no_output_contains_a_key_or_a_password():
 
 def test_the_lists_of_outputs_are_not_empty():
     """The tests above run over these lists."""
-    assert all((SHELL, of("systemd"), of("udev"), of("butane"), of("cloud-init"), of("nccl-env", "conf")))
+    assert all(
+        (
+            SHELL,
+            names_of("systemd"),
+            names_of("udev"),
+            names_of("butane"),
+            names_of("cloud-init"),
+            names_of("nccl-env", "conf"),
+        )
+    )

@@ -23,7 +23,7 @@ _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def _enrolment_state(certificate: str) -> str:
-    """ "enrolled", "staged" or "new"; "" where the firmware has no Secure Boot."""
+    """Whether a key is "enrolled", "staged" or "new"; "" if the machine has no Secure Boot."""
     _, output = run_captured(("mokutil", "--test-key", certificate))
     if "already enrolled" in output or "is already in" in output:
         return "staged" if "request" in output else "enrolled"

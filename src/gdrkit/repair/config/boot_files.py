@@ -13,9 +13,9 @@ from gdrkit.repair.config.request import (
     ask,
     blockers_of,
     choose,
-    failed,
+    failed_subjects,
     is_remedy_needed,
-    permanent,
+    permanent_blockers,
     state_of,
     verdict,
 )
@@ -79,16 +79,16 @@ def _ofed_notes(request: ConfigRequest) -> tuple[str, ...]:
 
 
 def never_peermem(request: ConfigRequest, path: str) -> bool:
-    """Whether `path` is peermem, and it can never work on the node."""
+    """Whether `path` is peermem, and it is impossible on the node."""
     if path != "peermem" or request.node is None:
         return False
     return state_of(request.node, path) is State.IMPOSSIBLE
 
 
 def impossible(kind: str, request: ConfigRequest) -> ConfigRefused:
-    """The refusal for a node where nvidia-peermem can never work."""
-    codes = permanent(request.node, "peermem") if request.node else ""
-    return ConfigRefused(kind=kind, why=f"nvidia-peermem can never work on this node: {codes}")
+    """The refusal for a node where nvidia-peermem is impossible."""
+    codes = permanent_blockers(request.node, "peermem") if request.node else ""
+    return ConfigRefused(kind=kind, why=f"nvidia-peermem is impossible on this node: {codes}")
 
 
 def state_of_dmabuf(request: ConfigRequest) -> State:
@@ -148,7 +148,7 @@ def modprobe(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
         for name, value in values.items():
             why = REASONS.get((module, name), "requested with --parameter")
             lines += annotated(file_contents.modprobe_options(module, {name: value}), {"options": why})
-    if request.node is not None and failed(request.node, "legacy-nv-peer-mem"):
+    if request.node is not None and failed_subjects(request.node, "legacy-nv-peer-mem"):
         why = "it registers under the name that nvidia-peermem needs; gdr fix removes its package"
         lines.append(OutputLine("blacklist nv_peer_mem", why))
     if not lines:
@@ -289,4 +289,4 @@ def needs_passthrough(request: ConfigRequest) -> bool | None:
     if request.node is None:
         return None
     verdict(request.node)
-    return bool(failed(request.node, "iommu-translating"))
+    return bool(failed_subjects(request.node, "iommu-translating"))

@@ -129,7 +129,7 @@ def _ignition_file(file: DeclaredFile) -> tuple[Field, ...]:
     source = "data:text/plain;charset=utf-8;base64," + b64encode(file.content.encode()).decode()
     return (
         Field("path", file.path, file.why),
-        Field("mode", 420, "0644 in octal; in decimal, all YAML readers agree on it"),
+        Field("mode", 420, "0644 in octal; written in decimal, on which all YAML readers agree"),
         Field("overwrite", True, "replace an existing file"),
         Field("contents", (Field("source", source, f"base64 of: {_without_comments(file)}"),)),
     )
@@ -167,7 +167,11 @@ def butane(request: ConfigRequest) -> ConfigOutput | ConfigRefused:
     )
     top = [
         Field("variant", "openshift", "butane produces a MachineConfig"),
-        Field("version", BUTANE, "of the Butane specification; newer OpenShift versions accept its output"),
+        Field(
+            "version",
+            BUTANE,
+            "version of the Butane specification; newer OpenShift versions accept its output",
+        ),
         Field("metadata", (Field("name", f"99-{request.role}-gdrkit", WHY_99), _role(request))),
         Field("storage", (Field("files", Items(files)),)),
     ]

@@ -11,9 +11,17 @@ from gdrkit.facts.libraries import nccl_version
 from gdrkit.facts.rdma import RdmaPort, gids
 from gdrkit.facts.virtual import virtual_machine
 from gdrkit.node import Node
-from gdrkit.repair.config import request as of
 from gdrkit.repair.config.output import ConfigOutput, ConfigRefused, OutputLine
-from gdrkit.repair.config.request import ConfigRequest, ask, choose
+from gdrkit.repair.config.request import (
+    ConfigRequest,
+    active_ports,
+    ask,
+    blockers_of,
+    choose,
+    coherent,
+    integrated,
+    nearest,
+)
 from gdrkit.repair.config.yaml_writer import Field, Items, lines
 from gdrkit.repair.platforms import file_contents
 
@@ -33,7 +41,7 @@ class EnvSetting(Struct, frozen=True):
 def settings(request: ConfigRequest) -> tuple[EnvSetting, ...]:
     """Every variable that may depend on the topology, in the order of NCCL's guide."""
     path = choose(request).path
-    ports = ask(request, of.active_ports) or ()
+    ports = ask(request, active_ports) or ()
     near = _near(request, ports) if ports else ()
     found = [_interface(request), *_hcas(ports, near), *_gid_index(request, near), _queue_pairs(near)]
     found.append(_level(request))
@@ -47,7 +55,7 @@ def _dmabuf(request: ConfigRequest) -> EnvSetting:
     name = "NCCL_DMABUF_ENABLE"
     if ask(request, driver_flavour) == "proprietary":
         return EnvSetting(name, "", "the proprietary driver has no dma-buf, so NCCL uses peermem")
-    blockers = of.blockers_of(request.node, "dmabuf") if request.node is not None else ()
+    blockers = blockers_of(request.node, "dmabuf") if request.node is not None else ()
     if not request.path and not any(rule.at_registration for rule in blockers):
         codes = ", ".join(rule.code for rule in blockers)
         why = f"NCCL detects that dma-buf is not available: {codes}"
@@ -71,22 +79,22 @@ def _hcas(ports: tuple[RdmaPort, ...], chosen: tuple[RdmaPort, ...]) -> tuple[En
         return (EnvSetting(name, "", "no active port is known: NCCL uses every active one"),)
     value = "=" + ",".join(f"{port.device}:{port.number}" for port in chosen)
     left = sorted({port.device for port in ports} - {port.device for port in chosen})
-    why = f"active ports nearest to a GPU; = matches whole names, so mlx5_1 is not mlx5_10{_left(left)}"
+    why = f"active ports nearest to a GPU; = matches whole names, so not mlx5_10 for mlx5_1{_left(left)}"
     return (EnvSetting(name, value, why),)
 
 
 def _left(devices: list[str]) -> str:
-    return f"; not {', '.join(devices)}" if devices else ""
+    return f"; left out: {', '.join(devices)}" if devices else ""
 
 
 def _near(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[RdmaPort, ...]:
     """Ports of the devices nearest to a GPU that have the fastest rate among them.
 
     A slower port beside fast ones is for management, but NCCL would use it too."""
-    near = {pair.device for pair, _ in ask(request, of.nearest) or ()}
-    nearest = [port for port in ports if port.device in near] or list(ports)
-    fastest = max(port.rate_gbit_per_s for port in nearest)
-    return tuple(port for port in nearest if port.rate_gbit_per_s == fastest)
+    near = {pair.device for pair, _ in ask(request, nearest) or ()}
+    candidates = [port for port in ports if port.device in near] or list(ports)
+    fastest = max(port.rate_gbit_per_s for port in candidates)
+    return tuple(port for port in candidates if port.rate_gbit_per_s == fastest)
 
 
 def _gid_index(request: ConfigRequest, ports: tuple[RdmaPort, ...]) -> tuple[EnvSetting, ...]:
@@ -125,26 +133,26 @@ def _queue_pairs(ports: tuple[RdmaPort, ...]) -> EnvSetting:
         return EnvSetting(name, "2", why)
     if any(port.link_layer == "Ethernet" for port in ports):
         return EnvSetting(name, "", "1 is enough, unless switches spread flows over several paths (ECMP)")
-    why = ": no port is a bond" if ports else ", unless a port is a bond of two links"
+    why = ", since no port is a bond" if ports else ", unless a port is a bond of two links"
     return EnvSetting(name, "", f"the default, 1, is enough{why}")
 
 
 def _level(request: ConfigRequest) -> EnvSetting:
     """Set only if a GPU's nearest NIC is behind the CPU's host bridge."""
     name = "NCCL_NET_GDR_LEVEL"
-    if of.coherent(request):
+    if coherent(request):
         why = "NCCL 2.27 and newer use C2C by default; from 2.29.2 on, PIX and PXB would forbid it"
         return EnvSetting(name, "", why)
-    if of.integrated(request):
+    if integrated(request):
         return EnvSetting(name, "", "no level enables GPUDirect RDMA for a GPU without its own memory")
-    pairs = ask(request, of.nearest)
+    pairs = ask(request, nearest)
     if not pairs:
         return EnvSetting(name, "", "the default, PXB, is right if GPU and NIC share a PCIe switch")
     far = {path_type(distance) for _, distance in pairs} - set(NEAR)
     if not far:
         return EnvSetting(name, "", "the default, PXB, covers every GPU's nearest NIC")
     if ask(request, virtual_machine) not in ("none", None):
-        why = "distances in a virtual machine are not the real ones: set NCCL_TOPO_FILE instead"
+        why = "a virtual machine does not show real distances; set NCCL_TOPO_FILE instead"
         return EnvSetting(name, "", why)
     if "SYS" in far:
         why = "a GPU's nearest NIC is on another socket: SYS allows it, but may be slower; measure first"

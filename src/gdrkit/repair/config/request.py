@@ -57,7 +57,7 @@ def ask(request: ConfigRequest, question: Callable[[Node], T]) -> T | None:
     return if_missing(None, question, request.node)
 
 
-def of_path(node: Node, path: str) -> tuple[PathState, ...]:
+def path_states(node: Node, path: str) -> tuple[PathState, ...]:
     """The states of a path for the first consumer, for each GPU and its nearest device."""
     found = verdict(node)
     return tuple(
@@ -70,12 +70,20 @@ def of_path(node: Node, path: str) -> tuple[PathState, ...]:
 
 def state_of(node: Node, path: str) -> State:
     """The state of a path on the node: the worst of its GPUs."""
-    return max((j.state for j in of_path(node, path)), key=BEST_FIRST.index, default=State.UNKNOWN)
+    return max(
+        (path_state.state for path_state in path_states(node, path)),
+        key=BEST_FIRST.index,
+        default=State.UNKNOWN,
+    )
 
 
 def blockers_of(node: Node, path: str) -> tuple[Rule, ...]:
     """The rules that block a path."""
-    return tuple(dict.fromkeys(result.rule for j in of_path(node, path) for result in j.blocked_by))
+    return tuple(
+        dict.fromkeys(
+            result.rule for path_state in path_states(node, path) for result in path_state.blocked_by
+        )
+    )
 
 
 def codes_of(node: Node, path: str) -> tuple[str, ...]:
@@ -83,18 +91,18 @@ def codes_of(node: Node, path: str) -> tuple[str, ...]:
     return tuple(rule.code for rule in blockers_of(node, path))
 
 
-def permanent(node: Node, path: str) -> str:
+def permanent_blockers(node: Node, path: str) -> str:
     """The codes of permanent blockers of a path, joined by commas."""
     found = [
         result.rule.code
-        for j in of_path(node, path)
-        for result in j.blocked_by
-        if is_permanent(result, path, j.consumer)
+        for path_state in path_states(node, path)
+        for result in path_state.blocked_by
+        if is_permanent(result, path, path_state.consumer)
     ]
     return ", ".join(dict.fromkeys(found))
 
 
-def failed(node: Node, code: str) -> tuple[object, ...]:
+def failed_subjects(node: Node, code: str) -> tuple[object, ...]:
     """The subjects for which a rule failed."""
     return tuple(
         result.subject
@@ -113,7 +121,7 @@ WITHOUT_NODE = "open kernel modules, Turing or newer GPUs, RDMA stack with dma-b
 
 
 def choose_declared(request: ConfigRequest) -> PathChoice:
-    """The same if an operator or extension provides the driver: the node's present driver does not count."""
+    """Like choose(), but ignores the node's present driver, which an operator or extension replaces."""
     if request.path or request.node is None:
         return choose(request)
     settled_by_host = [r for r in blockers_of(request.node, "dmabuf") if r.settled_by is SettledBy.HOST]
@@ -130,15 +138,15 @@ def choose(request: ConfigRequest) -> PathChoice:
         return PathChoice("dmabuf", (WITHOUT_NODE,))
     dmabuf, peermem = (state_of(request.node, path) for path in ("dmabuf", "peermem"))
     if dmabuf is State.IMPOSSIBLE and peermem is State.IMPOSSIBLE:
-        why = permanent(request.node, "dmabuf")
-        return PathChoice("dmabuf", (), (f"GPUDirect RDMA can never work on this node: {why}",))
+        why = permanent_blockers(request.node, "dmabuf")
+        return PathChoice("dmabuf", (), (f"GPUDirect RDMA is impossible on this node: {why}",))
     usable = (State.READY, State.ACTIVE)
     if dmabuf is State.IMPOSSIBLE or (peermem in usable and dmabuf not in usable):
         return PathChoice(
             "peermem", (), (f"dma-buf is {dmabuf} on this node: {_blocking_codes(request.node)}",)
         )
     if dmabuf is State.UNKNOWN:
-        return PathChoice("dmabuf", ("dma-buf works on this node (the evidence does not show it)",))
+        return PathChoice("dmabuf", ("dma-buf works on this node (evidence is missing)",))
     if dmabuf is State.BLOCKED:
         return PathChoice(
             "dmabuf",

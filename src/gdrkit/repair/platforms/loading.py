@@ -114,7 +114,7 @@ def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Actio
 
 
 def allow(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
-    """Comment out the lines that keep nvidia-peermem from loading, or from loading as it is."""
+    """Comment out the lines of modprobe.d that keep nvidia-peermem from loading."""
     del platform, choices
     yield from comment_out(node, conflicting_config(node), "/etc/modprobe.d", "it blocks nvidia-peermem")
 

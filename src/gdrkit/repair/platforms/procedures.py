@@ -68,7 +68,7 @@ def procedure_for(
         actions = tuple(PROCEDURES[remedy](node, platform, choices))
     except EvidenceMissing as error:
         missing = error.missing
-        what = f"{_achieve(becomes)} (for commands, gdrkit needs {missing.source}: {missing.ask})"
+        what = f"{_achieve(becomes)} (no exact commands: {missing.source} is missing; {missing.ask})"
         return Procedure(remedy=remedy, platform=platform.name, actions=(AskPerson(what=what),))
     return Procedure(remedy=remedy, platform=platform.name, actions=actions)
 
