@@ -106,9 +106,7 @@ def _expected_key(kind: str, key: str, known: Mapping[str, Any], path: tuple[str
 def _required(kind: str, path: tuple[str, ...]) -> str:
     if kind == "ClusterPolicy" and path == ("spec",):
         return "all of them, or a patch of the existing object (gdr config gpu-operator)"
-    versions = (
-        "; checked against the newest version (see --operator-version)" if len(BY_KIND[kind]) > 1 else ""
-    )
+    versions = " (--operator-version selects another version)" if len(BY_KIND[kind]) > 1 else ""
     return f"all required keys{versions}"
 
 

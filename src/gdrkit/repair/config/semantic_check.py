@@ -103,7 +103,7 @@ def _ignition(config: Value, prefix: str) -> Iterator[ConfigFault]:
         path = f"{prefix}storage.files.{number}"
         inline = at(file, "contents", "inline")
         if inline is not None:
-            seen = "a key of Butane; unknown to Ignition"
+            seen = "a Butane key, unknown to Ignition"
             expected = "contents.source with a data: URL (gdr config machineconfig)"
             yield _fault(inline.line, "butane-in-ignition", f"{path}.contents.inline", seen, expected)
         source = at(file, "contents", "source")

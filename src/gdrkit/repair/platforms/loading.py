@@ -116,7 +116,9 @@ def refresh_if_there(node: Node, platform: Platform, why: str) -> Iterator[Actio
 def allow(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Comment out the lines of modprobe.d that keep nvidia-peermem from loading."""
     del platform, choices
-    yield from comment_out(node, conflicting_config(node), "/etc/modprobe.d", "it blocks nvidia-peermem")
+    yield from comment_out(
+        node, conflicting_config(node), "/etc/modprobe.d", "comment out what blocks nvidia-peermem"
+    )
 
 
 def comment_out(node: Node, entries: Iterable[Directive], etc: str, why: str) -> Iterator[Action]:
@@ -139,7 +141,7 @@ def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[
     del platform, choices
     blacklisted = [entry for entry in configuration(node).blacklist if entry.name == PEERMEM]
     yield from comment_out(
-        node, blacklisted, "/etc/modprobe.d", "systemd does not load blacklisted modules at boot"
+        node, blacklisted, "/etc/modprobe.d", "comment out the blacklist, which systemd obeys at boot"
     )
     if not any(entry.name == PEERMEM for entry in autoload(node)):
         content = file_contents.modules_load(file_contents.PEERMEM_MODULE)
@@ -169,7 +171,7 @@ def load(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[
 def stop_loading(node: Node, platform: Platform, choices: ProcedureChoices) -> Iterator[Action]:
     """Stop loading nvidia-peermem at boot. If it is loaded, it stays until the next boot."""
     del platform, choices
-    yield from _comment_out_autoload(node, PEERMEM, "dma-buf does not need the module")
+    yield from _comment_out_autoload(node, PEERMEM, "do not load it at boot: dma-buf does not need it")
 
 
 def _comment_out_autoload(node: Node, module: str, why: str) -> Iterator[Action]:
@@ -198,7 +200,7 @@ def remove_legacy(node: Node, platform: Platform, choices: ProcedureChoices) -> 
             undo=(("systemctl", "enable", "nv_peer_mem"),),
             never_executed=True,
         )
-    yield from _comment_out_autoload(node, LEGACY, "nvidia-peermem replaces it")
+    yield from _comment_out_autoload(node, LEGACY, "do not load it at boot: nvidia-peermem replaces it")
     if if_missing(False, is_loaded, node, LEGACY):
         yield RunCommand(argv=("rmmod", LEGACY), why="it occupies the name nv_mem",
                          undo=(("modprobe", LEGACY),))  # fmt: skip

@@ -166,6 +166,6 @@ def clean_settings(node: Node, platform: Platform, choices: ProcedureChoices) ->
     del platform, choices
     lines = [setting.line for setting in environment(node, NCCL_CONF).settings if turns_off(setting)]
     if lines:
-        yield without_lines(node, NCCL_CONF, lines, "/etc", "it turns off the direct path")
+        yield without_lines(node, NCCL_CONF, lines, "/etc", "comment out what turns off the direct path")
     else:
         yield AskPerson(what="remove the setting that the finding names from the job's environment")
