@@ -1,4 +1,4 @@
-"""A node answers each question once, and knows what the answer stands on."""
+"""A node computes each fact once, and knows what the answer is based on."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def log(node: Node) -> str:
 
 
 @fact
-def rumour(node: Node) -> str:
+def upper_log(node: Node) -> str:
     return log(node).upper()
 
 
@@ -77,7 +77,7 @@ def test_nothing_is_read_until_asked_and_everything_is_read_once():
     assert here.host.opened == ["a", "b"]
 
 
-def test_what_two_questions_read_the_host_is_asked_for_once_and_both_cite_it():
+def test_a_file_read_by_two_facts_is_read_once_and_cited_by_both():
     @fact
     def length(node: Node) -> int:
         return len(node.read("log"))
@@ -91,7 +91,7 @@ def test_what_two_questions_read_the_host_is_asked_for_once_and_both_cite_it():
     assert here.host.opened == ["log"]
 
 
-def test_a_refusal_is_remembered_too():
+def test_an_error_is_remembered_too():
     here = node()
     for _ in range(2):
         with pytest.raises(EvidenceAbsent):
@@ -99,7 +99,7 @@ def test_a_refusal_is_remembered_too():
     assert here.host.opened == ["gone"]
 
 
-def test_a_trail_names_every_source_all_the_way_down_in_the_order_of_reading():
+def test_a_trail_names_the_sources_of_all_called_facts_in_the_order_of_reading():
     here = node()
     double(here)
 
@@ -116,7 +116,7 @@ def test_a_trail_is_complete_for_an_answer_that_was_remembered():
     assert {source.name for source in here.trail(double).sources} == {"a", "b"}
 
 
-def test_what_was_not_collected_is_missing_for_every_question_that_stands_on_it():
+def test_what_was_not_collected_is_missing_for_every_fact_based_on_it():
     here = Node(MemoryHost({"a": b"1"}))
     for question in (total, double):
         with pytest.raises(EvidenceMissing) as caught:
@@ -125,7 +125,7 @@ def test_what_was_not_collected_is_missing_for_every_question_that_stands_on_it(
 
 
 class Refusing(MemoryHost):
-    """Answers no question about a path."""
+    """Raises the same error for every path."""
 
     def __init__(self, reason: EvidenceMissing) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Refusing(MemoryHost):
         (EvidenceMissing(Missing("a", MissingReason.UNDECIDED, "cat /a; ls")), "cat /a; ls", "cat /a; ls"),
     ],
 )
-def test_the_command_that_would_tell_fits_the_kind_of_question(reason, read, names):
+def test_the_suggested_command_matches_the_kind_of_access(reason, read, names):
     here = Node(Refusing(reason))
     asked = []
     for question in (here.read, here.list, here.exists):
@@ -167,7 +167,7 @@ def third_line(node: Node, path: str) -> str:
     return node.describe_line(path, 2)
 
 
-def test_a_cited_line_is_that_of_the_file():
+def test_a_cited_line_has_the_number_it_has_in_the_file():
     here = Node(MemoryHost({"x": "a\nb\nc\n"}))
 
     assert third_line(here, "x") == "x:2"
@@ -177,7 +177,7 @@ def test_a_cited_line_is_that_of_the_file():
     )
 
 
-def test_a_cited_line_of_an_excerpt_is_that_of_the_text_which_it_was_taken_from():
+def test_a_cited_line_of_an_excerpt_has_the_number_it_has_in_the_original_text():
     origins = {
         "x": TextOrigin((7, 9, 12), "log"),
         "y": TextOrigin((1, 2, 3), "run at line 1", numbered=False),
@@ -192,7 +192,7 @@ def test_a_cited_line_of_an_excerpt_is_that_of_the_text_which_it_was_taken_from(
     assert (here.describe_line("x"), here.describe_line("z")) == ("log", "z")
 
 
-def test_marks_of_all_questions_below_point_into_the_one_source():
+def test_marks_of_all_called_facts_are_joined_in_one_source():
     @fact
     def outer(node: Node) -> int:
         found = number(node, "a")
@@ -206,7 +206,7 @@ def test_marks_of_all_questions_below_point_into_the_one_source():
     assert here.trail(outer).sources == (Source("a", lines=(4,)),)
 
 
-def test_garbled_content_is_missing_and_named_by_its_file():
+def test_garbled_content_is_missing_evidence_and_named_by_its_file():
     here = node(a=b"libkmod: ERROR: could not open /proc/modules")
     with pytest.raises(EvidenceMissing) as caught:
         total(here)
@@ -214,7 +214,7 @@ def test_garbled_content_is_missing_and_named_by_its_file():
     assert (caught.value.missing.source, caught.value.missing.why) == ("a", MissingReason.GARBLED)
 
 
-def test_absent_is_an_answer_for_who_asks_and_is_cited():
+def test_a_fact_can_take_absent_as_an_answer_which_is_cited():
     @fact
     def there(node: Node) -> bool:
         return bool(if_absent(b"", node.read, "gone"))
@@ -234,7 +234,7 @@ def test_not_collected_is_never_taken_for_absent():
     assert not isinstance(caught.value, EvidenceAbsent)
 
 
-def test_a_supposed_step_changes_what_stands_on_it_and_nothing_else():
+def test_a_supposed_step_changes_answers_based_on_it_and_no_others():
     here = node()
     double(here)
     after = here.after("add more", [number.becomes(10, "a")])
@@ -244,7 +244,7 @@ def test_a_supposed_step_changes_what_stands_on_it_and_nothing_else():
     assert here.host.opened == ["a", "b"]  # nothing is read a second time
 
 
-def test_a_promise_is_no_better_than_assumed():
+def test_an_answer_based_on_a_supposition_is_assumed():
     after = node().after("add more", [number.becomes(10, "a")])
     double(after)
 
@@ -263,26 +263,26 @@ def test_a_step_may_make_an_answer_uncertain():
 
 
 @pytest.mark.parametrize("asked_before", [True, False])
-def test_a_witness_is_silent_once_what_it_saw_changes_even_two_facts_below(asked_before):
+def test_an_observation_is_stale_once_what_it_saw_changes_even_two_facts_below(asked_before):
     here = node()
-    assert rumour(here) == "IT WAS THREE"
+    assert upper_log(here) == "IT WAS THREE"
     if asked_before:
         total(here)
     after = here.after("add more", [number.becomes(10, "a"), *([] if asked_before else [total.becomes(9)])])
-    for question in (log, rumour):
+    for question in (log, upper_log):
         with pytest.raises(EvidenceMissing) as caught:
             question(after)
         assert caught.value.missing.why is MissingReason.STALE
-    assert rumour(here) == "IT WAS THREE"
+    assert upper_log(here) == "IT WAS THREE"
 
 
-def test_a_witness_stays_silent_through_later_steps():
+def test_an_observation_stays_stale_after_later_steps():
     later = node().after("one", [total.becomes(9)]).after("two", [number.becomes(7, "c")])
     with pytest.raises(EvidenceMissing):
         log(later)
 
 
-def test_a_default_for_what_is_missing_stands_for_absent_and_for_not_collected():
+def test_a_default_for_missing_evidence_covers_absent_and_not_collected():
     @fact
     def seen(node: Node) -> tuple[bytes, ...]:
         return tuple(if_missing(b"?", node.read, name) for name in ("gone", "unseen", "a"))
@@ -292,7 +292,7 @@ def test_a_default_for_what_is_missing_stands_for_absent_and_for_not_collected()
     assert here.trail(seen).sources == (Source("gone", text="absent"), Source("a"))
 
 
-def test_a_default_keeps_the_question_in_the_trail_with_its_subject():
+def test_a_default_keeps_the_fact_in_the_trail_with_its_subject():
     @fact
     def seen(node: Node) -> int:
         return if_missing(0, number, node, "unseen")
@@ -303,12 +303,12 @@ def test_a_default_keeps_the_question_in_the_trail_with_its_subject():
 
 
 @pytest.mark.parametrize("default", [if_absent, if_missing])
-def test_a_default_hides_no_other_error(default):
+def test_a_default_does_not_hide_other_errors(default):
     with pytest.raises(ZeroDivisionError):
         default(0, lambda: 1 // 0)
 
 
-def test_the_best_source_that_knows_answers_and_lends_its_confidence():
+def test_the_best_source_with_an_answer_gives_its_confidence_to_the_fact():
     @fact
     def size(node: Node) -> int:
         return first_of(lambda: number(node, "unseen"), likely(node, by_name))
@@ -322,12 +322,12 @@ def test_the_best_source_that_knows_answers_and_lends_its_confidence():
     assert here.trail(size).confidence is Confidence.LIKELY
 
 
-def test_a_lesser_source_that_is_not_asked_or_has_no_answer_lends_nothing():
+def test_a_weaker_source_that_is_not_asked_or_has_no_answer_does_not_lower_confidence():
     @fact
     def size(node: Node) -> int:
-        return first_of(likely(node, nobody), lambda: number(node, "a"), likely(node, int))
+        return first_of(likely(node, unanswered), lambda: number(node, "a"), likely(node, int))
 
-    def nobody() -> int:
+    def unanswered() -> int:
         return number(node(), "unseen")
 
     here = node()
@@ -335,13 +335,13 @@ def test_a_lesser_source_that_is_not_asked_or_has_no_answer_lends_nothing():
     assert here.trail(size).confidence is Confidence.CERTAIN
 
 
-def test_where_no_source_knows_the_first_reason_is_told():
+def test_where_no_source_has_an_answer_the_first_error_is_raised():
     with pytest.raises(EvidenceMissing) as caught:
         first_of(lambda: number(node(), "x"), lambda: number(node(), "y"))
     assert caught.value.missing.source == "x"
 
 
-def test_what_somebody_looked_at_decides_even_if_it_is_not_there():
+def test_the_first_collected_source_decides_even_if_it_is_absent():
     here = node()
     assert first_collected(lambda: here.read("unseen"), lambda: here.read("a")) == b"1"
     with pytest.raises(EvidenceAbsent):
@@ -352,7 +352,7 @@ def test_what_somebody_looked_at_decides_even_if_it_is_not_there():
     assert caught.value.missing.source == "unseen"
 
 
-def test_a_hit_beats_an_unreadable_neighbour_and_no_hit_does_not():
+def test_seek_skips_an_unreadable_candidate_if_another_is_found_and_raises_otherwise():
     here = node()
     assert seek(("unseen", "b"), lambda name: number(here, name) == 2) == "b"
     assert seek(("a", "b"), lambda name: number(here, name) == 9) is None
@@ -360,7 +360,7 @@ def test_a_hit_beats_an_unreadable_neighbour_and_no_hit_does_not():
         seek(("unseen", "b"), lambda name: number(here, name) == 9)
 
 
-def test_each_known_passes_over_what_is_missing_and_asks_no_further_than_it_is_read():
+def test_each_known_skips_missing_evidence_and_is_lazy():
     here = node()
     answers = each_known(lambda name: number(here, name), ("unseen", "a", "b"))
     assert next(answers) == 1
@@ -380,11 +380,11 @@ def test_a_command_is_cited_by_its_line():
 
 KEYWORDS = {
     "asked": 'number(here, name="b")',
-    "promised": 'number.becomes(10, name="b")',
+    "supposed": 'number.becomes(10, name="b")',
     "trailed": 'here.trail(number, name="b")',
-    "trusted": 'here.confidence(number, name="b")',
+    "confidence": 'here.confidence(number, name="b")',
 }
-"""Each would be of the subject "b", and is of no subject at all if the keyword falls silently away."""
+"""Each call means the subject "b"; if the keyword were ignored, it would mean no subject at all."""
 
 
 @pytest.mark.parametrize("call", KEYWORDS.values(), ids=KEYWORDS)
@@ -394,8 +394,8 @@ def test_a_subject_given_by_its_name_is_refused_when_it_runs(call):
 
 
 def test_a_fact_whose_subject_has_a_default_is_refused_when_it_is_made():
-    """Asked with the default or without a subject, it would be two questions, and a remedy sets one."""
-    with pytest.raises(TypeError, match="port: an argument with a default"):
+    """The answers with and without the default would be kept apart, and a remedy would set only one."""
+    with pytest.raises(TypeError, match="port: an argument of a fact cannot have a default"):
 
         @fact
         def port(node: Node, number: int = 1) -> int:
@@ -432,7 +432,7 @@ WRONG = (
 )
 
 
-def test_the_type_checker_refuses_names_too_and_subjects_that_are_missing_or_of_another_type(tmp_path):
+def test_the_type_checker_rejects_keywords_and_missing_or_wrongly_typed_subjects(tmp_path):
     pytest.importorskip("mypy", reason="run: uv sync --all-groups --all-extras")
     (tmp_path / "snippet.py").write_text(SNIPPET + "".join(f"    {call}\n" for call in WRONG))
     source = Path(__file__).parent.parent / "src"

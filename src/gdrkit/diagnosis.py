@@ -1,4 +1,4 @@
-"""From a host to a report: the one way through the rooms."""
+"""From a host to a report: the path that every command and every test takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.verdict import judge_node
 
 
 def diagnose(host: Host, consumer: str = NAMES[0]) -> Report:
-    """The report of the node that a host gives evidence of; `consumer`'s verdict comes first."""
+    """The report on the node that a host shows; the verdict for `consumer` comes first."""
     node = Node(host)
     verdict = judge_node(node, asked=consumer)
     return build(
@@ -27,7 +27,7 @@ def diagnose(host: Host, consumer: str = NAMES[0]) -> Report:
 
 
 def _ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
-    """Only nodes that have pairs pay for the import."""
+    """Imported here because only nodes with GPU-NIC pairs need it."""
     from gdrkit.fabric.ceilings.pair_ceilings import ceilings
 
     return ceilings(node)

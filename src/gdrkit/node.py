@@ -1,7 +1,21 @@
-"""A node answers questions, each once, and remembers what every answer stands on.
+"""What gdrkit knows of one machine: facts, computed on demand, each with the evidence that it is based on.
 
-Everything asked of a node is a memoised function with the node first: `linkage(node, "nvidia_peermem")`.
-Provenance stays outside values: the node keeps each answer's trail. Nothing is read until asked.
+    @fact
+    def release(node: Node) -> str:
+        return node.text("proc/sys/kernel/osrelease").strip()
+
+    node = Node(host)  # a live machine or a bundle
+    release(node)  # reads the file
+    release(node)  # returns the same answer from memory
+    node.trail(release).sources  # (Source("proc/sys/kernel/osrelease"),)
+
+A *fact* is a function of a node, and often of a subject: `is_loaded(node, "nvidia_peermem")`. The node calls
+it at most once for each subject and keeps the answer. A fact reads files and runs commands only through the
+node, and may call other facts. The node records all of that: it is the answer's *trail*. Where the evidence
+is missing, a fact raises EvidenceMissing, and the node keeps that as the answer.
+
+`node.after(step, suppositions)` is the same node after a step that was not taken: a *supposition* sets a
+fact, and every answer that was based on that fact is computed anew.
 """
 
 from __future__ import annotations
@@ -35,22 +49,25 @@ Key: TypeAlias = "tuple[AnyFact, tuple[Hashable, ...]]"
 
 
 class Supposition(Struct, frozen=True):
-    """A fact that a remedy sets, or makes uncertain by setting it to a Missing."""
+    """What a step would make of one fact: the new answer, or a Missing where the step makes it uncertain.
+
+    Made by `fact.becomes(answer, *subject)`, used by `Node.after`.
+    """
 
     key: Key
     answer: object
 
 
 class Fact(Generic[*Subject, T]):
-    """A question that a node can answer. Call it with the node and the subject.
+    """A memoised function of a node and a subject; `@fact` makes one. Call it as `release(node)`.
 
-    A subject is given by position and in full: an answer is remembered under the subject as it was given, so
-    there must be but one way to give it.
+    The answer is kept under the arguments as given, so there must be only one way to give them: they are
+    positional, and none has a default.
     """
 
     def __init__(self, read: Callable[[Node, *Subject], T], saw: tuple[AnyFact, ...] = ()) -> None:
         if getattr(read, "__defaults__", None):
-            raise TypeError(f"{read.__name__}: an argument with a default would be two questions")
+            raise TypeError(f"{read.__name__}: an argument of a fact cannot have a default")
         self.read, self.saw = read, saw
         self.__doc__, self.__name__, self.__module__ = read.__doc__, read.__name__, read.__module__
 
@@ -59,7 +76,7 @@ class Fact(Generic[*Subject, T]):
         return answer
 
     def becomes(self, answer: T | Missing, /, *subject: *Subject) -> Supposition:
-        """What a remedy promises of this fact; a Missing where it makes the answer uncertain."""
+        """The supposition that a step sets this fact; a Missing where the step makes it uncertain."""
         return Supposition((self, subject), answer)
 
     def __repr__(self) -> str:
@@ -67,92 +84,103 @@ class Fact(Generic[*Subject, T]):
 
 
 def fact(read: Callable[[Node, *Subject], T]) -> Fact[*Subject, T]:
-    """Make a memoised question of a function."""
+    """Decorator: make a function of a node and a subject a fact."""
     return Fact(read)
 
 
 def observation(*saw: AnyFact) -> Callable[[Callable[[Node, *Subject], T]], Fact[*Subject, T]]:
-    """A fact that saw others in action, once. Change one of them, and it has nothing to say."""
+    """Decorator: make a fact of something that was observed once, such as a log line or a probe's answer.
+
+    `saw` names the facts whose effect was observed. The line "nvidia_peermem: Unknown symbol" was printed
+    under the linkage of that time. After a step that changes the linkage, the old line shows neither that
+    the error remains nor that it is gone, and it cannot be read again, since the step was only supposed. So
+    an observation raises EvidenceMissing (STALE) on a node where one of these facts was changed.
+    """
     return lambda read: Fact(read, saw)
 
 
 KEPT_BYTES = 1 << 16
-"""The largest file whose content is kept for the next question: all of sysfs, and most of /proc and /etc."""
+"""Larger files are read again for each fact. All of sysfs and most of /proc and /etc is smaller."""
 
 
 class _Answer:
-    """A value, or why there is none, and what was opened and asked on the way to it."""
+    """The answer of one fact for one subject: a value or an error, and what it is directly based on."""
 
-    __slots__ = ("confidence", "facts", "lacks", "marks", "sources", "value")
+    __slots__ = ("confidence", "error", "facts", "marks", "sources", "value")
 
     def __init__(self) -> None:
         self.value: Any = None
-        self.lacks: EvidenceMissing | None = None
+        self.error: EvidenceMissing | None = None
         self.sources: dict[Source, None] = {}  # in the order of reading
-        self.marks: dict[str, tuple[int, ...]] = {}  # lines that count of a source as a whole
-        self.facts: dict[Key, None] = {}
-        self.confidence: Confidence | None = None  # of everything below, once somebody asked for it
+        self.marks: dict[str, tuple[int, ...]] = {}  # the relevant lines of a source cited as a whole
+        self.facts: dict[Key, None] = {}  # the facts that it called
+        self.confidence: Confidence | None = None  # the lowest in its trail; computed on demand
 
 
 class Trail(Struct, frozen=True):
-    """What an answer stands on, all the way down."""
+    """The evidence of one answer: every source read and every fact called on the way to it, at any depth."""
 
     sources: tuple[Source, ...] = ()
     facts: frozenset[Key] = frozenset()
 
     @property
     def confidence(self) -> Confidence:
+        """The lowest confidence of any source."""
         return min({source.confidence for source in self.sources}, default=Confidence.CERTAIN)
 
 
 class Node:
-    """One machine, as far as a host can tell. Pure but for the host it was given."""
+    """One machine as far as a host shows it: answers to facts, their trails, and access to evidence.
+
+    Facts read evidence with `read`, `text`, `list`, `exists`, `resolve` and `run`. Each raises
+    EvidenceMissing where the host cannot provide it, and its subclass EvidenceAbsent where the machine is
+    known not to have it. Each is recorded as a source of the fact that is being computed.
+    """
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self._answers: dict[Key, _Answer] = {}
-        self._changed: frozenset[AnyFact] = frozenset()
-        self._open: list[_Answer] = [_Answer()]
-        self._evidence: dict[tuple[str, str | Command], Any] = {}  # what the host said, its refusals too
-        self._above: dict[Key, list[Key]] = {}  # what stands on an answer, of the first `_indexed` answers
+        self._changed: frozenset[AnyFact] = frozenset()  # by the suppositions of `after`
+        self._open: list[_Answer] = [_Answer()]  # answers being computed, the innermost last
+        self._evidence: dict[tuple[str, str | Command], Any] = {}  # the host's results and errors
+        self._dependents: dict[Key, list[Key]] = {}  # the answers based on one, of the first `_indexed`
         self._indexed = 0
 
-    # -- questions ---------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------
 
-    def answer(self, fact: AnyFact, args: tuple[Hashable, ...]) -> Any:
-        """The answer to a question, from memory if it was asked before. Raises EvidenceMissing if there is
-        none."""
-        key = fact, args
+    def answer(self, fact: AnyFact, subject: tuple[Hashable, ...]) -> Any:
+        """The answer of a fact, computed on the first call. Raises EvidenceMissing if there is none."""
+        key = fact, subject
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._ask(fact, args)
+            answer = self._compute(fact, subject)
             self._answers[key] = answer
         self._open[-1].facts[key] = None
-        if answer.lacks is not None:
-            raise answer.lacks.with_traceback(None)
+        if answer.error is not None:
+            raise answer.error.with_traceback(None)
         return answer.value
 
-    def _ask(self, fact: AnyFact, args: tuple[Hashable, ...]) -> _Answer:
+    def _compute(self, fact: AnyFact, subject: tuple[Hashable, ...]) -> _Answer:
         answer = _Answer()
         if not self._changed.isdisjoint(fact.saw):
-            answer.lacks = EvidenceMissing(
+            answer.error = EvidenceMissing(
                 Missing(fact.__name__, MissingReason.STALE, "take the step, then look again")
             )
             return answer
         self._open.append(answer)
         try:
-            answer.value = fact.read(self, *args)
-        except EvidenceMissing as lacks:
-            answer.lacks = lacks
-        except FormatError as error:  # parsers know no file names; the trail does
+            answer.value = fact.read(self, *subject)
+        except EvidenceMissing as error:
+            answer.error = error
+        except FormatError as error:  # parsers do not know file names; the trail does
             name = ", ".join(source.name for source in answer.sources) or fact.__name__
-            answer.lacks = EvidenceMissing(Missing(name, MissingReason.GARBLED, f"look at {name}: {error}"))
+            answer.error = EvidenceMissing(Missing(name, MissingReason.GARBLED, f"look at {name}: {error}"))
         finally:
             self._open.pop()
         return answer
 
     def trail(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Trail:
-        """What the answer to a question stands on. The question must have been asked."""
+        """The evidence of an answer. Raises KeyError if the fact was not asked yet."""
         sources: dict[Source, None] = {}
         marks: dict[str, tuple[int, ...]] = {}
         facts: dict[Key, None] = {}
@@ -170,78 +198,82 @@ class Node:
         return Trail(tuple(_marked(source, marks) for source in sources), frozenset(facts))
 
     def confidence(self, fact: Fact[*Subject, Any], /, *subject: *Subject) -> Confidence:
-        """That of the weakest thing an answer stands on: its trail's, without laying out the trail."""
-        return self._weakest((fact, subject))
+        """The confidence of an answer's trail, without building the trail."""
+        return self._lowest((fact, subject))
 
-    def _weakest(self, key: Key) -> Confidence:
+    def _lowest(self, key: Key) -> Confidence:
         answer = self._answers[key]
         if answer.confidence is None:
             own = {source.confidence for source in answer.sources}
-            own.update(map(self._weakest, answer.facts))
+            own.update(map(self._lowest, answer.facts))
             answer.confidence = min(own, default=Confidence.CERTAIN)
         return answer.confidence
 
     # -- evidence ----------------------------------------------------------------------------------
 
     def read(self, path: str) -> bytes:
-        """A file's content; noted, like each of these, as a source of the question being answered."""
+        """A file's content."""
         content: bytes = self._look("read", path)
         return content
 
     def text(self, path: str) -> str:
-        """A file as text. Bytes that are not UTF-8 become U+FFFD: evidence is never lost to an encoding."""
+        """A file's content as text. Bytes that are not UTF-8 become U+FFFD, so that no evidence is lost."""
         return self.read(path).decode("utf-8", "replace")
 
     def map(self, path: str) -> memoryview:
+        """A file's content, mapped into memory where the host can do that."""
         content: memoryview = self._look("map", path)
         return content
 
     def list(self, path: str) -> tuple[str, ...]:
+        """The names in a folder."""
         try:
             names: tuple[str, ...] = self._look("list", path)
         except EvidenceAbsent:
             raise
-        except EvidenceMissing as lacks:
-            raise for_names(lacks) from None
+        except EvidenceMissing as error:
+            raise for_names(error) from None
         return names
 
     def exists(self, path: str) -> bool:
+        """Whether a file, folder or link exists. Raises EvidenceMissing where that is not known."""
         try:
-            there: bool = self._once("exists", path)
-        except EvidenceMissing as lacks:
-            raise for_names(lacks) from None
-        self.cite(path, text="" if there else "absent")
-        return there
+            exists: bool = self._once("exists", path)
+        except EvidenceMissing as error:
+            raise for_names(error) from None
+        self.cite(path, text="" if exists else "absent")
+        return exists
 
     def resolve(self, path: str) -> str:
+        """A path with every link followed."""
         real: str = self._look("resolve", path)
         return real
 
     def run(self, command: Command) -> str:
-        """A command's output as text; in a bundle, the file that holds it."""
+        """A command's output as text; in a bundle, from the file that holds it."""
         output: bytes = self._once("run", command)
         self.cite(command.line)
         return output.decode("utf-8", "replace")
 
-    def _look(self, how: str, path: str) -> Any:
+    def _look(self, method: str, path: str) -> Any:
         try:
-            found = self._once(how, path)
+            found = self._once(method, path)
         except EvidenceAbsent:
             self.cite(path, text="absent")
             raise
         self.cite(path)
         return found
 
-    def _once(self, how: str, what: str | Command) -> Any:
-        """What the host says, asked but once; but a large file is kept by the question that needs it."""
-        found = self._evidence.get((how, what))
+    def _once(self, method: str, target: str | Command) -> Any:
+        """The result of a method of the host, called once for each target; large files are not kept."""
+        found = self._evidence.get((method, target))
         if found is None:
             try:
-                found = getattr(self.host, how)(what)
-            except EvidenceMissing as lacks:
-                found = lacks
-            if how != "read" or isinstance(found, EvidenceMissing) or len(found) <= KEPT_BYTES:
-                self._evidence[how, what] = found
+                found = getattr(self.host, method)(target)
+            except EvidenceMissing as error:
+                found = error
+            if method != "read" or isinstance(found, EvidenceMissing) or len(found) <= KEPT_BYTES:
+                self._evidence[method, target] = found
         if isinstance(found, EvidenceMissing):
             raise found.with_traceback(None)
         return found
@@ -254,19 +286,19 @@ class Node:
         confidence: Confidence = Confidence.CERTAIN,
         line: int = 0,
     ) -> None:
-        """Note what the question being answered stands on, and the place in it; lines count from 1."""
+        """Record a source of the fact being computed, and the position in it; lines count from 1."""
         lines = (self.line_of(name, line),) if line else ()
         source = Source(name, locator or (f"line {lines[0]}" if lines else ""), text, confidence, lines)
         self._open[-1].sources[source] = None
 
     def mark(self, name: str, *lines: int) -> tuple[int, ...]:
-        """Note which lines count of a source as a whole. Their numbers, as a reader sees them."""
-        seen = tuple(self.line_of(name, line) for line in lines)
-        self._open[-1].marks[name] = (*self._open[-1].marks.get(name, ()), *seen)
-        return seen
+        """Record the relevant lines of a source cited as a whole. Returns their numbers for the user."""
+        numbers = tuple(self.line_of(name, line) for line in lines)
+        self._open[-1].marks[name] = (*self._open[-1].marks.get(name, ()), *numbers)
+        return numbers
 
     def describe_line(self, path: str, line: int | None = None) -> str:
-        """How to tell a reader of a file, or of a line in it; the line is marked."""
+        """A file, or a line in it, in words for the user. Marks the line."""
         origin = self.host.origin(path)
         lines = () if line is None else self.mark(path, line)
         if origin is None or not origin.title:
@@ -274,37 +306,41 @@ class Node:
         return f"{origin.title}, line {lines[0]}" if lines and origin.numbered else origin.title
 
     def line_of(self, name: str, line: int) -> int:
-        """The number under which a reader finds a line of a file or an output."""
+        """The number under which the user finds a line of a file or an output."""
         origin = self.host.origin(name)
         return line if origin is None else origin.line(line)
 
     # -- suppositions ------------------------------------------------------------------------------
 
     def after(self, step: str, changes: Iterable[Supposition]) -> Node:
-        """This node once a step is taken: what stood on it is asked anew, its witnesses fall silent."""
-        news = {change.key: change.answer for change in changes}
-        stale = self._standing_on(news.keys())
+        """A node like this one, after a step that makes these changes.
+
+        It keeps every answer that is not based on a changed fact. Answers based on one are computed anew
+        when asked. Observations of a changed fact have no answer any more: see `observation`.
+        """
+        supposed = {change.key: change.answer for change in changes}
+        stale = self._based_on(supposed.keys())
         node = Node(self.host)
         node._evidence = self._evidence
-        node._changed = self._changed | {fact for fact, _ in news.keys() | stale}
+        node._changed = self._changed | {fact for fact, _ in supposed.keys() | stale}
         silent = {key for key in self._answers if key[0].saw and not node._changed.isdisjoint(key[0].saw)}
-        stale |= self._standing_on(silent)
+        stale |= self._based_on(silent)
         node._answers = {key: answer for key, answer in self._answers.items() if key not in stale}
-        for key, value in news.items():
+        for key, value in supposed.items():
             answer = _Answer()
             if isinstance(value, Missing):
-                answer.lacks = EvidenceMissing(value)
+                answer.error = EvidenceMissing(value)
             else:
                 answer.value = value
             answer.sources[Source(step, confidence=Confidence.ASSUMED)] = None
             node._answers[key] = answer
         return node
 
-    def _standing_on(self, keys: Iterable[Key]) -> set[Key]:
-        """Those keys and every answered question whose answer stands on one of them."""
+    def _based_on(self, keys: Iterable[Key]) -> set[Key]:
+        """These keys, and those of all answers that are based on one of them."""
         for key in islice(self._answers, self._indexed, None):  # answers are only ever added
-            for below in self._answers[key].facts:
-                self._above.setdefault(below, []).append(key)
+            for called in self._answers[key].facts:
+                self._dependents.setdefault(called, []).append(key)
         self._indexed = len(self._answers)
         reached: set[Key] = set()
         stack = list(keys)
@@ -312,24 +348,25 @@ class Node:
             key = stack.pop()
             if key not in reached:
                 reached.add(key)
-                stack.extend(self._above.get(key, ()))
+                stack.extend(self._dependents.get(key, ()))
         return reached
 
 
 def _marked(source: Source, marks: Mapping[str, tuple[int, ...]]) -> Source:
-    """A source with the lines that count of it, where it was noted as a whole."""
+    """A source with the lines marked in it, where it was cited as a whole."""
     if source.lines or source.locator or source.name not in marks:
         return source
     return replace(source, lines=marks[source.name])
 
 
-# -- where there is no answer ----------------------------------------------------------------------
-# Absent is a fact: somebody looked, and it is not there. Missing is that, and also what nobody looked at or
-# may see. A default for what is absent is knowledge; a default for what is missing is a choice.
+# -- missing evidence ------------------------------------------------------------------------------
+# EvidenceAbsent: the evidence shows that something is not there. That is knowledge.
+# EvidenceMissing: that, or it was not collected, or access to it was denied. A default for what is absent
+# follows from the evidence; a default for what is missing is a decision of the caller.
 
 
 def if_absent(default: Default, ask: Callable[[*Subject], T], *subject: *Subject) -> T | Default:
-    """The answer, or the default where somebody looked and it is not there. Not-collected still raises."""
+    """The answer, or the default where the subject is known not to exist. Other missing evidence raises."""
     try:
         return ask(*subject)
     except EvidenceAbsent:
@@ -337,7 +374,7 @@ def if_absent(default: Default, ask: Callable[[*Subject], T], *subject: *Subject
 
 
 def if_missing(default: Default, ask: Callable[[*Subject], T], *subject: *Subject) -> T | Default:
-    """The answer, or the default where there is none, whyever."""
+    """The answer, or the default where evidence is missing for any reason: absent, denied, not collected."""
     try:
         return ask(*subject)
     except EvidenceMissing:
@@ -345,16 +382,17 @@ def if_missing(default: Default, ask: Callable[[*Subject], T], *subject: *Subjec
 
 
 def first_of(*sources: Callable[[], T]) -> T:
-    """The answer of the first source that has one, best first; the first reason if none has."""
+    """The answer of the first source that has one, the best source first. Raises the first one's error."""
     return _first(sources, lambda _: True)
 
 
 def first_collected(*sources: Callable[[], T]) -> T:
-    """The first source that somebody looked at decides, even if it says no; the first reason if none was.
+    """The answer or error of the first source that was collected. Raises the first one's error if none was.
 
-    So no program is started on a live machine for what its files deny: the program is denied it, too.
+    "Absent" and "denied" end the search. So gdr starts no program on a live machine for what its files do
+    not have or do not show: the program would meet the same obstacle.
     """
-    return _first(sources, lambda lacks: lacks.missing.why is MissingReason.NOT_COLLECTED)
+    return _first(sources, lambda error: error.missing.why is MissingReason.NOT_COLLECTED)
 
 
 def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[EvidenceMissing], bool]) -> T:
@@ -362,15 +400,18 @@ def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[EvidenceMissin
     for ask in sources:
         try:
             return ask()
-        except EvidenceMissing as lacks:
-            if not goes_on(lacks):
+        except EvidenceMissing as error:
+            if not goes_on(error):
                 raise
-            reason = reason or lacks
+            reason = reason or error
     raise reason or LookupError("no source")
 
 
 def likely(node: Node, ask: Callable[[], T]) -> Callable[[], T]:
-    """A source of lesser authority, named for what it asks: what stands on its answer is but likely."""
+    """A weaker source for `first_of`: an answer based on it is likely, not certain.
+
+    The function's name becomes the name of the source in the trail.
+    """
 
     def asked() -> T:
         answer = ask()
@@ -381,24 +422,25 @@ def likely(node: Node, ask: Callable[[], T]) -> Callable[[], T]:
 
 
 def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
-    """The first candidate that is `found`; None if none is; EvidenceMissing only if that cannot be told.
+    """The first candidate for which `found` is true; None if it is false for all.
 
-    A hit beats an unreadable neighbour: one unreadable port hides no port that redirects.
+    A candidate with missing evidence is skipped, so that one unreadable port does not hide another that
+    redirects. Only if no other candidate is found, its EvidenceMissing is raised.
     """
     reason: EvidenceMissing | None = None
     for candidate in candidates:
         try:
             if found(candidate):
                 return candidate
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
+        except EvidenceMissing as error:
+            reason = reason or error
     if reason is not None:
         raise reason
     return None
 
 
 def each_known(ask: Callable[[Candidate], T], subjects: Iterable[Candidate]) -> Iterator[T]:
-    """The answers that can be had, of many subjects; those that are missing are passed over."""
+    """The answers for many subjects; those with missing evidence are skipped."""
     for subject in subjects:
         try:
             yield ask(subject)
