@@ -1,1 +1,1 @@
-"""Questions that a node answers, by subject: kernel, modules, trust, PCI, GPU, RDMA, driver, packages."""
+"""Facts about a node, by subject: kernel, modules, trust, PCI, GPU, RDMA, driver, packages."""

@@ -1,4 +1,4 @@
-"""Commands whose output is evidence, and the files where bundles keep it. Files come first."""
+"""Commands whose output is evidence, and the files in which bundles keep it. Files are read first."""
 
 from __future__ import annotations
 

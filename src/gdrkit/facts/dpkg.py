@@ -1,7 +1,7 @@
 """dpkg's own files: which packages are installed, and which of them owns a file. No program is needed.
 
 Sources: dpkg(1), FILES; deb822(5); dpkg lib/dpkg/dbdir.c. The list of one package's files is
-info/<package>.list, with ":<architecture>" behind the name where several can be installed side by side.
+info/<package>.list, with ":<architecture>" after the name where several can be installed side by side.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ STATUS = "var/lib/dpkg/status"
 LISTS = "var/lib/dpkg/info"
 
 _OWNERS = re.compile(r"nvidia|linux-(?:image|modules)|dkms|mlnx|ofed|ibverbs|rdma|nccl|cuda")
-"""Packages that own the modules and libraries that facts ask about; others are left to `dpkg -S`."""
+"""Packages that can own the modules and libraries that facts ask about. `dpkg -S` covers all others."""
 
 
 class Versions(Mapping[str, str]):
-    """The version of each installed package. Thousands are there and a handful is asked for, so it seeks."""
+    """The version of each installed package, searched in the status file, since few of thousands are
+    needed."""
 
     def __init__(self, status: bytes) -> None:
         self._status = status
@@ -34,7 +35,7 @@ class Versions(Mapping[str, str]):
         record = self._status[start : end if end >= 0 else len(self._status)]
         found = re.search(rb"\nVersion: (\S+)", record)
         if found is None or not re.search(rb"\nStatus: \S+ \S+ installed\b", record):
-            raise KeyError(name)  # removed, its configuration kept
+            raise KeyError(name)  # removed, but its configuration is kept
         return found[1].decode("utf-8", "replace")
 
     def __iter__(self) -> Iterator[str]:
@@ -51,23 +52,23 @@ class Versions(Mapping[str, str]):
 def versions(node: Node) -> Versions:
     """The version of each installed package. Raises EvidenceAbsent on a system without dpkg.
 
-    A bundle keeps the packages of GPU, network and kernel alone."""
+    A bundle keeps only the packages of GPU, network and kernel."""
     status = b"\n" + node.read(STATUS)
     if b"\nPackage: " not in status:
-        raise FormatError("no package in it")
+        raise FormatError("no package listed")
     return Versions(status)
 
 
 @fact
 def owner_by_lists(node: Node, path: str) -> str:
-    """The package that lists a file, of those that could. Raises EvidenceMissing where none of them does.
+    """The package that lists a file, of those in `_OWNERS`. Raises EvidenceMissing where none of them does.
 
-    A list names the file as it was packed, which before the merge of /usr may lack the "usr"."""
-    ways = {f"/{path}".encode(), f"/{path.removeprefix('usr/')}".encode(), f"/usr/{path}".encode()}
+    A list names the file as it was packed. Before /usr was merged, the path may be without "usr"."""
+    spellings = {f"/{path}".encode(), f"/{path.removeprefix('usr/')}".encode(), f"/usr/{path}".encode()}
     for name in if_absent((), node.list, LISTS):
         if name.endswith(".list") and _OWNERS.search(name):
             content = b"\n%s\n" % node.read(f"{LISTS}/{name}")
-            if any(b"\n%s\n" % way in content for way in ways):
+            if any(b"\n%s\n" % spelling in content for spelling in spellings):
                 node.cite(f"{LISTS}/{name}", text=path)
                 return name.removesuffix(".list").partition(":")[0]
     raise EvidenceMissing(Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"dpkg -S /{path}"))

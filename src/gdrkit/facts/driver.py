@@ -1,4 +1,4 @@
-"""The NVIDIA kernel driver: which one is loaded, which one lies on disk, how it was built and configured."""
+"""The NVIDIA kernel driver: which one is loaded, which one is on disk, how it was built and configured."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ PROC_PARAMETERS = "proc/driver/nvidia/params"
 
 
 class DriverBuild(Struct, frozen=True):
-    """What the driver says of itself when it loads.
+    """What the driver prints about itself when it loads.
 
-    `builder` is the account that built the resource manager: `dvs-builder@...` is NVIDIA; somebody else
-    built from source, which distributions do too; "" is not printed, as by proprietary modules.
+    `builder` is the account that built the resource manager. `dvs-builder@...` is NVIDIA; any other account
+    built it from source, as distributions do too. It is "" where none is printed, as by proprietary modules.
     Source: open-gpu-kernel-modules utils.mk, NV_BUILD_USER and NV_BUILD_HOST.
     """
 
@@ -80,35 +80,35 @@ def parse_banner(text: str) -> DriverBuild:
     )
     if found is None:
         raise FormatError("no line names an NVIDIA kernel module")
-    builder = re.search(r"\((?P<who>[^()\s]*@[^()]*)\)", found["rest"])
+    builder = re.search(r"\((?P<account>[^()\s]*@[^()]*)\)", found["rest"])
     return DriverBuild(
-        found["version"], "open" if found["open"] else "proprietary", builder["who"] if builder else ""
+        found["version"], "open" if found["open"] else "proprietary", builder["account"] if builder else ""
     )
 
 
 @fact
 def driver_build(node: Node) -> DriverBuild:
-    """What the loaded driver says of itself. Raises EvidenceAbsent if none is loaded."""
+    """What the loaded driver printed about itself. Raises EvidenceAbsent if none is loaded."""
 
     def proc() -> DriverBuild:
         return parse_banner(node.text(PROC_VERSION))
 
     def kernel_message() -> DriverBuild:
-        """Said at load; of several loads in one boot the last counts."""
+        """Printed at load. If the driver was loaded several times in this boot, the last line counts."""
         log = kernel_log.lines(node)
-        said = [line for line in log.lines if "NVIDIA UNIX" in line.text and "loading" in line.text]
-        if not said:
+        banners = [line for line in log.lines if "NVIDIA UNIX" in line.text and "loading" in line.text]
+        if not banners:
             raise EvidenceMissing(Missing(PROC_VERSION, MissingReason.NOT_COLLECTED, f"cat /{PROC_VERSION}"))
-        node.cite(log.source, "", said[-1].text, Confidence.LIKELY, said[-1].number)
-        return parse_banner(said[-1].text)
+        node.cite(log.source, "", banners[-1].text, Confidence.LIKELY, banners[-1].number)
+        return parse_banner(banners[-1].text)
 
     return first_of(proc, likely(node, kernel_message))
 
 
 @fact
 def driver_version(node: Node) -> str:
-    """The version of the nvidia module that is loaded, e.g. "580.126.09". Raises EvidenceAbsent if none
-    is."""
+    """The version of the loaded nvidia module, e.g. "580.126.09". Raises EvidenceAbsent if none is
+    loaded."""
 
     def module_version() -> str:
         return _word(node.text("sys/module/nvidia/version"))
@@ -119,7 +119,7 @@ def driver_version(node: Node) -> str:
     def nvidia_smi() -> str:
         found = re.search(r"Driver Version\s*: *(\d+\.[\d.]+)", node.run(NVIDIA_SMI))
         if found is None:
-            raise FormatError("no driver version in it")
+            raise FormatError("no driver version found")
         node.mark(NVIDIA_SMI.line, found.string.count("\n", 0, found.start()) + 1)
         return found[1]
 
@@ -159,16 +159,17 @@ def disk_driver_version(node: Node) -> str:
 
 @fact
 def disk_driver_flavour(node: Node) -> str:
-    """Whether it is "open" or "proprietary", by the licence in the module file that modprobe would load.
+    """Whether the module file that modprobe would load is "open" or "proprietary", by its licence.
 
-    Open modules are `Dual MIT/GPL`, closed ones `NVIDIA`: kernel-open/nvidia/nv-frontend.c, MODULE_LICENSE.
+    Open modules are `Dual MIT/GPL`, proprietary ones `NVIDIA`: kernel-open/nvidia/nv-frontend.c,
+    MODULE_LICENSE.
     """
     return "open" if "GPL" in modules.information(node, driver_path(node)).license else "proprietary"
 
 
 @fact
 def driver_parameters(node: Node) -> Mapping[str, str]:
-    """The driver's registry keys without the prefix NVreg_, as the loaded driver took them.
+    """The registry keys of the loaded driver and their values, without the prefix NVreg_.
 
     One `Name: value` per line, strings in quotes. Source: kernel-open/nvidia/nv-procfs.c,
     nv_procfs_read_params(). Raises EvidenceAbsent if no driver is loaded.
@@ -177,16 +178,17 @@ def driver_parameters(node: Node) -> Mapping[str, str]:
     for line in node.text(PROC_PARAMETERS).splitlines():
         name, colon, value = line.partition(":")
         if not colon or not name.isidentifier():
-            raise FormatError(f"{line[:40]!r} is no `Name: value`")
+            raise FormatError(f"not a line `Name: value`: {line[:40]!r}")
         found[name] = value.strip().strip('"')
     if not found:
-        raise FormatError("no parameters in it")
+        raise FormatError("no parameters listed")
     return found
 
 
 @fact
 def gpu_information(node: Node, address: str) -> Mapping[str, str]:
-    """What the driver prints of one GPU: Model, IRQ, GPU UUID, Bus Location, GPU Firmware, GPU Excluded, ...
+    """What the driver prints about one GPU: Model, IRQ, GPU UUID, Bus Location, GPU Firmware, GPU Excluded,
+    ...
 
     Source: kernel-open/nvidia/nv-procfs.c, nv_procfs_read_gpu_info().
     """
@@ -196,12 +198,12 @@ def gpu_information(node: Node, address: str) -> Mapping[str, str]:
         if colon:
             found[name.strip()] = value.strip()
     if "Model" not in found:
-        raise FormatError("no model in it")
+        raise FormatError("no line `Model:`")
     return found
 
 
 def _word(text: str) -> str:
     words = text.split()
     if len(words) != 1:
-        raise FormatError("not one word")
+        raise FormatError(f"expected one word, found {len(words)}")
     return words[0]

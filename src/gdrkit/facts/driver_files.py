@@ -1,4 +1,4 @@
-"""Where the files of NVIDIA's kernel modules lie, whatever a distribution or an operator made of them."""
+"""The paths of NVIDIA's kernel modules, as distributions, installers and the GPU Operator place them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RENAMED = r"nvidia(?:-current(?:-open)?|-tesla[\w-]*|-open|-\d+)"
 def driver_path(node: Node) -> str:
     """The nvidia module file: what modprobe would load, Debian's renamed one, or the driver container's.
 
-    Raises EvidenceAbsent if somebody looked and there is none.
+    Raises EvidenceAbsent if there is none.
     """
     return _file(node, DRIVER, _RENAMED)
 
@@ -40,12 +40,12 @@ def peermem_path(node: Node) -> str:
 
 
 def has_driver_container(node: Node) -> bool:
-    """Whether the GPU Operator's driver container is on this node. False also where nobody looked."""
+    """Whether the GPU Operator's driver container is on this node. False also where that is not known."""
     return if_missing(False, node.exists, CONTAINER)
 
 
 def _file(node: Node, module: str, renamed: str) -> str:
-    """Debian renames nvidia-peermem.ko to nvidia-current-peermem.ko, behind install lines in modprobe.d."""
+    """Debian renames nvidia-peermem.ko to nvidia-current-peermem.ko, with install lines in modprobe.d."""
 
     def as_modprobe_would() -> str:
         return modules.module_path(node, module)
@@ -75,15 +75,15 @@ def _file(node: Node, module: str, renamed: str) -> str:
     for ask in (as_modprobe_would, by_another_name, in_the_driver_container):
         try:
             return ask()
-        except EvidenceMissing as lacks:
-            reasons.append(lacks)
+        except EvidenceMissing as error:
+            reasons.append(error)
     if all(reason.missing.why is MissingReason.NOT_COLLECTED for reason in reasons):
         return _as_modinfo_printed(node, module)
     raise next((reason for reason in reasons if not isinstance(reason, EvidenceAbsent)), reasons[0])
 
 
 def _as_modinfo_printed(node: Node, module: str) -> str:
-    """Where nobody kept the modules' folders, the path that modinfo prints first."""
+    """The path that modinfo prints first, for bundles without the modules' folders."""
     path = printed_module(node, module).fields.get("filename", "")
     if not path.startswith("/"):
         raise EvidenceMissing(

@@ -1,4 +1,4 @@
-"""What the kernel's log of this boot holds on NVIDIA's modules: a witness, silent only where it is whole."""
+"""Lines of this boot's kernel log about NVIDIA's modules. Only a complete log shows that there is none."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gdrkit.node import Node, if_missing, observation
 
 @observation(modules.is_loaded, modules.module_path, driver_version, driver_parameters, peermem_linkage)
 def last_line(node: Node, pattern: str) -> KernelLogLine | None:
-    """The last line of the kernel's log in which a regular expression is found; None if there is none.
+    """The last line of the kernel's log that a regular expression matches; None if there is none.
 
-    Raises EvidenceMissing where the log is not to be had, or does not reach back to boot and so cannot be
-    silent.
+    Raises EvidenceMissing where the log is not available, or where no line matches and the log does not
+    reach back to boot.
     """
     log = kernel_log.lines(node)
     for line in reversed(log.lines):
@@ -34,5 +34,5 @@ def last_line(node: Node, pattern: str) -> KernelLogLine | None:
 
 
 def last_line_if_any(node: Node, pattern: str) -> KernelLogLine | None:
-    """The same, where the log only adds to what other facts settle: None also where it cannot be had."""
+    """The same, but None where the log is not available, for callers that can do without it."""
     return if_missing(None, last_line, node, pattern)

@@ -1,9 +1,10 @@
-"""What NCCL and UCX are told: configuration files of the node and of users, and the environment of jobs.
+"""Settings of NCCL and UCX: configuration files of the node and of users, and the environment of jobs.
 
-A file of the node speaks for every job that says nothing else; a user's file and a job's log for that user
-or job alone. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX src/ucs/config/parser.c,
-ucs_config_parse_config_files(). UCX reads more files than are read here: beside its library, in the home
-folder, in $UCX_CONFIG_DIR and in the working folder, each of which overrides those before.
+A file of the node applies to every job that does not override it. A user's file and a job's log apply to
+that user or job only. Sources: NCCL src/misc/param.cc, initEnvFunc() and setEnvFile(); UCX
+src/ucs/config/parser.c, ucs_config_parse_config_files(). UCX reads further files that are not read here:
+next to its library, in the home folder, in $UCX_CONFIG_DIR and in the working folder. Each overrides those
+before it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ NODE_FILES = (NCCL_CONF, UCX_CONF, SYSTEM)
 
 
 class Setting(Struct, frozen=True):
-    """A variable, its value, and where it stands."""
+    """A variable, its value, and the file and line that set it."""
 
     name: str
     value: str
@@ -34,33 +35,31 @@ class Setting(Struct, frozen=True):
 
 
 class Environment(Struct, frozen=True):
-    """What one source sets. `scope`: node (every job here), user, or job (whoever's log this is)."""
+    """What one source sets. `scope` is node (every job here), user, or job (the job that wrote the log)."""
 
     source: str
     scope: str
     settings: tuple[Setting, ...]
-    nccl_version: str = ""  # of a job, where its log says
+    nccl_version: str = ""  # of a job, where its log shows it
 
     def get(self, name: str) -> Setting | None:
-        """The setting that counts: the first, since NCCL never overwrites what is set already."""
+        """The setting in effect: the first, since NCCL never overwrites a variable that is set."""
         return next((setting for setting in self.settings if setting.name == name), None)
 
 
 @fact
 def sources(node: Node) -> tuple[str, ...]:
-    """Where settings may stand: the node's files, always; users' files and jobs' logs as far as they are
-    seen.
-    """
+    """Files that may hold settings: the node's files always, users' files and jobs' logs where visible."""
     return (*NODE_FILES, *_user_files(node), *nccl_log.logs(node))
 
 
 def nccl_sources(node: Node) -> tuple[str, ...]:
-    """Those that NCCL reads."""
+    """The sources that NCCL reads."""
     return tuple(source for source in sources(node) if source != UCX_CONF)
 
 
 def _user_files(node: Node) -> list[str]:
-    """Users' own files concern their jobs alone, so nobody has to look: those that can be seen are read."""
+    """Users' files affect only their own jobs, so they are optional evidence: visible ones are read."""
     homes = [f"home/{name}" for name in if_missing((), node.list, "home")]
     paths = (SHELL, *(f"{home}/.nccl.conf" for home in ("root", *homes)))
     return [path for path in paths if if_missing(False, node.exists, path)]
@@ -68,9 +67,7 @@ def _user_files(node: Node) -> list[str]:
 
 @fact
 def environment(node: Node, source: str) -> Environment:
-    """What a source sets. A node's file that is not there sets nothing; one that nobody looked for raises
-    EvidenceMissing.
-    """
+    """What a source sets. An absent file sets nothing; one that was not collected raises EvidenceMissing."""
     if source.startswith(nccl_log.FOLDER):
         return _job(node, source)
     scope = "node" if source in NODE_FILES else "user"
@@ -80,7 +77,7 @@ def environment(node: Node, source: str) -> Environment:
         return Environment(source, scope, ())
     if source == SHELL:
         return Environment(source, scope, parse_conf(text.replace("\0", "\n"), source))
-    if source == SYSTEM:  # pam_env(8): blanks around, quotes, and the word export are taken off
+    if source == SYSTEM:  # pam_env(8): surrounding blanks, quotes and the word export are removed
         text = re.sub(r"(?m)^[ \t]*(?:export[ \t]+)?", "", text)
         settings = parse_conf(text, source)
         return Environment(source, scope, tuple(_unquoted(setting) for setting in settings))
@@ -94,12 +91,12 @@ def _unquoted(setting: Setting) -> Setting:
 
 
 def parse_conf(text: str, source: str) -> tuple[Setting, ...]:
-    """`NAME=VALUE` lines as NCCL reads them: whatever stands before the first `=` is the name, and whatever
-    stands behind it the value. Blanks, quotes and a carriage return are part of them, a backslash at the end
-    joins no lines, and `#` starts a comment at the line's start only.
+    """`NAME=VALUE` lines as NCCL reads them: the name is all before the first `=`, the value all after it.
 
-    Source: NCCL src/misc/param.cc, setEnvFile(), the same from 2.12.10 to 2.30.7, but that `#` became a
-    comment with 2.23.4: before, such a line set a variable that nobody reads.
+    Blanks, quotes and a carriage return are part of them. A backslash at the end does not join lines. `#`
+    starts a comment only at the start of a line. Source: NCCL src/misc/param.cc, setEnvFile(), the same from
+    2.12.10 to 2.30.7, except that `#` starts a comment since 2.23.4. Before, such a line set a variable that
+    NCCL never reads.
     """
     found = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -114,14 +111,14 @@ _FILTERS = ("CPU vendor", "CPU model", "Product name")
 
 
 def parse_ucx_conf(text: str, source: str) -> tuple[Setting, ...]:
-    """What an INI file of UCX's sets, each variable as its last line does.
+    """What a UCX configuration file sets: each variable as on its last line.
 
-    Blanks around a name and a value are taken off; `:` is as good as `=`. `#` and `;` start a comment at the
-    line's start, and `;` also behind a blank. An indented line is another value of the variable before it.
-    What a section sets behind the name of a processor or a machine counts there alone, and is left out.
+    Blanks around a name and a value are removed; `:` means the same as `=`. `#` and `;` start a comment at
+    the start of a line, `;` also after a blank. An indented line is another value of the variable before it.
+    Settings of a section that applies only to some processor or machine are left out.
 
     Source: UCX src/ucs/config/ini.c, ini_parse_stream(), the same from 1.14.0 to 1.22.0; parser.c,
-    ucs_config_parse_config_file_line(), whose sections can filter since 1.17.
+    ucs_config_parse_config_file_line(); sections can be limited to a processor or machine since 1.17.
     """
     found: dict[str, Setting] = {}
     name, filtered = "", False
@@ -157,10 +154,9 @@ def _job(node: Node, source: str) -> Environment:
 
 
 def integer(value: str) -> int | None:
-    """What NCCL makes of an integer parameter, as strtoll with base 0 does; None if no digit comes first.
+    """An integer parameter as NCCL reads it, by strtoll with base 0; None if it does not start with a digit.
 
-    Words are left open on purpose: versions differ on whether `false` is 0 or the default.
-    src/misc/param.cc.
+    Words give None because versions differ on whether `false` is 0 or the default: src/misc/param.cc.
     """
     match = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9]\d*)", value)
     if match is None:
@@ -171,7 +167,7 @@ def integer(value: str) -> int | None:
 
 
 def selects(spec: str, device: str, port: int | None = None) -> bool:
-    """Whether NCCL_IB_HCA names a device: prefixes, unless `=` asks for whole names; `^` turns it round.
+    """Whether NCCL_IB_HCA selects a device: by prefix, with `=` by the whole name; `^` inverts the list.
 
     Source: NCCL src/misc/utils.cc, parseStringList() and matchIfList(); `mlx5_1` also selects mlx5_10.
     """
@@ -180,7 +176,7 @@ def selects(spec: str, device: str, port: int | None = None) -> bool:
     exact = spec.startswith("=")
     spec = spec[1:] if exact else spec
     entries = [entry for entry in spec.split(",") if entry.partition(":")[0]]
-    if not entries:  # no list names every device, so that "^" alone leaves none
+    if not entries:  # an empty list selects every device, and "^" alone none
         return not exclude
     for entry in entries:
         name, _, wanted = entry.partition(":")

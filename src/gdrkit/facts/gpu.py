@@ -1,7 +1,8 @@
-"""GPUs: what they are, what state they are in, and whether CUDA lets a NIC at their memory.
+"""GPUs: what they are, what state they are in, and whether CUDA gives a NIC access to their memory.
 
-A probe outranks a file, a file outranks a name. Only CUDA's answer is certain: attribute 116 for both direct
-paths, 124 for dma-buf as well (NCCL src/init.cc and src/plugin/net.cc ask just these).
+A probe takes precedence over a file, and a file over a product name. Only CUDA's answer is certain:
+attribute 116 for both direct paths, and also 124 for dma-buf (NCCL src/init.cc and src/plugin/net.cc query
+the same two).
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ ASK_PROBE = "gdr doctor --probe"
 
 
 class GpuSupport(Struct, frozen=True):
-    """Whether a GPU can be at one end of a direct path, and the code of the rule that speaks of it."""
+    """Whether a GPU can be one end of a direct path, and the code of the rule that reports it."""
 
     state: str  # yes, no, unknown
     code: str  # of the reason for no or unknown; gpu-unsupported where it is yes
     why: str
     permanent: bool = False
-    lacking: tuple[Missing, ...] = ()  # what would make it certain, or known at all
+    lacking: tuple[Missing, ...] = ()  # evidence that would make it certain, or known at all
 
 
 # -- what it is ------------------------------------------------------------------------------------
@@ -48,12 +49,12 @@ class GpuSupport(Struct, frozen=True):
 
 @fact
 def product_name(node: Node, gpu: PciGpu) -> str:
-    """`NVIDIA H100 80GB HBM3`, as the driver says it; from lspci in other words; else from the id."""
+    """`NVIDIA H100 80GB HBM3`, as the driver names it; else lspci's name, which differs; else by the id."""
 
     def in_text() -> str:
         name = text_device(node, gpu.address).name
         _, bracket, rest = name.rpartition("[")
-        if not bracket:  # "NVIDIA Corporation Device": a pci.ids older than the GPU
+        if not bracket:  # "NVIDIA Corporation Device": the pci.ids file is older than the GPU
             raise not_collected(f"name of {gpu.address}", f"lspci -s {gpu.address}")
         return rest.rstrip("]")
 
@@ -74,7 +75,7 @@ def product_name(node: Node, gpu: PciGpu) -> str:
 
 @fact
 def is_integrated(node: Node, gpu: PciGpu) -> bool:
-    """Whether the GPU shares the CPU's memory and has none of its own."""
+    """Whether the GPU shares the CPU's memory and has no memory of its own."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if INTEGRATED in found:
         return found[INTEGRATED] == 1
@@ -94,7 +95,7 @@ def is_integrated(node: Node, gpu: PciGpu) -> bool:
 
 @fact
 def is_consumer(node: Node, gpu: PciGpu) -> bool:
-    """Whether it is a GeForce or a TITAN, which NVIDIA's CUDA library does not let at GPUDirect RDMA."""
+    """Whether it is a GeForce or TITAN, for which NVIDIA's CUDA library does not allow GPUDirect RDMA."""
     if gpu.device_id in gpu_ids.SUPPORTED or gpu.device_id in gpu_ids.INTEGRATED:
         return False
     if gpu_ids.is_consumer(gpu.device_id):
@@ -107,7 +108,7 @@ def is_consumer(node: Node, gpu: PciGpu) -> bool:
 
 @fact
 def is_coherent(node: Node, gpu: PciGpu) -> bool:
-    """Whether the GPU is joined to its CPU by NVLink-C2C, as GH200, GB200 and GB300 are."""
+    """Whether the GPU is connected to its CPU by NVLink-C2C, as GH200, GB200 and GB300 are."""
     if gpu.device_id in gpu_ids.COHERENT:
         _cite_id(node, gpu)
         return True
@@ -144,7 +145,7 @@ def addressing_mode(node: Node, gpu: PciGpu) -> str:
 
 @fact
 def is_tegra(node: Node) -> bool:
-    """Whether this is a Jetson or another Tegra, whose GPU is mostly no PCI device."""
+    """Whether this is a Jetson or another Tegra, whose GPU is usually not a PCI device."""
     if node.exists("etc/nv_tegra_release"):
         return True
     return "Jetson" in product(node).name
@@ -155,7 +156,7 @@ def is_tegra(node: Node) -> bool:
 
 @fact
 def mig_enabled(node: Node, gpu: PciGpu) -> bool:
-    """Whether the GPU is split into instances.
+    """Whether the GPU is split into MIG instances.
 
     The driver shows an instance as capabilities/gpu<minor>/mig/gi<n>. Source: NVIDIA Multi-Instance GPU User
     Guide, "Device Nodes and Capabilities"."""
@@ -177,13 +178,13 @@ def mig_enabled(node: Node, gpu: PciGpu) -> bool:
     try:
         return first_collected(by_driver, by_smi)
     except EvidenceAbsent:  # no driver is loaded
-        node.cite("MIG mode", text="off unless somebody turned it on", confidence=Confidence.LIKELY)
+        node.cite("MIG mode", text="off unless it was enabled", confidence=Confidence.LIKELY)
         return False
 
 
 @fact
 def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
-    """Whether this is a share of a GPU, lent to a virtual machine."""
+    """Whether this is a virtual GPU: a share of a GPU, assigned to a virtual machine."""
 
     def by_machine() -> bool:
         if virtual_machine(node) in ("none", "wsl"):
@@ -198,7 +199,7 @@ def vgpu_guest(node: Node, gpu: PciGpu) -> bool:
 
 @fact
 def confidential_compute(node: Node, gpu: PciGpu) -> bool:
-    """Whether the GPU keeps its memory from all other devices. Only within virtual machines."""
+    """Whether confidential computing denies all other devices the GPU's memory. Only in virtual machines."""
     if gpu.device_id and not gpu.device_id.startswith(gpu_ids.MIG_CHIPS):
         return False
 
@@ -207,7 +208,7 @@ def confidential_compute(node: Node, gpu: PciGpu) -> bool:
             return False
         raise not_collected("confidential computing", "nvidia-smi conf-compute -f")
 
-    def by_question() -> bool:
+    def by_query() -> bool:
         answer = node.run(NVIDIA_SMI_CONFIDENTIAL)
         if "CC status:" not in answer:
             raise FormatError(f"no CC status: {answer[:60]!r}")
@@ -219,17 +220,17 @@ def confidential_compute(node: Node, gpu: PciGpu) -> bool:
             != "0"
         )
 
-    return first_collected(by_machine, by_question, by_memory)
+    return first_collected(by_machine, by_query, by_memory)
 
 
-# -- whether CUDA lets a NIC at it -----------------------------------------------------------------
+# -- whether CUDA gives a NIC access ---------------------------------------------------------------
 
 
 @observation(driver_version, driver_flavour)
 def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
-    """What libcuda answered about a GPU: value by number of the attribute, those it knows.
+    """The attributes of a GPU that libcuda returned, value by number.
 
-    Raises EvidenceMissing where no probe was run, or the probe did not get as far as this GPU."""
+    Raises EvidenceMissing where no probe was run, or the probe did not reach this GPU."""
     found = {
         int(c.argument): c.value
         for c in cuda_calls(node)
@@ -245,7 +246,7 @@ def cuda_attributes(node: Node, address: str) -> Mapping[int, int]:
 
 
 def missing_attributes(path: str) -> tuple[Missing, ...]:
-    """The answers of CUDA that would make a guess about this path certain."""
+    """The CUDA attributes that would make an answer about this path certain."""
     wanted = (GPU_DIRECT_RDMA_SUPPORTED, *((DMA_BUF_SUPPORTED,) if path == "dmabuf" else ()))
     return tuple(
         Missing(f"cuda-attribute-{number}", MissingReason.NOT_COLLECTED, ASK_PROBE) for number in wanted
@@ -254,7 +255,7 @@ def missing_attributes(path: str) -> tuple[Missing, ...]:
 
 @fact
 def capability(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
-    """Whether a GPU can be at the end of a direct path, `dmabuf` or `peermem`."""
+    """Whether a GPU can be one end of a direct path, `dmabuf` or `peermem`."""
     return (
         _by_probe(node, gpu, path)
         or _by_kind(node, gpu, path)
@@ -264,26 +265,26 @@ def capability(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
 
 
 def _by_probe(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
-    """CUDA's word, if it was asked and knows."""
+    """By CUDA's answer, where the probe has one."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if found.get(GPU_DIRECT_RDMA_SUPPORTED) == 0:
         code = _kind_of_refusal(node, gpu)
-        elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then something here is wrong, not the product
+        elsewhere = gpu.device_id in gpu_ids.SUPPORTED  # then the cause is on this node, not the product
         permanent = code in PERMANENT or (code == "gpu-unsupported" and not elsewhere)
         return GpuSupport("no", code, "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is 0", permanent)
     if path == "dmabuf" and found.get(DMA_BUF_SUPPORTED) == 0:
         code = "gpu-before-turing" if is_before_turing(node, gpu) else "gpu-unsupported"
         return GpuSupport("no", code, "CUDA attribute 124 (DMA_BUF_SUPPORTED) is 0", code in PERMANENT)
     if GPU_DIRECT_RDMA_SUPPORTED not in found or (path == "dmabuf" and DMA_BUF_SUPPORTED not in found):
-        return None  # nobody asked, or a library older than the question
-    return GpuSupport("yes", "gpu-unsupported", "CUDA says so")
+        return None  # no probe, or a libcuda older than the attribute
+    return GpuSupport("yes", "gpu-unsupported", "reported by CUDA")
 
 
 PERMANENT = ("gpu-integrated", "gpu-consumer", "gpu-before-turing")
 
 
 def _kind_of_refusal(node: Node, gpu: PciGpu) -> str:
-    """The most telling reason why CUDA refuses."""
+    """The code of the most specific reason why CUDA refuses."""
     reasons: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("gpu-integrated", lambda: is_integrated(node, gpu)),
         ("gpu-consumer", lambda: is_consumer(node, gpu)),
@@ -298,7 +299,7 @@ def _kind_of_refusal(node: Node, gpu: PciGpu) -> str:
 
 
 def _by_kind(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
-    """What no setting changes."""
+    """By properties of the product that no setting changes."""
     kinds: tuple[tuple[str, str, Callable[[], bool]], ...] = (
         ("gpu-integrated", "it has no memory of its own", lambda: is_integrated(node, gpu)),
         ("gpu-consumer", "a GeForce or TITAN", lambda: is_consumer(node, gpu)),
@@ -311,9 +312,9 @@ def _by_kind(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
 
 
 def _by_state(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
-    """States in which only CUDA knows, and ours of which nobody knows whether they are on."""
+    """By states in which support depends on the configuration, so that only CUDA's answer decides."""
     states: tuple[tuple[str, str, Callable[[], bool]], ...] = (
-        ("gpu-vgpu", "a share of a GPU: it depends on the profile", lambda: vgpu_guest(node, gpu)),
+        ("gpu-vgpu", "a vGPU: support depends on its profile", lambda: vgpu_guest(node, gpu)),
         ("gpu-confidential", "confidential computing is on", lambda: confidential_compute(node, gpu)),
         ("gpu-mig", "MIG is on", lambda: mig_enabled(node, gpu)),
     )
@@ -321,37 +322,37 @@ def _by_state(node: Node, gpu: PciGpu, path: str) -> GpuSupport | None:
         try:
             if ask():
                 return GpuSupport("unknown", code, why, lacking=missing_attributes(path))
-        except EvidenceMissing as lacks:
-            return GpuSupport("unknown", code, f"not known: {why}", lacking=(lacks.missing,))
+        except EvidenceMissing as error:
+            return GpuSupport("unknown", code, f"not known: {why}", lacking=(error.missing,))
     return None
 
 
 def _by_product(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
-    """By product line, which is likely at best."""
+    """By product line, which is likely at best, never certain."""
     name = gpu_ids.SUPPORTED.get(gpu.device_id)
     if name is None and not gpu.device_id:
         try:
             name = product_name(node, gpu)
-        except EvidenceMissing as lacks:
+        except EvidenceMissing as error:
             return GpuSupport(
-                "unknown", "gpu-unsupported", "nobody knows what it is", lacking=(lacks.missing,)
+                "unknown", "gpu-unsupported", "the product is not known", lacking=(error.missing,)
             )
         name = name if gpu_ids.supported_name(name) else None
     if name is None:
-        why = f"10de:{gpu.device_id or '????'} is in no list of supported products"
+        why = f"10de:{gpu.device_id or '????'} is not in the list of supported products"
         return GpuSupport("unknown", "gpu-unsupported", why, lacking=missing_attributes(path))
     _cite_line(node, gpu, name)
-    why = f"{name} is of a line that has it"
+    why = f"{name} is in a product line that supports it"
     return GpuSupport("yes", "gpu-unsupported", why, lacking=missing_attributes(path))
 
 
 def _cite_line(node: Node, gpu: PciGpu, name: str) -> None:
-    """Note that an answer rests on the product line alone."""
+    """Record that an answer is based on the product line alone."""
     node.cite(f"product line of {gpu.address}", _id(gpu), name, Confidence.LIKELY)
 
 
 def _cite_id(node: Node, gpu: PciGpu) -> None:
-    """Note that an answer rests on the PCI id, which settles it."""
+    """Record that an answer is based on the PCI id, which is certain."""
     node.cite(f"PCI id of {gpu.address}", _id(gpu))
 
 

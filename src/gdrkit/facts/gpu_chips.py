@@ -1,4 +1,4 @@
-"""Which compute capability a GPU has."""
+"""The compute capability of a GPU."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ CHIPS = (  # pci.ids of 2026-08-22: names of the chips; CUDA Programming Guide, 
     ("2f", 120),  # GB205
     ("2e", 121),  # GB10
 )
-"""Beginnings of device ids. Ids are given out chip by chip."""
+"""First digits of device ids, which are assigned chip by chip, and the compute capability."""
 
 
 def by_device_id(device_id: str) -> int | None:
-    """The compute capability of a chip, 90 for 9.0; None for one that is not known."""
+    """The compute capability of a device id, 90 for 9.0; None for an unknown chip."""
     return next((capability for start, capability in CHIPS if device_id.startswith(start)), None)
 
 
 @fact
 def compute_capability(node: Node, gpu: PciGpu) -> int:
-    """90 for 9.0: asked of CUDA where a probe was run, else by the chip. Raises EvidenceMissing."""
+    """The compute capability, 90 for 9.0: from CUDA where a probe was run, else by the chip."""
     found = if_missing({}, cuda_attributes, node, gpu.address)
     if MAJOR in found and MINOR in found:
         return 10 * found[MAJOR] + found[MINOR]

@@ -1,11 +1,11 @@
-"""Which NVIDIA PCI ids are products that NVIDIA supports for GPUDirect RDMA, and which are not.
+"""PCI ids of NVIDIA's products, and whether NVIDIA supports the product for GPUDirect RDMA.
 
-A product line is a good guess, no answer: that is CUDA's, attributes 116 and 124. Left out, and so unknown:
-laptop and embedded parts, CMP, DRIVE, T400 to T1200 boards, and everything that is not in the sources.
+A product line is only a good guess; CUDA's attributes 116 and 124 decide. Not listed, and so unknown: laptop
+and embedded parts, CMP, DRIVE, T400 to T1200 boards, and everything that is not in the sources.
 
 Sources: NVIDIA open-gpu-kernel-modules, README.md, "Compatible GPUs" at 595.45.04 (names as the driver has
-them); pci.ids of 2026-08-22 for ids that the README lacks and for GPUs before Turing. That data centre and
-Quadro or RTX professional boards are supported and GeForce is not: NVIDIA, GPUDirect RDMA guide.
+them); pci.ids of 2026-08-22 for ids that are not in the README and for GPUs before Turing. That data centre
+and Quadro or RTX professional boards are supported and GeForce is not: NVIDIA, GPUDirect RDMA guide.
 """
 
 from __future__ import annotations
@@ -128,17 +128,17 @@ SUPPORTED = {
     "1df5": "Tesla V100 SXM2 16GB",
     "1df6": "Tesla V100S PCIe 32GB",
 }
-"""Data centre, Quadro and RTX professional boards, by device id. Boards of one id share a name here."""
+"""Data centre, Quadro and RTX professional boards by device id. Boards that share an id share a name."""
 
 COHERENT = frozenset({"2342", "2348", "2941", "31c2", "31c3"})
-"""GH200, GB200, GB300: joined to their CPU by NVLink-C2C."""
+"""GH200, GB200, GB300: connected to their CPU by NVLink-C2C."""
 
 FIRST_TURING = 0x1E00
-"""pci.ids: every GPU below is Volta or older, every one above Turing (TU102 starts at 1e02) or newer."""
+"""pci.ids: lower ids are Volta or older, higher ones Turing (TU102 starts at 1e02) or newer."""
 
 MIG_CHIPS = ("20", "23", "29", "2b", "31")
 """First two digits of GA100, GH100, GB100 and GB102, GB202, GB110 in pci.ids: the chips of NVIDIA's
-Multi-Instance GPU User Guide, "Supported GPUs". Confidential computing is offered on no others."""
+Multi-Instance GPU User Guide, "Supported GPUs". No other chip has confidential computing."""
 
 _CONSUMER = """
 1e02 1e04 1e07 1e81 1e82 1e84 1e87 1e89 1e90 1e91 1e93 1ec2 1ec7 1ed0 1ed1 1ed3 1f02 1f03 1f06 1f07 1f08
@@ -158,7 +158,8 @@ def is_consumer(device_id: str) -> bool:
 
 
 def supported_name(product: str) -> str:
-    """The id of a supported board of this name, `NVIDIA` and `Tesla` apart; empty if there is none."""
+    """The id of a supported board of this name, with or without `NVIDIA` and `Tesla`; "" if there is
+    none."""
     wanted = _bare(product)
     return next((key for key, name in SUPPORTED.items() if _bare(name) == wanted), "")
 

@@ -1,6 +1,6 @@
-"""What a command in an install line does, for the commands of which that can be told. PURE text, no shell.
+"""What the command of an install line in modprobe.d does, as far as it can be known without running it.
 
-modprobe hands the line to system(3). Of sh's language this knows what such lines are made of: true, false,
+modprobe passes the line to system(3). This understands what such lines usually consist of: true, false,
 exit, modprobe, and lists of them. Everything else is unknown. Source: modprobe.d(5), install; POSIX.1-2017,
 2.9.3 Lists.
 """
@@ -14,21 +14,21 @@ import re
 from msgspec import Struct
 
 _OPERATOR = re.compile(r"\s*(;|&&|\|\|)\s*")
-# Anything that sh would expand, redirect, group or run in the background. $CMDLINE_OPTS is kmod's, not sh's.
-_BEYOND = re.compile(r"[`<>(){}*?~!#\\|&]|\$(?!CMDLINE_OPTS)")
+# Anything that sh would expand, redirect, group or run in the background. kmod expands $CMDLINE_OPTS itself.
+_UNSUPPORTED = re.compile(r"[`<>(){}*?~!#\\|&]|\$(?!CMDLINE_OPTS)")
 
 
 class Effect(enum.StrEnum):
-    """What comes of an install line."""
+    """The effect of an install line."""
 
     LOADS = "loads"  # it calls modprobe
     FAILS = "fails"
-    NOTHING = "nothing"  # success, and no module
+    NOTHING = "nothing"  # it succeeds without loading a module
     UNKNOWN = "unknown"
 
 
 class SimpleCommand(Struct, frozen=True):
-    """One command of a list: words, and what makes it run."""
+    """One command of a list: its words, and the operator before it."""
 
     words: tuple[str, ...]
     after: str  # "" for the first, else ";", "&&" or "||"
@@ -39,12 +39,12 @@ class SimpleCommand(Struct, frozen=True):
 
 
 def commands(line: str) -> tuple[SimpleCommand, ...] | None:
-    """The simple commands of a line; None if it holds more than this knows."""
+    """The simple commands of a line; None if it contains unsupported syntax."""
     parts = _OPERATOR.split(line.strip().rstrip(";").strip())
     found = []
     for index in range(0, len(parts), 2):
         part = parts[index]
-        if not part or _BEYOND.search(part):
+        if not part or _UNSUPPORTED.search(part):
             return None
         words = tuple(word.strip("'\"") for word in part.split())
         if re.fullmatch(r"\w+=.*", words[0]):  # an assignment before the command
@@ -54,7 +54,7 @@ def commands(line: str) -> tuple[SimpleCommand, ...] | None:
 
 
 def status(command: SimpleCommand) -> int | None:
-    """The exit status of a command that is no modprobe; None if it cannot be told."""
+    """The exit status of a command other than modprobe; None if it is not known."""
     if command.program in ("true", ":"):
         return 0
     if command.program == "false":
@@ -65,7 +65,7 @@ def status(command: SimpleCommand) -> int | None:
 
 
 def effect(line: str) -> Effect:
-    """What comes of an install line, if the modules that it asks modprobe for can be loaded."""
+    """The effect of an install line, provided that the modules it loads by modprobe can be loaded."""
     found = commands(line)
     if found is None:
         return Effect.UNKNOWN

@@ -1,4 +1,4 @@
-"""What kernel runs on a node, on what machine, and how far it is locked down."""
+"""The running kernel: release, architecture, command line, configuration and lockdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
     "split_command_line", "tainted", "version",
 ]  # fmt: skip
 
-_CONFIG_LIMIT_BYTES = 8 << 20  # a kernel configuration has about 0.3 MB; room for much more
+_CONFIG_LIMIT_BYTES = 8 << 20  # a kernel configuration has about 0.3 MB
 
 
 # -- release and machine -------------------------------------------------------------------------------
@@ -49,7 +49,8 @@ def release(node: Node) -> str:
 
 @fact
 def built_by_debian(node: Node) -> bool:
-    """Whether this is one of Debian's own kernels, by the builder's address in its banner. No, if unseen."""
+    """Whether Debian built this kernel, by the address in its banner. False where the banner is not
+    known."""
     return if_missing(False, lambda: "(debian-kernel@lists.debian.org)" in node.text("proc/version"))
 
 
@@ -62,10 +63,11 @@ def _module_folders(node: Node) -> tuple[str, ...]:
 
 @fact
 def version(node: Node) -> tuple[int, int]:
-    """Major and minor version of the running kernel. For the wording of messages, never for capabilities."""
+    """Major and minor version of the running kernel. For wording of messages only, never for
+    capabilities."""
     numbers = release(node).split("-")[0].split("+")[0].split(".")
     if len(numbers) < 2 or not (numbers[0].isdigit() and numbers[1].isdigit()):
-        raise FormatError(f"{release(node)} is no kernel release")
+        raise FormatError(f"not a kernel release: {release(node)}")
     return int(numbers[0]), int(numbers[1])
 
 
@@ -79,7 +81,7 @@ def architecture(node: Node) -> str:
     def uname() -> str:
         machines = [word for word in _uname(node)[3:] if word in _MACHINES]
         if not machines:
-            raise FormatError("uname names no machine that is known")
+            raise FormatError("no known architecture in the output of uname -a")
         return machines[-1]
 
     def the_processors() -> str:
@@ -88,7 +90,7 @@ def architecture(node: Node) -> str:
             return "x86_64"
         if "CPU implementer\t" in text:
             return "aarch64"
-        raise FormatError("/proc/cpuinfo is of no machine that is known")
+        raise FormatError("unknown architecture in /proc/cpuinfo")
 
     def the_kernel_release() -> str:
         name = release(node)
@@ -110,7 +112,7 @@ def _uname(node: Node) -> tuple[str, ...]:
     """The words of `uname -a`: Linux, host name, release, version, machine. uname(1)."""
     words = tuple(node.run(UNAME).split())
     if len(words) < 5 or words[0] != "Linux":
-        raise FormatError("this is not what uname -a prints on Linux")
+        raise FormatError("not the output of uname -a on Linux")
     return words
 
 
@@ -135,7 +137,7 @@ def hostname(node: Node) -> str:
 
 @fact
 def command_line(node: Node) -> tuple[str, ...]:
-    """The words of the kernel's command line; double quotes keep spaces and are dropped.
+    """The words of the kernel's command line. Double quotes group words and are removed.
 
     Source: Linux lib/cmdline.c, next_arg().
     """
@@ -161,10 +163,10 @@ def split_command_line(text: str) -> tuple[str, ...]:
 
 @fact
 def boot_parameter(node: Node, name: str) -> tuple[str, ...]:
-    """Every value given for a parameter on the command line, in order; "" where it stands without a value.
+    """Every value given for a parameter on the command line, in order; "" where it is given without a value.
 
-    Dashes and underscores are the same in a parameter's name: Linux kernel/params.c, parameq(). What stands
-    behind `--` is for init: Documentation/admin-guide/kernel-parameters.rst.
+    Dashes and underscores are equal in a parameter's name: Linux kernel/params.c, parameq(). All after `--`
+    is for init: Documentation/admin-guide/kernel-parameters.rst.
     """
     wanted = name.replace("-", "_")
     values = []
@@ -192,7 +194,7 @@ def config_option(node: Node, option: str) -> str:
 
 @fact
 def _config(node: Node) -> str:
-    """The running kernel's configuration, each line between two line ends."""
+    """The running kernel's configuration; a line end precedes and follows each line."""
     kernel = release(node)
     reason: EvidenceMissing | None = None
     for path in (
@@ -204,8 +206,8 @@ def _config(node: Node) -> str:
     ):
         try:
             text = _unpacked(node.read(path))
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
+        except EvidenceMissing as error:
+            reason = reason or error
             continue
         if "\nCONFIG_" not in text:
             raise FormatError("no line sets a CONFIG_ option")
@@ -235,7 +237,7 @@ def lockdown(node: Node) -> str:
         _, bracket, rest = text.partition("[")
         level, closing, _ = rest.partition("]")
         if not (bracket and closing and level in ("none", "integrity", "confidentiality")):
-            raise FormatError("no lockdown level stands in brackets")
+            raise FormatError("no lockdown level in brackets")
         return level
 
     def a_kernel_without_lockdown() -> str:
@@ -261,7 +263,7 @@ _ASK_LOCKDOWN = "cat /sys/kernel/security/lockdown"
 
 @fact
 def modules_disabled(node: Node) -> bool:
-    """Whether the kernel loads and unloads no more modules until the next boot.
+    """Whether the kernel refuses to load and unload modules until the next boot.
 
     Source: Linux Documentation/admin-guide/sysctl/kernel.rst, modules_disabled.
     """
@@ -276,5 +278,5 @@ def tainted(node: Node) -> int:
     """The kernel's taint as a bit mask. Source: Linux Documentation/admin-guide/tainted-kernels.rst."""
     text = one_line(node.text("proc/sys/kernel/tainted"))
     if not text.isdigit() or len(text) > 20:
-        raise FormatError("the taint is no number")
+        raise FormatError(f"the taint is not a number: {text[:20]!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""The kernel's log, and whether it is whole. It is the witness of every module load of this boot."""
+"""The kernel's log of this boot, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _STAMP = re.compile(
 # `Nov 20 17:55:01 node kernel: text`, `2026-11-20T17:55:01+0100 node kernel: text`. See journalctl(1), -o.
 _JOURNAL = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d [\d:]{8}(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\S+|\[ *\d+\.\d+\]) \S+ "
-    r"(?P<who>[\w.@:()\-/\\]+?)(?:\[\d+\])?: (?P<text>.*)"
+    r"(?P<program>[\w.@:()\-/\\]+?)(?:\[\d+\])?: (?P<text>.*)"
 )
-# Who loses lines says so. Sources: Linux kernel/printk/printk.c (both forms), systemd's journald-kmsg.c,
-# Linux lib/ratelimit.c: lockdown's line, alone among those of the module loader, is rate limited.
+# Lines that report lost lines. Sources: Linux kernel/printk/printk.c (both forms), systemd's
+# journald-kmsg.c, Linux lib/ratelimit.c: of the module loader's lines, only lockdown's is rate limited.
 _DROPPED = re.compile(
     r"\*\* \d+ printk messages dropped|^\d+ messages suppressed|^Missed \d+ kernel messages"
     r"|lockdown\w*: \d+ callbacks suppressed"
@@ -38,24 +38,24 @@ class KernelLogLine(Struct, frozen=True):
 
 
 class KernelLog(Struct, frozen=True):
-    """What the kernel said."""
+    """The kernel's messages of one boot."""
 
     lines: tuple[KernelLogLine, ...]
-    complete: bool  # it begins at boot and lost nothing: what it does not say was not said
+    complete: bool  # it starts at boot and lost no line, so a message that is not in it was not printed
     source: str
 
 
 @fact
 def lines(node: Node) -> KernelLog:
-    """The kernel's log of this boot. Raises EvidenceMissing where it may not be read: dmesg_restrict is
-    common."""
+    """The kernel's log of this boot. Raises EvidenceMissing where reading is denied, as by
+    dmesg_restrict."""
     return parse(node.run(DMESG), DMESG.line)
 
 
 def parse(text: str, source: str) -> KernelLog:
     """The kernel's messages in the output of dmesg or journalctl. Raises FormatError if there are none.
 
-    A journal's lines of other programs are left out. Of several boots, the last counts.
+    Lines of other programs in a journal are left out. Of several boots, only the last is returned.
     """
     found: list[KernelLogLine] = []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -76,13 +76,13 @@ def _begins_boot(line: KernelLogLine) -> bool:
 
 
 def _line(raw: str, number: int) -> KernelLogLine | None:
-    """One message; None if it is none of the kernel's."""
+    """One message; None if the line is not the kernel's."""
     journal = _JOURNAL.fullmatch(raw)
-    if journal is not None and raw.startswith("[") and journal["who"] != "kernel":
-        journal = None  # dmesg's own `[   12.3] mlx5_core 0000:18:00.0: text`, not a journal's other program
+    if journal is not None and raw.startswith("[") and journal["program"] != "kernel":
+        journal = None  # a line of dmesg, `[   12.3] mlx5_core 0000:18:00.0: text`, not of a journal
     if journal is not None:
-        if journal["who"] != "kernel":
-            missed = journal["text"].startswith("Missed ") and journal["who"] == "systemd-journald"
+        if journal["program"] != "kernel":
+            missed = journal["text"].startswith("Missed ") and journal["program"] == "systemd-journald"
             return KernelLogLine(None, journal["text"], number) if missed else None
         raw = journal["text"]
     stamp = _STAMP.fullmatch(raw)

@@ -1,7 +1,7 @@
-"""What the running kernel takes for a module built for it.
+"""What the running kernel expects of a module that was built for it: vermagic, size of struct module, CRCs.
 
-Nobody can read that out of a running kernel; it is told by the modules that it has accepted, and by those
-that were built together with it.
+A running kernel does not show these. They are read from reference modules: those that it has accepted, and
+those that were built together with it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gdrkit.node import Node, each_known, fact, if_missing
 
 T = TypeVar("T")
 
-_REFERENCES = 12  # modules asked for what the kernel accepts; any one of them answers most questions
+_REFERENCES = 12  # reference modules that are tried; any one of them answers most questions
 # Good references first: small, common, and users of the symbols that RDMA and NVIDIA modules use.
 _PREFERRED = (
     *("ib_uverbs", "ib_core", "mlx5_ib", "rdma_cm", "rdma_ucm", "ib_cm", "iw_cm", "mlx5_core"),
@@ -43,10 +43,10 @@ _PREFERRED = (
 
 @fact
 def loaded_path(node: Node, name: str) -> str:
-    """The file that a loaded module came from; of one that is not loaded, the file that modprobe would load.
+    """The file that a loaded module came from; if it is not loaded, the file that modprobe would load.
 
-    Told by srcversion, a hash of its sources: Linux scripts/mod/sumversion.c. Raises EvidenceMissing if no
-    file on disk has the loaded module's.
+    Identified by srcversion, a hash of its sources: Linux scripts/mod/sumversion.c. Raises EvidenceMissing
+    if no file on disk has the loaded module's.
     """
     path = module_path(node, name)
     if not is_loaded(node, name):
@@ -58,7 +58,7 @@ def loaded_path(node: Node, name: str) -> str:
         wanted, taint = "", loaded(node)[name].taint
     module = information(node, path)
     if not wanted or not module.srcversion:
-        if not module.intree or "O" in taint:  # else both are the kernel's own
+        if not module.intree or "O" in taint:  # else both were built with the kernel
             node.cite(f"sys/module/{name}/srcversion", text="not known", confidence=Confidence.LIKELY)
         return path
     if module.srcversion == wanted:
@@ -76,19 +76,18 @@ def loaded_path(node: Node, name: str) -> str:
 
 @fact
 def _reference_names(node: Node) -> tuple[str, ...]:
-    """Modules whose files may tell what this kernel accepts, best first."""
-    there = if_missing({}, loaded, node)
-    accepted = [module for module in there.values() if "F" not in module.taint]
+    """Names of reference modules, best first."""
+    present = if_missing({}, loaded, node)
+    accepted = [module for module in present.values() if "F" not in module.taint]
     by_size = sorted(accepted, key=lambda module: module.size_bytes)
-    names = [name for name in _PREFERRED if name in there]
+    names = [name for name in _PREFERRED if name in present]
     names += [module.name for module in by_size if module.name not in _PREFERRED]
-    return (*names, *(name for name in _PREFERRED if name not in there))
+    return (*names, *(name for name in _PREFERRED if name not in present))
 
 
 @fact
 def _reference(node: Node, name: str) -> str:
-    """The file of a module that this kernel has accepted, or that was built with it. Raises
-    EvidenceMissing."""
+    """The file of a reference module. Raises EvidenceMissing if it was neither accepted nor built here."""
     path = loaded_path(node, name)
     if not is_loaded_for_sure(node, name):
         if not information(node, path).intree:
@@ -99,12 +98,12 @@ def _reference(node: Node, name: str) -> str:
 
 @fact
 def is_loaded_for_sure(node: Node, name: str) -> bool:
-    """Whether the module is seen to be loaded; False also where nobody can tell."""
+    """Whether the module is loaded; False also where that is not known."""
     return if_missing(False, is_loaded, node, name)
 
 
 def _references(node: Node) -> Iterator[str]:
-    """Files of reference modules that can be read, opened one by one."""
+    """Readable files of reference modules, opened one by one as they are needed."""
 
     def read(name: str) -> str:
         path = _reference(node, name)
@@ -116,13 +115,13 @@ def _references(node: Node) -> Iterator[str]:
 
 @fact
 def reference_files(node: Node) -> tuple[str, ...]:
-    """Files of a few of the kernel's own modules, best first; () if none can be read."""
+    """Files of up to three of the kernel's own modules, best first; () if none can be read."""
     found = (path for path in _references(node) if information(node, path).intree)
     return tuple(path for path, _ in zip(found, range(3), strict=False))
 
 
 def first_from_reference(node: Node, ask: Callable[[str], T | None], what: str) -> T:
-    """The first answer that a reference module gives. Raises EvidenceMissing if none has one."""
+    """The first answer, other than None, for a reference module. Raises EvidenceMissing if there is none."""
     for answer in each_known(ask, _references(node)):
         if answer is not None:
             return answer
@@ -136,7 +135,8 @@ def first_from_reference(node: Node, ask: Callable[[str], T | None], what: str) 
 
 @fact
 def vermagic(node: Node) -> str:
-    """The version string that the kernel compares with a module's. Linux include/linux/vermagic.h."""
+    """The version string that the kernel compares with a module's. Source: Linux
+    include/linux/vermagic.h."""
 
     def flags(path: str) -> str | None:
         return information(node, path).vermagic.partition(" ")[2] or None
@@ -146,7 +146,7 @@ def vermagic(node: Node) -> str:
 
 @fact
 def struct_module_bytes(node: Node) -> int:
-    """The size of the kernel's struct module, from the module structure in a module's file."""
+    """The size of the kernel's struct module, taken from a reference module's file."""
     return first_from_reference(
         node, lambda path: image(node, path).size_of(".gnu.linkonce.this_module"), "the module structure"
     )

@@ -1,7 +1,7 @@
-"""Who exports a symbol to modules: the kernel's own image, or a module; with its CRC and conditions.
+"""What exports a symbol to modules, the kernel image or a module, with its CRC and restrictions.
 
-What the image exports is told by what was made together with it: the Module.symvers of its headers, the
-modules that it has accepted or that came with it, and the list of its symbols.
+The exports of the image are read from files that were made together with it: Module.symvers in the kernel
+headers, reference modules, and the kernel's list of symbols.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 VMLINUX = "vmlinux"
 _GPL_MARK = b" __start___ksymtab_gpl\n"
 _SYMVERS_LIMIT_BYTES = 64 << 20  # Module.symvers has 1 to 3 MB; kallsyms about 12 MB
-# Symbols that only these modules export, so that no image has them without having the module built in.
+# Symbols that only these modules export: the kernel image has them only if the module is built in.
 _EXPORTED_BY = (("nvidia_p2p_", "nvidia"), ("ib_", "ib_core"))
 
 
 class KernelSymbol(Struct, frozen=True):
-    """A symbol that the kernel's image exports. None where that could not be seen."""
+    """A symbol that the kernel image or a module exports. None: not known."""
 
     crc: int | None
     has_crc: bool | None  # False: a kernel without symbol versions
@@ -41,7 +41,7 @@ class KernelSymbol(Struct, frozen=True):
 
 
 class Provider(Struct, frozen=True):
-    """Who exports a symbol, and how."""
+    """What exports a symbol, and how."""
 
     owner: str  # a module, or vmlinux
     symbol: KernelSymbol
@@ -68,10 +68,11 @@ def module_layout_crc(node: Node) -> int | None:
 
 @fact
 def symvers(node: Node) -> bytes:
-    """The Module.symvers of the kernel's build: CRC, symbol, module, kind of export, namespace, by tabs.
+    """The Module.symvers of the kernel: CRC, symbol, module, kind of export and namespace, separated by
+    tabs.
 
-    Source: Linux Documentation/kbuild/modules.rst. It lies with the headers; Red Hat puts a packed copy
-    beside the kernel.
+    Source: Linux Documentation/kbuild/modules.rst. It is installed with the headers; Red Hat puts a
+    compressed copy next to the kernel.
     """
     kernel, folder = release(node), modules_dir(node)
     reason: EvidenceMissing | None = None
@@ -86,27 +87,27 @@ def symvers(node: Node) -> bytes:
     ):
         try:
             content = node.map(path)
-        except EvidenceMissing as lacks:
-            reason = _rather(reason, lacks)
+        except EvidenceMissing as error:
+            reason = _more_open(reason, error)
             continue
         from gdrkit.formats.compressed import decompress
 
         text = bytes(decompress(content, _SYMVERS_LIMIT_BYTES))
-        if b"\tmodule_layout\tvmlinux\t" in text:  # others are of modules that were built on their own
+        if b"\tmodule_layout\tvmlinux\t" in text:  # others belong to modules that were built separately
             return b"\n" + text
     raise reason or EvidenceAbsent(
         Missing("Module.symvers", MissingReason.ABSENT, f"ls /{folder}/build/Module.symvers")
     )
 
 
-def _rather(reason: EvidenceMissing | None, lacks: EvidenceMissing) -> EvidenceMissing:
-    """Of two reasons the one that says that nobody looked, so that EvidenceAbsent means that all were looked
-    for."""
-    return lacks if reason is None or isinstance(reason, EvidenceAbsent) else reason
+def _more_open(reason: EvidenceMissing | None, error: EvidenceMissing) -> EvidenceMissing:
+    """Of two errors, one other than EvidenceAbsent, so that EvidenceAbsent means that all files are
+    absent."""
+    return error if reason is None or isinstance(reason, EvidenceAbsent) else reason
 
 
 def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
-    """The line of a symbol that the kernel's image exports. Raises EvidenceAbsent."""
+    """A symbol of the kernel image in Module.symvers. Raises EvidenceAbsent if it is not listed."""
     at = text.find(f"\t{symbol}\t{VMLINUX}\t".encode())
     if at < 0:
         raise EvidenceAbsent(
@@ -126,8 +127,7 @@ def _symvers_export(text: bytes, symbol: str) -> KernelSymbol:
 
 @fact
 def kernel_symbol(node: Node, symbol: str) -> KernelSymbol:
-    """How the kernel's image exports a symbol. Raises EvidenceAbsent if it does not, EvidenceMissing if
-    nobody can tell."""
+    """How the kernel image exports a symbol. Raises EvidenceAbsent if it does not."""
     for prefix, module in _EXPORTED_BY:
         if symbol.startswith(prefix) and _is_a_module(node, module):
             raise EvidenceAbsent(
@@ -149,12 +149,12 @@ def _wanted(node: Node, path: str, symbol: str) -> int | None:
 
 
 def _is_a_module(node: Node, name: str) -> bool:
-    """Whether this lies in a file of its own. False also where nobody can tell."""
+    """Whether this is a module in a file of its own. False also where that is not known."""
     return if_missing(False, lambda: bool(module_path(node, name)) and not builtin(node, name))
 
 
 def _in_kallsyms(node: Node, symbol: str) -> None:
-    """Raises EvidenceAbsent if the kernel's image exports no such symbol."""
+    """Raises EvidenceAbsent if the kernel image exports no such symbol."""
     if f" __ksymtab_{symbol}\n".encode() not in export_tables(node):
         raise EvidenceAbsent(
             Missing(f"proc/kallsyms ({symbol})", MissingReason.ABSENT, f"grep -w {symbol} /proc/kallsyms")
@@ -163,10 +163,11 @@ def _in_kallsyms(node: Node, symbol: str) -> None:
 
 @fact
 def export_tables(node: Node) -> bytes:
-    """What /proc/kallsyms says of exports: " __ksymtab_<symbol>" by line, and "<tab>[module]" if it has one.
+    """The exports in /proc/kallsyms, one line each: " __ksymtab_<symbol>", and "<tab>[module]" for a
+    module's.
 
-    A kernel lists these with CONFIG_KALLSYMS_ALL alone; raises EvidenceMissing for one that leaves them out.
-    The file has 10 MB and more, and takes the kernel 50 ms to write, so it is asked once and last.
+    The kernel lists them only with CONFIG_KALLSYMS_ALL; raises EvidenceMissing where they are not listed.
+    The file has 10 MB or more and takes the kernel 50 ms to write, so it is read once, and only if needed.
     """
     text = if_absent(b"", node.read, "proc/kallsyms")
     found = b"".join(re.findall(rb" (?:__ksymtab_[^\n]*|__start___ksymtab_gpl)\n", text))
@@ -178,11 +179,11 @@ def export_tables(node: Node) -> bytes:
 
 
 def _is_gpl_only(node: Node, symbol: str) -> bool | None:
-    """Whether the image exports a symbol to GPL-compatible modules alone; None where that was not seen.
+    """Whether the image exports a symbol to GPL-compatible modules only; None where that is not known.
 
-    The image's table of GPL-only exports lies behind the other one, and kallsyms is in the order of
-    addresses: Linux include/asm-generic/vmlinux.lds.h, RO_DATA(). The first entry has the address of the
-    mark, and may stand on either side of it.
+    The image's table of GPL-only exports follows the other table, and kallsyms is sorted by address: Linux
+    include/asm-generic/vmlinux.lds.h, RO_DATA(). The first entry has the same address as the mark, and may
+    come before or after it.
     """
     table = if_missing(b"", export_tables, node)
     mark, entry = table.find(_GPL_MARK), table.find(f" __ksymtab_{symbol}\n".encode())
@@ -203,9 +204,9 @@ def holder_of(node: Node, symbol: str) -> str:
 
 @fact
 def provider(node: Node, symbol: str, importer: str) -> Provider:
-    """Who exports a symbol when modprobe loads `importer`: its dependencies, what is loaded, or the image.
+    """What exports a symbol when modprobe loads `importer`: a dependency, a loaded module, or the image.
 
-    Raises EvidenceAbsent if nobody does.
+    Raises EvidenceAbsent if nothing does.
     """
     owner = _owner(node, symbol, importer)
     if not owner:
@@ -219,8 +220,7 @@ def provider(node: Node, symbol: str, importer: str) -> Provider:
 
 
 def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:
-    """What a module exports. If it is loaded and its file is gone, nobody can tell: that is not
-    EvidenceAbsent."""
+    """What a module exports. If it is loaded without a file, raises EvidenceMissing, not EvidenceAbsent."""
     try:
         return exports(node, loaded_path(node, owner))
     except EvidenceAbsent as absent:
@@ -230,7 +230,7 @@ def _exports_of(node: Node, owner: str) -> Mapping[str, Export]:
 
 
 def _owner(node: Node, symbol: str, importer: str) -> str:
-    """The module that exports a symbol, by depmod's list or else by the dependencies' files; "" if none."""
+    """The module that exports a symbol, by depmod's list, else by the dependencies' files; "" if none."""
     try:
         return symbol_owner(node, symbol)
     except EvidenceMissing:
@@ -240,13 +240,13 @@ def _owner(node: Node, symbol: str, importer: str) -> str:
 
 @fact
 def usable_by(node: Node, name: str) -> frozenset[str]:
-    """The modules whose exports a module finds when modprobe loads it: its dependencies, and all loaded."""
+    """The modules whose exports a module can use: its dependencies, and all loaded modules."""
     return frozenset(if_missing({}, loaded, node)) | frozenset(dependencies(node, name))
 
 
 @fact
 def exporter(node: Node, symbol: str) -> str:
-    """The module that exports a symbol by depmod's list, or "vmlinux". Raises EvidenceAbsent if nothing
+    """The module that exports a symbol by depmod's list, or "vmlinux". Raises EvidenceAbsent if none
     does."""
     owner = symbol_owner(node, symbol)
     if not owner:
@@ -255,7 +255,7 @@ def exporter(node: Node, symbol: str) -> str:
 
 
 class _KernelExports(Mapping[str, "KernelSymbol"]):
-    """The kernel's exports by name, looked up one by one."""
+    """The kernel image's exports by name, each looked up when it is asked for."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -277,8 +277,8 @@ class _KernelExports(Mapping[str, "KernelSymbol"]):
 
 
 def kernel_exports(node: Node) -> Mapping[str, KernelSymbol]:
-    """What the kernel's image exports.
+    """What the kernel image exports.
 
-    Asking raises KeyError for what it does not, EvidenceMissing where nobody can tell.
+    A look-up raises KeyError for a symbol that it does not export, EvidenceMissing where that is not known.
     """
     return _KernelExports(node)

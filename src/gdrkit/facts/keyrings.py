@@ -1,4 +1,4 @@
-"""The keys that the running kernel holds, and the certificates that firmware and shim would give it."""
+"""The keys that the running kernel has, and the certificates that firmware and shim pass to it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from gdrkit.formats.x509 import Certificate
 
 BUILTIN, MACHINE, PLATFORM = ".builtin_trusted_keys", ".machine", ".platform"
-# Distributions whose kernels also ask .platform about modules, which Linux itself does not. Debian's was
-# seen to, on 6.1 and 6.12; Fedora's, Red Hat's and Ubuntu's carry the same patch ("KEYS: Make use of
-# platform keyring for module signature verify"), not tried here.
-_ASK_PLATFORM = frozenset(("debian", "ubuntu", "fedora", "rhel", "centos"))
+# Distributions whose kernels also accept the keys in .platform for modules; upstream Linux does not.
+# Observed with Debian's 6.1 and 6.12. The kernels of Fedora, Red Hat and Ubuntu have the same patch ("KEYS:
+# Make use of platform keyring for module signature verify"), not tested here.
+_USE_PLATFORM = frozenset(("debian", "ubuntu", "fedora", "rhel", "centos"))
 
 
 class ProcKeys(Struct, frozen=True):
-    """What root sees in /proc/keys. Which key is in which keyring it does not say."""
+    """What root sees in /proc/keys. It does not show which key is in which keyring."""
 
     keyrings: Mapping[str, int]  # name -> number of keys
     names: Mapping[str, str]  # key id (hex) -> the certificate's name
@@ -34,12 +34,12 @@ class ProcKeys(Struct, frozen=True):
         return certificate.key_id in self.names
 
     def has_name(self, common_name: str) -> bool:
-        """Whether some certificate's name is this one, alone or behind its organization."""
+        """Whether a certificate has this name, alone or after its organization."""
         return any(name == common_name or name.endswith(f": {common_name}") for name in self.names.values())
 
 
 class EnrolledCertificate(Struct, frozen=True):
-    """A certificate, and the keyring that the kernel put it in."""
+    """A certificate, and the keyring that it is in."""
 
     certificate: Certificate
     keyring: str
@@ -51,7 +51,7 @@ class EnrolledCertificate(Struct, frozen=True):
 
 @fact
 def proc_keys(node: Node) -> ProcKeys:
-    """The kernel's own keys. Raises EvidenceMissing for who may not see them: all but root.
+    """The kernel's keys. Raises EvidenceMissing where they are not readable, as for users other than root.
 
     Source: Linux security/keys/proc.c, proc_keys_show(); crypto/asymmetric_keys/asymmetric_type.c.
     """
@@ -62,18 +62,18 @@ def proc_keys(node: Node) -> ProcKeys:
 
 
 def parse(text: str) -> ProcKeys:
-    """/proc/keys, as far as it is about keyrings and certificates. Raises FormatError."""
+    """The keyrings and certificates in /proc/keys. Raises FormatError."""
     keyrings, names = {}, {}
     row = re.compile(r"[0-9a-f]+ \S+ +\d+ +\S+ [0-9a-f]{8} +-?\d+ +-?\d+ (?P<type>\S+) +(?P<description>.*)")
     for line in text.splitlines():
         found = row.fullmatch(line)
         if found is None:
-            raise FormatError("a line is none of /proc/keys")
+            raise FormatError(f"malformed line in /proc/keys: {line[:40]!r}")
         description = found["description"]
         if found["type"] == "keyring":
             name, _, count = description.rpartition(": ")
             keyrings[name] = int(count) if count.isdigit() else 0
-        elif found["type"] == "asymmetri":  # the column is nine letters wide
+        elif found["type"] == "asymmetri":  # the column is nine characters wide
             described = re.fullmatch(r"(?P<name>.*): (?P<id>[0-9a-f]+): \S+.*", description)
             if described is not None:
                 names[described["id"]] = described["name"]
@@ -82,7 +82,7 @@ def parse(text: str) -> ProcKeys:
 
 @fact
 def certificates(node: Node, variable: str, vendor: str) -> tuple[Certificate, ...]:
-    """The certificates in a list of firmware's or shim's; () if there is no such list."""
+    """The certificates in an EFI variable of the firmware or shim; () if there is no such variable."""
     from gdrkit.formats import efi_list, x509
 
     value = if_absent(b"", efi_variable, node, variable, vendor)
@@ -95,8 +95,8 @@ def certificates(node: Node, variable: str, vendor: str) -> tuple[Certificate, .
 def enrolled_keys(node: Node) -> tuple[EnrolledCertificate, ...]:
     """Machine-owner and firmware keys that the kernel trusts for modules.
 
-    /proc/keys decides; who may not read it takes them for trusted where the kernel sees Secure Boot. Source:
-    Linux security/integrity/platform_certs/load_uefi.c, load_uefi_certs(), load_moklist_certs().
+    /proc/keys decides. Where it is not readable, they count as trusted if the kernel sees Secure Boot.
+    Source: Linux security/integrity/platform_certs/load_uefi.c, load_uefi_certs(), load_moklist_certs().
     """
     by_owner = [(cert, MACHINE) for cert in certificates(node, "MokListRT", SHIM)]
     by_firmware = [(cert, PLATFORM) for cert in certificates(node, "db", DATABASE)]
@@ -120,9 +120,9 @@ def enrolled_keys(node: Node) -> tuple[EnrolledCertificate, ...]:
 
 @fact
 def platform_is_asked(node: Node) -> bool:
-    """Whether this kernel accepts modules signed by a key of .platform, firmware's own keys."""
-    asked = not distribution(node).family.isdisjoint(_ASK_PLATFORM)
-    node.cite("etc/os-release", "ID", "whether .platform is asked", Confidence.LIKELY)
+    """Whether this kernel accepts modules signed by a key in .platform, which holds the firmware's keys."""
+    asked = not distribution(node).family.isdisjoint(_USE_PLATFORM)
+    node.cite("etc/os-release", "ID", "whether .platform keys are used", Confidence.LIKELY)
     return asked
 
 
@@ -130,7 +130,7 @@ def platform_is_asked(node: Node) -> bool:
 def revoked(node: Node) -> tuple[Certificate, ...]:
     """Certificates whose signatures the kernel refuses: those in dbx and MokListXRT.
 
-    Only kernels with CONFIG_SYSTEM_REVOCATION_LIST know them. Source: Linux certs/blacklist.c.
+    Only kernels with CONFIG_SYSTEM_REVOCATION_LIST read them. Source: Linux certs/blacklist.c.
     """
     found = (*certificates(node, "MokListXRT", SHIM), *certificates(node, "dbx", DATABASE))
     if not found or config_option(node, "CONFIG_SYSTEM_REVOCATION_LIST") != "y":

@@ -1,4 +1,4 @@
-"""Which kmod, the suite of modprobe, a node has: its words differ a little between versions."""
+"""The version of kmod, the package of modprobe. Its messages differ a little between versions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdrkit.facts.kernel import distribution
 from gdrkit.formats.versions import numbers
 from gdrkit.node import Node, fact, first_of, likely
 
-# Packages of releases: packages.debian.org, launchpad.net, distrowatch's tables of Red Hat's.
+# Version by release. Sources: packages.debian.org, launchpad.net, distrowatch's tables for Red Hat.
 _OF_RELEASES = {
     ("debian", "11"): 28,
     ("debian", "12"): 30,
@@ -23,14 +23,14 @@ _OF_RELEASES = {
 }
 # Where command_do() reports a failed command: libkmod/libkmod-module.c at the tags v27 to v34.
 _COMMAND_LINES = {27: 990, 28: 990, 29: 990, 30: 1047, 31: 1084, 32: 1084, 33: 1072, 34: 796}
-# The same for kmod_module_parse_depline() and kmod_module_insert_module().
+# Likewise for kmod_module_parse_depline() and kmod_module_insert_module().
 _DEPENDENCY_LINES = {27: 191, 28: 191, 29: 191, 30: 191, 31: 191, 32: 191, 33: 177, 34: 163}
 _INSERTION_LINES = {27: 838, 28: 838, 29: 838, 30: 895, 31: 968, 32: 968, 33: 956, 34: 699}
 
 
 @fact
 def kmod_version(node: Node) -> int:
-    """The version of kmod. Raises EvidenceMissing where neither a package nor the distribution tells."""
+    """The version of kmod. Raises EvidenceMissing where neither a package nor the distribution shows it."""
 
     def the_package() -> int:
         found = numbers(dpkg.version(node, "kmod"))
@@ -51,24 +51,24 @@ def kmod_version(node: Node) -> int:
 
 @fact
 def command_place(node: Node) -> str:
-    """What modprobe prints before it reports a failed command: the place in its source, or nothing."""
-    return _place(node, "command_do", _COMMAND_LINES)
+    """The prefix of modprobe's message about a failed command: the position in its source, or nothing."""
+    return _source_position(node, "command_do", _COMMAND_LINES)
 
 
 @fact
 def dependency_place(node: Node) -> str:
-    """The same, before it reports a dependency whose file is not there."""
-    return _place(node, "kmod_module_parse_depline", _DEPENDENCY_LINES)
+    """The same, of its message about a dependency whose file is not there."""
+    return _source_position(node, "kmod_module_parse_depline", _DEPENDENCY_LINES)
 
 
 @fact
 def insertion_place(node: Node) -> str:
-    """The same, before it reports that it knows of no file of a module that it is to insert."""
-    return _place(node, "kmod_module_insert_module", _INSERTION_LINES)
+    """The same, of its message that the module to insert has no file."""
+    return _source_position(node, "kmod_module_insert_module", _INSERTION_LINES)
 
 
-def _place(node: Node, function: str, lines: Mapping[int, int]) -> str:
-    """Debian and Ubuntu build kmod with --enable-debug, others do not: kmod tools/log.c, log_kmod()."""
+def _source_position(node: Node, function: str, lines: Mapping[int, int]) -> str:
+    """Only Debian and Ubuntu print it; they build kmod with --enable-debug: kmod tools/log.c, log_kmod()."""
     if distribution(node).family.isdisjoint(("debian", "ubuntu")):
         return ""
     line = lines.get(kmod_version(node))

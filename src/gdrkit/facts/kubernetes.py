@@ -1,7 +1,7 @@
-"""What Kubernetes was told and what its operators' pods said: manifests and logs that came with a node.
+"""Manifests of a Kubernetes cluster and logs of its operators' pods, as supplied with a node.
 
-Manifests and logs lie below `sos_commands/kubernetes/`, as somebody exported them; the node itself keeps its
-pods' logs below /var/log/pods. A node that came without any has none: that is not a finding.
+Exported manifests and logs are below `sos_commands/kubernetes/`; the node itself keeps the logs of its pods
+below /var/log/pods. They are optional: a node without them is not a finding.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ from gdrkit.node import Node, fact, if_missing
 FOLDER = "sos_commands/kubernetes"
 POD_LOGS = "var/log/pods"
 DEPTH = 6
-"""Folders below FOLDER that are entered: cluster-info/<namespace>/podlogs/<pod>/ has four, with room for
-two."""
+"""Levels of folders below FOLDER that are searched: cluster-info/<namespace>/podlogs/<pod>/ has four."""
 
 
 class Manifest(Struct, frozen=True):
-    """One object as somebody wrote it. `kind` is MachineConfiguration for Talos, whose files have none."""
+    """One object of a manifest. For Talos, whose files have no `kind`, it is MachineConfiguration."""
 
     kind: str
     name: str
@@ -38,7 +37,7 @@ class Manifest(Struct, frozen=True):
 
 
 class UnreadableManifest(Struct, frozen=True):
-    """A document that uses what this reader does not know."""
+    """A document with syntax that this reader does not support."""
 
     source: str
     line: int
@@ -46,7 +45,7 @@ class UnreadableManifest(Struct, frozen=True):
 
 
 class OperatorSettings(Struct, frozen=True):
-    """What the GPU Operator is told about the driver. None: not said, so the operator's default holds."""
+    """The GPU Operator's settings for the driver. None: not set, so the operator's default applies."""
 
     source: str
     line: int
@@ -62,13 +61,13 @@ class OperatorSettings(Struct, frozen=True):
 
 @fact
 def files(node: Node) -> tuple[str, ...]:
-    """Every file that came with the node about its cluster; () if nothing was handed over."""
+    """Every file about the cluster that was supplied with the node; () if there is none."""
     return tuple(_below(node, FOLDER, DEPTH))
 
 
 def _below(node: Node, folder: str, depth: int) -> list[str]:
     found = []
-    for name in if_missing((), node.list, folder):  # none of a file, or where nothing was handed over
+    for name in if_missing((), node.list, folder):  # a file, or nothing was supplied
         path = f"{folder}/{name}"
         inside = _below(node, path, depth - 1) if depth and "." not in name else []
         found += inside or [path]
@@ -77,9 +76,9 @@ def _below(node: Node, folder: str, depth: int) -> list[str]:
 
 @fact
 def pod_logs(node: Node) -> tuple[str, ...]:
-    """Logs of the containers that load nvidia-peermem: handed over, or kept by this node's own kubelet."""
+    """Logs of the containers that load nvidia-peermem: supplied ones, and those of this node's kubelet."""
     found = [path for path in files(node) if "peermem" in path or path.endswith((".log", ".txt"))]
-    # Logs of pods are for root, and add to what the node itself shows.
+    # Pods' logs need root, and only add to what the node itself shows.
     for pod in if_missing((), node.list, POD_LOGS):
         if "nvidia-driver-daemonset" in pod or "nvidia-gpu-driver" in pod:
             found += _below(node, f"{POD_LOGS}/{pod}/nvidia-peermem-ctr", 0)
@@ -91,7 +90,7 @@ def pod_logs(node: Node) -> tuple[str, ...]:
 
 @fact
 def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[UnreadableManifest, ...]]:
-    """The objects in one file, lists of objects taken apart, and the documents that could not be read."""
+    """The objects in one file, those in lists included, and the documents that could not be parsed."""
     text = node.text(source)
     if not re.search(r"(?:^|[{,])\s*\"?(?:apiVersion|machine|kind)\"?\s*:", text, re.MULTILINE):
         return (), ()
@@ -108,7 +107,7 @@ def parsed(node: Node, source: str) -> tuple[tuple[Manifest, ...], tuple[Unreada
 
 
 def objects(value: Value, source: str) -> list[Manifest]:
-    """The objects of one document; of a list, each of its items. [] for what names no kind."""
+    """The object of one document, or each item of a list; [] for a document without a kind."""
     items = at(value, "items")
     if text_at(value, "kind").endswith("List") and isinstance(items, YamlSequence):
         return [manifest for item in items.items for manifest in objects(item, source)]
@@ -120,13 +119,13 @@ def objects(value: Value, source: str) -> list[Manifest]:
 
 @fact
 def manifests(node: Node) -> tuple[Manifest, ...]:
-    """Every object in the files that came with the node."""
+    """Every object in the files supplied with the node."""
     return tuple(found for source in _manifest_files(node) for found in parsed(node, source)[0])
 
 
 @fact
 def unreadable(node: Node) -> tuple[UnreadableManifest, ...]:
-    """Documents among them that this reader cannot judge."""
+    """The documents in these files that could not be parsed."""
     return tuple(fault for source in _manifest_files(node) for fault in parsed(node, source)[1])
 
 
@@ -135,8 +134,7 @@ def _manifest_files(node: Node) -> list[str]:
 
 
 def boolean(value: Value | None) -> bool | None:
-    """A bare true or false; None for anything else, quoted words included: those are strings to the API
-    server."""
+    """A bare true or false; None for anything else. Quoted words are strings to the API server."""
     if isinstance(value, Scalar) and not value.quoted:
         return {"true": True, "false": False}.get(value.text.lower())
     return None
@@ -144,8 +142,8 @@ def boolean(value: Value | None) -> bool | None:
 
 @fact
 def gpu_operator(node: Node) -> OperatorSettings | None:
-    """The driver settings of ClusterPolicy, or of NVIDIADriver where the policy leaves them to it; None if
-    unseen.
+    """The driver settings of ClusterPolicy, or of NVIDIADriver where the policy refers to it; None if
+    neither was supplied.
 
     Sources: the operator's CustomResourceDefinitions, nvidia.com/v1 and nvidia.com/v1alpha1.
     """
@@ -170,14 +168,13 @@ def gpu_operator(node: Node) -> OperatorSettings | None:
 
 @fact
 def has_gpu_operator(node: Node) -> bool:
-    """Whether the GPU Operator looks after this node's driver: its container or its policy is seen."""
+    """Whether the GPU Operator manages this node's driver: its driver container or its policy is present."""
     return has_driver_container(node) or gpu_operator(node) is not None
 
 
 @fact
 def deploys_ofed(node: Node) -> bool | None:
-    """Whether a NicClusterPolicy deploys an OFED driver container; None if no such policy came with the
-    node."""
+    """Whether a NicClusterPolicy deploys an OFED driver container; None if no such policy was supplied."""
     policies = [m for m in manifests(node) if m.kind in ("NicClusterPolicy", "NicNodePolicy")]
     if not policies:
         return None

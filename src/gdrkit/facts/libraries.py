@@ -1,4 +1,5 @@
-"""User-space libraries that decide: libibverbs, NCCL, UCX, the driver's own; and the memory lock limit."""
+"""User-space libraries that matter here: libibverbs, libcuda, NCCL, NVSHMEM, UCX; and the memory lock
+limit."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ FOLDERS = (
     "usr/lib",
     "usr/local/lib",
 )
-"""Where the dynamic linker finds libraries on Debian's, Red Hat's and SUSE's systems, its own order aside.
+"""Where the dynamic linker finds libraries on Debian, Red Hat and SUSE; not in the linker's order.
 Sources: ld.so(8); Debian's multiarch folders in /etc/ld.so.conf.d."""
 
 MORE_FOLDERS = (
@@ -34,36 +35,36 @@ MORE_FOLDERS = (
     "opt/mellanox/ucx/lib",
     "opt/hpcx/nccl_rdma_sharp_plugin/lib",
 )
-"""Where images and vendors put copies that programs bring along."""
+"""Where images and vendors put copies that programs bring with them."""
 
 DMABUF_CALL = "ibv_reg_dmabuf_mr"
 FIRST_WITH_DMABUF = 34
-"""rdma-core's release that brought ibv_reg_dmabuf_mr: libibverbs/libibverbs.map.in at v34.0,
-IBVERBS_1.12.
-"""
+"""The release of rdma-core that added ibv_reg_dmabuf_mr: libibverbs/libibverbs.map.in at v34.0,
+IBVERBS_1.12."""
 
 
 NVSHMEM_HOST = "libnvshmem_host.so.3"
 
 
 class Library(Struct, frozen=True):
-    """A shared library: its file with every link followed, and the version in the file's name."""
+    """A shared library: its path with every link followed, and the version in the file's name."""
 
     path: str
     version: str  # "1.14.44.0"; "" where the name has none
 
 
 class LibraryCopy(Struct, frozen=True):
-    """One copy of a library that programs bring along, and where its version was read."""
+    """One copy of a library, and where its version was read."""
 
     version: str
     source: str
 
 
 def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
-    """The first folder's file of that name. Raises EvidenceAbsent if somebody looked in all of them.
+    """The path of a library, in the first folder that has it. Raises EvidenceAbsent if no folder has it.
 
-    A hit beats a folder that nobody looked at. Missing names the library, not one of many paths.
+    Folders that were not collected matter only if no other has it. The error names the library, not one of
+    the many paths.
     """
     reason: EvidenceMissing | None = None
     library = name.partition(".so")[0]
@@ -72,15 +73,15 @@ def find(node: Node, name: str, folders: tuple[str, ...] = FOLDERS) -> str:
         try:
             if node.exists(path):
                 return path
-        except EvidenceMissing as lacks:
-            reason = reason or EvidenceMissing(Missing(library, lacks.missing.why, f"ls -l /{path}"))
+        except EvidenceMissing as error:
+            reason = reason or EvidenceMissing(Missing(library, error.missing.why, f"ls -l /{path}"))
     raise reason or EvidenceAbsent(Missing(library, MissingReason.ABSENT, f"ldconfig -p | grep {library}"))
 
 
 @fact
 def libibverbs(node: Node) -> Library:
-    """The libibverbs that programs on this node load. Raises EvidenceAbsent if there is none: images bring
-    their own.
+    """The libibverbs that programs on this node load. Raises EvidenceAbsent if there is none; container
+    images bring their own.
     """
     return _library(node, find(node, "libibverbs.so.1"))
 
@@ -93,18 +94,15 @@ def _library(node: Node, path: str) -> Library:
 
 @fact
 def verbs_has_dmabuf(node: Node) -> bool:
-    """Whether that libibverbs offers ibv_reg_dmabuf_mr, by its symbol table; else, likely, by its
-    version.
-    """
+    """Whether this libibverbs has ibv_reg_dmabuf_mr, by its symbol table, else by its version (likely)."""
 
     def symbol_table() -> bool:
         return has_dmabuf(node, libibverbs(node).path)
 
     def library_version() -> bool:
         version = numbers(libibverbs(node).version)
-        if (
-            len(version) < 3
-        ):  # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
+        # ABI, ABI minor, release of rdma-core: rdma-core CMakeLists.txt, PACKAGE_VERSION
+        if len(version) < 3:
             raise EvidenceMissing(Missing("libibverbs", MissingReason.UNDECIDED, _ASK_VERBS))
         return version[2] >= FIRST_WITH_DMABUF
 
@@ -118,11 +116,10 @@ def verbs_has_dmabuf(node: Node) -> bool:
 
     try:
         return first_of(symbol_table, likely(node, library_version), likely(node, package_version))
-    except (
-        EvidenceMissing
-    ) as lacks:  # whichever file was in the way, what is missing is a look at the library
-        missing = Missing("libibverbs", lacks.missing.why, _ASK_VERBS)
-        raise (EvidenceAbsent if isinstance(lacks, EvidenceAbsent) else EvidenceMissing)(missing) from lacks
+    except EvidenceMissing as error:
+        # Whichever file is missing, the command to suggest looks at the library.
+        missing = Missing("libibverbs", error.missing.why, _ASK_VERBS)
+        raise (EvidenceAbsent if isinstance(error, EvidenceAbsent) else EvidenceMissing)(missing) from error
 
 
 _ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMABUF_CALL}"
@@ -130,7 +127,7 @@ _ASK_VERBS = f"nm -D $(ldconfig -p | grep -o '/.*libibverbs.so.1$') | grep {DMAB
 
 @fact
 def has_dmabuf(node: Node, path: str) -> bool:
-    """Whether a copy of libibverbs offers ibv_reg_dmabuf_mr."""
+    """Whether a copy of libibverbs has ibv_reg_dmabuf_mr."""
     from gdrkit.formats.elf import parse
 
     symbols = parse(node.map(path)).dynamic_exports()
@@ -143,10 +140,9 @@ def has_dmabuf(node: Node, path: str) -> bool:
 
 @fact
 def other_libibverbs(node: Node) -> tuple[Library, ...]:
-    """Copies that programs may load instead of the system's: in vendors' folders and images. () if none is
-    seen.
+    """Copies that programs may load instead of the system's, in vendors' folders and images; () if none is
+    known.
     """
-    # Copies that nobody has or nobody looked for change nothing for the system's own.
     return tuple(_each(node, "libibverbs.so.1", MORE_FOLDERS))
 
 
@@ -159,9 +155,7 @@ def _each(node: Node, name: str, folders: tuple[str, ...]) -> Iterator[Library]:
 
 @fact
 def libcuda_version(node: Node) -> str:
-    """The driver version that user space belongs to, "580.126.09". Raises EvidenceAbsent if no libcuda is
-    installed.
-    """
+    """The driver version of libcuda, "580.126.09". Raises EvidenceAbsent if no libcuda is installed."""
     target = _library(node, find(node, "libcuda.so.1"))
     if not re.fullmatch(r"\d{3,}\.\d+(\.\d+)?", target.version):
         raise EvidenceMissing(Missing("libcuda", MissingReason.UNDECIDED, "ls -l /usr/lib/*/libcuda.so*"))
@@ -173,16 +167,15 @@ def libcuda_version(node: Node) -> str:
 
 @fact
 def nccl_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every libnccl that is seen on the node: the system's, and those of Python environments. () if none
-    is.
-    """
+    """Every known libnccl on the node: the system's, and those of Python environments. () if none is
+    known."""
     return _copies(node, "libnccl.so.2", "nvidia_nccl") or _packaged_nccl(node)
 
 
 @fact
 def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Every NVSHMEM that is seen on the node. Raises EvidenceAbsent if somebody looked and there is none:
-    images bring their own.
+    """Every known NVSHMEM on the node. Raises EvidenceAbsent if there is none; container images bring their
+    own.
     """
     found = _copies(node, NVSHMEM_HOST, "nvidia_nvshmem")
     if not found:
@@ -194,7 +187,7 @@ def nvshmem_copies(node: Node) -> tuple[LibraryCopy, ...]:
 
 
 def _copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
-    """Files of a library whose name has the version, and wheels of Python environments."""
+    """Copies whose file name shows the version, and wheels of Python environments."""
     libraries = _each(node, library, (*FOLDERS, *MORE_FOLDERS))
     found = [LibraryCopy(seen.version, seen.path) for seen in libraries if len(numbers(seen.version)) == 3]
     pattern = re.compile(rf"{wheel}_cu\d+-(?P<version>\d+\.\d+\.\d+)(?:\.\d+)?\.dist-info")
@@ -206,7 +199,7 @@ def _copies(node: Node, library: str, wheel: str) -> tuple[LibraryCopy, ...]:
 
 
 def _packaged_nccl(node: Node) -> tuple[LibraryCopy, ...]:
-    """What the list of packages says where no file of NCCL is seen."""
+    """By the list of packages, where no file of NCCL is known."""
     known = if_missing({}, packages.installed, node)
     for name in ("libnccl2", "libnccl"):
         package = known.get(name)
@@ -216,7 +209,7 @@ def _packaged_nccl(node: Node) -> tuple[LibraryCopy, ...]:
 
 
 def _python_folders(node: Node) -> list[str]:
-    """Folders of installed Python packages that were listed."""
+    """Folders of Python packages in the environments that are known."""
     found = []
     for base in ("usr/lib", "usr/local/lib", "opt/conda/lib", "opt/venv/lib"):
         for name in _if_seen(node, base):
@@ -226,21 +219,20 @@ def _python_folders(node: Node) -> list[str]:
 
 
 def _if_seen(node: Node, folder: str) -> tuple[str, ...]:
-    """Names in a folder; () also where nobody looked: which environments programs have is nobody's duty to
-    list.
-    """
+    """Names in a folder; () also where it was not collected, as Python environments are optional
+    evidence."""
     return if_missing((), node.list, folder)
 
 
 @fact
 def nccl_is_installed(node: Node) -> bool:
-    """Whether the system's folders hold an NCCL. Raises EvidenceMissing where nobody looked."""
+    """Whether NCCL is in the system's folders. Raises EvidenceMissing where they were not collected."""
     return if_absent(False, lambda: bool(find(node, "libnccl.so.2")))
 
 
 @fact
 def nccl_version(node: Node) -> str:
-    """The version of the node's NCCL, the oldest of several. Raises EvidenceMissing if none is seen."""
+    """The version of the node's NCCL, the oldest of several. Raises EvidenceMissing if none is known."""
     copies = nccl_copies(node)
     if not copies:
         raise EvidenceMissing(
@@ -253,9 +245,9 @@ def nccl_version(node: Node) -> str:
 
 @fact
 def ucx_version(node: Node) -> str:
-    """The version of the UCX installed here, by its pkg-config file, package or own answer.
+    """The version of the installed UCX, by its pkg-config file, its package or ucx_info.
 
-    Raises EvidenceAbsent if somebody looked and there is none. The library's file name does not carry it.
+    Raises EvidenceAbsent if UCX is not installed. The library's file name does not show its version.
     """
 
     def pkg_config() -> str:
@@ -267,7 +259,7 @@ def ucx_version(node: Node) -> str:
         raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def package() -> str:
-        # A node without a package list may have UCX all the same.
+        # UCX can be installed without a package.
         known = if_missing({}, packages.installed, node)
         for name in ("ucx", "libucx0"):
             if name in known and len(numbers(known[name].version)) >= 2:
@@ -275,14 +267,14 @@ def ucx_version(node: Node) -> str:
         raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def library() -> str:
-        """Only whether there is one: looked for and not there settles it."""
+        """Raises EvidenceAbsent where the library is not installed, which ends the search."""
         find(node, "libucp.so.0", (*FOLDERS, *MORE_FOLDERS))
         raise EvidenceMissing(Missing("libucp", MissingReason.NOT_COLLECTED, UCX_INFO.line))
 
     def ucx_info() -> str:
         found = re.search(r"(?:Version|version=|Library version:) *(\d+\.\d+\.\d+)", node.run(UCX_INFO))
         if found is None:
-            raise FormatError("no version in it")
+            raise FormatError("no version in the output of ucx_info")
         return found[1]
 
     return first_collected(pkg_config, package, library, ucx_info)
@@ -290,12 +282,11 @@ def ucx_version(node: Node) -> str:
 
 @fact
 def net_plugins(node: Node) -> tuple[str, ...]:
-    """Files of NCCL network plugins that NCCL would load by itself, in the linker's folders; () if none is
-    seen.
+    """Network plugins in the linker's folders that NCCL loads by default; () if none is known.
 
     Source: NCCL src/plugin/net.cc: libnccl-net.so, unless NCCL_NET_PLUGIN names another.
     """
-    # A plugin that nobody looked for is not claimed to be absent: this only adds remarks.
+    # Folders that were not collected are skipped: a plugin only adds a remark to the report.
     folders = (*FOLDERS, *MORE_FOLDERS)
     return tuple(each_known(lambda folder: find(node, "libnccl-net.so", (folder,)), folders))
 
@@ -305,14 +296,13 @@ def net_plugins(node: Node) -> tuple[str, ...]:
 
 @fact
 def memlock_limit_bytes(node: Node) -> int | None:
-    """How much memory a process of whoever asks may lock; None is unlimited.
+    """How much memory a process of the current user may lock, in bytes; None is unlimited.
 
-    Source: proc(5), /proc/<pid>/limits. In a bundle it is the collector's own limit, as a shell would have
-    it.
+    Source: proc(5), /proc/<pid>/limits. In a bundle it is the collector's limit, which equals a shell's.
     """
     match = re.search(
         r"^Max locked memory +(?P<soft>\d+|unlimited) ", node.text("proc/self/limits"), re.MULTILINE
     )
     if match is None:
-        raise FormatError("no line on locked memory")
+        raise FormatError("no line `Max locked memory`")
     return None if match["soft"] == "unlimited" else int(match["soft"])

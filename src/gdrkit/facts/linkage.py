@@ -1,7 +1,7 @@
-"""What the kernel's linker will make of a module: each symbol that it will not give, and why.
+"""Which imports of a module the kernel will not resolve when it loads the module, and why.
 
-Source: Linux kernel/module/main.c, simplify_symbols() and resolve_symbol(), which this follows step by step;
-kernel/module/version.c, check_version(); include/linux/license.h, license_is_gpl_compatible().
+Source: Linux kernel/module/main.c, simplify_symbols() and resolve_symbol(), which this code follows step by
+step; kernel/module/version.c, check_version(); include/linux/license.h, license_is_gpl_compatible().
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _GPL_COMPATIBLE = (
 
 
 class SymbolFault(enum.StrEnum):
-    """Why the kernel will not give a symbol."""
+    """Why the kernel does not resolve a symbol."""
 
-    MISSING = "missing"  # nobody exports it
-    GPL_ONLY = "gpl-only"  # exported to GPL-compatible modules alone
-    PROPRIETARY = "proprietary"  # a user of GPL-only symbols may not use a proprietary module's
+    MISSING = "missing"  # nothing exports it
+    GPL_ONLY = "gpl-only"  # exported to GPL-compatible modules only
+    PROPRIETARY = "proprietary"  # a module that uses GPL-only symbols cannot use a proprietary module's
     VERSION = "version"  # exported with another CRC
-    UNVERSIONED = "unversioned"  # exported with a CRC, and the module names none for it
+    UNVERSIONED = "unversioned"  # exported with a CRC, but the module has no CRC for it
     NAMESPACE = "namespace"  # exported in a namespace that the module does not import
 
     @property
     def errno(self) -> int:
-        """What resolve_symbol() returns: EINVAL, or ENOENT."""
+        """The error that resolve_symbol() returns: EINVAL or ENOENT."""
         return (
             EINVAL
             if self in (SymbolFault.VERSION, SymbolFault.UNVERSIONED, SymbolFault.NAMESPACE)
@@ -58,53 +58,53 @@ class SymbolFault(enum.StrEnum):
 
 
 class SymbolProblem(Struct, frozen=True):
-    """One symbol that the module will not get."""
+    """One symbol that will not be resolved."""
 
     symbol: str
     fault: SymbolFault
-    owner: str = ""  # who exports it
+    owner: str = ""  # the module that exports it, or vmlinux
     namespace: str = ""
 
 
 class InheritedTaint(Struct, frozen=True):
-    """A symbol of a proprietary module: using it makes its user proprietary, too. Not an error."""
+    """A symbol of a proprietary module: a module that uses it becomes proprietary, too. Not an error."""
 
     symbol: str
     owner: str
 
 
 class UnversionedSymbol(Struct, frozen=True):
-    """A symbol for which the module names no CRC. The kernel warns of the first in a boot, and gives it."""
+    """A symbol without a CRC in the module. The kernel resolves it, and warns about the first in a boot."""
 
     symbol: str
 
 
 class Links(Struct, frozen=True):
-    """What is worth telling of a module's imports, in the order in which the kernel resolves them."""
+    """What happens when the kernel resolves a module's imports, in its order; trouble-free ones left out."""
 
     events: tuple[SymbolProblem | InheritedTaint | UnversionedSymbol, ...] = ()
-    unseen: tuple[Missing, ...] = ()  # what could not be seen; any of them may be a problem, too
+    unseen: tuple[Missing, ...] = ()  # missing evidence; each may hide a further problem
 
     @property
     def problems(self) -> tuple[SymbolProblem, ...]:
-        """The symbols that the module will not get."""
+        """The symbols that will not be resolved."""
         return tuple(event for event in self.events if isinstance(event, SymbolProblem))
 
 
 def gpl_compatible(license: str) -> bool:
-    """Whether the kernel takes a licence for compatible with the GPL."""
+    """Whether the kernel treats a licence as compatible with the GPL."""
     return license in _GPL_COMPATIBLE
 
 
 @fact
 def links(node: Node, name: str) -> Links:
-    """What each import of a module will find if modprobe loads it now, with its dependencies first."""
+    """How the kernel resolves a module's imports if modprobe loads it now, its dependencies first."""
     return _Linker(node, name, frozenset()).links()
 
 
 @fact
 def links_without(node: Node, name: str, gone: frozenset[str]) -> Links:
-    """The same, if some of its dependencies turned out not to be loaded."""
+    """The same, if some of its dependencies were not loaded."""
     return _Linker(node, name, gone).links()
 
 
@@ -123,16 +123,16 @@ class _Linker:
 
     def links(self) -> Links:
         """Resolve every symbol."""
-        weak_too = "_GLOBAL_OFFSET_TABLE_" if architecture(self.node) == "x86_64" else ""
+        also_weak = "_GLOBAL_OFFSET_TABLE_" if architecture(self.node) == "x86_64" else ""
         for symbol in image(self.node, module_path(self.node, self.name)).undefined():
-            self.resolve(symbol.name, optional=symbol.weak or symbol.name == weak_too)
+            self.resolve(symbol.name, optional=symbol.weak or symbol.name == also_weak)
         return Links(tuple(self.events), tuple(self.unseen))
 
     def resolve(self, symbol: str, optional: bool) -> None:
         try:
             problem = self._problem(symbol)
-        except EvidenceMissing as lacks:
-            self.unseen.append(lacks.missing)
+        except EvidenceMissing as error:
+            self.unseen.append(error.missing)
             return
         if problem is not None and not (optional and problem.fault.errno == ENOENT):
             self.events.append(problem)
@@ -143,7 +143,7 @@ class _Linker:
             if found.owner in self.gone:
                 return SymbolProblem(symbol, SymbolFault.MISSING, found.owner)
         except EvidenceAbsent:
-            self.node.cite("exported symbols", symbol, "nobody exports it")
+            self.node.cite("exported symbols", symbol, "nothing exports it")
             return SymbolProblem(symbol, SymbolFault.MISSING)
         if self.proprietary and self._only_for_gpl(found, symbol):
             return SymbolProblem(symbol, SymbolFault.GPL_ONLY, found.owner)
@@ -167,7 +167,7 @@ class _Linker:
         return found.symbol.gpl_only
 
     def _inherits(self, found: Provider, symbol: str) -> bool:
-        """inherit_taint(): false if the symbol is refused."""
+        """inherit_taint(): false if the kernel refuses the symbol."""
         if found.owner == VMLINUX or not proprietary(self.node, found.owner):
             return True
         if self.uses_gpl_only:
@@ -178,17 +178,19 @@ class _Linker:
         return True
 
     def _version_fault(self, found: Provider, symbol: str) -> SymbolFault | None:
-        """check_version(); a module without any versions is let through, or refused as a whole before.
+        """check_version(). A module without any versions passes here; the kernel may have refused it before.
 
-        A symbol for which the module names no CRC is given with a warning, but by Debian's kernels, which
-        refuse it: debian/patches/debian/module-disable-matching-missing-version-crc.patch. The lab saw
-        Debian's 6.1 and 6.12 refuse, and Ubuntu's 6.8 give.
+        A symbol without a CRC in the module is resolved with a warning, except by Debian's kernels, which
+        refuse it: debian/patches/debian/module-disable-matching-missing-version-crc.patch. Observed in the
+        lab: Debian's 6.1 and 6.12 refuse it, Ubuntu's 6.8 resolves it.
         """
         if self.versions is None or found.symbol.has_crc is False:
             return None
         wanted = self.versions.get(symbol)
         if found.symbol.crc is None:
-            self.node.cite(f"CRC of {symbol}", text="not seen, taken as equal", confidence=Confidence.LIKELY)
+            self.node.cite(
+                f"CRC of {symbol}", text="not known, taken as equal", confidence=Confidence.LIKELY
+            )
             return None
         if wanted is None:
             self.node.cite(f"CRC of {symbol}", text="none in __versions", confidence=Confidence.LIKELY)
@@ -199,21 +201,21 @@ class _Linker:
         return None if wanted == found.symbol.crc else SymbolFault.VERSION
 
     def _lenient(self) -> bool:
-        """Whether the kernel was built to give symbols of a namespace that the module does not import."""
+        """Whether the kernel was built to allow symbols of a namespace that the module does not import."""
         return config_option(self.node, "CONFIG_MODULE_ALLOW_MISSING_NAMESPACE_IMPORTS") == "y"
 
 
 @fact
 def proprietary(node: Node, name: str) -> bool:
-    """Whether a module carries the taint of a proprietary licence, its own or one that it inherited."""
-    there = if_missing(None, lambda: loaded(node).get(name))
-    if there is not None:
-        return "P" in there.taint
+    """Whether a module has the taint of a proprietary licence, its own or an inherited one."""
+    present = if_missing(None, lambda: loaded(node).get(name))
+    if present is not None:
+        return "P" in present.taint
     return not gpl_compatible(information(node, module_path(node, name)).license)
 
 
 class DuplicateExport(Struct, frozen=True):
-    """A symbol that the module would export and somebody exports already."""
+    """A symbol that the module exports and that is already exported."""
 
     symbol: str
     owner: str  # as the kernel prints it: a module, or "kernel"
@@ -221,14 +223,14 @@ class DuplicateExport(Struct, frozen=True):
 
 @fact
 def duplicate_export(node: Node, name: str) -> DuplicateExport | None:
-    """The first export that somebody else has taken; None if all are free.
+    """The first export that is already exported by another module or the kernel; None if there is none.
 
     Source: kernel/module/main.c, verify_exported_symbols(): in the order of the export tables, which are
     sorted by name, the GPL-only one last.
     """
     path = module_path(node, name)
     offered = exports(node, path)
-    if not offered or information(node, path).intree:  # the kernel's own build sees to it
+    if not offered or information(node, path).intree:  # the kernel's build checks its own modules
         return None
     others = usable_by(node, name) - {name}
     foreign = [other for other in sorted(others) if _may_export_anything(node, other)]
@@ -250,9 +252,10 @@ def duplicate_export(node: Node, name: str) -> DuplicateExport | None:
 
 
 def _may_export_anything(node: Node, name: str) -> bool:
-    """Whether a loaded module is not the kernel's own: those never export the same symbol twice."""
-    there = if_missing(None, lambda: loaded(node).get(name))
-    return there is not None and "O" in there.taint
+    """Whether a module is loaded and not one of the kernel's own, which never export the same symbol
+    twice."""
+    present = if_missing(None, lambda: loaded(node).get(name))
+    return present is not None and "O" in present.taint
 
 
 def _in_the_image(node: Node, symbol: str) -> bool:

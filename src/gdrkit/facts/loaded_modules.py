@@ -1,4 +1,4 @@
-"""The modules that are in the kernel now."""
+"""The modules that are loaded now."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ class LoadedModule(Struct, frozen=True):
 
 
 class RunningModule(Struct, frozen=True):
-    """What /sys/module/<name> says of a module that is loaded. Empty where it says nothing."""
+    """A loaded module as /sys/module/<name> shows it. Empty: not shown."""
 
     version: str
     srcversion: str
     taint: str
     reference_count: int | None
-    parameters: Mapping[str, str]  # those that may be read
+    parameters: Mapping[str, str]  # the readable ones
 
 
 @fact
 def loaded(node: Node) -> Mapping[str, LoadedModule]:
-    """The loaded modules by name, the last loaded first."""
+    """The loaded modules by name, the most recently loaded first."""
     return parse(node.text("proc/modules"))
 
 
 def parse(text: str) -> dict[str, LoadedModule]:
-    """/proc/modules. An empty file is a kernel without loaded modules. Raises FormatError."""
+    """The modules in /proc/modules. A kernel without loaded modules has an empty file. Raises
+    FormatError."""
     modules = {}
     for line in text.splitlines():
         words = line.split()
-        # name size references users state address (taint); without address for old captures
+        # name size references users state address (taint); old captures have no address
         if len(words) < 5 or not words[1].isdigit() or not words[2].lstrip("-").isdigit():
-            raise FormatError("a line is none of /proc/modules")
+            raise FormatError(f"malformed line in /proc/modules: {line[:40]!r}")
         taint = words[-1].strip("()+-") if words[-1].startswith("(") else ""
         users = tuple(user for user in words[3].split(",") if user not in ("", "-", "[permanent]"))
         modules[words[0]] = LoadedModule(words[0], int(words[1]), int(words[2]), users, words[4], taint)
@@ -57,9 +58,9 @@ def parse(text: str) -> dict[str, LoadedModule]:
 
 @fact
 def is_loaded(node: Node, name: str) -> bool:
-    """Whether a module is in the kernel and ready, as a module or built in with its own folder in /sys.
+    """Whether a module is loaded and ready, or built in with its own folder in /sys.
 
-    Source: kmod, kmod_module_get_initstate(): what it takes for "already loaded".
+    Source: kmod, kmod_module_get_initstate(), which decides what modprobe considers as loaded.
     """
     name = canonical(name)
     try:
@@ -71,7 +72,7 @@ def is_loaded(node: Node, name: str) -> bool:
 
 @fact
 def running(node: Node, name: str) -> RunningModule:
-    """What the kernel says of a loaded module. Raises EvidenceAbsent if it is not loaded."""
+    """What the kernel shows of a loaded module. Raises EvidenceAbsent if it is not loaded."""
     folder = f"sys/module/{canonical(name)}"
     names = node.list(folder)
 
@@ -89,7 +90,7 @@ def running(node: Node, name: str) -> RunningModule:
 
 
 def _parameters(node: Node, folder: str) -> dict[str, str]:
-    """The values of parameters, but of those that are write only, or for root alone."""
+    """The values of the readable parameters; some are write-only or only for root."""
     names = if_absent((), node.list, f"{folder}/parameters")
     return dict(
         each_known(lambda name: (name, node.text(f"{folder}/parameters/{name}").rstrip("\n")), names)

@@ -1,4 +1,4 @@
-"""What the kernel's log says of modules: every line of the module loader's that is known."""
+"""The module loader's lines in the kernel's log."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ def _loading() -> MessageMatcher:
     links, standing, verified_by, signature, signatures_enforced, configuration, module_path, enrolled_keys
 )
 def load_lines(node: Node) -> tuple[Match, ...]:
-    """What the kernel's log says of modules, in order. It saw what was there when they were loaded."""
+    """Known lines of the module loader in the kernel's log, in order.
+
+    They show the modules, keys and settings of the time when a module was loaded.
+    """
     log = kernel_log.lines(node)
     found = (_loading().match(line.text, line.number) for line in log.lines)
     return tuple(line for line in found if line is not None)
 
 
 def silent(node: Node, module: str) -> bool:
-    """Whether the kernel's log says nothing of why it refused a module, taint aside.
+    """Whether the kernel's log has no line on why it refused a module; lines about taint do not count.
 
-    Only a log that is whole can be silent: raises EvidenceMissing for any other.
+    Raises EvidenceMissing where the log has no such line but is not complete.
     """
     refusals = [line for line in load_lines(node) if line.causes]
     if any(line.values.get("module") in (None, module) for line in refusals):

@@ -1,4 +1,4 @@
-"""The machine under the kernel, and the distribution above it."""
+"""The machine, its first processor, and the Linux distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdrkit.node import Node, fact, first_of, if_absent
 
 
 class Distribution(Struct, frozen=True):
-    """A Linux distribution, in the words of os-release(5)."""
+    """A Linux distribution, as os-release(5) describes it."""
 
     id: str  # debian, ubuntu, rhel, rocky, sles, talos, ...
     version: str  # VERSION_ID; empty for rolling releases
@@ -20,12 +20,12 @@ class Distribution(Struct, frozen=True):
 
     @property
     def family(self) -> frozenset[str]:
-        """Its own id and those of the distributions that it resembles."""
+        """Its own id and those in ID_LIKE."""
         return frozenset((self.id, *self.like))
 
 
 class Product(Struct, frozen=True):
-    """The machine, as its firmware names it. Empty where the firmware has no name."""
+    """The machine, as its firmware names it. Empty: the firmware has no name."""
 
     vendor: str
     name: str
@@ -35,15 +35,15 @@ class Product(Struct, frozen=True):
 class CpuIdentity(Struct, frozen=True):
     """The first processor, as /proc/cpuinfo names it."""
 
-    vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not said
+    vendor: str  # GenuineIntel, AuthenticAMD, ARM, ...; empty if not shown
     model: str  # model name; empty on most Arm machines
     implementer: str  # Arm main id register, "0x41"; empty on x86
-    part: str  # the same, "0xd4f"; empty on x86
+    part: str  # of the same register, "0xd4f"; empty on x86
 
 
 @fact
 def distribution(node: Node) -> Distribution:
-    """The Linux distribution. Source: os-release(5), whose second path counts if the first is missing."""
+    """The Linux distribution. Source: os-release(5); the second path is used if the first does not exist."""
     try:
         text = node.text("etc/os-release")
     except EvidenceAbsent:
@@ -54,7 +54,7 @@ def distribution(node: Node) -> Distribution:
         if equals and not key.startswith("#"):
             values[key] = value.strip().strip("\"'")
     if not values:
-        raise FormatError("os-release assigns nothing")
+        raise FormatError("no assignment in os-release")
     identity = values.get("ID", "linux")
     return Distribution(
         identity,
@@ -86,7 +86,7 @@ def product(node: Node) -> Product:
 
 @fact
 def cpu(node: Node) -> CpuIdentity:
-    """The first processor. From /proc/cpuinfo, else from lscpu."""
+    """The first processor, from /proc/cpuinfo, else from lscpu."""
 
     def the_kernel() -> CpuIdentity:
         values = colon_pairs(node.text("proc/cpuinfo"))
@@ -105,7 +105,7 @@ def cpu(node: Node) -> CpuIdentity:
 
 
 def colon_pairs(text: str) -> dict[str, str]:
-    """The first value of each name; raises FormatError if no line has the form `name : value`."""
+    """The first value of each name. Raises FormatError if no line has the form `name : value`."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         name, colon, value = line.partition(":")
@@ -117,8 +117,8 @@ def colon_pairs(text: str) -> dict[str, str]:
 
 
 def one_line(text: str) -> str:
-    """The one line in a file, without its end. Raises FormatError for none or several."""
+    """The only line of a file, without its end. Raises FormatError if there is none or more than one."""
     line = text.strip("\0\n\t ")
     if not line or "\n" in line:
-        raise FormatError(f"one line was expected, not {len(line.splitlines())}")
+        raise FormatError(f"expected one line, found {len(line.splitlines())}")
     return line

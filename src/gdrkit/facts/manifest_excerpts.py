@@ -1,4 +1,4 @@
-"""Manifests of Kubernetes and Talos that stand among other lines: in a post, an article, a README."""
+"""Manifests of Kubernetes and Talos within other text: a post, an article, a README."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ Numbered = tuple[int, str]
 
 _START = re.compile(r"(?:apiVersion|kind): *[\w./-]+ *$|machine: *$")
 _GAP = 3
-"""Blank lines within one manifest, at most: more, and it is another block of code."""
+"""How far apart two lines of one manifest can be; after more blank lines another block begins."""
 
 
 def excerpts(lines: Iterable[tuple[int, str | None]]) -> Mapping[int, list[Numbered]]:
-    """The lines of each manifest, by the number of its first. A None ends the one before it."""
+    """The lines of each manifest, by the number of its first line. A None ends a manifest."""
     found: dict[int, list[Numbered]] = {}
     current: list[Numbered] = []
     for number, text in lines:

@@ -1,7 +1,7 @@
-"""What `modinfo` printed of a module: second-best evidence, where nobody kept the module's file.
+"""A module as `modinfo` prints it: second-best evidence, for bundles without the module's file.
 
-Source of the form: kmod tools/modinfo.c, modinfo_do(): `key:`, blanks up to column 16, the value. A key
-whose value is empty is printed all the same, so an empty `depends:` says that the module needs no other.
+Source of the format: kmod tools/modinfo.c, modinfo_do(): `key:`, blanks up to column 16, the value. A key
+without a value is printed too, so an empty `depends:` shows that the module needs no other.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ SIGNATURE = ("sig_id", "signer", "sig_key", "sig_hashalgo")
 
 
 class PrintedModule(Struct, frozen=True):
-    """An output of modinfo, or a part of one. What was not printed is not in `fields`."""
+    """One module in an output of modinfo, or in a part of one. `fields` has only what was printed."""
 
     name: str
     fields: Mapping[str, str]  # the first value of each key
-    lines: Mapping[str, int]  # where it stands in the output
+    lines: Mapping[str, int]  # its line in the output
 
     @property
     def depends(self) -> tuple[str, ...] | None:
-        """The modules that it needs; None where the line was not shown."""
+        """The modules that it needs; None where the line was not printed."""
         value = self.fields.get("depends")
         return (
             None
@@ -37,17 +37,17 @@ class PrintedModule(Struct, frozen=True):
 
     @property
     def signed(self) -> bool:
-        """Whether it shows a signature. False proves nothing: the lines may have been left out."""
+        """Whether it shows a signature. False is not conclusive: the lines may have been left out."""
         return any(self.fields.get(key) for key in SIGNATURE)
 
 
 def modinfo(name: str) -> Command:
-    """The command that prints a module; sosreports keep those of all loaded modules in one file."""
+    """The command that prints a module. sosreports have one file with the output for all loaded modules."""
     return Command(("modinfo", name.replace("_", "-")), ("sos_commands/kernel/modinfo_ALL_MODULES",))
 
 
 def parse(text: str) -> tuple[PrintedModule, ...]:
-    """Every module of an output. Raises FormatError where none is named by file, name or otherwise."""
+    """Every module in an output. Raises FormatError if there is no field at all."""
     found: list[dict[str, str]] = []
     lines: list[dict[str, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -63,19 +63,19 @@ def parse(text: str) -> tuple[PrintedModule, ...]:
         complaint = " ".join(text.split())[:120]
         raise FormatError(f"no field in the output of modinfo: {complaint or 'empty'}")
     return tuple(
-        PrintedModule(_name(fields), fields, places) for fields, places in zip(found, lines, strict=True)
+        PrintedModule(_name(fields), fields, numbers) for fields, numbers in zip(found, lines, strict=True)
     )
 
 
 def _name(fields: Mapping[str, str]) -> str:
-    """By `name:`, which kmod prints since 26; by the file before."""
+    """From `name:`, which kmod prints since version 26, else from the file's name."""
     stem = fields.get("filename", "").rpartition("/")[2].partition(".ko")[0]
     return canonical(fields.get("name", "") or stem)
 
 
 @fact
 def printed_module(node: Node, name: str) -> PrintedModule:
-    """What modinfo printed of a module. Raises EvidenceMissing where no such output came with the node."""
+    """A module as modinfo printed it. Raises EvidenceMissing where there is no such output."""
     command = modinfo(name)
     for module in parse(node.run(command)):
         if module.name in ("", canonical(name)):

@@ -1,6 +1,6 @@
-"""What modprobe is told: blacklists, commands, options, aliases; and what is loaded at boot.
+"""The configuration of modprobe: blacklists, commands, options, aliases; and modules loaded at boot.
 
-Sources: modprobe.d(5), modules-load.d(5); kmod, libkmod-config.c for what the pages leave out.
+Sources: modprobe.d(5), modules-load.d(5); kmod, libkmod-config.c for what the manual pages leave out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gdrkit.facts.module_index import modules_dir
 from gdrkit.formats.module_name import canonical
 from gdrkit.node import Node, fact, if_absent, if_missing
 
-# kmod, libkmod.c, default_config_paths: a file in an earlier folder hides its namesakes in later ones.
+# kmod, libkmod.c, default_config_paths: a file in an earlier folder hides files of its name in later ones.
 FOLDERS = (
     "etc/modprobe.d",
     "run/modprobe.d",
@@ -26,7 +26,7 @@ FOLDERS = (
 
 
 class Directive(Struct, frozen=True):
-    """One directive: which module or pattern, what about it, and where it stands."""
+    """One directive: the module or pattern, the value, and its file and line."""
 
     name: str  # dashes as underscores
     value: str  # the command, the options, the alias's module; empty for a blacklist entry
@@ -35,7 +35,7 @@ class Directive(Struct, frozen=True):
 
 
 class SoftDependency(Struct, frozen=True):
-    """Modules to try before and after another; their failure matters to nobody."""
+    """Modules to load before and after another, if possible; their failure is ignored."""
 
     name: str
     pre: tuple[str, ...]
@@ -53,22 +53,22 @@ class ModprobeConfig(Struct, frozen=True):
     options: tuple[Directive, ...] = ()
     alias: tuple[Directive, ...] = ()  # name is the pattern
     softdep: tuple[SoftDependency, ...] = ()
-    ignored: tuple[Directive, ...] = ()  # lines that modprobe cannot read; name is their first word
+    ignored: tuple[Directive, ...] = ()  # lines that modprobe cannot parse; name is their first word
 
     def blacklisted(self, name: str) -> Directive | None:
-        """The entry that keeps a module from being loaded by its aliases. Names are compared."""
+        """The entry that prevents loading a module by its aliases. Only names are compared, not patterns."""
         return next((entry for entry in self.blacklist if entry.name == canonical(name)), None)
 
     def install_command(self, name: str) -> Directive | None:
-        """The command that stands in for loading a module: the first whose pattern matches."""
+        """The command that modprobe runs instead of loading a module: the first whose pattern matches."""
         return next((e for e in self.install if fnmatchcase(canonical(name), e.name)), None)
 
     def options_of(self, name: str) -> tuple[Directive, ...]:
-        """Options for a module, in order; for a parameter that is given twice the kernel takes the last."""
+        """Options for a module, in order. If a parameter is given twice, the kernel uses the last."""
         return tuple(entry for entry in self.options if entry.name == canonical(name))
 
     def arguments_of(self, name: str) -> str:
-        """A module's options as one string, as modprobe passes them."""
+        """A module's options as one string, as modprobe passes them to the kernel."""
         return " ".join(entry.value for entry in self.options_of(name))
 
     def soft_dependencies(self, name: str) -> SoftDependency | None:
@@ -81,7 +81,7 @@ class ModprobeConfig(Struct, frozen=True):
 
 
 class AutoLoad(Struct, frozen=True):
-    """A module that is loaded at boot because a file says so."""
+    """A module that is loaded at boot because a file lists it."""
 
     name: str
     file: str
@@ -99,17 +99,17 @@ def configuration(node: Node) -> ModprobeConfig:
 
 
 def _module_softdeps(node: Node) -> tuple[str, ...]:
-    """modules.softdep takes its place among the files by its name: kmod_config_new()."""
+    """modules.softdep is sorted among the configuration files by its name: kmod_config_new()."""
 
     def by_depmod() -> tuple[str, ...]:
         path = f"{modules_dir(node)}/modules.softdep"
         return (path,) if node.exists(path) else ()
 
-    return if_missing((), by_depmod)  # they decide nothing: what they fail at is ignored
+    return if_missing((), by_depmod)  # optional evidence: failures of soft dependencies are ignored
 
 
 def _in_order_of_name(node: Node, folders: tuple[str, ...], ending: str, more: tuple[str, ...]) -> list[str]:
-    """Files of those folders sorted by file name, namesakes in later folders left out."""
+    """Files of these folders sorted by name; if a name occurs twice, the earlier folder's file is used."""
     chosen = {path.rpartition("/")[2]: path for path in more}
     for folder in folders:
         for name in if_absent((), node.list, folder):
@@ -119,7 +119,7 @@ def _in_order_of_name(node: Node, folders: tuple[str, ...], ending: str, more: t
 
 
 class _Directives:
-    """Directives being gathered. Source of the grammar: kmod, kmod_config_parse()."""
+    """Collects directives. Source of the grammar: kmod, kmod_config_parse()."""
 
     def __init__(self) -> None:
         self.lists: dict[str, list[Directive]] = {
@@ -160,7 +160,7 @@ class _Directives:
             if not (module and dot and parameter) or "." in parameter:
                 continue
             if word.startswith("modprobe.blacklist="):
-                for name in value.split(","):  # dashes stay: such a name matches no module
+                for name in value.split(","):  # dashes are kept: such a name matches no module
                     self.lists["blacklist"].append(Directive(name, "", "proc/cmdline", 1))
             else:
                 quoted = word[len(module) + 1 :]
@@ -175,14 +175,14 @@ class _Directives:
 
 
 def _token(text: str) -> tuple[str, str]:
-    """The first word and what stands behind the one blank after it: strtok_r(3)."""
+    """The first word, and the rest after the one blank that follows it: strtok_r(3)."""
     text = text.lstrip("\t ")
-    end = min((place for place in (text.find(" "), text.find("\t")) if place >= 0), default=len(text))
+    end = min((index for index in (text.find(" "), text.find("\t")) if index >= 0), default=len(text))
     return text[:end], text[end + 1 :]
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with their number; a backslash at the end joins the next: kmod, freadline_wrapped()."""
+    """Lines with their numbers; a backslash at the end joins the next line: kmod, freadline_wrapped()."""
     joined, start = "", 0
     for number, line in enumerate(text.split("\n"), 1):
         start = start or number

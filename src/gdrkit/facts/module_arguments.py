@@ -1,4 +1,4 @@
-"""What a module is told when it is loaded, and what the kernel's parser makes of it.
+"""The arguments that a module is loaded with, and how the kernel's parser reads them.
 
 Source: Linux kernel/params.c, parse_args(), parse_one() and param_set_*(); lib/kstrtox.c; lib/cmdline.c,
 next_arg().
@@ -26,7 +26,7 @@ class Argument(Struct, frozen=True):
     """One word of a module's arguments."""
 
     name: str
-    value: str | None  # None: the name stands alone
+    value: str | None  # None: only a name
 
     @property
     def shown(self) -> str:
@@ -35,26 +35,26 @@ class Argument(Struct, frozen=True):
 
 
 class ArgumentComplaint(Struct, frozen=True):
-    """What the parser says of one argument: bad, or, with errno 0, not known and therefore ignored."""
+    """An argument that the parser complains about: invalid, or with errno 0 unknown and ignored."""
 
     argument: Argument
     errno: int
 
 
 class ParsedArguments(Struct, frozen=True):
-    """What the parser says of all arguments. It reads on behind a bad one, and returns the last error."""
+    """The result of the parser. It continues after an invalid argument, and returns the last error."""
 
     complaints: tuple[ArgumentComplaint, ...] = ()
-    guessed: tuple[str, ...] = ()  # of a type of the module's own: what it accepts is not known
+    guessed: tuple[str, ...] = ()  # of a type that the module defines: the accepted values are not known
 
     @property
     def bad(self) -> tuple[ArgumentComplaint, ...]:
-        """The complaints that stop the module."""
+        """The complaints that prevent loading the module."""
         return tuple(complaint for complaint in self.complaints if complaint.errno)
 
 
 def split_arguments(text: str) -> tuple[Argument, ...]:
-    """The words of an argument string. Double quotes keep spaces, around a value or a whole word."""
+    """The words of an argument string. Double quotes around a value or a whole word keep its spaces."""
     arguments = []
     for found in re.finditer(r'(?:"[^"]*"?|[^\s"])+', text):
         word = found[0]
@@ -71,7 +71,7 @@ def split_arguments(text: str) -> tuple[Argument, ...]:
 
 @fact
 def reading(node: Node, name: str, text: str) -> ParsedArguments:
-    """What the kernel makes of a string of arguments for a module."""
+    """How the kernel parses a string of arguments for a module."""
     types = information(node, module_path(node, name)).parameters
     known = {parameter.replace("-", "_"): kind for parameter, kind in types.items()}
     complaints: list[ArgumentComplaint] = []
@@ -91,8 +91,8 @@ def reading(node: Node, name: str, text: str) -> ParsedArguments:
 
 
 def refusal(kind: str, value: str | None) -> int | None:
-    """The error for a value of a parameter of this type, 0 if it is accepted, None if nobody can tell."""
-    if kind in _BOOLEAN:  # these alone may stand without a value: KERNEL_PARAM_OPS_FL_NOARG
+    """The errno for a value of a parameter of this type, 0 if it is accepted, None if that is not known."""
+    if kind in _BOOLEAN:  # only these can be given without a value: KERNEL_PARAM_OPS_FL_NOARG
         return 0 if value is None or _boolean(value) else EINVAL
     if value is None:
         return EINVAL
@@ -102,18 +102,20 @@ def refusal(kind: str, value: str | None) -> int | None:
         return _number(kind, value)
     if kind.startswith("array of "):
         answers = [refusal(kind.removeprefix("array of "), part) for part in value.split(",")]
-        return next((answer for answer in answers if answer), None)  # how many fit, modinfo does not say
+        # None even if all parts are valid: modinfo does not show how many the array can have.
+        return next((answer for answer in answers if answer), None)
     return None
 
 
 def _boolean(value: str) -> bool:
-    """kstrtobool(): the first letter decides, after an o the second."""
+    """kstrtobool(): the first letter decides, or the second after an "o"."""
     first, second = value[:1].lower(), value[1:2].lower()
     return first in ("y", "t", "1", "n", "f", "0") or (first == "o" and second in ("n", "f"))
 
 
 def _number(kind: str, value: str) -> int:
-    """kstrtoint() and its like: the base by its prefix, one line end allowed, out of range is an error."""
+    """kstrtoint() and similar: the prefix sets the base, one line end is allowed, out of range is an
+    error."""
     base = 16 if kind == "hexint" else 0
     found = re.fullmatch(r"([+-]?)(0[xX][0-9a-fA-F]+|[0-9a-fA-F]+)\n?", value)
     if found is None or (found[1] == "-" and kind not in _SIGNED):

@@ -1,4 +1,4 @@
-"""What a module's file says: of itself, of what it needs, of what it offers."""
+"""The contents of a module's file: .modinfo, imports, exports and symbol versions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gdrkit.node import Node, fact
 if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer, Elf, Export
 
-# A bound against bombs, far above the largest module in the field (nvidia.ko: tens of MB).
+# A limit against decompression bombs, far above the largest modules in use (nvidia.ko: tens of MB).
 _LIMIT_BYTES = 512 << 20
 
 
 class ModInfo(Struct, frozen=True):
-    """The .modinfo section. Empty where the module does not say."""
+    """The .modinfo section. Empty: the module does not have the field."""
 
     name: str
     license: str
@@ -37,7 +37,7 @@ class ModInfo(Struct, frozen=True):
 
 @fact
 def content(node: Node, path: str) -> Buffer:
-    """The whole file, unpacked if it is compressed."""
+    """The whole file, decompressed if necessary."""
     from gdrkit.formats.compressed import decompress
 
     return decompress(node.map(path), _LIMIT_BYTES)
@@ -45,7 +45,7 @@ def content(node: Node, path: str) -> Buffer:
 
 @fact
 def is_packed(node: Node, path: str) -> bool:
-    """Whether the file is compressed, by its first bytes and not by its name."""
+    """Whether the file is compressed, by its first bytes, not its name."""
     from gdrkit.formats.compressed import compression
 
     return bool(compression(node.map(path)))
@@ -53,7 +53,8 @@ def is_packed(node: Node, path: str) -> bool:
 
 @fact
 def image(node: Node, path: str) -> Elf:
-    """The file as ELF. Raises EvidenceMissing (garbled) where the kernel would refuse it as invalid, too."""
+    """The file as ELF. Raises EvidenceMissing (garbled) for a file that the kernel would refuse as
+    invalid."""
     from gdrkit.formats.elf import parse
 
     return parse(content(node, path))
@@ -61,12 +62,12 @@ def image(node: Node, path: str) -> Elf:
 
 @fact
 def information(node: Node, path: str) -> ModInfo:
-    """What the module says of itself. Source: Linux include/linux/module.h, MODULE_INFO() and its users."""
+    """The module's .modinfo section. Source: Linux include/linux/module.h, MODULE_INFO() and its users."""
     pairs = image(node, path).modinfo()
     node.cite(path, ".modinfo")
     first: dict[str, str] = {}
     for tag, value in pairs:
-        first.setdefault(tag, value)  # the kernel takes the first: get_modinfo()
+        first.setdefault(tag, value)  # the kernel uses the first: get_modinfo()
     types = (value.partition(":") for tag, value in pairs if tag == "parmtype")
     return ModInfo(
         name=first.get("name", ""),
@@ -88,7 +89,7 @@ def information(node: Node, path: str) -> ModInfo:
 
 @fact
 def versions(node: Node, path: str) -> Mapping[str, int] | None:
-    """The CRC that the module wants of each symbol it uses; None if it was built without versions."""
+    """The CRC that the module expects of each symbol it uses; None if it was built without versions."""
     wanted = image(node, path).versions()
     node.cite(path, "__versions", "" if wanted is not None else "no such section")
     return wanted
@@ -96,7 +97,7 @@ def versions(node: Node, path: str) -> Mapping[str, int] | None:
 
 @fact
 def imports(node: Node, path: str) -> Mapping[str, int | None]:
-    """Symbols that the module needs, in the file's order, with the CRC it wants; None if it names none."""
+    """Symbols that the module needs, in the file's order, with the CRC it expects; None if it has none."""
     wanted = versions(node, path) or {}
     symbols = image(node, path).undefined()
     node.cite(path, ".symtab")
@@ -105,7 +106,7 @@ def imports(node: Node, path: str) -> Mapping[str, int | None]:
 
 @fact
 def weak_imports(node: Node, path: str) -> Mapping[str, int | None]:
-    """Symbols that the module uses if somebody offers them."""
+    """Symbols that the module uses if they are exported, with the CRC it expects."""
     wanted = versions(node, path) or {}
     symbols = image(node, path).undefined()
     return {symbol.name: wanted.get(symbol.name) for symbol in symbols if symbol.weak}
@@ -113,7 +114,7 @@ def weak_imports(node: Node, path: str) -> Mapping[str, int | None]:
 
 @fact
 def exports(node: Node, path: str) -> Mapping[str, Export]:
-    """Symbols that the module offers to others."""
+    """Symbols that the module exports."""
     offered = image(node, path).exports()
     node.cite(path, "__ksymtab")
     return offered

@@ -1,7 +1,7 @@
-"""Where depmod says that a kernel's modules lie, what they need, and who exports what.
+"""depmod's lists of a kernel's modules: their files, their dependencies, and the symbols they export.
 
-The text files are read, not their .bin twins: depmod writes both from the same lists (kmod, tools/depmod.c).
-They hold thousands of lines of which a handful is asked for, so they are searched, not parsed.
+The text files are read, not the .bin files: depmod writes both from the same lists (kmod, tools/depmod.c).
+They have thousands of lines, of which only a few are needed, so they are searched, not parsed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")  # kmod, libkmod-util.c, kmod
 
 
 class _Dependencies(Struct):
-    """modules.dep, and the same with every dash an underscore, for the search."""
+    """modules.dep, and a copy with underscores for dashes to search in."""
 
     text: bytes
     folded: bytes
@@ -44,20 +44,19 @@ def modules_dir(node: Node) -> str:
 def _dependency_file(node: Node) -> _Dependencies:
     text = node.read(f"{modules_dir(node)}/modules.dep")
     if text and b".ko" not in text:
-        raise FormatError("no line names a module")
+        raise FormatError("no line names a module file")
     text = b"\n" + text
     return _Dependencies(text, text.translate(_DASHES))
 
 
 @fact
 def _dependency_line(node: Node, name: str) -> tuple[str, ...]:
-    """Paths below the modules' folder: the module's own, then those of what it needs. Raises
-    EvidenceAbsent."""
+    """Paths below the modules' folder: the module's, then its dependencies'. Raises EvidenceAbsent."""
     index = _dependency_file(node)
     wanted = canonical(name).encode()
     start = 0
     while (start := index.folded.find(wanted + b".ko", start)) >= 0:
-        # The path before the colon must end in this name: /<name>.ko[.xz]: at the start of a line.
+        # The path at the start of the line, before the colon, must end in this name: /<name>.ko[.xz]:
         line_start = index.text.rfind(b"\n", 0, start) + 1
         line_end = index.text.find(b"\n", start)
         line = index.text[line_start : line_end if line_end >= 0 else len(index.text)]
@@ -77,31 +76,31 @@ def _file_name(path: bytes) -> bytes:
 
 
 def name_of(path: str) -> str:
-    """The kernel's name for the module in a file, judged by the file's name alone."""
+    """The kernel's name of a module, by the name of its file."""
     return canonical(posixpath.basename(path).partition(".ko")[0])
 
 
 @fact
 def module_path(node: Node, name: str) -> str:
-    """The file that modprobe would load for a module. Raises EvidenceAbsent if depmod knows none."""
+    """The file that modprobe would load for a module. Raises EvidenceAbsent if depmod lists none."""
     own = _dependency_line(node, name)[0]
     return own.lstrip("/") if own.startswith("/") else f"{modules_dir(node)}/{own}"
 
 
 @fact
 def dependencies(node: Node, name: str) -> tuple[str, ...]:
-    """The modules that a module needs, all the way down, in the order in which modprobe loads them.
+    """The modules that a module needs, directly or not, in the order in which modprobe loads them.
 
-    Source: kmod, kmod_module_parse_depline(): the line names the nearest first, and is loaded from its end.
+    Source: kmod, kmod_module_parse_depline(): the line lists direct ones first, and is loaded from its end.
     """
     return tuple(name_of(path) for path in reversed(_dependency_line(node, name)[1:]))
 
 
 @fact
 def missing_dependency(node: Node, name: str) -> str:
-    """The file of a dependency that depmod lists and that is not there; "" if all are, or nobody looked.
+    """The first file of a dependency that depmod lists and that does not exist; "" if none is known.
 
-    kmod then takes the module for one without dependencies: kmod_module_parse_depline().
+    kmod then treats the module as one without dependencies: kmod_module_parse_depline().
     """
     for path in _dependency_line(node, name)[1:]:
         full = f"{modules_dir(node)}/{path}"
@@ -112,19 +111,19 @@ def missing_dependency(node: Node, name: str) -> str:
 
 @fact
 def builtin(node: Node, name: str) -> bool:
-    """Whether a module is part of the kernel's own image. False if depmod has no such list."""
+    """Whether a module is built into the kernel image. False if depmod has no list of those."""
     return if_absent(False, lambda: b"/" + canonical(name).encode() + b".ko\n" in _builtin_list(node))
 
 
 @fact
 def _builtin_list(node: Node) -> bytes:
-    """modules.builtin, every dash an underscore."""
+    """modules.builtin, with underscores for dashes."""
     return node.read(f"{modules_dir(node)}/modules.builtin").translate(_DASHES) + b"\n"
 
 
 @fact
 def symbol_owner(node: Node, symbol: str) -> str:
-    """The module that exports a symbol, by depmod's list; "" if none of them does."""
+    """The module that exports a symbol, by depmod's list; "" if none does."""
     text = _symbol_list(node)
     key = b"alias symbol:" + symbol.encode() + b" "
     start = text.find(key)
@@ -144,13 +143,13 @@ def _symbol_list(node: Node) -> bytes:
 
 @fact
 def aliases(node: Node, alias: str) -> tuple[str, ...]:
-    """The modules that depmod's list of aliases names for an alias, best first; () if none.
+    """The modules for an alias in depmod's list, best first; () if none.
 
-    Source: kmod, kmod_lookup_alias_from_aliases_file(). Patterns in the list are fnmatch(3) patterns; those
-    that could match are told by the letters before their first wildcard.
+    Source: kmod, kmod_lookup_alias_from_aliases_file(). The list has fnmatch(3) patterns; the alias's first
+    letter limits which of them are compared.
     """
     text = if_absent("", lambda: node.text(f"{modules_dir(node)}/modules.alias"))
-    if alias not in text and ":" not in alias:  # names of devices have a colon, plain names no wildcards
+    if alias not in text and ":" not in alias:  # only aliases of devices, which have a colon, have wildcards
         return ()
     from fnmatch import fnmatchcase
 
@@ -164,17 +163,17 @@ def aliases(node: Node, alias: str) -> tuple[str, ...]:
 
 @fact
 def all_paths(node: Node, name: str) -> tuple[str, ...]:
-    """Every file of a module's name, the one that modprobe loads first. () if there is none.
+    """Every installed file of a module, the one that modprobe would load first; () if there is none.
 
-    Looks where modules are installed: beside depmod's choice, in the folders of DKMS, weak-updates and
-    drivers' installers, and where the kernel's own build put it (modules.order). Sources: depmod.d(5),
+    These are depmod's choice, files in the folders of DKMS, weak-updates and drivers' installers, and the
+    file of the kernel's own build (modules.order). Sources: depmod.d(5),
     dkms(8), Red Hat's weak-modules(8), Linux Documentation/kbuild/kbuild.rst (modules.order).
     """
     folder = modules_dir(node)
     chosen = if_absent("", module_path, node, name)
     found = dict.fromkeys((chosen,) if chosen else ())
-    for place in ("updates", "extra", "weak-updates"):
-        for path in _below(node, f"{folder}/{place}", depth=3):
+    for subfolder in ("updates", "extra", "weak-updates"):
+        for path in _below(node, f"{folder}/{subfolder}", depth=3):
             if name_of(path) == canonical(name) and path.endswith(_SUFFIXES):
                 found[path] = None
     for path in _in_tree_paths(node, canonical(name)):
@@ -183,7 +182,7 @@ def all_paths(node: Node, name: str) -> tuple[str, ...]:
 
 
 def _below(node: Node, folder: str, depth: int) -> list[str]:
-    """Paths of everything in a folder and, `depth` levels down, in its folders."""
+    """All paths in a folder and in its subfolders, `depth` levels deep."""
     paths: list[str] = []
     for name in if_absent((), node.list, folder):
         path = f"{folder}/{name}"

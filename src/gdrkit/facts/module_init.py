@@ -1,4 +1,4 @@
-"""What a module's init will return, for the few modules of which that is known. Of all others it is not."""
+"""The outcome of a module's init function, for the few modules for which it is known."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gdrkit.facts.peer_memory import peermem_linkage
 from gdrkit.facts.symvers import PEER_API
 from gdrkit.node import Node, fact, if_absent
 
-# A parameter of nvidia-peermem in every version since 470: NVIDIA open-gpu-kernel-modules nvidia-peermem.c.
+# A parameter of nvidia-peermem in every version since 470: open-gpu-kernel-modules nvidia-peermem.c.
 _PARAMETER = "peerdirect_support"
-# What a compiler and the kernel's headers add to a module that does nothing: x86 and arm64, gcc and clang.
+# Imports that compilers and kernel headers add to a module that does nothing: x86 and arm64, gcc and clang.
 _TRIVIAL = ("param_ops_int", "param_ops_uint", "_mcount", "alt_cb_patch_nops", "alt_cb_patch_nops_bti")
 
 
 class InitOutcome(enum.StrEnum):
-    """How a module's init will end."""
+    """The outcome of a module's init function."""
 
-    STUB = "stub"  # returns EINVAL, silently, always
-    REGISTERS = "registers"  # registers with the RDMA core, which is there, and succeeds
+    STUB = "stub"  # always returns EINVAL, without a message
+    REGISTERS = "registers"  # registers with the RDMA core, which is loaded, and succeeds
     UNKNOWN = "unknown"
 
 
 @fact
 def init(node: Node, name: str) -> InitOutcome:
-    """What is known of a module's init.
+    """The outcome of a module's init function, as far as it is known.
 
-    nvidia-peermem is told by its shape, never by its name: it carries peermem's parameter, and imports
-    either the peer-memory API or nothing that could do anything. Source: nvidia-peermem.c, where everything
-    but the parameters and `return -EINVAL` stands under NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT.
+    nvidia-peermem is recognized by its contents, never by its name: it has peermem's parameter, and imports
+    either the peer-memory API or no function at all. Source: nvidia-peermem.c, where everything but the
+    parameters and `return -EINVAL` is compiled only with NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT.
     """
     path = module_path(node, name)
     if _PARAMETER not in information(node, path).parameters:
@@ -46,14 +46,15 @@ def init(node: Node, name: str) -> InitOutcome:
 
 
 def _uses_peer_api(node: Node, path: str) -> bool:
-    """By the linkage of nvidia-peermem where this is it, as a rebuild would change that."""
+    """For nvidia-peermem, by the fact peermem_linkage, because a rebuild is a supposition about that
+    fact."""
     if path == if_absent("", peermem_path, node):
         return peermem_linkage(node).uses_peer_api
     return PEER_API[0] in imports(node, path)
 
 
 def _is_trivial(node: Node, path: str) -> bool:
-    """Whether a module imports nothing but what compilers add, and depends on no other."""
+    """Whether a module imports only what compilers add, and depends on no other module."""
     symbols = (*imports(node, path), *weak_imports(node, path))
     plain = all(symbol.startswith("__") or symbol in _TRIVIAL for symbol in symbols)
     return plain and not information(node, path).depends

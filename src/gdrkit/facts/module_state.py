@@ -1,4 +1,4 @@
-"""Whether a module's file can be read as a module at all, and whether it was built for this kernel."""
+"""Whether a module's file is a valid module, and whether it was built for this kernel."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gdrkit.facts.module_files import content, image, information, is_packed, ve
 from gdrkit.facts.module_index import module_path
 from gdrkit.node import Node, fact, if_absent
 
-# What e_machine must be for the kernel to take a module: Linux arch/*/include/asm/elf.h, elf_check_arch().
+# The e_machine that the kernel requires of a module: Linux arch/*/include/asm/elf.h, elf_check_arch().
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243, "s390x": 22, "ppc64le": 21}
 ET_REL = 1
 _HEADER_BYTES = 64  # of an ELF64 header
 _SNIFFED_BYTES = 6  # kmod refuses shorter files: libkmod-file.c, kmod_file_open(), the longest magic
-# Since Linux 6.4 struct module's size is compared before anything else of the module: main.c,
+# Since Linux 6.4 the kernel compares the size of struct module before anything else of the module: main.c,
 # elf_validity_cache_copy(), "module: add sanity checks for ELF module section".
 SIZE_IS_CHECKED = 6, 4
 
 
 class Corruption(enum.StrEnum):
-    """Why a file is no module for any kernel of this machine, by the kernel's first complaint."""
+    """Why a file is not a module for any kernel of this machine, by the kernel's first error."""
 
     EMPTY = "empty"  # or nearly so
-    COMPRESSED = "compressed"  # cannot be unpacked
+    COMPRESSED = "compressed"  # cannot be decompressed
     SHORT = "short"  # than an ELF header
     MAGIC = "magic"  # not ELF
     TYPE = "type"  # not relocatable
@@ -50,19 +50,20 @@ class ModuleFlaw(Struct, frozen=True):
 
 @fact
 def flaw(node: Node, path: str) -> ModuleFlaw | None:
-    """What makes the kernel refuse a file as no module; None if nothing does.
+    """Why the kernel refuses a file as not a module; None if it does not.
 
-    Order as in Linux kernel/module/main.c, elf_validity_check(); an empty or packed file never gets there.
+    The order is that of Linux kernel/module/main.c, elf_validity_check(). An empty file, or one that cannot
+    be decompressed, does not get that far.
     """
     if len(node.map(path)) < _SNIFFED_BYTES:
         return ModuleFlaw(Corruption.EMPTY)
     try:
         data = content(node, path)
-    except EvidenceMissing as lacks:
-        return ModuleFlaw(_garbled(lacks, Corruption.COMPRESSED))
+    except EvidenceMissing as error:
+        return ModuleFlaw(_garbled(error, Corruption.COMPRESSED))
     head = bytes(data[:_HEADER_BYTES])
     if len(head) < _HEADER_BYTES:
-        # What modprobe unpacked itself goes through init_module(), which says nothing of a length.
+        # A file that modprobe decompressed goes through init_module(), which prints no length.
         return ModuleFlaw(Corruption.SHORT, -1 if is_packed(node, path) else len(head))
     if head[:4] != b"\x7fELF":
         return ModuleFlaw(Corruption.MAGIC)
@@ -83,8 +84,8 @@ def flaw(node: Node, path: str) -> ModuleFlaw | None:
 def _inner_flaw(node: Node, path: str) -> ModuleFlaw | None:
     try:
         elf = image(node, path)
-    except EvidenceMissing as lacks:
-        return ModuleFlaw(_garbled(lacks, Corruption.OTHER))
+    except EvidenceMissing as error:
+        return ModuleFlaw(_garbled(error, Corruption.OTHER))
     if elf.size_of(".gnu.linkonce.this_module") is None:
         return ModuleFlaw(Corruption.NO_MODULE)
     if not any(section.type == 2 for section in elf.sections):  # SHT_SYMTAB
@@ -92,10 +93,10 @@ def _inner_flaw(node: Node, path: str) -> ModuleFlaw | None:
     return None
 
 
-def _garbled(lacks: EvidenceMissing, kind: Corruption) -> Corruption:
-    """The kind of flaw, if the reason is the file's content; else nobody can tell, and it goes on."""
-    if lacks.missing.why is not MissingReason.GARBLED:
-        raise lacks
+def _garbled(error: EvidenceMissing, kind: Corruption) -> Corruption:
+    """The kind of flaw if the file's content is the reason; other errors are raised again."""
+    if error.missing.why is not MissingReason.GARBLED:
+        raise error
     return kind
 
 
@@ -108,19 +109,19 @@ class Misfit(enum.StrEnum):
     STRUCT_SIZE = "struct-size"
     LAYOUT = "layout"  # the CRC of module_layout differs
     NO_LAYOUT = "no-layout"  # symbol versions, but none of module_layout
-    NO_VERSIONS = "no-versions"  # no symbol versions, and the kernel forces nothing
+    NO_VERSIONS = "no-versions"  # no symbol versions, and the kernel does not allow forced loading
     VERMAGIC = "vermagic"
     NO_VERMAGIC = "no-vermagic"
 
 
 class ModuleFit(Struct, frozen=True):
-    """How a module fits the kernel."""
+    """Whether a module was built for this kernel."""
 
     misfit: Misfit | None
-    forced: tuple[str, ...] = ()  # why the kernel is tainted by force, in order
+    forced: tuple[str, ...] = ()  # reasons for the taint of a forced load, in order
     found: str = ""
     wanted: str = ""
-    unversioned: bool = False  # let through without a CRC of module_layout
+    unversioned: bool = False  # accepted without a CRC of module_layout
 
 
 @fact
@@ -129,7 +130,7 @@ def fit(node: Node, name: str) -> ModuleFit:
 
     Source: kernel/module/version.c, check_modstruct_version() and same_magic(): with symbol versions the
     release itself may differ; main.c, try_to_force_load() and check_modinfo(). Debian's kernels refuse a
-    module that has symbol versions but none of module_layout, see linkage.py; the lab saw 6.1 do so.
+    module that has symbol versions but none of module_layout, see linkage.py; observed in the lab with 6.1.
     """
     path = module_path(node, name)
     if version(node) >= SIZE_IS_CHECKED:
@@ -158,7 +159,7 @@ def fit(node: Node, name: str) -> ModuleFit:
 
 
 def same_magic(found: str, wanted: str, *, with_versions: bool) -> bool:
-    """Whether the kernel takes two version strings for the same."""
+    """Whether the kernel considers two version strings equal."""
     if with_versions:
         found, wanted = found[found.find(" ") :], wanted[wanted.find(" ") :]
     return found == wanted
@@ -173,8 +174,8 @@ def _can_be_forced(node: Node) -> bool:
 def boot_blacklist(node: Node) -> tuple[str, ...]:
     """Modules that the kernel itself refuses: `module_blacklist=` on its command line, names as written.
 
-    Source: main.c, blacklisted(): core_param, so that the last one counts; compared with the module's own
-    name, underscores and all.
+    Source: main.c, blacklisted(): core_param, so the last one counts. It is compared with the module's own
+    name, where an underscore does not match a dash.
     """
     values = if_absent((), boot_parameter, node, "module_blacklist")
     return tuple(values[-1].split(",")) if values else ()
@@ -182,7 +183,7 @@ def boot_blacklist(node: Node) -> tuple[str, ...]:
 
 @fact
 def kernel_name(node: Node, name: str) -> str:
-    """The name under which the kernel knows a module, which need not be its file's."""
+    """The kernel's name of a module, which can differ from its file's name."""
     path = module_path(node, name)
     own = information(node, path).name
     if own:

@@ -1,4 +1,4 @@
-"""Kernel modules: what is loaded, what lies on disk, what each needs and offers. The parts are next door."""
+"""Kernel modules: what is loaded, what is on disk, what each imports and exports. Collects other modules."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The one parser of NCCL's lines, from 2.4.2 to 2.30.7: who printed a line, and what it says.
+"""Parser of NCCL's log lines, from 2.4.2 to 2.30.7: the process that printed a line, and its contents.
 
-A line of a form that is not listed says nothing; a line in the middle of which another begins is cut, and
-says nothing either. The forms are those of messages/nccl.py.
+Lines of an unknown form are ignored, and so are lines that another line interrupts. The known forms are in
+messages/nccl.py.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from gdrkit.messages.nccl_records import Frame, NcclRecord, Variable
 
 MARKS = (" NCCL INFO ", " NCCL WARN ", " NCCL TRACE ")
 HEAD_CHARACTERS = 400
-"""How far before the mark a frame may begin: host names end at 255, hostname(7)."""
+"""How far before the mark a frame can begin: host names have at most 255 characters, hostname(7)."""
 LINE_CHARACTERS = 4096
-"""How much of a line is looked at. NCCL cuts its own at 1024 or 4096: src/debug.cc."""
+"""How much of a line is parsed. NCCL cuts its lines at 1024 or 4096: src/debug.cc."""
 
 
 def frame(line: str) -> Frame:
-    """Who printed a line, and its words. A line without a frame has no process, and is all words."""
+    """The process that printed a line, and the message. A line without a frame is a message of no
+    process."""
     line = line[:LINE_CHARACTERS]
     at, mark = _first_mark(line)
     if at < 0:
@@ -44,13 +45,13 @@ def frame(line: str) -> Frame:
 def _first_mark(line: str) -> tuple[int, str]:
     if "NCCL" not in line:
         return -1, ""
-    places = [(at, mark) for mark in MARKS if (at := line.find(mark)) >= 0]
-    return min(places, default=(-1, ""))
+    found = [(at, mark) for mark in MARKS if (at := line.find(mark)) >= 0]
+    return min(found, default=(-1, ""))
 
 
 @functools.cache
 def _frame() -> re.Pattern[str]:
-    # The words between device and mark: file and line of a warning, and from 2.30 on a function.
+    # Words between device and mark: file and line of a warning, and since 2.30 a function.
     return re.compile(
         r"(?P<host>[^\s:\[\]]*):(?P<pid>\d{1,10}|X+):(?:\d{1,10}|X+)\s+\[(?P<device>-?\d{1,4})\]"
         r"(?:\s+\S+){0,3}$"
@@ -67,7 +68,7 @@ def _tags() -> re.Pattern[str]:
 
 
 def _tag(lead: str) -> str:
-    """What a launcher calls the process; "" if it names none."""
+    """The launcher's name of the process; "" if there is none."""
     found = _tags().search(lead)
     if found is None:
         return ""
@@ -76,7 +77,7 @@ def _tag(lead: str) -> str:
 
 
 def record(message: str) -> NcclRecord | None:
-    """What the words of a line establish; None if their form is not known."""
+    """The record that a message contains; None if its form is not known."""
     found = _records().match(message)
     return found.message.make(found) if found and found.message.make else None
 
@@ -87,7 +88,7 @@ def _records() -> MessageMatcher:
 
 
 def given(line: str) -> Iterator[Variable]:
-    """Variables in a line that NCCL did not print: `export`, `mpirun -x`, `docker -e`, a listing of env."""
+    """Variables set in a line that NCCL did not print: `export`, `mpirun -x`, `docker -e`, output of env."""
     if "NCCL_" not in line:
         return
     whole = _listed().match(line)
@@ -122,4 +123,4 @@ _COMMAND = (
     r"(?:(?:timeout|numactl|nohup|sudo|time) (?:-?\S+ )?)?(?:\S*/)?"
     r"(?:mpirun|mpiexec|srun|torchrun|python\d?|deepspeed|accelerate|ray|vllm|\w+_perf)\b"
 )
-"""Programs that start a job of NCCL's, as its own tests and the frameworks do."""
+"""Programs that start NCCL jobs: launchers, frameworks and NCCL's own tests."""

@@ -1,8 +1,7 @@
-"""Logs of NCCL that came with a node: the records of their lines, each with its place.
+"""NCCL logs supplied with a node: the records of their lines, each with its line number.
 
-Logs are handed over with a node, under `sos_commands/nccl/`; a node without one was simply given none. What
-a log does not print is not denied by it: most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH.
-The forms of the lines, and their sources, are those of nccl_lines.py.
+Logs are supplied in `sos_commands/nccl/`; they are optional. A line that is not in a log proves nothing:
+most lines need NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH. nccl_lines.py parses the lines.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ COMPARED = (
     "NCCL_PROTO",
     "NCCL_ALGO",
 )
-"""Variables that must be the same on all ranks, or that decide about the direct path. NCCL_IB_HCA and
-NCCL_SOCKET_IFNAME may differ with the hosts."""
+"""Variables that must be equal on all ranks, or that decide about the direct path. NCCL_IB_HCA and
+NCCL_SOCKET_IFNAME can differ between hosts."""
 
 
 class LocatedRecord(Struct, Generic[R], frozen=True):
-    """What one line says, where it stands, and whose it is."""
+    """The record of one line, its line number, and its process."""
 
     record: R
     line: int
@@ -49,55 +48,55 @@ class LocatedRecord(Struct, Generic[R], frozen=True):
 
 
 class JobLog(Struct, frozen=True):
-    """One log: all that its lines say, in their order."""
+    """One log: the records of all its lines, in order."""
 
     path: str
     records: tuple[LocatedRecord[NcclRecord], ...]
 
     def all(self, kind: type[R]) -> tuple[LocatedRecord[R], ...]:
-        """What it says of one kind."""
+        """The records of one type."""
         return tuple(found for found in self.records if isinstance(found.record, kind))  # type: ignore[misc]
 
     @property
     def version(self) -> str:
-        """The first version of NCCL's that it names; "" if it names none."""
+        """The first NCCL version in the log; "" if there is none."""
         return next((found.record.text for found in self.all(Version)), "")
 
     @property
     def legs(self) -> tuple[LocatedRecord[Leg], ...]:
-        """The channel lines over a network, the only ones that prove what it carries."""
+        """The channel lines over a network. Only these prove which transport was used."""
         return tuple(leg for leg in self.all(Leg) if leg.record.via.carried in OVER_NETWORK)
 
 
 @fact
 def logs(node: Node) -> tuple[str, ...]:
-    """Logs of NCCL that came with this node; () if none was handed over."""
+    """NCCL logs supplied with this node; () if there are none."""
     return supplied_files(node, FOLDER)
 
 
 @fact
 def nccl_log(node: Node, path: str) -> JobLog:
-    """One log, taken apart. Raises EvidenceMissing if it is not there, or has no line of NCCL's."""
+    """One log, parsed. Raises EvidenceMissing if it does not exist or has no line of NCCL."""
     return parse(node.text(path), path)
 
 
 def nccl_logs(node: Node) -> Iterator[JobLog]:
-    """The logs that came with a node, but those that turn out to be of something else."""
+    """The logs supplied with a node; files without a line of NCCL are skipped."""
     return each_known(lambda path: nccl_log(node, path), logs(node))
 
 
 def parse(text: str, path: str = "") -> JobLog:
-    """NCCL's lines in a text, framed by launchers or not. Raises FormatError if nothing in it is NCCL's."""
-    from gdrkit.facts.nccl_lines import frame, given, record  # the table of forms is for who has a log
+    """NCCL's lines in a text, with or without a launcher's prefix. Raises FormatError if there is none."""
+    from gdrkit.facts.nccl_lines import frame, given, record  # large tables, needed only with a log
 
     found: list[LocatedRecord[NcclRecord]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if "NCCL" not in line and "NET/" not in line:
             continue
-        who = frame(line)
-        said = None if who.cut else record(who.message)
-        records = given(line) if said is None else (said,)
-        found += (LocatedRecord(one, number, who.process) for one in records)
+        framed = frame(line)
+        known = None if framed.cut else record(framed.message)
+        records = given(line) if known is None else (known,)
+        found += (LocatedRecord(one, number, framed.process) for one in records)
     if not found:
-        raise FormatError("no line of NCCL's that is understood")
+        raise FormatError("no known line of NCCL")
     return JobLog(path, tuple(found))

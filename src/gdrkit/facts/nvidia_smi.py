@@ -1,7 +1,7 @@
-"""What `nvidia-smi` prints: `-q` and `topo -m`, as text.
+"""The output of `nvidia-smi -q` and `nvidia-smi topo -m`.
 
-Second-best evidence: files of the kernel come first. A field that is not printed is not known; one that is
-printed as N/A was asked for, and the GPU has none.
+Second-best evidence: files of the kernel take precedence. A field that is not printed is not known; one that
+is printed as N/A does not exist for this GPU.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class SmiGpu(Struct, frozen=True, kw_only=True):
     framebuffer_mib: int | None = None
     bar1_total_mib: int | None = None
     bar1_free_mib: int | None = None
-    protected_mib: int | None = None  # memory that confidential computing keeps to itself
+    protected_mib: int | None = None  # memory that confidential computing protects
     not_available: frozenset[str] = frozenset()
-    lines: Mapping[str, int] = {}  # where each of these stands in the output
+    lines: Mapping[str, int] = {}  # the line of each field in the output
 
 
 WORDS = {
@@ -61,15 +61,16 @@ NUMBERS = {
     ("Conf Compute Protected Memory Usage", "Total"): "protected_mib",
 }
 Printed = tuple[str, int]
-"""A value, and the line on which it is printed."""
+"""A value, and the number of its line."""
 
 IDS = {("PCI", "Device Id"): "device_id", ("PCI", "Sub System Id"): "subsystem"}
 
 
 def parse(text: str) -> tuple[SmiGpu, ...]:
-    """The GPUs of an `nvidia-smi -q` output, in its order. Raises FormatError for a complaint, a cut output.
+    """The GPUs in an output of `nvidia-smi -q`, in order. Raises FormatError if there is none or some are
+    cut.
 
-    Source of the layout: output of driver 580.159.04; sections nest by four spaces, `key : value`.
+    Source of the layout: output of driver 580.159.04; sections are indented by four spaces, `key : value`.
     """
     attached: int | None = None
     gpus: list[tuple[Printed, dict[tuple[str, ...], Printed]]] = []
@@ -99,7 +100,7 @@ def parse(text: str) -> tuple[SmiGpu, ...]:
         complaint = " ".join(text.split())[:120]
         raise FormatError(f"no GPU in the output of nvidia-smi -q: {complaint or 'empty'}")
     if attached is not None and len(gpus) < attached:
-        raise FormatError(f"{len(gpus)} of {attached} attached GPUs: the output is cut")
+        raise FormatError(f"the output is cut: {len(gpus)} of {attached} attached GPUs")
     return tuple(_gpu(title, fields) for title, fields in gpus)
 
 
@@ -152,7 +153,7 @@ def _number(value: str) -> int | None:
 
 
 def _id(value: str, name: str) -> str | None:
-    """`0x233510DE`: device above, vendor below."""
+    """`0x233510DE`: the device in the upper digits, the vendor in the lower."""
     digits = value.removeprefix("0x").lower()
     if len(digits) != 8 or not all(c in "0123456789abcdef" for c in digits):
         return None
@@ -161,18 +162,18 @@ def _id(value: str, name: str) -> str | None:
 
 @fact
 def smi_gpus(node: Node) -> tuple[SmiGpu, ...]:
-    """All that `nvidia-smi -q` says. On a live machine this starts the program: ask for files first."""
+    """The GPUs of `nvidia-smi -q`. On a live machine this starts the program, so try files first."""
     return parse(node.run(NVIDIA_SMI))
 
 
 @fact
 def smi_memory(node: Node) -> tuple[SmiGpu, ...]:
-    """Only the memory part, which takes a quarter of the time (28 of 125 ms on one H200)."""
+    """The GPUs of `nvidia-smi -q -d MEMORY`, a quarter of the time of `-q` (28 of 125 ms on one H200)."""
     return parse(node.run(NVIDIA_SMI_MEMORY))
 
 
 def smi_gpu(node: Node, address: str) -> SmiGpu:
-    """One GPU of `nvidia-smi -q`. Raises EvidenceMissing where it is not among those printed."""
+    """One GPU of `nvidia-smi -q`. Raises EvidenceMissing where it is not printed."""
     return _find(smi_gpus(node), address)
 
 
@@ -206,17 +207,17 @@ def printed_field(node: Node, gpu: SmiGpu, name: str, command: Command = NVIDIA_
 class SmiTopology(Struct, frozen=True):
     """The matrix of `nvidia-smi topo -m`."""
 
-    names: tuple[str, ...]  # GPU0, GPU1, mlx5_0: NICs by the name of the device, not of the column
+    names: tuple[str, ...]  # GPU0, GPU1, mlx5_0: NICs by device name, not by column name
     cells: dict[tuple[str, str], str]  # X, SYS, NODE, PHB, PXB, PIX, NV18
 
 
 def parse_topology(text: str) -> SmiTopology:
-    """The matrix, with NIC0 replaced by its device name of the legend. Raises FormatError."""
+    """The matrix, with NIC0 replaced by its device name in the legend. Raises FormatError."""
     matrix = topo_matrix.parse(text)
     return SmiTopology(matrix.names, matrix.cells)
 
 
 @fact
 def smi_topology(node: Node) -> SmiTopology:
-    """NVML's own view of how near GPUs and NICs are."""
+    """The distances between GPUs and NICs according to NVML."""
     return parse_topology(node.run(NVIDIA_SMI_TOPO))

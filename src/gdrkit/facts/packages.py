@@ -1,4 +1,4 @@
-"""Who brought a file: packages, DKMS, and which RDMA stack is installed."""
+"""Installed packages, DKMS modules, the owner of a file, and the RDMA stack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DKMS = "var/lib/dkms"
 
 
 class Package(Struct, frozen=True):
-    """A package and who manages it; a module that DKMS built belongs to DKMS, whoever shipped its source."""
+    """A package and its manager. A module that DKMS built belongs to DKMS, not to the package of its
+    source."""
 
     name: str
     version: str
@@ -26,7 +27,7 @@ class Package(Struct, frozen=True):
 
 
 class DkmsModule(Struct, frozen=True):
-    """One module of DKMS in one version, for one kernel; kernel and arch are "" where it is only added."""
+    """One version of a DKMS module for one kernel; kernel and arch are "" where it is only added."""
 
     name: str
     version: str
@@ -39,7 +40,7 @@ class Ofed(Struct, frozen=True):
     """The RDMA stack of this node."""
 
     kind: str  # inbox, mlnx-ofed, doca-ofed
-    version: str  # "24.10-0.7.0.0"; "" if unseen, and for inbox
+    version: str  # "24.10-0.7.0.0"; "" if not known, and for inbox
 
 
 # -- packages ------------------------------------------------------------------------------------------
@@ -47,10 +48,10 @@ class Ofed(Struct, frozen=True):
 
 @fact
 def installed(node: Node) -> Mapping[str, Package]:
-    """Installed packages by name. Raises EvidenceMissing where no list of them was seen.
+    """Installed packages by name. Raises EvidenceMissing where there is no list of packages.
 
-    A bundle keeps those of GPU, network and kernel alone, so a name that is not here is absent only if it is
-    one of these.
+    A bundle keeps only packages of GPU, network and kernel: only such a package is known not to be installed
+    where it is not listed.
     """
 
     def dpkg() -> Mapping[str, Package]:
@@ -72,11 +73,11 @@ def installed(node: Node) -> Mapping[str, Package]:
     for ask in (dpkg, debs_of_sosreport, rpm, rpms_of_sosreport):
         try:
             return ask()
-        except EvidenceAbsent:  # a system of the other family
+        except EvidenceAbsent:  # the other family of distributions
             continue
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
-        except FormatError:  # a tool of the other family, which runs and has nothing to say
+        except EvidenceMissing as error:
+            reason = reason or error
+        except FormatError:  # a tool of the other family, which runs but lists no packages
             reason = reason or EvidenceMissing(
                 Missing("installed packages", MissingReason.GARBLED, PACKAGES_DPKG.line)
             )
@@ -102,9 +103,9 @@ class _Packages(Mapping[str, Package]):
 
 
 def parse_packages(text: str, manager: str) -> dict[str, Package]:
-    """Installed packages in a list of any of four shapes. Raises FormatError if no line is one.
+    """Installed packages in a list of any of four formats. Raises FormatError if no line has one of them.
 
-    nvidia-dkms-580-open<tab>580.95.05-0ubuntu1<tab>amd64<tab>ii    dpkg-query and rpm, as asked here
+    nvidia-dkms-580-open<tab>580.95.05-0ubuntu1<tab>amd64<tab>ii    dpkg-query and rpm, as called here
     ii  rdma-core  50.0-2build2  amd64  RDMA core                   dpkg -l
     rdma-core 50.0-2build2                                          sosreport's installed-debs
     rdma-core-51.0-1.el9.x86_64  Fri 05 Sep 2025                    sosreport's installed-rpms
@@ -124,7 +125,7 @@ def parse_packages(text: str, manager: str) -> dict[str, Package]:
             continue
         found[name] = Package(name, version, manager)
     if not found:
-        raise FormatError("no installed package in it")
+        raise FormatError("no installed package listed")
     return found
 
 
@@ -133,7 +134,7 @@ _RPM = re.compile(r"(?P<name>\S+)-(?P<version>[^-\s]+-[^-\s]+?)(?:\.(?:noarch|x8
 
 @fact
 def owner(node: Node, path: str) -> Package:
-    """The package that a file belongs to. Raises EvidenceAbsent if none does: somebody copied it there.
+    """The package that owns a file. Raises EvidenceAbsent if none does, as for a file that was copied there.
 
     Sources: dkms(8), where it installs; `dpkg -S`, which prints `package: /path` per line.
     """
@@ -167,7 +168,7 @@ def _dpkg_owner(node: Node, path: str) -> Package:
 
 
 def _rpm_owner(node: Node, path: str) -> Package:
-    """By names alone, as bundles keep no lists of files: no package of NVIDIA's modules owns any of them."""
+    """By the package's name, since bundles have no lists of files: the first package of NVIDIA's modules."""
     missing = Missing(f"owner of {path}", MissingReason.NOT_COLLECTED, f"rpm -qf /{path}")
     known = installed(node)
     is_rpm = any(package.manager == "rpm" for package in known.values())
@@ -181,7 +182,7 @@ def _rpm_owner(node: Node, path: str) -> Package:
 
 
 def listed(node: Node, folder: str) -> tuple[str, ...]:
-    """What is in a folder; () if somebody looked and there is no such folder."""
+    """The names in a folder; () if it does not exist."""
     return if_absent((), node.list, folder)
 
 
@@ -194,10 +195,10 @@ def _dkms_if_any(node: Node) -> tuple[DkmsModule, ...]:
 
 @fact
 def dkms(node: Node) -> tuple[DkmsModule, ...]:
-    """What DKMS knows. Raises EvidenceAbsent where there is no DKMS.
+    """The modules of DKMS. Raises EvidenceAbsent where there is no DKMS.
 
-    Read from its tree: <name>/<version>/<kernel>/<arch>/module holds what was built, and the link
-    <name>/kernel-<kernel>-<arch> names the version that is installed. Source: dkms(8), dkms.in.
+    Read from its tree: <name>/<version>/<kernel>/<arch>/module has the built files, and the link
+    <name>/kernel-<kernel>-<arch> points to the installed version. Source: dkms(8), dkms.in.
     """
     return first_collected(lambda: _dkms_tree(node), lambda: parse_dkms_status(node.run(DKMS_STATUS)))
 
@@ -225,15 +226,18 @@ def _built(node: Node, name: str, version: str, links: Mapping[str, str]) -> lis
         if kernel in ("source", "build", "log", "tarball"):
             continue
         for arch in listed(node, f"{DKMS}/{name}/{version}/{kernel}"):
-            place = f"{DKMS}/{name}/{version}/{kernel}/{arch}"
-            installed_here = links.get(f"kernel-{kernel}-{arch}") == place
+            folder = f"{DKMS}/{name}/{version}/{kernel}/{arch}"
+            installed_here = links.get(f"kernel-{kernel}-{arch}") == folder
             found.append(DkmsModule(name, version, kernel, arch, "installed" if installed_here else "built"))
     return found
 
 
 def parse_dkms_status(text: str) -> tuple[DkmsModule, ...]:
-    """`dkms status`: `nvidia/580.65.06, 6.8.0-45-generic, x86_64: installed`, before version 3 with a comma
-    between name and version. Nothing to say is a text without lines. Raises FormatError."""
+    """The modules in `dkms status`: `nvidia/580.65.06, 6.8.0-45-generic, x86_64: installed`.
+
+    Before version 3, a comma separates name and version. Without modules the output is empty. Raises
+    FormatError.
+    """
     found = []
     for line in text.splitlines():
         match = re.match(
@@ -252,7 +256,7 @@ def parse_dkms_status(text: str) -> tuple[DkmsModule, ...]:
                 )
             )
         elif line.strip() and not line.startswith(("Deprecated", "Warning", "WARNING")):
-            raise FormatError(f"{line[:60]!r} is no line of dkms status")
+            raise FormatError(f"malformed line in dkms status: {line[:60]!r}")
     return tuple(found)
 
 
@@ -261,10 +265,10 @@ def parse_dkms_status(text: str) -> tuple[DkmsModule, ...]:
 
 @fact
 def ofed(node: Node) -> Ofed:
-    """Which RDMA stack the kernel has: its own, MLNX_OFED's or DOCA-OFED's.
+    """The RDMA stack of the kernel: its own (inbox), MLNX_OFED or DOCA-OFED.
 
-    Out-of-tree stacks bring the module mlx_compat, which no kernel has. Their user space names itself in
-    `ofed_info -s`; from DOCA it says OFED-internal, and no MLNX_OFED came after 24.10.
+    Out-of-tree stacks have the module mlx_compat, which is in no kernel. `ofed_info -s` prints the version:
+    that of DOCA begins with OFED-internal, and MLNX_OFED ended with 24.10.
     """
 
     def loaded() -> bool:
@@ -285,15 +289,15 @@ def ofed(node: Node) -> Ofed:
 
 
 def has_doca_packages(node: Node) -> bool:
-    """Whether a package of DOCA is known to be installed. False also where no package list was seen."""
+    """Whether a package of DOCA is known to be installed. False also where there is no package list."""
     return if_missing(False, lambda: any(name.startswith("doca") for name in installed(node)))
 
 
 def parse_ofed_info(text: str) -> Ofed:
-    """`MLNX_OFED_LINUX-24.10-0.7.0.0:` or `OFED-internal-25.01-0.6.0:`. Raises FormatError."""
-    match = re.search(r"\b(?P<what>MLNX_OFED_LINUX|OFED-internal|doca-ofed)-(?P<version>\d[\w.-]*)", text)
+    """The stack in `MLNX_OFED_LINUX-24.10-0.7.0.0:` or `OFED-internal-25.01-0.6.0:`. Raises FormatError."""
+    match = re.search(r"\b(?P<stack>MLNX_OFED_LINUX|OFED-internal|doca-ofed)-(?P<version>\d[\w.-]*)", text)
     if match is None:
-        raise FormatError("it names no OFED")
+        raise FormatError("no OFED version in the output of ofed_info")
     return Ofed(
-        "mlnx-ofed" if match["what"].startswith("MLNX") else "doca-ofed", match["version"].rstrip("-.")
+        "mlnx-ofed" if match["stack"].startswith("MLNX") else "doca-ofed", match["version"].rstrip("-.")
     )

@@ -1,8 +1,8 @@
-"""PCI functions: which there are, where they hang, what the IOMMU does before them.
+"""PCI functions: the list, their positions in the tree, and their IOMMU.
 
-Files of sysfs first (Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci), the text of
-`lspci -nnvvv` where nobody copied them, `nvidia-smi -q` for GPUs last. Whatever the source, the types are
-the same. Addresses are always written 0000:1b:00.0.
+Read from sysfs (Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci), else from the
+output of `lspci -nnvvv`, and for GPUs last from `nvidia-smi -q`. The types are the same for every source.
+Addresses always have the form 0000:1b:00.0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.nvidia_smi import smi_gpus
 from gdrkit.facts.pci_text import text_device, text_devices
-from gdrkit.facts.pci_tree import drawn_places
+from gdrkit.facts.pci_tree import tree_positions
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, if_missing
@@ -25,7 +25,7 @@ DISPLAY_CLASSES = ("0300", "0302")  # pci.ids: VGA compatible controller, 3D con
 
 
 class PciDevice(Struct, frozen=True):
-    """One PCI function. Empty: the source does not say; a driver: none is bound."""
+    """One PCI function. Empty: the source does not show it; for the driver: none is bound."""
 
     address: str
     vendor: str  # four digits
@@ -37,7 +37,7 @@ class PciDevice(Struct, frozen=True):
 
 
 class PciGpu(Struct, frozen=True, order=True):
-    """One NVIDIA GPU. The id is empty where only a driver's list of addresses is known."""
+    """One NVIDIA GPU. The id is empty where only the driver's list of addresses is known."""
 
     address: str
     device_id: str = ""
@@ -59,14 +59,14 @@ def sysfs_devices(node: Node) -> tuple[PciDevice, ...]:
 
 
 def _sysfs_device(node: Node, address: str) -> PciDevice:
-    """From `uevent`, one read; from the single files where a tree has only those."""
+    """From `uevent`, which needs one read, else from single files."""
     folder = f"{ROOT}/{address}"
     try:
         lines = node.text(f"{folder}/uevent").splitlines()
     except EvidenceMissing:
         ids = [node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")]
         driver = f"{folder}/driver"
-        name = node.resolve(driver).rsplit("/", 1)[-1] if there(node, driver) else ""
+        name = node.resolve(driver).rsplit("/", 1)[-1] if link_exists(node, driver) else ""
         return PciDevice(address, ids[0], ids[1], ids[2], driver=name)
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
@@ -93,15 +93,15 @@ def _listed_devices(node: Node) -> tuple[PciDevice, ...]:
 
 @fact
 def gpus(node: Node) -> tuple[PciGpu, ...]:
-    """The NVIDIA GPUs, by address. Empty where somebody looked and there is none.
+    """The NVIDIA GPUs, sorted by address; () where there are none.
 
-    A listing that shows none (a part of lspci's output, say) leaves the word to the next source; only the
-    running kernel's own list ends the search. What the driver lists counts only where it lists something:
-    a driver that is not loaded knows of no GPU."""
+    Only sysfs is complete and ends the search. Any other source without a GPU may be a part of the output,
+    so the next source is read. An empty list of the driver does not count: a driver that is not loaded lists
+    no GPU."""
     try:
         return _among(sysfs_devices(node))
-    except EvidenceMissing as lacks:
-        reason, looked = lacks, isinstance(lacks, EvidenceAbsent)
+    except EvidenceMissing as error:
+        reason, looked = error, isinstance(error, EvidenceAbsent)
     sources: tuple[Callable[[], tuple[PciGpu, ...]], ...] = (
         lambda: _among(_listed_devices(node)),
         lambda: tuple(sorted(PciGpu(gpu.address, gpu.device_id or "") for gpu in smi_gpus(node))),
@@ -131,7 +131,7 @@ def _among(found: tuple[PciDevice, ...]) -> tuple[PciGpu, ...]:
 
 
 def device_at(node: Node, address: str) -> PciDevice:
-    """The function at an address. Raises EvidenceMissing if there is none in any list."""
+    """The function at an address. Raises EvidenceAbsent if it is not listed."""
     for device in devices(node):
         if device.address == address:
             return device
@@ -144,26 +144,26 @@ def device_at(node: Node, address: str) -> PciDevice:
 @fact
 def bridges_above(node: Node, address: str) -> tuple[str, ...]:
     """The ports and bridges between the root complex and a device, root port first; empty on a root bus."""
-    return _place(node, address)[1]
+    return _position(node, address)[1]
 
 
 @fact
 def root_bus(node: Node, address: str) -> str:
-    """The root bus that a device hangs on, `0000:00`: one per host bridge."""
-    return _place(node, address)[0]
+    """The root bus above a device, `0000:00`. Each host bridge has one."""
+    return _position(node, address)[0]
 
 
 @fact
-def _place(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+def _position(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     return first_collected(
-        lambda: _place_in_sysfs(node, address),
-        lambda: _place_in_text(node, address),
-        lambda: _place_in_drawing(node, address),
+        lambda: _position_in_sysfs(node, address),
+        lambda: _position_in_text(node, address),
+        lambda: _position_in_tree(node, address),
     )
 
 
-def _place_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
-    """The path itself: sys/devices/pci0000:15/0000:15:01.0/.../0000:1b:00.0."""
+def _position_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+    """From the path: sys/devices/pci0000:15/0000:15:01.0/.../0000:1b:00.0."""
     steps = node.resolve(f"{ROOT}/{address}").split("/")
     roots = [step for step in steps if step.startswith("pci") and ":" in step]
     if not roots or steps[-1] != address:
@@ -172,8 +172,8 @@ def _place_in_sysfs(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     return roots[-1].removeprefix("pci"), tuple(step for step in above if step.count(":") == 2)
 
 
-def _place_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
-    """From the bus numbers behind each bridge: `Bus: primary=15, secondary=16, subordinate=19`."""
+def _position_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+    """From the bus numbers below each bridge: `Bus: primary=15, secondary=16, subordinate=19`."""
     listed = text_devices(node)
     text_device(node, address)
     if not all(d.verbose for d in listed):
@@ -187,17 +187,17 @@ def _place_in_text(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     return top[:7], tuple(d.address for d in above)
 
 
-def _place_in_drawing(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
+def _position_in_tree(node: Node, address: str) -> tuple[str, tuple[str, ...]]:
     """From `lspci -tv`."""
-    place = drawn_places(node).get(address)
-    if place is None:
+    position = tree_positions(node).get(address)
+    if position is None:
         raise not_collected(f"bridges above {address}", "lspci -tv")
-    return place.root_bus, place.above
+    return position.root_bus, position.above
 
 
 @fact
 def numa_node(node: Node, address: str) -> int | None:
-    """The NUMA node that a device is near. None where the firmware does not say (the file holds -1)."""
+    """The NUMA node of a device; None where the firmware does not define it (the file has -1)."""
 
     def in_text() -> int | None:
         device = text_device(node, address)
@@ -211,7 +211,7 @@ def numa_node(node: Node, address: str) -> int | None:
 
 @fact
 def iommu_group(node: Node, address: str) -> str:
-    """The IOMMU group of a device, a number. Raises EvidenceAbsent where no IOMMU stands before it."""
+    """The number of a device's IOMMU group. Raises EvidenceAbsent where no IOMMU translates for it."""
     link = f"{ROOT}/{address}/iommu_group"
 
     def in_sysfs() -> str:
@@ -221,7 +221,7 @@ def iommu_group(node: Node, address: str) -> str:
 
     def in_text() -> str:
         group = text_device(node, address).iommu_group
-        if not group:  # an old lspci prints none either
+        if not group:  # an old lspci never prints it
             raise not_collected(link, f"readlink /{link}")
         return group
 
@@ -230,10 +230,9 @@ def iommu_group(node: Node, address: str) -> str:
 
 @fact
 def iommu_type(node: Node, address: str) -> str:
-    """How the IOMMU treats a device: identity, DMA, DMA-FQ, auto, blocked. Raises EvidenceAbsent without an
-    IOMMU.
+    """The domain type of a device's IOMMU group: identity (no translation), DMA, DMA-FQ, auto, blocked.
 
-    Source: Documentation/ABI/testing/sysfs-kernel-iommu_groups. identity passes addresses through."""
+    Raises EvidenceAbsent without an IOMMU. Source: Documentation/ABI/testing/sysfs-kernel-iommu_groups."""
     return node.text(f"sys/kernel/iommu_groups/{iommu_group(node, address)}/type").strip()
 
 
@@ -244,6 +243,6 @@ def _number(text: str) -> int:
         raise FormatError(f"not a number: {text[:20]!r}") from None
 
 
-def there(node: Node, link: str) -> bool:
-    """Whether a link that most devices do not have is seen; a tree that kept few links may lack it, too."""
+def link_exists(node: Node, link: str) -> bool:
+    """Whether a link exists. False also where the evidence does not show it, as in copies without links."""
     return if_missing(False, node.exists, link)

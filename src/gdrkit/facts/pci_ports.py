@@ -1,4 +1,4 @@
-"""PCI Express capabilities that say what a function is in the tree, and how it sends."""
+"""The PCI Express capability: a function's role in the tree, and its packet sizes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from gdrkit.node import Node, fact, first_collected
 
 
 class PortRegisters(Struct, frozen=True):
-    """None and empty: the source does not say."""
+    """Fields of the PCI Express capability. None and empty: the source does not show it."""
 
     port_type: str  # root-port, upstream-port, downstream-port, endpoint, ...
     payload_bytes: int | None = None  # MaxPayload of device control
     max_payload_bytes: int | None = None  # what the device supports
     read_request_bytes: int | None = None
-    slot: str = ""  # number of the physical slot below a port
+    slot: str = ""  # number of the physical slot of a port
 
 
 @fact
 def port_registers(node: Node, address: str) -> PortRegisters:
-    """The PCI Express capability. Raises EvidenceAbsent for a plain PCI function, EvidenceMissing without
-    root or evidence."""
+    """The PCI Express capability. Raises EvidenceAbsent for a conventional PCI function, EvidenceMissing
+    where it is not readable without root or was not collected."""
 
     def in_config() -> PortRegisters:
         found = config(node, address).express
@@ -60,8 +60,7 @@ def port_registers(node: Node, address: str) -> PortRegisters:
 
 @fact
 def serial_number(node: Node, address: str) -> str:
-    """The device serial number, one for all functions of a card: 94-6d-ae-03-00-12-34-56. Raises
-    EvidenceMissing."""
+    """The device serial number, equal for all functions of a card: 94-6d-ae-03-00-12-34-56."""
     found = config(node, address).serial_number
     if isinstance(found, Truncated):
         source = f"sys/bus/pci/devices/{address}/config beyond byte {found.size_bytes}"

@@ -1,7 +1,7 @@
-"""What a PCI function's registers say: its link, what it does with peer traffic, how much it maps.
+"""A PCI function's registers: its link, ACS, ATS, read request size and memory regions.
 
-Files of sysfs first, the text of `lspci -nnvvv` where nobody copied them, `nvidia-smi -q` for GPUs last.
-Registers beyond the first 64 bytes are for root (Linux drivers/pci/pci-sysfs.c, pci_read_config()).
+Read from sysfs, else from the output of `lspci -nnvvv`, and for GPUs last from `nvidia-smi -q`. Only root
+can read beyond the first 64 bytes (Linux drivers/pci/pci-sysfs.c, pci_read_config()).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
-from gdrkit.facts.pci import ROOT, there
+from gdrkit.facts.pci import ROOT, link_exists
 from gdrkit.facts.pci_text import TextDevice, text_device
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats import pci_config
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class LinkSpeeds(Struct, frozen=True):
-    """A PCIe link as one of its ends sees it: a downward port the link below it, others the link above."""
+    """A PCIe link as one of its ends reports it: downstream ports the link below, others the link above."""
 
     current_gt_per_s: float
     current_width: int
@@ -36,12 +36,12 @@ class LinkSpeeds(Struct, frozen=True):
 
 @fact
 def config(node: Node, address: str) -> Config:
-    """A device's configuration space: all of it for root, else 64 bytes."""
+    """A device's configuration space: complete for root, else the first 64 bytes."""
     domain, bus, slot = address[:4], address[5:7], address[8:]
     folder = bus if domain == "0000" else f"{domain}:{bus}"  # drivers/pci/proc.c, pci_proc_attach_device()
 
     def in_proc() -> bytes:
-        """sosreports have these files and no sysfs; that they are not there says nothing of the device."""
+        """sosreports have these files and no sysfs. Their absence does not show that there is no device."""
         try:
             return node.read(f"proc/bus/pci/{folder}/{slot}")
         except EvidenceAbsent:
@@ -51,8 +51,7 @@ def config(node: Node, address: str) -> Config:
 
 
 def _capability(node: Node, address: str, found: T | Truncated) -> T:
-    """What a capability says; EvidenceMissing where the read ended before it, as it does for users other
-    than root."""
+    """A capability. Raises EvidenceMissing where the file ends before it, as for users other than root."""
     if isinstance(found, Truncated):
         raise EvidenceMissing(
             Missing(
@@ -75,9 +74,9 @@ def _express(node: Node, address: str) -> Express:
 
 @fact
 def acs(node: Node, address: str) -> Acs | None:
-    """What a port does with peer traffic; None where it has no Access Control Services.
+    """A port's Access Control Services, which decide about peer traffic; None where it has none.
 
-    Beyond the 64 bytes that everybody may read: then EvidenceMissing, never "no ACS"."""
+    Raises EvidenceMissing, and never returns None, where only the first 64 bytes are readable."""
 
     def in_text() -> Acs | None:
         device = _capabilities_of(node, address)
@@ -90,7 +89,8 @@ def acs(node: Node, address: str) -> Acs | None:
 
 @fact
 def ats_enabled(node: Node, address: str) -> bool:
-    """Whether a device asks the IOMMU for translations itself, so that its peer traffic may go direct."""
+    """Whether Address Translation Services are enabled: the device then sends translated addresses, so that
+    its peer traffic can take the direct path."""
 
     def in_config() -> bool:
         ats = _capability(node, address, config(node, address).ats)
@@ -101,7 +101,7 @@ def ats_enabled(node: Node, address: str) -> bool:
 
 @fact
 def read_request_bytes(node: Node, address: str) -> int:
-    """How much a device may ask for in one read: MaxReadReq of device control, 128 to 4096."""
+    """The largest read request of a device in bytes: MaxReadReq of device control, 128 to 4096."""
 
     def in_text() -> int:
         device = _capabilities_of(node, address)
@@ -114,14 +114,14 @@ def read_request_bytes(node: Node, address: str) -> int:
 
 @fact
 def link(node: Node, address: str) -> LinkSpeeds:
-    """A device's PCIe link now and at its best. Raises EvidenceMissing where it has none worth the name.
+    """A device's PCIe link, current and maximum. Raises EvidenceMissing where it is not known.
 
-    Virtual machines show devices without a link, and links of width 0: neither says anything. A virtual
-    function answers with the link of its physical function."""
+    Virtual machines have devices without a link, or with links of width 0; both count as not known. A
+    virtual function has the link of its physical function."""
 
     def in_sysfs() -> LinkSpeeds:
         folder = f"{ROOT}/{address}"
-        if there(node, f"{folder}/physfn"):
+        if link_exists(node, f"{folder}/physfn"):
             return link(node, node.resolve(f"{folder}/physfn").rsplit("/", 1)[-1])
         speeds = [node.text(f"{folder}/{when}_link_speed").partition(" ")[0] for when in ("current", "max")]
         widths = [node.text(f"{folder}/{when}_link_width").strip() for when in ("current", "max")]
@@ -169,10 +169,11 @@ def _link(address: str, *numbers: object) -> LinkSpeeds:
 
 @fact
 def bar1_bytes(node: Node, address: str) -> int:
-    """The size of what NVIDIA calls BAR1: the second memory region, through which peers reach GPU memory.
+    """The size in bytes of BAR1 in NVIDIA's counting: the second memory region, through which peers access
+    GPU memory.
 
-    Its place in the `resource` file is 1 where BAR0 is a 32-bit region, and 2 where BAR0 is a 64-bit one
-    (H200) and takes two registers. Raises EvidenceAbsent where the GPU has no second region."""
+    Its index in the `resource` file is 1 where BAR0 is a 32-bit region, and 2 where BAR0 is a 64-bit one
+    (H200), which takes two registers. Raises EvidenceAbsent where the GPU has no second region."""
 
     def in_sysfs() -> int:
         return _second(address, region_bytes(node.text(f"{ROOT}/{address}/resource")))
@@ -191,10 +192,10 @@ def bar1_bytes(node: Node, address: str) -> int:
 
 
 def region_bytes(resource: str) -> tuple[int, ...]:
-    """Sizes of the memory regions in use, in their order, of a `resource` file: `start end flags` a line.
+    """Sizes of the used memory regions in a `resource` file, in order; each line is `start end flags`.
 
     Source: pci-sysfs.c, resource_show(); IORESOURCE_MEM is 0x200; the seventh line is the ROM, further ones
-    belong to virtual functions or lie behind a bridge."""
+    are for virtual functions or for the devices below a bridge."""
     sizes = []
     for line in resource.splitlines()[:6]:
         words = line.split()

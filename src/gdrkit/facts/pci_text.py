@@ -1,8 +1,8 @@
 """PCI devices as `lspci -nnvvv` prints them.
 
-Second-best evidence: sosreports and forum posts have it where nobody copied sysfs. Source of the layout:
-pciutils 3.9 lspci.c (show_terse, show_verbose, show_size), ls-caps.c (cap_express), ls-ecaps.c (cap_acs,
-cap_ats). A tab stands before a device's own lines, two before those of a capability.
+Second-best evidence: sosreports and forum posts have it, but no sysfs. Source of the layout: pciutils 3.9
+lspci.c (show_terse, show_verbose, show_size), ls-caps.c (cap_express), ls-ecaps.c (cap_acs, cap_ats). A
+device's lines begin with one tab, those of a capability with two.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gdrkit.node import Node, fact
 
 
 class TextLink(Struct, frozen=True):
-    """LnkCap and LnkSta. A speed is None where lspci prints `unknown`."""
+    """The link in LnkCap and LnkSta. A speed is None where lspci prints `unknown`."""
 
     max_gt_per_s: float | None
     max_width: int
@@ -41,7 +41,7 @@ class TextDevice(Struct, frozen=True, kw_only=True):
     revision: str = ""
     driver: str = ""
     buses: tuple[int, int] | None = None  # a bridge's secondary and subordinate bus
-    memory_bytes: tuple[int, ...] = ()  # sizes of memory regions in use, by region number
+    memory_bytes: tuple[int, ...] = ()  # sizes of the used memory regions, by region number
     port_type: str = ""  # "Endpoint", "Root Port", "Upstream Port", "Downstream Port"
     link: TextLink | None = None
     read_request_bytes: int | None = None
@@ -53,8 +53,8 @@ class TextDevice(Struct, frozen=True, kw_only=True):
     numa_node: int | None = None
     verbose: bool = False  # something is printed below the first line
     denied: bool = False  # "<access denied>": the capabilities need root
-    extended: bool = False  # at least one extended capability is printed, so a missing one is not there
-    line: int = 0  # where its title stands in the listing
+    extended: bool = False  # an extended capability is printed, so one that is not printed does not exist
+    line: int = 0  # the line of its title in the listing
 
 
 CLASS_OF = {  # pci.ids, the names of classes; for listings without -nn
@@ -72,7 +72,7 @@ SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}  # lspci
 
 
 def parse(text: str) -> tuple[TextDevice, ...]:
-    """Every device of the listing, in its order. Raises FormatError if there is none."""
+    """Every device in the listing, in order. Raises FormatError if there is none."""
     start = re.compile(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([01][0-9a-f])\.([0-7]) (\S.*)")
     devices: list[TextDevice] = []
     head: re.Match[str] | None = None
@@ -95,7 +95,8 @@ def parse(text: str) -> tuple[TextDevice, ...]:
 
 
 def _is_title(rest: str) -> bool:
-    """Whether words after an address are a device's title, not prose: a class by number or in words."""
+    """Whether the text after an address is a device's title and not prose: it has a class, number or
+    name."""
     kind = rest.partition(": ")[0]
     return bool(re.search(r" \[[0-9a-f]{4}\]$|(?i:controller|bridge|memory|class|device|accelerator)", kind))
 
@@ -168,7 +169,7 @@ def _body(below: list[str]) -> dict[str, object]:
 
 
 def _field(key: str, value: str) -> Iterator[tuple[str, object]]:
-    """What one `key: value` line says."""
+    """The fields in one line `key: value`."""
     if key == "Subsystem" and (ids := re.search(r"\[([0-9a-f]{4}:[0-9a-f]{4})\]$", value)):
         yield "subsystem", ids[1]
     elif key == "Bus" and (buses := re.search(r"secondary=([0-9a-f]+), subordinate=([0-9a-f]+)", value)):
@@ -197,7 +198,7 @@ def text_devices(node: Node) -> tuple[TextDevice, ...]:
 
 
 def text_device(node: Node, address: str) -> TextDevice:
-    """One device of the listing. Raises EvidenceMissing where it is not among those printed."""
+    """One device of the listing. Raises EvidenceMissing where it is not listed."""
     for device in text_devices(node):
         if device.address == address:
             node.mark(LSPCI.line, device.line)

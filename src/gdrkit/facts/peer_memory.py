@@ -1,4 +1,4 @@
-"""nvidia-peermem, the API that it registers with, and who else is registered there."""
+"""nvidia-peermem, the peer-memory API that it registers with, and the API's other clients."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ MEMORY_PEERS = "sys/kernel/mm/memory_peers"
 
 
 class PeermemLinkage(Struct, frozen=True):
-    """What the kernel's linker will make of nvidia-peermem's use of other modules.
+    """The symbols that nvidia-peermem imports, and whether this node exports them.
 
-    Only symbols of the peer-memory API and of nvidia.ko are judged here; the rest is the loader's affair.
+    Only symbols of the peer-memory API and of nvidia.ko are checked; linkage.py checks the others.
     """
 
     uses_peer_api: bool  # False is a stub: its init returns EINVAL and does nothing else
     unresolved: tuple[str, ...] = ()  # nothing on this node exports them
-    mismatched: tuple[str, ...] = ()  # exported with another CRC than the one wanted
-    unseen: tuple[str, ...] = ()  # whether and how they are exported could not be seen
+    mismatched: tuple[str, ...] = ()  # exported with another CRC than the expected one
+    unseen: tuple[str, ...] = ()  # not known whether or how they are exported
 
 
 class MemoryPeer(Struct, frozen=True):
-    """A client of the peer-memory API. Counters by file name, such as num_alloc_mrs."""
+    """A client of the peer-memory API, with its counters by file name, such as num_alloc_mrs."""
 
     client: str  # nv_mem, nv_mem_nc
     version: str
@@ -41,27 +41,27 @@ class MemoryPeer(Struct, frozen=True):
 
 
 class LegacyPeerMem(Struct, frozen=True):
-    """The nv_peer_mem module that came before nvidia-peermem and registers under the same name."""
+    """The nv_peer_mem module, predecessor of nvidia-peermem, which registers under the same name."""
 
     loaded: bool
-    path: str  # "" if no file of it is installed
+    path: str  # "" if its file is not installed
 
 
 @fact
 def peermem_linkage(node: Node) -> PeermemLinkage:
-    """How nvidia-peermem is linked; the decisive test for a stub. Raises EvidenceAbsent if there is no such
-    file.
+    """How nvidia-peermem is linked, which decides whether it is a stub. Raises EvidenceAbsent if there is no
+    such file.
 
-    Everything in its init but `return -EINVAL` is compiled only where the build found the peer-memory API,
-    so a module that does not import it does nothing. Source: open-gpu-kernel-modules
+    Everything in its init but `return -EINVAL` is compiled only if the build found the peer-memory API, so a
+    module that does not import the API does nothing. Source: open-gpu-kernel-modules
     kernel-open/nvidia-peermem/nvidia-peermem.c, NV_MLNX_IB_PEER_MEM_SYMBOLS_PRESENT (since 515.43.04).
     """
 
-    def by_its_symbols() -> PeermemLinkage:
+    def by_symbols() -> PeermemLinkage:
         return _linkage_of_file(node, peermem_path(node))
 
-    def by_what_it_needs() -> PeermemLinkage:
-        """A stub imports nothing of nvidia's and the RDMA core's, so that modinfo's `depends:` is empty."""
+    def by_dependencies() -> PeermemLinkage:
+        """A stub imports nothing from nvidia and the RDMA core, so that modinfo's `depends:` is empty."""
         printed = printed_module(node, modules.PEERMEM)
         depends = printed.depends
         if depends is None:
@@ -76,7 +76,7 @@ def peermem_linkage(node: Node) -> PeermemLinkage:
         )
         return PeermemLinkage(bool(depends))
 
-    return first_collected(by_its_symbols, by_what_it_needs)
+    return first_collected(by_symbols, by_dependencies)
 
 
 ASK_DEPENDS = "modinfo -F depends nvidia-peermem"
@@ -103,10 +103,10 @@ def _linkage_of_file(node: Node, path: str) -> PeermemLinkage:
 
 @fact
 def exported_crc(node: Node, symbol: str) -> int | None:
-    """The CRC under which a symbol is exported here; None without symbol versions. Raises EvidenceAbsent if
-    it is not.
+    """The CRC with which a symbol is exported; None without symbol versions. Raises EvidenceAbsent if it is
+    not exported.
 
-    The provider's file is that of the loaded module, else the one that modprobe would load.
+    Read from the file of the loaded module, else from the one that modprobe would load.
     """
     provider = modules.exporter(node, symbol)
     if provider == modules.VMLINUX:
@@ -121,26 +121,26 @@ def exported_crc(node: Node, symbol: str) -> int | None:
 
 @fact
 def peer_api_exporter(node: Node) -> str:
-    """The module that exports the peer-memory API here, "vmlinux" for the kernel itself; "" if none does."""
+    """The module that exports the peer-memory API, "vmlinux" for the kernel itself; "" if none does."""
     return if_absent("", lambda: exporter(node, PEER_API[0]))
 
 
 @fact
 def exporter(node: Node, symbol: str) -> str:
-    """Who exports a symbol, by depmod's list, or by the running kernel's own where there is no such list.
+    """The module that exports a symbol, or "vmlinux": by depmod's list, else by the kernel's list of
+    symbols.
 
-    Raises EvidenceAbsent if nobody does. The kernel lists export tables among its symbols with
-    CONFIG_KALLSYMS_ALL.
+    Raises EvidenceAbsent if nothing does. The kernel lists export tables only with CONFIG_KALLSYMS_ALL.
     """
     try:
         return modules.exporter(node, symbol)
-    except EvidenceMissing as lacks:
-        missing = lacks.missing
-        if isinstance(lacks, EvidenceAbsent) and missing.source.endswith(f"({symbol})"):
+    except EvidenceMissing as error:
+        missing = error.missing
+        if isinstance(error, EvidenceAbsent) and missing.source.endswith(f"({symbol})"):
             raise
-    if missing.why is MissingReason.ABSENT:  # the lists are not there, which says nothing of the symbol
+    if missing.why is MissingReason.ABSENT:  # depmod's lists are absent, the symbol may still be exported
         missing = Missing(
-            f"who exports {symbol}", MissingReason.UNDECIDED, f"grep -w {symbol} /proc/kallsyms"
+            f"exporter of {symbol}", MissingReason.UNDECIDED, f"grep -w {symbol} /proc/kallsyms"
         )
     try:
         symbols = export_tables(node)
@@ -158,8 +158,9 @@ def exporter(node: Node, symbol: str) -> str:
 def memory_peers(node: Node) -> tuple[MemoryPeer, ...]:
     """The clients that the RDMA core lists. Raises EvidenceAbsent if it has no such folder.
 
-    Not every kernel with the API has it: it needs the kernel's mm_kobj, which newer ones do not export. Its
-    absence therefore says nothing of the API. Source: MLNX_OFED drivers/infiniband/core/peer_mem.c.
+    Not every kernel with the API has the folder: it needs the kernel's mm_kobj, which newer kernels do not
+    export. Its absence therefore does not show that there is no API. Source: MLNX_OFED
+    drivers/infiniband/core/peer_mem.c.
     """
     return tuple(_peer(node, client) for client in node.list(MEMORY_PEERS))
 
@@ -169,12 +170,12 @@ def _peer(node: Node, client: str) -> MemoryPeer:
     values = {name: node.text(f"{MEMORY_PEERS}/{client}/{name}").strip() for name in names}
     version = values.pop("version", "")
     if any(not value.isdigit() for value in values.values()):
-        raise FormatError("a counter of the RDMA core is no number")
+        raise FormatError(f"a counter in {MEMORY_PEERS}/{client} is not a number")
     return MemoryPeer(client, version, {name: int(value) for name, value in values.items()})
 
 
 @fact
 def legacy_peer_mem(node: Node) -> LegacyPeerMem:
-    """Whether the older nv_peer_mem is in the kernel or installed for it."""
+    """Whether the older nv_peer_mem is loaded or installed."""
     path = if_absent("", modules.module_path, node, LEGACY)
     return LegacyPeerMem(modules.is_loaded(node, LEGACY), path)

@@ -1,7 +1,7 @@
-"""What the GPU Operator's nvidia-peermem container said: it waits, it runs modprobe once, and it ends.
+"""The log of the GPU Operator's nvidia-peermem container, which waits, runs modprobe once, and ends.
 
-Source: gpu-driver-container, reload_nvidia_peermem() in each distribution's nvidia-driver script. Its log is
-handed over, or lies in the node's own /var/log/pods.
+Source: gpu-driver-container, reload_nvidia_peermem() in each distribution's nvidia-driver script. The log is
+supplied with the node or is in its /var/log/pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gdrkit.node import Node, fact
 
 
 class ContainerEventKind(enum.StrEnum):
-    """What a line of the container says."""
+    """What a line of the container's log reports."""
 
     WAITING = "waiting"
     LOADED = "loaded"
@@ -47,7 +47,7 @@ LINES: tuple[tuple[ContainerEventKind, str], ...] = (
 
 
 class ContainerEvent(Struct, frozen=True):
-    """One line that the container is known to print."""
+    """One known line in the container's log."""
 
     kind: ContainerEventKind
     text: str
@@ -57,7 +57,7 @@ class ContainerEvent(Struct, frozen=True):
 
 @fact
 def events(node: Node) -> tuple[ContainerEvent, ...]:
-    """Its lines in order. Raises EvidenceMissing if no log of it came with the node."""
+    """The known lines in order. Raises EvidenceMissing if there is no log of the container."""
     found: list[ContainerEvent] = []
     for source in pod_logs(node):
         found += parse(node.text(source), source)
@@ -70,7 +70,7 @@ ASK = "kubectl logs -n gpu-operator -l app=nvidia-driver-daemonset -c nvidia-pee
 
 
 def parse(text: str, source: str) -> list[ContainerEvent]:
-    """The lines that are known, whatever stamps the kubelet or kubectl set before them."""
+    """The known lines of a log, with or without the time stamps of the kubelet or kubectl."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for kind, pattern in LINES:
@@ -81,15 +81,14 @@ def parse(text: str, source: str) -> list[ContainerEvent]:
     return found
 
 
-def last_attempt(said: tuple[ContainerEvent, ...]) -> tuple[ContainerEvent, ...]:
-    """What was said since the container last started over: after the last success, or the last failure
-    before it."""
+def last_attempt(lines: tuple[ContainerEvent, ...]) -> tuple[ContainerEvent, ...]:
+    """The lines since the container last restarted, which it does after each success or failure."""
     start = 0
-    for index, event in enumerate(said[:-1]):
+    for index, event in enumerate(lines[:-1]):
         if event.kind in (
             ContainerEventKind.LOADED,
             ContainerEventKind.ALREADY_LOADED,
             ContainerEventKind.FAILED,
         ):
             start = index + 1
-    return said[start:]
+    return lines[start:]

@@ -1,6 +1,6 @@
-"""What a run of perftest's bandwidth and latency tests prints, as far as rules ask.
+"""Outputs of perftest's bandwidth and latency tests, as far as rules need them.
 
-Runs are handed over with a node, under `sos_commands/perftest/`; a node without one was given none.
+They are supplied in `sos_commands/perftest/` and are optional.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PerftestRun(Struct, frozen=True, kw_only=True):
     uses_gpu: bool = False
     uses_dmabuf: bool | None = None
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
-    integrated_line: int = 0  # where it says so
+    integrated_line: int = 0  # the line that shows it
     registration_errno: int | None = None  # Couldn't allocate MR with error=N
     refused_line: int = 0
     bandwidth_shown: bool = False  # a result line: the run worked
@@ -30,19 +30,18 @@ class PerftestRun(Struct, frozen=True, kw_only=True):
 
 @fact
 def runs(node: Node) -> tuple[str, ...]:
-    """Outputs of perftest that came with this node; () if none was handed over."""
+    """Outputs of perftest supplied with this node; () if there are none."""
     return supplied_files(node, FOLDER)
 
 
 @fact
 def perftest_run(node: Node, path: str) -> PerftestRun:
-    """One output. Raises EvidenceMissing if it is not there, or is none of perftest's."""
+    """One output. Raises EvidenceMissing if it does not exist or is not perftest's."""
     return parse(node.text(path), path)
 
 
 def parse(text: str, path: str = "") -> PerftestRun:
-    """The output of one run, with or without the command above it; of several, the first. Raises
-    FormatError."""
+    """The first run in an output, with or without the command above it. Raises FormatError."""
     run = parse_perftest(text)[0]
     return PerftestRun(
         path=path,

@@ -1,9 +1,9 @@
-"""What probes answered: calls to CUDA, verbs and the resource manager, made by child processes.
+"""Records of probes: calls to CUDA, verbs and the resource manager, made by child processes.
 
 A record is JSON: {"schema": "gdrkit.probe.cuda/1", "calls": [{"call": "cuDeviceGetAttribute",
 "argument": "116", "device": "0000:1b:00.0", "result": 0, "value": 1}, ...]}. `device` is a PCI address, or
-the number by which CUDA counts, whose place the attributes 33, 34 and 50 then give; for verbs it is the
-device's name, and `result` an errno. A live machine is probed only when the user asks for it.
+CUDA's number of the device, whose address the attributes 33, 34 and 50 give; for verbs it is the device's
+name, and `result` an errno. A live machine is probed only when the user asks for it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class ProbeCall(Struct, frozen=True, kw_only=True):
 
     call: str
     argument: str
-    subject: str  # PCI address of a GPU, name of an RDMA device; empty for calls about none
-    returned: str  # empty where it returned nothing but its result
+    subject: str  # PCI address of a GPU, or name of an RDMA device; empty for calls without a device
+    returned: str  # empty where it returned only its result
     result: int = field(name="errno")  # CUresult, errno or NV_STATUS; 0 is success
 
     @property
     def value(self) -> int | None:
-        """What it returned, where that is a number; none of C has more digits."""
+        """The returned value if it is a number; C has no longer ones."""
         return int(self.returned) if re.fullmatch(r"-?[0-9]{1,20}", self.returned) else None
 
 
@@ -56,7 +56,7 @@ class _Record(Struct):
 
 
 def complaint(text: str) -> str:
-    """Why a probe could ask nothing, in its own words; empty where it could. Raises FormatError."""
+    """The error that stopped a probe before its first call; empty if there is none. Raises FormatError."""
     return _decoded(text).error
 
 
@@ -64,21 +64,21 @@ def _decoded(text: str) -> _Record:
     try:
         record = msgspec.json.decode(text, type=_Record)
     except msgspec.MsgspecError as error:
-        raise FormatError(f"not a probe's record: {error}") from None
+        raise FormatError(f"not a record of a probe: {error}") from None
     if record.schema not in SCHEMAS:
-        raise FormatError(f"a probe's record of schema {record.schema[:40]!r}")
+        raise FormatError(f"unsupported schema of a probe's record: {record.schema[:40]!r}")
     return record
 
 
 def parse(text: str) -> tuple[ProbeCall, ...]:
     """The calls of a record, each with the PCI address of its GPU. Raises FormatError."""
     record = _decoded(text)
-    places = _places(record.calls)
+    addresses = _addresses(record.calls)
     return tuple(
         ProbeCall(
             call=c.call,
             argument=str(c.argument),
-            subject=places.get(str(c.device), _address(c.device)),
+            subject=addresses.get(str(c.device), _address(c.device)),
             returned="" if c.value is None else str(c.value),
             result=c.result,
         )
@@ -86,22 +86,22 @@ def parse(text: str) -> tuple[ProbeCall, ...]:
     )
 
 
-def _places(calls: list[_Recorded]) -> dict[str, str]:
-    """PCI address by CUDA's number of the device. Source: CUDA driver API, cuDeviceGetAttribute."""
-    asked: dict[str, dict[str, int]] = {}
+def _addresses(calls: list[_Recorded]) -> dict[str, str]:
+    """PCI addresses by CUDA's number of the device. Source: CUDA driver API, cuDeviceGetAttribute."""
+    attributes: dict[str, dict[str, int]] = {}
     for c in calls:
         if c.call == "cuDeviceGetAttribute" and c.result == 0 and isinstance(c.value, int):
-            asked.setdefault(str(c.device), {})[str(c.argument)] = c.value
-    places = {}
-    for device, values in asked.items():
+            attributes.setdefault(str(c.device), {})[str(c.argument)] = c.value
+    addresses = {}
+    for device, values in attributes.items():
         if device.isdigit() and values.keys() >= {PCI_BUS_ID, PCI_DEVICE_ID}:
             domain = values.get(PCI_DOMAIN_ID, 0)
-            places[device] = f"{domain:04x}:{values[PCI_BUS_ID]:02x}:{values[PCI_DEVICE_ID]:02x}.0"
-    return places
+            addresses[device] = f"{domain:04x}:{values[PCI_BUS_ID]:02x}:{values[PCI_DEVICE_ID]:02x}.0"
+    return addresses
 
 
 def _address(device: str | int) -> str:
-    """A PCI address in our form; any other name as it is."""
+    """A PCI address in the form 0000:1b:00.0; any other name unchanged."""
     name = str(device)
     try:
         return pci_address(name) if name.count(":") == 2 else name
@@ -111,39 +111,39 @@ def _address(device: str | int) -> str:
 
 @fact
 def cuda_calls(node: Node) -> tuple[ProbeCall, ...]:
-    """What libcuda answered. On a live machine, only where the user asked for a probe."""
+    """Calls to libcuda. On a live machine, only where the user asked for a probe."""
     return parse(node.run(PROBE_CUDA))
 
 
 @fact
 def verbs_calls(node: Node) -> tuple[ProbeCall, ...]:
-    """What libibverbs answered."""
+    """Calls to libibverbs."""
     return parse(node.run(PROBE_VERBS))
 
 
 @fact
 def memory_calls(node: Node) -> tuple[ProbeCall, ...]:
-    """What became of a piece of GPU memory that was offered as a dma-buf and, where there is an RDMA device,
-    registered with it. Of one GPU of each product."""
+    """Calls that export GPU memory as a dma-buf and, where there is an RDMA device, register it there; for
+    one GPU of each product."""
     return parse(node.run(PROBE_MEMORY))
 
 
 @fact
 def rm_calls(node: Node) -> tuple[ProbeCall, ...]:
-    """What NVIDIA's kernel module answered by itself, without CUDA."""
+    """Calls to NVIDIA's kernel module, without CUDA."""
     return parse(node.run(PROBE_RM))
 
 
 @fact
 def probe_calls(node: Node) -> tuple[ProbeCall, ...]:
-    """Every call that any probe made. Raises EvidenceMissing where no probe was run at all."""
+    """The calls of all probes. Raises EvidenceMissing where no probe was run."""
     found: tuple[ProbeCall, ...] = ()
     reason: EvidenceMissing | None = None
     for ask in (cuda_calls, verbs_calls, memory_calls, rm_calls):
         try:
             found += ask(node)
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
+        except EvidenceMissing as error:
+            reason = reason or error
     if reason is not None and not found:
         raise reason
     return found

@@ -1,4 +1,4 @@
-"""NUMA nodes with processors, and what kind of processors they are.
+"""NUMA nodes with processors, and the model of the first processor.
 
 Sources: Linux Documentation/ABI/stable/sysfs-devices-node; arch/x86/kernel/cpu/proc.c, show_cpuinfo();
 arch/arm64/kernel/cpuinfo.c, c_show().
@@ -18,7 +18,7 @@ from gdrkit.node import Node, fact
 
 NODES = "sys/devices/system/node"
 MAX_CPUS = 1 << 16
-"""Eight times what a kernel of 2026 can be built for (arch/x86/Kconfig, NR_CPUS up to 8192)."""
+"""Eight times the maximum of a kernel of 2026 (arch/x86/Kconfig, NR_CPUS up to 8192)."""
 
 
 class NumaNode(Struct, frozen=True):
@@ -29,7 +29,7 @@ class NumaNode(Struct, frozen=True):
 
 
 class CpuModel(Struct, frozen=True):
-    """The first processor's kind. None and empty: not said; Arm has neither family nor model."""
+    """The model of the first processor. None and empty: not shown; Arm has neither family nor model."""
 
     vendor: str = ""
     family: int | None = None
@@ -39,7 +39,7 @@ class CpuModel(Struct, frozen=True):
 
 @fact
 def numa_nodes(node: Node) -> tuple[NumaNode, ...]:
-    """The NUMA nodes that have processors: memory of GPUs may be a node, too. Raises EvidenceMissing."""
+    """The NUMA nodes that have processors; GPU memory can be a node without. Raises EvidenceMissing."""
 
     found = []
     for number in parse_list(node.text(f"{NODES}/online")):
@@ -64,7 +64,7 @@ def parse_list(text: str) -> tuple[int, ...]:
 
 
 def mask(cpus: tuple[int, ...]) -> str:
-    """Processors as sysfs and NCCL write a mask: 32 of them in a word, the highest first."""
+    """A mask of processors as sysfs and NCCL write it: words of 32 processors, the highest word first."""
     bits = sum(1 << cpu for cpu in set(cpus))
     words: list[str] = []
     while bits or not words:
@@ -75,7 +75,8 @@ def mask(cpus: tuple[int, ...]) -> str:
 
 @fact
 def processor(node: Node) -> CpuModel:
-    """The kind of the first processor. Raises EvidenceMissing where neither the kernel nor lscpu tells."""
+    """The model of the first processor. Raises EvidenceMissing where neither the kernel nor lscpu shows
+    it."""
     try:
         values = _first_block(node.text("proc/cpuinfo"))
         names = ("vendor_id", "cpu family", "model", "model name")
@@ -89,7 +90,7 @@ def processor(node: Node) -> CpuModel:
 
 
 def _first_block(text: str) -> dict[str, str]:
-    """`name : value` lines up to the first empty one: of /proc/cpuinfo, the first processor."""
+    """The `name : value` lines up to the first empty one: in /proc/cpuinfo, the first processor."""
     return colon_pairs("\n".join(takewhile(str.strip, text.lstrip().splitlines())))
 
 

@@ -1,4 +1,4 @@
-"""RDMA devices, their ports, and how far each is from each GPU.
+"""RDMA devices, their ports, and their distance to each GPU.
 
 Source of the files: Linux drivers/infiniband/core/sysfs.c; Documentation/ABI/stable/sysfs-class-infiniband.
 """
@@ -18,11 +18,11 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.node import Node, fact, first_collected, if_absent, if_missing
 
 CLASS = "sys/class/infiniband"
-SOFTWARE = ("rxe", "siw")  # names that `rdma link add` is told in every manual; see rdma-link(8)
+SOFTWARE = ("rxe", "siw")  # names used with `rdma link add` in every manual; see rdma-link(8)
 
 
 class RdmaDevice(Struct, frozen=True, order=True):
-    """One RDMA device. Empty: the source does not say, or the device has no such thing."""
+    """One RDMA device. Empty: the source does not show it, or the device does not have it."""
 
     name: str
     pci_address: str = ""
@@ -31,7 +31,7 @@ class RdmaDevice(Struct, frozen=True, order=True):
     firmware: str = ""
     node_guid: str = ""
     sys_image_guid: str = ""
-    virtual: bool = False  # made by software: rxe, siw
+    virtual: bool = False  # implemented in software: rxe, siw
 
 
 class RdmaPort(Struct, frozen=True, order=True):
@@ -57,7 +57,7 @@ class Pair(Struct, frozen=True, order=True):
 
 @fact
 def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
-    """Every RDMA device; empty where somebody looked and there is none."""
+    """Every RDMA device; () where there are none."""
 
     def in_sysfs() -> tuple[RdmaDevice, ...]:
         names = if_absent((), node.list, CLASS)  # absent: ib_core is not loaded, or nothing registered
@@ -81,10 +81,10 @@ def rdma_devices(node: Node) -> tuple[RdmaDevice, ...]:
 
 def _device(node: Node, name: str) -> RdmaDevice:
     folder = f"{CLASS}/{name}"
-    place = node.resolve(folder)
-    if "/" in place and not place.startswith("sys/devices/"):  # a copy without the links of the class
-        place = if_missing("", node.resolve, f"{folder}/device")
-    addresses = re.findall(r"/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/|$)", place)
+    path = node.resolve(folder)
+    if "/" in path and not path.startswith("sys/devices/"):  # a copy without the links of the class
+        path = if_missing("", node.resolve, f"{folder}/device")
+    addresses = re.findall(r"/([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])(?=/|$)", path)
     address = addresses[-1] if addresses else ""
 
     def driver() -> str:
@@ -99,13 +99,13 @@ def _device(node: Node, name: str) -> RdmaDevice:
         firmware=if_missing("", lambda: node.text(f"{folder}/fw_ver").strip()),
         node_guid=if_missing("", lambda: node.text(f"{folder}/node_guid").strip()),
         sys_image_guid=if_missing("", lambda: node.text(f"{folder}/sys_image_guid").strip()),
-        virtual="/virtual/" in place or name.startswith(SOFTWARE),
+        virtual="/virtual/" in path or name.startswith(SOFTWARE),
     )
 
 
 @fact
 def rdma_device(node: Node, name: str) -> RdmaDevice:
-    """The device of a name. Raises EvidenceAbsent if there is none."""
+    """The RDMA device with this name. Raises EvidenceAbsent if there is none."""
     for device in rdma_devices(node):
         if device.name == name:
             return device
@@ -120,8 +120,8 @@ def nics(node: Node) -> tuple[RdmaDevice, ...]:
 
 @fact
 def nic_address(node: Node, name: str) -> str:
-    """The PCI address of an RDMA device. Raises EvidenceAbsent for one made by software, EvidenceMissing if
-    it is unknown."""
+    """The PCI address of an RDMA device. Raises EvidenceAbsent for one implemented in software,
+    EvidenceMissing if it is not known."""
     device = rdma_device(node, name)
     if device.pci_address:
         return device.pci_address
@@ -139,7 +139,7 @@ def is_virtual_function(node: Node, name: str) -> bool:
 
 @fact
 def character_device(node: Node, name: str) -> str:
-    """The node through which programs reach a device: dev/infiniband/uverbs0.
+    """The character device through which programs access an RDMA device: dev/infiniband/uverbs0.
 
     Source: drivers/infiniband/core/uverbs_main.c, the attribute `ibdev`. Raises EvidenceAbsent without
     ib_uverbs."""
@@ -157,7 +157,7 @@ def character_device(node: Node, name: str) -> str:
 
 @fact
 def ports(node: Node, device: str) -> tuple[RdmaPort, ...]:
-    """The ports of a device, by number."""
+    """The ports of a device, sorted by number."""
 
     def in_sysfs() -> tuple[RdmaPort, ...]:
         numbers = sorted(int(n) for n in node.list(f"{CLASS}/{device}/ports") if n.isascii() and n.isdigit())
@@ -196,7 +196,7 @@ def parse_state(text: str) -> str:
 def parse_rate(text: str) -> float:
     """`400 Gb/sec (4X NDR)` as 400.0, in Gbit/s.
 
-    Source: sysfs.c, rate_show(). It prints SDR for any speed that it does not know."""
+    Source: sysfs.c, rate_show(). It prints SDR for any speed unknown to the kernel."""
     found = re.match(r"(\d+(?:\.\d+)?) Gb/sec", text)
     if found is None:
         raise FormatError(f"not a port's rate: {text[:30]!r}")
@@ -226,7 +226,7 @@ def netdev(node: Node, device: str, number: int) -> str:
 
 @fact
 def phys_port_name(node: Node, device: str, number: int) -> str:
-    """The name of the physical port, `p0`, or of the virtual function behind it, `pf0vf1`.
+    """The name of the physical port, `p0`, or of a virtual function, `pf0vf1`.
 
     Source: Documentation/ABI/testing/sysfs-class-net."""
     return node.text(f"sys/class/net/{netdev(node, device, number)}/phys_port_name").strip()
@@ -234,7 +234,7 @@ def phys_port_name(node: Node, device: str, number: int) -> str:
 
 @fact
 def gids(node: Node, device: str, number: int) -> tuple[tuple[int, str, str], ...]:
-    """The addresses of a port: index, value, and kind (IB/RoCE v1, RoCE v2). Empty entries are left out."""
+    """The GIDs of a port: index, value, and type (IB/RoCE v1, RoCE v2). Empty entries are left out."""
     folder = f"{CLASS}/{device}/ports/{number}"
     found = []
     for index in sorted(int(name) for name in node.list(f"{folder}/gids") if name.isdigit()):
@@ -259,33 +259,33 @@ def pairs(node: Node) -> tuple[Pair, ...]:
 
 @fact
 def hardware_pairs(node: Node) -> tuple[Pair, ...]:
-    """Every GPU with every RDMA device that is hardware: only these have a way between them."""
+    """Every GPU with every RDMA device that is hardware: only these have a path between them."""
     return tuple(Pair(gpu.address, device.name) for gpu in gpus(node) for device in nics(node))
 
 
 @fact
 def distance(node: Node, pair: Pair) -> str:
-    """PIX, PXB, PHB, NODE or SYS, in the words of `nvidia-smi topo -m`: one switch between them, several
-    switches, one host bridge, one NUMA node, several NUMA nodes.
+    """PIX, PXB, PHB, NODE or SYS, as in `nvidia-smi topo -m`: one switch between them, several switches, one
+    host bridge, one NUMA node, several NUMA nodes.
 
-    From the paths in sysfs and NUMA nodes; raises EvidenceMissing where they are not known. A virtual
-    machine shows what its hypervisor made up."""
+    Computed from the paths in sysfs and the NUMA nodes. Raises EvidenceMissing where they are not known. In
+    a virtual machine, it is the distance in the hypervisor's emulated tree."""
 
     def by_path() -> str:
         nic = nic_address(node, pair.device)
         shared, gpu_side, nic_side = below_common_bridge(node, pair.gpu, nic)
         if shared:
-            # Each side's first port belongs to the common switch; any further one is another switch.
+            # Each side's first port belongs to the common switch; any further port is another switch.
             return "PIX" if max(len(gpu_side), len(nic_side)) <= 1 else "PXB"
         if root_bus(node, pair.gpu) == root_bus(node, nic):
             return "PHB"
-        places = numa_node(node, pair.gpu), numa_node(node, nic)
-        if None in places and _one_numa_node(node):
+        numa_nodes = numa_node(node, pair.gpu), numa_node(node, nic)
+        if None in numa_nodes and _one_numa_node(node):
             return "NODE"
-        if None in places:
+        if None in numa_nodes:
             source = f"NUMA nodes of {pair.gpu} and {nic}"
             raise EvidenceMissing(Missing(source, MissingReason.UNDECIDED, "nvidia-smi topo -m"))
-        return "NODE" if places[0] == places[1] else "SYS"
+        return "NODE" if numa_nodes[0] == numa_nodes[1] else "SYS"
 
     def by_smi() -> str:
         index = [gpu.address for gpu in gpus(node)].index(pair.gpu)  # NVML counts GPUs by address
@@ -299,7 +299,7 @@ def distance(node: Node, pair: Pair) -> str:
 
 
 def _one_numa_node(node: Node) -> bool:
-    """Whether the machine has no second NUMA node, so that firmware has nothing to say about places."""
+    """Whether the machine has only one NUMA node, so that firmware need not define the node of a device."""
     return if_missing(False, lambda: node.text("sys/devices/system/node/online").strip() == "0")
 
 

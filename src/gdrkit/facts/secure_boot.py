@@ -19,12 +19,12 @@ _ATTRIBUTE_BYTES = 4  # before a variable's value: Linux Documentation/filesyste
 
 @fact
 def efi_variable(node: Node, name: str, vendor: str) -> bytes:
-    """The value of an EFI variable. Raises EvidenceAbsent if firmware has none, EvidenceMissing if none can
-    be seen."""
+    """The value of an EFI variable. Raises EvidenceAbsent if the firmware does not have it, EvidenceMissing
+    if efivarfs is not mounted."""
     try:
         content = node.read(f"{EFIVARS}/{name}-{vendor}")
     except EvidenceAbsent:
-        # An efivarfs that is not mounted looks like an empty folder; no firmware is without variables.
+        # If efivarfs is not mounted, the folder is empty. All firmware has some variables.
         if not if_absent(False, node.exists, "sys/firmware/efi"):
             raise
         if not any("-" in variable for variable in node.list(EFIVARS)):
@@ -39,13 +39,13 @@ def efi_variable(node: Node, name: str, vendor: str) -> bytes:
 
 @fact
 def firmware_is_efi(node: Node) -> bool:
-    """Whether the kernel was started by EFI firmware."""
+    """Whether EFI firmware booted the kernel."""
     return node.exists("sys/firmware/efi")
 
 
 @fact
 def secure_boot(node: Node) -> bool:
-    """Whether firmware has Secure Boot switched on. Without EFI there is none.
+    """Whether Secure Boot is enabled in the firmware; False without EFI.
 
     Source: UEFI specification 2.10, 3.3, SecureBoot; mokutil(1), --sb-state.
     """
@@ -64,7 +64,7 @@ def secure_boot(node: Node) -> bool:
         text = node.run(MOKUTIL_SB_STATE)
         if "SecureBoot enabled" in text or "SecureBoot disabled" in text:
             return "SecureBoot enabled" in text
-        raise FormatError("mokutil says neither enabled nor disabled")
+        raise FormatError("mokutil reports neither enabled nor disabled")
 
     def the_kernel_log() -> bool:
         # arch/x86/kernel/setup.c and arch/arm64 of distributions; drivers/firmware/efi/secureboot.c
@@ -83,15 +83,16 @@ def secure_boot(node: Node) -> bool:
 
 @fact
 def setup_mode(node: Node) -> bool:
-    """Whether firmware has no platform key, so that anybody may enrol keys. UEFI 2.10, 3.3, SetupMode."""
+    """Whether the firmware has no platform key, so that any user can enrol keys. UEFI 2.10, 3.3,
+    SetupMode."""
     return _flag(node, "SetupMode", GLOBAL)
 
 
 @fact
 def shim_validation_disabled(node: Node) -> bool:
-    """Whether shim was told to validate nothing (mokutil --disable-validation).
+    """Whether validation is disabled in shim (mokutil --disable-validation).
 
-    The kernel then takes Secure Boot for switched off: Linux drivers/firmware/efi/libstub/secureboot.c,
+    The kernel then treats Secure Boot as disabled: Linux drivers/firmware/efi/libstub/secureboot.c,
     efi_get_secureboot(). Source of the variable: shim, MokVars.txt, MokSBState and its mirror MokSBStateRT.
     """
     return if_absent(False, _flag, node, "MokSBStateRT", SHIM)
@@ -106,15 +107,15 @@ def _flag(node: Node, name: str, vendor: str) -> bool:
 
 @fact
 def kernel_sees_secure_boot(node: Node) -> bool:
-    """Whether the kernel was started in Secure Boot as it understands it: on, and shim validates."""
+    """Whether Secure Boot is enabled from the kernel's point of view: in the firmware, and in shim."""
     return secure_boot(node) and not shim_validation_disabled(node)
 
 
 @fact
 def module_signatures_supported(node: Node) -> bool:
-    """Whether the kernel looks at signatures at all (CONFIG_MODULE_SIG)."""
+    """Whether the kernel checks signatures at all (CONFIG_MODULE_SIG)."""
 
-    def the_parameter() -> bool:  # kernel/module/signing.c has it, and is built only then
+    def the_parameter() -> bool:  # defined in kernel/module/signing.c, which is built only then
         return node.exists("sys/module/module/parameters/sig_enforce")
 
     def the_configuration() -> bool:
@@ -143,12 +144,12 @@ def signatures_enforced(node: Node) -> bool:
         return text == "Y"
 
     def what_it_was_booted_with() -> bool:
-        if config_option(node, "CONFIG_MODULE_SIG_FORCE") == "y" or _asked_for(node):
+        if config_option(node, "CONFIG_MODULE_SIG_FORCE") == "y" or _set_at_boot(node):
             return True
         return kernel_sees_secure_boot(node) and config_option(node, "CONFIG_IMA_ARCH_POLICY") == "y"
 
     def secure_boot_alone() -> bool:
-        if not _asked_for(node) and not kernel_sees_secure_boot(node):
+        if not _set_at_boot(node) and not kernel_sees_secure_boot(node):
             missing = "sys/module/module/parameters/sig_enforce"
             raise EvidenceMissing(Missing(missing, MissingReason.NOT_COLLECTED, f"cat /{missing}"))
         return True
@@ -156,7 +157,8 @@ def signatures_enforced(node: Node) -> bool:
     return first_of(the_kernel, likely(node, what_it_was_booted_with), likely(node, secure_boot_alone))
 
 
-def _asked_for(node: Node) -> bool:
-    """`module.sig_enforce[=1]` on the command line, which can switch it on, not off: bool_enable_only."""
+def _set_at_boot(node: Node) -> bool:
+    """Whether the command line has `module.sig_enforce[=1]`, which can enable it, not disable it:
+    bool_enable_only."""
     values = if_absent((), boot_parameter, node, "module.sig_enforce")
     return any(value[:1].lower() in ("", "1", "y") or value.lower() == "on" for value in values)

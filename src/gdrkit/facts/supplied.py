@@ -1,4 +1,4 @@
-"""Evidence that nobody has to bring, and evidence that nobody brought."""
+"""Evidence supplied with a node, such as logs of jobs, and the error for evidence that was not collected."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from gdrkit.node import Node, if_missing
 
 
 def not_collected(source: str, ask: str) -> EvidenceMissing:
-    """That a source is not in the evidence, and the command that would bring it."""
+    """The error for a source that is not in the evidence; `ask` is the command that shows it."""
     return EvidenceMissing(Missing(source, MissingReason.NOT_COLLECTED, ask))
 
 
 def supplied_files(node: Node, folder: str) -> tuple[str, ...]:
-    """Outputs of other programs that came with a node, by path; () if none was handed over.
-
-    Nobody has to bring them, so a folder that is not there is no gap in the evidence.
-    """
+    """Paths of other programs' outputs supplied with a node; () if there are none, since they are
+    optional."""
     return if_missing((), lambda: tuple(f"{folder}/{name}" for name in node.list(folder)))

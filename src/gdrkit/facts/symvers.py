@@ -1,7 +1,7 @@
-"""Where the driver's build looks for the peer-memory API, and what it would find there now.
+"""The Module.symvers files in which the driver's build looks for the peer-memory API, and their contents.
 
-Two looks, which can disagree: conftest.sh decides by Module.symvers files whether nvidia-peermem gets a body
-at all; the module's Kbuild file then picks the first folder that exists to link against.
+The build looks twice, and the results can differ: conftest.sh decides by Module.symvers files whether
+nvidia-peermem gets any code; the module's Kbuild file then links against the first folder that exists.
 Source: open-gpu-kernel-modules kernel-open/conftest.sh, check_for_ib_peer_memory_symbols() and the case
 ib_peer_memory_symbols (the same from 515.43.04 on); kernel-open/nvidia-peermem/nvidia-peermem.Kbuild.
 """
@@ -26,13 +26,13 @@ class Symvers(Struct, frozen=True):
     path: str
     exists: bool
     has_peer_api: bool
-    looked_at: bool = True  # False: the API may be here, and conftest.sh passes it by
+    looked_at: bool = True  # False: conftest.sh does not look here, even if the API is
 
 
 def has_peer_api(symvers: str) -> bool:
-    """Whether conftest.sh finds both symbols: between tabs, with EXPORT_SYMBOL after a third.
+    """Whether conftest.sh finds both symbols in a file: between tabs, with EXPORT_SYMBOL after a third tab.
 
-    A file with spaces for tabs has none for it, whatever else it holds; EXPORT_SYMBOL_GPL counts.
+    It finds none in a file with spaces instead of tabs. EXPORT_SYMBOL_GPL counts as well.
     """
     return all(
         symbol in symvers
@@ -43,14 +43,15 @@ def has_peer_api(symvers: str) -> bool:
 
 @fact
 def conftest_symvers(node: Node) -> tuple[Symvers, ...]:
-    """The five places that conftest.sh looks at, in its order, and what it would find in each today."""
-    return tuple(_candidate(node, folder) for folder in _places(node))
+    """The five files that conftest.sh looks at, in its order, and what it would find in each now."""
+    return tuple(_candidate(node, folder) for folder in _folders(node))
 
 
-def _places(node: Node) -> tuple[str, ...]:
-    """With two OFED versions in DKMS the fifth is two words and names no file.
+def _folders(node: Node) -> tuple[str, ...]:
+    """The folders that conftest.sh looks in.
 
-    On Arm the second place is spelled arm64, where OFED installs itself under aarch64.
+    With two OFED versions in DKMS, the fifth is two words and so not a valid path. On Arm, the second
+    contains arm64, while OFED installs itself under aarch64.
     """
     kernel = release(node)
     arch = {"aarch64": "arm64", "riscv64": "riscv"}.get(architecture(node), architecture(node))
@@ -65,28 +66,26 @@ def _places(node: Node) -> tuple[str, ...]:
 
 @fact
 def overlooked_symvers(node: Node) -> tuple[Symvers, ...]:
-    """Trees that hold the API where conftest.sh does not look: OFED's own folder on Arm, and all but one
-    build.
-    """
+    """Files with the API where conftest.sh does not look: OFED's folder on Arm, and several build trees."""
     kernel, machine = release(node), architecture(node)
-    places = [f"{OFA}/{machine}/{kernel}"] if machine != "x86_64" else []
+    folders = [f"{OFA}/{machine}/{kernel}"] if machine != "x86_64" else []
     builds = ofed_build_trees(node)
-    places += builds if len(builds) > 1 else []
-    found = (_candidate(node, place, looked_at=False) for place in places)
+    folders += builds if len(builds) > 1 else []
+    found = (_candidate(node, folder, looked_at=False) for folder in folders)
     return tuple(candidate for candidate in found if candidate.has_peer_api)
 
 
 @fact
 def ofed_build_trees(node: Node) -> tuple[str, ...]:
-    """The build folders of OFED's DKMS module, one per version that DKMS keeps; () if there are none."""
+    """The build folders of OFED's DKMS module, one for each version; () if there are none."""
     versions = if_absent((), node.list, DKMS_OFED)
     return tuple(path for name in versions if node.exists(path := f"{DKMS_OFED}/{name}/build"))
 
 
 @fact
 def rebuild_would_find(node: Node) -> str:
-    """The Module.symvers by which conftest.sh would say yes now; "" if a rebuild gives a stub again."""
-    folder = seek(_places(node), lambda place: _candidate(node, place).has_peer_api)
+    """The Module.symvers in which a rebuild would find the API now; "" if it would build a stub again."""
+    folder = seek(_folders(node), lambda folder: _candidate(node, folder).has_peer_api)
     return f"{folder}/Module.symvers" if folder else ""
 
 

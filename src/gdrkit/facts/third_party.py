@@ -1,7 +1,7 @@
-"""Whether NVIDIA's kernel module lets third parties map a GPU's memory, as it says itself.
+"""Whether NVIDIA's kernel module allows third parties to map a GPU's memory, by its own answer.
 
-The probe makes an object of class NV50_THIRD_PARTY_P2P and frees it: the one through which libcuda opens
-memory to nvidia_p2p_get_pages(), and so to nvidia-peermem.
+The probe allocates an object of class NV50_THIRD_PARTY_P2P and frees it. libcuda uses such an object to make
+memory available to nvidia_p2p_get_pages(), and so to nvidia-peermem.
 """
 
 from __future__ import annotations
@@ -35,20 +35,21 @@ STATUS = {
 """NV_STATUS: open-gpu-kernel-modules src/common/sdk/nvidia/inc/nvstatuscodes.h."""
 
 REFUSALS = (0x22, 0x56)
-"""Statuses that say that this GPU has no such object: thirdpartyp2pConstruct_IMPL; or no such class."""
+"""Statuses that mean that this GPU does not support the object (thirdpartyp2pConstruct_IMPL) or the
+class."""
 
 PROVES = (
-    "the kernel module gives this process the object that nvidia_p2p_get_pages() needs; it does not prove"
-    " that the product is supported (CUDA attribute 116 tells), that nvidia-peermem is loaded, or that a NIC"
+    "the kernel module gives this process the object that nvidia_p2p_get_pages() needs; this does not prove"
+    " that the product is supported (see CUDA attribute 116), that nvidia-peermem is loaded, or that a NIC"
     " reaches the GPU"
 )
-"""Of a success: what it says, and what it does not."""
+"""What a success proves, and what it does not prove."""
 
 
 class ThirdParty(Struct, frozen=True):
     """The resource manager's answer for one GPU."""
 
-    kind: str  # BAR1, or NVLINK of a GPU whose memory the processor maps
+    kind: str  # BAR1, or NVLINK for a GPU whose memory the processor maps
     status: int
 
     @property
@@ -59,8 +60,8 @@ class ThirdParty(Struct, frozen=True):
 
 @observation(driver_version, driver_flavour)
 def third_party(node: Node, address: str) -> ThirdParty:
-    """The last answer, which is the one that counts: a coherent GPU refuses the first kind. Raises
-    EvidenceMissing where the probe was not run, or did not get as far as this object."""
+    """The last answer for a GPU; a coherent GPU refuses the first kind. Raises EvidenceMissing where the
+    probe was not run, or did not reach this object."""
     for call in reversed(rm_calls(node)):
         name, _, kind = call.argument.partition(" ")
         if call.call == ALLOC and name == CLASS and call.subject == address:

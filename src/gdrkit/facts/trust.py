@@ -1,4 +1,4 @@
-"""Who signed a module, and whether the running kernel will accept it."""
+"""Who signed a module, and whether the running kernel accepts the signature."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ __all__ = [
 
 
 class SignatureState(enum.StrEnum):
-    """How a module's signature stands with the kernel."""
+    """The kernel's result for a module's signature."""
 
     UNSIGNED = "unsigned"
     VERIFIED = "verified"
     UNKNOWN_KEY = "unknown-key"
-    UNSUPPORTED = "unsupported"  # of a kind that the kernel does not know: as good as a key it does not know
+    UNSUPPORTED = "unsupported"  # of a type unknown to the kernel, which treats it like an unknown key
     BROKEN = "broken"  # a trusted key, but it did not sign this content
-    ATTRIBUTES = "attributes"  # signed attributes, which the kernel takes for broken
+    ATTRIBUTES = "attributes"  # signed attributes, which the kernel treats as broken
     REVOKED = "revoked"
-    MALFORMED = "malformed"  # no signature can be read
+    MALFORMED = "malformed"  # the signature cannot be parsed
 
 
 class SignatureStanding(Struct, frozen=True):
-    """A signature's state, and the key that it is about."""
+    """A signature's state, and the key that made it."""
 
     state: SignatureState
     key: str = ""
@@ -74,15 +74,15 @@ class TrustedKey(Struct, frozen=True):
 
     description: str
     keyring: str
-    key_id: str = ""  # subject key id in hex, where it is known
+    key_id: str = ""  # subject key id in hex, if known
     serial: str = ""
     issuer_der: bytes = b""
 
 
 _DIGEST_ARCS = (bytes.fromhex("6086480165030402"), bytes.fromhex("2a864886f70d0205"))
-"""NIST's hash algorithms, 2.16.840.1.101.3.4.2, and RSA's MD5, 1.2.840.113549.2.5, as DER writes them."""
-_MD5_IS_GONE = (6, 7)  # the lab saw 6.1 know it, and 6.8 and 6.12 not
-_PADDING_IS_TESTED_APART = 6, 13  # crypto/rsassa-pkcs1.c replaced the template pkcs1pad(rsa,...)
+"""NIST's hash algorithms, 2.16.840.1.101.3.4.2, and RSA's MD5, 1.2.840.113549.2.5, encoded in DER."""
+_MD5_IS_GONE = (6, 7)  # observed in the lab: 6.1 knows it, 6.8 and 6.12 do not
+_PADDING_IS_SEPARATE = 6, 13  # crypto/rsassa-pkcs1.c replaced the template pkcs1pad(rsa,...)
 _SHA3_IS_KNOWN = 6, 7  # Linux crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo()
 
 
@@ -91,7 +91,7 @@ _SHA3_IS_KNOWN = 6, 7  # Linux crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_
 
 @fact
 def _split(node: Node, path: str) -> tuple[int, str, bytes | None]:
-    """Length of the signed content, the trailer's fault, and the PKCS#7 message; None without a trailer."""
+    """Length of the signed content, the trailer's error, and the PKCS#7 message; None without a trailer."""
     from gdrkit.formats.module_signature import split
 
     length, trailer = split(content(node, path))
@@ -101,43 +101,44 @@ def _split(node: Node, path: str) -> tuple[int, str, bytes | None]:
 
 @fact
 def signature(node: Node, path: str) -> Signature | None:
-    """Who signed a module file, and how; None if nobody did. Raises EvidenceMissing if the signature is
-    unreadable."""
+    """The signature of a module file; None if it is unsigned. Raises EvidenceMissing if the signature cannot
+    be parsed."""
     from gdrkit.formats.module_signature import parse
 
     _, fault, pkcs7 = _split(node, path)
     if pkcs7 is None:
         return None
     if fault:
-        raise FormatError(f"the signature's trailer is faulty: {fault}")
+        raise FormatError(f"invalid trailer of the signature: {fault}")
     return parse(pkcs7)
 
 
 @fact
 def digest_places(node: Node, path: str) -> tuple[int, ...]:
-    """Where in its PKCS#7 message a signature names its digest: a kernel that does not know it says so."""
+    """Offsets of the digest's name in the PKCS#7 message; a kernel that does not know the digest prints
+    them."""
     _, _, pkcs7 = _split(node, path)
     if pkcs7 is None:
         return ()
-    return tuple(sorted(place for digest in _DIGEST_ARCS for place in _places(pkcs7, digest)))
+    return tuple(sorted(offset for digest in _DIGEST_ARCS for offset in _offsets(pkcs7, digest)))
 
 
-def _places(content: bytes, part: bytes) -> Iterator[int]:
-    place = content.find(part)
-    while place >= 0:
-        yield place
-        place = content.find(part, place + len(part))
+def _offsets(content: bytes, part: bytes) -> Iterator[int]:
+    offset = content.find(part)
+    while offset >= 0:
+        yield offset
+        offset = content.find(part, offset + len(part))
 
 
 @fact
 def signature_fault(node: Node, path: str) -> str:
-    """What is wrong with the trailer that marks a signature; "" if nothing is, or there is none."""
+    """The error in the trailer that marks a signature; "" if it is valid or there is none."""
     return _split(node, path)[1]
 
 
 @fact
 def signer_name(node: Node, path: str) -> str:
-    """The signer as modinfo prints it: the issuer's name, or a key id; "" if unsigned."""
+    """The signer as modinfo prints it: the issuer's name or a key id; "" if unsigned."""
     found = signature(node, path)
     return "" if found is None else found.issuer or found.subject_key_id or ""
 
@@ -152,7 +153,7 @@ class _Manifest(Struct, frozen=True):
 
 @fact
 def _recorded_digests(node: Node) -> dict[str, dict[str, str]]:
-    """Digests of the signed content of modules that a bundle holds without their code, by path."""
+    """Digests of the signed content of modules that are in a bundle without their code, by path."""
     try:
         manifest = msgspec.json.decode(node.read("gdr_manifest.json"), type=_Manifest)
     except (EvidenceMissing, msgspec.MsgspecError):
@@ -182,7 +183,7 @@ def content_digest(node: Node, path: str, digest: str) -> bytes:
 
 @fact
 def standing(node: Node, path: str) -> SignatureStanding:
-    """What the kernel's signature check will find.
+    """The result of the kernel's signature check.
 
     Order as in Linux kernel/module/signing.c, mod_verify_sig(); certs/system_keyring.c,
     verify_pkcs7_message_sig(): form, revocation, trust.
@@ -196,8 +197,8 @@ def standing(node: Node, path: str) -> SignatureStanding:
         )
     try:
         found = signature(node, path)
-    except EvidenceMissing as lacks:
-        if lacks.missing.why is not MissingReason.GARBLED:
+    except EvidenceMissing as error:
+        if error.missing.why is not MissingReason.GARBLED:
             raise
         return SignatureStanding(SignatureState.MALFORMED)
     if found is None:
@@ -215,8 +216,8 @@ def standing(node: Node, path: str) -> SignatureStanding:
 
 
 def _is_foreign(digest: str, kernel: tuple[int, ...]) -> bool:
-    """Whether a kernel of this version cannot name a digest. Source: crypto/asymmetric_keys/pkcs7_parser.c,
-    pkcs7_sig_note_digest_algo()."""
+    """Whether a kernel of this version does not know a digest. Source:
+    crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo()."""
     if digest == "md5":
         return kernel >= _MD5_IS_GONE
     return digest.startswith("sha3_") and kernel < _SHA3_IS_KNOWN
@@ -224,10 +225,10 @@ def _is_foreign(digest: str, kernel: tuple[int, ...]) -> bool:
 
 @fact
 def untested_digest(node: Node, path: str) -> str:
-    """The digest of a signature whose check the kernel's crypto has no test for, "" if it has one.
+    """The digest of a signature if the kernel's crypto code has no self-test for it; "" if it has one.
 
-    It says so when it first makes such a check in a boot, which takes a key that it has. Source: Linux
-    crypto/testmgr.c, alg_test_descs: pkcs1pad(rsa,...) is there with SHA-2 and SHA-3 alone.
+    The kernel prints a message at the first such check in a boot, which needs a key that it has. Source:
+    Linux crypto/testmgr.c, alg_test_descs: pkcs1pad(rsa,...) is listed only with SHA-2 and SHA-3.
     """
     found = standing(node, path)
     if found.state not in (SignatureState.VERIFIED, SignatureState.BROKEN, SignatureState.REVOKED):
@@ -235,7 +236,7 @@ def untested_digest(node: Node, path: str) -> str:
     signed = signature(node, path)
     if signed is None or signed.algorithm != "rsa" or signed.digest not in ("md5", "sha1"):
         return ""
-    if version(node) >= _PADDING_IS_TESTED_APART:
+    if version(node) >= _PADDING_IS_SEPARATE:
         return ""
     return "" if config_option(node, "CONFIG_CRYPTO_MANAGER_DISABLE_TESTS") == "y" else signed.digest
 
@@ -252,21 +253,22 @@ def _by_revocation(node: Node, path: str, found: Signature) -> SignatureStanding
 
 
 def _by_certificate(node: Node, path: str, found: Signature) -> SignatureStanding | None:
-    """The signature checked with the certificate that it names, if the kernel trusts that one."""
+    """By the certificate that the signature names, if the kernel trusts it."""
     from gdrkit.formats.module_signature import names, verify
 
     for key in enrolled_keys(node):
         if names(found, key.certificate):
-            holds = verify(found, lambda digest: content_digest(node, path, digest), key.certificate)
-            node.cite(path, "signature", f"{'made' if holds else 'not made'} by {key.description}")
+            valid = verify(found, lambda digest: content_digest(node, path, digest), key.certificate)
+            node.cite(path, "signature", f"{'made' if valid else 'not made'} by {key.description}")
             return SignatureStanding(
-                SignatureState.VERIFIED if holds else SignatureState.BROKEN, key.description
+                SignatureState.VERIFIED if valid else SignatureState.BROKEN, key.description
             )
     return None
 
 
 def _by_identity(node: Node, found: Signature) -> SignatureStanding | None:
-    """The signer of modules that this kernel has verified. Built-in certificates are in no file."""
+    """By the signers of modules that this kernel has verified, since no file has its built-in
+    certificates."""
     for key in chain(_signers_of_the_build(node), _signers_of_loaded(node)):
         if _same_signer(key, found):
             node.cite("signers of loaded modules", text=key.description, confidence=Confidence.LIKELY)
@@ -281,7 +283,7 @@ def _same_signer(key: TrustedKey, found: Signature) -> bool:
 
 
 def _by_name(node: Node, found: Signature) -> SignatureStanding:
-    """What /proc/keys says of a signer of whom there is no certificate: a key id, or a mere name."""
+    """By the names and key ids in /proc/keys, for a signer whose certificate is not known."""
     build = _signers_of_the_build(node)
     try:
         held = proc_keys(node)
@@ -298,8 +300,8 @@ def _by_name(node: Node, found: Signature) -> SignatureStanding:
         )
     if not held.has_name(found.issuer):
         return SignatureStanding(SignatureState.UNKNOWN_KEY, found.issuer)
-    # A key of that name is there. Builds use one name for many keys, so the serial number of the kernel's
-    # own modules tells theirs from another build's.
+    # A key of this name exists. Builds use one name for many keys; the serial number of the kernel's own
+    # modules distinguishes its key from those of other builds.
     node.cite("proc/keys", text=found.issuer, confidence=Confidence.LIKELY)
     other_build = any(key.description == found.issuer for key in build)
     return SignatureStanding(
@@ -317,9 +319,9 @@ def _signers_of_the_build(node: Node) -> tuple[TrustedKey, ...]:
 
 
 def _signers_of_loaded(node: Node) -> Iterator[TrustedKey]:
-    """Signers of loaded modules from elsewhere that the kernel has verified: those without the taint E.
+    """Signers of loaded out-of-tree modules that the kernel has verified: those without the taint E.
 
-    One by one: a signature stands at the end of a file, and a packed driver takes long to unpack."""
+    Yielded one by one, because decompressing a driver to reach the signature at its end takes long."""
     running = if_absent((), lambda: tuple(loaded(node).values()))
     names = (m.name for m in running if "O" in m.taint and not set("EF") & set(m.taint))
     for found in each_known(lambda name: signature(node, module_path(node, name)), names):
@@ -334,7 +336,7 @@ def _key(found: Signature, keyring: str) -> TrustedKey:
 
 @fact
 def trusted_keys(node: Node) -> tuple[TrustedKey, ...]:
-    """Keys that the kernel trusts for modules, as far as they can be seen."""
+    """The known keys that the kernel trusts for modules."""
 
     def enrolled(key: EnrolledCertificate) -> TrustedKey:
         certificate = key.certificate

@@ -1,4 +1,4 @@
-"""Whether a direct path is seen in use: the only thing that makes a path active rather than ready."""
+"""Whether a direct path is in use now. Only this makes a path active rather than ready."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from gdrkit.node import Node, observation
 
 BUFINFO = "sys/kernel/debug/dma_buf/bufinfo"
 EXPORTER = "nvidia"
-"""The name under which NVIDIA's module exports: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c,
-DEFINE_DMA_BUF_EXPORT_INFO, which takes the module's own."""
+"""The exporter name of NVIDIA's module: open-gpu-kernel-modules kernel-open/nvidia/nv-dmabuf.c,
+DEFINE_DMA_BUF_EXPORT_INFO, which uses the module's name."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @observation(peermem_linkage)
 def peermem_regions(node: Node) -> int:
-    """How many memory regions are held through nvidia-peermem now.
+    """The number of memory regions that are registered through nvidia-peermem now.
 
-    Each region that it acquires takes a reference on the module, and nothing else does: no module depends on
-    it. Source: nvidia-peermem.c, nv_mem_acquire(), __module_get(). Raises EvidenceAbsent if it is not
-    loaded.
+    Each region takes a reference on the module, and nothing else does, since no module depends on it.
+    Source: nvidia-peermem.c, nv_mem_acquire(), __module_get(). Raises EvidenceAbsent if it is not loaded.
     """
     count = running(node, PEERMEM).reference_count
     if count is None:
@@ -37,7 +36,7 @@ def peermem_regions(node: Node) -> int:
 
 @observation(driver_flavour)
 def dmabuf_importers(node: Node) -> frozenset[str]:
-    """PCI addresses of devices that hold dma-bufs of GPU memory now. Root alone may look.
+    """PCI addresses of devices that are attached to dma-bufs of GPU memory now. Readable by root only.
 
         Dma-buf Objects:
         size      flags     mode      count     exp_name  ino       name
@@ -60,7 +59,7 @@ def parse_attachments(text: str) -> dict[str, int]:
     """How often each device is attached to buffers that NVIDIA's module exports. Raises FormatError."""
     lines = text.splitlines()
     if not lines or "Dma-buf Objects" not in text[:200]:
-        raise FormatError("no table of dma-bufs")
+        raise FormatError("no line `Dma-buf Objects`")
     found: dict[str, int] = {}
     ours = False
     for line in lines:

@@ -1,6 +1,6 @@
-"""What the RDMA drivers in the kernel can do with dma-buf and on-demand paging, judged by symbols.
+"""Whether the kernel's RDMA drivers support dma-buf and on-demand paging, by their symbols.
 
-Never by version: distributions backport, and OFED replaces the modules of an old kernel with new ones.
+Versions do not show it: distributions backport, and OFED replaces an old kernel's modules with new ones.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VERBS_MODULES = {
     "qede": "qedr",
     "rxe": "rdma_rxe",
 }
-"""The module that speaks verbs for a PCI driver; others have one module for both (efa, erdma, siw, hfi1).
+"""The verbs module of a PCI driver; other drivers are one module (efa, erdma, siw, hfi1).
 Source: Linux drivers/infiniband/hw/*/Makefile, and each module's auxiliary bus table."""
 
 DMABUF_SYMBOLS = ("ib_umem_dmabuf_get", "ib_umem_dmabuf_get_pinned")
@@ -39,9 +39,10 @@ def verbs_module(driver: str) -> str:
 
 @fact
 def dmabuf_exporter(node: Node) -> str:
-    """The module that offers dma-buf memory regions to RDMA drivers, "vmlinux" if built in; "" if none does.
+    """The module that exports dma-buf memory regions to RDMA drivers, "vmlinux" if built in; "" if none
+    does.
 
-    ib_uverbs in kernels, ib_core in some out-of-tree stacks: drivers/infiniband/core/umem_dmabuf.c.
+    It is ib_uverbs in kernels and ib_core in some out-of-tree stacks: drivers/infiniband/core/umem_dmabuf.c.
     """
     reason: EvidenceMissing | None = None
     for symbol in DMABUF_SYMBOLS:
@@ -49,8 +50,8 @@ def dmabuf_exporter(node: Node) -> str:
             return exporter(node, symbol)
         except EvidenceAbsent:
             continue
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
+        except EvidenceMissing as error:
+            reason = reason or error
     if reason is not None:
         raise reason
     return ""
@@ -58,14 +59,13 @@ def dmabuf_exporter(node: Node) -> str:
 
 @fact
 def takes_dmabuf(node: Node, module: str) -> bool:
-    """Whether an RDMA driver imports a way to register dma-bufs. Raises EvidenceAbsent if there is no such
-    module."""
+    """Whether an RDMA driver imports a function to register dma-bufs. Raises EvidenceAbsent if there is no
+    such module."""
     return _imports(node, module, "ib_umem_dmabuf_get")
 
 
 def _imports(node: Node, module: str, prefix: str) -> bool:
-    """A driver that is part of the kernel's image has no imports to look at: the image's own offer
-    decides."""
+    """A driver that is built into the kernel has no imports; then the exports of the kernel image decide."""
     if is_built_in(node, module):
         node.cite(module, text="built into the kernel", confidence=Confidence.LIKELY)
         return exporter_or_none(node, prefix) == modules.VMLINUX
@@ -76,7 +76,7 @@ def _imports(node: Node, module: str, prefix: str) -> bool:
 
 
 def exporter_or_none(node: Node, prefix: str) -> str:
-    """Who exports a symbol of this name or, for dma-buf, of its longer one; "" if nobody does."""
+    """The exporter of a symbol or, for dma-buf, of its variant with a longer name; "" if there is none."""
     if DMABUF_SYMBOLS[0].startswith(prefix):
         return dmabuf_exporter(node)
     return if_absent("", exporter, node, prefix)
@@ -84,25 +84,25 @@ def exporter_or_none(node: Node, prefix: str) -> str:
 
 @fact
 def is_built_in(node: Node, module: str) -> bool:
-    """Whether an RDMA driver is part of the kernel's image. Its folder in /sys then has no initstate."""
+    """Whether an RDMA driver is built into the kernel; its folder in /sys then has no initstate."""
     folder = f"sys/module/{module}"
 
     def in_sysfs() -> bool | None:
         return not node.exists(f"{folder}/initstate") if node.exists(folder) else None
 
-    seen = if_missing(None, in_sysfs)
-    return modules.builtin(node, module) if seen is None else seen  # depmod's list of what is built in
+    known = if_missing(None, in_sysfs)
+    return modules.builtin(node, module) if known is None else known
 
 
 @fact
 def on_demand_paging(node: Node, module: str) -> bool:
-    """Whether an RDMA driver was built with on-demand paging; by its imports, else by the kernel's options.
+    """Whether an RDMA driver was built with on-demand paging, by its imports, else by the kernel's options.
 
-    The options speak for the kernel's own modules alone: OFED brings its own.
+    The options apply only to the kernel's own modules, not to OFED's.
     """
     try:
         return _imports(node, module, ODP_SYMBOL)
-    except EvidenceMissing as lacks:
-        if isinstance(lacks, EvidenceAbsent):
+    except EvidenceMissing as error:
+        if isinstance(error, EvidenceAbsent):
             raise
     return config_option(node, ODP_OPTION) == "y"

@@ -1,7 +1,7 @@
 """RDMA devices as `ibv_devinfo -v` prints them.
 
 Second-best evidence, for sosreports. Source of the layout: rdma-core libibverbs/examples/devinfo.c,
-print_hca_cap(): a device's lines after one tab, a port's after three.
+print_hca_cap(): a device's lines begin with one tab, a port's with three.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TextRdmaDevice(Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str) -> tuple[TextRdmaDevice, ...]:
-    """Every device of the listing. Raises FormatError where it lists none and does not say so."""
+    """Every device of the listing. Raises FormatError where it has none and does not report that."""
     blocks: list[tuple[dict[str, str], list[dict[str, str]]]] = []
     for line in text.splitlines():
         key, colon, value = (part.strip() for part in line.partition(":"))
@@ -69,13 +69,13 @@ def parse(text: str) -> tuple[TextRdmaDevice, ...]:
 
 
 def _port(fields: dict[str, str]) -> TextPort:
-    """`active_speed: 100.0 Gbps (128)` is of one lane, `active_width: 4X (2)` counts lanes."""
+    """A port; `active_speed: 100.0 Gbps (128)` is for one lane, `active_width: 4X (2)` is the lane count."""
     try:
         state = fields["state"].split()[0].removeprefix("PORT_")
         width = float(fields["active_width"].split("X")[0])
         speed = float(fields["active_speed"].split()[0])
     except (KeyError, ValueError, IndexError) as error:
-        raise FormatError(f"port {fields['number']} of ibv_devinfo is not whole: {error}") from None
+        raise FormatError(f"port {fields['number']} of ibv_devinfo is incomplete: {error}") from None
     physical = fields.get("phys_state", "").split()
     return TextPort(
         number=int(fields["number"]),

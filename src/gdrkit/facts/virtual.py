@@ -1,6 +1,6 @@
-"""What stands between us and the hardware: a container, a hypervisor, WSL.
+"""Whether gdrkit runs in a container, a virtual machine or WSL.
 
-Follows what systemd-detect-virt(1) looks at (systemd src/basic/virt.c), as far as files tell.
+Follows systemd-detect-virt(1) (systemd src/basic/virt.c), as far as files show it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from gdrkit.facts.kernel import product, release
 from gdrkit.node import Node, fact, if_absent, if_missing, seek
 
 CONTAINER_FILES = (".dockerenv", "run/.containerenv", "run/systemd/container")
-"""Docker, Podman, and what container managers tell systemd (systemd Container Interface)."""
+"""Files of Docker, of Podman, and of the systemd Container Interface."""
 
 CONTAINER_WORDS = ("docker", "kubepods", "libpod", "containerd", "crio", "lxc", "garden")
-"""Names of cgroups that container runtimes make for a first process (cgroup v1; v2 hides them), and of the
-places of layers in their overlay mounts."""
+"""Parts of the first process's cgroup name in a container (cgroup v1; v2 hides it), and of the paths of
+layers in overlay mounts."""
 
-HYPERVISORS = (  # systemd src/basic/virt.c, detect_vm_dmi(): the vendor's words -> systemd's name
+HYPERVISORS = (  # systemd src/basic/virt.c, detect_vm_dmi(): the vendor's name -> systemd's name
     ("KVM", "kvm"),
     ("QEMU", "qemu"),
     ("Amazon EC2", "amazon"),
@@ -38,15 +38,15 @@ HYPERVISORS = (  # systemd src/basic/virt.c, detect_vm_dmi(): the vendor's words
     ("Virtual Machine", "microsoft"),
     ("Apple Virtualization", "apple"),
 )
-UNNAMED = "vm-other"  # systemd's word for a hypervisor that it cannot name
+UNNAMED = "vm-other"  # systemd's name for an unknown hypervisor
 
 
 @fact
 def scope(node: Node) -> str:
     """Where the evidence was read: "host" or "container"."""
-    looks = (_container_file, _container_cgroup, _container_root, _container_environment)
+    checks = (_container_file, _container_cgroup, _container_root, _container_environment)
     try:
-        return "host" if seek(looks, lambda look: if_absent(False, look, node)) is None else "container"
+        return "host" if seek(checks, lambda check: if_absent(False, check, node)) is None else "container"
     except EvidenceMissing:
         if _first_process_is_init(node):
             return "host"
@@ -65,38 +65,40 @@ def _container_cgroup(node: Node) -> bool:
 def _container_root(node: Node) -> bool:
     """Whether the root is an overlay of a container's layers. Source: proc_pid_mountinfo(5)."""
     for line in node.text("proc/self/mountinfo").splitlines():
-        place, _, kind = line.partition(" - ")
-        if place.split()[4:5] == ["/"] and kind.startswith("overlay"):
+        mount, _, kind = line.partition(" - ")
+        if mount.split()[4:5] == ["/"] and kind.startswith("overlay"):
             return any(word in kind for word in (*CONTAINER_WORDS, "containers/storage"))
     return False
 
 
 def _container_environment(node: Node) -> bool:
-    """What managers and Kubernetes put in the environment of the first process, which root may read."""
+    """Whether the first process has variables of a container manager or Kubernetes; readable by root
+    only."""
     entries = node.text("proc/1/environ").split("\0")
     return any(entry.startswith(("container=", "KUBERNETES_SERVICE_HOST=")) for entry in entries)
 
 
 def _first_process_is_init(node: Node) -> bool:
-    """On the host the first process lives in init.scope (systemd.special(7)) or at the root of its cgroups.
+    """Whether the first process is in init.scope (systemd.special(7)), which shows that this is the host.
 
-    A container with a namespace of cgroups also shows the root, `0::/`; so only init.scope settles it."""
+    On a host it can also be in the root cgroup, `0::/`, but so it is in a container with a cgroup
+    namespace."""
     return if_missing(False, lambda: "/init.scope" in node.text("proc/1/cgroup"))
 
 
 @fact
 def virtual_machine(node: Node) -> str:
-    """The hypervisor in systemd's words: kvm, vmware, microsoft, wsl, ...; "none" on bare metal.
+    """The hypervisor by systemd's name: kvm, vmware, microsoft, wsl, ...; "none" on bare metal.
 
-    The processor's word comes first where it has one: x86 sets the flag `hypervisor` in every guest, so a
-    cloud's bare-metal machine is not taken for a virtual one by its vendor's name."""
+    The processor's flag takes precedence: x86 has the flag `hypervisor` in every guest, so a cloud's
+    bare-metal machine is not mistaken for a virtual one because of its vendor's name."""
     reason: EvidenceMissing | None = None
     sources: tuple[Callable[[Node], str], ...] = (_by_kernel, _by_processor, _by_product)
-    for look in sources:
+    for source in sources:
         try:
-            answer = look(node)
-        except EvidenceMissing as lacks:
-            reason = reason or lacks
+            answer = source(node)
+        except EvidenceMissing as error:
+            reason = reason or error
             continue
         if answer:
             return answer
@@ -118,7 +120,8 @@ def _by_kernel(node: Node) -> str:
 
 
 def _by_processor(node: Node) -> str:
-    """ "none" where the processor denies it, the product's word where it admits it, "" if it is silent."""
+    """ "none" without the flag `hypervisor`, the product's name with it, "" if the processor has no
+    flags."""
     lines = node.text("proc/cpuinfo").splitlines()
     flags = next((line for line in lines if line.startswith("flags")), "")
     if not flags:  # Arm has no such flag
@@ -129,9 +132,9 @@ def _by_processor(node: Node) -> str:
 
 
 def _by_product(node: Node) -> str:
-    """By the names that DMI gives. "" where they are nobody's."""
+    """By the names in DMI; "" if they match no hypervisor."""
     about = product(node)
-    if ".metal" in about.name:  # Amazon's bare-metal instances bear the vendor's name all the same
+    if ".metal" in about.name:  # Amazon's bare-metal instances have the vendor's name too
         return ""
     names = (about.vendor, about.name, about.board)
     for word, answer in HYPERVISORS:
