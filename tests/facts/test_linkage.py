@@ -93,7 +93,7 @@ def test_using_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_was_use
     tree = KernelTree().module("closed", exports={"secret": 5}, license="NVIDIA")
     tree.module("user", imports={"secret": 5, "class_create": 0x11111111}, depends=("closed",))
     found = links(tree.node(), "user")
-    assert [type(event).__name__ for event in found.events] == ["Inherited", "Problem"]
+    assert [type(event).__name__ for event in found.events] == ["InheritedTaint", "SymbolProblem"]
     assert found.problems[0].fault is SymbolFault.GPL_ONLY
     tree.module("user", imports={"class_create": 0x11111111, "secret": 5}, depends=("closed",))
     assert faults(tree, "user") == [("secret", SymbolFault.PROPRIETARY)]

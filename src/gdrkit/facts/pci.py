@@ -66,7 +66,7 @@ def _sysfs_device(node: Node, address: str) -> PciDevice:
     except EvidenceMissing:
         ids = [node.text(f"{folder}/{name}").strip()[2:] for name in ("vendor", "device", "class")]
         driver = f"{folder}/driver"
-        name = node.resolve(driver).rsplit("/", 1)[-1] if link_exists(node, driver) else ""
+        name = node.resolve(driver).rsplit("/", 1)[-1] if there(node, driver) else ""
         return PciDevice(address, ids[0], ids[1], ids[2], driver=name)
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
@@ -243,6 +243,6 @@ def _number(text: str) -> int:
         raise FormatError(f"not a number: {text[:20]!r}") from None
 
 
-def link_exists(node: Node, link: str) -> bool:
+def there(node: Node, link: str) -> bool:
     """Whether a link exists. False also where the evidence does not show it, as in copies without links."""
     return if_missing(False, node.exists, link)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from gdrkit.evidence import EvidenceAbsent, EvidenceMissing, Missing, MissingReason
 from gdrkit.facts.nvidia_smi import printed_field, smi_gpu
-from gdrkit.facts.pci import ROOT, link_exists
+from gdrkit.facts.pci import ROOT, there
 from gdrkit.facts.pci_text import TextDevice, text_device
 from gdrkit.facts.supplied import not_collected
 from gdrkit.formats import pci_config
@@ -121,7 +121,7 @@ def link(node: Node, address: str) -> LinkSpeeds:
 
     def in_sysfs() -> LinkSpeeds:
         folder = f"{ROOT}/{address}"
-        if link_exists(node, f"{folder}/physfn"):
+        if there(node, f"{folder}/physfn"):
             return link(node, node.resolve(f"{folder}/physfn").rsplit("/", 1)[-1])
         speeds = [node.text(f"{folder}/{when}_link_speed").partition(" ")[0] for when in ("current", "max")]
         widths = [node.text(f"{folder}/{when}_link_width").strip() for when in ("current", "max")]

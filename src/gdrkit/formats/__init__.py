@@ -1,1 +1,2 @@
-"""Bytes to structs: ELF, PKCS#7, PCI configuration space, YAML, archives. No names of files, no verdicts."""
+"""Parsers from bytes to structs: ELF, PKCS#7, PCI configuration space, YAML, XML. No file names, no
+verdicts."""

@@ -1,6 +1,6 @@
-"""What unpacks xz, zstd and gzip, and how much memory it may take; and modules unpacked whole.
+"""Decompression of xz, zstd and gzip, with limits on size and memory.
 
-Sniffed by their first bytes, never by a file's name, and never unpacked beyond a given size.
+The format is recognized by a file's first bytes, never by its name.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from gdrkit.formats.elf import Buffer
 
 XZ_MEMORY_BYTES = 72 << 20
-"""What decoding may take beside its output. `xz -9` needs 65 MiB, the -6 of sos 9 (xz(1), table of presets);
-the kernel's own modules use a window of 2 MiB (scripts/Makefile.modinst)."""
+"""Memory limit of decoding, its output not included. `xz -9` needs 65 MiB, the -6 of sos 9 (xz(1), table of
+presets); the kernel's own modules use a window of 2 MiB (scripts/Makefile.modinst)."""
 ZSTD_WINDOW_LOG = 27
-"""2^27 bytes, 128 MiB: what `zstd -d` accepts unless told otherwise (zstd(1), --memory and --long)."""
-# Files may hold several streams (RFC 1952, 2.2; RFC 8878, 3; xz file format 2). Each further one costs a
-# copy of a piece, so pieces are small and streams are counted; together no more than 1 GiB is copied.
+"""2^27 bytes, 128 MiB: the default limit of `zstd -d` (zstd(1), --memory and --long)."""
+# Files can have several streams (RFC 1952, 2.2; RFC 8878, 3; xz file format 2). Each further stream costs a
+# copy of a piece, so pieces are small and streams are limited; in total at most 1 GiB is copied.
 _PIECE_BYTES, _MOST_STREAMS = 1 << 16, 1 << 14
 
 
 def compression(data: Buffer) -> str:
-    """How a file is packed: "xz", "zstd", "gzip", or "" for plain. From its first bytes."""
+    """The compression of a file by its first bytes: "xz", "zstd", "gzip", or "" for none."""
     head = bytes(data[:6])
     if head == b"\xfd7zXZ\0":  # xz file format 2.1.1.1
         return "xz"
@@ -37,7 +37,7 @@ def compression(data: Buffer) -> str:
 
 
 def decompress(data: Buffer, limit_bytes: int) -> Buffer:
-    """The content of a file, unpacked if it is packed. Plain data comes back as it is, not copied.
+    """The content of a file, decompressed if necessary. Uncompressed data is returned without a copy.
 
     Raises FormatError if the content is larger than the limit, cut off or damaged.
     """
@@ -52,12 +52,12 @@ def decompress(data: Buffer, limit_bytes: int) -> Buffer:
         memory = ", or needs too much memory" if kind == "xz" else ""
         raise FormatError(f"the {kind} file is damaged{memory}") from error
     if len(content) > limit_bytes:
-        raise FormatError(f"the {kind} file unpacks to more than {limit_bytes} bytes")
+        raise FormatError(f"the {kind} file decompresses to more than {limit_bytes} bytes")
     return content
 
 
 class Decoder(Protocol):
-    """What lzma.LZMADecompressor and ZstdDecompressor have in common: one stream, piece by piece."""
+    """The common interface of lzma.LZMADecompressor and ZstdDecompressor: one stream, piece by piece."""
 
     @property
     def eof(self) -> bool: ...
@@ -69,7 +69,7 @@ class Decoder(Protocol):
 
 
 class _Gzip:
-    """zlib in the manner of the others."""
+    """zlib with the interface of the others."""
 
     def __init__(self) -> None:
         import zlib
@@ -94,7 +94,7 @@ class _Gzip:
 
 
 def decoder(kind: str) -> Callable[[], Decoder]:
-    """What makes a decoder for each stream of a file of a kind that `compression` names."""
+    """A factory of decoders, one for each stream, for a format that `compression` names."""
     if kind == "gzip":
         return _Gzip
     if kind == "xz":
@@ -107,7 +107,7 @@ def decoder(kind: str) -> Callable[[], Decoder]:
 
 
 def damage(kind: str) -> type[Exception]:
-    """What a decoder raises for damaged bytes, and for more memory than it may have."""
+    """The exception that a decoder raises for damaged data, and for reaching its memory limit."""
     if kind == "gzip":
         import zlib
 
@@ -121,7 +121,7 @@ def damage(kind: str) -> type[Exception]:
 
 
 def zstd() -> Any:
-    """The standard library's from 3.14 on, its backport before (PEP 784)."""
+    """The zstd module: the standard library's since Python 3.14, its backport before (PEP 784)."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -130,7 +130,7 @@ def zstd() -> Any:
 
 
 def _streams(kind: str, data: memoryview, limit_bytes: int) -> bytes:
-    """All streams of a file, one after the other, up to one byte beyond the limit."""
+    """All streams of a file, concatenated, up to one byte more than the limit."""
     start = decoder(kind)
     stream = start()
     part = stream.decompress(data, limit_bytes + 1)
@@ -156,7 +156,7 @@ def _streams(kind: str, data: memoryview, limit_bytes: int) -> bytes:
 
 
 def _skip_padding(kind: str, data: memoryview, at: int) -> int:
-    """Where the next stream begins. Source: xz file format 2.2, Stream Padding."""
+    """The offset of the next stream. Source: xz file format 2.2, Stream Padding."""
     while kind == "xz" and at + 4 <= len(data) and not any(data[at : at + 4]):
         at += 4
     return at

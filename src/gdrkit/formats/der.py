@@ -1,8 +1,8 @@
-"""DER, the encoding of certificates and PKCS#7: just enough to walk it, with every length checked.
+"""DER, the encoding of certificates and PKCS#7: a minimal reader that checks every length.
 
 Source: ITU-T X.690, section 8.1 (identifier, length) and 10.1 (definite lengths only).
-By hand: `cryptography` takes 53 ms to import, and its PKCS#7 reader refuses every kernel module, since they
-are signed without certificates; asn1crypto takes 32 ms and has had no release since 2022.
+Why not a library: `cryptography` takes 53 ms to import, and its PKCS#7 reader refuses every kernel module,
+since they are signed without certificates; asn1crypto takes 32 ms and has had no release since 2022.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ SEQUENCE, SET = 0x30, 0x31
 
 
 class DerValue(Struct, frozen=True, gc=False):
-    """One value: its tag and where it lies."""
+    """One value: its tag and its position."""
 
-    data: bytes  # what it was read from
+    data: bytes  # the whole input
     tag: int  # first octet: class, constructed, number
     start: int
     content_start: int
@@ -32,7 +32,7 @@ class DerValue(Struct, frozen=True, gc=False):
 
     @property
     def encoded(self) -> bytes:
-        """Tag, length and content, as they stand in the file."""
+        """Tag, length and content, as in the file."""
         return self.data[self.start : self.end]
 
     def __iter__(self) -> Iterator[DerValue]:
@@ -44,14 +44,14 @@ class DerValue(Struct, frozen=True, gc=False):
             at = value.end
 
     def expect(self, tag: int, called: str) -> DerValue:
-        """This value, if it has that tag. Raises FormatError naming what was looked for."""
+        """This value if it has the tag. Raises FormatError naming what was expected."""
         if self.tag != tag:
             raise FormatError(f"missing or of the wrong type: {called}")
         return self
 
 
 class DerReader:
-    """The values inside a constructed one, taken one by one."""
+    """Reads the values inside a constructed one, one by one."""
 
     __slots__ = ("_next", "_values")
 
@@ -60,7 +60,7 @@ class DerReader:
         self._next = next(self._values, None)
 
     def take(self, tag: int, called: str) -> DerValue:
-        """The next value, which must have that tag. Raises FormatError naming what was looked for."""
+        """The next value, which must have the tag. Raises FormatError naming what was expected."""
         if self._next is None:
             raise FormatError(f"missing: {called}")
         value = self._next.expect(tag, called)
@@ -68,14 +68,14 @@ class DerReader:
         return value
 
     def optional(self, tag: int) -> DerValue | None:
-        """The next value if it has that tag."""
+        """The next value if it has the tag, else None."""
         if self._next is None or self._next.tag != tag:
             return None
         return self.take(tag, "")
 
 
 def parse(data: bytes) -> DerValue:
-    """The one value that fills `data`. Raises FormatError."""
+    """The single value in `data`. Raises FormatError."""
     value = _value(data, 0, len(data))
     if value.end != len(data):
         raise FormatError("bytes follow the end of the DER value")
@@ -100,7 +100,7 @@ def _value(data: bytes, at: int, end: int) -> DerValue:
 
 
 def integer_hex(value: DerValue) -> str:
-    """A non-negative INTEGER as lower-case hex, in whole octets, without the octet that holds the sign."""
+    """A non-negative INTEGER as lower-case hex, in whole octets, without the sign octet."""
     content = value.content
     if not content:
         raise FormatError("an integer has no content")

@@ -1,10 +1,10 @@
-"""What `nvidia-smi dmon -s t` prints: PCIe traffic of each GPU, once a second.
+"""The output of `nvidia-smi dmon -s t`: PCIe traffic of each GPU, once a second.
 
 Source: nvidia-smi(1), "nvidia-smi dmon": rxpci and txpci in MB/s; `-o DT` puts date and time before them,
-`--format csv` commas between them, and the head comes again every so often. What is counted, the manual does
-not say. On an H200 whose link has MaxPayload 256, copies of 55.27 GB/s to the GPU showed as 59.1 to 59.5
-GB/s of rxpci and 5.1 to 5.2 of txpci, copies of 55.29 from it as 60.1 to 60.3 of txpci: packets with header
-and framing, requests for reading too, and an MB of 1e6 bytes (driver 580).
+`--format csv` commas between them, and the header is repeated. The manual does not define what is counted.
+On an H200 whose link has MaxPayload 256, copies of 55.27 GB/s to the GPU showed as 59.1 to 59.5 GB/s of
+rxpci and 5.1 to 5.2 of txpci, copies of 55.29 from it as 60.1 to 60.3 of txpci. So it counts packets with
+header and framing, and read requests too; an MB is 1e6 bytes (driver 580).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from gdrkit.formats.errors import FormatError
 
 
 class DmonTraffic(Struct, frozen=True):
-    """One line. None: `-`, the GPU does not count it."""
+    """One line. None: printed as `-`, the GPU does not count it."""
 
     gpu: int  # NVML index
-    rx_mb_per_s: float | None  # into the GPU, packets with their headers
+    rx_mb_per_s: float | None  # into the GPU, packet headers included
     tx_mb_per_s: float | None
 
 

@@ -1,4 +1,4 @@
-"""Lists of keys and hashes that firmware and shim trust or revoke: db, dbx, MokListRT.
+"""Keys and hashes that firmware and shim trust or revoke: the EFI variables db, dbx, MokListRT.
 
 Source: UEFI specification 2.10, section 32.4.1, EFI_SIGNATURE_LIST and EFI_SIGNATURE_DATA; little endian.
 """
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
 
-# Same section; names of the kernel's include/linux/efi.h where it has one.
+# Same section; names as in the kernel's include/linux/efi.h, if it has one.
 _KINDS = {
     "a5c059a1-94e4-4aa7-87b5-ab155c2bf072": "x509",
     "c1c41626-504c-4092-aca9-41f936934328": "sha256",
@@ -35,15 +35,15 @@ _ATTRIBUTE_BYTES = 4  # Linux Documentation/filesystems/efivarfs.rst
 class EfiSignature(Struct, frozen=True):
     """One key or hash."""
 
-    kind: str  # "x509", "sha256", ...; the type's GUID if it has no name here
-    owner: str  # GUID of who enrolled it
+    kind: str  # "x509", "sha256", ...; the type's GUID if it is not in _KINDS
+    owner: str  # GUID of the agent that enrolled it
     data: bytes  # DER of a certificate, or the hash
 
 
 def parse(data: bytes, attributes: bool) -> tuple[EfiSignature, ...]:
     """The entries of all lists in a variable, in order; none if the variable is empty.
 
-    `attributes` says that four bytes come first, as in files of efivarfs. Raises FormatError.
+    `attributes` means that four bytes of attributes come first, as in efivarfs. Raises FormatError.
     """
     offset = 0
     if attributes:

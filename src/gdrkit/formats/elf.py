@@ -1,6 +1,6 @@
-"""ELF files of the kernel and of libraries: what a module wants, gives and says of itself.
+"""ELF files: symbols, symbol versions and .modinfo of kernel modules, and symbols of shared libraries.
 
-`elf_layout` says which files are read and how hostile ones are bounded.
+See `elf_layout` for the supported files and the limits.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ _THIS_MODULE_NAME = slice(24, 80)  # struct module.name on 64-bit machines, afte
 
 
 class UndefinedSymbol(Struct, frozen=True):
-    """A symbol that somebody else must provide; a weak one may stay missing."""
+    """A symbol that must be provided by another module or the kernel, unless it is weak."""
 
     name: str
     weak: bool
 
 
 def parse(data: Buffer) -> Elf:
-    """An ELF file, of which nothing but the section table is read until asked.
+    """An ELF file. Only its section table is parsed at first; the rest on demand.
 
-    Raises FormatError for what the kernel would refuse as an invalid ELF file, and for 32-bit and big-endian
-    ones. Holds a view of `data`: a map that is given must stay open.
+    Raises FormatError for files that the kernel would refuse as invalid ELF, and for 32-bit and big-endian
+    ones. Keeps a view of `data`, so a memory map must stay open.
     """
     identity = identify(data)
     if identity.bits != 64:
@@ -76,7 +76,7 @@ def parse(data: Buffer) -> Elf:
 
 
 class Elf(ElfLayout):
-    """An ELF file's answers."""
+    """An ELF file of a module or a shared library."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ class Elf(ElfLayout):
         return tuple(found)
 
     def exports(self) -> dict[str, Export]:
-        """What this module offers to others, by name; empty if nothing.
+        """The symbols that this module exports, by name.
 
         Raises FormatError if this is not a relocatable file, or there is no .symtab.
         """
@@ -116,7 +116,7 @@ class Elf(ElfLayout):
         return elf_exports.exports(self)
 
     def dynamic_exports(self) -> frozenset[str]:
-        """Names that a shared library defines for others, without their versions.
+        """Names of the symbols that a shared library exports, without their versions.
 
         Raises FormatError if there is no .dynsym.
         """
@@ -128,13 +128,13 @@ class Elf(ElfLayout):
             if name and place != SHN_UNDEF and info >> 4 != STB_LOCAL
         )
 
-    # -- what a module says of itself --------------------------------------------------------------
+    # -- a module's sections -----------------------------------------------------------------------
 
     def versions(self) -> dict[str, int] | None:
-        """The CRC that this module wants of each symbol it uses; None if built without symbol versions.
+        """The CRC that this module expects of each symbol it uses; None if built without symbol versions.
 
-        Source: Linux kernel/module/version.c, check_version() and modversion_ext_start(): where the extended
-        form (6.14 and later) is there, it alone counts.
+        Source: Linux kernel/module/version.c, check_version() and modversion_ext_start(): if the extended
+        form (6.14 and later) exists, only that counts.
         """
         crcs, names = self.section("__version_ext_crcs"), self.section("__version_ext_names")
         if crcs is not None and names is not None:
@@ -150,7 +150,8 @@ class Elf(ElfLayout):
     def modinfo(self) -> tuple[tuple[str, str], ...]:
         """Tags and values of .modinfo in the file's order. Raises FormatError if there is no .modinfo.
 
-        Source: Linux include/linux/moduleparam.h, __MODULE_INFO: strings `tag=value`, zero bytes between.
+        Source: Linux include/linux/moduleparam.h, __MODULE_INFO: strings `tag=value`, separated by zero
+        bytes.
         """
         content = self.section(".modinfo")
         if content is None:
@@ -161,7 +162,7 @@ class Elf(ElfLayout):
         return tuple((tag, value) for tag, equals, value in entries if equals)
 
     def this_module_name(self) -> str | None:
-        """The name under which the kernel will list this module; None if this is not a module.
+        """The name under which the kernel lists this module; None if this is not a module.
 
         Source: Linux include/linux/module.h, struct module.
         """
@@ -175,7 +176,7 @@ class Elf(ElfLayout):
 
 
 def _undefined(table: memoryview) -> Iterator[int]:
-    """Numbers of the symbols in section 0: a search in the two bytes of st_shndx, as most are in others."""
+    """Indexes of the symbols in section 0, found by a search for zero bytes, since there are few of them."""
     low, high = bytes(table[6 :: SYMBOL.size]), bytes(table[7 :: SYMBOL.size])
     index = low.find(0)
     while index >= 0:
@@ -185,7 +186,7 @@ def _undefined(table: memoryview) -> Iterator[int]:
 
 
 def _extended_versions(crcs: memoryview, names: memoryview) -> dict[str, int]:
-    """CRCs and names are two parallel lists."""
+    """CRCs by name, from two parallel lists."""
     count = len(crcs) // _U32.size
     _bound(count, "symbol versions")
     texts = bytes(names).split(b"\0", count)[:count]

@@ -1,10 +1,10 @@
-"""What a kernel module offers to other modules: names, CRCs, licence, namespace.
+"""The exports of a kernel module: names, CRCs, licence, namespace.
 
 Sources, by kernel: 5.19 and later include/linux/export-internal.h, KSYMTAB and SYMBOL_CRC (local labels
 __ksymtab_NAME, __kstrtabns_NAME and __crc_NAME in tables of their own); then SYMBOL_FLAGS (__flags_NAME in
 __kflagstab, where KSYM_FLAG_GPL_ONLY of include/linux/module_symbol.h replaces the second table); earlier,
 include/linux/export.h (__crc_NAME absolute, or, with MODULE_REL_CRCS, at the value); objects that modpost
-has not seen yet have .export_symbol (6.4 and later, include/linux/export.h ___EXPORT_SYMBOL).
+has not processed yet have .export_symbol (6.4 and later, include/linux/export.h ___EXPORT_SYMBOL).
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _GPL_ONLY = 1
 
 
 class Export(Struct, frozen=True):
-    """A symbol that a module or the kernel offers to modules."""
+    """A symbol that a module or the kernel exports."""
 
     crc: int | None  # None if built without symbol versions
     gpl_only: bool
-    namespace: str  # empty if in none; "module:a,b" names the only modules that may import it
+    namespace: str  # empty if in none; "module:a,b" lists the only modules that may import it
 
 
 def exports(layout: ElfLayout) -> dict[str, Export]:
-    """A module's exports by name. Raises FormatError if it has no symbol table, or a broken one."""
+    """A module's exports by name. Raises FormatError if its symbol table is missing or invalid."""
     table, names = layout.symbols(SHT_SYMTAB, "symbol table")
     found = _Found(layout)
-    for count, (name, place, value) in enumerate(_labels(table, names)):
+    for count, (name, section, value) in enumerate(_labels(table, names)):
         if count > 4 * SECTIONS_LIMIT:  # an export has up to four labels
             raise FormatError("more exported symbols than any kernel has")
-        found.add(name, place, value)
+        found.add(name, section, value)
     return found.exports()
 
 
@@ -61,13 +61,13 @@ def _labels(table: memoryview, names: StringTable) -> Iterator[tuple[str, int, i
         return
     for index, (name,) in enumerate(_NAME.iter_unpack(table)):
         if label.match(names.content, name):
-            _, _, _, place, value, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
-            if place != SHN_UNDEF:
-                yield names.at(name), place, value
+            _, _, _, section, value, _ = SYMBOL.unpack_from(table, index * SYMBOL.size)
+            if section != SHN_UNDEF:
+                yield names.at(name), section, value
 
 
 class _Found:
-    """Labels collected by the symbol they are about."""
+    """Collects labels by the symbol that they describe."""
 
     def __init__(self, layout: ElfLayout) -> None:
         self.layout = layout
@@ -76,35 +76,35 @@ class _Found:
         self.crcs: dict[str, int] = {}
         self.namespaces: dict[str, str] = {}
 
-    def add(self, label: str, place: int, value: int) -> None:
+    def add(self, label: str, index: int, value: int) -> None:
         if label.startswith("__crc_"):
             name = label.removeprefix("__crc_")
-            self.crcs[name] = value & 0xFFFFFFFF if place == SHN_ABS else self._number(place, value, 4)
-        elif place >= len(self.layout.sections):
-            raise FormatError("an exported symbol lies in no section")
+            self.crcs[name] = value & 0xFFFFFFFF if index == SHN_ABS else self._number(index, value, 4)
+        elif index >= len(self.layout.sections):
+            raise FormatError("an exported symbol is not in any section")
         elif label.startswith("__ksymtab_"):
-            section = self.layout.sections[place].name.lstrip("_")  # ___ksymtab+NAME before the last link
+            section = self.layout.sections[index].name.lstrip("_")  # ___ksymtab+NAME before the last link
             if section.startswith("ksymtab"):
                 self.gpl_only[label.removeprefix("__ksymtab_")] = section.startswith("ksymtab_gpl")
         elif label.startswith("__kstrtabns_"):
-            strings = self.layout.strings(place, "__ksymtab_strings")
+            strings = self.layout.strings(index, "__ksymtab_strings")
             self.namespaces[label.removeprefix("__kstrtabns_")] = strings.at(value)
         elif label.startswith("__flags_"):
-            if self.layout.sections[place].name.lstrip("_").startswith("kflagstab"):
-                self.flags[label.removeprefix("__flags_")] = self._number(place, value, 1)
+            if self.layout.sections[index].name.lstrip("_").startswith("kflagstab"):
+                self.flags[label.removeprefix("__flags_")] = self._number(index, value, 1)
         else:
             name = label.removeprefix("__export_symbol_")
-            strings = self.layout.strings(place, ".export_symbol")
+            strings = self.layout.strings(index, ".export_symbol")
             licence = strings.at(value)
             self.gpl_only[name] = licence == "GPL"
             self.namespaces[name] = strings.at(value + len(licence.encode()) + 1)
 
-    def _number(self, place: int, offset: int, size: int) -> int:
-        if place >= len(self.layout.sections):
-            raise FormatError("a symbol's CRC lies in no section")
-        content = self.layout.content(self.layout.sections[place])
+    def _number(self, index: int, offset: int, size: int) -> int:
+        if index >= len(self.layout.sections):
+            raise FormatError("a symbol's CRC is not in any section")
+        content = self.layout.content(self.layout.sections[index])
         if offset + size > len(content):
-            raise FormatError("a symbol's CRC lies outside its section")
+            raise FormatError("a symbol's CRC is outside its section")
         return int.from_bytes(content[offset : offset + size], "little")
 
     def exports(self) -> dict[str, Export]:

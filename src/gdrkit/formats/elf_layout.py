@@ -1,10 +1,10 @@
 """The layout of an ELF file: header, sections, string tables, symbol tables.
 
-64-bit little endian only: every machine that GPUDirect RDMA runs on. Written for hostile files: each offset
-is checked before use, and time and memory stay within a small multiple of the file's size.
+64-bit little endian only, as on every machine with GPUDirect RDMA. It is safe for malicious files: each
+offset is checked before use, and time and memory stay within a small multiple of the file's size.
 
-Sources: System V gABI, chapter 4; Linux kernel/module/main.c, elf_validity_cache_copy() and what it calls,
-for what makes a module invalid.
+Sources: System V gABI, chapter 4; Linux kernel/module/main.c, elf_validity_cache_copy() and the functions
+that it calls, for what makes a module invalid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
 
-Buffer: TypeAlias = bytes | bytearray | memoryview  # what `memoryview()` takes: a mapped file as well
+Buffer: TypeAlias = (
+    bytes | bytearray | memoryview
+)  # anything that `memoryview()` accepts, also a mapped file
 
 ET_REL, ET_DYN = 1, 3
 SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
@@ -28,13 +30,13 @@ _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 SYMBOL = struct.Struct("<IBBHQQ")
 
-# Most names, tags or symbols taken from one file. Debian's largest modules have 1,603 tags and 1,161
-# undefined symbols (measured: 6.1 and 6.12); the limit is there to bound memory.
+# Maximum number of names, tags or symbols in one file; it limits memory. Debian's largest modules have 1,603
+# tags and 1,161 undefined symbols (measured: 6.1 and 6.12).
 SECTIONS_LIMIT = 1 << 18
 
 
 class ElfIdentity(Struct, frozen=True):
-    """What the first 20 bytes of an ELF file say, of any class and byte order."""
+    """The contents of the first 20 bytes of an ELF file, of any class and byte order."""
 
     bits: int  # 32 or 64
     little_endian: bool
@@ -55,7 +57,7 @@ class ElfSection(Struct, frozen=True):
 
 
 class StringTable:
-    """A string table. The names read from it may not sum up to more than a few times its size."""
+    """A string table. The total size of the names read from it is limited to a few times its size."""
 
     __slots__ = ("_left", "_names", "content")
 
@@ -65,15 +67,16 @@ class StringTable:
             raise FormatError("a string table does not end in a zero byte")
         self.content = content
         self._names: dict[int, str] = {}
-        # Linkers let a name share another's tail (-O2), so the sum may exceed the table, by less than this.
+        # Linkers let names share their endings (-O2), so the total can be larger than the table, by less
+        # than this.
         self._left = 8 * len(content) + 65536
 
     def at(self, offset: int) -> str:
-        """The name at an offset. Raises FormatError if it lies outside the table."""
+        """The name at an offset. Raises FormatError if it is outside the table."""
         name = self._names.get(offset)
         if name is None:
             if offset >= len(self.content):
-                raise FormatError("a name lies outside its string table")
+                raise FormatError("a name is outside its string table")
             end = self.content.index(0, offset)
             self._left -= end - offset
             if self._left < 0:
@@ -83,7 +86,7 @@ class StringTable:
 
 
 class ElfLayout:
-    """An ELF file by its section table. Nothing but that table is read until asked."""
+    """The sections of an ELF file. Only the section table is parsed at first."""
 
     __slots__ = ("_by_name", "_identity", "_strings", "_view", "sections")
 
@@ -93,21 +96,21 @@ class ElfLayout:
         self._strings: dict[int, StringTable] = {}
         self._by_name: dict[str, ElfSection] = {}
         for section in self.sections:
-            # The kernel sees only sections that are to be loaded: find_sec(). So those come first.
-            seen = self._by_name.setdefault(section.name, section)
-            if section.flags & SHF_ALLOC and not seen.flags & SHF_ALLOC:
+            # The kernel uses only sections that are loaded: find_sec(). So these take precedence.
+            first = self._by_name.setdefault(section.name, section)
+            if section.flags & SHF_ALLOC and not first.flags & SHF_ALLOC:
                 self._by_name[section.name] = section
 
     def section(self, name: str) -> memoryview | None:
         """A section's content, not copied; None if there is no such section.
 
-        Raises FormatError if the section is there without content, as in a module that was reduced.
+        Raises FormatError if the section has no content, as in a module without its code.
         """
         section = self._by_name.get(name)
         return None if section is None else self.content(section)
 
     def size_of(self, name: str) -> int | None:
-        """A section's size in bytes as declared, whether or not its content is there; None if no section."""
+        """A section's declared size in bytes, with or without content; None if there is no such section."""
         section = self._by_name.get(name)
         return None if section is None else section.size
 
@@ -118,19 +121,19 @@ class ElfLayout:
         return self._view[section.offset : section.offset + section.size]
 
     def symbols(self, kind: int, called: str) -> tuple[memoryview, StringTable]:
-        """The one symbol table of a kind, whole symbols only, and their names. Raises FormatError."""
+        """The only symbol table of a type, without incomplete symbols, and its names. Raises FormatError."""
         tables = [section for section in self.sections if section.type == kind]
         if len(tables) != 1:
             raise FormatError(f"there are {len(tables)} {called}s" if tables else f"there is no {called}")
         if tables[0].link >= len(self.sections):
-            raise FormatError(f"the {called} names no string table")
+            raise FormatError(f"the {called} has no string table")
         table = self.content(tables[0])
         return table[: len(table) - len(table) % SYMBOL.size], self._strings_of(tables[0].link)
 
     def strings(self, index: int, name: str) -> StringTable:
-        """The section with that number as strings, which must be the one with that name."""
+        """A section by number as a string table; it must have the given name."""
         if index >= len(self.sections) or self.sections[index] is not self._by_name.get(name):
-            raise FormatError(f"a string is not in section {name}")  # also bounds how much is copied
+            raise FormatError(f"a string is not in section {name}")  # also limits how much is copied
         return self._strings_of(index)
 
     def _strings_of(self, index: int) -> StringTable:
@@ -140,7 +143,7 @@ class ElfLayout:
 
 
 def identify(data: Buffer) -> ElfIdentity:
-    """Class, byte order, machine and type, for any ELF file. Raises FormatError if it is none.
+    """Class, byte order, machine and type of any ELF file. Raises FormatError for other files.
 
     Source: gABI chapter 4, e_ident, e_type, e_machine.
     """
@@ -150,24 +153,24 @@ def identify(data: Buffer) -> ElfIdentity:
     if len(head) < 20:
         raise FormatError("the ELF header is cut off")
     if head[4] not in (1, 2) or head[5] not in (1, 2):
-        raise FormatError("the ELF header names no known class and byte order")
+        raise FormatError("unknown class or byte order in the ELF header")
     little = head[5] == 1
     kind, machine = struct.unpack_from("<HH" if little else ">HH", head, 16)
     return ElfIdentity(32 * head[4], little, machine, kind)
 
 
 def _sections(view: memoryview) -> tuple[ElfSection, ...]:
-    """The section table, each row checked to lie in the file."""
+    """The section table; each section is checked to be inside the file."""
     if len(view) < _HEADER.size:
         raise FormatError("the ELF header is cut off")
     _, _, _, _, _, start, _, _, _, _, entry_size, count, names_index = _HEADER.unpack_from(view)
-    # e_shnum is 16 bits; the escape for more (gABI, SHN_XINDEX) is not in the kernel's loader either.
+    # e_shnum has 16 bits; like the kernel's loader, this does not support more sections (gABI, SHN_XINDEX).
     if entry_size != _SECTION.size or not count:
         raise FormatError("the ELF file has no section table")
     if start > len(view) or count * _SECTION.size > len(view) - start:
         raise FormatError("the section table is cut off")
     if names_index >= count:
-        raise FormatError("the section names lie outside the section table")
+        raise FormatError("the index of the section names is outside the section table")
     rows = list(_SECTION.iter_unpack(view[start : start + count * _SECTION.size]))
     for row in rows:
         if row[1] not in (SHT_NULL, SHT_NOBITS) and (row[4] > len(view) or row[5] > len(view) - row[4]):

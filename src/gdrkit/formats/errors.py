@@ -1,5 +1,5 @@
-"""What every parser raises."""
+"""The error that every parser raises."""
 
 
 class FormatError(ValueError):
-    """Bytes that are not what they should be. Raised by parsers, which know no file names."""
+    """Input that does not have the expected format. Parsers do not know file names, so it names none."""

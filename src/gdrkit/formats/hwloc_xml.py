@@ -14,22 +14,22 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
 MAX_SET_BITS = 1 << 16
-"""Sets name processors and NUMA nodes; Linux has 8192 and 1024 at most (arch/x86/Kconfig)."""
+"""Sets have processors or NUMA nodes; Linux has at most 8192 and 1024 (arch/x86/Kconfig)."""
 
 
 class PciObject(Struct, frozen=True, kw_only=True):
-    """A PCI device, or the PCI side of a bridge. Empty: not written."""
+    """A PCI device, or the PCI side of a bridge. Empty: not in the file."""
 
     address: str
     class_code: str  # four digits
     vendor: str
     device: str
     subsystem: str  # "10de:16c1"
-    gbyte_per_s: float | None  # of the link as it runs, one direction; None where it is not known
+    gbyte_per_s: float | None  # current speed of the link, one direction; None where it is not known
 
 
 class HwlocObject(Struct, frozen=True, kw_only=True):
-    """One object and those inside it, in their order."""
+    """One object and its children, in order."""
 
     type: str  # Machine, Package, NUMANode, Bridge, PCIDev, OSDev, ...
     os_index: int | None = None
@@ -45,16 +45,16 @@ class HwlocObject(Struct, frozen=True, kw_only=True):
 
 
 def parse(content: bytes) -> HwlocObject:
-    """The machine. Raises FormatError for what is no export of hwloc."""
+    """The machine. Raises FormatError for a file that hwloc did not export."""
     root = xml_text.parse(content)
     if root.name != "topology":
         raise FormatError(f"the outermost element is <{root.name}>, not hwloc's <topology>")
     version = root.get("version", "1.0")
     if version.partition(".")[0] not in ("1", "2"):
-        raise FormatError(f"hwloc XML of version {version[:10]}; versions 1 and 2 are read here")
+        raise FormatError(f"unsupported version of hwloc XML: {version[:10]}; supported are 1 and 2")
     machines = root.all("object")
     if len(machines) != 1:
-        raise FormatError(f"{len(machines)} outermost objects, not one machine")
+        raise FormatError(f"expected one outermost object, found {len(machines)}")
     return _object(machines[0])
 
 
@@ -83,7 +83,7 @@ def _pci(node: XmlNode) -> PciObject:
         node.get("pci_type"),
     )
     if busid is None or kind is None:
-        raise FormatError(f"no PCI device: {node.get('pci_busid')[:20]!r}, {node.get('pci_type')[:40]!r}")
+        raise FormatError(f"not a PCI device: {node.get('pci_busid')[:20]!r}, {node.get('pci_type')[:40]!r}")
     subsystem = f"{kind[4]}:{kind[5]}"
     return PciObject(
         address=busid[1],
@@ -96,7 +96,7 @@ def _pci(node: XmlNode) -> PciObject:
 
 
 def _speed(text: str) -> float | None:
-    """hwloc writes 0 where it could not tell."""
+    """A link's speed; hwloc writes 0 where it does not know it."""
     if not text:
         return None
     if not re.fullmatch(r"\d{1,6}(\.\d{1,9})?", text, re.ASCII):
@@ -112,9 +112,11 @@ def _root_bus(node: XmlNode) -> str:
 
 
 def _set(text: str) -> tuple[int, ...]:
-    """`0x0000ffff,0xffffffff,,0x1` as numbers: words of 32 bits, the highest first, an empty one for zero.
+    """The numbers in `0x0000ffff,0xffffffff,,0x1`: words of 32 bits, the highest first; an empty one is
+    zero.
 
-    Source: hwloc/bitmap.c, hwloc_bitmap_snprintf(). "0xf...f" at the front, all above, is left out."""
+    Source: hwloc/bitmap.c, hwloc_bitmap_snprintf(). "0xf...f" at the front, which means all higher numbers,
+    is ignored."""
     words = text.split(",") if text else []
     bits = 0
     for word in words:
@@ -124,7 +126,7 @@ def _set(text: str) -> tuple[int, ...]:
             raise FormatError(f"not a set: {text[:40]!r}")
         bits = bits << 32 | int(word or "0", 16)
         if bits.bit_length() > MAX_SET_BITS:
-            raise FormatError("a set of more than 65536")
+            raise FormatError(f"a set with a number over {MAX_SET_BITS}")
     return tuple(i for i in range(bits.bit_length()) if bits >> i & 1)
 
 
@@ -133,5 +135,5 @@ def _number(node: XmlNode, attribute: str) -> int | None:
     if not text:
         return None
     if not re.fullmatch(r"\d{1,10}", text, re.ASCII):
-        raise FormatError(f"{attribute} is no number: {text[:20]!r}")
+        raise FormatError(f"{attribute} is not a number: {text[:20]!r}")
     return int(text)

@@ -4,8 +4,9 @@
      |                                           \\-01.0-[19]----00.0  NVIDIA Corporation GH100
      \\-[0000:00]-+-00.0  Intel Corporation Device 09a2
 
-Source of the layout: pciutils ls-tree.c, show_tree_dev() and show_tree_bus(): a bridge is followed by the
-buses behind it, in brackets; branches of one bus stand below each other. More -v add nothing; -nn adds ids.
+Source of the layout: pciutils ls-tree.c, show_tree_dev() and show_tree_bus(): after a bridge come the
+buses below it, in brackets; branches of one bus are printed below each other. More -v add nothing; -nn adds
+ids.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from gdrkit.formats.errors import FormatError
 
 
 class DrawnFunction(Struct, frozen=True):
-    """One function, and where it hangs."""
+    """One function, and its position in the tree."""
 
     address: str
     root_bus: str  # "0000:15"
@@ -27,7 +28,7 @@ class DrawnFunction(Struct, frozen=True):
 
 
 class _Bus(Struct, frozen=True):
-    """A bus on which the next functions of a column are."""
+    """The bus of the next functions in a column."""
 
     domain: str
     number: str
@@ -36,12 +37,13 @@ class _Bus(Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[DrawnFunction, ...]:
-    """Every function drawn, a bridge before what hangs on it. Raises FormatError where there is no tree."""
+    """Every function in the drawing, a bridge before those below it. Raises FormatError if there is no
+    tree."""
     token = re.compile(
         r"\[(?P<domain>[0-9a-f]{4,8}):(?P<root>[0-9a-f]{2})\]"
         r"|(?P<slot>[01][0-9a-f]\.[0-7])(?:-\[(?P<bus>[0-9a-f]{2})(?:-[0-9a-f]{2})?\])?"
     )
-    drawing = re.compile(r"[-+|\\ \t]*")  # what may stand between two parts of the tree
+    drawing = re.compile(r"[-+|\\ \t]*")  # characters between two parts of the tree
     columns: dict[int, _Bus] = {}
     found: dict[str, DrawnFunction] = {}
     for line in text.splitlines():

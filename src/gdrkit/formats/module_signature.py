@@ -1,9 +1,9 @@
-"""Signatures appended to kernel modules: where they lie, who made them, whether they hold.
+"""Signatures appended to kernel modules: their position, their signer, and whether they are valid.
 
 Sources: Linux include/linux/module_signature.h (the trailer), kernel/module_signature.c and
-kernel/module/signing.c (what is refused), scripts/sign-file.c (what is made: detached, no attributes),
-crypto/asymmetric_keys/pkcs7_parser.c and pkcs7_verify.c; RFC 5652, section 5, SignedData.
-By hand: the PKCS#7 reader of `cryptography` refuses every kernel module (formats/der.py).
+kernel/module/signing.c (what the kernel refuses), scripts/sign-file.c (how a module is signed: detached, no
+attributes), crypto/asymmetric_keys/pkcs7_parser.c and pkcs7_verify.c; RFC 5652, section 5, SignedData.
+Why not a library: the PKCS#7 reader of `cryptography` refuses every kernel module (formats/der.py).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _ALGORITHMS = {
 
 
 class TrailerFault(enum.StrEnum):
-    """What is wrong with a trailer, by what the kernel answers."""
+    """What is wrong with a trailer, by the kernel's error."""
 
     NONE = ""
     BAD_LENGTH = "bad-length"  # EBADMSG: longer than the file, or no room for the trailer itself
@@ -62,29 +62,29 @@ class TrailerFault(enum.StrEnum):
 
 
 class Trailer(Struct, frozen=True):
-    """The end of a file that claims to be signed."""
+    """The end of a file with the marker of a signature."""
 
     fault: TrailerFault
     pkcs7: bytes  # empty if there is a fault
 
 
 class Signature(Struct, frozen=True):
-    """Who signed, and how. The signer is named by issuer and serial number, or by a key id."""
+    """A signature and its signer, identified by issuer and serial number or by a key id."""
 
-    issuer: str  # common name; empty if named by key id
+    issuer: str  # common name; empty if identified by key id
     issuer_der: bytes
-    serial: str  # lower-case hex; empty if named by key id
-    subject_key_id: str | None  # lower-case hex, if named by it
-    digest: str  # hashlib's name, or the object identifier if it has none here
+    serial: str  # lower-case hex; empty if identified by key id
+    subject_key_id: str | None  # lower-case hex; None if identified by issuer
+    digest: str  # hashlib's name, or the object identifier if it is not in _DIGESTS
     algorithm: str  # "rsa", "ecdsa", or the object identifier
     signature: bytes
     has_attributes: bool  # signed attributes; the kernel refuses them on modules
 
 
 def split(data: Buffer) -> tuple[int, Trailer | None]:
-    """How many bytes of a module are signed content, and the trailer after them; None if unsigned.
+    """The length of a module's signed content, and the trailer after it; None if unsigned.
 
-    Of a faulty trailer only the marker is taken off, as the kernel does.
+    If the trailer is invalid, only the marker is removed from the content, as in the kernel.
     Source: kernel/module/signing.c, module_sig_check() and mod_verify_sig(); mod_check_sig().
     """
     size = len(data)
@@ -155,7 +155,7 @@ def _algorithm(value: der.DerValue) -> str:
 
 
 def names(signature: Signature, certificate: x509.Certificate) -> bool:
-    """Whether a signature says that this certificate's key made it. Nothing is computed.
+    """Whether a signature names this certificate's key as its own. Nothing is computed.
 
     Source: crypto/asymmetric_keys/pkcs7_verify.c, pkcs7_find_key(); x509_public_key.c.
     """
@@ -167,21 +167,22 @@ def names(signature: Signature, certificate: x509.Certificate) -> bool:
 def verify(
     signature: Signature, content_digest_by_name: Callable[[str], bytes], certificate: x509.Certificate
 ) -> bool:
-    """Whether the kernel would accept this signature with this certificate among its trusted keys.
+    """Whether the kernel would accept this signature if this certificate is among its trusted keys.
 
-    `content_digest_by_name` gives the digest of the signed content by hashlib's name. Raises FormatError if
-    digest, algorithm or key are of a kind that cannot be computed here: that is not a refusal.
+    `content_digest_by_name` returns the digest of the signed content by hashlib's name. Raises FormatError
+    if this code does not support the digest, algorithm or key; that does not mean that the kernel refuses
+    it.
     """
     if not names(signature, certificate):
         return False
     if signature.digest not in _DIGESTS.values() or signature.algorithm not in ("rsa", "ecdsa"):
-        raise FormatError(f"cannot check {signature.algorithm} signatures over {signature.digest} here")
+        raise FormatError(f"unsupported signature: {signature.algorithm} over {signature.digest}")
     if signature.has_attributes:
         return False  # pkcs7_verify(), case VERIFYING_MODULE_SIGNATURE
-    return _holds(signature, content_digest_by_name(signature.digest), certificate.public_key_der)
+    return _is_valid(signature, content_digest_by_name(signature.digest), certificate.public_key_der)
 
 
-def _holds(signature: Signature, content_digest: bytes, public_key_der: bytes) -> bool:
+def _is_valid(signature: Signature, content_digest: bytes, public_key_der: bytes) -> bool:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
@@ -202,5 +203,5 @@ def _holds(signature: Signature, content_digest: bytes, public_key_der: bytes) -
     except InvalidSignature:
         return False
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise FormatError("the certificate's key cannot be used here") from error
+        raise FormatError("unsupported key in the certificate") from error
     return True

@@ -15,7 +15,7 @@ from msgspec import DecodeError, Struct
 from gdrkit.formats.errors import FormatError
 
 PREFIX = re.compile(r"^(?:\[\d+,\d+\]<(?:stdout|stderr)>:?|\d+: ?) ?")
-"""What mpirun --tag-output and srun --label put before a line."""
+"""The prefix that mpirun --tag-output and srun --label put before a line."""
 
 RANK = re.compile(
     r"^#\s+Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d+)\s+\[([0-9a-fA-Fx:]+)\]\s*(.*?)\s*$"
@@ -24,7 +24,7 @@ PROGRAM = re.compile(r"\b(\w+)_perf(?:_mpi)?\b")
 
 
 class NcclRank(Struct, frozen=True):
-    """One process's GPU."""
+    """The GPU of one process."""
 
     rank: int
     hostname: str
@@ -33,7 +33,7 @@ class NcclRank(Struct, frozen=True):
 
 
 class Timing(Struct, frozen=True):
-    """One group of columns. None: the run printed no number there."""
+    """One group of columns. None: the run printed no number."""
 
     time_us: float | None
     algorithm_gb_per_s: float | None
@@ -41,7 +41,7 @@ class Timing(Struct, frozen=True):
 
 
 class NcclRow(Struct, frozen=True, kw_only=True):
-    """One size."""
+    """The result for one size."""
 
     size_bytes: int
     out_of_place: Timing | None = None
@@ -49,7 +49,7 @@ class NcclRow(Struct, frozen=True, kw_only=True):
 
     @property
     def best(self) -> Timing | None:
-        """The faster of the two."""
+        """The faster of out-of-place and in-place."""
         found = [t for t in (self.out_of_place, self.in_place) if t and t.bus_gb_per_s is not None]
         return max(found, key=lambda timing: timing.bus_gb_per_s or 0.0, default=None)
 
@@ -60,22 +60,22 @@ class NcclTest(Struct, frozen=True, kw_only=True):
     program: str = ""  # all_reduce, sendrecv
     ranks: tuple[NcclRank, ...] = ()
     rows: tuple[NcclRow, ...] = ()
-    average_bus_gb_per_s: float | None = None  # over all sizes: says nothing of a ceiling
+    average_bus_gb_per_s: float | None = None  # over all sizes, so not comparable with a ceiling
     finished: bool = False
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The nodes, each once, in order."""
+        """The host names, each once, in order."""
         return tuple(dict.fromkeys(rank.hostname for rank in self.ranks))
 
     @property
     def alone(self) -> bool:
-        """Each process ran for itself: all say that they are rank 0, as programs without MPI do."""
+        """Whether each process ran alone: several have the same rank, as in programs built without MPI."""
         return len(self.ranks) > 1 and len({rank.rank for rank in self.ranks}) < len(self.ranks)
 
 
 def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
-    """The runs of a text, in order; at least one. Raises FormatError."""
+    """The runs in a text, in order; at least one. Raises FormatError."""
     if text.lstrip().startswith("{"):
         return (_parse_json(text),)
     lines = [PREFIX.sub("", line) for line in text.splitlines()]
@@ -86,7 +86,7 @@ def parse_nccl_tests(text: str) -> tuple[NcclTest, ...]:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """A text's lines, parted where a run begins: after another one's end."""
+    """The lines of a text, split where a run begins after the end of another."""
     block: list[str] = []
     ended = False
     for line in lines:
@@ -118,7 +118,7 @@ def _run(lines: list[str]) -> NcclTest | None:
 
 
 def _program(lines: list[str]) -> str:
-    """What the run calls itself; else the command line above it."""
+    """The program's name, as the run prints it, else from the command line above it."""
     for line in lines:
         if line.startswith("# Collective test starting:") and (found := PROGRAM.search(line)):
             return found[1]
@@ -136,7 +136,7 @@ def _rank(line: str) -> NcclRank | None:
 
 
 def _columns(line: str) -> list[str]:
-    """The names of a table's columns; () for another line."""
+    """The names of a table's columns; [] if the line is not a header."""
     words = line.lstrip("# ").split() if line.startswith("#") else []
     return words if "busbw" in words and words[:1] in (["size"], ["bytes"]) else []
 
@@ -151,8 +151,8 @@ def _rows(lines: list[str]) -> Iterator[NcclRow]:
 
 
 def _row(columns: list[str], words: list[str]) -> NcclRow | None:
-    """A line of numbers under its head. A run that prints one group of two leaves the other blank (util.cu,
-    writeBenchMarkLineNullBody()): the first then, it is the out-of-place one."""
+    """A line of numbers below its header. A run that measures only one of two groups leaves the first blank,
+    the out-of-place one (util.cu, writeBenchMarkLineNullBody())."""
     first = next(i for i, name in enumerate(columns) if name == "busbw") - 2
     if first < 0 or not words or not words[0].isascii() or not words[0].isdigit() or len(words[0]) > 18:
         return None
@@ -212,16 +212,16 @@ def _json_ranks(config: object) -> Iterator[NcclRank]:
             continue
         rank, index = device.get("rank"), device.get("device")
         if isinstance(rank, int) and isinstance(index, int):
-            told = str(device.get("device_info", ""))
-            yield NcclRank(rank, str(device.get("hostname", "")), index, told)
+            product = str(device.get("device_info", ""))
+            yield NcclRank(rank, str(device.get("hostname", "")), index, product)
 
 
 def _json_row(result: object) -> NcclRow | None:
     size = result.get("size") if isinstance(result, dict) else None
     if not isinstance(result, dict) or not isinstance(size, int) or size < 0:
         return None
-    sides = (_json_timing(result.get("out_of_place")), _json_timing(result.get("in_place")))
-    return NcclRow(size_bytes=size, out_of_place=sides[0], in_place=sides[1]) if any(sides) else None
+    timings = (_json_timing(result.get("out_of_place")), _json_timing(result.get("in_place")))
+    return NcclRow(size_bytes=size, out_of_place=timings[0], in_place=timings[1]) if any(timings) else None
 
 
 def _json_timing(cells: object) -> Timing | None:
@@ -232,7 +232,7 @@ def _json_timing(cells: object) -> Timing | None:
 
 
 def _number(words: list[object] | list[str]) -> float | None:
-    """The first word as a number; None for none, for N/A and for what no rate can be."""
+    """The first word as a number; None without a word, for N/A, and for a value that cannot be a rate."""
     word = words[0] if words else None
     try:
         number = float(word) if isinstance(word, (str, int, float)) else None

@@ -1,9 +1,9 @@
-"""PCI configuration space: what a device is, how it is linked, and what it does with peer traffic.
+"""PCI configuration space: a device's identity, its link, and its capabilities for peer traffic.
 
 Sources: PCI Local Bus 3.0, section 6.1; PCI Express Base 5.0, sections 7.5 (headers, express capability),
 7.7.8 (ACS), 7.8.6 (resizable BAR), 7.9.3 (serial number), 10.5.1 (ATS); register names and offsets as in
-Linux include/uapi/linux/pci_regs.h. How much of it a file holds: drivers/pci/pci-sysfs.c, pci_read_config()
-gives 64 bytes to users who are not root, else all that the device has (256 or 4096).
+Linux include/uapi/linux/pci_regs.h. The length of a file: drivers/pci/pci-sysfs.c, pci_read_config() gives
+64 bytes to users other than root, and all that the device has (256 or 4096) to root.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from gdrkit.formats.pci_registers import BeyondRead, Registers, Truncated
 
 T = TypeVar("T")
 
-_HEADER_BYTES = 64  # what everybody may read
+_HEADER_BYTES = 64  # readable without root
 _CONVENTIONAL_BYTES = 256
 _CAPABILITY_EXPRESS = 0x10
 _EXTENDED_SERIAL, _EXTENDED_ACS, _EXTENDED_ATS, _EXTENDED_RESIZABLE_BAR = 0x03, 0x0D, 0x0F, 0x15
 
 
 class Bar(Struct, frozen=True):
-    """One base address register that is in use. Sizes are not in here: they need a write."""
+    """One base address register in use. Its size is not included: reading it needs a write."""
 
     index: int
     memory: bool  # else I/O ports
@@ -46,7 +46,7 @@ class Bar(Struct, frozen=True):
 
 
 class BridgeBuses(Struct, frozen=True):
-    """Which buses lie behind a bridge."""
+    """The bus numbers of a bridge."""
 
     primary: int
     secondary: int
@@ -54,19 +54,19 @@ class BridgeBuses(Struct, frozen=True):
 
 
 class Config(Struct, frozen=True, kw_only=True):
-    """A device's configuration space. What a read did not reach is Truncated, what is not there None."""
+    """A device's configuration space. Truncated: beyond the end of the file. None: the device has none."""
 
     size_bytes: int
     vendor: int
     device: int
     class_code: int  # 24 bits: base class, subclass, interface; a VGA controller is 0x030000
     revision: int
-    header_type: int  # 0 is a device, 1 a bridge to further buses
+    header_type: int  # 0 is a device, 1 a bridge to another bus
     multifunction: bool
     command: int
     memory_enabled: bool
     bus_master: bool
-    subsystem: tuple[int, int] | None  # vendor, device; bridges have none here
+    subsystem: tuple[int, int] | None  # vendor, device; None for bridges
     buses: BridgeBuses | None  # bridges only
     bars: tuple[Bar, ...]
     capabilities: Mapping[int, int] | Truncated  # id -> offset
@@ -79,9 +79,9 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def parse(data: bytes) -> Config:
-    """A device's configuration space, of 64, 256 or 4096 bytes or any length between.
+    """A device's configuration space, of 64, 256 or 4096 bytes or any length in between.
 
-    Raises FormatError if there is less than a header, or nothing answered (all bits set).
+    Raises FormatError if it is shorter than a header, or if the device does not answer (all bits set).
     """
     if len(data) < _HEADER_BYTES:
         raise FormatError("less than the 64 bytes of a PCI header")
@@ -118,7 +118,7 @@ def parse(data: bytes) -> Config:
 
 def _capabilities(registers: Registers, kind: int) -> Mapping[int, int] | Truncated:
     """Offsets of capabilities by id, the first of each. Source: PCI Local Bus 3.0, section 6.7."""
-    if not registers.u16(0x06) & 1 << 4:  # status: there is no list
+    if not registers.u16(0x06) & 1 << 4:  # status register: no capabilities list
         return {}
     found: dict[int, int] = {}
     at = registers.u8(0x14 if kind == 2 else 0x34) & 0xFC
@@ -162,7 +162,7 @@ def _read(
     kind: int,
     read: Callable[[Registers, int], T],
 ) -> T | Truncated | None:
-    """A capability's registers, if the device has it and they were read."""
+    """A capability's registers if the device has it and the file contains it."""
     if isinstance(found, Truncated):
         return found
     if kind not in found:

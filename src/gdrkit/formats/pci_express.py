@@ -1,4 +1,4 @@
-"""PCI Express capabilities that decide how peers reach each other, and how fast.
+"""PCI Express capabilities that decide about the path between peers and its speed.
 
 Sources: PCI Express Base 5.0, sections 7.5.3 (express), 7.7.8 (ACS), 7.8.6 (resizable BAR), 7.9.3 (serial
 number), 10.5.1 (ATS); offsets and bits as in Linux include/uapi/linux/pci_regs.h.
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from gdrkit.formats.pci_registers import Registers
 
-# Express capabilities register, device/port type (7.5.3.2); words of lspci.
+# Express capabilities register, device/port type (7.5.3.2); names as in lspci.
 _PORT_TYPES = {
     0: "endpoint",
     1: "legacy-endpoint",
@@ -22,18 +22,18 @@ _PORT_TYPES = {
     9: "root-complex-endpoint",
     10: "root-complex-event-collector",
 }
-# Link speed codes (7.5.3.6, 7.5.3.18); 6 is of Base 6.0.
+# Link speed codes (7.5.3.6, 7.5.3.18); 6 is defined in Base 6.0.
 _GT_PER_S = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0, 6: 64.0}
 
 
 class LinkRegisters(Struct, frozen=True):
-    """A link's registers; a speed is None where its code has no meaning yet."""
+    """A link's registers; a speed is None where its code is not defined."""
 
     max_gt_per_s: float | None
     max_width: int
     current_gt_per_s: float | None
     current_width: int
-    target_gt_per_s: float | None  # what software asks for, link control 2
+    target_gt_per_s: float | None  # requested by software, link control 2
     port_number: int
     training: bool
 
@@ -43,18 +43,18 @@ class Express(Struct, frozen=True, kw_only=True):
 
     version: int
     port_type: str
-    slot_number: int | None  # physical slot, where the port has a slot
+    slot_number: int | None  # physical slot; None if the port has no slot
     supported_payload_bytes: int
     payload_bytes: int
     read_request_bytes: int
     relaxed_ordering: bool
     no_snoop: bool
     extended_tag: bool
-    link: LinkRegisters | None  # devices inside a root complex have none
+    link: LinkRegisters | None  # None for devices inside a root complex
 
 
 class Acs(Struct, frozen=True, kw_only=True):
-    """Access Control Services: what a port can enforce, and what it does enforce."""
+    """Access Control Services: what a port can enforce, and what it enforces."""
 
     capability: int
     control: int
@@ -99,7 +99,7 @@ class Ats(Struct, frozen=True):
 
 
 class ResizableBar(Struct, frozen=True):
-    """One BAR whose size software may choose."""
+    """One BAR whose size software can choose."""
 
     bar_index: int
     size_bytes: int
@@ -153,11 +153,11 @@ def ats(registers: Registers, at: int) -> Ats:
 
 
 def resizable_bars(registers: Registers, at: int) -> tuple[ResizableBar, ...]:
-    """BARs of chosen size at an offset. Source: 7.8.6; pci_regs.h PCI_REBAR_*; sizes are 1 MiB << code."""
+    """Resizable BARs at an offset. Source: 7.8.6; pci_regs.h PCI_REBAR_*; sizes are 1 MiB << code."""
     count = registers.u32(at + 8) >> 5 & 7
     bars = []
-    for place in range(at + 4, at + 4 + 8 * count, 8):
-        capability, control = registers.u32(place), registers.u32(place + 4)
+    for offset in range(at + 4, at + 4 + 8 * count, 8):
+        capability, control = registers.u32(offset), registers.u32(offset + 4)
         codes = capability >> 4 | (control >> 16) << 28  # 28 sizes in one register, 16 more in the other
         supported = tuple(1 << 20 + code for code in range(44) if codes & 1 << code)
         bars.append(ResizableBar(control & 7, 1 << 20 + (control >> 8 & 0x3F), supported))

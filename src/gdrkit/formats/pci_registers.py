@@ -1,4 +1,4 @@
-"""Little-endian registers of a device, of which only the first bytes may be known."""
+"""Little-endian registers of a device, of which perhaps only the first bytes are known."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from msgspec import Struct
 
 
 class Truncated(Struct, frozen=True):
-    """Not in what was read: the device may or may not have it."""
+    """Beyond the bytes that were read, so that it is not known whether the device has it."""
 
-    size_bytes: int  # how much was read; 64 is what users who are not root get
+    size_bytes: int  # number of bytes read; 64 for users other than root
 
 
 class BeyondRead(Exception):
-    """A register lies beyond what was read."""
+    """A register is beyond the bytes that were read."""
 
 
 class Registers:
-    """The configuration space as far as it was read."""
+    """The bytes of the configuration space that were read."""
 
     __slots__ = ("data",)
 

@@ -1,6 +1,6 @@
-"""The output of perftest's programs (ib_write_bw, ib_read_lat, ...): a page of text, or `--out_json`.
+"""The output of perftest's programs (ib_write_bw, ib_read_lat, ...): text, or the JSON of `--out_json`.
 
-Source: linux-rdma/perftest src/perftest_parameters.h (RESULT_LINE, RESULT_FMT and what follows them),
+Source: linux-rdma/perftest src/perftest_parameters.h (RESULT_LINE, RESULT_FMT and the lines after them),
 perftest_parameters.c (ctx_print_test_info(), print_report_bw(), write_bw_report_to_file()), cuda_memory.c,
 perftest_resources.c.
 """
@@ -15,7 +15,7 @@ from msgspec import DecodeError, Struct
 from gdrkit.formats.errors import FormatError
 
 GB_PER_S = {"MB/sec": 2**20 / 1e9, "MiB/sec": 2**20 / 1e9, "Gb/sec": 1 / 8}
-"""What one of a column's units is in GB/s. perftest's MB has always been 2**20 bytes; newer versions say so:
+"""A column's unit in GB/s. perftest's MB has always been 2**20 bytes; newer versions print MiB:
 perftest_parameters.c, format_factor."""
 
 COLUMN = re.compile(r"(?:BW |MsgRate ?|99(?:\.9+)?% |tps )?[#\w.%]+(?:\[[^\]]*\])?")
@@ -26,7 +26,7 @@ USES_GPU = re.compile(r"initializing CUDA|CUDA device|creating CUDA Ctx|making i
 
 
 class PerftestRow(Struct, frozen=True, kw_only=True):
-    """One size of message. None: the run did not measure it."""
+    """The result for one message size. None: the run did not measure it."""
 
     size_bytes: int
     iterations: int | None = None
@@ -52,11 +52,11 @@ class Perftest(Struct, frozen=True, kw_only=True):
     uses_dmabuf: bool | None = None
     gpu_bus: str = ""  # bus and device of the GPU in use, "1b:00"; perftest leaves out the domain
     integrated_gpu: bool = False  # then --use_cuda allocated host memory
-    integrated_line: int = 0  # where it says so
+    integrated_line: int = 0  # the line that shows it
     refused: bool = False  # Couldn't allocate MR
     refused_line: int = 0
     registration_errno: int | None = None
-    result_shown: bool = False  # a line of numbers, even without the head that names them
+    result_shown: bool = False  # a line of numbers, with or without the header above it
     rows: tuple[PerftestRow, ...] = ()
 
     @property
@@ -67,7 +67,7 @@ class Perftest(Struct, frozen=True, kw_only=True):
 
 
 def parse_perftest(text: str) -> tuple[Perftest, ...]:
-    """The runs of a text, in order; at least one. Raises FormatError."""
+    """The runs in a text, in order; at least one. Raises FormatError."""
     if text.lstrip().startswith("{"):
         return (_parse_json(text),)
     runs: list[Perftest] = []
@@ -77,12 +77,12 @@ def parse_perftest(text: str) -> tuple[Perftest, ...]:
             runs.append(run)
         first += len(block)
     if not runs:
-        raise FormatError("no line of perftest's")
+        raise FormatError("no line of perftest")
     return tuple(runs)
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """A text's lines, parted where a run begins after another one's numbers or after its own title."""
+    """The lines of a text, split where a run begins after the numbers of another."""
     block: list[str] = []
     shown = False  # numbers, in this block
     for line in lines:
@@ -96,7 +96,7 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 
 
 def _run(lines: list[str], first: int) -> Perftest | None:
-    """One run, by its lines and the number of the first; None for lines that are none of perftest's."""
+    """One run, by its lines and the number of the first; None if no line is perftest's."""
     text = "\n".join(lines)
     command = next((found[1].strip() for line in lines if (found := COMMAND.match(line))), "")
     refused = re.search(r"Couldn't allocate MR(?: with error=(\d{1,9})\b)?", text)
@@ -131,12 +131,13 @@ def _run(lines: list[str], first: int) -> Perftest | None:
 
 
 def _line_of(found: re.Match[str] | None, first: int) -> int:
-    """The line on which something was found; 0 where it was not."""
+    """The line number of a match; 0 if there is none."""
     return first + found.string.count("\n", 0, found.start()) if found else 0
 
 
 def _gpu_bus(text: str) -> str:
-    """cuda_memory.c, init_gpu(): the list of GPUs, then which of them it takes."""
+    """The bus of the GPU that was used. Source: cuda_memory.c, init_gpu(): a list of GPUs, then the
+    choice."""
     picked = re.search(r"Picking device No\. (\d+)$", text, re.MULTILINE)
     if picked is None:
         return ""
@@ -146,7 +147,7 @@ def _gpu_bus(text: str) -> str:
 
 
 def _settings(lines: list[str]) -> dict[str, str]:
-    """What stands above the table: ` Number of qps   : 1		Transport type : IB`, two to a line."""
+    """The settings above the table: ` Number of qps   : 1		Transport type : IB`, two in a line."""
     found: dict[str, str] = {}
     for line in lines:
         for half in re.split(r"\t+|\s{4,}(?=[A-Z][\w ]*:)", line):
@@ -162,7 +163,7 @@ def _rows(lines: list[str]) -> Iterator[PerftestRow]:
             columns = COLUMN.findall(line)
         elif columns and NUMBERS.match(line):
             values = line.split()
-            if len(values) >= len(columns) - 1:  # a version that prints CPU_Util[%] over no number is known
+            if len(values) >= len(columns) - 1:  # one version prints the header CPU_Util[%] without a number
                 row = _row(dict(zip(columns, values, strict=False)))
                 if row is not None:
                     yield row
@@ -196,7 +197,8 @@ def _row(cells: Mapping[str, str]) -> PerftestRow | None:
 
 
 def _parse_json(text: str) -> Perftest:
-    """One file of --out_json. Raises FormatError; also for versions before 2024, which did not quote."""
+    """One file of --out_json. Raises FormatError, also for versions before 2024, whose strings have no
+    quotes."""
     import msgspec
 
     try:
@@ -244,8 +246,8 @@ def _json_rows(document: Mapping[str, object]) -> Iterator[PerftestRow]:
 
 
 def _json_unit(average: float | None, messages: float | None, size: int) -> float | None:
-    """The file does not say whether its rates are MiB/s or Gb/s. The rate of messages does: 140 lie between
-    the two. None where neither fits within 5 %, as a rate that is too small to be printed."""
+    """The unit of the rates, MiB/s or Gb/s, in GB/s. The file does not contain it; it follows from the rate
+    of messages. None where neither unit matches within 5 %, as for a rate too small to be printed."""
     if not average or not messages:
         return None
     gb_per_s = messages * 1e6 * size / 1e9

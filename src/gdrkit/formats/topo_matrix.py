@@ -1,8 +1,8 @@
 """The matrix of `nvidia-smi topo -m`.
 
-Source of the layout: output of drivers 384 to 595. The header is underlined with escape codes even where no
-terminal reads it. NICs stand in it by name up to driver 515 or so; since then as NIC0, with a legend below.
-Text that was pasted has blanks in place of tabs: no name and no cell holds a blank, so both read alike.
+Source of the layout: output of drivers 384 to 595. The header is underlined with escape codes even without a
+terminal. It has the names of NICs up to about driver 515, since then NIC0 with a legend below. Pasted text
+has blanks instead of tabs; since no name and no cell contains a blank, both are parsed in the same way.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from gdrkit.formats.errors import FormatError
 
 
 class MatrixRow(Struct, frozen=True):
-    """What stands right of a row's cells. Empty: not printed, or N/A."""
+    """The columns to the right of a row's cells. Empty: not printed, or N/A."""
 
     cpu_affinity: str = ""  # "0-31,64-95"
     numa_affinity: str = ""  # "0", "0-1"
 
 
 class Matrix(Struct, frozen=True):
-    """How near devices are."""
+    """The distances between devices."""
 
-    names: tuple[str, ...]  # GPU0, GPU1, mlx5_0: NICs by the name of the device where a legend gives it
+    names: tuple[str, ...]  # GPU0, GPU1, mlx5_0: NICs by device name, if there is a legend
     cells: dict[tuple[str, str], str]  # X, SYS, NODE, PHB, PXB, PIX, NV18
     rows: dict[str, MatrixRow]
 
@@ -37,9 +37,9 @@ MAX_DEVICES = 256
 
 
 def parse(text: str) -> Matrix:
-    """The matrix, with NIC0 replaced by its device name of the legend. Raises FormatError if there is none.
+    """The matrix, with NIC0 replaced by its device name in the legend. Raises FormatError if there is none.
 
-    Cut rows and missing ones make it unusable: the number of columns would be anybody's guess."""
+    Also raises FormatError for cut or missing rows, which make the number of columns uncertain."""
     lines = re.sub(r"\x1b\[[0-9;]*[mK]", "", text).splitlines()
     start = next((i for i, line in enumerate(lines) if _is_header(line)), None)
     if start is None:
@@ -48,7 +48,7 @@ def parse(text: str) -> Matrix:
     legend = _legend(lines)
     names = tuple(legend.get(column, column) for column in columns)
     if len(set(names)) < len(names) or len(names) > MAX_DEVICES:
-        raise FormatError("two columns of nvidia-smi topo -m have one name")
+        raise FormatError("two columns of nvidia-smi topo -m have the same name")
     cells: dict[tuple[str, str], str] = {}
     rows: dict[str, MatrixRow] = {}
     for line in lines[start + 1 :]:
@@ -64,7 +64,7 @@ def parse(text: str) -> Matrix:
         cells |= {(row, other): _OLD_WORDS.get(v, v) for other, v in zip(names, values, strict=True)}
         rows[row] = _row(extras, words[len(columns) :])
     if len(rows) < len(columns):
-        raise FormatError(f"{len(rows)} of {len(columns)} rows: the output of nvidia-smi topo -m is cut")
+        raise FormatError(f"the output of nvidia-smi topo -m is cut: {len(rows)} of {len(columns)} rows")
     return Matrix(names, cells, rows)
 
 
@@ -74,7 +74,7 @@ def _is_header(line: str) -> bool:
 
 
 def _header(line: str) -> tuple[list[str], list[str]]:
-    """The names of devices, and of the columns behind them."""
+    """The names of devices, and of the columns after them."""
     devices, affinity, rest = line.partition("CPU Affinity")
     return devices.split(), [affinity] * bool(affinity) + re.findall(r"GPU NUMA ID|NUMA Affinity", rest)
 
@@ -87,6 +87,6 @@ def _row(extras: list[str], words: list[str]) -> MatrixRow:
 
 
 def _legend(lines: Iterable[str]) -> dict[str, str]:
-    """`  NIC0: mlx5_0` below `NIC Legend:`."""
+    """The device names in lines such as `  NIC0: mlx5_0` below `NIC Legend:`."""
     found = (re.fullmatch(r"\s*(NIC\d+): (\S+)\s*", line) for line in lines)
     return {match[1]: match[2] for match in found if match}

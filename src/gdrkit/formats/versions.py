@@ -1,4 +1,4 @@
-"""Version numbers, compared number by number."""
+"""Version numbers for comparison."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 def numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: "2.23.4-1+cuda12" is (2, 23, 4); () if it starts with no number.
 
-    Only for versions of one product. Kernels and their features are judged by symbols, never by this.
+    Only for versions of one product. For features of kernels, look at their symbols, not at their versions.
     """
     found = []
     for word in version.split("."):

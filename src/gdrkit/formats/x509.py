@@ -1,7 +1,7 @@
-"""X.509 certificates, as far as it takes to find a module's signer and ask its key.
+"""X.509 certificates: the parts that are needed to find a module's signer and verify its signature.
 
 Source: RFC 5280, section 4.1; Linux crypto/asymmetric_keys/x509_cert_parser.c for names.
-By hand: `cryptography` takes 53 ms to import, asn1crypto 32 ms (formats/der.py).
+Why not a library: `cryptography` takes 53 ms to import, asn1crypto 32 ms (formats/der.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Certificate(Struct, frozen=True):
 
     @property
     def key_id(self) -> str:
-        """What follows the colon in /proc/keys. Source: Linux x509_public_key.c, x509_key_preparse()."""
+        """The id after the colon in /proc/keys. Source: Linux x509_public_key.c, x509_key_preparse()."""
         return self.subject_key_id or self.serial
 
     def fingerprint(self, digest: str) -> str:
@@ -78,7 +78,7 @@ def name_of(name: der.DerValue) -> str:
 
 
 def _attributes(name: der.DerValue) -> dict[str, str]:
-    """The last text of each attribute type; the kernel keeps the last, too."""
+    """The last value of each attribute type; the kernel also keeps the last."""
     texts = {}
     for group in name:
         for pair in group.expect(der.SET, "a name's part"):
@@ -90,7 +90,7 @@ def _attributes(name: der.DerValue) -> dict[str, str]:
 
 
 def _kernel_name(attributes: dict[str, str]) -> str:
-    """How the kernel names a certificate. Source: x509_cert_parser.c, x509_fabricate_name()."""
+    """The kernel's name of a certificate. Source: x509_cert_parser.c, x509_fabricate_name()."""
     common, organization = attributes.get(_COMMON_NAME, ""), attributes.get(_ORGANIZATION, "")
     if common and organization:
         if common.startswith(organization) or (len(common) >= 7 and common[:7] == organization[:7]):

@@ -1,9 +1,9 @@
-"""The small part of XML that topology files are written in.
+"""The part of XML that topology files use.
 
-No document types of their own, no entities but the five that XML 1.0 predefines (section 4.6) and numbers of
-characters, no CDATA: none of the writers that we read makes them, and all of them are ways to do harm.
-By hand: expat refuses what is read here (bytes that are not UTF-8, an attribute given twice, `<` in a
-value), and the limits and the refusal of entities would be by hand all the same.
+Not supported: document type definitions, CDATA, and entities other than the five predefined ones (XML 1.0,
+section 4.6) and character references. No supported writer uses them, and they can be used for attacks.
+Why not a library: expat refuses files that must be read here (bytes that are not UTF-8, an attribute given
+twice, `<` in a value), and the limits and the refusal of entities would still have to be added.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from msgspec import Struct
 from gdrkit.formats.errors import FormatError
 
 MAX_BYTES = 32 << 20
-"""Far above what is seen: lstopo of 192 cores writes 1 MiB, NCCL's dump of 8 GPUs 12 KiB."""
+"""Far more than in practice: lstopo writes 1 MiB for 192 cores, NCCL dumps 12 KiB for 8 GPUs."""
 MAX_DEPTH = 96
-"""PCI has 256 buses, so that 128 switches could stand on one another; the deepest seen is 10."""
+"""PCI has 256 buses, so 128 switches could be nested; the deepest known file has 10 levels."""
 MAX_NODES = 200_000
 
 _TOKEN = re.compile(
@@ -30,7 +30,7 @@ _PREDEFINED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class XmlNode(Struct, frozen=True):
-    """One element. Text between its children is kept together, without blanks around it."""
+    """One element. Text between its children is joined, without surrounding blanks."""
 
     name: str
     attributes: dict[str, str] = {}
@@ -41,11 +41,11 @@ class XmlNode(Struct, frozen=True):
         return self.attributes.get(attribute, default)
 
     def all(self, name: str) -> tuple[XmlNode, ...]:
-        """The children of a name."""
+        """The children with this name."""
         return tuple(child for child in self.children if child.name == name)
 
     def walk(self) -> Iterator[XmlNode]:
-        """This element and all below it, in the order of the document."""
+        """This element and all below it, in document order."""
         stack = [self]
         while stack:
             node = stack.pop()
@@ -54,7 +54,7 @@ class XmlNode(Struct, frozen=True):
 
 
 class _Open:
-    """An element whose end is not read yet."""
+    """An element that is still open."""
 
     __slots__ = ("attributes", "children", "name", "text")
 
@@ -68,9 +68,9 @@ class _Open:
 
 
 def parse(content: bytes, *, max_nodes: int = MAX_NODES) -> XmlNode:
-    """The outermost element. Raises FormatError for anything that is not one whole element."""
+    """The outermost element. Raises FormatError for anything other than one complete element."""
     if len(content) > MAX_BYTES:
-        raise FormatError(f"{len(content)} bytes of XML; {MAX_BYTES} are read at most")
+        raise FormatError(f"{len(content)} bytes of XML; the limit is {MAX_BYTES}")
     text = content.decode("utf-8", "replace").removeprefix("\ufeff")
     top = _Open("", {})
     stack = [top]
@@ -83,17 +83,17 @@ def parse(content: bytes, *, max_nodes: int = MAX_NODES) -> XmlNode:
             break
         token = _TOKEN.match(text, start)
         if token is None:
-            raise FormatError(f"cut XML, or XML that is not read here, at {text[start : start + 30]!r}")
+            raise FormatError(f"cut or unsupported XML at {text[start : start + 30]!r}")
         at = token.end()
         if token["name"] is None:
             continue
         if token["close"]:
             if len(stack) == 1 or stack[-1].name != token["name"]:
-                raise FormatError(f"</{token['name']}> ends what never began")
+                raise FormatError(f"</{token['name']}> without a start")
         else:
             nodes += 1
             if nodes > max_nodes or len(stack) > MAX_DEPTH:
-                raise FormatError(f"more than {max_nodes} elements, or {MAX_DEPTH} in one another")
+                raise FormatError(f"more than {max_nodes} elements or {MAX_DEPTH} levels")
             stack.append(_Open(token["name"], _attributes(token["attributes"])))
         if token["close"] or token["empty"]:
             node = stack.pop().close()
@@ -101,7 +101,7 @@ def parse(content: bytes, *, max_nodes: int = MAX_NODES) -> XmlNode:
     if len(stack) > 1:
         raise FormatError(f"<{stack[-1].name}> has no end: the file is cut")
     if len(top.children) != 1 or top.text:
-        raise FormatError(f"{len(top.children)} outermost elements, not one")
+        raise FormatError(f"expected one outermost element, found {len(top.children)}")
     return top.children[0]
 
 
@@ -119,7 +119,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def _characters(text: str) -> str:
-    """Text with its references replaced; each by one character, so that nothing grows."""
+    """Text with its references replaced, each by one character, so that the text cannot grow."""
     return re.sub(r"&([^&;\s]{0,32};?)", _character, text) if "&" in text else text
 
 
@@ -129,15 +129,15 @@ def _character(match: re.Match[str]) -> str:
         return _PREDEFINED[name]
     number = re.fullmatch(r"#(?:x([0-9a-fA-F]{1,6})|([0-9]{1,7}))", name)
     if number is None or not match[1].endswith(";"):
-        raise FormatError(f"an entity: {match[0][:30]!r}")
+        raise FormatError(f"unsupported entity: {match[0][:30]!r}")
     code = int(number[1], 16) if number[1] else int(number[2])
     if not 0 < code <= 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise FormatError(f"no character: {match[0]!r}")
+        raise FormatError(f"not a character: {match[0]!r}")
     return chr(code)
 
 
 def written(node: XmlNode, depth: int = 0) -> str:
-    """An element as text, two blanks for each level, without the text between its children."""
+    """An element as text, indented by two blanks for each level, without the text between its children."""
     quoted = "".join(f' {name}="{_quoted(value)}"' for name, value in node.attributes.items())
     margin = "  " * depth
     if not node.children:

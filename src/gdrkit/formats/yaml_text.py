@@ -1,7 +1,7 @@
-"""YAML and JSON as people write manifests, with the line of every key and every key that stands twice.
+"""YAML and JSON of manifests, with the line of every key; duplicate keys are kept.
 
-PyYAML's parser reads it, and its events are kept as they are: `no` and `on` stay the words that they are.
-Its compose() is not used, because in C it recurses: 200,000 opening brackets end the process (PyYAML 6.0.3).
+PyYAML parses the text into events. Scalars stay text: `no` and `on` do not become booleans. PyYAML's
+compose() is not used, because in C it recurses: 200,000 opening brackets end the process (PyYAML 6.0.3).
 Anchors, aliases, tags and merge keys are refused, so that nothing expands.
 """
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     import yaml
 
 DEPTH_LIMIT = 64
-"""Levels of nesting that are read. The operators' own CRDs reach 19 levels; deeper text is refused."""
+"""The maximum depth of nesting. The operators' own CRDs have up to 19 levels."""
 CHARACTERS_LIMIT = 4 << 20
-"""The longest text that is read. Ten times the largest CustomResourceDefinition of the operators (152 KB)
-would do; etcd itself refuses objects over 1.5 MiB."""
+"""The maximum length of a text. The operators' largest CustomResourceDefinition has 152 KB; etcd refuses
+objects over 1.5 MiB."""
 
 
 class Document(Struct, frozen=True):
-    """One document of a stream: its value, or why it could not be read."""
+    """One document of a stream: its value, or why it could not be parsed."""
 
     line: int
     value: Value | None
@@ -36,7 +36,7 @@ class Document(Struct, frozen=True):
 
 
 def documents(text: str) -> tuple[Document, ...]:
-    """Every document of a stream, each judged by itself: one that cannot be read spoils no other."""
+    """Every document of a stream, parsed separately: an error in one does not affect the others."""
     if len(text) > CHARACTERS_LIMIT:
         return (Document(1, None, f"more than {CHARACTERS_LIMIT} characters"),)
     found = []
@@ -49,9 +49,9 @@ def documents(text: str) -> tuple[Document, ...]:
 
 
 def _split(text: str) -> Iterator[tuple[int, list[str]]]:
-    """The lines of each document, with the number of the first. Empty documents are passed over.
+    """The lines of each document, with the number of the first. Empty documents are skipped.
 
-    The library stops for good at the first fault of a stream, so each document is given to it alone."""
+    PyYAML stops at the first error in a stream, so it gets each document separately."""
     lines: list[str] = []
     first = 1
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
@@ -73,10 +73,10 @@ def _significant(line: str) -> bool:
     return bool(stripped) and not stripped.startswith("#")
 
 
-_ELSEWHERE = "text that belongs to nothing above it"
-_WORDS = {
+_ELSEWHERE = "text that does not belong to a key above it"
+_MESSAGES = {
     "mapping values are not allowed": "a second key on one line",
-    "could not find expected ':'": "neither a key nor deeper than the key above",
+    "could not find expected ':'": "not a key, and not indented below the key above",
     "tab character": "a tab in the indentation",
     "unexpected end of stream": "a quoted scalar that does not end",
     "expected <document start>": _ELSEWHERE,
@@ -85,7 +85,7 @@ _WORDS = {
     "expected <block end>": _ELSEWHERE,
     "expected '-' indicator": _ELSEWHERE,
 }
-"""What the library says of common faults, in libyaml's words and in Python's, and what is said here."""
+"""Messages for common errors: libyaml's or PyYAML's text, and the text used here."""
 
 
 class _Reader:
@@ -94,7 +94,7 @@ class _Reader:
     def __init__(self, text: str, first: int) -> None:
         import yaml
 
-        # JSON writes characters beyond U+FFFF as two escapes (RFC 8259, 7); PyYAML 6.0.3 refuses each.
+        # JSON writes characters above U+FFFF as two escapes (RFC 8259, 7), which PyYAML 6.0.3 refuses.
         self.text = re.sub(
             r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", _one_escape, text, flags=re.IGNORECASE
         )
@@ -106,11 +106,11 @@ class _Reader:
         import yaml
 
         try:
-            self._next(), self._next()  # the beginnings of the stream and of the document
+            self._next(), self._next()  # start of the stream and of the document
             start = self._next()
             value = self._value(start)
             if isinstance(value, Scalar):
-                raise self._wrong("neither a mapping nor a sequence", start.start_mark.index)
+                raise self._error("neither a mapping nor a sequence", start.start_mark.index)
             self.after_flow = start.flow_style
             self._next(), self._next()
         except yaml.MarkedYAMLError as error:
@@ -125,28 +125,29 @@ class _Reader:
         return next(self.events)
 
     def _line(self, index: int) -> int:
-        """Counted in line feeds: the library also counts U+0085 and U+2028, as YAML 1.1, 4.2 has it."""
+        """The line number, by line feeds only; PyYAML also counts U+0085 and U+2028, as YAML 1.1, 4.2
+        requires."""
         return self.first + bisect_left(self.breaks, index)
 
-    def _wrong(self, what: str, index: int) -> FormatError:
-        return FormatError(f"line {self._line(index)}: {what}")
+    def _error(self, message: str, index: int) -> FormatError:
+        return FormatError(f"line {self._line(index)}: {message}")
 
     def _value(self, event: Any) -> Value:
         """The value that begins with an event."""
         import yaml
 
         at = event.start_mark.index
-        if event.anchor or getattr(event, "tag", None):  # an alias carries the name of its anchor
-            raise self._wrong(f"a scalar that starts with {self.text[at]!r}", at)
+        if event.anchor or getattr(event, "tag", None):  # an alias has the name of its anchor
+            raise self._error(f"a scalar that starts with {self.text[at]!r}", at)
         if isinstance(event, yaml.ScalarEvent):
-            block = event.style in ("|", ">")  # its last line break is the format's, not its author's
+            block = event.style in ("|", ">")  # the last line break is not part of the text
             text = event.value.rstrip("\n") if block else event.value
             if not text.isascii():
-                text.encode()  # raises for half a pair of surrogates, which libyaml refuses by itself
+                text.encode()  # raises for a single surrogate, which libyaml refuses too
             return Scalar(text, self._line(at), quoted=bool(event.style))
         self.depth += 1
         if self.depth > DEPTH_LIMIT:
-            raise self._wrong(f"nested deeper than {DEPTH_LIMIT}", at)
+            raise self._error(f"nested deeper than {DEPTH_LIMIT}", at)
         value: Value
         if isinstance(event, yaml.MappingStartEvent):
             value = YamlMapping(tuple(self._entries(bool(event.flow_style))), self._line(at))
@@ -156,7 +157,7 @@ class _Reader:
         return value
 
     def _members(self) -> Iterator[Any]:
-        """The first event of each member of a collection; whoever iterates reads the others."""
+        """The first event of each member of a collection; the caller must read the member's other events."""
         import yaml
 
         while not isinstance(event := self._next(), yaml.CollectionEndEvent):
@@ -166,20 +167,20 @@ class _Reader:
         for start in self._members():
             key, at = self._value(start), start.start_mark.index
             if not isinstance(key, Scalar):
-                raise self._wrong("text after a flow collection", at)
+                raise self._error("text after a flow collection", at)
             if key.text == "<<" and not key.quoted:
-                raise self._wrong("a merge key", at)
+                raise self._error("a merge key", at)
             end, event = start.end_mark.index, self._next()
             value = self._value(event)
             if isinstance(value, Scalar) and not value.text and not value.quoted:
-                # Nothing at all; libyaml says that it stands where the next thing does.
+                # No value; libyaml gives it the position of the next token.
                 if in_flow and ":" not in self.text[end : event.start_mark.index]:
-                    raise self._wrong("a key without a value in a flow mapping", at)  # {name}: a placeholder
+                    raise self._error("a key without a value in a flow mapping", at)  # {name}: a placeholder
                 value = Scalar("", self._line(end))
             yield MappingEntry(key.text, key.line, value)
 
     def _translated(self, error: yaml.MarkedYAMLError) -> FormatError:
-        """The library's complaint in the words of this module, at the line where the fault begins."""
+        """PyYAML's error with a message of this module, at the line where the error begins."""
         problem, context = error.problem or "", error.context or ""
         mark = error.problem_mark or error.context_mark
         at = mark.index if mark is not None else 0
@@ -188,25 +189,25 @@ class _Reader:
             at = error.context_mark.index
         if "an alias" in context or "an anchor" in context or "a tag" in context:
             character = "*" if "alias" in context else "&" if "anchor" in context else "!"
-            return self._wrong(f"a scalar that starts with {character!r}", at)
+            return self._error(f"a scalar that starts with {character!r}", at)
         if "cannot start any token" in problem:
             tab = character == "\t"
-            return self._wrong(
+            return self._error(
                 "a tab in the indentation" if tab else f"a scalar that starts with {character!r}", at
             )
         if "flow mapping" in context or "flow sequence" in context:
-            what = (
+            message = (
                 "no comma and no closing bracket"
                 if character.strip("\0")
                 else "a flow collection that does not end"
             )
-            return self._wrong(what, at)
-        what = next((ours for theirs, ours in _WORDS.items() if theirs in problem), problem)
-        if self.after_flow and what == _ELSEWHERE:
-            what = "text after a flow collection"
-        return self._wrong(what, at)
+            return self._error(message, at)
+        message = next((ours for theirs, ours in _MESSAGES.items() if theirs in problem), problem)
+        if self.after_flow and message == _ELSEWHERE:
+            message = "text after a flow collection"
+        return self._error(message, at)
 
 
 def _one_escape(pair: re.Match[str]) -> str:
-    """The escape of one character for those of its two surrogates. Source: RFC 2781, 2.2."""
+    """One escape in place of those of two surrogates. Source: RFC 2781, 2.2."""
     return f"\\U{0x10000 + ((int(pair[1], 16) & 0x3FF) << 10) + (int(pair[2], 16) & 0x3FF):08x}"

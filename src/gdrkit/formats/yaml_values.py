@@ -1,4 +1,4 @@
-"""What a YAML document says, with the line of every key and every key that stands twice."""
+"""The contents of a YAML document, with the line of every key; duplicate keys are kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from msgspec import Struct
 
 
 class Scalar(Struct, frozen=True):
-    """A leaf, as written and unquoted; `quoted` tells the text "true" from the word true."""
+    """A leaf, as written and without quotes; `quoted` distinguishes the string "true" from the boolean
+    true."""
 
     text: str
     line: int
@@ -16,7 +17,7 @@ class Scalar(Struct, frozen=True):
 
 
 class MappingEntry(Struct, frozen=True):
-    """One key of a mapping. A key that stands twice is two entries."""
+    """One key of a mapping. A duplicate key is an entry of its own."""
 
     key: str
     line: int
@@ -28,7 +29,8 @@ class YamlMapping(Struct, frozen=True):
     line: int
 
     def entry(self, key: str) -> MappingEntry | None:
-        """The entry that counts in readers that accept duplicates (PyYAML, sigs.k8s.io/yaml): the last."""
+        """The last entry with this key, which readers that accept duplicates use (PyYAML,
+        sigs.k8s.io/yaml)."""
         return next((entry for entry in reversed(self.entries) if entry.key == key), None)
 
 
@@ -41,14 +43,14 @@ Value = Scalar | YamlMapping | YamlSequence
 
 
 class DuplicateKey(Struct, frozen=True):
-    """A key that stands more than once in one mapping; of all its lines, the last one counts."""
+    """A key that occurs more than once in one mapping; the last of its lines counts."""
 
     path: tuple[str, ...]
     lines: tuple[int, ...]
 
 
 def at(value: Value | None, *path: str) -> Value | None:
-    """What stands at a path of keys, the last of duplicates at each step; None if nothing does."""
+    """The value at a path of keys, for duplicate keys the last one; None if there is none."""
     for key in path:
         entry = value.entry(key) if isinstance(value, YamlMapping) else None
         if entry is None:
@@ -64,7 +66,7 @@ def text_at(value: Value | None, *path: str) -> str:
 
 
 def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[DuplicateKey]:
-    """Every key that stands more than once in one mapping, at any depth, in order of appearance."""
+    """Every key that occurs more than once in one mapping, at any depth, in order of appearance."""
     if isinstance(value, YamlSequence):
         for position, item in enumerate(value.items):
             yield from duplicates(item, (*path, str(position)))
@@ -73,8 +75,8 @@ def duplicates(value: Value | None, path: tuple[str, ...] = ()) -> Iterator[Dupl
     lines: dict[str, list[int]] = {}
     for entry in value.entries:
         lines.setdefault(entry.key, []).append(entry.line)
-    for key, where in lines.items():
-        if len(where) > 1:
-            yield DuplicateKey((*path, key), tuple(where))
+    for key, found in lines.items():
+        if len(found) > 1:
+            yield DuplicateKey((*path, key), tuple(found))
     for entry in value.entries:
         yield from duplicates(entry.value, (*path, entry.key))
