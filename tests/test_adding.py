@@ -279,7 +279,7 @@ def test_the_table_has_a_recipe_for_each_row_and_no_other():
 
 
 @pytest.mark.parametrize("what", RECIPES)
-def test_what_the_table_says_is_enough(what: str, node: str, tmp_path: Path):
+def test_the_files_in_the_table_are_enough(what: str, node: str, tmp_path: Path):
     copy = Copy(tmp_path, node)
 
     RECIPES[what](copy)

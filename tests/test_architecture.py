@@ -44,7 +44,7 @@ def imports(tree: ast.AST) -> set[str]:
 
 
 @each_file
-def test_a_module_imports_only_from_its_package_and_those_before_it(path):
+def test_a_module_imports_only_from_its_package_and_earlier_ones(path):
     here = package_of(path)
     there = {name.split(".")[1] for name in imports_of(path) if name.startswith("gdrkit.")} & set(ORDER)
     if not here:
@@ -69,7 +69,7 @@ def test_the_picture_of_the_packages_is_up_to_date():
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if is_pure(p)], ids=lambda path: name_of(path))
-def test_a_pure_module_touches_no_machine(path):
+def test_a_pure_module_does_not_access_the_machine(path):
     assert not {name.split(".")[0] for name in imports(ast.parse(path.read_text()))} & MACHINE
 
 

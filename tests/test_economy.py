@@ -55,33 +55,33 @@ def test_a_report_without_a_signature_to_check_imports_nothing_heavy(node, name,
     assert not HEAVY & set(traces("doctor", node(name), form)["modules"])
 
 
-def test_cryptography_is_imported_where_a_certificate_is_at_hand(node):
+def test_cryptography_is_imported_where_there_is_a_certificate(node):
     """The altered module's signer is enrolled, so that its signature can be computed, and does not hold."""
     imported = set(traces("doctor", node("signature-altered"), "--json")["modules"])
     assert {"cryptography", "hashlib"} <= imported
 
 
-def test_a_library_for_yaml_is_imported_where_a_manifest_is_at_hand(node):
+def test_a_yaml_library_is_imported_where_there_is_a_manifest(node):
     assert "yaml" in traces("doctor", node("gpu-operator-stub"), "--json")["modules"]
     assert "yaml" not in traces("doctor", node("signature-altered"), "--json")["modules"]
 
 
-def test_a_text_imports_what_lays_it_out_and_no_more(node):
+def test_a_text_report_imports_only_its_layout(node):
     imported = HEAVY & set(traces("doctor", node("no-gpu"))["modules"])
     assert "cryptography" not in imported and "subprocess" not in imported
 
 
-def test_help_imports_none_of_the_rooms():
+def test_help_imports_no_package_of_the_core():
     imported = set(traces("--help")["modules"])
     assert not {"msgspec", "argparse", "gdrkit.node", "gdrkit.rules"} & imported
 
 
 @pytest.mark.parametrize("name", ["no-gpu", "ubuntu-6.8-h100", "rhel-9-mofed", "geforce-desktop"])
-def test_no_child_is_started_for_what_somebody_collected(node, name):
+def test_no_child_is_started_for_collected_evidence(node, name):
     assert traces("doctor", node(name), "--json")["started"] == []
 
 
-def test_no_child_is_started_on_a_machine_whose_files_answer_everything():
+def test_no_child_is_started_on_a_machine_whose_files_are_enough():
     """One with dpkg's records, a readable kernel log, and no GPU, about which nvidia-smi must be asked."""
     for needed in ("/var/lib/dpkg/status", "/dev/kmsg"):
         if not os.access(needed, os.R_OK):
@@ -129,7 +129,7 @@ class CountingHost:
 
 
 @pytest.mark.parametrize("name", names())
-def test_the_host_is_asked_for_nothing_twice_in_a_whole_diagnosis(node, name):
+def test_nothing_is_read_twice_in_a_whole_diagnosis(node, name):
     """What-then chains and plans included: a supposed step looks at no file again."""
     host = CountingHost(open_host(node(name)))
     diagnose(host)
@@ -148,7 +148,7 @@ FILES_CANNOT_TELL = {
 
 
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "zgx-3285", "acs-redirect", "signature-altered"])
-def test_no_command_is_asked_for_what_files_tell(node, name):
+def test_no_command_is_run_for_what_files_show(node, name):
     host = CountingHost(open_host(node(name)))
     diagnose(host)
     asked = {line for how, line in host.asked if how == "run"}

@@ -43,7 +43,7 @@ def defaults_in(tree: ast.AST, function: str = "") -> Iterator[str]:
         yield from defaults_in(part, part.name if isinstance(part, ast.FunctionDef) else function)
 
 
-def test_no_handler_of_missing_evidence_merely_gives_a_default():
+def test_no_handler_of_missing_evidence_only_returns_a_default():
     found = set()
     for path in sorted(SOURCE.rglob("*.py")):
         name = str(path.relative_to(SOURCE))
@@ -63,7 +63,7 @@ def test_no_handler_of_missing_evidence_merely_gives_a_default():
         "except EvidenceMissing as lacks: return DEFAULT",
     ],
 )
-def test_a_handler_that_gives_a_default_is_seen(handler):
+def test_a_handler_that_returns_a_default_is_found(handler):
     tree = ast.parse(f"def ask():\n    def inner():\n        try: pass\n        {handler}\n")
     assert list(defaults_in(tree)) == ["inner"]
 
@@ -79,6 +79,6 @@ def test_a_handler_that_gives_a_default_is_seen(handler):
         "except EvidenceMissing:\n            node.cite('log')\n            return False",
     ],
 )
-def test_a_handler_that_does_more_is_left_alone(handler):
+def test_a_handler_that_does_more_is_allowed(handler):
     tree = ast.parse(f"def ask():\n    while True:\n        try: pass\n        {handler}\n")
     assert list(defaults_in(tree)) == []

@@ -28,7 +28,7 @@ def states(host: HidingHost) -> dict[str, State]:
     return {state.consumer: state.state for state in judge_node(Node(host)).states}
 
 
-def test_hiding_a_source_changes_no_state_but_to_unknown(host):
+def test_hiding_a_source_changes_states_only_to_unknown(host):
     name, real = host
     whole = HidingHost(real)
     before = states(whole)
@@ -38,7 +38,7 @@ def test_hiding_a_source_changes_no_state_but_to_unknown(host):
             assert state in (before[consumer], State.UNKNOWN), (consumer, hidden)
 
 
-def test_a_node_of_which_nothing_was_collected_is_unknown(host):
+def test_a_node_without_evidence_is_unknown(host):
     report = diagnose(BlindHost(host[1]))
     assert report.verdict.state == "unknown"
     assert report.modprobe is None or report.modprobe.confidence != "certain"

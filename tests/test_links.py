@@ -37,7 +37,7 @@ def test_links_resolve(page):
         assert not anchor or anchor in anchors(to), target
 
 
-def test_the_navigation_names_pages_that_are_there_and_leaves_none_out():
+def test_the_navigation_lists_every_page_and_no_other():
     named = set(re.findall(r"^ +- .*: (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
     assert [name for name in sorted(named) if not (ROOT / "docs" / name).is_file()] == []
     pages = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").glob("*.md")}

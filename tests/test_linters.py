@@ -73,7 +73,7 @@ def matches(pattern: str, paths: list[Path]) -> list[str]:
     [["ruff", "check", "--no-cache"], ["ruff", "format", "--check", "--no-cache"], ["mypy"]],
     ids=["ruff check", "ruff format", "mypy"],
 )
-def test_the_tool_has_nothing_to_say(arguments):
+def test_the_tool_reports_nothing(arguments):
     if importlib.util.find_spec(arguments[0]) is None and not IN_CI:
         pytest.skip("run: uv sync --all-groups --all-extras")
     if arguments == ["mypy"] and not os.access(ROOT, os.W_OK):
@@ -92,11 +92,11 @@ def shellcheck(name: str, text: str) -> str:
     return f"{name}:\n{run.stdout}{run.stderr}" if run.returncode else ""
 
 
-def test_shell_scripts_are_sound():
+def test_shellcheck_accepts_the_shell_scripts():
     assert shellcheck(".ci/run", text_of(Path(".ci/run"))) == ""
 
 
-def test_the_completion_for_bash_is_sound():
+def test_shellcheck_accepts_the_completion_for_bash():
     command = [sys.executable, "-c", "from gdrkit.cli import main; main()", "completion", "bash"]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stdout
@@ -106,7 +106,7 @@ def test_the_completion_for_bash_is_sound():
 # -- what does not belong --------------------------------------------------------------------------
 
 
-def test_nothing_is_left_to_be_done():
+def test_no_work_is_marked_as_unfinished():
     assert matches("TO" + "DO|FIX" + "ME|XX" + "X", [path for path in FILES if path.suffix != ".txt"]) == []
 
 
@@ -114,7 +114,7 @@ def test_no_command_goes_through_a_shell():
     assert matches(r"shell\s*=\s*Tr" + "ue|os\\.sys" + "tem\\(|os\\.po" + "pen\\(", PYTHON) == []
 
 
-def test_only_the_outermost_caller_catches_everything():
+def test_only_the_command_line_catches_all_exceptions():
     """cli/__init__.py reports a fault in gdrkit. Elsewhere an unexpected exception is one."""
     allowed = {Path("src/gdrkit/cli/__init__.py")}
     package = [path for path in PYTHON if path.parts[0] == "src" and path not in allowed]
@@ -150,7 +150,7 @@ def test_no_registry_is_named():
     assert matches(r"https?://|--(extra-)?index-url|--find-links|\[\[tool\.uv\.index", pins) == []
 
 
-def test_no_path_of_a_developers_machine():
+def test_paths_of_developers_machines_do_not_occur():
     """Home folders and checkouts. Tests of what is taken out of a bundle need a name; it is one of these."""
     places = r"(?:^|[^\w./=-])/(?:home|Users|root|work|workspace|builds)/(?!max\b|alice\b|\*)[\w.-]+"
     assert matches(places, [path for path in FILES if path != HERE]) == []
@@ -166,7 +166,7 @@ KNOWN = (
 """Addresses that kernels, drivers and distributions print, and such as belong to nobody (RFC 2606)."""
 
 
-def test_no_address_of_a_person():
+def test_addresses_of_persons_do_not_occur():
     address = re.compile(r"[\w.%+-]+@[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}\b")
     found = {(word, str(path)) for path in FILES for word in address.findall(text_of(path))}
     assert sorted(row for row in found if not re.search(KNOWN, row[0])) == []
@@ -175,7 +175,7 @@ def test_no_address_of_a_person():
 # -- prose -----------------------------------------------------------------------------------------
 
 
-def test_no_sentence_is_broken_by_wrapping():
+def test_no_paragraph_has_a_lone_word_in_the_middle():
     """A lone word in the middle of a paragraph of a docstring or comment, longer lines above and below."""
     broken = [
         f"{path}:{number}: {line}"
@@ -222,7 +222,7 @@ WAITING = {
 }
 
 
-def test_no_test_judges_speed():
+def test_no_test_measures_time():
     """A clock says as much of the machine and of what else it does. tests/work.py counts work instead, and
     benchmarks/ measures.
     """

@@ -40,7 +40,7 @@ def test_the_state_for_each_consumer(name):
 
 
 @each_node
-def test_the_first_broken_layer_the_way_round_and_the_exit_code(name):
+def test_the_first_broken_layer_the_workaround_and_the_exit_code(name):
     wanted, verdict = expected(name), report(name).verdict
     if wanted.first_broken_layer:
         assert (verdict.first_broken_layer or "none") == wanted.first_broken_layer
@@ -99,7 +99,7 @@ def cells(seen: Report, cell: Cell) -> list[JudgementSection]:
 
 
 @each_node
-def test_what_each_fix_leads_to(name):
+def test_the_result_of_each_fix(name):
     wanted = expected(name)
     if wanted.plan_is_empty is not None:
         assert (not report(name).plan) == wanted.plan_is_empty
@@ -109,13 +109,13 @@ def test_what_each_fix_leads_to(name):
 
 
 @each_node
-def test_a_plan_holds_only_steps_that_end_in_ready(name):
+def test_a_plan_has_only_steps_that_end_in_ready(name):
     for plan in report(name).plan:
         assert plan.steps[-1].then.state == "ready"
 
 
 @each_node
-def test_what_modprobe_would_say(name):
+def test_the_predicted_output_of_modprobe(name):
     wanted, got = expected(name).modprobe, report(name).modprobe
     if wanted is None:
         return

@@ -41,16 +41,16 @@ def test_the_version_of_an_installed_package():
 
 
 @pytest.mark.parametrize("name", ["nvidia-peer-memory", "libnccl", "of no concern"])
-def test_a_removed_package_and_one_that_never_was_are_absent(name):
+def test_a_removed_package_and_an_unknown_one_are_absent(name):
     with pytest.raises(EvidenceAbsent):
         version(node(), name)
 
 
-def test_the_names_of_all():
+def test_all_package_names_are_listed():
     assert dict(versions(node())) == {"libnccl2": "2.27.3-1+cuda12.9", "kmod": "30+20221128-1"}
 
 
-def test_no_such_file_is_absent_only_where_somebody_looked():
+def test_a_missing_status_file_is_absent_only_where_it_was_looked_for():
     with pytest.raises(EvidenceAbsent):
         versions(Node(MemoryHost(complete=True)))
     with pytest.raises(EvidenceMissing) as caught:
@@ -58,13 +58,13 @@ def test_no_such_file_is_absent_only_where_somebody_looked():
     assert not isinstance(caught.value, EvidenceAbsent)
 
 
-def test_an_error_text_is_no_list():
+def test_an_error_text_is_not_a_list():
     with pytest.raises(EvidenceMissing) as caught:
         versions(Node(MemoryHost({STATUS: b"cat: permission denied\n"})))
     assert caught.value.missing.why is MissingReason.GARBLED
 
 
-def test_the_owner_of_a_file_whichever_side_of_the_merge_its_list_is_on():
+def test_the_owner_of_a_file_is_found_with_and_without_usr():
     lists = {
         f"{LISTS}/linux-modules-nvidia-570.list": b"/.\n/lib/modules/6.8/kernel/nvidia.ko\n",
         f"{LISTS}/libibverbs1:amd64.list": b"/usr/lib/x86_64-linux-gnu/libibverbs.so.1\n",
@@ -80,12 +80,12 @@ def test_the_owner_of_a_file_whichever_side_of_the_merge_its_list_is_on():
 
 
 @given(st.binary())
-def test_any_bytes_are_searched_without_complaint(data):
+def test_any_bytes_are_searched_without_an_error(data):
     found = Versions(b"\n" + data)
     assert len(dict(found)) == len(set(found))
 
 
-def test_it_says_what_dpkg_query_says():
+def test_versions_equal_those_of_dpkg_query():
     """dpkg-query as the witness, on this machine."""
     if shutil.which("dpkg-query") is None:
         pytest.skip("needs dpkg-query: run the tests on Debian or Ubuntu")

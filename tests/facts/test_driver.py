@@ -43,7 +43,7 @@ BANNERS = [
 
 
 @pytest.mark.parametrize(("text", "build"), BANNERS)
-def test_the_banner_names_version_flavour_and_builder(text: str, build: DriverBuild):
+def test_the_banner_shows_version_flavour_and_builder(text: str, build: DriverBuild):
     assert parse_banner(text) == build
 
 
@@ -62,7 +62,7 @@ def test_an_error_text_in_place_of_the_file_is_garbled_not_absent():
     assert lacks.value.missing.why is MissingReason.GARBLED
 
 
-def test_no_driver_is_absent_only_where_somebody_looked():
+def test_no_driver_is_absent_only_where_it_was_looked_for():
     with pytest.raises(EvidenceAbsent):
         driver_version(Node(MemoryHost(complete=True)))
     with pytest.raises(EvidenceMissing) as lacks:
@@ -71,13 +71,13 @@ def test_no_driver_is_absent_only_where_somebody_looked():
     assert lacks.value.missing.why is MissingReason.NOT_COLLECTED
 
 
-def test_a_pasted_nvidia_smi_names_the_version():
+def test_pasted_output_of_nvidia_smi_shows_the_version():
     smi = "Driver Version                            : 580.126.09\nCUDA Version : 13.0\n"
 
     assert driver_version(Node(MemoryHost(commands={("nvidia-smi", "-q"): smi}))) == "580.126.09"
 
 
-def test_the_kernel_log_knows_the_flavour_with_less_confidence():
+def test_the_kernel_log_shows_the_flavour_with_less_confidence():
     node = Node(MemoryHost(commands={("dmesg",): f"[    9.1] {BANNERS[2][0]}\n"}))
 
     assert driver_flavour(node) == "open"
@@ -85,7 +85,7 @@ def test_the_kernel_log_knows_the_flavour_with_less_confidence():
 
 
 @pytest.mark.parametrize(("taint", "flavour"), [("POE", "proprietary"), ("OE", "open")])
-def test_taint_tells_the_flavour(taint: str, flavour: str):
+def test_taint_shows_the_flavour(taint: str, flavour: str):
     node = Node(MemoryHost({"proc/modules": f"nvidia 14299136 2 nvidia_uvm, Live 0xffff ({taint})\n"}))
 
     assert driver_flavour(node) == flavour
@@ -103,12 +103,12 @@ def test_parameters_lose_their_quotes():
 
 
 @pytest.mark.parametrize("text", ["", "no such file\n"])
-def test_parameters_that_are_none_are_garbled(text: str):
+def test_an_error_text_is_not_parameters(text: str):
     with pytest.raises(EvidenceMissing):
         driver_parameters(Node(MemoryHost({"proc/driver/nvidia/params": text})))
 
 
-def test_information_of_a_gpu_by_the_drivers_own_words():
+def test_information_of_a_gpu_has_the_drivers_names():
     text = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 41\nBus Location: \t 0000:00:06.0\nGPU Excluded:\t No\n"
     node = Node(MemoryHost({"proc/driver/nvidia/gpus/0000:00:06.0/information": text}))
 
@@ -139,7 +139,7 @@ def test_the_driver_containers_modules_are_found():
     assert peermem_path(node) == path
 
 
-def test_no_file_is_absent_only_where_the_container_was_looked_for_too():
+def test_no_driver_file_is_absent_only_where_the_container_was_looked_for_too():
     dep = {f"lib/modules/{RELEASE}/modules.dep": "kernel/a.ko:\n", "proc/sys/kernel/osrelease": RELEASE}
 
     with pytest.raises(EvidenceAbsent):

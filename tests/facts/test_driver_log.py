@@ -12,14 +12,14 @@ from tests.rules.machines import kernel_log, node
 SAID = "nvidia-peermem nv_mem_client_init:445 ERROR refused"
 
 
-def test_the_last_of_several_lines():
+def test_the_last_of_several_lines_is_returned():
     found = last_line(node(log=kernel_log(SAID, f"{SAID} again")), "refused")
 
     assert found is not None
     assert found.text.endswith("again")
 
 
-def test_silence_only_of_a_whole_log():
+def test_only_a_complete_log_shows_that_there_is_no_line():
     assert last_line(node(log=kernel_log()), "refused") is None
     with pytest.raises(EvidenceMissing) as lacks:
         last_line(node(log=kernel_log(from_boot=False)), "refused")
@@ -27,11 +27,11 @@ def test_silence_only_of_a_whole_log():
     assert lacks.value.missing.why is MissingReason.TRUNCATED
 
 
-def test_where_it_only_adds_it_may_be_missing():
+def test_an_optional_log_can_be_missing():
     assert last_line_if_any(node(complete=False), "refused") is None
 
 
-def test_once_a_step_is_supposed_it_has_nothing_to_say():
+def test_after_a_supposed_step_the_log_is_stale():
     machine = node(log=kernel_log(SAID))
     assert last_line(machine, "refused") is not None
 

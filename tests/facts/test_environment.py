@@ -20,7 +20,7 @@ from gdrkit.node import Node
 from tests.memory_host import MemoryHost
 
 
-def test_the_first_of_two_lines_counts_as_nothing_is_overwritten():
+def test_the_first_of_two_lines_counts_because_nccl_does_not_overwrite():
     node = Node(MemoryHost({NCCL_CONF: "# a comment\nNCCL_DEBUG=INFO\nNCCL_DEBUG=WARN\nno line\n"}))
     found = environment(node, NCCL_CONF).get("NCCL_DEBUG")
 
@@ -28,7 +28,7 @@ def test_the_first_of_two_lines_counts_as_nothing_is_overwritten():
     assert (found.value, found.line, environment(node, NCCL_CONF).scope) == ("INFO", 2, "node")
 
 
-def test_blanks_count_as_nccl_takes_none_away():
+def test_blanks_are_kept_as_in_nccl():
     (setting,) = parse_conf("NCCL_NET_GDR_LEVEL=SYS \n", NCCL_CONF)
 
     assert setting.value == "SYS "
@@ -58,13 +58,13 @@ def test_blanks_count_as_nccl_takes_none_away():
         ("", {}),
     ],
 )
-def test_a_line_is_taken_as_it_stands_as_nccl_does(line: str, settings: dict[str, str]):
+def test_a_line_is_read_literally_as_in_nccl(line: str, settings: dict[str, str]):
     """src/misc/param.cc, setEnvFile()."""
     assert {s.name: s.value for s in parse_conf(f"{line}\n", NCCL_CONF)} == settings
 
 
 @pytest.mark.parametrize("end", ["\v", "\f", "\x1c", "\x85", "\u2028", "\r"])
-def test_lines_end_with_a_line_feed_alone(end: str):
+def test_only_a_line_feed_ends_a_line(end: str):
     """getline(3) knows no other."""
     (setting,) = parse_conf(f"NCCL_DEBUG=A{end}NCCL_NET=B\n", NCCL_CONF)
     assert setting.value == f"A{end}NCCL_NET=B"
@@ -87,29 +87,29 @@ def test_lines_end_with_a_line_feed_alone(end: str):
         ("", {}),
     ],
 )
-def test_a_file_of_ucx_is_read_as_ucx_reads_it(text: str, settings: dict[str, str]):
+def test_a_ucx_file_is_read_as_ucx_reads_it(text: str, settings: dict[str, str]):
     """src/ucs/config/ini.c, ini_parse_stream(); parser.c, ucs_config_parse_set_section_info()."""
     found = environment(Node(MemoryHost({UCX_CONF: text})), UCX_CONF)
     assert {s.name: s.value for s in found.settings} == settings
 
 
-def test_the_line_of_a_setting_of_ucx_is_the_one_that_counts():
+def test_the_last_line_of_a_ucx_setting_counts():
     node = Node(MemoryHost({UCX_CONF: "UCX_TLS=rc\n# x\nUCX_TLS = tcp\n"}))
     assert [(s.value, s.line) for s in environment(node, UCX_CONF).settings] == [("tcp", 3)]
 
 
-def test_ucx_has_sections_and_lines_of_dos():
+def test_ucx_files_can_have_sections_and_dos_line_ends():
     node = Node(MemoryHost({UCX_CONF: "[a=b]\r\nUCX_TLS=tcp\r\n"}))
     assert [(s.name, s.value) for s in environment(node, UCX_CONF).settings] == [("UCX_TLS", "tcp")]
 
 
-def test_a_file_that_is_not_there_sets_nothing_and_one_that_nobody_saw_is_unknown():
+def test_an_absent_file_sets_nothing_and_one_that_was_not_collected_is_unknown():
     assert environment(Node(MemoryHost(complete=True)), NCCL_CONF).settings == ()
     with pytest.raises(EvidenceMissing):
         environment(Node(MemoryHost()), NCCL_CONF)
 
 
-def test_users_files_and_logs_are_read_where_they_are_seen():
+def test_users_files_and_logs_are_read_where_they_are_visible():
     files = {
         "home/alice/.nccl.conf": "NCCL_DMABUF_ENABLE=0\n",
         "sos_commands/nccl/rank0": "h:1:2 [0] NCCL INFO NCCL_IB_DISABLE set by environment to 1.\n",
@@ -137,7 +137,7 @@ def test_users_files_and_logs_are_read_where_they_are_seen():
     ("value", "number"),
     [("0", 0), ("1", 1), (" 0x0", 0), ("-2", -2), ("010", 8), ("false", None), ("", None), ("2 # x", 2)],
 )
-def test_integers_as_strtoll_reads_them(value: str, number: int | None):
+def test_integers_are_parsed_as_by_strtoll(value: str, number: int | None):
     assert integer(value) == number
 
 
@@ -156,10 +156,10 @@ def test_integers_as_strtoll_reads_them(value: str, number: int | None):
         ("rocep1", "roceP2p1s0f0", False),
     ],
 )
-def test_device_lists(spec: str, device: str, selected: bool):
+def test_device_lists_are_matched_as_in_nccl(spec: str, device: str, selected: bool):
     assert selects(spec, device) is selected
 
 
-def test_a_port_in_the_list_is_that_port_alone():
+def test_a_port_in_the_list_selects_only_that_port():
     assert selects("mlx5_0:2", "mlx5_0", 2)
     assert not selects("mlx5_0:2", "mlx5_0", 1)

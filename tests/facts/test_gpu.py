@@ -35,7 +35,7 @@ def smi(slot=6, **changes):
 
 @pytest.mark.parametrize("path", ["dmabuf", "peermem"])
 class TestCapability:
-    def test_a_gb10_is_impossible_for_certain_by_its_id(self, path):
+    def test_a_gb10_is_certainly_unsupported_by_its_id(self, path):
         node = machine(SPARK)
         (gpu,) = pci.gpus(node)
         support = facts.capability(node, gpu, path)
@@ -44,14 +44,14 @@ class TestCapability:
         assert node.trail(facts.capability, gpu, path).confidence is Confidence.CERTAIN
 
     @pytest.mark.parametrize("part", ["rtx-3090", "rtx-4090"])
-    def test_a_geforce_is_impossible_in_all_likelihood(self, path, part):
+    def test_a_geforce_is_likely_unsupported(self, path, part):
         node, gpu = with_gpu(part)
         support = facts.capability(node, gpu, path)
 
         assert (support.state, support.code, support.permanent) == ("no", "gpu-consumer", True)
         assert node.trail(facts.capability, gpu, path).confidence is Confidence.LIKELY
 
-    def test_a_data_centre_gpu_is_likely_ready_and_says_what_would_make_it_certain(self, path):
+    def test_a_data_centre_gpu_is_likely_supported_and_names_the_missing_evidence(self, path):
         node, gpu = with_gpu("h100-sxm", files=BARE_METAL | NOT_SPLIT)
         support = facts.capability(node, gpu, path)
 
@@ -60,26 +60,26 @@ class TestCapability:
         assert ("cuda-attribute-124" in [m.source for m in support.lacking]) == (path == "dmabuf")
         assert node.trail(facts.capability, gpu, path).confidence is Confidence.LIKELY
 
-    def test_only_cuda_makes_it_certain(self, path):
+    def test_only_cudas_answer_is_certain(self, path):
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
         support = facts.capability(node, gpu, path)
 
         assert (support.state, support.lacking) == ("yes", ())
         assert node.trail(facts.capability, gpu, path).confidence is Confidence.CERTAIN
 
-    def test_cuda_outranks_the_name_of_a_geforce(self, path):
+    def test_cuda_takes_precedence_over_the_name_of_a_geforce(self, path):
         node, gpu = with_gpu("rtx-4090", commands=probe(ADDRESS, ASKED))
 
         assert facts.capability(node, gpu, path).state == "yes"
 
-    def test_a_gpu_that_is_in_no_list_is_unknown(self, path):
+    def test_a_gpu_that_is_not_listed_is_unknown(self, path):
         node = machine()
         support = facts.capability(node, pci.PciGpu(ADDRESS, "2b00"), path)
 
         assert (support.state, support.code) == ("unknown", "gpu-unsupported")
         assert support.lacking[0].source == "cuda-attribute-116"
 
-    def test_refusal_of_a_product_that_is_supported_elsewhere_is_not_for_ever(self, path):
+    def test_refusal_of_a_supported_product_is_not_permanent(self, path):
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {116: 0}))
         other = machine(commands=probe(ADDRESS, ASKED | {116: 0}))
 
@@ -87,7 +87,7 @@ class TestCapability:
         support = facts.capability(other, pci.PciGpu(ADDRESS, "2b00"), path)
         assert (support.state, support.code, support.permanent) == ("no", "gpu-unsupported", True)
 
-    def test_a_library_that_does_not_know_the_question_has_not_answered_it(self, path):
+    def test_a_library_without_the_attribute_has_not_answered(self, path):
         node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, {18: 0, 75: 9, 76: 0}))
 
         assert facts.capability(node, gpu, path).lacking
@@ -95,7 +95,7 @@ class TestCapability:
     @pytest.mark.parametrize(
         ("virtualization", "state"), [("Pass-Through", "yes"), ("VGPU", "unknown"), ("Host VGPU", "yes")]
     )
-    def test_a_share_of_a_gpu_is_unknown_until_cuda_is_asked(self, path, virtualization, state):
+    def test_a_vgpu_is_unknown_without_cudas_answer(self, path, virtualization, state):
         commands = smi(**{"Pass-Through": virtualization})
         node, gpu = with_gpu("h100-sxm", files=GUEST | NOT_SPLIT, commands=commands)
 
@@ -103,19 +103,19 @@ class TestCapability:
         assert support.state == state
         assert support.code == ("gpu-vgpu" if state == "unknown" else "gpu-unsupported")
 
-    def test_a_guest_that_nobody_asked_may_be_a_vgpu(self, path):
+    def test_an_unprobed_guest_may_have_a_vgpu(self, path):
         node, gpu = with_gpu("h100-sxm", files=GUEST)
 
         assert facts.capability(node, gpu, path).code == "gpu-vgpu"
 
-    def test_mig_is_unknown_until_cuda_is_asked(self, path):
+    def test_mig_is_unknown_without_cudas_answer(self, path):
         split = {"proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": ""}
         node, gpu = with_gpu("h100-sxm", files=BARE_METAL | NOT_SPLIT | split)
 
         support = facts.capability(node, gpu, path)
         assert (support.state, support.code) == ("unknown", "gpu-mig")
 
-    def test_confidential_computing_is_unknown_until_cuda_is_asked(self, path):
+    def test_confidential_computing_is_unknown_without_cudas_answer(self, path):
         asked = {("nvidia-smi", "conf-compute", "-f"): "CC status: ON\n"}
         node, gpu = with_gpu("h100-sxm", files=GUEST | NOT_SPLIT, commands=smi() | asked)
 
@@ -123,7 +123,7 @@ class TestCapability:
         assert (support.state, support.code) == ("unknown", "gpu-confidential")
 
 
-def test_volta_has_peermem_and_never_dmabuf():
+def test_volta_supports_peermem_but_not_dmabuf():
     node, gpu = with_gpu("v100-sxm")
 
     assert facts.capability(node, gpu, "peermem").state == "yes"
@@ -131,7 +131,7 @@ def test_volta_has_peermem_and_never_dmabuf():
     assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-before-turing", True)
 
 
-def test_attribute_124_alone_stops_dmabuf_alone_and_not_for_ever():
+def test_attribute_124_stops_only_dmabuf_and_not_permanently():
     """The proprietary kernel module answers so."""
     node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {124: 0}))
 
@@ -140,7 +140,7 @@ def test_attribute_124_alone_stops_dmabuf_alone_and_not_for_ever():
     assert (refused.state, refused.code, refused.permanent) == ("no", "gpu-unsupported", False)
 
 
-def test_another_driver_makes_the_probe_say_nothing():
+def test_a_change_of_driver_makes_the_probe_stale():
     """A remedy that changes the driver supposes a step that no probe has seen."""
     node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
     assert facts.capability(node, gpu, "dmabuf").lacking == ()
@@ -149,7 +149,7 @@ def test_another_driver_makes_the_probe_say_nothing():
     assert facts.capability(after, gpu, "dmabuf").lacking
 
 
-def test_names_come_from_the_driver_then_from_nvidia_smi_then_from_the_id():
+def test_the_name_comes_from_the_driver_then_nvidia_smi_then_the_id():
     driver, gpu = with_gpu("h100-sxm", files=NOT_SPLIT)
     assert facts.product_name(driver, gpu) == "NVIDIA H100"
 
@@ -163,7 +163,7 @@ def test_names_come_from_the_driver_then_from_nvidia_smi_then_from_the_id():
         facts.product_name(nothing, pci.PciGpu(ADDRESS, "2b00"))
 
 
-def test_ats_alone_proves_nothing():
+def test_ats_does_not_decide():
     """GH200 has it and is supported; GB10 has it and is not."""
     text = smi(**{"Addressing Mode                                    : None": "Addressing Mode : ATS"})
     node, gpu = with_gpu("gh200", files=BARE_METAL | NOT_SPLIT, commands=text)
@@ -174,7 +174,7 @@ def test_ats_alone_proves_nothing():
     assert not facts.is_integrated(node, gpu)
 
 
-def test_a_gpu_known_by_name_alone_is_judged_by_it():
+def test_a_gpu_of_which_only_the_name_is_known_is_judged_by_it():
     """As where only /proc/driver/nvidia was copied."""
     gpu = pci.PciGpu(ADDRESS)
     for name, state in (
@@ -189,7 +189,7 @@ def test_a_gpu_known_by_name_alone_is_judged_by_it():
         assert facts.capability(Node(MemoryHost(files, complete=True)), gpu, "peermem").state == state, name
 
 
-def test_mig_is_read_from_the_drivers_capabilities_then_from_nvidia_smi():
+def test_mig_is_read_from_the_drivers_capabilities_then_nvidia_smi():
     off, gpu = with_gpu("h100-sxm", files=NOT_SPLIT)
     assert not facts.mig_enabled(off, gpu)
 
@@ -203,7 +203,7 @@ def test_mig_is_read_from_the_drivers_capabilities_then_from_nvidia_smi():
 @pytest.mark.parametrize(
     ("answer", "confidential"), [("CC status: OFF\n", False), ("CC status: ON\n", True)]
 )
-def test_confidential_computing_is_asked_of_nvidia_smi_in_guests(answer, confidential):
+def test_confidential_computing_is_read_from_nvidia_smi_in_guests(answer, confidential):
     command = {("nvidia-smi", "conf-compute", "-f"): answer}
     guest, gpu = with_gpu("h100-sxm", files=GUEST, commands=command)
 
@@ -212,7 +212,7 @@ def test_confidential_computing_is_asked_of_nvidia_smi_in_guests(answer, confide
     assert not facts.confidential_compute(metal, gpu)
 
 
-def test_every_id_has_four_digits_and_stands_in_one_table():
+def test_every_id_has_four_digits_and_is_in_one_table():
     for device_id in (*gpu_ids.SUPPORTED, *gpu_ids.COHERENT, *gpu_ids.INTEGRATED):
         assert len(device_id) == 4 and int(device_id, 16)
         assert not gpu_ids.is_consumer(device_id)

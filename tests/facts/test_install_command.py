@@ -28,7 +28,7 @@ from gdrkit.facts.install_command import Effect, effect
         ("X=1 modprobe y", Effect.UNKNOWN),
     ],
 )
-def test_lists_of_known_commands_are_understood(line: str, expected: Effect) -> None:
+def test_lists_of_supported_commands_are_parsed(line: str, expected: Effect) -> None:
     assert effect(line) is expected
 
 

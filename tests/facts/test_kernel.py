@@ -20,7 +20,7 @@ def a_node(files: dict[str, bytes | str], **more: object) -> Node:
     return Node(MemoryHost(files, **more))  # type: ignore[arg-type]
 
 
-def test_the_release_is_read_from_the_running_kernel_before_all_else() -> None:
+def test_the_running_kernel_is_the_first_source_of_the_release() -> None:
     node = a_node({"proc/sys/kernel/osrelease": K + "\n", "proc/version": "Linux version 5.4.0 (gcc)\n"})
     assert kernel.release(node) == K
     assert kernel.version(node) == (6, 8)
@@ -34,13 +34,13 @@ def test_the_release_of_a_sosreport_comes_from_its_copy_of_uname() -> None:
     assert kernel.hostname(node) == "node1"
 
 
-def test_a_tree_with_one_kernel_is_likely_of_that_kernel() -> None:
+def test_the_only_installed_kernel_is_likely_the_running_one() -> None:
     node = a_node({f"lib/modules/{K}/modules.dep": ""})
     assert kernel.release(node) == K
     assert node.trail(kernel.release).confidence.name == "LIKELY"
 
 
-def test_a_tree_with_two_kernels_does_not_tell_which_one_runs() -> None:
+def test_with_two_installed_kernels_the_running_one_is_unknown() -> None:
     node = a_node({f"lib/modules/{K}/modules.dep": "", "lib/modules/6.9.0/modules.dep": ""})
     with pytest.raises(EvidenceMissing):
         kernel.release(node)
@@ -79,7 +79,7 @@ def test_every_value_of_a_boot_parameter_counts_and_dashes_are_underscores() -> 
     assert kernel.boot_parameter(node, "module.sig_enforce") == ("0", "")
 
 
-def test_an_option_that_is_not_set_is_n_only_in_a_configuration_that_was_seen() -> None:
+def test_an_option_that_is_not_set_is_n_only_in_a_known_configuration() -> None:
     text = '# CONFIG_MODULE_SIG_FORCE is not set\nCONFIG_MODULE_SIG=y\nCONFIG_LSM="lockdown,yama"\n'
     seen = {"proc/sys/kernel/osrelease": K}
     node = a_node({**seen, f"boot/config-{K}": text})
@@ -90,7 +90,7 @@ def test_an_option_that_is_not_set_is_n_only_in_a_configuration_that_was_seen() 
         kernel.config_option(a_node(seen), "CONFIG_MODULE_SIG")
 
 
-def test_the_configuration_may_be_the_kernels_own_packed_copy() -> None:
+def test_the_configuration_can_be_the_kernels_compressed_copy() -> None:
     node = a_node({"proc/sys/kernel/osrelease": K, "proc/config.gz": gzip.compress(b"#\nCONFIG_X=m\n")})
     assert kernel.config_option(node, "CONFIG_X") == "m"
 
@@ -103,7 +103,7 @@ def test_a_configuration_that_is_an_error_text_is_garbled() -> None:
 
 
 @pytest.mark.parametrize("level", ["none", "integrity", "confidentiality"])
-def test_the_lockdown_level_stands_in_brackets(level: str) -> None:
+def test_the_lockdown_level_is_in_brackets(level: str) -> None:
     text = "none integrity confidentiality\n".replace(level, f"[{level}]")
     assert kernel.lockdown(a_node({"sys/kernel/security/lockdown": text})) == level
 
@@ -120,18 +120,18 @@ def test_an_unread_lockdown_level_is_unknown_not_none() -> None:
     assert kernel.lockdown(a_node({**files, "proc/cmdline": "lockdown=integrity\n"})) == "integrity"
 
 
-def test_the_distribution_names_what_it_resembles() -> None:
+def test_the_distribution_shows_its_family() -> None:
     text = 'NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.4"\n'
     found = kernel.distribution(a_node({"etc/os-release": text}))
     assert (found.id, found.version, "rhel" in found.family) == ("rocky", "9.4", True)
 
 
-def test_os_release_may_lie_in_usr_lib() -> None:
+def test_os_release_can_be_in_usr_lib() -> None:
     node = a_node({"usr/lib/os-release": "ID=talos\n"}, absent={"etc/os-release"})
     assert kernel.distribution(node).id == "talos"
 
 
-def test_a_machine_without_dmi_is_named_by_its_device_tree() -> None:
+def test_without_dmi_the_device_tree_names_the_machine() -> None:
     node = a_node(
         {"proc/device-tree/model": "NVIDIA Jetson AGX Orin\0"}, absent={"sys/class/dmi/id/product_name"}
     )

@@ -30,11 +30,11 @@ def test_on_arm_a_line_on_the_boot_processor_comes_first() -> None:
     assert parse(text, "dmesg").complete
 
 
-def test_a_log_that_wrapped_is_not_complete() -> None:
+def test_a_log_that_lost_its_beginning_is_not_complete() -> None:
     assert not parse("[ 9000.000001] eth0: link up\n", "dmesg").complete
 
 
-def test_a_banner_quoted_late_is_no_boot() -> None:
+def test_a_banner_later_in_the_log_is_not_a_boot() -> None:
     assert not parse("[ 9000.000001] Linux version 5.4 is what somebody wrote\n", "dmesg").complete
 
 
@@ -50,13 +50,13 @@ def test_a_log_that_lost_lines_is_not_complete(loss: str) -> None:
     assert not parse(BOOT + loss + "\n", "dmesg").complete
 
 
-def test_dates_instead_of_seconds_are_read_too() -> None:
+def test_dates_instead_of_seconds_are_parsed_too() -> None:
     log = parse("[Thu Nov 20 17:55:01 2026] Linux version 6.1 (gcc)\n", "dmesg")
     assert log.complete
     assert log.lines[0].seconds is None
 
 
-def test_priorities_and_callers_are_taken_off() -> None:
+def test_priorities_and_callers_are_removed() -> None:
     log = parse("<6>[    1.0] a\n<4>[    2.0][  T123] b\nkern  :info  : [    3.0] c\n", "dmesg")
     assert [line.text for line in log.lines] == ["a", "b", "c"]
 
@@ -76,7 +76,7 @@ def test_of_a_journal_only_the_kernels_lines_count_and_only_the_last_boot() -> N
     assert log.complete
 
 
-def test_an_error_text_is_no_log() -> None:
+def test_an_error_text_is_not_a_log() -> None:
     text = "dmesg: read kernel buffer failed: Operation not permitted\n"
     with pytest.raises(FormatError):
         parse(text, "dmesg")
@@ -84,7 +84,7 @@ def test_an_error_text_is_no_log() -> None:
         lines(Node(MemoryHost(commands={("dmesg",): text})))
 
 
-def test_a_log_that_nobody_collected_is_not_silent() -> None:
+def test_a_log_that_was_not_collected_is_not_empty() -> None:
     with pytest.raises(EvidenceMissing):
         lines(Node(MemoryHost()))
 

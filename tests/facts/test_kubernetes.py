@@ -60,7 +60,7 @@ def test_objects_of_several_documents_and_of_lists():
     ]
 
 
-def test_json_is_a_manifest_too_and_values_files_are_none():
+def test_json_can_be_a_manifest_and_values_files_are_not():
     found = manifests(
         node(p__json='{"kind": "ClusterPolicy", "spec": {}}', values__yaml="driver:\n  rdma: {}\n")
     )
@@ -68,7 +68,7 @@ def test_json_is_a_manifest_too_and_values_files_are_none():
     assert [manifest.kind for manifest in found] == ["ClusterPolicy"]
 
 
-def test_what_cannot_be_read_is_said():
+def test_unreadable_manifests_are_reported():
     (fault,) = unreadable(node(p__yaml="kind: ClusterPolicy\nspec: *anchor\n"))
 
     assert (fault.source, fault.line) == (f"{FOLDER}/p.yaml", 1)
@@ -81,7 +81,7 @@ def test_a_talos_configuration_has_no_kind_of_its_own():
     )
 
 
-def test_settings_of_the_policy_or_of_the_driver_where_the_policy_says_so():
+def test_settings_are_the_policys_or_the_drivers_if_the_policy_refers_to_it():
     both = gpu_operator(node(a__yaml=POLICY, b__yaml=DRIVER))
     alone = gpu_operator(node(a__yaml=POLICY))
 
@@ -105,7 +105,7 @@ def test_only_bare_words_are_booleans(scalar: Scalar | None, value: bool | None)
     assert boolean(scalar) is value
 
 
-def test_an_ofed_container_is_deployed_or_not_or_nobody_knows():
+def test_an_ofed_container_is_deployed_or_not_or_that_is_unknown():
     with_ofed = "kind: NicClusterPolicy\nspec:\n  ofedDriver: {image: doca-driver}\n"
 
     assert deploys_ofed(node(n__yaml=with_ofed)) is True
@@ -113,7 +113,7 @@ def test_an_ofed_container_is_deployed_or_not_or_nobody_knows():
     assert deploys_ofed(node()) is None
 
 
-def test_files_are_found_in_folders_and_the_nodes_own_logs_as_well():
+def test_files_in_folders_and_the_nodes_own_logs_are_found():
     own = "var/log/pods/gpu-operator_nvidia-driver-daemonset-ab_1/nvidia-peermem-ctr/0.log"
     other = "var/log/pods/kube-system_coredns_2/coredns/0.log"
     host = MemoryHost({f"{FOLDER}/cluster-info/gpu-operator/p.log": "x", own: "y", other: "z"})
@@ -137,15 +137,15 @@ LINES = {
 
 
 @pytest.mark.parametrize(("line", "kind"), LINES.items())
-def test_each_line_of_the_container(line: str, kind: Kind):
+def test_each_line_of_the_container_is_recognized(line: str, kind: Kind):
     assert [event.kind for event in parse(line, "log")] == [kind]
 
 
-def test_other_modules_errors_are_not_its():
+def test_errors_of_other_modules_are_ignored():
     assert parse("modprobe: ERROR: could not insert 'nvidia_uvm': Invalid argument", "log") == []
 
 
-def test_only_what_came_after_the_last_end_counts():
+def test_only_lines_after_the_last_restart_count():
     kinds = (
         Kind.NOT_FOUND,
         Kind.FAILED,
@@ -162,11 +162,11 @@ def test_only_what_came_after_the_last_end_counts():
     ]
 
 
-def test_no_log_of_it_is_not_collected():
+def test_without_a_log_it_is_not_collected():
     with pytest.raises(EvidenceMissing):
         events(node(p__log="unrelated\n"))
 
 
 @given(st.text())
-def test_any_text_is_read(text: str):
+def test_any_text_is_parsed(text: str):
     assert isinstance(parse(text, "log"), list)

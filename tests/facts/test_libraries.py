@@ -46,7 +46,7 @@ def test_the_symbol_table_decides(content: bytes, offered: bool, folder: str):
     assert libibverbs(node).version == "1.14.50.0"
 
 
-def test_a_symbol_table_outranks_the_version_in_the_name():
+def test_a_symbol_table_takes_precedence_over_the_version_in_the_name():
     assert verbs_has_dmabuf(Node(verbs(OLD, "1.14.50.0"))) is False
 
 
@@ -59,7 +59,7 @@ def test_another_library_of_that_name_is_garbled():
     assert lacks.value.missing.why is MissingReason.GARBLED
 
 
-def test_nobody_looked_names_the_library():
+def test_the_error_for_uncollected_folders_names_the_library():
     with pytest.raises(EvidenceMissing) as lacks:
         verbs_has_dmabuf(Node(MemoryHost()))
 
@@ -89,7 +89,7 @@ def test_a_file_name_is_likely(version: str, offered: bool):
 @pytest.mark.parametrize(
     ("version", "offered"), [("50.0-2build2", True), ("28.0-1", False), ("2410mlnx54-1.2410068", None)]
 )
-def test_a_package_is_likely_and_vendors_numbers_are_not_understood(version: str, offered: bool | None):
+def test_a_package_version_is_likely_and_vendors_versions_are_ignored(version: str, offered: bool | None):
     listed = f"libibverbs1\t{version}\tamd64\tii \n"
     node = Node(MemoryHost(commands={PACKAGES_DPKG.argv: listed}))
 
@@ -100,14 +100,14 @@ def test_a_package_is_likely_and_vendors_numbers_are_not_understood(version: str
         assert verbs_has_dmabuf(node) is offered
 
 
-def test_copies_beside_the_systems_own():
+def test_copies_other_than_the_systems_own_are_found():
     host = verbs(NEW)
     host.files["usr/local/lib64/libibverbs.so.1"] = OLD
 
     assert [copy.path for copy in other_libibverbs(Node(host))] == ["usr/local/lib64/libibverbs.so.1"]
 
 
-def test_user_space_names_its_driver():
+def test_libcuda_shows_its_driver_version():
     host = MemoryHost(
         {f"{LIB}/libcuda.so.580.126.09": b""}, links={f"{LIB}/libcuda.so.1": "libcuda.so.580.126.09"}
     )
@@ -115,7 +115,7 @@ def test_user_space_names_its_driver():
     assert libcuda_version(Node(host)) == "580.126.09"
 
 
-def test_every_nccl_that_is_seen_and_the_oldest_of_them():
+def test_every_known_nccl_is_listed_and_the_oldest_counts():
     host = MemoryHost(
         {
             f"{LIB}/libnccl.so.2.27.3": b"",
@@ -132,7 +132,7 @@ def test_every_nccl_that_is_seen_and_the_oldest_of_them():
     assert nccl_version(node) == "2.21.5"
 
 
-def test_every_nvshmem_that_is_seen():
+def test_every_known_nvshmem_is_listed():
     host = MemoryHost(
         {
             f"{LIB}/libnvshmem_host.so.3.4.5": b"",
@@ -148,7 +148,7 @@ def test_every_nvshmem_that_is_seen():
     )
 
 
-def test_an_absent_nvshmem_is_not_one_that_nobody_looked_for():
+def test_an_absent_nvshmem_differs_from_one_that_was_not_collected():
     with pytest.raises(EvidenceAbsent):
         nvshmem_copies(Node(MemoryHost(complete=True)))
     with pytest.raises(EvidenceMissing) as raised:
@@ -162,7 +162,7 @@ def test_an_nvshmem_without_a_version_in_its_name_is_undecided():
     assert raised.value.missing.why is MissingReason.UNDECIDED
 
 
-def test_an_unseen_nccl_has_no_version():
+def test_an_nccl_that_was_not_collected_has_no_version():
     with pytest.raises(EvidenceMissing):
         nccl_version(Node(MemoryHost(complete=True)))
 
@@ -178,11 +178,11 @@ UCX_PC = "prefix=/usr\nName: ucx\nVersion: 1.17.0\nLibs: -lucp\n"
         MemoryHost(commands={UCX_INFO.argv: "# Library version: 1.17.0\n# Library path: /usr/lib\n"}),
     ],
 )
-def test_ucx_names_its_version_in_three_places(host: MemoryHost):
+def test_ucx_shows_its_version_in_three_sources(host: MemoryHost):
     assert ucx_version(Node(host)) == "1.17.0"
 
 
-def test_no_ucx_is_absent_and_an_unseen_one_is_not():
+def test_no_ucx_is_absent_and_one_that_was_not_collected_is_not():
     with pytest.raises(EvidenceAbsent):
         ucx_version(Node(MemoryHost(complete=True)))
     with pytest.raises(EvidenceMissing) as lacks:
@@ -191,7 +191,7 @@ def test_no_ucx_is_absent_and_an_unseen_one_is_not():
     assert not isinstance(lacks.value, EvidenceAbsent)
 
 
-def test_a_plugin_that_nccl_would_load_by_itself():
+def test_a_plugin_that_nccl_loads_by_default_is_found():
     assert net_plugins(Node(MemoryHost({f"{LIB}/libnccl-net.so": b""}))) == (f"{LIB}/libnccl-net.so",)
     assert net_plugins(Node(MemoryHost())) == ()
 

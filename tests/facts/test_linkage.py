@@ -41,7 +41,7 @@ def test_the_kernels_own_crcs_count_too() -> None:
     assert faults(tree, "user") == [("_printk", SymbolFault.VERSION)]
 
 
-def test_a_symbol_without_a_crc_is_given_but_by_debians_kernels() -> None:
+def test_a_symbol_without_a_crc_is_resolved_except_by_debians_kernels() -> None:
     tree = a_pair()
     tree.module("user", imports={"hello": None, **PRINTK}, depends=("provider",))
     assert faults(tree, "user") == []
@@ -50,12 +50,12 @@ def test_a_symbol_without_a_crc_is_given_but_by_debians_kernels() -> None:
     assert faults(tree, "user") == [("hello", SymbolFault.UNVERSIONED)]
 
 
-def test_a_symbol_that_nothing_exports_is_missing_and_a_weak_one_may_be() -> None:
+def test_a_symbol_that_nothing_exports_is_missing_unless_it_is_weak() -> None:
     tree = KernelTree().module("user", imports={"nowhere": 1}, weak_imports={"perhaps": 1})
     assert faults(tree, "user") == [("nowhere", SymbolFault.MISSING)]
 
 
-def test_a_weak_symbol_of_another_version_is_refused_all_the_same() -> None:
+def test_a_weak_symbol_of_another_version_is_refused_too() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7})
     tree.module("user", weak_imports={"hello": 8}, depends=("provider",))
     assert faults(tree, "user") == [("hello", SymbolFault.VERSION)]
@@ -68,14 +68,14 @@ def test_an_exporter_that_is_neither_loaded_nor_needed_does_not_help() -> None:
     assert faults(tree, "user") == []
 
 
-def test_a_dependency_that_did_not_come_takes_its_symbols_along() -> None:
+def test_symbols_of_a_dependency_that_was_not_loaded_are_missing() -> None:
     found = links_without(a_pair().node(), "user", frozenset(("provider",)))
     assert [(p.symbol, p.fault, p.owner) for p in found.problems] == [
         ("hello", SymbolFault.MISSING, "provider")
     ]
 
 
-def test_gpl_only_symbols_are_kept_from_other_licences() -> None:
+def test_gpl_only_symbols_are_not_for_other_licences() -> None:
     tree = KernelTree().module("user", imports={"class_create": 0x11111111}, license="Linux-OpenIB")
     assert faults(tree, "user") == [("class_create", SymbolFault.GPL_ONLY)]
     tree.module("user", imports={"class_create": 0x11111111}, license="Dual BSD/GPL")
@@ -89,7 +89,7 @@ def test_a_namespace_must_be_imported() -> None:
     assert faults(tree, "user") == []
 
 
-def test_using_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_was_used() -> None:
+def test_the_taint_of_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_is_used() -> None:
     tree = KernelTree().module("closed", exports={"secret": 5}, license="NVIDIA")
     tree.module("user", imports={"secret": 5, "class_create": 0x11111111}, depends=("closed",))
     found = links(tree.node(), "user")
@@ -99,7 +99,7 @@ def test_using_a_proprietary_module_is_inherited_until_a_gpl_only_symbol_was_use
     assert faults(tree, "user") == [("secret", SymbolFault.PROPRIETARY)]
 
 
-def test_without_headers_the_crcs_come_from_modules_that_the_kernel_accepted() -> None:
+def test_without_headers_the_crcs_come_from_reference_modules() -> None:
     tree = KernelTree()
     tree.symvers = False
     tree.module("reference", imports=PRINTK, intree=True, at="kernel/lib", loaded="")
@@ -111,7 +111,7 @@ def test_without_headers_the_crcs_come_from_modules_that_the_kernel_accepted() -
     assert kernel_symbol(node, "_printk").gpl_only is None
 
 
-def test_without_any_sight_of_the_kernels_exports_a_symbol_is_unseen_not_missing() -> None:
+def test_without_the_kernels_exports_a_symbol_is_unknown_not_missing() -> None:
     tree = KernelTree(complete=False)
     tree.symvers = False
     found = links(tree.module("user", imports={"nowhere": 1}).node(), "user")
@@ -119,21 +119,21 @@ def test_without_any_sight_of_the_kernels_exports_a_symbol_is_unseen_not_missing
     assert [missing.source for missing in found.unseen] == ["proc/kallsyms"]
 
 
-def test_the_exports_of_a_loaded_module_whose_file_is_gone_are_unseen_not_missing() -> None:
+def test_the_exports_of_a_loaded_module_without_a_file_are_unknown_not_missing() -> None:
     tree = a_pair()
     tree.loaded["provider"] = "OE"
     found = links(tree.without(tree.path("provider")).node(), "user")
     assert (found.problems, len(found.unseen)) == ((), 1)
 
 
-def test_a_kernel_without_a_list_of_its_symbols_does_not_lack_them() -> None:
+def test_a_kernel_without_a_symbol_list_can_export_symbols() -> None:
     tree = KernelTree()
     tree.symvers = False
     found = links(tree.module("user", imports={"nowhere": 1}).node(), "user")
     assert (found.problems, len(found.unseen)) == ((), 1)
 
 
-def test_kallsyms_tells_what_is_exported_but_not_with_which_crc() -> None:
+def test_kallsyms_shows_exports_but_not_their_crcs() -> None:
     tree = KernelTree()
     tree.symvers = False
     tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 T nowhere\n")
@@ -151,7 +151,7 @@ def test_the_peer_api_is_never_in_the_image_of_a_kernel_with_a_modular_rdma_core
     assert faults(tree, "user") == [("ib_register_peer_memory_client", SymbolFault.MISSING)]
 
 
-def test_the_exports_of_a_loaded_module_are_those_of_the_file_that_was_loaded() -> None:
+def test_a_loaded_modules_exports_are_those_of_its_loaded_file() -> None:
     """OFED's ib_core lies in updates/, the kernel's own is the one that runs."""
     tree = KernelTree().module("ib_core", exports={"reg": 9}, modinfo={"srcversion": "OFED"})
     inbox = KernelTree().module("ib_core", exports={"reg": 7}, modinfo={"srcversion": "INBOX"}, intree=True)
@@ -165,7 +165,7 @@ def test_the_exports_of_a_loaded_module_are_those_of_the_file_that_was_loaded() 
     assert faults(tree, "user") == []
 
 
-def test_a_symbol_may_have_one_exporter_only() -> None:
+def test_a_symbol_can_have_only_one_exporter() -> None:
     tree = KernelTree().module("first", exports={"taken": 1}, loaded="OE")
     tree.module("second", exports={"free": 2, "taken": 1})
     tree.exports["second"] = ("free",)  # depmod's list names one owner
@@ -174,7 +174,7 @@ def test_a_symbol_may_have_one_exporter_only() -> None:
     assert duplicate_export(tree.node(), "second") is None
 
 
-def test_kallsyms_names_the_loaded_module_that_holds_a_symbol_where_its_file_was_not_collected() -> None:
+def test_kallsyms_shows_which_loaded_module_exports_a_symbol_without_its_file() -> None:
     tree = KernelTree(complete=False).module("second", exports={"taken": 1})
     tree.put("proc/kallsyms", "0 r __ksymtab__printk\n0 r __ksymtab_taken\t[first]\n")
     assert duplicate_export(tree.node(), "second") == DuplicateExport("taken", "first")
@@ -182,7 +182,7 @@ def test_kallsyms_names_the_loaded_module_that_holds_a_symbol_where_its_file_was
     assert duplicate_export(tree.node(), "second") is None
 
 
-def test_kallsyms_tells_by_its_order_what_is_exported_to_gpl_modules_alone() -> None:
+def test_the_order_in_kallsyms_shows_what_is_exported_to_gpl_modules_only() -> None:
     tree = KernelTree()
     tree.symvers = False
     lines = ("__ksymtab_open", "__ksymtab_edge", "__start___ksymtab_gpl", "__ksymtab_kept")

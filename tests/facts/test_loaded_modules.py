@@ -38,7 +38,7 @@ def test_a_module_that_is_still_loading_is_not_loaded() -> None:
     assert not is_loaded(node, "nvidia_peermem")
 
 
-def test_sysfs_tells_where_proc_modules_is_missing() -> None:
+def test_sysfs_answers_where_proc_modules_is_missing() -> None:
     node = Node(MemoryHost({"sys/module/nvidia/initstate": "live\n"}, absent={"sys/module/x/initstate"}))
     assert is_loaded(node, "nvidia")
     assert not is_loaded(node, "x")
@@ -50,7 +50,7 @@ def test_a_kernel_without_loaded_modules_has_an_empty_list() -> None:
     assert loaded(Node(MemoryHost({"proc/modules": ""}))) == {}
 
 
-def test_a_running_module_shows_what_may_be_read() -> None:
+def test_a_running_module_shows_its_readable_parameters() -> None:
     folder = "sys/module/nvidia_peermem"
     files = {
         f"{folder}/version": "580.65.06\n",
@@ -63,7 +63,7 @@ def test_a_running_module_shows_what_may_be_read() -> None:
     assert found.parameters == {"peerdirect_support": "0"}
 
 
-def test_a_module_that_is_not_there_is_absent() -> None:
+def test_a_module_that_is_not_loaded_is_absent() -> None:
     with pytest.raises(EvidenceAbsent):
         running(Node(MemoryHost(complete=True)), "nvidia")
 

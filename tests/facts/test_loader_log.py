@@ -37,39 +37,39 @@ def test_a_line_that_names_no_module_decides_nothing() -> None:
     assert logged_failure(node, "module-unsigned", "nvidia_peermem") is None
 
 
-def test_without_a_log_nothing_is_heard() -> None:
+def test_without_a_log_there_are_no_lines() -> None:
     assert logged_failure(KernelTree(complete=False).node(), "module-unsigned", "nvidia_peermem") is None
 
 
-def test_a_whole_log_without_a_word_is_silent() -> None:
+def test_a_complete_log_without_a_line_is_silent() -> None:
     taint = "nvidia_peermem: loading out-of-tree module taints kernel."
     assert silent(a_log(taint).node(), "nvidia_peermem")
 
 
-def test_a_refusal_that_may_be_about_the_module_breaks_the_silence() -> None:
+def test_a_refusal_that_may_concern_the_module_is_not_silence() -> None:
     assert not silent(a_log("nvidia_peermem: Unknown symbol x (err -2)").node(), "nvidia_peermem")
     assert not silent(a_log("Loading of unsigned module is rejected").node(), "nvidia_peermem")
     assert silent(a_log("other: Unknown symbol x (err -2)").node(), "nvidia_peermem")
 
 
-def test_an_old_kernel_breaks_the_silence_in_its_own_words() -> None:
+def test_a_refusal_in_an_old_kernels_wording_is_not_silence() -> None:
     """Linux 3.10 prints `(err 0)` for a symbol that nobody exports."""
     assert not silent(a_log("nvidia_peermem: Unknown symbol x (err 0)").node(), "nvidia_peermem")
 
 
-def test_what_the_driver_says_of_a_buffer_is_nothing_of_a_module() -> None:
+def test_a_drivers_line_about_a_buffer_does_not_concern_loading() -> None:
     """A driver that refuses a mapping has been loaded: the silence on its loading stands."""
     refused = "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf"
     assert load_lines(a_log(refused).node()) == ()
     assert silent(a_log(refused).node(), "nvidia_peermem")
 
 
-def test_a_log_that_wrapped_is_never_silent() -> None:
+def test_a_log_that_lost_its_beginning_is_never_silent() -> None:
     with pytest.raises(EvidenceMissing):
         silent(a_log("something else", whole=False).node(), "nvidia_peermem")
 
 
-def test_the_log_has_nothing_to_say_of_what_a_step_changed() -> None:
+def test_the_log_is_stale_for_what_a_step_changed() -> None:
     node = a_log("x: disagrees about version of symbol y").node()
     assert load_lines(node)
     after = node.after("rebuild", [links.becomes(Links(), "x")])

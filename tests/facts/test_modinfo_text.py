@@ -25,7 +25,7 @@ def a_node(text: str) -> Node:
     return Node(MemoryHost(commands={modinfo("nvidia_peermem").argv: text}))
 
 
-def test_the_fields_of_each_module_are_told_apart():
+def test_the_fields_of_each_module_are_separate():
     first, second = parse(
         TEXT.format(depends="nvidia,ib_uverbs") + "filename: /lib/x/mlx5-ib.ko\nname: mlx5_ib\n"
     )
@@ -40,13 +40,13 @@ def test_an_empty_depends_is_a_stub(depends, uses):
     assert peermem_linkage(a_node(TEXT.format(depends=depends))).uses_peer_api is uses
 
 
-def test_a_part_without_depends_says_nothing_of_it():
+def test_an_excerpt_without_depends_leaves_it_unknown():
     with pytest.raises(EvidenceMissing) as error:
         peermem_linkage(a_node("filename: /lib/modules/6.8.0/nvidia-peermem.ko\nversion: 580\n"))
     assert error.value.missing.why is MissingReason.NOT_COLLECTED
 
 
-def test_a_module_that_is_not_among_those_printed_is_not_collected():
+def test_a_module_that_is_not_printed_is_not_collected():
     host = MemoryHost(
         {"sos_commands/kernel/modinfo_ALL_MODULES": "filename: /lib/modules/6.8.0/ib_core.ko\n"}
     )

@@ -14,7 +14,7 @@ def a_node(files: dict[str, bytes | str]) -> Node:
     return Node(MemoryHost({"proc/cmdline": "quiet\n", **files}, complete=True))
 
 
-def test_each_directive_keeps_its_place() -> None:
+def test_each_directive_keeps_its_file_and_line() -> None:
     text = (
         "# a comment\n"
         "blacklist nvidia-peermem\n"
@@ -32,7 +32,7 @@ def test_each_directive_keeps_its_place() -> None:
     assert soft is not None and (soft.pre, soft.post) == (("mlx5_core",), ("nvidia_peermem",))
 
 
-def test_a_file_in_etc_hides_its_namesake_and_names_decide_the_order() -> None:
+def test_a_file_in_etc_hides_others_of_its_name_and_names_decide_the_order() -> None:
     config = configuration(
         a_node(
             {
@@ -62,7 +62,7 @@ def test_patterns_match_in_install_lines_but_not_in_blacklists() -> None:
     assert config.blacklisted("nvidia") is None
 
 
-def test_lines_that_modprobe_cannot_read_are_kept_aside() -> None:
+def test_lines_that_modprobe_cannot_parse_are_listed_separately() -> None:
     config = configuration(a_node({"etc/modprobe.d/a.conf": "nonsense x\ninstall\n # indented comment\n"}))
     assert [entry.name for entry in config.ignored] == ["nonsense", "install", "#"]
 

@@ -45,7 +45,7 @@ EINVAL, ENOSPC, ERANGE = 22, 28, 34
         ("dma_mask", "anything", None),
     ],
 )
-def test_each_type_takes_what_the_kernel_takes(kind: str, value: str | None, errno: int | None) -> None:
+def test_each_type_accepts_what_the_kernel_accepts(kind: str, value: str | None, errno: int | None) -> None:
     assert refusal(kind, value) == errno
 
 
@@ -58,7 +58,7 @@ def test_quotes_keep_spaces() -> None:
     )
 
 
-def test_every_argument_is_read_behind_a_bad_one_too() -> None:
+def test_arguments_after_an_invalid_one_are_parsed_too() -> None:
     tree = KernelTree().module("taker", parameters={"number": "int", "with_dash": "int"})
     found = reading(tree.node(), "taker", "number=x with-dash=1 number=4 nosuch=1 async_probe")
     assert [(c.argument.name, c.errno) for c in found.complaints] == [("number", EINVAL), ("nosuch", 0)]

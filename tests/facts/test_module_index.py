@@ -63,7 +63,7 @@ def test_a_list_that_was_not_collected_is_not_an_empty_list() -> None:
     assert not isinstance(lacks.value, EvidenceAbsent)
 
 
-def test_a_dependency_whose_file_is_gone_is_noticed() -> None:
+def test_a_dependency_without_a_file_is_found() -> None:
     ib_core = f"{D}/kernel/drivers/infiniband/core/ib_core.ko"
     assert missing_dependency(a_node(), "ib_uverbs") == ib_core
     assert missing_dependency(a_node({ib_core: b""}), "ib_uverbs") == ""
@@ -92,7 +92,7 @@ def test_an_alias_is_a_pattern() -> None:
     assert aliases(node, "nvidia_peermem") == ()
 
 
-def test_every_copy_of_a_module_is_found_the_winner_first() -> None:
+def test_every_copy_of_a_module_is_found_the_loaded_one_first() -> None:
     node = a_node(
         {
             f"{D}/updates/dkms/nvidia-peermem.ko": b"",

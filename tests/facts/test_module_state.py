@@ -27,19 +27,19 @@ GOOD = build_module("x")
         (GOOD[: len(GOOD) // 2], Corruption.TABLE),
     ],
 )
-def test_each_damage_is_told_apart(content: bytes, kind: Corruption) -> None:
+def test_each_kind_of_damage_has_its_own_name(content: bytes, kind: Corruption) -> None:
     tree = KernelTree().module("x", content=content)
     found = flaw(tree.node(), tree.path("x"))
     assert found is not None and found.kind is kind
 
 
-def test_a_whole_file_has_no_flaw_packed_or_not() -> None:
+def test_a_valid_file_has_no_flaw_compressed_or_not() -> None:
     tree = KernelTree().module("x", content=GOOD).module("y", content=lzma.compress(GOOD), file="y.ko.xz")
     assert flaw(tree.node(), tree.path("x")) is None
     assert flaw(tree.node(), tree.path("y")) is None
 
 
-def test_a_file_that_nobody_collected_is_not_corrupt() -> None:
+def test_a_file_that_was_not_collected_is_not_corrupt() -> None:
     tree = KernelTree(complete=False).module("x")
     path = tree.path("x")
     with pytest.raises(EvidenceMissing):
@@ -66,11 +66,11 @@ def test_other_flags_never_pass() -> None:
     assert a_fit(vermagic=VERMAGIC["x86_64"].replace("SMP ", "")) == (Misfit.VERMAGIC, ())
 
 
-def test_another_layout_is_another_kernel() -> None:
+def test_another_layout_means_another_kernel() -> None:
     assert a_fit(module_layout=1) == (Misfit.LAYOUT, ())
 
 
-def test_a_module_without_versions_is_forced_where_the_kernel_forces() -> None:
+def test_a_module_without_versions_is_forced_where_the_kernel_allows_it() -> None:
     assert a_fit(versions=False) == (None, ("module_layout",))
     tree = KernelTree().module("x", versions=False)
     tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULE_SIG=y\n")

@@ -35,7 +35,7 @@ MASKED = "X" * 4
         ("Using network IB", "", None),
     ],
 )
-def test_who_printed_a_line(line: str, process: str, device: int | None):
+def test_the_process_that_printed_a_line_is_found(line: str, process: str, device: int | None):
     assert frame(line) == Frame(process, device, "Using network IB")
 
 
@@ -46,7 +46,7 @@ def test_who_printed_a_line(line: str, process: str, device: int | None):
         "n1:40:41n2:9:9 [1] NCCL INFO Using network IB",
     ],
 )
-def test_a_line_in_the_middle_of_which_another_begins_is_cut(line: str):
+def test_a_line_that_another_line_interrupts_is_cut(line: str):
     assert frame(line).cut or frame(line).process == "41n2:9"
 
 
@@ -80,7 +80,7 @@ def test_a_line_in_the_middle_of_which_another_begins_is_cut(line: str):
         ),
     ],
 )
-def test_what_carries_a_channel(text: str, carried: Via):
+def test_the_transport_of_a_channel_is_found(text: str, carried: Via):
     found = record(text)
 
     assert isinstance(found, said.Leg)
@@ -97,7 +97,7 @@ def test_what_carries_a_channel(text: str, carried: Via):
         "Channel 00/02 :    0   1   2   3",
     ],
 )
-def test_a_channel_line_that_is_cut_or_unknown_is_none(text: str):
+def test_a_cut_or_unknown_channel_line_gives_none(text: str):
     assert record(text) is None
 
 
@@ -125,7 +125,7 @@ def test_a_channel_line_that_is_cut_or_unknown_is_none(text: str):
         ("RCCL version 2.18.6+hip6.0", said.Version("2.18.6", "RCCL")),
     ],
 )  # fmt: skip
-def test_other_lines(text: str, value: said.NcclRecord):
+def test_other_lines_give_their_records(text: str, value: said.NcclRecord):
     assert record(text) == value
 
 
@@ -142,7 +142,7 @@ def test_other_lines(text: str, value: said.NcclRecord):
         ("NCCL_A=1 is what I use", {}),
     ],
 )
-def test_variables_around_a_log(line: str, variables: dict[str, str]):
+def test_variables_set_around_a_log_are_found(line: str, variables: dict[str, str]):
     assert {variable.name: variable.value for variable in given(line)} == variables
 
 
@@ -155,13 +155,13 @@ def test_most_forms_are_in_the_samples():
     assert len(taken) >= 20
 
 
-def test_a_line_whose_record_nobody_knows_is_none():
+def test_an_unknown_line_gives_none():
     assert record("NET/IB : Got completion from peer 10.0.0.2<1> with status=4") is None
 
 
 @settings(deadline=None)
 @for_all(st.text(max_size=400))
-def test_any_text_is_a_line_or_none(text: str):
+def test_any_text_gives_a_record_or_none(text: str):
     who = frame(text)
     record(who.message)
     list(given(text))
@@ -178,6 +178,6 @@ PARTS = st.lists(
 
 @settings(deadline=None)
 @for_all(PARTS)
-def test_words_of_lines_in_any_order_are_a_line_or_none(text: str):
+def test_words_of_lines_in_any_order_give_a_record_or_none(text: str):
     record(frame(text).message)
     list(given(text))

@@ -49,15 +49,15 @@ def test_one_run():
     assert len(log.all(said.DmabufGpu)) == len(log.all(said.Rings)) == 1
 
 
-def test_all_that_is_understood_is_kept_in_the_order_of_its_lines():
+def test_all_records_are_kept_in_the_order_of_their_lines():
     assert [found.line for found in parse(RUN).records] == list(range(1, RUN.count("\n") + 1))
 
 
-def test_a_log_that_names_no_version_is_of_none():
+def test_a_log_without_a_version_has_none():
     assert parse(INFO + "Using network IB").version == ""
 
 
-def test_channels_inside_a_node_are_no_legs():
+def test_channels_inside_a_node_are_not_legs():
     log = parse("\n".join(f"{INFO}Channel 00 : 3[3] -> 4[4] via {way}" for way in ("P2P/CUMEM", "SHM/CE")))
 
     assert len(log.all(said.Leg)) == 2
@@ -99,7 +99,7 @@ def test_legs_of_every_form(line: str, direction: str, network: str, carried: Ca
 
 
 @pytest.mark.parametrize("lead", ["", "[1,0]<stdout>:", "(RayWorkerWrapper pid=7) ", "2026-01-02T03:04:05 "])
-def test_launchers_may_write_before_the_line(lead: str):
+def test_launchers_can_put_a_prefix_before_the_line(lead: str):
     assert parse(lead + INFO + "Using network IB").records[0].process == "node1:4242"
 
 
@@ -162,7 +162,7 @@ def test_variables_given_around_the_log(line: str, name: str, value: str):
     assert parse(line).records == (LocatedRecord(said.Variable(name, value, resolved=False), 1, ""),)
 
 
-def test_advice_in_prose_is_no_setting():
+def test_advice_in_prose_is_not_a_setting():
     text = INFO + "Using network IB\nFix: try NCCL_NET_GDR_LEVEL=5 and see if NCCL gets faster.\n"
 
     assert parse(text).all(said.Variable) == ()
@@ -185,7 +185,7 @@ def test_any_selection_of_lines_is_read(text: str):
         assert len(parse(text).legs) <= text.count("[send]") + text.count("[receive]")
 
 
-def test_logs_are_those_that_were_handed_over():
+def test_logs_are_those_that_were_supplied():
     node = Node(MemoryHost({f"{FOLDER}/rank0.log": RUN}))
 
     assert logs(node) == (f"{FOLDER}/rank0.log",)
@@ -196,7 +196,7 @@ def test_logs_are_those_that_were_handed_over():
         nccl_log(Node(MemoryHost()), "sos_commands/nccl/none")
 
 
-def test_a_log_of_something_else_is_passed_over():
+def test_a_log_of_another_program_is_skipped():
     node = Node(MemoryHost({f"{FOLDER}/a.log": "make: nothing to be done\n", f"{FOLDER}/b.log": RUN}))
 
     assert [log.path for log in nccl_logs(node)] == [f"{FOLDER}/b.log"]

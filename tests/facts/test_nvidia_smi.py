@@ -90,7 +90,7 @@ def test_each_gpu_is_read_with_its_sections():
     assert first.protected_mib == 0
 
 
-def test_not_available_is_an_answer_and_not_printed_is_none():
+def test_not_available_differs_from_not_printed():
     (gpu,) = nvidia_smi.parse(SPARK)
     node = Node(MemoryHost())
 
@@ -116,7 +116,7 @@ def test_not_available_is_an_answer_and_not_printed_is_none():
     ],
     ids=["empty", "no driver", "mismatch", "no devices", "zero", "cut before the second GPU"],
 )
-def test_a_complaint_or_a_cut_output_is_garbled(text):
+def test_an_error_message_or_a_cut_output_is_garbled(text):
     with pytest.raises(FormatError):
         nvidia_smi.parse(text)
 
@@ -138,7 +138,7 @@ def test_a_gpu_that_is_not_printed_is_not_known():
         ("1b:00.0", "0000:1b:00.0"),
     ],
 )
-def test_addresses_are_written_one_way(text, address):
+def test_addresses_have_one_form(text, address):
     assert nvidia_smi.pci_address(text) == address
 
 
@@ -153,7 +153,7 @@ MATRIX = (
 )
 
 
-def test_the_matrix_names_nics_by_their_devices():
+def test_the_matrix_has_device_names_for_nics():
     topology = nvidia_smi.parse_topology(MATRIX)
 
     assert topology.names == ("GPU0", "GPU1", "mlx5_0", "mlx5_1")
@@ -173,7 +173,7 @@ def test_an_old_matrix_has_the_device_names_in_its_header():
 @pytest.mark.parametrize(
     "text", ["", "Failed to initialize NVML", MATRIX[:80], MATRIX[: MATRIX.index("NIC1\tSYS")]]
 )
-def test_half_a_matrix_is_garbled(text):
+def test_an_incomplete_matrix_is_garbled(text):
     with pytest.raises(FormatError):
         nvidia_smi.parse_topology(text)
 

@@ -39,7 +39,7 @@ KERNEL = "6.8.0-45-generic"
         ("rdma-core-51.0-1.el9.x86_64  Fri 05 Sep 2025 10:00:00\n", "rpm", "rdma-core", "51.0-1.el9"),
     ],
 )
-def test_four_shapes_of_a_package_list(text: str, manager: str, name: str, version: str):
+def test_four_formats_of_a_package_list_are_parsed(text: str, manager: str, name: str, version: str):
     assert parse_packages(text, manager) == {name: Package(name, version, manager)}
 
 
@@ -49,14 +49,14 @@ def test_a_removed_package_is_not_installed():
     assert list(parse_packages(text, "dpkg")) == ["rdma-core"]
 
 
-def test_no_list_is_unknown_not_empty():
+def test_without_a_list_packages_are_unknown():
     with pytest.raises(EvidenceMissing):
         installed(Node(MemoryHost(complete=True)))
     with pytest.raises(EvidenceMissing):
         installed(Node(MemoryHost(commands={PACKAGES_DPKG.argv: "dpkg-query: error: no such file"})))
 
 
-def test_rpm_is_asked_where_dpkg_says_nothing():
+def test_rpm_is_used_where_dpkg_lists_nothing():
     node = Node(MemoryHost(commands={PACKAGES_RPM.argv: "ucx\t1.18.0-1\tx86_64\tii\n"}))
 
     assert installed(node)["ucx"].version == "1.18.0-1"
@@ -71,7 +71,7 @@ TREE = {
 LINKS = {f"var/lib/dkms/nvidia/kernel-{KERNEL}-x86_64": f"580.95.05/{KERNEL}/x86_64"}
 
 
-def test_dkmss_tree_says_what_is_built_and_installed():
+def test_the_tree_of_dkms_shows_what_is_built_and_installed():
     found = dkms(Node(MemoryHost(TREE, links=LINKS)))
 
     assert set(found) == {
@@ -95,11 +95,11 @@ def test_dkmss_tree_says_what_is_built_and_installed():
         ("mlnx-ofed-kernel/24.10: added\n", DkmsModule("mlnx-ofed-kernel", "24.10", "", "", "added")),
     ],
 )
-def test_dkms_status_of_old_and_new(text: str, found: DkmsModule):
+def test_old_and_new_dkms_status_are_parsed(text: str, found: DkmsModule):
     assert parse_dkms_status(text) == (found,)
 
 
-def test_an_error_text_is_no_status():
+def test_an_error_text_is_not_a_status():
     with pytest.raises(FormatError):
         parse_dkms_status("Error! Could not locate dkms.conf file.\n")
 
@@ -114,7 +114,7 @@ def test_any_text_is_a_status_or_refused(text: str):
         parse_ofed_info(text)
 
 
-def test_no_dkms_is_absent_and_nobody_asking_is_not():
+def test_no_dkms_is_absent_and_not_collected_is_not():
     with pytest.raises(EvidenceAbsent):
         dkms(Node(MemoryHost(complete=True)))
     status = Node(MemoryHost(commands={DKMS_STATUS.argv: "nvidia/580.65.06: added\n"}))
@@ -130,7 +130,7 @@ def test_what_dkms_built_belongs_to_dkms():
     assert found == Package("nvidia", "580.95.05", "dkms")
 
 
-def test_dpkg_names_the_owner_and_knows_of_usr_merge():
+def test_dpkg_shows_the_owner_with_and_without_usr():
     said = "linux-modules-nvidia-580-open-x: /lib/modules/6.8/kernel/nvidia-580-open/nvidia.ko\n"
     node = Node(MemoryHost(commands={OWNERS_DPKG.argv: said}, complete=True))
 
@@ -148,7 +148,7 @@ def test_dpkg_names_the_owner_and_knows_of_usr_merge():
         ("nvidia-persistenced\t580.95.05-1\tx86_64\tii\n", None),
     ],
 )
-def test_where_only_names_of_rpms_are_known_they_decide(packages: str, found: str | None):
+def test_where_only_package_names_are_known_they_decide(packages: str, found: str | None):
     node = Node(MemoryHost(commands={PACKAGES_RPM.argv: packages}, absent={"var/lib/dkms"}))
 
     if found is None:
@@ -167,7 +167,7 @@ def test_where_only_names_of_rpms_are_known_they_decide(packages: str, found: st
         ("OFED-internal-25.01-0.6.0:\n", Ofed("doca-ofed", "25.01-0.6.0")),
     ],
 )
-def test_ofed_names_itself(text: str, found: Ofed):
+def test_ofed_info_shows_the_stack(text: str, found: Ofed):
     node = Node(
         MemoryHost({"proc/modules": "mlx_compat 1 0 - Live 0x0 (OE)\n"}, commands={OFED_INFO.argv: text})
     )

@@ -30,7 +30,7 @@ def test_a_machine_without_gpu_has_none_and_one_without_evidence_is_unknown():
         pci.gpus(Node(MemoryHost()))
 
 
-def test_every_source_gives_the_same_gpu():
+def test_every_source_shows_the_same_gpu():
     sysfs = machine()
     text = Node(MemoryHost(commands={LSPCI: SAMPLE}))
     smi = Node(MemoryHost(commands={SMI: TWO}))
@@ -41,7 +41,7 @@ def test_every_source_gives_the_same_gpu():
     assert pci.gpus(proc) == (pci.PciGpu(GPU, ""),)
 
 
-def test_an_excerpt_of_lspci_without_a_gpu_leaves_the_word_to_nvidia_smi():
+def test_with_an_excerpt_of_lspci_without_a_gpu_nvidia_smi_decides():
     excerpt = "01:00.0 Ethernet controller [0200]: Mellanox Technologies MT2910 [ConnectX-7] [15b3:1021]\n"
     node = Node(MemoryHost(commands={LSPCI: excerpt, SMI: TWO}))
 
@@ -59,7 +59,7 @@ def test_bundles_without_uevent_give_the_same_device():
     assert (less.vendor, less.device, less.class_code, less.driver) == ("10de", "2330", "030200", "nvidia")
 
 
-def test_the_path_in_sysfs_names_the_bridges():
+def test_the_path_in_sysfs_shows_the_bridges():
     node = machine()
 
     assert pci.bridges_above(node, GPU) == (ROOT_PORT, UP, GPU_PORT)
@@ -67,21 +67,21 @@ def test_the_path_in_sysfs_names_the_bridges():
     assert pci.root_bus(node, GPU) == "0000:15"
 
 
-def test_bus_numbers_name_the_bridges_where_there_is_only_text():
+def test_bus_numbers_show_the_bridges_in_lspcis_text():
     node = Node(MemoryHost(commands={LSPCI: SAMPLE.replace("1b:00.0 3D", "17:00.0 3D")}))
 
     assert pci.bridges_above(node, "0000:17:00.0") == (ROOT_PORT,)
     assert pci.root_bus(node, "0000:17:00.0") == "0000:15"
 
 
-def test_text_without_bus_numbers_names_no_bridges():
+def test_text_without_bus_numbers_shows_no_bridges():
     node = Node(MemoryHost(commands={LSPCI: "1b:00.0 3D controller [0302]: NVIDIA X [10de:2330]\n"}))
 
     with pytest.raises(EvidenceMissing):
         pci.bridges_above(node, GPU)
 
 
-def test_a_numa_node_that_firmware_does_not_name_is_none():
+def test_a_numa_node_that_firmware_does_not_define_is_none():
     named = machine(SERVER.replace("h100-sxm", "h100-sxm numa=1"))
 
     assert pci.numa_node(named, GPU) == 1
@@ -98,7 +98,7 @@ def test_a_machine_without_iommu_has_no_groups():
         pci.iommu_type(off, NIC)
 
 
-def test_no_program_is_started_where_files_answer():
+def test_no_program_is_started_if_files_have_the_answer():
     """On a live machine lspci and nvidia-smi cost a second that doctor does not have."""
     node = machine()
     for ask in (pci.gpus, pci.devices):
@@ -110,7 +110,7 @@ def test_no_program_is_started_where_files_answer():
     assert not started
 
 
-def test_nothing_is_asked_of_lspci_that_root_alone_may_know():
+def test_lspci_is_not_run_for_what_only_root_may_read():
     node = machine(root=False)
 
     with pytest.raises(EvidenceMissing) as lacks:

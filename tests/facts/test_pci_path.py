@@ -9,7 +9,7 @@ from tests.hardware import SERVER, SPARK, machine
 GPU, UP = "0000:1b:00.0", "0000:16:00.0"
 
 
-def test_a_way_through_a_switch_has_two_links():
+def test_a_path_through_a_switch_has_two_links():
     gpu, switch = links_to_root(machine(SERVER.replace("pex89-up", "pex89-up link=16.0x16")), GPU)
 
     assert (gpu.address, gpu.gt_per_s, gpu.width) == (GPU, 32.0, 16)
@@ -29,7 +29,7 @@ def test_a_link_can_do_what_the_weaker_end_can():
     ("link", "gbit_per_s"),
     [("2.5x16", 32), ("8.0x16", 126), ("16.0x16", 252), ("32.0x4", 126), ("32.0x16", 504)],
 )
-def test_what_a_link_carries_is_speed_times_lanes_less_encoding(link, gbit_per_s):
+def test_bandwidth_is_speed_times_lanes_less_encoding(link, gbit_per_s):
     outline = SPARK.replace("gb10-root", f"gb10-root max={link}").replace(
         "cx7-spark", f"cx7-spark max={link}"
     )
@@ -38,7 +38,7 @@ def test_what_a_link_carries_is_speed_times_lanes_less_encoding(link, gbit_per_s
     assert round(segment.gbit_per_s) == gbit_per_s
 
 
-def test_a_switch_that_nobody_can_read_is_left_out_and_a_device_is_not():
+def test_an_unreadable_switch_is_left_out_and_an_unreadable_device_is_not():
     switch = "sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0"
     node = machine(files={f"{switch}/current_link_width": "0\n"})
     assert [segment.address for segment in links_to_root(node, GPU)] == [GPU]

@@ -19,26 +19,26 @@ CUT = bytes.fromhex("de10352306041000a1000203") + bytes(0x34 - 12) + b"\x60" + b
 """The first 64 bytes, with a list of capabilities that starts behind them."""
 
 
-def test_registers_say_what_a_port_is_and_how_much_it_sends(tmp_path):
+def test_registers_show_the_type_and_payload_of_a_port(tmp_path):
     node = Node(open_host(str(build("acs-redirect", tmp_path))))
     assert port_registers(node, "0000:16:00.0") == PortRegisters("upstream-port", 256, 512, 512)
     assert serial_number(node, "0000:18:00.0").count("-") == 7
 
 
-def test_text_of_lspci_says_the_same():
+def test_lspcis_text_shows_the_same():
     node = Node(MemoryHost(commands={("lspci", "-nnvvv"): LSPCI}))
     assert port_registers(node, "0000:15:01.0") == PortRegisters("root-port", 256, 512, 128)
 
 
 @pytest.mark.parametrize("ask", [port_registers, serial_number])
-def test_registers_beyond_what_everybody_may_read_are_unknown(ask):
+def test_registers_that_only_root_can_read_are_unknown(ask):
     node = Node(MemoryHost({"sys/bus/pci/devices/0000:1b:00.0/config": CUT}))
     with pytest.raises(EvidenceMissing) as reason:
         ask(node, "0000:1b:00.0")
     assert reason.value.missing.why is MissingReason.DENIED
 
 
-def test_what_nobody_copied_is_not_collected():
+def test_what_was_not_copied_is_not_collected():
     with pytest.raises(EvidenceMissing) as reason:
         port_registers(Node(MemoryHost()), "0000:1b:00.0")
     assert reason.value.missing.why is MissingReason.NOT_COLLECTED

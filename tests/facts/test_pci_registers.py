@@ -39,7 +39,7 @@ GEFORCE_RESOURCE = """\
 """
 
 
-def test_bar1_is_the_second_memory_region_wherever_its_register_is():
+def test_bar1_is_the_second_memory_region_in_any_register():
     """Measured on an H200: BAR0 is a 64-bit region and takes two registers, so that BAR1 stands third."""
     assert pci_registers.region_bytes(H200_RESOURCE) == (16 << 20, 256 << 30, 32 << 20)
     assert pci_registers.region_bytes(GEFORCE_RESOURCE) == (16 << 20, 256 << 20, 32 << 20)
@@ -80,7 +80,7 @@ def test_a_link_is_the_same_from_files_registers_text_and_nvidia_smi():
 @pytest.mark.parametrize(
     ("speed", "width"), [("Unknown\n", "0\n"), ("32.0 GT/s PCIe\n", "255\n"), ("\n", "\n")]
 )
-def test_a_link_that_a_hypervisor_made_up_says_nothing(speed, width):
+def test_an_emulated_link_is_unknown(speed, width):
     files = {f"{GPU_FOLDER}/current_link_speed": speed, f"{GPU_FOLDER}/current_link_width": width}
     node = machine(files=files)
 
@@ -89,7 +89,7 @@ def test_a_link_that_a_hypervisor_made_up_says_nothing(speed, width):
     assert lacks.value.missing.why is MissingReason.UNDECIDED
 
 
-def test_a_tree_that_kept_no_links_still_has_its_files():
+def test_a_copy_without_links_still_has_its_files():
     """Where nobody listed the folder, that there is no `physfn` is not known, and most have none."""
     files = {
         f"sys/bus/pci/devices/{GPU}/{when}_link_{what}": value

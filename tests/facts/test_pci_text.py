@@ -44,7 +44,7 @@ SAMPLE = """\
 """
 
 
-def test_a_listing_gives_ids_places_links_and_control_bits():
+def test_a_listing_has_ids_positions_links_and_control_bits():
     port, gpu = pci_text.parse(SAMPLE)
 
     assert (port.address, port.class_code, port.buses) == ("0000:15:01.0", "060400", (0x16, 0x19))
@@ -57,7 +57,7 @@ def test_a_listing_gives_ids_places_links_and_control_bits():
     assert gpu.denied and gpu.acs is None and gpu.link is None
 
 
-def test_a_listing_without_numbers_is_read_by_its_words():
+def test_a_listing_without_numbers_is_read_by_names():
     """As in a forum post of somebody who typed plain lspci."""
     (nic,) = pci_text.parse(
         "0002:01:00.1 Ethernet controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
@@ -76,7 +76,7 @@ def test_a_listing_without_numbers_is_read_by_its_words():
         "10:05.3 and then I looked at the fan: nothing",
     ],
 )
-def test_a_complaint_is_no_listing(text):
+def test_an_error_message_is_not_a_listing(text):
     with pytest.raises(FormatError):
         pci_text.parse(text)
 
@@ -149,7 +149,7 @@ def test_lspci_and_the_parser_of_configuration_space_agree(tmp_path_factory, fou
 
 
 @needs_lspci
-def test_lspci_tells_nothing_of_capabilities_that_only_root_may_read(tmp_path):
+def test_lspci_does_not_show_capabilities_that_only_root_can_read(tmp_path):
     space = Space(
         *(0x10DE, 0x2330, 0x030200, 0xA1, 0x10DE, 0x16C1, "endpoint", Link("32.0", 16, "32.0", 16)),
         acs_control=("RR",),

@@ -41,7 +41,7 @@ def test_bridges_are_read_from_the_drawing():
 @pytest.mark.skipif(shutil.which("lspci") is None, reason="sudo apt-get install pciutils")
 @pytest.mark.parametrize("outline", [SERVER, TREE, SPARK], ids=["server", "tree", "spark"])
 @pytest.mark.parametrize("names", [["-t"], ["-tv"]], ids=["bare", "with names"])
-def test_what_lspci_draws_is_what_sysfs_says(tmp_path, outline, names):
+def test_the_drawing_of_lspci_agrees_with_sysfs(tmp_path, outline, names):
     node = machine(outline)
     dumps = [dump(d.address, node.host.read(f"{pci.ROOT}/{d.address}/config")) for d in pci.devices(node)]
     (tmp_path / "dump").write_text("".join(dumps))
@@ -54,7 +54,7 @@ def test_what_lspci_draws_is_what_sysfs_says(tmp_path, outline, names):
     }
 
 
-def test_the_drawing_stands_in_where_the_listing_has_no_bus_numbers():
+def test_the_drawing_is_used_where_the_listing_has_no_bus_numbers():
     listing = "19:00.0 3D controller [0302]: NVIDIA Corporation GH100 [10de:2330] (rev a1)\n"
     node = Node(MemoryHost(commands={("lspci", "-nnvvv"): listing, ("lspci", "-tv"): DRAWN}))
 
@@ -62,12 +62,12 @@ def test_the_drawing_stands_in_where_the_listing_has_no_bus_numbers():
 
 
 @pytest.mark.parametrize("text", ["", "lspci: command not found", "-rw-r--r-- 1 root root 0"])
-def test_a_complaint_is_no_tree(text):
+def test_an_error_message_is_not_a_tree(text):
     with pytest.raises(FormatError):
         pci_tree.parse(text)
 
 
 @given(st.text(alphabet="-+|\\ []0123:.abf\n", max_size=200))
-def test_any_text_gives_places_or_a_format_error(text):
+def test_any_text_gives_positions_or_a_format_error(text):
     with contextlib.suppress(FormatError):
         pci_tree.parse(text)

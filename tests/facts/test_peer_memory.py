@@ -58,14 +58,14 @@ STUB = build_module(
 
 
 @pytest.mark.parametrize("owner", ["ib_core", "ib_uverbs"])
-def test_a_full_module_is_linked_to_whoever_exports_the_api(owner: str):
+def test_a_full_module_is_linked_to_the_exporter_of_the_api(owner: str):
     node = node_with(FULL, owner=owner)
 
     assert peermem_linkage(node) == PeermemLinkage(uses_peer_api=True)
     assert peer_api_exporter(node) == owner
 
 
-def test_a_stub_uses_no_api_whatever_parameters_it_shows():
+def test_a_stub_does_not_use_the_api_whatever_its_parameters():
     assert peermem_linkage(node_with(STUB)) == PeermemLinkage(uses_peer_api=False)
 
 
@@ -94,7 +94,7 @@ def test_a_module_without_symbol_versions_mismatches_nothing():
     assert peermem_linkage(node_with(plain, provider=dict.fromkeys(PEER_API, 0xB2))).mismatched == ()
 
 
-def test_an_exporter_that_nobody_saw_is_unseen_not_unresolved():
+def test_an_exporter_that_was_not_collected_is_unknown_not_unresolved():
     files: dict[str, bytes | str] = {
         "proc/sys/kernel/osrelease": RELEASE,
         f"{ROOT}/modules.dep": "updates/nvidia-peermem.ko:\n",
@@ -124,7 +124,7 @@ KALLSYMS = "0000000000000000 r __ksymtab_ib_register_client\t[ib_core]\n"
     ("more", "exporter"),
     [("", ""), (f"0000000000000000 r __ksymtab_{PEER_API[0]}\t[ib_uverbs]\n", "ib_uverbs")],
 )
-def test_without_depmods_lists_the_running_kernel_tells(more: str, exporter: str):
+def test_without_depmods_lists_the_running_kernel_decides(more: str, exporter: str):
     node = Node(
         MemoryHost({"proc/sys/kernel/osrelease": RELEASE, "proc/kallsyms": KALLSYMS + more}, complete=True)
     )
@@ -132,7 +132,7 @@ def test_without_depmods_lists_the_running_kernel_tells(more: str, exporter: str
     assert peer_api_exporter(node) == exporter
 
 
-def test_symbols_without_export_tables_settle_nothing():
+def test_symbols_without_export_tables_do_not_decide():
     node = Node(
         MemoryHost({"proc/sys/kernel/osrelease": RELEASE, "proc/kallsyms": "0 t start\n"}, complete=True)
     )
@@ -159,7 +159,7 @@ def test_no_folder_of_clients_is_absent():
         memory_peers(Node(MemoryHost(complete=True)))
 
 
-def test_the_old_module_is_seen_loaded_and_installed():
+def test_the_old_module_is_found_loaded_and_installed():
     node = Node(
         MemoryHost(
             {

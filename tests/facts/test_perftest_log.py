@@ -35,7 +35,7 @@ def test_a_run_with_dmabuf():
     )
 
 
-def test_without_the_command_the_output_tells():
+def test_without_the_command_the_output_decides():
     without = parse(GPU_RUN.partition("\n")[2])
 
     assert (without.command, without.uses_dmabuf) == ("", True)
@@ -65,6 +65,6 @@ def test_any_text_is_a_run_or_refused(text: str):
         parse(text)
 
 
-def test_runs_are_those_that_were_handed_over():
+def test_runs_are_those_that_were_supplied():
     assert runs(Node(MemoryHost({f"{FOLDER}/a": GPU_RUN}))) == (f"{FOLDER}/a",)
     assert runs(Node(MemoryHost())) == ()

@@ -38,7 +38,7 @@ def test_calls_name_the_gpu_by_its_pci_address():
     assert call.returned == "1"
 
 
-def test_a_number_of_a_device_is_turned_into_its_address():
+def test_a_device_number_is_replaced_by_its_address():
     """33, 34 and 50 are bus, device and domain: an H200 of a virtual machine has 0, 6 and 0."""
     calls = probe.parse(record(attribute(33, 0), attribute(34, 6), attribute(50, 0), attribute(116, 1)))
 
@@ -63,14 +63,14 @@ def test_the_document_has_a_call_with_its_result_as_errno():
     }
 
 
-def test_a_text_of_many_digits_is_no_number():
+def test_a_text_of_many_digits_is_not_a_number():
     """Python refuses to make one of more than 4300 digits."""
     (call,) = probe.parse(record(attribute("116", "9" * 5000)))
 
     assert call.value is None
 
 
-def test_an_answer_in_words_is_kept_as_words():
+def test_a_text_answer_is_kept_as_text():
     name = {"call": "cuDeviceGetName", "device": "0000:1b:00.0", "result": 0, "value": "NVIDIA H200"}
     (call,) = probe.parse(record(name))
 
@@ -80,7 +80,7 @@ def test_an_answer_in_words_is_kept_as_words():
 @pytest.mark.parametrize(
     "text", ["", "null", "[]", "{}", '{"schema": "other/1", "calls": []}', record({"call": 1})]
 )
-def test_what_is_no_record_is_garbled(text):
+def test_other_text_than_a_record_is_garbled(text):
     with pytest.raises(FormatError):
         probe.parse(text)
 

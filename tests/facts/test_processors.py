@@ -20,17 +20,17 @@ XEON = (
 GRACE = "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n\n"
 
 
-def test_nodes_of_memory_alone_are_left_out():
+def test_nodes_without_processors_are_left_out():
     files = {f"{NODES}/online": "0-1\n", f"{NODES}/node0/cpulist": "0-1,4\n", f"{NODES}/node1/cpulist": "\n"}
     assert numa_nodes(Node(MemoryHost(files))) == (NumaNode(0, (0, 1, 4)),)
 
 
-def test_nodes_that_nobody_listed_are_unknown():
+def test_nodes_that_were_not_collected_are_unknown():
     with pytest.raises(EvidenceMissing):
         numa_nodes(Node(MemoryHost()))
 
 
-def test_the_first_processor_names_the_kind():
+def test_the_first_processor_shows_the_model():
     assert processor(Node(MemoryHost({"proc/cpuinfo": XEON}))) == CpuModel("GenuineIntel", 6, 143, "Xeon")
 
 
@@ -49,7 +49,7 @@ def test_a_mask_has_32_processors_in_a_word():
 
 
 @pytest.mark.parametrize("text", ["a", "3-1", "0-", "-1", "1,,2", "0-99999999", "\u0663"])
-def test_what_is_no_list_is_refused(text):
+def test_other_text_than_a_list_is_refused(text):
     with pytest.raises(FormatError):
         parse_list(text)
 

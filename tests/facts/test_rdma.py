@@ -43,7 +43,7 @@ hca_id:\trxe0
 IBV = ("ibv_devinfo", "-v")
 
 
-def test_a_device_is_known_with_its_place_and_its_card():
+def test_a_device_has_its_pci_address_and_board():
     (device,) = rdma.rdma_devices(machine(SERVER.replace("mlx5_0", "mlx5_0 guid=a088c2030012ab00")))
 
     assert (device.name, device.pci_address, device.driver) == ("mlx5_0", "0000:18:00.0", "mlx5_core")
@@ -53,7 +53,7 @@ def test_a_device_is_known_with_its_place_and_its_card():
 
 
 @pytest.mark.parametrize("name", ["rxe0", "siw_eth0"])
-def test_a_device_made_by_software_has_no_place(name):
+def test_a_software_device_has_no_pci_address(name):
     place = f"sys/devices/virtual/infiniband/{name}"
     node = Node(
         MemoryHost(
@@ -70,13 +70,13 @@ def test_a_device_made_by_software_has_no_place(name):
         rdma.nic_address(node, name)
 
 
-def test_no_folder_means_no_device_only_where_somebody_looked():
+def test_no_folder_means_no_device_only_where_it_was_looked_for():
     assert rdma.rdma_devices(Node(MemoryHost(complete=True))) == ()
     with pytest.raises(EvidenceMissing):
         rdma.rdma_devices(Node(MemoryHost()))
 
 
-def test_ibv_devinfo_stands_in_where_sysfs_was_not_copied():
+def test_ibv_devinfo_is_used_where_sysfs_was_not_copied():
     node = Node(MemoryHost(commands={IBV: DEVINFO}))
     first, second = rdma.rdma_devices(node)
 
@@ -94,7 +94,7 @@ def test_ibv_devinfo_stands_in_where_sysfs_was_not_copied():
     assert not isinstance(lacks.value, EvidenceAbsent)
 
 
-def test_ibv_devinfo_may_say_that_there_is_none():
+def test_ibv_devinfo_can_report_that_there_is_none():
     assert verbs_text.parse("No IB devices found\n") == ()
     for text in ("", "ibv_devinfo: command not found", DEVINFO[: DEVINFO.index("active_width")]):
         with pytest.raises(FormatError):
@@ -122,7 +122,7 @@ def test_ports_of_a_spark():
 
 
 @pytest.mark.parametrize("text", ["", "ACTIVE", "4:ACTIVE", "four: ACTIVE", "4: "])
-def test_a_state_that_is_none_is_garbled(text):
+def test_an_invalid_state_is_garbled(text):
     with pytest.raises(FormatError):
         rdma.parse_state(text)
 
@@ -135,7 +135,7 @@ def test_rates_are_in_gigabits(text, rate):
     assert rdma.parse_rate(text) == rate
 
 
-def test_a_rate_that_is_none_is_garbled():
+def test_an_invalid_rate_is_garbled():
     with pytest.raises(FormatError):
         rdma.parse_rate("Invalid argument")
 
@@ -184,7 +184,7 @@ def test_a_distance_is_not_guessed_without_numa_nodes():
     assert rdma.distance(single, pair) == "NODE"
 
 
-def test_nvidia_smi_tells_distances_where_paths_were_not_collected():
+def test_nvidia_smi_shows_distances_where_paths_were_not_collected():
     node = Node(MemoryHost(commands={SMI: TWO, IBV: DEVINFO, ("nvidia-smi", "topo", "-m"): MATRIX}))
 
     assert rdma.distance(node, Pair("0000:00:06.0", "mlx5_0")) == "PIX"

@@ -45,11 +45,11 @@ def host(files: dict[str, str], machine: str = "x86_64") -> Node:
         (API.replace("\tib_", "\tmlx_ib_"), False),
     ],
 )
-def test_conftests_own_pattern(text: str, found: bool):
+def test_symbols_are_matched_as_in_conftest(text: str, found: bool):
     assert has_peer_api(text) is found
 
 
-def test_five_places_in_order():
+def test_conftest_looks_at_five_files_in_order():
     places = [candidate.path for candidate in conftest_symvers(host({"etc/hostname": ""}))]
 
     assert places == [
@@ -61,7 +61,7 @@ def test_five_places_in_order():
     ]
 
 
-def test_the_first_place_with_both_symbols_decides():
+def test_the_first_file_with_both_symbols_decides():
     node = host(
         {
             f"lib/modules/{KERNEL}/build/Module.symvers": OTHER,
@@ -82,7 +82,7 @@ def test_on_arm_conftest_looks_under_the_kernels_name_and_misses_ofeds_own_folde
     assert [candidate.path for candidate in overlooked_symvers(node)] == [ofed]
 
 
-def test_on_x86_the_same_folder_is_seen():
+def test_on_x86_the_same_folder_is_used():
     node = host({f"usr/src/ofa_kernel/x86_64/{KERNEL}/Module.symvers": API})
 
     assert rebuild_would_find(node)
@@ -109,7 +109,7 @@ def test_a_version_without_a_build_folder_does_not_count():
     assert ofed_build_trees(node) == ("var/lib/dkms/mlnx-ofed-kernel/24.10/build",)
 
 
-def test_a_hit_beats_a_place_that_nobody_looked_at():
+def test_a_file_with_the_api_counts_even_if_another_was_not_collected():
     files = {
         "proc/sys/kernel/osrelease": KERNEL,
         "proc/sys/kernel/arch": "x86_64",

@@ -26,7 +26,7 @@ def node(*answers):
     return Node(MemoryHost({}, commands={RM: json.dumps(record).encode()}))
 
 
-def test_two_h200s_give_the_object():
+def test_two_h200s_support_the_object():
     found = Node(MemoryHost({}, commands={RM: RECORDED.read_bytes()}))
 
     for address in ("0000:00:06.0", "0000:00:07.0"):
@@ -40,16 +40,16 @@ def test_the_last_answer_counts():
     assert (answer.kind, answer.word) == ("NVLINK", "OK (0x0)")
 
 
-def test_a_status_that_nobody_knows_is_told_by_its_number():
+def test_an_unknown_status_is_shown_as_a_number():
     assert third_party(node(("NV50_THIRD_PARTY_P2P BAR1", 0x77)), GPU).word == "status (0x77)"
 
 
 @pytest.mark.parametrize("answers", [(), (("NV01_ROOT_CLIENT", 0), ("NV20_SUBDEVICE_0", 0x1B))])
-def test_a_probe_that_did_not_get_there_tells_nothing(answers):
+def test_a_probe_that_did_not_reach_the_object_has_no_answer(answers):
     with pytest.raises(EvidenceMissing):
         third_party(node(*answers), GPU)
 
 
-def test_a_gpu_that_was_not_asked_is_unknown():
+def test_a_gpu_that_was_not_probed_is_unknown():
     with pytest.raises(EvidenceMissing):
         third_party(node(("NV50_THIRD_PARTY_P2P BAR1", 0)), "0000:1c:00.0")

@@ -90,7 +90,7 @@ def test_an_enrolled_key_is_checked_with_its_certificate() -> None:
     assert node.trail(verified_by, tree.path("x")).confidence is Confidence.CERTAIN
 
 
-def test_an_altered_file_no_longer_fits_its_signature() -> None:
+def test_an_altered_file_does_not_match_its_signature() -> None:
     signed = sign(PLAIN, MOK)
     assert (
         state(secured(), bytes((signed[0], *signed[1:200], signed[200] ^ 1)) + signed[201:])
@@ -98,11 +98,11 @@ def test_an_altered_file_no_longer_fits_its_signature() -> None:
     )
 
 
-def test_an_altered_file_of_a_stranger_is_a_strangers() -> None:
+def test_an_altered_file_of_an_unknown_signer_has_an_unknown_key() -> None:
     assert state(secured(), altered(sign(PLAIN, OTHER))) is SignatureState.UNKNOWN_KEY
 
 
-def test_the_key_of_the_kernels_own_modules_is_known_by_issuer_and_serial() -> None:
+def test_the_key_of_the_kernels_modules_is_identified_by_issuer_and_serial() -> None:
     tree = secured()
     tree.module("x", content=sign(PLAIN, BUILD))
     node = tree.node()
@@ -118,7 +118,7 @@ def test_a_key_of_the_same_name_from_another_build_is_not_the_same() -> None:
     assert state(tree, sign(PLAIN, namesake)) is SignatureState.UNKNOWN_KEY
 
 
-def test_a_name_in_proc_keys_is_a_key_that_is_likely_the_signers() -> None:
+def test_a_name_in_proc_keys_is_likely_the_signers_key() -> None:
     """Canonical's module key is built in: nobody has its certificate, everybody sees its name."""
     tree = secured()
     tree.put("proc/keys", keys((BUILD.name, BUILD.key_id), (OTHER.name, OTHER.key_id)))
@@ -130,7 +130,7 @@ def test_an_enrolment_that_the_kernel_does_not_have_does_not_count() -> None:
     assert state(tree, sign(PLAIN, MOK)) is SignatureState.UNKNOWN_KEY
 
 
-def test_who_may_not_read_proc_keys_takes_enrolled_keys_for_likely_trusted() -> None:
+def test_without_proc_keys_enrolled_keys_are_likely_trusted() -> None:
     tree = secured().put("proc/keys", "")
     tree.module("x", content=sign(PLAIN, MOK))
     node = tree.node()
@@ -140,7 +140,7 @@ def test_who_may_not_read_proc_keys_takes_enrolled_keys_for_likely_trusted() -> 
     assert state(tree, sign(PLAIN, MOK)) is SignatureState.UNKNOWN_KEY
 
 
-def test_firmwares_own_keys_count_where_the_distribution_asks_them() -> None:
+def test_firmwares_keys_count_where_the_distribution_uses_them() -> None:
     tree = secured(enrolled=(), firmware=(MOK,))
     assert state(tree, sign(PLAIN, MOK)) is SignatureState.VERIFIED
     tree.put("etc/os-release", "ID=arch\n")
@@ -163,7 +163,7 @@ def test_a_revoked_key_is_refused_by_kernels_with_a_list() -> None:
         (append_signature(PLAIN, b"x" * 50), "", SignatureState.MALFORMED),
     ],
 )
-def test_a_faulty_trailer_is_named(content: bytes, fault: str, expected: SignatureState) -> None:
+def test_an_invalid_trailer_is_named(content: bytes, fault: str, expected: SignatureState) -> None:
     tree = secured().module("x", content=content)
     assert signature_fault(tree.node(), tree.path("x")) == fault
     assert state(tree, content) is expected
@@ -181,7 +181,7 @@ def test_a_bundle_without_the_code_verifies_by_the_digest_it_recorded() -> None:
     assert standing(tree.node(), tree.path("x")).state is SignatureState.VERIFIED
 
 
-def test_a_module_signed_by_key_id_is_known_by_it() -> None:
+def test_a_signer_can_be_identified_by_key_id() -> None:
     assert state(secured(), sign(PLAIN, MOK, by_key_id=True)) is SignatureState.VERIFIED
     assert state(secured(), sign(PLAIN, OTHER, by_key_id=True)) is SignatureState.UNKNOWN_KEY
 
@@ -193,7 +193,7 @@ def test_keys_without_any_evidence_are_unknown_not_untrusted() -> None:
         standing(tree.node(), tree.path("x"))
 
 
-def test_trusted_keys_name_their_keyring() -> None:
+def test_trusted_keys_show_their_keyring() -> None:
     found = {key.description: key.keyring for key in trusted_keys(secured().node())}
     assert found == {BUILD.name: ".builtin_trusted_keys", MOK.name: ".machine"}
 
@@ -201,7 +201,7 @@ def test_trusted_keys_name_their_keyring() -> None:
 # -- whether anything is enforced ----------------------------------------------------------------------
 
 
-def test_the_kernels_own_word_on_enforcement_comes_first() -> None:
+def test_the_kernels_parameter_takes_precedence_for_enforcement() -> None:
     assert signatures_enforced(secured().node())
     assert not signatures_enforced(KernelTree().node())
 
@@ -223,7 +223,7 @@ def test_a_kernel_without_signatures_enforces_nothing() -> None:
         ("quiet", "CONFIG_MODULE_SIG=y", False),
     ],
 )
-def test_without_it_the_command_line_and_the_configuration_tell(
+def test_without_it_the_command_line_and_the_configuration_decide(
     line: str, config: str, enforced: bool
 ) -> None:
     tree = KernelTree(complete=False).without("sys/module/module/parameters/sig_enforce")
@@ -240,14 +240,14 @@ def test_a_machine_without_efi_has_no_secure_boot() -> None:
     assert secure_boot(KernelTree().node()) is False
 
 
-def test_an_efivarfs_that_is_not_mounted_says_nothing() -> None:
+def test_an_efivarfs_that_is_not_mounted_leaves_secure_boot_unknown() -> None:
     tree = KernelTree(complete=True).put("sys/firmware/efi/fw_platform_size", "64\n")
     tree.put(f"{EFIVARS}/.keep", "")
     with pytest.raises(EvidenceMissing):
         secure_boot(tree.node())
 
 
-def test_mokutil_and_the_log_stand_in_for_efivars() -> None:
+def test_mokutil_and_the_log_replace_missing_efivars() -> None:
     tree = KernelTree(complete=False)
     tree.commands[("mokutil", "--sb-state")] = "SecureBoot enabled\n"
     assert secure_boot(tree.node())
@@ -255,7 +255,7 @@ def test_mokutil_and_the_log_stand_in_for_efivars() -> None:
     assert not secure_boot(tree.node())
 
 
-def test_shim_may_be_told_to_validate_nothing() -> None:
+def test_validation_can_be_disabled_in_shim() -> None:
     tree = secured()
     assert not shim_validation_disabled(tree.node())
     tree.put(f"{EFIVARS}/MokSBStateRT-{SHIM}", b"\x06\0\0\0\x01")

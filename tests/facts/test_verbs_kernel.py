@@ -27,13 +27,13 @@ from tests.rules.machines import DMABUF, ODP, installed, node
         ("rxe", "rdma_rxe"),
     ],
 )
-def test_who_speaks_verbs_for_a_pci_driver(driver: str, module: str):
+def test_the_verbs_module_of_a_pci_driver(driver: str, module: str):
     assert verbs_module(driver) == module
 
 
 @pytest.mark.parametrize("owner", ["ib_uverbs", "ib_core"])
 @pytest.mark.parametrize("symbol", DMABUF)
-def test_either_module_may_offer_either_form(owner: str, symbol: str):
+def test_either_module_can_export_either_function(owner: str, symbol: str):
     files = installed(
         {f"kernel/{owner}.ko": build_module(owner, exports={symbol: 1})}, exporters={symbol: owner}
     )
@@ -55,7 +55,7 @@ REAL = [
 
 
 @pytest.mark.parametrize(("version", "driver", "able"), REAL)
-def test_debians_own_modules(version: str, driver: str, able: bool):
+def test_debians_modules_are_judged_correctly(version: str, driver: str, able: bool):
     names = {name: module(version, "amd64", name) for name in (driver, "ib_uverbs", "ib_core")}
     files = installed({f"kernel/{path.name}": path.read_bytes() for path in names.values()})
     offered = "".join(f"alias symbol:{symbol} ib_uverbs\n" for symbol in (*DMABUF, *ODP))
@@ -66,7 +66,7 @@ def test_debians_own_modules(version: str, driver: str, able: bool):
         assert on_demand_paging(machine, driver)
 
 
-def test_nobody_offers_it_or_nobody_looked():
+def test_no_exporter_differs_from_not_collected():
     assert dmabuf_exporter(node(installed({}))) == ""
     with pytest.raises(EvidenceMissing):
         dmabuf_exporter(node(complete=False))
@@ -77,7 +77,7 @@ def test_a_built_in_driver_has_a_folder_without_initstate():
     assert not is_built_in(node({"sys/module/mlx5_ib/initstate": "live\n"}), "mlx5_ib")
 
 
-def test_a_built_in_driver_is_judged_by_the_image_with_less_confidence():
+def test_a_built_in_driver_is_judged_by_the_kernel_image_with_less_confidence():
     symbols = {"proc/kallsyms": "0 r __ksymtab_ib_umem_dmabuf_get\n", "sys/module/mlx5_ib/parameters/x": "1"}
     machine = node(symbols)
 
@@ -85,7 +85,7 @@ def test_a_built_in_driver_is_judged_by_the_image_with_less_confidence():
     assert machine.trail(takes_dmabuf, "mlx5_ib").confidence is Confidence.LIKELY
 
 
-def test_the_configuration_speaks_where_the_module_was_not_collected():
+def test_the_configuration_decides_where_the_module_was_not_collected():
     files = installed({"kernel/mlx5_ib.ko": b""})
     config = {"boot/config-6.1.0-56-amd64": "#\nCONFIG_MODULES=y\nCONFIG_INFINIBAND_ON_DEMAND_PAGING=y\n"}
     left_out = "lib/modules/6.1.0-56-amd64/kernel/mlx5_ib.ko"
@@ -93,13 +93,13 @@ def test_the_configuration_speaks_where_the_module_was_not_collected():
     assert on_demand_paging(node(files, config, complete=False, without=left_out), "mlx5_ib")
 
 
-def test_a_module_outranks_the_configuration_as_ofed_brings_its_own():
+def test_a_module_takes_precedence_over_the_configuration():
     files = installed({"updates/mlx5_ib.ko": build_module("mlx5_ib", imports=ODP)})
     config = {"boot/config-6.1.0-56-amd64": "#\nCONFIG_MODULES=y\n"}
 
     assert on_demand_paging(node(files, config), "mlx5_ib")
 
 
-def test_no_such_module_is_absent():
+def test_a_missing_module_is_absent():
     with pytest.raises(EvidenceAbsent):
         takes_dmabuf(node(installed({})), "mlx5_ib")

@@ -31,17 +31,17 @@ def node(files, **options):
         },
     ],
 )
-def test_a_container_is_known_by_any_of_its_marks(files):
+def test_a_container_is_recognized_by_any_of_its_marks(files):
     assert virtual.scope(node(files)) == "container"
 
 
-def test_a_host_is_known_by_its_first_process():
+def test_a_host_is_recognized_by_its_first_process():
     assert virtual.scope(node(HOST)) == "host"
     live_cd = {**HOST, "proc/self/mountinfo": "1 1 0:1 / / rw - overlay overlay rw,lowerdir=/cow/squashfs\n"}
     assert virtual.scope(node(live_cd)) == "host"
 
 
-def test_the_scope_of_an_unknown_place_is_unknown():
+def test_without_evidence_the_scope_is_unknown():
     with pytest.raises(EvidenceMissing):
         virtual.scope(Node(MemoryHost({"proc/version": "Linux version 6.1"})))
 
@@ -70,14 +70,14 @@ def test_a_guest_without_dmi_is_a_guest():
     assert virtual.virtual_machine(node(files)) == "vm-other"
 
 
-def test_bare_metal_is_known_by_its_processor_whatever_its_vendor():
+def test_bare_metal_is_recognized_by_its_processor_whatever_its_vendor():
     metal = {"sys/class/dmi/id/sys_vendor": "Amazon EC2\n", "sys/class/dmi/id/product_name": "p5.metal\n"}
 
     assert virtual.virtual_machine(node(BARE_METAL)) == "none"
     assert virtual.virtual_machine(node(BARE_METAL | metal)) == "none"
 
 
-def test_arm_has_no_such_flag_and_is_known_by_its_product():
+def test_arm_has_no_such_flag_and_is_recognized_by_its_product():
     arm = BARE_METAL | {"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp asimd\nCPU implementer\t: 0x41\n"}
     guest = arm | {"sys/class/dmi/id/sys_vendor": "QEMU\n"}
 
@@ -85,7 +85,7 @@ def test_arm_has_no_such_flag_and_is_known_by_its_product():
     assert virtual.virtual_machine(node(guest)) == "qemu"
 
 
-def test_wsl_is_known_by_its_kernel():
+def test_wsl_is_recognized_by_its_kernel():
     wsl = {"proc/sys/kernel/osrelease": "5.15.167.4-microsoft-standard-WSL2\n"}
 
     assert virtual.virtual_machine(node(wsl)) == "wsl"

@@ -42,7 +42,7 @@ every_kind = pytest.mark.parametrize("kind", PACK)
 
 
 @every_kind
-def test_packed_content_comes_back(kind):
+def test_compressed_content_is_restored(kind):
     packed = PACK[kind](CONTENT)
 
     assert compression(packed) == kind
@@ -50,7 +50,7 @@ def test_packed_content_comes_back(kind):
     assert decompress(memoryview(packed), LIMIT) == CONTENT
 
 
-def test_plain_content_is_given_as_it_is():
+def test_plain_content_is_returned_unchanged():
     plain = memoryview(CONTENT)
 
     assert compression(plain) == ""
@@ -65,7 +65,7 @@ def test_plain_content_is_given_as_it_is():
         ("gzip", ["gzip", "-n"]),
     ],
 )
-def test_what_the_tools_pack_is_unpacked(kind, command):
+def test_files_compressed_by_the_usual_tools_are_decompressed(kind, command):
     if shutil.which(command[0]) is None:
         pytest.skip(f"sudo apt-get install {'xz-utils' if kind == 'xz' else kind}")
     packed = subprocess.run([*command, "-c"], input=CONTENT, capture_output=True, check=True).stdout
@@ -89,7 +89,7 @@ def test_the_limit_holds_for_plain_files_too():
 
 
 @every_kind
-def test_a_bomb_costs_no_more_than_the_limit(kind):
+def test_a_decompression_bomb_costs_no_more_than_the_limit(kind):
     packed = PACK[kind](bytes(64 << 20))
     tracemalloc.start()
     with pytest.raises(FormatError, match="unpacks to more than"):
@@ -119,14 +119,14 @@ def test_cut_and_damaged_files_are_refused(kind):
 
 
 @every_kind
-def test_a_signature_appended_to_a_packed_file_is_damage(kind):
+def test_a_signature_appended_to_a_compressed_file_is_damage(kind):
     """Signing tools that append to a .ko.xz leave a file that nothing can load."""
     with pytest.raises(FormatError, match="damaged"):
         decompress(PACK[kind](CONTENT) + b"~Module signature appended~\n", LIMIT)
 
 
 @every_kind
-def test_streams_one_after_the_other_are_one_content(kind):
+def test_several_streams_are_concatenated(kind):
     parts = [random.Random(2).randbytes(size) for size in (10, 0, 300_000, 1)]
     packed = b"".join(PACK[kind](part) for part in parts)
 
@@ -135,7 +135,7 @@ def test_streams_one_after_the_other_are_one_content(kind):
         decompress(packed, 300_000)
 
 
-def test_xz_files_may_be_padded():
+def test_xz_files_can_be_padded():
     assert decompress(lzma.compress(b"a") + bytes(8) + lzma.compress(b"b") + bytes(4), LIMIT) == b"ab"
 
 

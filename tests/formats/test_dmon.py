@@ -32,7 +32,7 @@ CSV = """\
 """
 
 
-def test_lines_of_every_gpu():
+def test_lines_of_every_gpu_are_parsed():
     assert parse_dmon(PLAIN) == (
         DmonTraffic(0, 24105, 13),
         DmonTraffic(1, None, None),

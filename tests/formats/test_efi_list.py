@@ -57,14 +57,14 @@ def test_files_of_efivarfs_begin_with_attributes():
         efi_list.parse(data, attributes=False)
 
 
-def test_an_empty_variable_holds_nothing_but_an_empty_file_is_no_variable():
+def test_an_empty_variable_has_no_entries_but_an_empty_file_is_not_a_variable():
     assert efi_list.parse(ATTRIBUTES, attributes=True) == ()
     assert efi_list.parse(list_of(SHA256), attributes=False) == ()
     with pytest.raises(FormatError, match="shorter than its attributes"):
         efi_list.parse(b"", attributes=True)
 
 
-def test_a_list_may_have_a_header_of_its_own():
+def test_a_list_can_have_a_header():
     data = list_of(SHA256, HASHES[0], header=b"vendor's")
 
     assert [entry.data for entry in efi_list.parse(data, attributes=False)] == [HASHES[0]]
@@ -95,7 +95,7 @@ def with_sizes(list_size, header_size, size):
         (with_sizes(76, 0xFFFFFFFF, 48), "contradict"),
     ],
 )
-def test_sizes_that_lie_are_refused(data, words):
+def test_wrong_sizes_are_refused(data, words):
     with pytest.raises(FormatError, match=words):
         efi_list.parse(data, attributes=False)
 

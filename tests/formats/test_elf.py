@@ -92,7 +92,7 @@ class TestModule:
     def test_a_module_without_exports_has_an_empty_table(self):
         assert elf.parse(build_module("m", static_symbols=("__crc_table",))).exports() == {}
 
-    def test_versions_are_wanted_crcs_by_name(self):
+    def test_versions_are_expected_crcs_by_name(self):
         versions = elf.parse(MODULE).versions()
 
         assert versions is not None
@@ -105,15 +105,15 @@ class TestModule:
 
         assert [value for tag, value in tags if tag == "alias"] == ["a", "b=c"]
 
-    def test_a_module_says_the_name_it_will_be_listed_under(self):
+    def test_a_module_shows_its_name_in_the_kernel(self):
         assert elf.parse(MODULE).this_module_name() == "gdr_user"
 
-    def test_views_of_memory_are_read_like_bytes(self):
+    def test_memory_views_are_read_like_bytes(self):
         assert elf.parse(memoryview(bytearray(MODULE))).undefined() == elf.parse(MODULE).undefined()
 
 
 class TestNewerAndOlderKernels:
-    def test_extended_versions_hold_names_longer_than_a_record(self):
+    def test_extended_versions_can_have_names_longer_than_a_record(self):
         name = "_RNv" + "x" * 90
         extended = file_of(
             [
@@ -144,7 +144,7 @@ class TestNewerAndOlderKernels:
 
         assert elf.parse(old).exports() == {"f": elf.Export(0x89ABCDEF, True, "")}
 
-    def test_a_crc_that_genksyms_could_not_make_is_none(self):
+    def test_a_crc_that_genksyms_could_not_compute_is_none(self):
         failed = with_symbols(
             [("__ksymtab_f", 3, 0, 1), ("__crc_f", 0, 0, 2)], [("__ksymtab", PROGBITS, ALLOC, bytes(12), 0)]
         )
@@ -152,7 +152,7 @@ class TestNewerAndOlderKernels:
         assert elf.parse(failed).exports() == {"f": elf.Export(None, False, "")}
 
     @pytest.mark.parametrize(("flags", "gpl_only"), [(0, False), (1, True), (2, False), (3, True)])
-    def test_where_there_is_a_table_of_flags_it_decides_the_licence(self, flags, gpl_only):
+    def test_a_table_of_flags_decides_the_licence(self, flags, gpl_only):
         flagged = with_symbols(
             [("__ksymtab_f", 3, 0, 0), ("__flags_f", 4, 1, 0)],
             [
@@ -163,7 +163,7 @@ class TestNewerAndOlderKernels:
 
         assert elf.parse(flagged).exports() == {"f": elf.Export(None, gpl_only, "")}
 
-    def test_a_variable_that_is_merely_called_so_is_no_flag(self):
+    def test_a_variable_with_the_name_of_a_flag_is_not_a_flag(self):
         flagged = with_symbols(
             [("__ksymtab_f", 3, 0, 0), ("__flags_f", 4, 0, 0)],
             [
@@ -185,7 +185,7 @@ class TestNewerAndOlderKernels:
             "g": elf.Export(None, False, ""),
         }
 
-    def test_the_kernel_sees_the_loaded_one_of_two_sections_of_a_name(self):
+    def test_the_loaded_one_of_two_sections_with_a_name_is_used(self):
         twice = file_of(
             [
                 (".modinfo", PROGBITS, 0, b"license=no\0", 0),
@@ -216,7 +216,7 @@ class TestLibrary:
             elf.parse(file_of([], kind=3)).exports()
 
     @pytest.mark.skipif(shutil.which("gcc") is None, reason="sudo apt-get install gcc")
-    def test_what_a_compiler_makes_agrees_with_nm(self, tmp_path):
+    def test_symbols_of_a_compiled_library_agree_with_nm(self, tmp_path):
         source, library = tmp_path / "a.c", tmp_path / "liba.so"
         source.write_text(
             "int seen; static int own; extern int there(void); int f(void){return own+there();}"
@@ -264,7 +264,7 @@ class TestIdentity:
             (b"\x7fELF\x07\x01" + bytes(60), "no known class"),
         ],
     )
-    def test_what_is_no_elf_file_says_so(self, data, words):
+    def test_other_files_than_elf_are_refused(self, data, words):
         with pytest.raises(FormatError, match=words):
             elf.parse(data)
 
@@ -279,14 +279,14 @@ class TestReduced:
         with pytest.raises(FormatError, match=r"\.text has no content"):
             reduced.section(".text")
 
-    def test_a_section_that_never_was_is_none(self):
+    def test_a_missing_section_is_none(self):
         reduced = elf.parse(file_of([]))
 
         assert (reduced.section(".text"), reduced.size_of(".text")) == (None, None)
         assert reduced.this_module_name() is None
 
     @pytest.mark.parametrize("ask", ["undefined", "exports", "modinfo"])
-    def test_a_stripped_module_is_not_one_that_wants_and_says_nothing(self, ask):
+    def test_a_stripped_module_is_not_one_without_imports_and_tags(self, ask):
         with pytest.raises(FormatError, match="there is no"):
             getattr(elf.parse(file_of([])), ask)()
 
@@ -302,11 +302,11 @@ class TestHostile:
             (header(64, 0), "no section table"),
         ],
     )
-    def test_headers_that_lie_are_refused(self, head, words):
+    def test_wrong_headers_are_refused(self, head, words):
         with pytest.raises(FormatError, match=words):
             elf.parse(head + bytes(400))
 
-    def test_every_truncation_is_refused_or_read_alike(self):
+    def test_every_truncation_is_refused_or_gives_the_same(self):
         whole = elf.parse(MODULE).sections
         for size in range(len(MODULE)):
             with pytest.raises(FormatError):
@@ -333,7 +333,7 @@ class TestHostile:
         with pytest.raises(FormatError, match="outside"):
             elf.parse(outside).undefined()
 
-    def test_names_that_overlap_without_end_are_bounded(self):
+    def test_overlapping_names_are_limited(self):
         """500,000 symbols, each named by another tail of one long string: 10 GB if they were all made."""
         count = 500_000
         table = b"".join(symbol(index % 40_000 + 1, 0) for index in range(count))
@@ -343,16 +343,16 @@ class TestHostile:
             file_of([("tab", SYMTAB, 0, table, 2), ("str", STRTAB, 0, text, 0)]), "undefined"
         )
 
-    def test_a_module_of_nothing_but_tags_is_bounded(self):
+    def test_a_module_full_of_tags_is_limited(self):
         self.refused_cheaply(file_of([(".modinfo", PROGBITS, ALLOC, b"=\0" * 4_000_000, 0)]), "modinfo")
 
-    def test_a_module_of_nothing_but_versions_is_bounded(self):
+    def test_a_module_full_of_versions_is_limited(self):
         crcs = ("__version_ext_crcs", PROGBITS, ALLOC, bytes(8_000_000), 0)
         names = ("__version_ext_names", PROGBITS, ALLOC, bytes(8_000_000), 0)
 
         self.refused_cheaply(file_of([crcs, names]), "versions")
 
-    def test_namespaces_in_ever_new_sections_are_not_copied(self):
+    def test_namespaces_in_many_sections_are_not_copied(self):
         """Each section is the whole file: copying each would take 20 GB."""
         names = b"\0__kstrtabns_f\0".ljust(400_000, b"x") + b"\0"
         sections = [("str", STRTAB, 0, names, 0)]
@@ -365,7 +365,7 @@ class TestHostile:
 
         self.refused_cheaply(bytes(many), "exports")
 
-    def test_the_most_sections_a_header_can_claim_are_read_in_bounded_time(self):
+    def test_the_maximum_of_sections_is_read_in_limited_time(self):
         size = 0xFFFF * SECTION.size
         body = bytearray(header(64, 0xFFFF, names_index=1)) + bytes(size)
         struct.pack_into("<IIQQQQ", body, 128, 1, STRTAB, 0, 0, 0, 8)  # names: the first bytes of the file

@@ -116,7 +116,7 @@ def test_exported_crcs_agree_with_modprobe(version, architecture):
 
 @every_kernel
 @pytest.mark.parametrize(("user", "provider"), [("mlx5_ib", "ib_core"), ("mlx5_ib", "mlx5_core")])
-def test_a_user_wants_the_crc_that_its_provider_gives(version, architecture, user, provider):
+def test_a_user_expects_the_crc_of_its_provider(version, architecture, user, provider):
     wanted = elf.parse(content_of(module(version, architecture, user))).versions()
     given = elf.parse(content_of(module(version, architecture, provider))).exports()
 

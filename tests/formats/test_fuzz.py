@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.formats import fuzz
 
 
-def test_readers_answer_or_refuse_whatever_they_are_given(capsys):
+def test_readers_accept_or_refuse_any_input(capsys):
     assert fuzz.run(inputs=12_000, seed=2026) == 0
     assert "12000 inputs, seed 2026" in capsys.readouterr().out
 
 
-def test_a_reader_that_breaks_is_noticed(monkeypatch, capsys):
+def test_a_reader_that_fails_is_reported(monkeypatch, capsys):
     broken = fuzz.Target((b"abcd",), lambda data: {}["missing"])
     monkeypatch.setattr(fuzz, "targets", lambda: (broken,))
 

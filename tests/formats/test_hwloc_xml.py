@@ -38,7 +38,7 @@ def test_sets_are_read_with_their_empty_words():
     assert found.nodes == (1,)
 
 
-def test_a_host_bridge_names_its_root_bus_and_other_bridges_do_not():
+def test_a_host_bridge_has_a_root_bus_and_other_bridges_do_not():
     bridge = (
         '<object type="Bridge" bridge_type="0-1" bridge_pci="0000:[15-1b]"><object type="Bridge" '
         'bridge_type="1-1" bridge_pci="0000:[16-1b]" pci_busid="0000:15:01.0" '
@@ -50,7 +50,7 @@ def test_a_host_bridge_names_its_root_bus_and_other_bridges_do_not():
     assert host.children[0].pci.subsystem == ""
 
 
-def test_version_1_names_none():
+def test_version_1_has_no_root_bus():
     assert hwloc_xml.parse(machine("", version="")).type == "Machine"
 
 

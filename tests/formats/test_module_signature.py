@@ -53,7 +53,7 @@ class TestTrailer:
         assert (size, trailer.fault) == (len(CONTENT), TrailerFault.NONE)
         assert data[size:].startswith(trailer.pkcs7)
 
-    def test_a_marker_that_is_not_at_the_very_end_is_no_signature(self):
+    def test_a_marker_before_the_end_is_not_a_signature(self):
         """strip(1) and editors leave the marker inside, or cut it."""
         data = sign(CONTENT, KEY)
 
@@ -75,7 +75,7 @@ class TestTrailer:
             (CONTENT + b"\0\0\2\0\0\0\1\0\0\0\0\0" + module_signature.MARKER, TrailerFault.BAD_RESERVED),
         ],
     )
-    def test_each_fault_has_a_name_because_the_kernel_answers_differently(self, data, fault):
+    def test_each_error_has_a_name_because_the_kernel_handles_them_differently(self, data, fault):
         size, trailer = module_signature.split(data)
 
         assert trailer == module_signature.Trailer(fault, b"")
@@ -83,7 +83,7 @@ class TestTrailer:
 
 
 class TestSigner:
-    def test_issuer_and_serial_number_name_the_key(self):
+    def test_issuer_and_serial_number_identify_the_key(self):
         _, signature = signature_of(sign(CONTENT, KEY, digest="sha512"))
 
         assert signature.issuer == "gdrkit test module key"
@@ -91,7 +91,7 @@ class TestSigner:
         assert (signature.digest, signature.algorithm) == ("sha512", "rsa")
         assert (signature.subject_key_id, signature.has_attributes) == (None, False)
 
-    def test_a_key_id_may_name_the_key_instead(self):
+    def test_a_key_id_can_identify_the_key_instead(self):
         _, signature = signature_of(sign(CONTENT, KEY, by_key_id=True))
 
         assert (signature.issuer, signature.serial) == ("", "")
@@ -107,7 +107,7 @@ class TestSigner:
             (bytes.fromhex("3006 0604 2a030405"), "not signed data"),
         ],
     )
-    def test_what_is_no_signature_says_so(self, data, words):
+    def test_other_data_than_a_signature_is_refused(self, data, words):
         with pytest.raises(FormatError, match=words):
             module_signature.parse(data)
 
@@ -115,37 +115,37 @@ class TestSigner:
 class TestVerify:
     @pytest.mark.parametrize("digest", ["sha256", "sha384", "sha512"])
     @pytest.mark.parametrize("by_key_id", [False, True])
-    def test_what_this_key_signed_holds(self, digest, by_key_id):
+    def test_a_signature_of_this_key_is_valid(self, digest, by_key_id):
         content, signature = signature_of(sign(CONTENT, KEY, digest=digest, by_key_id=by_key_id))
 
         assert module_signature.verify(signature, digest_of(content), x509.parse(KEY.certificate_der))
 
-    def test_altered_content_does_not(self):
+    def test_altered_content_is_not_valid(self):
         content, signature = signature_of(sign(CONTENT, KEY))
         altered = content[:100] + bytes([content[100] ^ 1]) + content[101:]
 
         assert not module_signature.verify(signature, digest_of(altered), x509.parse(KEY.certificate_der))
 
-    def test_a_key_that_is_not_named_is_not_tried(self):
+    def test_a_key_that_the_signature_does_not_name_is_not_tried(self):
         """The kernel looks the key up by the signer's name; it does not try all that it has."""
         content, signature = signature_of(sign(CONTENT, KEY))
 
         assert not module_signature.verify(signature, digest_of(content), x509.parse(OTHER.certificate_der))
 
-    def test_another_key_under_the_same_name_and_number_does_not(self):
+    def test_another_key_with_the_same_name_and_number_is_not_valid(self):
         content, _ = signature_of(sign(CONTENT, KEY))
         forged = module_signature.parse(pkcs7(CONTENT, OTHER._replace(certificate=KEY.certificate)))
 
         assert module_signature.names(forged, x509.parse(KEY.certificate_der))
         assert not module_signature.verify(forged, digest_of(content), x509.parse(KEY.certificate_der))
 
-    def test_a_digest_of_the_wrong_length_is_a_mistake_not_a_refusal(self):
+    def test_a_digest_of_the_wrong_length_is_an_error_not_a_refusal(self):
         _, signature = signature_of(sign(CONTENT, KEY))
 
         with pytest.raises(FormatError, match="not a sha256 digest"):
             module_signature.verify(signature, lambda name: b"short", x509.parse(KEY.certificate_der))
 
-    def test_an_algorithm_unknown_here_is_not_a_refusal(self):
+    def test_an_unsupported_algorithm_is_not_a_refusal(self):
         import msgspec
 
         _, signature = signature_of(sign(CONTENT, KEY))
@@ -179,26 +179,26 @@ class TestAgainstOpenssl:
         "algorithm",
         [("rsa", "-pkeyopt", "rsa_keygen_bits:2048"), ("ec", "-pkeyopt", "ec_paramgen_curve:secp384r1")],
     )
-    def test_what_sign_file_asks_openssl_for_holds(self, signed, algorithm):
+    def test_a_signature_made_as_by_sign_file_is_valid(self, signed, algorithm):
         """sign-file calls CMS_add1_signer() with NOCERTS, BINARY, NOSMIMECAP and NOATTR."""
         signature, certificate = signed("-noattr", "-nocerts", "-nosmimecap", algorithm=algorithm)
 
         assert module_signature.verify(signature, digest_of(CONTENT), certificate)
         assert not module_signature.verify(signature, digest_of(CONTENT + b"x"), certificate)
 
-    def test_certificates_inside_do_not_disturb(self, signed):
+    def test_certificates_inside_are_ignored(self, signed):
         signature, certificate = signed("-noattr")
 
         assert module_signature.verify(signature, digest_of(CONTENT), certificate)
 
-    def test_signed_attributes_are_seen_and_refused_as_the_kernel_does(self, signed):
+    def test_signed_attributes_are_refused_as_in_the_kernel(self, signed):
         signature, certificate = signed("-nocerts")
 
         assert signature.has_attributes
         assert module_signature.names(signature, certificate)
         assert not module_signature.verify(signature, digest_of(CONTENT), certificate)
 
-    def test_openssl_reads_our_fields_out_of_a_signature(self, tmp_path):
+    def test_openssl_shows_the_same_fields_of_a_signature(self, tmp_path):
         der = tmp_path / "sig.der"
         der.write_bytes(pkcs7(CONTENT, KEY))
         command = ["openssl", "cms", "-cmsout", "-print", "-noout", "-inform", "DER", "-in", der]
@@ -212,7 +212,7 @@ class TestAgainstOpenssl:
 
 
 @every_kernel
-def test_a_real_module_holds_under_the_key_built_into_its_kernel(version, architecture):
+def test_a_real_module_is_verified_by_the_key_built_into_its_kernel(version, architecture):
     """The whole chain on Debian's files: RSA on 6.1, ECDSA on 6.12; certificates out of the kernel image."""
     data = compressed.decompress(module(version, architecture, "ib_core").read_bytes(), 1 << 28)
     content, signature = signature_of(data)
@@ -286,7 +286,7 @@ class TestCertificate:
         ],
     )
     @needs_openssl
-    def test_names_are_made_as_the_kernel_makes_them(self, tmp_path, subject, kernel_name):
+    def test_certificate_names_are_those_of_the_kernel(self, tmp_path, subject, kernel_name):
         request = [
             "openssl",
             "req",

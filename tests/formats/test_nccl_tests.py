@@ -85,33 +85,33 @@ def test_rows_have_both_groups():
     assert row.best == row.in_place
 
 
-def test_older_heads_lack_redop_and_root():
+def test_older_headers_have_no_redop_and_root():
     run = one(V2022)
 
     assert run.rows[0].in_place == Timing(11698, 3.23, 3.23)
     assert run.hosts == ("x0",)
 
 
-def test_columns_of_iterations_and_a_time_stamp_shift_nothing():
+def test_columns_of_iterations_and_time_stamps_do_not_shift_others():
     run = one(V2025)
 
     assert run.program == "sendrecv"
     assert run.rows[0].in_place == Timing(176.70, 23.74, 23.74)
 
 
-def test_the_command_names_the_program_where_the_run_does_not():
+def test_the_command_shows_the_program_if_the_run_does_not():
     assert one(V2023).program == ""
     assert one("$ mpirun -np 2 ./build/all_reduce_perf -b 8\n" + V2023).program == "all_reduce"
 
 
 @pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: "])
-def test_labels_of_launchers_are_taken_off(prefix: str):
+def test_prefixes_of_launchers_are_removed(prefix: str):
     text = "".join(f"{prefix}{line}\n" for line in V2023.splitlines())
 
     assert one(text) == one(V2023)
 
 
-def test_processes_that_do_not_know_of_each_other():
+def test_processes_that_ran_alone_are_recognized():
     ranks = "".join(
         f"#   Rank  0 Pid {n} on host{n} device  0 [0x00] Tesla V100-SXM2-16GB\n" for n in (1, 2)
     )
@@ -119,13 +119,13 @@ def test_processes_that_do_not_know_of_each_other():
     assert one(ranks + V2022).alone
 
 
-def test_runs_after_each_other_stay_apart():
+def test_consecutive_runs_are_separate():
     runs = parse_nccl_tests(V2023 + V2022 + V2025)
 
     assert [run.rows[-1].size_bytes for run in runs] == [1073741824, 37748744, 4194304]
 
 
-def test_a_run_that_was_cut_keeps_what_is_whole():
+def test_a_cut_run_keeps_its_complete_lines():
     run = one(V2023[: V2023.index("  1073741824  ") + 70])
 
     assert [row.size_bytes for row in run.rows] == [8, 536870912]

@@ -18,7 +18,7 @@ WORDS = [
 ]
 
 
-def test_the_elements_of_a_dump_are_read_in_their_order():
+def test_the_elements_of_a_dump_are_read_in_order():
     root = nccl_xml.parse(b'<system version="1"><cpu numaid="0"><nic/><pci/><nic/></cpu></system>')
     assert [node.name for node in root.walk()] == ["system", "cpu", "nic", "pci", "nic"]
 
@@ -32,13 +32,13 @@ def test_a_graph_file_is_read_as_well():
     [b'<system version="2"><cpu/></system>', b'<system version="1"><gpu><xgmi/></gpu></system>',
      b'<system version="1"><gpu gcn="910"/></system>'],
 )  # fmt: skip
-def test_the_dialect_of_rccl_is_refused_by_name(content):
+def test_topology_files_of_rccl_are_refused_by_name(content):
     with pytest.raises(FormatError, match="RCCL"):
         nccl_xml.parse(content)
 
 
 @pytest.mark.parametrize("content", [b"<topology/>", b"<system/>", b'<system version="3"/>', b""])
-def test_what_nccl_does_not_read_is_refused(content):
+def test_files_that_nccl_does_not_read_are_refused(content):
     with pytest.raises(FormatError):
         nccl_xml.parse(content)
 
@@ -48,7 +48,7 @@ def test_text_between_elements_is_refused_as_nccl_refuses_it():
         nccl_xml.parse(b'<system version="1">x<cpu/></system>')
 
 
-def test_what_would_need_an_entity_is_not_written():
+def test_values_that_need_an_entity_are_not_written():
     root = nccl_xml.XmlNode("system", {"version": "1", "name": "a&b"})
     with pytest.raises(FormatError, match="no entities"):
         nccl_xml.written(root)

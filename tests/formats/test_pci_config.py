@@ -109,7 +109,7 @@ class TestWhatIsThere:
 
 
 class TestWhatWasNotRead:
-    def test_64_bytes_leave_everything_else_open(self):
+    def test_64_bytes_leave_all_capabilities_unknown(self):
         """What a user who is not root reads: "no ACS" would be a lie."""
         seen = pci_config.parse(GPU[:64])
 
@@ -119,19 +119,19 @@ class TestWhatWasNotRead:
             assert part == Truncated(64)
         assert seen.resizable_bars == seen.serial_number == Truncated(64)
 
-    def test_64_bytes_of_a_device_without_a_list_say_that_there_is_none(self):
+    def test_64_bytes_show_that_a_device_has_no_list(self):
         bare = bytearray(GPU[:64])
         bare[6] = 0
 
         assert pci_config.parse(bytes(bare)).acs is None
 
-    def test_256_bytes_show_the_link_and_leave_acs_open(self):
+    def test_256_bytes_show_the_link_and_leave_acs_unknown(self):
         seen = pci_config.parse(GPU[:256])
 
         assert seen.express == pci_config.parse(GPU).express
         assert seen.acs == seen.serial_number == Truncated(256)
 
-    def test_no_length_makes_up_an_answer(self):
+    def test_no_length_gives_a_wrong_answer(self):
         whole = pci_config.parse(GPU)
         for size in range(64, 4096):
             seen = pci_config.parse(GPU[:size])

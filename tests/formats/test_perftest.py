@@ -112,7 +112,7 @@ def test_both_directions_are_told_by_the_title_or_the_command():
     assert one("ib_write_bw -d mlx5_0 -b 10.0.0.1\n" + GBITS).bidirectional
 
 
-def test_runs_after_each_other_stay_apart():
+def test_consecutive_runs_are_separate():
     second = HEAD.replace("rocep1s0f0", "roceP2p1s0f0") + GBITS.replace("111.71", "97.28")
 
     runs = parse_perftest(HEAD + GBITS + second)

@@ -51,7 +51,7 @@ def plain(value: Value) -> object:
             return [plain(item) for item in value.items]
 
 
-def test_the_last_of_two_equal_keys_counts_and_both_lines_are_kept():
+def test_the_last_duplicate_key_counts_and_both_lines_are_kept():
     value = scan(POLICY)
 
     assert list(duplicates(value)) == [DuplicateKey(("spec", "driver"), (4, 8))]
@@ -59,13 +59,13 @@ def test_the_last_of_two_equal_keys_counts_and_both_lines_are_kept():
     assert text_at(value, "spec", "driver", "rdma", "useHostMofed") == ""
 
 
-def test_a_quoted_word_is_told_from_a_bare_one():
+def test_a_quoted_word_differs_from_a_bare_one():
     found = at(scan(POLICY), "spec", "driver", "rdma", "enabled")
 
     assert found == Scalar("true", 10, quoted=True)
 
 
-def test_a_key_in_two_items_of_a_list_is_no_duplicate():
+def test_a_key_in_two_items_of_a_list_is_not_a_duplicate():
     text = "env:\n- name: A\n  value: x\n- name: B\n  value: y\n"
 
     assert list(duplicates(scan(text))) == []
@@ -77,7 +77,7 @@ def test_duplicates_are_found_inside_lists_and_flow_mappings():
     assert list(duplicates(scan(text))) == [DuplicateKey(("list", "0", "a"), (2, 2))]
 
 
-def test_json_is_read_as_what_it_is():
+def test_json_is_parsed_too():
     text = '{"kind": "List",\n "items": [{"kind": "ClusterPolicy", "spec": {}}, {"a": [1, "\\u00e9"]}]}\n'
 
     assert plain(scan(text)) == {
@@ -97,7 +97,7 @@ def test_an_empty_text_has_no_document():
     assert documents("") == ()
 
 
-def test_one_unreadable_document_spoils_no_other():
+def test_one_unreadable_document_does_not_affect_others():
     found = documents("a: 1\n---\nb: &anchor 2\n---\nc: 3\n")
 
     assert [document.line for document in found] == [1, 2, 4]
@@ -128,7 +128,7 @@ def test_one_unreadable_document_spoils_no_other():
         ("some prose, as in a forum post\n", "neither a mapping"),
     ],
 )
-def test_what_is_refused_is_named(text: str, complaint: str, parser: None):
+def test_refused_syntax_is_named(text: str, complaint: str, parser: None):
     with pytest.raises(FormatError, match=complaint.replace("*", r"\*").replace("?", r"\?")):
         scan(text)
 
@@ -146,11 +146,11 @@ def test_what_is_refused_is_named(text: str, complaint: str, parser: None):
         ("\ufeffa: b\n", {"a": "b"}),
     ],
 )
-def test_what_the_library_reads_stays_as_it_was_written(text: str, value: object, parser: None):
+def test_scalars_stay_as_written(text: str, value: object, parser: None):
     assert plain(scan(text)) == value
 
 
-def test_lines_are_those_of_an_editor(parser: None):
+def test_line_numbers_are_those_of_an_editor(parser: None):
     """U+0085 ends none, though it does for the library; and nothing stands where its key does."""
     (document,) = documents("\ufeff\n---\na: x\x85\nb:\n\n\nc:\n  - d\n  -\nd: {e:\n\n }\n")
     value = document.value
@@ -162,7 +162,7 @@ def test_lines_are_those_of_an_editor(parser: None):
     assert at(value, "d", "e") == Scalar("", 10)
 
 
-def test_a_mark_of_byte_order_moves_no_line(parser: None):
+def test_a_byte_order_mark_does_not_shift_lines(parser: None):
     value = scan("\ufeffa: 1\nb: 2\n")
 
     assert isinstance(value, YamlMapping)
@@ -175,18 +175,18 @@ def test_an_alias_is_never_followed(parser: None):
         scan(bomb)
 
 
-def test_half_an_escape_is_a_fault_and_no_crash(parser: None):
+def test_half_an_escape_is_an_error_not_a_crash(parser: None):
     for text in ('{"a": "\\ud8zz\\udc00"}', '{"a": "\\ud83d"}', '{"a": "\\UFFFFFFFF"}'):
         with pytest.raises(FormatError, match="line 1: "):
             scan(text)
 
 
-def test_size_is_bounded():
+def test_the_size_is_limited():
     (found,) = documents("a: " + "x" * CHARACTERS_LIMIT)
     assert found.value is None and "more than" in found.fault
 
 
-def test_nesting_is_bounded(parser: None):
+def test_the_depth_is_limited(parser: None):
     """Also where the library's own compose() would end the process."""
     with pytest.raises(FormatError, match="nested deeper"):
         scan("[" * (DEPTH_LIMIT + 2) + "]" * (DEPTH_LIMIT + 2))
@@ -209,7 +209,7 @@ _objects = st.recursive(
 @example({"A": "-0 0"}, False)
 @example({"A": [":x", "?0"]}, True)
 @given(st.dictionaries(_names, _objects, min_size=1, max_size=4), st.booleans())
-def test_what_a_yaml_library_writes_is_read_back(value: dict[str, object], flow: bool):
+def test_text_written_by_a_yaml_library_is_read_back(value: dict[str, object], flow: bool):
     text = yaml.safe_dump(value, default_flow_style=flow or None, width=10_000)
 
     assert plain(scan(text)) == yaml.load(text, yaml.BaseLoader)
@@ -241,7 +241,7 @@ _pieces = st.sampled_from(_INDENTED + _ODD)
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(_pieces, max_size=16).map("".join))
-def test_it_refuses_or_agrees_with_a_yaml_library(text: str):
+def test_any_text_is_refused_or_read_as_by_a_yaml_library(text: str):
     try:
         ours = plain(scan(text))
     except FormatError:

@@ -16,9 +16,7 @@ from msgspec import Struct
 
 from gdrkit.formats.errors import FormatError
 
-Buffer: TypeAlias = (
-    bytes | bytearray | memoryview
-)  # anything that `memoryview()` accepts, also a mapped file
+Buffer: TypeAlias = bytes | bytearray | memoryview  # anything for `memoryview()`, also a mapped file
 
 ET_REL, ET_DYN = 1, 3
 SHT_NULL, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 0, 2, 8, 11
