@@ -92,7 +92,7 @@ def test_the_limit_holds_for_plain_files_too():
 def test_a_decompression_bomb_costs_no_more_than_the_limit(kind):
     packed = PACK[kind](bytes(64 << 20))
     tracemalloc.start()
-    with pytest.raises(FormatError, match="unpacks to more than"):
+    with pytest.raises(FormatError, match="decompresses to more than"):
         decompress(packed, LIMIT)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -261,7 +261,7 @@ class TestIdentity:
             (b"", "empty"),
             (b"modinfo: ERROR: Module x not found.\n", "not an ELF file"),
             (b"\x7fELF\x02\x01", "cut off"),
-            (b"\x7fELF\x07\x01" + bytes(60), "no known class"),
+            (b"\x7fELF\x07\x01" + bytes(60), "unknown class"),
         ],
     )
     def test_other_files_than_elf_are_refused(self, data, words):
@@ -297,7 +297,7 @@ class TestHostile:
         [
             (header(1 << 62, 3), "section table is cut off"),
             (header(64, 0xFFFF), "section table is cut off"),
-            (header(64, 3, names_index=7), "names lie outside"),
+            (header(64, 3, names_index=7), "section names is outside"),
             (header(64, 3, entry_size=63), "no section table"),
             (header(64, 0), "no section table"),
         ],
