@@ -14,22 +14,23 @@ from hypothesis import settings
 
 from tests import evidence_nodes
 
-settings.register_profile("no deadline", deadline=None)  # how long an example takes says nothing about it
+settings.register_profile("no deadline", deadline=None)  # tests do not measure time
 settings.load_profile("no deadline")
 
 MAY_SKIP_IN_CI = (
-    r"not a bundle|this node has no modules\.dep",  # says nothing about the machine
-    r"no Python 3\.8 here",  # no distribution packages it any more
+    r"not a bundle|this node has no modules\.dep",  # not a matter of the machine
+    r"no Python 3\.8 here",  # distributions do not package it any more
     r"no kernel log here|needs a readable /dev/kmsg",  # a container has none
     r"needs an NVIDIA GPU",
-    r"got empty parameter set|set GDRKIT_SHARED",  # reference data beside the repository, or nowhere
+    r"got empty parameter set|set GDRKIT_SHARED",  # reference data outside the repository
     r"no dump beside this log",
     r"BUTANE names it|put (ignition|talos)-",  # no package registry has them
-    r"sudo apt-get install cloud-init",  # installed, it would take the machine over at its next boot
+    r"sudo apt-get install cloud-init",  # if installed, it would configure the machine at its next boot
     r"udevadm verify is of systemd 254",  # Debian 12 has 252
     r"the kernel lab has no headers in its cache",  # fetched later in the same run
 )
-"""Everything else that a test lacks, .ci/run installs: with CI=true a skip is a failure."""
+"""Allowed reasons to skip a test with CI=true; every other skip is a failure, since .ci/run installs the
+rest."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,7 +47,8 @@ def pytest_runtest_makereport(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The lab's tests first: they take longest, and one worker gets them all while others have work."""
+    """Run the lab's tests first: they take longest, and one worker runs them all while others run the
+    rest."""
     items.sort(key=lambda item: item.get_closest_marker("lab") is None)
 
 
@@ -57,8 +59,8 @@ def pytest_unconfigure() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, bool, bool]:
-    """One test of the lab at a time, its fixtures included: they fetch and build into one cache, and two
-    guests make each other miss their time-outs.
+    """Run one test of the lab at a time, with its fixtures: they share a cache, and two guests at a time
+    would exceed their time-outs.
     """
     if item.get_closest_marker("lab") is None:
         return (yield)

@@ -3,9 +3,9 @@
     root = modules_of("6.12", "arm64")          # .../usr/lib/modules/6.12.107+deb13-arm64
     tool = unpacked("efitools", "1.9", "amd64") / "usr/bin/cert-to-efi-sig-list"
 
-apt runs with package lists, status and cache of its own, so the system is not changed and no rights are
-needed. What was unpacked stays: later runs need no network. Where apt or the mirror cannot be had the test
-is skipped with the command that helps; under CI=true it fails instead.
+apt runs with package lists, status and cache of its own, so it does not change the system and needs no
+privileges. Unpacked files are kept, so later runs need no network. Where apt or the mirror is not available,
+the test is skipped with the command that helps; with CI=true it fails instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import pytest
 
 ARCHITECTURES = ("amd64", "arm64")
 KERNELS = (("6.1", "amd64"), ("6.12", "amd64"), ("6.12", "arm64"))
-"""Those that tests read: uncompressed and RSA-signed, and .ko.xz and ECDSA-signed on both machines."""
+"""The kernels that tests read: uncompressed and RSA-signed, and .ko.xz and ECDSA-signed on both machines."""
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdrkit" / "debian"
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -37,7 +37,7 @@ _failures: list[str] = []
 
 @functools.cache
 def modules_of(version: str, architecture: str) -> Path:
-    """The directory that holds `kernel/` of Debian's newest kernel of that version, such as "6.12"."""
+    """The directory with `kernel/` of Debian's newest kernel of a version such as "6.12"."""
     root = unpacked(f"linux-image-{architecture}", version, architecture)
     (directory,) = [*root.glob("usr/lib/modules/*"), *root.glob("lib/modules/*")]
     return directory
@@ -45,17 +45,17 @@ def modules_of(version: str, architecture: str) -> Path:
 
 @functools.cache
 def module(version: str, architecture: str, name: str) -> Path:
-    """One module file of a kernel, however it is packed."""
+    """One module file of a kernel, with any compression."""
     (path,) = modules_of(version, architecture).glob(f"kernel/**/{name}.ko*")
     return path
 
 
 @functools.cache
 def unpacked(package: str, version: str, architecture: str) -> Path:
-    """The files of Debian's newest package of that version; of a kernel's metapackage, of the kernel."""
+    """The files of Debian's newest package of a version; for a kernel's metapackage, those of the kernel."""
     directory = _CACHE / f"{package}-{version}-{architecture}"
     if not directory.exists() and _failures:
-        _give_up(_failures[0])  # a mirror that cannot be reached is tried once, not once for each test
+        _give_up(_failures[0])  # an unreachable mirror is tried once, not once for each test
     if directory.exists():
         return directory
     try:
@@ -66,7 +66,7 @@ def unpacked(package: str, version: str, architecture: str) -> Path:
             f"{_CACHE}: {error.strerror}", "point XDG_CACHE_HOME at a folder that can be written to"
         )
     with (_CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may want the same download
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test runs may need the same download
         if not directory.exists():
             _unpack(package, version, architecture, directory)
     return directory
@@ -79,7 +79,7 @@ def _unpack(package: str, version: str, architecture: str, directory: Path) -> N
     if not Path(_KEYRING).exists():
         _unavailable("Debian's keys are missing", "sudo apt-get install debian-archive-keyring")
     apt = _configuration()
-    # Lists are read anew each time: the mirror drops a package when the next one arrives.
+    # Lists are downloaded each time: the mirror removes a package when its successor arrives.
     _run(["apt-get", *apt, "-qq", "update"], "check the network, then run the tests again")
     wanted = _resolve(apt, package, version, architecture)
     fresh = directory.with_name(directory.name + ".new")
@@ -95,7 +95,7 @@ def _unpack(package: str, version: str, architecture: str, directory: Path) -> N
 
 
 def _configuration() -> list[str]:
-    """Options that give apt a home of its own."""
+    """Options that give apt folders of its own."""
     home = _CACHE / "apt"
     for folder in ("lists/partial", "archives/partial"):
         (home / folder).mkdir(parents=True, exist_ok=True)
@@ -107,9 +107,9 @@ def _configuration() -> list[str]:
         "Dir::State::Lists": home / "lists",
         "Dir::State::Status": home / "status",
         "Dir::Cache": home,
-        "APT::Sandbox::User": "root",  # there is no need to give directories to _apt
+        "APT::Sandbox::User": "root",  # so that the folders need not belong to _apt
         "Acquire::http::Timeout": "30",
-        "APT::Update::Error-Mode": "any",  # else a mirror that cannot be reached is a mere warning
+        "APT::Update::Error-Mode": "any",  # else an unreachable mirror is only a warning
     }
     given = [f"{name}={value}" for name, value in options.items()]
     given += [f"APT::Architectures::={architecture}" for architecture in ARCHITECTURES]

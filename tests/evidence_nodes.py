@@ -1,9 +1,9 @@
 """Nodes to test against: whole machines built from tests/evidence/<node>/.
 
-    path = build("zgx-3285", tmp_path)      # what a user would give to `gdr doctor`
-    expected("zgx-3285").consumers["nccl"]  # what a right doctor must say of it
+path = build("zgx-3285", tmp_path)      # what a user would give to `gdr doctor`
+expected("zgx-3285").consumers["nccl"]  # the correct result of `gdr doctor`
 
-tests/evidence/README.md tells how a node is described and how to add one."""
+tests/evidence/README.md explains how a node is described and how to add one."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ FOLDER = Path(__file__).parent / "evidence"
 
 
 class Modprobe(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `modprobe <module>` would do on the node."""
+    """The expected prediction of `modprobe <module>` on the node."""
 
     module: str = "nvidia_peermem"
     exit_code: int = 0
     loaded: bool | None = None
     reason: str | None = None
     stderr: str | None = None
-    kernel_log: tuple[str, ...] = ()  # lines that must be among those predicted
+    kernel_log: tuple[str, ...] = ()  # lines that must be predicted, perhaps among others
 
 
 class Cell(Struct, frozen=True, forbid_unknown_fields=True):
-    """One pair's state on one path. No `gpu` or `device` stands for every one."""
+    """One pair's state on one path. Without `gpu` or `device`, every one."""
 
     path: str
     state: str
@@ -43,7 +43,7 @@ class Cell(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Expected(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a right doctor must say. A field that is left out is not established by the evidence."""
+    """The correct result of `gdr doctor`. The evidence does not determine a field that is left out."""
 
     exit_code: int | None = None
     first_broken_layer: str | None = None  # "none" where no layer is broken
@@ -62,17 +62,17 @@ class Expected(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def names() -> tuple[str, ...]:
-    """Every node there is."""
+    """The names of all nodes."""
     return tuple(sorted(folder.parent.name for folder in FOLDER.glob("*/expected.toml")))
 
 
 def described() -> tuple[str, ...]:
-    """Those that are built from a description; the others were collected."""
+    """The names of nodes that are built from a description; the others were collected."""
     return tuple(name for name in names() if (FOLDER / name / "node.toml").exists())
 
 
 def build(node_name: str, folder: Path) -> Path:
-    """Make a node below `folder`; the path of its tree, bundle, archive or log. Collected ones lie ready."""
+    """Write a node below `folder` unless it was collected; the path of its tree, bundle, archive or log."""
     if (collected := FOLDER / node_name / "bundle.tar.gz").exists():
         return collected
     return node.write(FOLDER / node_name, folder)
@@ -80,7 +80,7 @@ def build(node_name: str, folder: Path) -> Path:
 
 @functools.cache
 def laid_down(node_name: str) -> Path:
-    """The path of a node that this process builds once: for tests that read it and leave it as it is."""
+    """The path of a node that each process builds only once, for tests that do not change it."""
     folder = Path(laid_down_below().name, node_name)
     folder.mkdir()
     return build(node_name, folder)
@@ -88,7 +88,7 @@ def laid_down(node_name: str) -> Path:
 
 @functools.cache
 def laid_down_below() -> tempfile.TemporaryDirectory[str]:
-    """Where they are; tests/conftest.py takes it away at the end."""
+    """The folder of these nodes; tests/conftest.py removes it at the end."""
     return tempfile.TemporaryDirectory(prefix="gdrkit-nodes-")
 
 
@@ -98,5 +98,5 @@ def description(node_name: str) -> dict[str, Any]:
 
 
 def expected(node_name: str) -> Expected:
-    """What a right doctor must say of the node."""
+    """The correct result of `gdr doctor` for the node."""
     return toml.decode((FOLDER / node_name / "expected.toml").read_bytes(), type=Expected)

@@ -57,9 +57,10 @@ def machine(
     without: tuple[str, ...] = (),
     complete: bool = True,
 ) -> Node:
-    """A node with the devices of an outline. `without`: files and folders that nobody collected.
+    """A node with the devices of an outline.
 
-    `complete`: whether all that is not there was looked for, as on a live machine."""
+    `without` are files and folders that were not collected. `complete`: all other missing files are known to
+    be absent, as on a live machine."""
     tree = Tree()
     devices = pci.parse(outline)
     spec = {"iommu": "identity", **(spec or {})}
@@ -76,17 +77,17 @@ def machine(
 
 
 class Uncollected(MemoryHost):
-    """Where nobody looked at some places, whatever `complete` says."""
+    """A host on which some paths were not collected, even if `complete`."""
 
     def __init__(self, *args: Any, without: tuple[str, ...], **options: Any) -> None:
         super().__init__(*args, **options)
         self.without = without
 
-    def _lack(self, path: str):  # type: ignore[no-untyped-def]
+    def _error(self, path: str):  # type: ignore[no-untyped-def]
         complete = self.complete
         self.complete = complete and not any(path == p or path.startswith(p + "/") for p in self.without)
         try:
-            return super()._lack(path)
+            return super()._error(path)
         finally:
             self.complete = complete
 

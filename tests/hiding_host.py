@@ -1,4 +1,4 @@
-"""A host that keeps some of what another one knows to itself, and notes what was asked of it."""
+"""A host that hides some of another host's evidence, and records what it is asked for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gdrkit.evidence import Command, EvidenceMissing, Host, Missing, MissingReas
 
 
 class HidingHost:
-    """What is hidden was never collected: a path with everything below it, or a command by its line."""
+    """Hidden evidence counts as not collected: a path with everything below it, or a command by its line."""
 
     def __init__(self, host: Host, hidden: frozenset[str] | set[str] = frozenset()) -> None:
         self._host, self._hidden, self.source = host, hidden, host.source

@@ -1,4 +1,4 @@
-"""A machine of which only its kernel and modules matter: for tests of loading.
+"""A machine with only a kernel and modules, for tests of loading.
 
     tree = KernelTree()
     tree.module("gdr_provider", exports={"gdr_hello": 7})
@@ -6,7 +6,7 @@
     modprobe(tree.node(), "gdr_user")
 
 Everything that is not set is absent, as on a live machine. The kernel's own symbols are those of
-Module.symvers; a few modules of its own are loaded, as references.
+Module.symvers; one of its own modules is loaded as a reference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONFIG = "CONFIG_MODULE_SIG=y\nCONFIG_MODULE_FORCE_LOAD=y\nCONFIG_SECURITY_LOCKD
 
 
 class KernelTree:
-    """Files, commands and modules of a machine that is being put together."""
+    """Builds the files, commands and modules of a machine."""
 
     def __init__(self, **options: Any) -> None:
         self.files: dict[str, bytes | str] = {
@@ -48,7 +48,7 @@ class KernelTree:
         }
         self.commands: dict[tuple[str, ...], bytes | str] = {}
         self.machine: str = options.pop("machine", "x86_64")
-        self.paths: dict[str, str] = {}  # name -> below the folder
+        self.paths: dict[str, str] = {}  # name -> path below the folder
         self.depends: dict[str, tuple[str, ...]] = {}
         self.exports: dict[str, tuple[str, ...]] = {}
         self.loaded: dict[str, str] = {}  # name -> taint
@@ -63,12 +63,12 @@ class KernelTree:
         *,
         at: str = "updates/dkms",
         depends: Iterable[str] = (),
-        loaded: str | None = None,  # its taint, if it is
+        loaded: str | None = None,  # its taint if it is loaded
         content: bytes | None = None,
         file: str = "",
         **shape: Any,
     ) -> KernelTree:
-        """Put a module in place, and into depmod's lists; `shape` goes to build_module."""
+        """Add a module and its lines in depmod's lists; `shape` is passed to build_module."""
         shape.setdefault("machine", self.machine)
         if content is None:
             content = build_module(name, depends=depends, **shape)
@@ -100,7 +100,7 @@ class KernelTree:
         return Node(self.host())
 
     def _closure(self, name: str) -> list[str]:
-        """What a module needs, the nearest first: as depmod writes it."""
+        """All dependencies of a module, direct ones first, as depmod writes them."""
         found: dict[str, None] = {}
         for needed in self.depends.get(name, ()):
             if needed in self.paths:
@@ -141,7 +141,7 @@ def symvers(exported: Mapping[str, Export], owner: str = "vmlinux") -> str:
 
 
 def keys(*certificates: tuple[str, str], machine: int = 0, platform: int = 0) -> str:
-    """/proc/keys as root sees it: certificates by name and key id, and how many are in which keyring."""
+    """/proc/keys as root sees it: certificates by name and key id, and the number in each keyring."""
     described = [
         f"keyring   .builtin_trusted_keys: {len(certificates)}",
         f"keyring   .machine: {machine or 'empty'}",

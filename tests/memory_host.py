@@ -1,4 +1,4 @@
-"""A host in memory: the smallest thing that answers as a host does. For tests that need a file or two."""
+"""A host in memory, for tests that need only a few files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from gdrkit.evidence.missing import not_collected
 
 
 class MemoryHost:
-    """Files and links by path, commands by argv. What is not there: absent if `complete`, else unseen."""
+    """Files and links by path, commands by argv. Other files are absent if `complete`, else not
+    collected."""
 
     source = "tree"
 
@@ -34,7 +35,7 @@ class MemoryHost:
         self.opened.append(path)
         path = self.resolve(path)
         if path not in self.files:
-            raise self._lack(path)
+            raise self._error(path)
         return self.files[path]
 
     def map(self, path: str) -> memoryview:
@@ -46,7 +47,7 @@ class MemoryHost:
         prefix = path + "/" if path else ""
         names = {p[len(prefix) :].split("/")[0] for p in (*self.files, *self.links) if p.startswith(prefix)}
         if not names:
-            raise self._lack(path)
+            raise self._error(path)
         return tuple(sorted(names))
 
     def exists(self, path: str) -> bool:
@@ -54,10 +55,10 @@ class MemoryHost:
         path = self.resolve(path)
         if path in self.files or any(p.startswith(path + "/") for p in (*self.files, *self.links)):
             return True
-        lack = self._lack(path)
-        if isinstance(lack, EvidenceAbsent):
+        error = self._error(path)
+        if isinstance(error, EvidenceAbsent):
             return False
-        raise lack
+        raise error
 
     def resolve(self, path: str) -> str:
         for _ in range(40):
@@ -87,7 +88,7 @@ class MemoryHost:
     def origin(self, name: str) -> TextOrigin | None:
         return self.origins.get(name)
 
-    def _lack(self, path: str) -> EvidenceMissing:
+    def _error(self, path: str) -> EvidenceMissing:
         if self.complete or path in self.absent:
             return EvidenceAbsent(Missing(path, MissingReason.ABSENT, f"ls /{path}"))
         return not_collected(path)

@@ -1,11 +1,11 @@
-"""Kernel modules and signatures made in memory: what the compiler, modpost and sign-file would have left.
+"""Kernel modules and signatures made in memory, as the compiler, modpost and sign-file make them.
 
     module = build_module("gdr_user", imports={"gdr_hello": 0x1234}, depends=("gdr_provider",))
     key = make_key("Example DKMS module signing key")
     signed = sign(module, key)
 
-The files are relocatable ELF objects with every section that the module loader, depmod and modinfo look
-at; their code is a few bytes and was never meant to run. Source of the shapes: Linux
+The files are relocatable ELF objects with every section that the module loader, depmod and modinfo read;
+their code is a few bytes and not meant to run. Source of the formats: Linux
 scripts/mod/modpost.c (.modinfo, __versions, .gnu.linkonce.this_module), include/linux/export*.h
 (__ksymtab, __kcrctab, __ksymtab_strings), scripts/sign-file.c (the signature and its trailer).
 """
@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
-MODULE_LAYOUT_CRC = 0x4C416701  # of the imaginary kernel that the default vermagic names
+MODULE_LAYOUT_CRC = 0x4C416701  # of the fictitious kernel in the default vermagic
 RELEASE = "6.1.0-56-amd64"
 VERMAGIC = {
     "x86_64": RELEASE + " SMP preempt mod_unload modversions ",
@@ -40,7 +40,7 @@ _LOCAL, _GLOBAL, _WEAK = 0, 1, 2
 
 
 class Export(NamedTuple):
-    """An exported symbol; a plain CRC stands for Export(crc)."""
+    """An exported symbol; a plain CRC is short for Export(crc)."""
 
     crc: int | None
     gpl_only: bool = False
@@ -74,10 +74,10 @@ def build_module(
     module_layout: int | None = MODULE_LAYOUT_CRC,
     extended_versions: bool = False,  # also __version_ext_crcs and __version_ext_names
     struct_module_size: int | None = None,
-    retpoline: bool | None = None,  # None: as the machine's compiler would leave it
+    retpoline: bool | None = None,  # None: the default for the machine
     intree: bool = False,
     code_bytes: int = 32,
-    static_symbols: Iterable[str] = (),  # defined here, exported nowhere
+    static_symbols: Iterable[str] = (),  # defined but not exported
 ) -> bytes:
     """A module file, unsigned and uncompressed."""
     exported = {symbol: e if isinstance(e, Export) else Export(e) for symbol, e in exports.items()}
@@ -266,7 +266,7 @@ class Key(NamedTuple):
 
     @property
     def key_id(self) -> str:
-        """The subject key identifier in hex: what /proc/keys shows behind the key's name."""
+        """The subject key identifier in hex, which /proc/keys shows after the key's name."""
         found = self.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
         return found.value.digest.hex()
 
@@ -291,22 +291,24 @@ def make_key(name: str) -> Key:
 
 
 def sign(module: bytes, key: Key, *, digest: str = "sha256", by_key_id: bool = False) -> bytes:
-    """The module with a signature appended as scripts/sign-file does it: detached PKCS#7, no attributes.
+    """The module with a signature appended as by scripts/sign-file: detached PKCS#7, no attributes.
 
-    `by_key_id` names the signer by subject key identifier (sign-file -k) instead of issuer and serial."""
+    `by_key_id` identifies the signer by subject key identifier (sign-file -k) instead of issuer and
+    serial."""
     return append_signature(module, pkcs7(module, key, digest=digest, by_key_id=by_key_id))
 
 
 def append_signature(
     module: bytes, signature: bytes, *, id_type: int = 2, length: int | None = None
 ) -> bytes:
-    """The module, any bytes as its signature, and the trailer (Linux include/linux/module_signature.h)."""
+    """The module with any bytes as its signature, and the trailer (Linux
+    include/linux/module_signature.h)."""
     stated = len(signature) if length is None else length
     return module + signature + struct.pack(">BBBBB3xI", 0, 0, id_type, 0, 0, stated) + MAGIC
 
 
 def pkcs7(content: bytes, key: Key, *, digest: str = "sha256", by_key_id: bool = False) -> bytes:
-    """The detached signature alone, as DER: what Ubuntu ships in *.ko.sig."""
+    """Only the detached signature, as DER; Ubuntu ships it in *.ko.sig."""
     from asn1crypto import algos, cms
     from asn1crypto import x509 as asn1_x509
 

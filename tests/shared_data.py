@@ -1,4 +1,4 @@
-"""Reference data that lies beside the repository where its makers work, and nowhere else."""
+"""Reference data outside of the repository, which only its maintainers have."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ FOLDER = Path(os.environ.get("GDRKIT_SHARED", Path(__file__).parent.parent.paren
 
 
 def shared_files(*patterns: str) -> list[Path]:
-    """The files that match, sorted; none where the folder is not there."""
+    """The files that match, sorted; [] if the folder does not exist."""
     return sorted(path for pattern in patterns for path in FOLDER.glob(pattern))

@@ -1,7 +1,7 @@
-"""To add X, touch Y: each row of docs/architecture.md's table is followed in a copy of the sources.
+"""The table "to add X, touch Y" of docs/architecture.md is correct: each row works in a copy of the sources.
 
-A recipe makes the addition with the files that the row names and no other, and a process of its own that
-runs the copy shows the effect.
+A recipe makes the addition in the files of the row and in no other file. A process that runs the copy shows
+the effect.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ PAGE = ROOT / "docs" / "architecture.md"
 
 
 def table() -> dict[str, set[str]]:
-    """What can be added, and the files that the page names for it; NEW stands for a new file's name."""
+    """The files to touch by what is added; NEW is the name of a new file."""
     rows = re.findall(r"^\| (an? [^|]+?) \| ([^|]+) \|$", PAGE.read_text("utf-8"), re.MULTILINE)
-    return {what: set(re.findall(r"`([\w/]+\.py)`", where)) for what, where in rows}
+    return {addition: set(re.findall(r"`([\w/]+\.py)`", files)) for addition, files in rows}
 
 
 class Copy:
-    """The sources, to be added to; it notes which files a recipe touches."""
+    """A copy of the sources, which records the files that a recipe touches."""
 
     def __init__(self, folder: Path, node: str) -> None:
         self.source, self.node = folder / "src", node
@@ -38,14 +38,14 @@ class Copy:
         shutil.copytree(ROOT / "src", self.source, ignore=shutil.ignore_patterns("__pycache__"))
 
     def new(self, name: str, text: str) -> None:
-        """Write a file that was not there."""
+        """Write a new file."""
         path = self.source / "gdrkit" / name
         assert not path.exists()
         path.write_text(text, "utf-8")
         self.touched.add(str(Path(name).with_name("NEW.py")))
 
     def line(self, name: str, before: str, added: str) -> None:
-        """Put a text before another one, of which there is one."""
+        """Insert a text before another, which must occur once."""
         path = self.source / "gdrkit" / name
         text = path.read_text("utf-8")
         assert text.count(before) == 1, f"{name} holds {text.count(before)} of {before!r}"
@@ -53,7 +53,7 @@ class Copy:
         self.touched.add(name)
 
     def python(self, program: str) -> str:
-        """What a program prints that imports the copy."""
+        """The output of a program that imports the copy."""
         done = subprocess.run(
             [sys.executable, "-c", program], capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONPATH": str(self.source), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -62,7 +62,7 @@ class Copy:
         return done.stdout
 
     def gdr(self, *arguments: str) -> str:
-        """What the copy's `gdr` prints."""
+        """The output of the copy's `gdr`."""
         return self.python(f"from gdrkit.cli import main\nmain({list(arguments)!r})")
 
 
@@ -139,8 +139,8 @@ def a_message_of_a_program(copy: Copy) -> None:
     text = copy.source / "post.txt"
     text.write_text("[   12.345678] NVRM: the sky fell on GPU 3\n")
 
-    told = json.loads(copy.gdr("explain", str(text), "--json"))
-    assert "bar1-exhausted" in json.dumps(told)
+    document = json.loads(copy.gdr("explain", str(text), "--json"))
+    assert "bar1-exhausted" in json.dumps(document)
 
 
 def a_remedy(copy: Copy) -> None:
@@ -278,10 +278,10 @@ def test_the_table_has_a_recipe_for_each_row_and_no_other():
     assert set(RECIPES) == set(table())
 
 
-@pytest.mark.parametrize("what", RECIPES)
-def test_the_files_in_the_table_are_enough(what: str, node: str, tmp_path: Path):
+@pytest.mark.parametrize("addition", RECIPES)
+def test_the_files_in_the_table_are_enough(addition: str, node: str, tmp_path: Path):
     copy = Copy(tmp_path, node)
 
-    RECIPES[what](copy)
+    RECIPES[addition](copy)
 
-    assert copy.touched == table()[what]
+    assert copy.touched == table()[addition]

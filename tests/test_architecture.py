@@ -1,4 +1,4 @@
-"""The tree is the pipeline: a package imports what stands before it; pure ones touch no machine."""
+"""A package imports only packages before it, and pure packages do not access the machine."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -10,16 +10,16 @@ from tools.architecture import FEATURES, ORDER, PICTURE, SOURCE, imports_of, pac
 
 ROOT = Path(__file__).parent.parent
 EDGES = ("agent/", "evidence/", "repair/apply/", "jobs/logs.py", "jobs/workers.py", "transport/", "cli/")
-"""What touches a machine; all else is pure."""
+"""Modules that access the machine; all others are pure."""
 PURE_WITHIN = ("evidence/__init__.py", "transport/proof/")
-"""Pure all the same."""
+"""Modules in these packages that are pure too."""
 MACHINE = {"os", "subprocess", "socket", "ctypes", "time", "pathlib", "shutil", "tempfile", "signal", "mmap"}
 HEAVY = {
     "rich", "asn1crypto", "cryptography", "subprocess", "json", "xml", "pathlib", "lzma",
     "typing_extensions", "yaml",
 }  # fmt: skip
 SENT = ("agent/", "transport/")
-"""What runs on other nodes too, with the standard library alone, and may import it at once."""
+"""Packages that also run on other nodes, with only the standard library, and may import it at the top."""
 FILES = sorted(SOURCE.rglob("*.py"))
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: name_of(path))
@@ -92,7 +92,7 @@ def test_modules_and_functions_keep_to_their_size(path):
 
 
 def modules(*roots: Path) -> dict[str, Path]:
-    """Each module below these packages, by the name that others import it by."""
+    """The files of all modules in these packages, by import name."""
     return {
         ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"): path
         for root in roots
@@ -101,8 +101,10 @@ def modules(*roots: Path) -> dict[str, Path]:
 
 
 def imported(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
-    """The modules of ours that a file names in an import, wherever in it that stands: within a function and
-    for the type checker alone as well. The packages around a module, which Python runs first, are not named.
+    """The modules of these packages that a file imports, also within functions and only for the type
+    checker.
+
+    The packages that contain an imported module are not included, although Python imports them first.
     """
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
@@ -118,7 +120,7 @@ def imported(name: str, path: Path, known: Mapping[str, Path]) -> Iterator[str]:
 
 
 def circle(roots: tuple[Path, ...]) -> list[str]:
-    """Modules each of which imports the next, the last one the first again; [] where there is no circle."""
+    """Modules that import each other in a circle, each the next one; [] if there is no circle."""
     known = modules(*roots)
     graph = {name: sorted(set(imported(name, path, known)) - {name}) for name, path in known.items()}
     try:

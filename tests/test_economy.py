@@ -1,4 +1,4 @@
-"""Nothing is imported, read or started that the answer does not need; benchmarks tell what that saves."""
+"""Nothing is imported, read or started without need; benchmarks measure what that saves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print(json.dumps({"modules": sorted(sys.modules), "started": started}), file=out
 
 @functools.cache
 def traces(*arguments: str) -> dict[str, list[str]]:
-    """What a process had imported, and which children it had started, when its command was done."""
+    """The modules that a command imported, and the child processes that it started."""
     done = subprocess.run(
         [sys.executable, "-c", RUN, *arguments], capture_output=True, text=True, check=True, env=os.environ
     )
@@ -45,7 +45,7 @@ def traces(*arguments: str) -> dict[str, list[str]]:
 
 @pytest.fixture(scope="module")
 def node():
-    """Builds a node by name and gives its path."""
+    """A function that builds a node by name and returns its path."""
     return lambda name: str(laid_down(name))
 
 
@@ -56,7 +56,7 @@ def test_a_report_without_a_signature_to_check_imports_nothing_heavy(node, name,
 
 
 def test_cryptography_is_imported_where_there_is_a_certificate(node):
-    """The altered module's signer is enrolled, so that its signature can be computed, and does not hold."""
+    """The altered module's signer is enrolled, so its signature is verified, and found to be wrong."""
     imported = set(traces("doctor", node("signature-altered"), "--json")["modules"])
     assert {"cryptography", "hashlib"} <= imported
 
@@ -82,19 +82,19 @@ def test_no_child_is_started_for_collected_evidence(node, name):
 
 
 def test_no_child_is_started_on_a_machine_whose_files_are_enough():
-    """One with dpkg's records, a readable kernel log, and no GPU, about which nvidia-smi must be asked."""
+    """The machine has dpkg's files, a readable kernel log, and no GPU, since a GPU needs nvidia-smi."""
     for needed in ("/var/lib/dpkg/status", "/dev/kmsg"):
         if not os.access(needed, os.R_OK):
             pytest.skip(f"needs a readable {needed}: run it as root on Debian or Ubuntu")
     if Path("/proc/driver/nvidia/version").exists():
-        pytest.skip("nvidia-smi is asked here: run it on a machine without an NVIDIA GPU")
+        pytest.skip("nvidia-smi is started here: run it on a machine without an NVIDIA GPU")
     seen = traces("doctor", "--json")
     assert seen["started"] == []
     assert not HEAVY & set(seen["modules"])
 
 
 class CountingHost:
-    """A host that notes what it is asked, and how often."""
+    """A host that counts how often it is asked for each source."""
 
     def __init__(self, host: Host) -> None:
         self._host, self.source = host, host.source
@@ -130,17 +130,17 @@ class CountingHost:
 
 @pytest.mark.parametrize("name", names())
 def test_nothing_is_read_twice_in_a_whole_diagnosis(node, name):
-    """What-then chains and plans included: a supposed step looks at no file again."""
+    """What-then chains and plans are included: after a supposed step, no file is read again."""
     host = CountingHost(open_host(node(name)))
     diagnose(host)
 
-    assert {what: times for what, times in host.asked.items() if times > 1} == {}
+    assert {source: times for source, times in host.asked.items() if times > 1} == {}
 
 
-FILES_CANNOT_TELL = {
-    "dmesg",  # the kernel's log is in no file
+NOT_IN_FILES = {
+    "dmesg",  # the kernel's log is not in a file
     "nvidia-smi -q -d MEMORY",  # how much of BAR1 is in use
-    "gdr probe cuda --json",  # asked of the machine only with --probe
+    "gdr probe cuda --json",  # run on a machine only with --probe
     "gdr probe verbs --json",
     "gdr probe memory --json",
     "gdr probe rm --json",
@@ -151,10 +151,10 @@ FILES_CANNOT_TELL = {
 def test_no_command_is_run_for_what_files_show(node, name):
     host = CountingHost(open_host(node(name)))
     diagnose(host)
-    asked = {line for how, line in host.asked if how == "run"}
+    asked = {line for method, line in host.asked if method == "run"}
 
-    assert asked <= FILES_CANNOT_TELL | NOT_COLLECTED_THERE
+    assert asked <= NOT_IN_FILES | NOT_COLLECTED
 
 
-NOT_COLLECTED_THERE = {"ucx_info -v", "uname -a"}
-"""These trees have no file on UCX, and kernels before 6.1 none on the architecture."""
+NOT_COLLECTED = {"ucx_info -v", "uname -a"}
+"""These nodes have no file of UCX, and kernels before 6.1 no file with the architecture."""

@@ -1,4 +1,5 @@
-"""A default for a missing answer comes from `if_absent` or `if_missing`, which say which it is."""
+"""Defaults for missing evidence are given with `if_absent` or `if_missing`, which show which of the two it
+is."""
 
 import ast
 from collections.abc import Iterator
@@ -9,9 +10,9 @@ from tools.architecture import SOURCE
 MISSING = {"EvidenceAbsent", "EvidenceMissing"}
 HOME = "node.py"
 BY_HAND = {
-    "rules/peermem_not_loaded.py": "absent is an outcome there, and a default stands for the rest alone",
+    "rules/peermem_not_loaded.py": "absent is a result there, and the default is for all other reasons",
 }
-"""Files with a function that gives a default itself, and why. Rows may only go."""
+"""Files with a function that gives a default itself, and why. Rows may only be removed."""
 
 
 def names_in(tree: ast.AST | None) -> set[str]:
@@ -19,7 +20,8 @@ def names_in(tree: ast.AST | None) -> set[str]:
 
 
 def gives_a_default(handler: ast.ExceptHandler) -> bool:
-    """Whether a handler of missing evidence alone does nothing but name a value: no call, no reason."""
+    """Whether a handler that catches only missing evidence just sets a value, without a call or the
+    reason."""
     types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     caught = {ast.unparse(kind).rpartition(".")[2] for kind in types if kind}
     lines = handler.body
@@ -36,7 +38,7 @@ def is_default(line: ast.stmt, reason: str | None) -> bool:
 
 
 def defaults_in(tree: ast.AST, function: str = "") -> Iterator[str]:
-    """The innermost function around each such handler."""
+    """The name of the innermost function around each such handler."""
     for part in ast.iter_child_nodes(tree):
         if isinstance(part, ast.ExceptHandler) and gives_a_default(part):
             yield function
@@ -60,7 +62,7 @@ def test_no_handler_of_missing_evidence_only_returns_a_default():
         "except EvidenceAbsent: return",
         "except (EvidenceAbsent, EvidenceMissing): found = ()",
         "except evidence.EvidenceMissing: pass",
-        "except EvidenceMissing as lacks: return DEFAULT",
+        "except EvidenceMissing as error: return DEFAULT",
     ],
 )
 def test_a_handler_that_returns_a_default_is_found(handler):
@@ -74,7 +76,7 @@ def test_a_handler_that_returns_a_default_is_found(handler):
         "except EvidenceMissing: raise",
         "except EvidenceMissing: continue",
         "except (EvidenceMissing, KeyError): return False",
-        "except EvidenceMissing as lacks: return lacks",
+        "except EvidenceMissing as error: return error",
         "except EvidenceMissing: return NotApplicable('it is not there')",
         "except EvidenceMissing:\n            node.cite('log')\n            return False",
     ],

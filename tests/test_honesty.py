@@ -1,4 +1,4 @@
-"""What nobody looked at moves a verdict toward unknown, and never to another verdict."""
+"""Evidence that was not collected can change a verdict only to unknown."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_node_without_evidence_is_unknown(host):
 
 
 class BlindHost(HidingHost):
-    """Nobody looked at anything."""
+    """A host of which nothing was collected."""
 
     def _ask(self, name: str) -> None:
         raise EvidenceMissing(Missing(name, MissingReason.NOT_COLLECTED, f"look at {name}"))

@@ -1,4 +1,4 @@
-"""Links between the repository's pages lead to pages and headings that are there."""
+"""Links between the repository's pages lead to existing pages and headings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def prose(page: Path) -> str:
-    """The page without what is quoted in it."""
+    """The page without code and quotations."""
     return re.sub(r"`[^`\n]*`", "", _FENCED.sub("", page.read_text("utf-8")))
 
 
 def anchors(page: Path) -> set[str]:
-    """What GitHub and MkDocs call the headings of a page."""
+    """The anchors that GitHub and MkDocs make of the headings of a page."""
     headings = re.findall(r"^#+ (.+)$", _FENCED.sub("", page.read_text("utf-8")), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 

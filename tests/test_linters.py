@@ -1,4 +1,4 @@
-"""What tools and a search can say of every committed file: style, types, nothing that does not belong."""
+"""Checks of every committed file with tools and searches: style, types, and forbidden contents."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ROOT = Path(__file__).parent.parent
 HERE = Path(__file__).relative_to(ROOT)
 IN_CI = os.environ.get("CI") == "true"
 GENERATED = {".git", ".venv", ".lab", "dist", "site", "uv.lock", "pylock.toml", ".cache"}
-"""What .gitignore names, where git cannot be asked; so are folders of caches."""
+"""Names in .gitignore, for copies without git; folders of caches are ignored as well."""
 
 
 def committed() -> list[Path]:
-    """Files of the repository; of an archive of it without git, everything that is not generated."""
+    """Files of the repository; in a copy without git, all files that are not generated."""
     if (ROOT / ".git").exists() and shutil.which("git"):
         asked = subprocess.run(
             ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
         )
-        if asked.returncode == 0:  # git refuses a checkout of somebody else's
+        if asked.returncode == 0:  # git refuses a checkout that another user owns
             return [Path(name) for name in asked.stdout.split("\0") if name and (ROOT / name).is_file()]
     return [path.relative_to(ROOT) for path in sorted(_walk(ROOT)) if path.is_file()]
 
@@ -49,13 +49,13 @@ PYTHON = [path for path in FILES if path.suffix == ".py"]
 
 
 def text_of(path: Path) -> str:
-    """Its text; "" of what is binary."""
+    """The text of a file; "" for a binary file."""
     content = (ROOT / path).read_bytes()
     return "" if b"\0" in content else content.decode("utf-8", "replace")
 
 
 def matches(pattern: str, paths: list[Path]) -> list[str]:
-    """Places where it stands, as file:line: text."""
+    """Lines that match, as file:line: text."""
     wanted = re.compile(pattern)
     return [
         f"{path}:{number}: {line.strip()[:120]}"
@@ -103,7 +103,7 @@ def test_shellcheck_accepts_the_completion_for_bash():
     assert shellcheck("gdr completion bash", run.stdout) == ""
 
 
-# -- what does not belong --------------------------------------------------------------------------
+# -- forbidden contents ----------------------------------------------------------------------------
 
 
 def test_no_work_is_marked_as_unfinished():
@@ -115,7 +115,7 @@ def test_no_command_goes_through_a_shell():
 
 
 def test_only_the_command_line_catches_all_exceptions():
-    """cli/__init__.py reports a fault in gdrkit. Elsewhere an unexpected exception is one."""
+    """cli/__init__.py reports errors in gdrkit; no other code may hide them."""
     allowed = {Path("src/gdrkit/cli/__init__.py")}
     package = [path for path in PYTHON if path.parts[0] == "src" and path not in allowed]
     assert matches(r"except\s*(\(?\s*Exception|:)", package) == []
@@ -129,7 +129,7 @@ PUBLIC = (
     "forums.developer.nvidia.com", "ubuntu.com", "uefi.org", "pcisig.com", "cateee.net", "example.com",
     "example.org", "factory.talos.dev", "graphviz.org", "rcuda.net", "www.w3.org",
 )  # fmt: skip
-"""Sources that are cited, and Debian's archive, which lab and tests read. No registry, nobody's mirror."""
+"""Cited sources, and Debian's archive, which lab and tests read. No registries and no mirrors."""
 
 
 def test_addresses_are_of_public_sources():
@@ -151,9 +151,10 @@ def test_no_registry_is_named():
 
 
 def test_paths_of_developers_machines_do_not_occur():
-    """Home folders and checkouts. Tests of what is taken out of a bundle need a name; it is one of these."""
-    places = r"(?:^|[^\w./=-])/(?:home|Users|root|work|workspace|builds)/(?!max\b|alice\b|\*)[\w.-]+"
-    assert matches(places, [path for path in FILES if path != HERE]) == []
+    """Home folders and checkouts are forbidden. Tests of redaction need a name; they use `max` or
+    `alice`."""
+    folders = r"(?:^|[^\w./=-])/(?:home|Users|root|work|workspace|builds)/(?!max\b|alice\b|\*)[\w.-]+"
+    assert matches(folders, [path for path in FILES if path != HERE]) == []
     home = str(Path.home())
     if home.count("/") > 1:
         assert matches(re.escape(home) + r"\b", FILES) == []
@@ -163,7 +164,7 @@ KNOWN = (
     r"@example\.(com|org)|@node1\.example\.com|@lists\.debian\.org|^mockbuild@|^linux-bugs@nvidia\.com$"
     r"|^git@github\.com$|@sha256$"
 )
-"""Addresses that kernels, drivers and distributions print, and such as belong to nobody (RFC 2606)."""
+"""Addresses that kernels, drivers and distributions print, and reserved ones (RFC 2606)."""
 
 
 def test_addresses_of_persons_do_not_occur():
@@ -176,7 +177,7 @@ def test_addresses_of_persons_do_not_occur():
 
 
 def test_no_paragraph_has_a_lone_word_in_the_middle():
-    """A lone word in the middle of a paragraph of a docstring or comment, longer lines above and below."""
+    """No line in a paragraph of a docstring or comment is a single word between longer lines."""
     broken = [
         f"{path}:{number}: {line}"
         for path in PYTHON
@@ -198,7 +199,7 @@ def _lone_words(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _prose(text: str) -> set[int]:
-    """Numbers of the lines that are of docstrings or comments alone."""
+    """Numbers of the lines that contain only docstrings or comments."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
@@ -214,7 +215,7 @@ def _prose(text: str) -> set[int]:
 CLOCKS = r"\b(perf_counter|process_time|monotonic|thread_time|time\.time|timeit)\b|\bdeadline=[^N]"
 WAITING = {
     "tests/formats/fuzz.py",  # a program of its own: `python -m tests.formats.fuzz`
-    # The rest ask a clock when to give up waiting, and judge what they waited for.
+    # The others use a clock only to stop waiting.
     "tests/transport/peer.py",
     "tests/transport/test_engine.py",
     "tests/transport/test_host_mapped.py",
@@ -223,9 +224,8 @@ WAITING = {
 
 
 def test_no_test_measures_time():
-    """A clock says as much of the machine and of what else it does. tests/work.py counts work instead, and
-    benchmarks/ measures.
-    """
+    """Times depend on the machine and its load. tests/work.py counts work instead; benchmarks/ measure
+    time."""
     tests = [path for path in PYTHON if path.parts[0] == "tests" and path != HERE]
     assert matches(CLOCKS, [path for path in tests if str(path) not in WAITING]) == []
     assert {str(path) for path in tests if matches(CLOCKS, [path])} >= WAITING

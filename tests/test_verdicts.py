@@ -1,4 +1,4 @@
-"""Every node of the evidence gets the verdict that its expected.toml demands."""
+"""Every node in tests/evidence gets the verdict in its expected.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.report.document import JudgementSection, Report
 from gdrkit.report.exit_code import exit_code
 from tests.evidence_nodes import Cell, expected, laid_down, names
 
-SPOKEN = ("failed", "warning", "note")
+REPORTED = ("failed", "warning", "note")
 
 
 @functools.cache
@@ -54,10 +54,10 @@ def test_the_first_broken_layer_the_workaround_and_the_exit_code(name):
 def test_the_findings_and_what_must_not_be_found(name):
     wanted, got = expected(name), statuses(name)
     for code, status in wanted.findings.items():
-        allowed = SPOKEN if status == "seen" else (status,) if isinstance(status, str) else status
+        allowed = REPORTED if status == "seen" else (status,) if isinstance(status, str) else status
         assert got.get(code, set()) & set(allowed), (code, status, got.get(code))
-    said = {code for code, found in got.items() if found & set(SPOKEN)}
-    assert not said & set(wanted.absent)
+    reported = {code for code, found in got.items() if found & set(REPORTED)}
+    assert not reported & set(wanted.absent)
 
 
 @each_node

@@ -1,4 +1,4 @@
-"""Work, counted: the same on every machine and under every load, as no time is."""
+"""A count of work, which unlike time is the same on every machine and under every load."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 
 def steps(work: Callable[..., object], *arguments: object) -> int:
-    """How many lines of Python run and how many functions of C are called while `work` runs, once.
+    """The number of Python lines run and C functions called during one call of `work`.
 
-    What one call into C does is one step, however long its input.
+    A call of a C function is one step, however long its input.
     """
     count = 0
 

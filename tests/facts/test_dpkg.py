@@ -1,4 +1,4 @@
-"""dpkg's own files: what is installed, and who owns a file."""
+"""dpkg's own files: installed packages, and the owner of a file."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_any_bytes_are_searched_without_an_error(data):
 
 
 def test_versions_equal_those_of_dpkg_query():
-    """dpkg-query as the witness, on this machine."""
+    """dpkg-query on this machine is the second source."""
     if shutil.which("dpkg-query") is None:
         pytest.skip("needs dpkg-query: run the tests on Debian or Ubuntu")
     rows = subprocess.run(

@@ -1,4 +1,4 @@
-"""What the loaded NVIDIA driver and its files say."""
+"""The loaded NVIDIA driver and its files."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def test_any_text_is_a_banner_or_refused(text: str):
 def test_an_error_text_in_place_of_the_file_is_garbled_not_absent():
     node = Node(MemoryHost({"proc/driver/nvidia/version": "cat: permission denied"}))
 
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         driver_build(node)
 
-    assert lacks.value.missing.why is MissingReason.GARBLED
+    assert caught.value.missing.why is MissingReason.GARBLED
 
 
 def test_no_driver_is_absent_only_where_it_was_looked_for():
     with pytest.raises(EvidenceAbsent):
         driver_version(Node(MemoryHost(complete=True)))
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         driver_version(Node(MemoryHost()))
 
-    assert lacks.value.missing.why is MissingReason.NOT_COLLECTED
+    assert caught.value.missing.why is MissingReason.NOT_COLLECTED
 
 
 def test_pasted_output_of_nvidia_smi_shows_the_version():
@@ -144,10 +144,10 @@ def test_no_driver_file_is_absent_only_where_the_container_was_looked_for_too():
 
     with pytest.raises(EvidenceAbsent):
         driver_path(Node(MemoryHost(dep, complete=True)))
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         driver_path(Node(MemoryHost(dep)))
 
-    assert lacks.value.missing.source.startswith("run/nvidia/driver")
+    assert caught.value.missing.source.startswith("run/nvidia/driver")
 
 
 def test_the_version_on_disk_is_that_of_the_file():

@@ -1,4 +1,4 @@
-"""The kernel's log as a witness of NVIDIA's modules."""
+"""Lines about NVIDIA's modules in the kernel's log."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def test_the_last_of_several_lines_is_returned():
 
 def test_only_a_complete_log_shows_that_there_is_no_line():
     assert last_line(node(log=kernel_log()), "refused") is None
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         last_line(node(log=kernel_log(from_boot=False)), "refused")
 
-    assert lacks.value.missing.why is MissingReason.TRUNCATED
+    assert caught.value.missing.why is MissingReason.TRUNCATED
 
 
 def test_an_optional_log_can_be_missing():
@@ -37,6 +37,6 @@ def test_after_a_supposed_step_the_log_is_stale():
 
     later = machine.after("load it", [is_loaded.becomes(True, "nvidia_peermem")])
 
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         last_line(later, "refused")
-    assert lacks.value.missing.why is MissingReason.STALE
+    assert caught.value.missing.why is MissingReason.STALE

@@ -1,4 +1,4 @@
-"""What NCCL makes of what it is told: files, levels, device lists."""
+"""Settings of NCCL and UCX: files, numbers, device lists."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_line_is_read_literally_as_in_nccl(line: str, settings: dict[str, str]
 
 @pytest.mark.parametrize("end", ["\v", "\f", "\x1c", "\x85", "\u2028", "\r"])
 def test_only_a_line_feed_ends_a_line(end: str):
-    """getline(3) knows no other."""
+    """As in getline(3)."""
     (setting,) = parse_conf(f"NCCL_DEBUG=A{end}NCCL_NET=B\n", NCCL_CONF)
     assert setting.value == f"A{end}NCCL_NET=B"
     assert [s.line for s in parse_conf(f"x{end}\nNCCL_NET=B", NCCL_CONF)] == [2]

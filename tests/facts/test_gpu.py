@@ -1,4 +1,4 @@
-"""What a GPU is, what state it is in, and whether CUDA lets a NIC at it."""
+"""What a GPU is, what state it is in, and whether CUDA gives a NIC access to its memory."""
 
 import pytest
 
@@ -21,7 +21,7 @@ NOT_SPLIT = {
 
 
 def with_gpu(part, **options):
-    """A node whose one GPU is another part, and that GPU."""
+    """A node with another GPU, and that GPU."""
     node = machine(SERVER.replace("h100-sxm", part), **options)
     return node, pci.gpus(node)[0]
 
@@ -132,7 +132,7 @@ def test_volta_supports_peermem_but_not_dmabuf():
 
 
 def test_attribute_124_stops_only_dmabuf_and_not_permanently():
-    """The proprietary kernel module answers so."""
+    """This is the answer with the proprietary kernel module."""
     node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED | {124: 0}))
 
     assert facts.capability(node, gpu, "peermem").state == "yes"
@@ -141,7 +141,7 @@ def test_attribute_124_stops_only_dmabuf_and_not_permanently():
 
 
 def test_a_change_of_driver_makes_the_probe_stale():
-    """A remedy that changes the driver supposes a step that no probe has seen."""
+    """The probe ran before the supposed step of a remedy that changes the driver."""
     node, gpu = with_gpu("h100-sxm", commands=probe(ADDRESS, ASKED))
     assert facts.capability(node, gpu, "dmabuf").lacking == ()
 
@@ -175,7 +175,7 @@ def test_ats_does_not_decide():
 
 
 def test_a_gpu_of_which_only_the_name_is_known_is_judged_by_it():
-    """As where only /proc/driver/nvidia was copied."""
+    """This happens if only /proc/driver/nvidia was copied."""
     gpu = pci.PciGpu(ADDRESS)
     for name, state in (
         ("NVIDIA H100 80GB HBM3", "yes"),

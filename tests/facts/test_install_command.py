@@ -1,4 +1,4 @@
-"""What an install line does."""
+"""The effect of an install line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernel runs, on what machine, how far it is locked down."""
+"""The running kernel: release, architecture, configuration, lockdown."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def test_the_configuration_can_be_the_kernels_compressed_copy() -> None:
 
 def test_a_configuration_that_is_an_error_text_is_garbled() -> None:
     node = a_node({"proc/sys/kernel/osrelease": K, f"boot/config-{K}": "cat: Permission denied\n"})
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         kernel.config_option(node, "CONFIG_X")
-    assert lacks.value.missing.why is MissingReason.GARBLED
+    assert caught.value.missing.why is MissingReason.GARBLED
 
 
 @pytest.mark.parametrize("level", ["none", "integrity", "confidentiality"])

@@ -1,4 +1,4 @@
-"""The kernel's log, and when its silence means something."""
+"""The kernel's log, and when it is complete."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_log_that_lost_its_beginning_is_not_complete() -> None:
 
 
 def test_a_banner_later_in_the_log_is_not_a_boot() -> None:
-    assert not parse("[ 9000.000001] Linux version 5.4 is what somebody wrote\n", "dmesg").complete
+    assert not parse("[ 9000.000001] Linux version 5.4 was quoted here\n", "dmesg").complete
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Manifests and pod logs that came with a node."""
+"""Manifests and pod logs supplied with a node."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_files_in_folders_and_the_nodes_own_logs_are_found():
     assert files(Node(MemoryHost())) == ()
 
 
-# -- what the container says -------------------------------------------------------------------------------
+# -- the container's log -----------------------------------------------------------------------------------
 
 LINES = {
     "waiting for mellanox ofed and nvidia drivers to be installed": Kind.WAITING,
@@ -153,9 +153,9 @@ def test_only_lines_after_the_last_restart_count():
         Kind.INVALID_ARGUMENT,
         Kind.FAILED,
     )
-    said = tuple(ContainerEvent(kind, "", "log", number) for number, kind in enumerate(kinds))
+    lines = tuple(ContainerEvent(kind, "", "log", number) for number, kind in enumerate(kinds))
 
-    assert [event.kind for event in last_attempt(said)] == [
+    assert [event.kind for event in last_attempt(lines)] == [
         Kind.WAITING,
         Kind.INVALID_ARGUMENT,
         Kind.FAILED,

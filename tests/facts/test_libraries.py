@@ -1,4 +1,4 @@
-"""User-space libraries: where they are, what they can, and what nobody saw."""
+"""User-space libraries: paths, versions, features, and missing evidence."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def test_a_symbol_table_takes_precedence_over_the_version_in_the_name():
 def test_another_library_of_that_name_is_garbled():
     node = Node(verbs(shared_object("libibverbs.so.1", ("something_else",)), "1"))
 
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         verbs_has_dmabuf(node)
 
-    assert lacks.value.missing.why is MissingReason.GARBLED
+    assert caught.value.missing.why is MissingReason.GARBLED
 
 
 def test_the_error_for_uncollected_folders_names_the_library():
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         verbs_has_dmabuf(Node(MemoryHost()))
 
-    assert lacks.value.missing.source == "libibverbs"
-    assert not isinstance(lacks.value, EvidenceAbsent)
+    assert caught.value.missing.source == "libibverbs"
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 def test_no_libibverbs_at_all_is_absent_by_name():
-    with pytest.raises(EvidenceAbsent) as lacks:
+    with pytest.raises(EvidenceAbsent) as caught:
         verbs_has_dmabuf(Node(MemoryHost(complete=True)))
 
-    assert lacks.value.missing.source == "libibverbs"
+    assert caught.value.missing.source == "libibverbs"
 
 
 @pytest.mark.parametrize(("version", "offered"), [("1.14.44.0", True), ("1.11.32.0", False)])
@@ -185,10 +185,10 @@ def test_ucx_shows_its_version_in_three_sources(host: MemoryHost):
 def test_no_ucx_is_absent_and_one_that_was_not_collected_is_not():
     with pytest.raises(EvidenceAbsent):
         ucx_version(Node(MemoryHost(complete=True)))
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         ucx_version(Node(MemoryHost()))
 
-    assert not isinstance(lacks.value, EvidenceAbsent)
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 def test_a_plugin_that_nccl_loads_by_default_is_found():

@@ -1,4 +1,4 @@
-"""What the kernel's linker makes of a module."""
+"""How the kernel resolves the imports of a module."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_the_peer_api_is_never_in_the_image_of_a_kernel_with_a_modular_rdma_core
 
 
 def test_a_loaded_modules_exports_are_those_of_its_loaded_file() -> None:
-    """OFED's ib_core lies in updates/, the kernel's own is the one that runs."""
+    """OFED's ib_core is in updates/, but the kernel's own is loaded."""
     tree = KernelTree().module("ib_core", exports={"reg": 9}, modinfo={"srcversion": "OFED"})
     inbox = KernelTree().module("ib_core", exports={"reg": 7}, modinfo={"srcversion": "INBOX"}, intree=True)
     own = "kernel/drivers/infiniband/core/ib_core.ko"
@@ -188,8 +188,8 @@ def test_the_order_in_kallsyms_shows_what_is_exported_to_gpl_modules_only() -> N
     lines = ("__ksymtab_open", "__ksymtab_edge", "__start___ksymtab_gpl", "__ksymtab_kept")
     tree.put("proc/kallsyms", "".join(f"0 r {line}\n" for line in lines))
     node = tree.node()
-    told = {name: kernel_symbol(node, name).gpl_only for name in ("open", "edge", "kept")}
-    assert told == {"open": False, "edge": None, "kept": True}  # the mark and its neighbour have one address
+    gpl_only = {name: kernel_symbol(node, name).gpl_only for name in ("open", "edge", "kept")}
+    assert gpl_only == {"open": False, "edge": None, "kept": True}  # "edge" has the address of the mark
 
 
 def test_a_symbol_of_the_kernels_image_cannot_be_exported_again() -> None:

@@ -1,4 +1,4 @@
-"""The modules in the kernel."""
+"""Loaded modules."""
 
 from __future__ import annotations
 

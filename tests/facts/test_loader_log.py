@@ -1,4 +1,4 @@
-"""What the kernel's log says of modules, and when its silence means something."""
+"""Lines about modules in the kernel's log, and when the log shows that there is none."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_a_refusal_that_may_concern_the_module_is_not_silence() -> None:
 
 
 def test_a_refusal_in_an_old_kernels_wording_is_not_silence() -> None:
-    """Linux 3.10 prints `(err 0)` for a symbol that nobody exports."""
+    """Linux 3.10 prints `(err 0)` for a symbol that nothing exports."""
     assert not silent(a_log("nvidia_peermem: Unknown symbol x (err 0)").node(), "nvidia_peermem")
 
 
 def test_a_drivers_line_about_a_buffer_does_not_concern_loading() -> None:
-    """A driver that refuses a mapping has been loaded: the silence on its loading stands."""
+    """A driver that refuses a mapping was loaded, so the log still has no line on its loading."""
     refused = "NVRM: dma-buf attach failed: PCI topology not supported for dma-buf"
     assert load_lines(a_log(refused).node()) == ()
     assert silent(a_log(refused).node(), "nvidia_peermem")

@@ -1,4 +1,4 @@
-"""What modinfo printed: an authority where nobody kept the module's file."""
+"""The output of modinfo, used where the module's file was not collected."""
 
 import contextlib
 

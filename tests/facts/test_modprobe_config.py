@@ -51,7 +51,7 @@ def test_the_kernels_command_line_has_a_blacklist_and_options() -> None:
     line = 'modprobe.blacklist=nouveau,nvidia-peermem nvidia.NVreg_X=1 a.b="c d" root=/dev/x.y a.b.c=1\n'
     config = configuration(a_node({"proc/cmdline": line}))
     assert config.blacklisted("nouveau") is not None
-    # kmod does not turn this one's dash into an underscore, so it shuts out nothing
+    # kmod does not replace the dash in this one, so it has no effect
     assert config.blacklisted("nvidia_peermem") is None
     assert [(e.name, e.value) for e in config.options] == [("nvidia", "NVreg_X=1"), ("a", 'b="c d"')]
 

@@ -1,4 +1,4 @@
-"""What the kernel's parser makes of a module's arguments."""
+"""How the kernel parses a module's arguments."""
 
 from __future__ import annotations
 

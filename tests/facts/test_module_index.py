@@ -58,9 +58,9 @@ def test_a_kernel_without_a_folder_has_no_modules() -> None:
 
 def test_a_list_that_was_not_collected_is_not_an_empty_list() -> None:
     node = Node(MemoryHost({"proc/sys/kernel/osrelease": K, f"{D}/modules.symbols": "alias symbol:x y\n"}))
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         module_path(node, "nvidia")
-    assert not isinstance(lacks.value, EvidenceAbsent)
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 def test_a_dependency_without_a_file_is_found() -> None:

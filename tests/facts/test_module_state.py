@@ -1,4 +1,4 @@
-"""Whether a file is a module, and one for this kernel."""
+"""Whether a file is a valid module, and one for this kernel."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_module_without_versions_is_forced_where_the_kernel_allows_it() -> Non
 
 
 def test_the_size_of_struct_module_counts_since_linux_6_4() -> None:
-    """Only the words of the release differ here: the folder stays that of the tree."""
+    """Only the text of the release differs here; the folder is that of the tree."""
     tree = KernelTree().module("x", struct_module_size=STRUCT_MODULE_SIZE["x86_64"] + 64)
     assert fit(tree.node(), "x").misfit is None
     newer = {path.replace("6.1.0-56-amd64", "6.12.1-amd64"): content for path, content in tree.files.items()}

@@ -1,4 +1,4 @@
-"""The parser of NCCL's lines: frames of every launcher, each form of each kind of line, hostile text."""
+"""The parser of NCCL's lines: frames of every launcher, each form of each type of line, malformed text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from gdrkit.facts.nccl_lines import frame, given, record
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records as records
 from gdrkit.messages.nccl import ROWS
 from gdrkit.messages.nccl_records import Frame, Via
 from tests.jobs.samples import SAMPLES
 
 MASKED = "X" * 4
-"""What people write over a process id."""
+"""Replacements for a process id in anonymized logs."""
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_line_that_another_line_interrupts_is_cut(line: str):
 def test_the_transport_of_a_channel_is_found(text: str, carried: Via):
     found = record(text)
 
-    assert isinstance(found, said.Leg)
+    assert isinstance(found, records.Leg)
     assert (found.via, found.source, found.channel) == (carried, 3, 0)
 
 
@@ -105,27 +105,27 @@ def test_a_cut_or_unknown_channel_line_gives_none(text: str):
     ("text", "value"),
     [
         ("NET/IB : Using [0]mlx5_0:1/IB/SHARP [1]mlx5_1:1/RoCE [RO]; OOB eth0:10.0.0.1<0>",
-         said.Hcas((said.Hca(0, "mlx5_0", "IB"), said.Hca(1, "mlx5_1", "RoCE")))),
+         records.Hcas((records.Hca(0, "mlx5_0", "IB"), records.Hca(1, "mlx5_1", "RoCE")))),
         ("NET/IB : Using [0]={[0] mlx5_0:1/IB, [1] mlx5_1:1/IB} [1]={[2] mlx5_2:1/IB}; OOB e:1<0>",
-         said.Hcas((said.Hca(0, "mlx5_0+mlx5_1", "IB"), said.Hca(1, "mlx5_2", "IB")))),
+         records.Hcas((records.Hca(0, "mlx5_0+mlx5_1", "IB"), records.Hca(1, "mlx5_2", "IB")))),
         ("comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE",
-         said.Communicator(3, 8, 3, "5d000")),
+         records.Communicator(3, 8, 3, "5d000")),
         ("[Rank 3] ncclCommInitRank comm 0x55aa rank 3 nranks 8 cudaDev 3 nvmlDev 2 busId 5d000 "
          "commId 0xab - Init",
-         said.Communicator(3, 8, 3, "5d000", "0xab")),
+         records.Communicator(3, 8, 3, "5d000", "0xab")),
         ("GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 1 mode Default",
-         said.PairLine("3", "1", True, 4, 5, True, "Default")),
+         records.PairLine("3", "1", True, 4, 5, True, "Default")),
         ("NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 0 (distance 2 >= 2)",
-         said.PairLine("2", "0", False, 2, 2)),
+         records.PairLine("2", "0", False, 2, 2)),
         ("Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_1:1, curr state INIT, "
          "next state RTR, local GID index 3",
-         said.Failure("ibv_modify_qp", 110, "Connection timed out", None, "mlx5_1", "INIT to RTR")),
-        ("Failed to open mlx5dv symbols", said.DataDirect(False, "Failed to open mlx5dv symbols")),
-        ("NET/IB : mlx5_0:1 GID table changed", said.AsyncEvent("NET/IB : mlx5_0:1 GID table changed")),
-        ("RCCL version 2.18.6+hip6.0", said.Version("2.18.6", "RCCL")),
+         records.Failure("ibv_modify_qp", 110, "Connection timed out", None, "mlx5_1", "INIT to RTR")),
+        ("Failed to open mlx5dv symbols", records.DataDirect(False, "Failed to open mlx5dv symbols")),
+        ("NET/IB : mlx5_0:1 GID table changed", records.AsyncEvent("NET/IB : mlx5_0:1 GID table changed")),
+        ("RCCL version 2.18.6+hip6.0", records.Version("2.18.6", "RCCL")),
     ],
 )  # fmt: skip
-def test_other_lines_give_their_records(text: str, value: said.NcclRecord):
+def test_other_lines_give_their_records(text: str, value: records.NcclRecord):
     assert record(text) == value
 
 

@@ -1,4 +1,4 @@
-"""What NCCL's lines establish, across the versions that printed them."""
+"""Records in NCCL's logs of several versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gdrkit.evidence import EvidenceMissing
 from gdrkit.facts.nccl_log import FOLDER, LocatedRecord, logs, nccl_log, nccl_logs, parse
 from gdrkit.formats.errors import FormatError
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records as records
 from gdrkit.messages.nccl_records import Carrier, Via
 from gdrkit.node import Node
 from tests.memory_host import MemoryHost
@@ -36,17 +36,17 @@ def test_one_run():
     log = parse(RUN)
 
     assert log.version == "2.21.5"
-    assert log.all(said.Variable)[0] == LocatedRecord(
-        said.Variable("NCCL_IB_HCA", "=mlx5_0,mlx5_1"), 2, "node1:4242"
+    assert log.all(records.Variable)[0] == LocatedRecord(
+        records.Variable("NCCL_IB_HCA", "=mlx5_0,mlx5_1"), 2, "node1:4242"
     )
-    assert log.all(said.Network) == (LocatedRecord(said.Network("IB"), 5, "node1:4242"),)
+    assert log.all(records.Network) == (LocatedRecord(records.Network("IB"), 5, "node1:4242"),)
     assert [(leg.record.direction, leg.record.via, leg.line) for leg in log.legs] == [
         ("send", Via("net", "IB", 0, gdr=True), 9),
         ("receive", Via("net", "IB", 0), 10),
     ]
-    assert [(pair.record.distance, pair.record.level) for pair in log.all(said.PairLine)] == [(7, 4)]
-    assert log.all(said.NetDevice)[0].record.enabled
-    assert len(log.all(said.DmabufGpu)) == len(log.all(said.Rings)) == 1
+    assert [(pair.record.distance, pair.record.level) for pair in log.all(records.PairLine)] == [(7, 4)]
+    assert log.all(records.NetDevice)[0].record.enabled
+    assert len(log.all(records.DmabufGpu)) == len(log.all(records.Rings)) == 1
 
 
 def test_all_records_are_kept_in_the_order_of_their_lines():
@@ -60,7 +60,7 @@ def test_a_log_without_a_version_has_none():
 def test_channels_inside_a_node_are_not_legs():
     log = parse("\n".join(f"{INFO}Channel 00 : 3[3] -> 4[4] via {way}" for way in ("P2P/CUMEM", "SHM/CE")))
 
-    assert len(log.all(said.Leg)) == 2
+    assert len(log.all(records.Leg)) == 2
     assert log.legs == ()
 
 
@@ -144,7 +144,7 @@ def test_launchers_can_put_a_prefix_before_the_line(lead: str):
 )
 def test_failures_of_every_form(line: str, call: str, number: int, vendor: int | None):
     warn = f"node1:1:2 [0] transport/net_ib.cc:94 NCCL WARN {line}"
-    failure = parse(warn).all(said.Failure)[0].record
+    failure = parse(warn).all(records.Failure)[0].record
 
     assert (failure.call, failure.number, failure.vendor_error) == (call, number, vendor)
 
@@ -159,13 +159,13 @@ def test_failures_of_every_form(line: str, call: str, number: int, vendor: int |
     ],
 )
 def test_variables_given_around_the_log(line: str, name: str, value: str):
-    assert parse(line).records == (LocatedRecord(said.Variable(name, value, resolved=False), 1, ""),)
+    assert parse(line).records == (LocatedRecord(records.Variable(name, value, resolved=False), 1, ""),)
 
 
 def test_advice_in_prose_is_not_a_setting():
     text = INFO + "Using network IB\nFix: try NCCL_NET_GDR_LEVEL=5 and see if NCCL gets faster.\n"
 
-    assert parse(text).all(said.Variable) == ()
+    assert parse(text).all(records.Variable) == ()
 
 
 def test_a_text_without_nccl_is_refused():

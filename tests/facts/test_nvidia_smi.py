@@ -1,4 +1,4 @@
-"""nvidia-smi's text. The sample is cut from what it printed on two H200s of a virtual machine."""
+"""The output of nvidia-smi. The sample is an excerpt from a virtual machine with two H200s."""
 
 import contextlib
 
@@ -98,9 +98,9 @@ def test_not_available_differs_from_not_printed():
     assert nvidia_smi.printed_field(node, gpu, "addressing_mode") == "ATS"
     with pytest.raises(EvidenceAbsent):
         nvidia_smi.printed_field(node, gpu, "framebuffer_mib")
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         nvidia_smi.printed_field(node, gpu, "bar1_total_mib")
-    assert not isinstance(lacks.value, EvidenceAbsent)
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Package lists, DKMS's tree and its status, and which RDMA stack is installed."""
+"""Package lists, the tree and status of DKMS, and the installed RDMA stack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PCI functions and where they hang: from sysfs, from lspci's text, from what is left."""
+"""PCI functions and their positions: from sysfs, from lspci, and from other sources."""
 
 import pytest
 
@@ -16,7 +16,7 @@ UP, GPU_PORT, NIC_PORT = "0000:16:00.0", "0000:17:00.0", "0000:17:01.0"
 
 
 def test_a_gpu_is_a_display_function_of_nvidia():
-    """Its bridges on a Grace and its audio function are NVIDIA's, too, and no GPUs."""
+    """The bridges on a Grace and the audio function are NVIDIA's too, but not GPUs."""
     node = machine("0000:00:00.0 grace-root\n  0000:01:00.0 gh200\n")
 
     assert pci.gpus(node) == (pci.PciGpu("0000:01:00.0", "2342"),)
@@ -99,7 +99,7 @@ def test_a_machine_without_iommu_has_no_groups():
 
 
 def test_no_program_is_started_if_files_have_the_answer():
-    """On a live machine lspci and nvidia-smi cost a second that doctor does not have."""
+    """On a live machine, lspci and nvidia-smi would take a second, too long for doctor."""
     node = machine()
     for ask in (pci.gpus, pci.devices):
         ask(node)
@@ -113,15 +113,15 @@ def test_no_program_is_started_if_files_have_the_answer():
 def test_lspci_is_not_run_for_what_only_root_may_read():
     node = machine(root=False)
 
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         pci_registers.acs(node, GPU_PORT)
-    assert lacks.value.missing.why is MissingReason.DENIED
-    assert lacks.value.missing.ask == f"sudo lspci -vvv -s {GPU_PORT}"
+    assert caught.value.missing.why is MissingReason.DENIED
+    assert caught.value.missing.ask == f"sudo lspci -vvv -s {GPU_PORT}"
     assert "lspci -nnvvv" not in node.host.opened  # type: ignore[attr-defined]
 
 
 def test_a_firecracker_guest_shows_gpus_on_its_root_bus():
-    """Measured: two H200s passed through hang on bus 00 with NUMA node -1, beside virtio devices."""
+    """Observed: two H200s passed through are on bus 00 with NUMA node -1, next to virtio devices."""
     node = machine(
         "0000:00:00.0 host-bridge\n0000:00:01.0 virtio-net\n0000:00:06.0 h200-sxm\n0000:00:07.0 h200-sxm\n",
         files=BARE_METAL,

@@ -1,4 +1,4 @@
-"""What a function is in the tree, and how it sends."""
+"""A function's role in the tree, and its packet sizes."""
 
 import pytest
 
@@ -16,7 +16,7 @@ LSPCI = """0000:15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]
 \t\t\tMaxPayload 256 bytes, MaxReadReq 128 bytes
 """
 CUT = bytes.fromhex("de10352306041000a1000203") + bytes(0x34 - 12) + b"\x60" + bytes(11)
-"""The first 64 bytes, with a list of capabilities that starts behind them."""
+"""The first 64 bytes, with a list of capabilities that starts after them."""
 
 
 def test_registers_show_the_type_and_payload_of_a_port(tmp_path):

@@ -40,7 +40,7 @@ GEFORCE_RESOURCE = """\
 
 
 def test_bar1_is_the_second_memory_region_in_any_register():
-    """Measured on an H200: BAR0 is a 64-bit region and takes two registers, so that BAR1 stands third."""
+    """Observed on an H200: BAR0 is a 64-bit region and takes two registers, so BAR1 is the third."""
     assert pci_registers.region_bytes(H200_RESOURCE) == (16 << 20, 256 << 30, 32 << 20)
     assert pci_registers.region_bytes(GEFORCE_RESOURCE) == (16 << 20, 256 << 20, 32 << 20)
     assert pci_registers.bar1_bytes(machine(), GPU) == 128 << 30
@@ -84,13 +84,13 @@ def test_an_emulated_link_is_unknown(speed, width):
     files = {f"{GPU_FOLDER}/current_link_speed": speed, f"{GPU_FOLDER}/current_link_width": width}
     node = machine(files=files)
 
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         pci_registers.link(node, GPU)
-    assert lacks.value.missing.why is MissingReason.UNDECIDED
+    assert caught.value.missing.why is MissingReason.UNDECIDED
 
 
 def test_a_copy_without_links_still_has_its_files():
-    """Where nobody listed the folder, that there is no `physfn` is not known, and most have none."""
+    """If the folder was not listed, it is not known whether there is a `physfn`; most devices have none."""
     files = {
         f"sys/bus/pci/devices/{GPU}/{when}_link_{what}": value
         for when in ("current", "max")
@@ -124,9 +124,9 @@ def test_a_device_without_acs_is_known_to_have_none_only_where_its_registers_wer
     assert pci_registers.acs(machine(), GPU) is None
     with pytest.raises(EvidenceMissing):
         pci_registers.acs(machine(root=False), GPU)
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         pci_registers.acs(Node(MemoryHost(commands={LSPCI: SAMPLE})), GPU)
-    assert lacks.value.missing.why is MissingReason.DENIED
+    assert caught.value.missing.why is MissingReason.DENIED
 
 
 def test_the_read_request_size_is_a_register_for_root():
@@ -134,9 +134,9 @@ def test_the_read_request_size_is_a_register_for_root():
 
     assert pci_registers.read_request_bytes(node, NIC) == 512
     assert pci_registers.read_request_bytes(Node(MemoryHost(commands={LSPCI: SAMPLE})), ROOT_PORT) == 512
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         pci_registers.read_request_bytes(machine(root=False), NIC)
-    assert lacks.value.missing.why is MissingReason.DENIED
+    assert caught.value.missing.why is MissingReason.DENIED
 
 
 def test_sosreports_keep_configuration_space_in_proc():
@@ -152,6 +152,6 @@ def test_sosreports_keep_configuration_space_in_proc():
 def test_a_config_file_of_garbage_is_garbled():
     node = machine(files={f"{GPU_FOLDER}/config": b"\xff" * 64})
 
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         pci_registers.acs(node, GPU)
-    assert lacks.value.missing.why is MissingReason.GARBLED
+    assert caught.value.missing.why is MissingReason.GARBLED

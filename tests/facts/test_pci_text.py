@@ -1,4 +1,5 @@
-"""lspci's text says what configuration space says; lspci itself, reading our hex dumps, is the witness."""
+"""lspci's text agrees with configuration space; lspci itself, which reads hex dumps, is the second
+source."""
 
 import contextlib
 import shutil
@@ -58,7 +59,7 @@ def test_a_listing_has_ids_positions_links_and_control_bits():
 
 
 def test_a_listing_without_numbers_is_read_by_names():
-    """As in a forum post of somebody who typed plain lspci."""
+    """As in a forum post with the output of plain lspci."""
     (nic,) = pci_text.parse(
         "0002:01:00.1 Ethernet controller: Mellanox Technologies MT2910 Family [ConnectX-7]\n"
     )
@@ -99,7 +100,7 @@ WIDTHS = st.sampled_from([1, 2, 4, 8, 16])
 
 @st.composite
 def spaces(draw: st.DrawFn) -> Space:
-    """A function with whatever link and bits."""
+    """A function with any link and bits."""
     return Space(
         vendor=draw(st.sampled_from([0x10DE, 0x15B3, 0x8086])),
         device=draw(st.integers(1, 0xFFFE)),
@@ -120,7 +121,7 @@ def spaces(draw: st.DrawFn) -> Space:
 @settings(max_examples=25, deadline=None)
 @given(st.lists(spaces(), min_size=1, max_size=30))
 def test_lspci_and_the_parser_of_configuration_space_agree(tmp_path_factory, found):
-    """Both read the same bytes; what they have in common is equal."""
+    """Both read the same bytes and agree on what they have in common."""
     raw = {f"0000:{bus:02x}:00.0": config_space.build(space) for bus, space in enumerate(found, 1)}
     file = tmp_path_factory.mktemp("dumps") / "dump"
     file.write_text("".join(dump(address, space) for address, space in raw.items()))

@@ -1,4 +1,4 @@
-"""lspci's drawing of the tree; lspci draws it itself, from hex dumps of ours."""
+"""lspci's drawing of the tree, which lspci draws from hex dumps made here."""
 
 import contextlib
 import shutil
@@ -28,14 +28,14 @@ DRAWN = r"""
 
 
 def test_bridges_are_read_from_the_drawing():
-    places = pci_tree.parse(DRAWN)
+    positions = pci_tree.parse(DRAWN)
 
     switch = ("0000:15:01.0", "0000:16:00.0")
-    assert places["0000:18:00.0"] == TreePosition("0000:15", (*switch, "0000:17:00.0"))
-    assert places["0000:19:00.1"] == TreePosition("0000:15", (*switch, "0000:17:01.0"))
-    assert places["0000:00:1f.0"] == TreePosition("0000:00", ())
-    assert places["0000:00:1c.0"] == TreePosition("0000:00", ())
-    assert len(places) == 10
+    assert positions["0000:18:00.0"] == TreePosition("0000:15", (*switch, "0000:17:00.0"))
+    assert positions["0000:19:00.1"] == TreePosition("0000:15", (*switch, "0000:17:01.0"))
+    assert positions["0000:00:1f.0"] == TreePosition("0000:00", ())
+    assert positions["0000:00:1c.0"] == TreePosition("0000:00", ())
+    assert len(positions) == 10
 
 
 @pytest.mark.skipif(shutil.which("lspci") is None, reason="sudo apt-get install pciutils")

@@ -1,4 +1,4 @@
-"""nvidia-peermem's linkage, who exports the API, who is registered."""
+"""nvidia-peermem's linkage, the exporter of the API, and its clients."""
 
 from __future__ import annotations
 

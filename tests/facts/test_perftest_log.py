@@ -1,4 +1,4 @@
-"""What a run of perftest shows."""
+"""Outputs of perftest."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_the_document_has_a_call_with_its_result_as_errno():
 
 
 def test_a_text_of_many_digits_is_not_a_number():
-    """Python refuses to make one of more than 4300 digits."""
+    """Python refuses to convert more than 4300 digits."""
     (call,) = probe.parse(record(attribute("116", "9" * 5000)))
 
     assert call.value is None

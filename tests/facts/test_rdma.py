@@ -54,10 +54,10 @@ def test_a_device_has_its_pci_address_and_board():
 
 @pytest.mark.parametrize("name", ["rxe0", "siw_eth0"])
 def test_a_software_device_has_no_pci_address(name):
-    place = f"sys/devices/virtual/infiniband/{name}"
+    folder = f"sys/devices/virtual/infiniband/{name}"
     node = Node(
         MemoryHost(
-            {f"{place}/node_guid": "0200:00ff:fe00:0001\n"},
+            {f"{folder}/node_guid": "0200:00ff:fe00:0001\n"},
             links={f"sys/class/infiniband/{name}": f"../../devices/virtual/infiniband/{name}"},
             complete=True,
         )
@@ -89,9 +89,9 @@ def test_ibv_devinfo_is_used_where_sysfs_was_not_copied():
     )
     assert second.virtual
     assert rdma.ports(node, "mlx5_0") == (RdmaPort("mlx5_0", 1, "ACTIVE", "LINK_UP", 400.0, "InfiniBand"),)
-    with pytest.raises(EvidenceMissing) as lacks:
+    with pytest.raises(EvidenceMissing) as caught:
         rdma.nic_address(node, "mlx5_0")
-    assert not isinstance(lacks.value, EvidenceAbsent)
+    assert not isinstance(caught.value, EvidenceAbsent)
 
 
 def test_ibv_devinfo_can_report_that_there_is_none():

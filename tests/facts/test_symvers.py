@@ -1,4 +1,4 @@
-"""Where the driver's build looks for the peer-memory API, with all its traps."""
+"""Where the driver's build looks for the peer-memory API, pitfalls included."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_symbols_are_matched_as_in_conftest(text: str, found: bool):
 
 
 def test_conftest_looks_at_five_files_in_order():
-    places = [candidate.path for candidate in conftest_symvers(host({"etc/hostname": ""}))]
+    paths = [candidate.path for candidate in conftest_symvers(host({"etc/hostname": ""}))]
 
-    assert places == [
+    assert paths == [
         f"lib/modules/{KERNEL}/build/Module.symvers",
         f"usr/src/ofa_kernel/x86_64/{KERNEL}/Module.symvers",
         f"usr/src/ofa_kernel/{KERNEL}/Module.symvers",

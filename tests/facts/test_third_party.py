@@ -1,4 +1,4 @@
-"""What the kernel module answered of a third party's object."""
+"""The kernel module's answers about third-party objects."""
 
 from __future__ import annotations
 

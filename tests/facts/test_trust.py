@@ -70,7 +70,7 @@ PLAIN = build_module("x")
 
 
 def altered(content: bytes) -> bytes:
-    """One bit flipped, in what a signature covers."""
+    """The module with one flipped bit in its signed content."""
     return content[:200] + bytes((content[200] ^ 1,)) + content[201:]
 
 
@@ -119,7 +119,7 @@ def test_a_key_of_the_same_name_from_another_build_is_not_the_same() -> None:
 
 
 def test_a_name_in_proc_keys_is_likely_the_signers_key() -> None:
-    """Canonical's module key is built in: nobody has its certificate, everybody sees its name."""
+    """Canonical's module key is built in: its certificate is in no file, but its name is visible."""
     tree = secured()
     tree.put("proc/keys", keys((BUILD.name, BUILD.key_id), (OTHER.name, OTHER.key_id)))
     assert state(tree, sign(PLAIN, OTHER)) is SignatureState.VERIFIED

@@ -1,4 +1,4 @@
-"""What RDMA drivers in the kernel can do, by their symbols; and by those of Debian's real modules."""
+"""Features of the kernel's RDMA drivers by their symbols, also with Debian's real modules."""
 
 from __future__ import annotations
 

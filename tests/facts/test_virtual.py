@@ -9,7 +9,7 @@ from tests.hardware import BARE_METAL, GUEST
 from tests.memory_host import MemoryHost
 
 HOST = {"proc/1/cgroup": "0::/init.scope\n"}
-OVERLAY = "600 500 0:50 / / rw,relatime - overlay overlay rw,lowerdir={place}/1/fs:{place}/2/fs\n"
+OVERLAY = "600 500 0:50 / / rw,relatime - overlay overlay rw,lowerdir={folder}/1/fs:{folder}/2/fs\n"
 
 
 def node(files, **options):
@@ -26,7 +26,7 @@ def node(files, **options):
         {"proc/1/cgroup": "0::/\n", "proc/1/environ": "KUBERNETES_SERVICE_HOST=10.0.0.1\0"},
         {
             "proc/self/mountinfo": OVERLAY.format(
-                place="/var/lib/containerd/io.containerd.snapshotter.v1/snapshots"
+                folder="/var/lib/containerd/io.containerd.snapshotter.v1/snapshots"
             )
         },
     ],
@@ -64,7 +64,7 @@ def test_a_guest_is_named_by_its_product(vendor, product, answer):
 
 
 def test_a_guest_without_dmi_is_a_guest():
-    """Firecracker has no DMI; the processor tells."""
+    """Firecracker has no DMI; the processor's flag decides."""
     files = {name: text for name, text in GUEST.items() if "dmi" not in name}
 
     assert virtual.virtual_machine(node(files)) == "vm-other"

@@ -1,4 +1,4 @@
-"""Mutates well-formed files and reads them: modules, PKCS#7, certificates, EFI lists, configuration space.
+"""Mutates valid files and reads them: modules, PKCS#7, certificates, EFI lists, configuration space.
 
     python -m tests.formats.fuzz --inputs 1000000 --seed 7
 
@@ -46,14 +46,14 @@ EDGES = (
 
 
 class Target(NamedTuple):
-    """A reader and what it is fed with."""
+    """A reader and its inputs."""
 
     seeds: tuple[bytes, ...]
     read: Callable[[bytes], object]
 
 
 def read_module(data: bytes) -> None:
-    """A module as doctor reads it: signature, then every question."""
+    """Read a module as doctor does: its signature, then everything else."""
     size, trailer = module_signature.split(data)
     if trailer is not None and trailer.pkcs7:
         attempt(module_signature.parse, trailer.pkcs7)
@@ -105,7 +105,7 @@ def targets() -> tuple[Target, ...]:
 
 
 def mutate(chance: random.Random, original: bytes) -> bytes:
-    """A few random changes: bits, bytes, integers at their edges, pieces moved, doubled, cut."""
+    """Make a few random changes: bits, bytes, extreme integers, pieces moved, duplicated, cut."""
     data = bytearray(original)
     for _ in range(chance.choice((1, 1, 2, 3, 6))):
         if not data:
@@ -116,7 +116,7 @@ def mutate(chance: random.Random, original: bytes) -> bytes:
             data[at] ^= 1 << chance.randrange(8)
         elif kind == 1:
             data[at] = chance.randrange(256)
-        elif kind in (2, 3, 4):  # headers and tables are made of aligned little-endian integers
+        elif kind in (2, 3, 4):  # headers and tables consist of aligned little-endian integers
             size = chance.choice((1, 2, 4, 8))
             at -= at % size
             value = chance.choice((*EDGES, len(data), chance.randrange(len(data)))) & (1 << 8 * size) - 1
@@ -133,7 +133,7 @@ def mutate(chance: random.Random, original: bytes) -> bytes:
 
 
 def run(inputs: int, seed: int) -> int:
-    """How many inputs failed; it stops at ten."""
+    """The number of inputs that failed; stops at ten."""
     every = targets()
     failures = 0
     started = time.perf_counter()
@@ -146,7 +146,7 @@ def run(inputs: int, seed: int) -> int:
             target.read(data)
         except FormatError:
             pass
-        except Exception:  # finding those is what this is for
+        except Exception:  # finding these is the purpose
             failures += 1
             print(f"input {number} of seed {seed}: {data.hex()}", file=sys.stderr)
             traceback.print_exc()

@@ -1,4 +1,4 @@
-"""Packed module files: unpacked by content, never by name, and never beyond a limit."""
+"""Compressed module files: recognized by content, never by name, and decompressed up to a limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
 
 
 def zstd_compress(content):
-    """As zstd(1) does, which adds a checksum."""
+    """Like zstd(1), with a checksum."""
     return zstd.compress(content, options={zstd.CompressionParameter.checksum_flag: 1})
 
 
@@ -120,7 +120,7 @@ def test_cut_and_damaged_files_are_refused(kind):
 
 @every_kind
 def test_a_signature_appended_to_a_compressed_file_is_damage(kind):
-    """Signing tools that append to a .ko.xz leave a file that nothing can load."""
+    """Signing tools that append to a .ko.xz make a file that cannot be loaded."""
     with pytest.raises(FormatError, match="damaged"):
         decompress(PACK[kind](CONTENT) + b"~Module signature appended~\n", LIMIT)
 
@@ -140,7 +140,7 @@ def test_xz_files_can_be_padded():
 
 
 class Counted:
-    """A decompressor of a library, and how many bytes all of them were given."""
+    """A decompressor that counts the bytes that all of its instances were given."""
 
     given = 0
 
@@ -157,7 +157,7 @@ class Counted:
 
 @every_kind
 def test_a_million_empty_streams_are_refused_before_they_are_copied_again_and_again(kind, monkeypatch):
-    """Each stream leaves a copy of what it was given and did not need: a million copies of the rest."""
+    """Each stream returns a copy of its unused input: a million copies of the rest."""
     module, name = DECODER[kind]
     real = getattr(module, name)
     monkeypatch.setattr(module, name, lambda *args, **options: Counted(real(*args, **options)))

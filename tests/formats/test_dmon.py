@@ -1,4 +1,4 @@
-"""What `nvidia-smi dmon -s t` prints."""
+"""The output of `nvidia-smi dmon -s t`."""
 
 from __future__ import annotations
 

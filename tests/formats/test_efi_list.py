@@ -1,4 +1,4 @@
-"""Lists of trusted and revoked keys, as firmware and shim keep them."""
+"""Lists of trusted and revoked keys in EFI variables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ATTRIBUTES = struct.pack("<I", 6)  # boot service and runtime access: what MokLi
 
 
 def list_of(kind, *entries, header=b"", owner=OWNER):
-    """One EFI_SIGNATURE_LIST by the specification's table, whose entries all have one size."""
+    """One EFI_SIGNATURE_LIST as in the specification's table; all entries have the same size."""
     size = 16 + len(entries[0]) if entries else 16 + 32
     body = header + b"".join(owner.bytes_le + entry for entry in entries)
     return kind.bytes_le + struct.pack("<III", 28 + len(body), len(header), size) + body
@@ -116,7 +116,7 @@ def efitools():
 
 
 def test_lists_made_by_efitools_are_read(efitools, tmp_path):
-    """cert-to-efi-sig-list and hash-to-efi-sig-list come from another hand than this reader."""
+    """cert-to-efi-sig-list and hash-to-efi-sig-list are independent of this parser."""
     pem, made = tmp_path / "cert.pem", tmp_path / "cert.esl"
     from cryptography.hazmat.primitives.serialization import Encoding
 

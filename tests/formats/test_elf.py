@@ -1,4 +1,4 @@
-"""ELF files: what a module wants, gives and says of itself; and what broken ones are refused for."""
+"""ELF files: imports, exports, versions and tags of modules, and errors in invalid files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def symbol(name, place, value=0, *, binding=1):
 
 
 def with_symbols(symbols, sections, *, kind=1, table=SYMTAB):
-    """A file with those sections from number 3 on, and symbols given as (name, section, value, binding)."""
+    """A file with these sections from number 3 on, and symbols given as (name, section, value, binding)."""
     names, rows = bytearray(b"\0"), [symbol(0, 0)]
     for name, place, value, binding in symbols:
         rows.append(symbol(len(names), place, value, binding=binding))
@@ -270,7 +270,7 @@ class TestIdentity:
 
 
 class TestReduced:
-    """A bundle may keep a module's section table and drop what nobody asks about."""
+    """A bundle can keep a module's section table without the sections that are not needed."""
 
     def test_a_dropped_section_has_a_size_and_no_content(self):
         reduced = elf.parse(file_of([(".text", NOBITS, ALLOC, bytes(4096), 0)]))
@@ -334,7 +334,7 @@ class TestHostile:
             elf.parse(outside).undefined()
 
     def test_overlapping_names_are_limited(self):
-        """500,000 symbols, each named by another tail of one long string: 10 GB if they were all made."""
+        """500,000 symbols, each named by another ending of one long string: 10 GB for all names."""
         count = 500_000
         table = b"".join(symbol(index % 40_000 + 1, 0) for index in range(count))
         text = b"\0" + b"a" * 50_000 + b"\0"
@@ -400,7 +400,7 @@ QUESTIONS = (
 
 
 def ask_everything(data):
-    """Every question about a file. Whoever asks gets a value or FormatError."""
+    """Call every method for a file; each returns a value or raises FormatError."""
     try:
         parsed = elf.parse(data)
     except FormatError:

@@ -1,4 +1,4 @@
-"""Real modules of Debian's kernels, read by us and by pyelftools, modinfo and modprobe: they must agree."""
+"""Real modules of Debian's kernels: results agree with pyelftools, modinfo and modprobe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def content_of(path):
 
 
 def some_of(version, architecture, count):
-    """The same modules each time, of all kinds."""
+    """The same modules each time, of all types."""
     every = sorted(modules_of(version, architecture).glob("kernel/**/*.ko*"))
     return random.Random(2026).sample(every, count)
 

@@ -1,4 +1,4 @@
-"""A short run of the fuzzer; the long ones are for CI and for hand."""
+"""A short run of the fuzzer; long runs are for CI and started by hand."""
 
 from __future__ import annotations
 

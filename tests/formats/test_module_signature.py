@@ -1,4 +1,4 @@
-"""Signatures appended to modules: where they lie, who made them, whether the kernel would take them."""
+"""Signatures appended to modules: position, signer, and whether the kernel would accept them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TestTrailer:
         assert data[size:].startswith(trailer.pkcs7)
 
     def test_a_marker_before_the_end_is_not_a_signature(self):
-        """strip(1) and editors leave the marker inside, or cut it."""
+        """strip(1) and editors leave the marker inside the file, or cut it."""
         data = sign(CONTENT, KEY)
 
         assert module_signature.split(data + b"\n")[1] is None
@@ -127,7 +127,7 @@ class TestVerify:
         assert not module_signature.verify(signature, digest_of(altered), x509.parse(KEY.certificate_der))
 
     def test_a_key_that_the_signature_does_not_name_is_not_tried(self):
-        """The kernel looks the key up by the signer's name; it does not try all that it has."""
+        """The kernel looks up the key by the signer's name and does not try all its keys."""
         content, signature = signature_of(sign(CONTENT, KEY))
 
         assert not module_signature.verify(signature, digest_of(content), x509.parse(OTHER.certificate_der))
@@ -159,7 +159,7 @@ class TestVerify:
 class TestAgainstOpenssl:
     @pytest.fixture
     def signed(self, tmp_path):
-        """Signs with a key of the test's own; extra arguments of `openssl cms` say how."""
+        """Signs with a key of the test, with extra arguments for `openssl cms`."""
         (tmp_path / "content").write_bytes(CONTENT)
 
         def make(*arguments, algorithm=("rsa", "-pkeyopt", "rsa_keygen_bits:2048")):
@@ -213,7 +213,8 @@ class TestAgainstOpenssl:
 
 @every_kernel
 def test_a_real_module_is_verified_by_the_key_built_into_its_kernel(version, architecture):
-    """The whole chain on Debian's files: RSA on 6.1, ECDSA on 6.12; certificates out of the kernel image."""
+    """The complete chain with Debian's files: RSA on 6.1, ECDSA on 6.12; certificates from the kernel
+    image."""
     data = compressed.decompress(module(version, architecture, "ib_core").read_bytes(), 1 << 28)
     content, signature = signature_of(data)
     image = kernel_image(unpacked(f"linux-image-{architecture}", version, architecture))
@@ -225,7 +226,8 @@ def test_a_real_module_is_verified_by_the_key_built_into_its_kernel(version, arc
 
 
 def kernel_image(package):
-    """A kernel, unpacked. Source: Linux Documentation/arch/x86/boot.rst; the arm64 image is not packed."""
+    """A decompressed kernel. Source: Linux Documentation/arch/x86/boot.rst; arm64 images are not
+    compressed."""
     (path,) = package.glob("boot/vmlinuz-*")
     image = path.read_bytes()
     if image[0x202:0x206] != b"HdrS":
@@ -313,7 +315,7 @@ class TestCertificate:
         certificate = x509.parse((tmp_path / "der").read_bytes())
 
         assert certificate.kernel_name == kernel_name
-        assert certificate.is_ca  # openssl req -x509 says so unless told otherwise
+        assert certificate.is_ca  # the default of openssl req -x509
         assert certificate.extended_key_usages == ("1.3.6.1.5.5.7.3.3", "1.3.6.1.4.1.2312.16.1.2")
 
     def test_pem_is_not_der(self):

@@ -1,4 +1,4 @@
-"""Configuration space: read as lspci reads it, and honest about what a short read cannot show."""
+"""Configuration space: results agree with lspci, and a short file leaves the rest unknown."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PORT_TYPES = {
 
 
 def space(*, port=0, seed=0):
-    """4096 bytes of a device with a PCI Express capability and four extended ones, registers at random."""
+    """4096 bytes of a device with a PCI Express capability and four extended ones, with random registers."""
     chance = random.Random(seed)
     raw = bytearray(4096)
     bridge = port in (4, 5, 6)
@@ -110,7 +110,7 @@ class TestWhatIsThere:
 
 class TestWhatWasNotRead:
     def test_64_bytes_leave_all_capabilities_unknown(self):
-        """What a user who is not root reads: "no ACS" would be a lie."""
+        """A user other than root reads 64 bytes, which do not show that there is no ACS."""
         seen = pci_config.parse(GPU[:64])
 
         assert seen.device == 0x2330

@@ -1,4 +1,4 @@
-"""What the reader of manifests keeps beside the library's own answer, and what it refuses."""
+"""The parser of manifests: what it adds to PyYAML's result, and what it refuses."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_scalars_stay_as_written(text: str, value: object, parser: None):
 
 
 def test_line_numbers_are_those_of_an_editor(parser: None):
-    """U+0085 ends none, though it does for the library; and nothing stands where its key does."""
+    """U+0085 does not end a line, though it does in PyYAML; and an empty value has the line of its key."""
     (document,) = documents("\ufeff\n---\na: x\x85\nb:\n\n\nc:\n  - d\n  -\nd: {e:\n\n }\n")
     value = document.value
 
@@ -187,7 +187,7 @@ def test_the_size_is_limited():
 
 
 def test_the_depth_is_limited(parser: None):
-    """Also where the library's own compose() would end the process."""
+    """Also where PyYAML's compose() would end the process."""
     with pytest.raises(FormatError, match="nested deeper"):
         scan("[" * (DEPTH_LIMIT + 2) + "]" * (DEPTH_LIMIT + 2))
     with pytest.raises(FormatError, match="nested deeper"):
@@ -249,7 +249,7 @@ def test_any_text_is_refused_or_read_as_by_a_yaml_library(text: str):
     try:
         theirs = yaml.load(text, yaml.BaseLoader)
     except yaml.YAMLError:
-        return  # a reader may be more lenient than the library, never different from it
+        return  # this parser may accept more than PyYAML, but never gives another result
 
     assert _stripped(ours) == _stripped(theirs)
 
@@ -262,7 +262,7 @@ def test_any_text_gives_documents(text: str):
 
 
 def _stripped(value: object) -> object:
-    """Without the final line break of block scalars, which nothing here depends on."""
+    """Values without the final line break of block scalars, which does not matter here."""
     match value:
         case dict():
             return {key: _stripped(item) for key, item in value.items()}

@@ -124,8 +124,8 @@ class Elf(ElfLayout):
         _bound(len(table) // SYMBOL.size, "dynamic symbols")
         return frozenset(
             strings.at(name)
-            for name, info, _, place, _, _ in SYMBOL.iter_unpack(table)
-            if name and place != SHN_UNDEF and info >> 4 != STB_LOCAL
+            for name, info, _, section, _, _ in SYMBOL.iter_unpack(table)
+            if name and section != SHN_UNDEF and info >> 4 != STB_LOCAL
         )
 
     # -- a module's sections -----------------------------------------------------------------------
