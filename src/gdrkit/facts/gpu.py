@@ -139,7 +139,7 @@ def is_before_turing(node: Node, gpu: PciGpu) -> bool:
 
 @fact
 def addressing_mode(node: Node, gpu: PciGpu) -> str:
-    """None, HMM or ATS, as nvidia-smi prints it. ATS alone proves nothing: GH200 has it and is supported."""
+    """None, HMM or ATS, as nvidia-smi prints it. ATS does not decide: GH200 has it and is supported."""
     return str(printed_field(node, smi_gpu(node, gpu.address), "addressing_mode"))
 
 
@@ -347,7 +347,7 @@ def _by_product(node: Node, gpu: PciGpu, path: str) -> GpuSupport:
 
 
 def _cite_line(node: Node, gpu: PciGpu, name: str) -> None:
-    """Record that an answer is based on the product line alone."""
+    """Record that an answer is based only on the product line."""
     node.cite(f"product line of {gpu.address}", _id(gpu), name, Confidence.LIKELY)
 
 

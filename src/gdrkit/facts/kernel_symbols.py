@@ -196,7 +196,7 @@ def _is_gpl_only(node: Node, symbol: str) -> bool | None:
 
 @fact
 def holder_of(node: Node, symbol: str) -> str:
-    """The loaded module whose export table holds a symbol; "" if none. Raises EvidenceMissing without
+    """The loaded module whose export table has a symbol; "" if none. Raises EvidenceMissing without
     kallsyms."""
     found = re.search(rf" __ksymtab_{re.escape(symbol)}\t\[([^]\n]+)\]\n".encode(), export_tables(node))
     return found[1].decode("ascii", "replace") if found else ""

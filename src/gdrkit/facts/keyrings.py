@@ -120,10 +120,11 @@ def enrolled_keys(node: Node) -> tuple[EnrolledCertificate, ...]:
 
 @fact
 def platform_is_asked(node: Node) -> bool:
-    """Whether this kernel accepts modules signed by a key in .platform, which holds the firmware's keys."""
-    asked = not distribution(node).family.isdisjoint(_USE_PLATFORM)
-    node.cite("etc/os-release", "ID", "whether .platform keys are used", Confidence.LIKELY)
-    return asked
+    """Whether this kernel accepts modules signed by a key in .platform, which has the firmware's keys."""
+    used = not distribution(node).family.isdisjoint(_USE_PLATFORM)
+    text = "its kernels use .platform keys" if used else "its kernels do not use .platform keys"
+    node.cite("etc/os-release", "ID", text, Confidence.LIKELY)
+    return used
 
 
 @fact

@@ -80,7 +80,7 @@ class UnversionedSymbol(Struct, frozen=True):
 
 
 class Links(Struct, frozen=True):
-    """What happens when the kernel resolves a module's imports, in its order; trouble-free ones left out."""
+    """Problems and warnings when the kernel resolves a module's imports, in its order."""
 
     events: tuple[SymbolProblem | InheritedTaint | UnversionedSymbol, ...] = ()
     unseen: tuple[Missing, ...] = ()  # missing evidence; each may hide a further problem

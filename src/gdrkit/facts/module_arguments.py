@@ -16,7 +16,7 @@ from gdrkit.messages.errors import EINVAL, ENOSPC, ERANGE
 from gdrkit.node import Node, fact
 
 _STRING_LIMIT = 1024  # params.c, param_set_charp()
-_SIGNED = {"short": 15, "int": 31, "long": 63}  # bits beside the sign; LP64
+_SIGNED = {"short": 15, "int": 31, "long": 63}  # bits without the sign; LP64
 _UNSIGNED = {"byte": 8, "ushort": 16, "uint": 32, "ulong": 64, "ullong": 64, "hexint": 32}
 _BOOLEAN = ("bool", "bint", "invbool")
 _BUILT_IN = ("async_probe", "dyndbg")  # main.c, unknown_module_param_cb(): taken by every module
