@@ -8,7 +8,7 @@ import pytest
 from tools.architecture import SOURCE
 
 MISSING = {"EvidenceAbsent", "EvidenceMissing"}
-HOME = "node.py"
+HOME = "node/fallbacks.py"
 BY_HAND = {
     "rules/peermem_not_loaded.py": "absent is a result there, and the default is for all other reasons",
 }

@@ -15,12 +15,15 @@ node, and may call other facts. The node records all of that: it is the answer's
 is missing, a fact raises EvidenceMissing, and the node keeps that as the answer.
 
 `node.after(step, suppositions)` is the same node after a step that was not taken: a *supposition* sets a
-fact, and every answer that was based on that fact is computed anew.
+fact, and every answer that was based on that fact is computed anew. An *observation*, such as a line in a
+log, cannot be computed anew: if the step changes what it saw, it is stale and has no answer.
+
+For facts whose evidence may be missing, `fallbacks` has `if_absent`, `if_missing`, `first_of` and others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
 from typing import Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 
@@ -39,11 +42,15 @@ from gdrkit.evidence import (
 )
 from gdrkit.evidence.missing import for_names
 from gdrkit.formats.errors import FormatError
+from gdrkit.node.fallbacks import each_known, first_collected, first_of, if_absent, if_missing, seek
+
+__all__ = [
+    "AnyFact", "Fact", "Key", "Node", "Supposition", "Trail", "each_known", "fact", "first_collected",
+    "first_of", "if_absent", "if_missing", "likely", "observation", "seek",
+]  # fmt: skip
 
 Subject = TypeVarTuple("Subject")
 T = TypeVar("T")
-Default = TypeVar("Default")
-Candidate = TypeVar("Candidate")
 AnyFact: TypeAlias = "Fact[*tuple[Any, ...], Any]"
 Key: TypeAlias = "tuple[AnyFact, tuple[Hashable, ...]]"
 
@@ -94,7 +101,8 @@ def observation(*saw: AnyFact) -> Callable[[Callable[[Node, *Subject], T]], Fact
     `saw` names the facts whose effect was observed. The line "nvidia_peermem: Unknown symbol" was printed
     under the linkage of that time. After a step that changes the linkage, the old line shows neither that
     the error remains nor that it is gone, and it cannot be read again, since the step was only supposed. So
-    an observation raises EvidenceMissing (STALE) on a node where one of these facts was changed.
+    an observation raises EvidenceMissing (STALE) once a supposition changes one of these facts, or a fact
+    that one of them is based on.
     """
     return lambda read: Fact(read, saw)
 
@@ -359,54 +367,6 @@ def _marked(source: Source, marks: Mapping[str, tuple[int, ...]]) -> Source:
     return replace(source, lines=marks[source.name])
 
 
-# -- missing evidence ------------------------------------------------------------------------------
-# EvidenceAbsent: the evidence shows that something is not there. That is knowledge.
-# EvidenceMissing: that, or it was not collected, or access to it was denied. A default for what is absent
-# follows from the evidence; a default for what is missing is a decision of the caller.
-
-
-def if_absent(default: Default, ask: Callable[[*Subject], T], *subject: *Subject) -> T | Default:
-    """The answer, or the default where the subject is known not to exist. Other missing evidence raises."""
-    try:
-        return ask(*subject)
-    except EvidenceAbsent:
-        return default
-
-
-def if_missing(default: Default, ask: Callable[[*Subject], T], *subject: *Subject) -> T | Default:
-    """The answer, or the default where evidence is missing for any reason: absent, denied, not collected."""
-    try:
-        return ask(*subject)
-    except EvidenceMissing:
-        return default
-
-
-def first_of(*sources: Callable[[], T]) -> T:
-    """The answer of the first source that has one, the best source first. Raises the first one's error."""
-    return _first(sources, lambda _: True)
-
-
-def first_collected(*sources: Callable[[], T]) -> T:
-    """The answer or error of the first source that was collected. Raises the first one's error if none was.
-
-    "Absent" and "denied" end the search. So gdr starts no program on a live machine for what its files do
-    not have or do not show: the program would meet the same obstacle.
-    """
-    return _first(sources, lambda error: error.missing.why is MissingReason.NOT_COLLECTED)
-
-
-def _first(sources: Iterable[Callable[[], T]], goes_on: Callable[[EvidenceMissing], bool]) -> T:
-    reason: EvidenceMissing | None = None
-    for ask in sources:
-        try:
-            return ask()
-        except EvidenceMissing as error:
-            if not goes_on(error):
-                raise
-            reason = reason or error
-    raise reason or LookupError("no source")
-
-
 def likely(node: Node, ask: Callable[[], T]) -> Callable[[], T]:
     """A weaker source for `first_of`: an answer based on it is likely, not certain.
 
@@ -419,30 +379,3 @@ def likely(node: Node, ask: Callable[[], T]) -> Callable[[], T]:
         return answer
 
     return asked
-
-
-def seek(candidates: Iterable[T], found: Callable[[T], bool]) -> T | None:
-    """The first candidate for which `found` is true; None if it is false for all.
-
-    A candidate with missing evidence is skipped, so that one unreadable port does not hide another that
-    redirects. Only if no other candidate is found, its EvidenceMissing is raised.
-    """
-    reason: EvidenceMissing | None = None
-    for candidate in candidates:
-        try:
-            if found(candidate):
-                return candidate
-        except EvidenceMissing as error:
-            reason = reason or error
-    if reason is not None:
-        raise reason
-    return None
-
-
-def each_known(ask: Callable[[Candidate], T], subjects: Iterable[Candidate]) -> Iterator[T]:
-    """The answers for many subjects; those with missing evidence are skipped."""
-    for subject in subjects:
-        try:
-            yield ask(subject)
-        except EvidenceMissing:
-            continue
