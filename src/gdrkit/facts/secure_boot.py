@@ -143,18 +143,18 @@ def signatures_enforced(node: Node) -> bool:
             raise FormatError("sig_enforce is neither Y nor N")
         return text == "Y"
 
-    def what_it_was_booted_with() -> bool:
+    def boot_settings() -> bool:
         if config_option(node, "CONFIG_MODULE_SIG_FORCE") == "y" or _set_at_boot(node):
             return True
         return kernel_sees_secure_boot(node) and config_option(node, "CONFIG_IMA_ARCH_POLICY") == "y"
 
-    def secure_boot_alone() -> bool:
+    def only_secure_boot() -> bool:
         if not _set_at_boot(node) and not kernel_sees_secure_boot(node):
             missing = "sys/module/module/parameters/sig_enforce"
             raise EvidenceMissing(Missing(missing, MissingReason.NOT_COLLECTED, f"cat /{missing}"))
         return True
 
-    return first_of(the_kernel, likely(node, what_it_was_booted_with), likely(node, secure_boot_alone))
+    return first_of(the_kernel, likely(node, boot_settings), likely(node, only_secure_boot))
 
 
 def _set_at_boot(node: Node) -> bool:
