@@ -25,9 +25,7 @@ def parse(content: bytes) -> XmlNode:
     if root.name not in ("system", "graphs"):
         raise FormatError(f"the outermost element is <{root.name}>, not NCCL's <system>")
     if root.name == "system" and is_rccl(root):
-        raise FormatError(
-            "this is a topology file of RCCL, for AMD GPUs, whose format differs from NCCL's"
-        )
+        raise FormatError("this is a topology file of RCCL, for AMD GPUs, whose format differs from NCCL's")
     if root.get("version") != VERSION:
         raise FormatError(f"version {root.get('version') or 'missing'}; NCCL reads only version {VERSION}")
     for node in root.walk():
