@@ -1,4 +1,4 @@
-"""What a node was seen to hold, and what nobody could see. PURE: no machine is touched here."""
+"""What was read from a node, what is missing, and why. No machine is touched here."""
 
 from __future__ import annotations
 
@@ -11,68 +11,70 @@ from gdrkit.evidence.ranked import Ranked
 
 
 class Confidence(Ranked):
-    """How far an answer can be trusted: that of the weakest thing it stands on."""
+    """How far an answer can be trusted: as far as the weakest evidence for it."""
 
-    ASSUMED = "assumed"  # a remedy promises it
-    LIKELY = "likely"  # inferred: a version, a product name
-    CERTAIN = "certain"  # read or asked
+    ASSUMED = "assumed"  # expected result of a remedy
+    LIKELY = "likely"  # inferred, for example from a version or a product name
+    CERTAIN = "certain"  # read from a file or answered by a command
 
 
 class Source(Struct, frozen=True):
-    """One thing an answer stands on: a file, a command's output, an inference, a promise."""
+    """One piece of evidence for an answer: a file, a command's output, an inference, an assumption."""
 
-    name: str  # path without leading slash, a command line, or words
-    locator: str = ""  # the place in it: a section, a key, a line number
-    text: str = ""  # what stands there, short enough to print
+    name: str  # path without leading slash, a command line, or a description
+    locator: str = ""  # position within it: a section, a key, a line number
+    text: str = ""  # an excerpt, short enough to print
     confidence: Confidence = Confidence.CERTAIN
-    lines: tuple[int, ...] = ()  # from 1, of the text that the host was made of; () where it is all of it
+    lines: tuple[
+        int, ...
+    ] = ()  # line numbers, from 1, in the text that the host was built from; () for the whole text
 
 
 class TextOrigin(Struct, frozen=True):
-    """Where a file or an output stands in the text that a host was made of."""
+    """The lines that a file or an output takes up in the text that a host was built from."""
 
-    lines: tuple[int, ...]  # of the text, one for each line of the content
-    title: str = ""  # how to speak of it, where its path is made up
-    numbered: bool = True  # the title needs the line's number to say where
+    lines: tuple[int, ...]  # in the text, one for each line of the content
+    title: str = ""  # what to print where its path is invented
+    numbered: bool = True  # print the line number after the title
 
     def line(self, number: int) -> int:
-        """The line of the text for one of the content, both from 1."""
+        """The line in the text for a line of the content, both from 1."""
         return self.lines[min(number, len(self.lines)) - 1]
 
 
 class MissingReason(enum.StrEnum):
     """Why something is not known."""
 
-    NOT_COLLECTED = "not-collected"  # nobody looked
-    ABSENT = "absent"  # looked for, and not there
-    DENIED = "denied"  # there, but not for this user
-    GARBLED = "garbled"  # there, but not what it should be
+    NOT_COLLECTED = "not-collected"  # not looked for, or not in this bundle
+    ABSENT = "absent"  # looked for, does not exist
+    DENIED = "denied"  # exists, but this user may not read it
+    GARBLED = "garbled"  # exists, but is not valid
     TIMED_OUT = "timed-out"
     TRUNCATED = "truncated"
-    STALE = "stale"  # true once; a step supposed since then may have changed it
-    UNDECIDED = "undecided"  # seen, but it does not settle the question
+    STALE = "stale"  # read before a simulated repair step that may have changed it
+    UNDECIDED = "undecided"  # read, but inconclusive
 
 
 class QuestionKind(enum.StrEnum):
-    """What a question wants of its source."""
+    """What kind of answer a question expects."""
 
     READ = "read"  # the content of a file
-    LIST = "list"  # names, or whether there is one
+    LIST = "list"  # names in a directory, or whether a path exists
     RUN = "run"  # the output of a command, or anything else
 
 
 class Missing(Struct, frozen=True):
-    """What is not known, why not, and the one command that would tell."""
+    """What is not known, why not, and the command to find out."""
 
     source: str
     why: MissingReason
     ask: str
     kind: QuestionKind = QuestionKind.RUN
-    note: str = ""  # what a host adds to the command that it names
+    note: str = ""  # the host's remark on the command
 
 
 class EvidenceMissing(Exception):
-    """Carries a Missing out of a fact or a rule; `Node` turns it into a value at once."""
+    """Raised by a fact or a rule whose evidence is missing; `Node` turns it into a value."""
 
     def __init__(self, missing: Missing) -> None:
         super().__init__(missing)
@@ -80,7 +82,9 @@ class EvidenceMissing(Exception):
 
 
 class EvidenceAbsent(EvidenceMissing):
-    """Looked for, and not there: a fact for who catches it, merely missing for who does not."""
+    """The evidence was looked for and does not exist.
+
+    A caller that catches it has a fact; for any other caller the evidence is missing."""
 
 
 class Command(Struct, frozen=True):
@@ -95,10 +99,10 @@ class Command(Struct, frozen=True):
 
 
 class Host(Protocol):
-    """Where a node's evidence lies. Paths are relative to its root, with no leading slash.
+    """Access to a node's evidence. Paths are relative to its root, with no leading slash.
 
-    Each method raises EvidenceAbsent for what is not there, EvidenceMissing for what was not looked for or
-    is not readable.
+    Each method raises EvidenceAbsent if the path does not exist, EvidenceMissing if it was not collected or
+    may not be read.
     """
 
     source: str
@@ -108,22 +112,22 @@ class Host(Protocol):
         """The whole content of a file."""
 
     def map(self, path: str) -> memoryview:
-        """The same without a copy where the host can; for module files and libraries."""
+        """The content of a file, without a copy where the host can; for module files and libraries."""
 
     def list(self, path: str) -> tuple[str, ...]:
         """Names in a directory, sorted."""
 
     def exists(self, path: str) -> bool:
-        """Whether a file or directory is there. Raises EvidenceMissing where nobody looked; never
+        """Whether a file or directory exists. Raises EvidenceMissing if that is not known; never
         EvidenceAbsent."""
 
     def resolve(self, path: str) -> str:
         """The path with every symbolic link followed, still inside the root."""
 
     def run(self, command: Command) -> bytes:
-        """Standard output of a command that succeeded; of a failed one, EvidenceMissing that quotes its
-        complaint."""
+        """Standard output of a command. Raises EvidenceMissing, quoting the error message, if it failed."""
 
     def origin(self, name: str) -> TextOrigin | None:
-        """Where a file or an output, by the name under which facts cite it, stands in the text that this
-        host was made of. None where there is none: the content is what somebody sees."""
+        """The lines that a file or an output takes up in the text that this host was built from.
+
+        `name` is the one that facts cite. None if the host was not built from a text."""

@@ -1,7 +1,7 @@
-"""Members of a tar archive, one header after the other. Nothing here trusts a header.
+"""Members of a tar archive, header by header. Headers are untrusted input.
 
-Own code instead of tarfile: that one keeps every member of a million, expands sparse ones, and takes four
-times as long for an index. Source: POSIX pax, "pax Interchange Format"; GNU tar manual, "Basic Tar Format".
+This does not use tarfile, which keeps every member in memory, expands sparse ones, and takes four times as
+long to build an index. Source: POSIX pax, "pax Interchange Format"; GNU tar manual, "Basic Tar Format".
 """
 
 from __future__ import annotations
@@ -16,48 +16,49 @@ from gdrkit.evidence.stream import Stream
 BLOCK = 512
 
 MEMBERS_LIMIT = 250_000
-"""Members of one archive. A sosreport of a machine with 10,000 processes has about 100,000."""
+"""Most members of one archive. A sosreport of a machine with 10,000 processes has about 100,000."""
 
 HEADERS_LIMIT = 3 * MEMBERS_LIMIT
-"""A member may have two headers about its name and its link before its own."""
+"""Most headers: a member's own header may follow one for its name and one for its link."""
 
 PATH_LIMIT_BYTES = 4096
 """Linux include/uapi/linux/limits.h, PATH_MAX."""
 
 EXTENSION_LIMIT_BYTES = 1 << 20
-"""An extended header: paths, and security labels and access lists of at most 64 KiB each (xattr(7))."""
+"""Largest extended header. It holds paths, security labels and access lists, at most 64 KiB each
+(xattr(7))."""
 
 REGULAR, HARD_LINK, SYMBOLIC_LINK, DIRECTORY, OTHER_TYPE = "0", "1", "2", "5", "?"
 
 
 class DamagedArchive(Exception):
-    """What stands where a header should be is none; nothing behind it can be found."""
+    """A header is not valid, so no later member can be found."""
 
 
 class Member(Struct):
-    """One member; its content is next in the stream."""
+    """One member; its content follows in the stream."""
 
     name: str
     type: str
-    size: int  # bytes that are stored, for every type
+    size: int  # bytes stored in the archive
     link: str
     sparse: bool
 
 
 def is_header(block: bytes) -> bool:
-    """Whether a block is the header of a tar member: its checksum says so."""
+    """Whether a block is the header of a tar member, by its checksum."""
     return len(block) == BLOCK and block != bytes(BLOCK) and _checksum_holds(block)
 
 
 def members(stream: Stream) -> Iterator[Member]:
-    """Each member in turn, passing over whatever of its content the caller left.
+    """Each member in turn. Content that the caller did not read is skipped.
 
-    Raises Ended if the archive is cut off (no end mark), Damaged if a header is none."""
-    extended: dict[str, str] = {}  # what headers of their own say of the next member
+    Raises StreamEnded if the archive is cut off (no end mark), DamagedArchive if a header is not valid."""
+    extended: dict[str, str] = {}  # fields for the next member, from extended headers
     for _ in range(HEADERS_LIMIT):
         header = bytes(stream.take(BLOCK))
         kind = header[156]
-        # Content has no checksum at all in a tar archive; so the magic word will do, where there is one.
+        # The magic number is enough: tar has no checksum of the content either.
         if header[257:262] != b"ustar" and not _checksum_holds(header):
             if header == _EMPTY:
                 return
@@ -71,13 +72,13 @@ def members(stream: Stream) -> Iterator[Member]:
         if extended:
             name, link = extended.get("path", name), extended.get("linkpath", link)
             sparse = sparse or any(key.startswith("GNU.sparse") for key in extended)
-            if (said := extended.get("size", "")).isdecimal():
-                size = int(said[:20])
+            if (stated := extended.get("size", "")).isdecimal():
+                size = int(stated[:20])
             extended = {}
         if kind == _SPARSE and header[482]:
-            while stream.take(BLOCK)[504]:  # more blocks of the map of holes
+            while stream.take(BLOCK)[504]:  # further blocks of the sparse map
                 pass
-        if kind in _EMPTY_TYPES:  # links, devices and folders have no content, whatever they claim
+        if kind in _EMPTY_TYPES:  # links, devices and folders have no content, whatever the header says
             size = 0
         end = stream.position + size + -size % BLOCK
         if kind != _GLOBAL:
@@ -95,9 +96,9 @@ _TYPES = dict.fromkeys(b"0\0007S", REGULAR) | {0x31: HARD_LINK, 0x32: SYMBOLIC_L
 
 
 def _checksum_holds(header: bytes) -> bool:
-    """The sum of all bytes, those of the sum itself taken for blanks.
+    """Whether the sum of all bytes, with blanks in the checksum field, is the one stored.
 
-    The lower half of Adler-32 is such a sum, plus one, modulo 65521 (RFC 1950, 9), and quick."""
+    The lower half of Adler-32 is that sum plus one, modulo 65521 (RFC 1950, 9), and fast to compute."""
     field = header[148:156]
     try:
         stored = int(field.rstrip(b" \0"), 8)
@@ -107,7 +108,7 @@ def _checksum_holds(header: bytes) -> bool:
 
 
 def _number(field: bytes) -> int:
-    """A number in octal, or in base 256 where it is too large for that. Raises Damaged."""
+    """A number in octal, or in base 256 if it is too large for that. Raises DamagedArchive."""
     if field[0] == 0x80:
         return int.from_bytes(field[1:], "big")
     try:
@@ -121,7 +122,7 @@ def _number(field: bytes) -> int:
 
 def _name(header: bytes) -> str:
     name = _text(header[:100])
-    if header[345] and header[257:263] == b"ustar\0":  # GNU's own format keeps other things there
+    if header[345] and header[257:263] == b"ustar\0":  # GNU's own format uses this field otherwise
         name = f"{_text(header[345:500])}/{name}"
     return name
 
@@ -131,24 +132,24 @@ def _text(field: bytes) -> str:
 
 
 def _extension(kind: int, stream: Stream, size: int) -> dict[str, str]:
-    """What a header about the next member says: GNU's long name or long link, or POSIX records."""
+    """Fields for the next member, by name: GNU's long name or long link, or POSIX records."""
     if size > EXTENSION_LIMIT_BYTES:
         raise DamagedArchive
     data = bytes(stream.take(size + -size % BLOCK))[:size]
     if kind != ord("x"):
         return {"path" if kind == ord("L") else "linkpath": _text(data)}
     wanted = b"path=" in data or b"size=" in data or b"GNU.sparse" in data
-    return _records(data) if wanted else {}  # most say nothing but a time
+    return _records(data) if wanted else {}  # most contain only a time
 
 
 def _records(data: bytes) -> dict[str, str]:
-    """Records of an extended header: "length key=value\\n", the length being that of all of it."""
+    """Records of an extended header: "length key=value\\n", where the length counts the whole record."""
     records: dict[str, str] = {}
     at = 0
     while at < len(data):
         length, space, _ = data[at : at + 21].partition(b" ")
         if not space or not length.isdigit() or not int(length):
-            break  # padding, or nonsense: the plain header still holds
+            break  # padding or garbage: the plain header still applies
         record = data[at + len(length) + 1 : at + int(length)]
         key, _, value = record.removesuffix(b"\n").partition(b"=")
         records[_text(key)] = value.decode("utf-8", "replace")

@@ -1,6 +1,7 @@
-"""A host over a tree of files that somebody collected, wherever the bytes lie: a directory or an archive.
+"""A host over collected files, in a directory or an archive.
 
-Links are followed here and nowhere else, inside the tree, so no link of a hostile bundle leads out of it.
+Only this module follows links, and only inside the tree, so that no link in a hostile bundle leads out of
+it.
 """
 
 from __future__ import annotations
@@ -19,37 +20,38 @@ from gdrkit.evidence.missing import GO_ON, absent, of_command, truncated, unread
 FILE, FOLDER, LINK, OTHER = "file", "folder", "link", "other"
 
 LINKS_LIMIT = 40
-"""As many links as the kernel follows for one path: Linux include/linux/namei.h, MAXSYMLINKS."""
+"""Most links followed for one path, as in the kernel: Linux include/linux/namei.h, MAXSYMLINKS."""
 
 EVIDENCE_NAMES = frozenset(("etc", "lib", "proc", "sys", "usr", "boot", "sos_commands", "dev", GDR_MANIFEST))
-"""Where evidence lies; a directory with none of them is something else."""
+"""Names at the top of a tree of evidence. A directory with none of them is not one."""
 
 
 class Store(Protocol):
-    """Where the bytes lie. Paths have no link left in any part but the last."""
+    """Storage of collected files. In a path, only the last part may be a link."""
 
     def kind(self, path: str) -> str | None:
-        """FILE, FOLDER, LINK, OTHER; None if it is not there."""
+        """FILE, FOLDER, LINK or OTHER; None if the path does not exist."""
 
     def target(self, path: str) -> str:
-        """Where a link points, as it is written."""
+        """The target of a link, as written."""
 
     def names(self, path: str) -> tuple[str, ...]:
         """Names in a folder, sorted."""
 
     def read(self, path: str) -> memoryview:
-        """Content of a file. Raises EvidenceMissing where it was not kept."""
+        """The content of a file. Raises EvidenceMissing if it was not kept."""
 
 
 class BundleHost:
-    """Answers from a store, and from the record of what was collected where the store has nothing."""
+    """Answers from a store; for what is not in the store, from the record of the collection."""
 
     def __init__(
         self, store: Store, record: CollectionRecord, source: str, notes: tuple[str, ...] = ()
     ) -> None:
         self.store, self.record, self.source = store, record, source
         self.notes = notes
-        """What the reader of a report should know of this target, in one line each: it is cut short, say."""
+        """Remarks on this target for the reader of a report, one line each: that it is cut off, for
+        example."""
         self._folders: dict[str, str] = {"": ""}
 
     def read(self, path: str) -> bytes:
@@ -77,7 +79,7 @@ class BundleHost:
             return self.store.names(real)
         if kind is None:
             raise self.record.missing(path, real)
-        raise absent(path)  # as ENOTDIR is on a live machine
+        raise absent(path)  # like ENOTDIR on a live machine
 
     def exists(self, path: str) -> bool:
         real = self.resolve(path)
@@ -85,10 +87,10 @@ class BundleHost:
             return True
         there = self.record.there(path, real)
         if there is None:
-            lacks = self.record.missing(path, real)
-            if isinstance(lacks, EvidenceAbsent):
+            missing = self.record.missing(path, real)
+            if isinstance(missing, EvidenceAbsent):
                 return False
-            raise lacks
+            raise missing
         return there
 
     def resolve(self, path: str) -> str:
@@ -102,7 +104,9 @@ class BundleHost:
         return self._follow(real, path) if self.store.kind(real) == LINK else real
 
     def _follow(self, walk: str, asked: str) -> str:
-        """A path with its links followed one by one, all inside the tree; `..` at the root stays there."""
+        """The path `walk` with its links followed one by one inside the tree; `..` at the root stays there.
+
+        `asked` is the path that an error names."""
         done, rest, links = "", walk.split("/")[::-1], 0
         while rest:
             part = rest.pop()
@@ -118,7 +122,7 @@ class BundleHost:
             links += 1
             target = self.store.target(here)
             if links > LINKS_LIMIT:
-                raise unreadable(asked, "symbolic links that lead nowhere")
+                raise unreadable(asked, "symbolic link loop")
             if target.startswith("/"):
                 done = ""
             rest.extend(target.split("/")[::-1])
@@ -127,7 +131,7 @@ class BundleHost:
     # -- commands ----------------------------------------------------------------------------------
 
     def origin(self, name: str) -> None:
-        """Nowhere but in itself."""
+        """None: a bundle is not built from a text."""
 
     def run(self, command: Command) -> bytes:
         reason: EvidenceMissing | None = None
@@ -140,8 +144,8 @@ class BundleHost:
             if self.store.kind(self.resolve(file)) == FILE:
                 try:
                     return self._output(command, file)
-                except EvidenceMissing as lacks:
-                    reason = reason or lacks
+                except EvidenceMissing as missing:
+                    reason = reason or missing
         raise reason or EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
 
     def _output(self, command: Command, file: str) -> bytes:
@@ -151,15 +155,15 @@ class BundleHost:
             if command.argv[0] not in GO_ON or not (rest := without_complaints(data)).strip():
                 raise failure
             return rest
-        if words := complaint(data):
-            raise of_command(command, words)
+        if message := complaint(data):
+            raise of_command(command, message)
         if not bytes(data[:64]).strip() and (note is None or note.exit_code is None):
             raise of_command(command, "the output is empty")
         return bytes(data)
 
 
 def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b"") -> EvidenceMissing | None:
-    """Why a recorded command has no output to trust; None if it has."""
+    """Why the output of a recorded command cannot be used; None if it can."""
     if note.status == "found" and not note.exit_code:
         return None
     if note.status == "truncated":
@@ -168,26 +172,29 @@ def _failure(command: Command, note: CommandNote, data: bytes | memoryview = b""
         return of_command(command, "the command is not installed")
     if note.status == "timed-out":
         return of_command(command, "timed out")
-    said = note.stderr or bytes(data[:512]).decode("utf-8", "replace").strip().partition("\n")[0]
-    return of_command(command, said or f"exit code {note.exit_code}")
+    message = note.stderr or bytes(data[:512]).decode("utf-8", "replace").strip().partition("\n")[0]
+    return of_command(command, message or f"exit code {note.exit_code}")
 
 
 def recognise(
     kind: Callable[[str], str | None], read: Callable[[str], memoryview], *, cut_off: bool = False
 ) -> tuple[str, CollectionRecord]:
-    """What kind of tree this is, and its record. Raises TargetError for a damaged manifest."""
+    """The kind of tree (bundle, sosreport, tree) and its record. Raises TargetError for a damaged
+    manifest."""
     if kind(GDR_MANIFEST) == FILE:
         try:
             return "bundle", BundleRecord(parse(read(GDR_MANIFEST)))
         except ValueError as error:
-            raise TargetError(str(error), "collect again with: gdr collect") from None
+            raise TargetError(str(error), "collect again: gdr collect") from None
 
     def outputs() -> dict[str, CommandNote]:
         if kind(SOS_MANIFEST) != FILE:
             return {}
         try:
             return parse_sos(read(SOS_MANIFEST))
-        except ValueError:  # then the words of an output must tell, as in sosreports before 4.0
+        except (
+            ValueError
+        ):  # then failures are recognised by the text of the output, as in sosreports before 4.0
             return {}
 
     sosreport = kind("sos_commands") == FOLDER and any(

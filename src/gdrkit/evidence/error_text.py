@@ -1,12 +1,12 @@
-"""Telling a command's complaint from its output, where a collector stored one in place of the other."""
+"""Recognise an error message that a collector stored in place of a command's output."""
 
 from __future__ import annotations
 
 HEAD_BYTES = 2048
-"""How much of a file is looked at. A complaint is short; an output that only begins with one is kept."""
+"""How much of a file is examined. An error message is short; an output that only begins with one is kept."""
 
 COMPLAINTS = (
-    "command not found",  # the shell's words, sos and bash
+    "command not found",  # sos and bash
     "no such file or directory",  # sh: 1: ..., nice: ..., timeout: failed to run command
     "libkmod: error",  # kmod libkmod/libkmod-module.c, kmod_module_new_from_loaded()
     "modinfo: error",
@@ -31,15 +31,15 @@ COMPLAINTS = (
     "system has not been booted with systemd",
     "no journal files were found",
 )
-"""Substrings, lower case, of lines that programs print instead of their output."""
+"""Substrings, in lower case, of error messages that programs print instead of their output."""
 
 
 def complaint(data: bytes | memoryview) -> str:
-    """The complaint that stands in place of an output; "" if it is an output.
+    """The error message that was stored in place of an output; "" if the data is an output.
 
-    Conservative on both sides: every line at the beginning and at the end must be a complaint or follow
-    from one ("Error: ..."), so that a kernel log which quotes "Permission denied" stays a log, and an
-    output behind the complaints of a command with many arguments stays an output."""
+    Every line at the beginning and at the end must be an error message, or belong to one ("Error: ..."). So
+    a kernel log that quotes "Permission denied" is still a log, and an output that follows the error
+    messages of a command with many arguments is still an output."""
     lines = _lines(bytes(data[:HEAD_BYTES]), whole=len(data) <= HEAD_BYTES)
     if not lines or not all(_complains(line) for line in lines):
         return ""
@@ -51,13 +51,13 @@ def complaint(data: bytes | memoryview) -> str:
 
 
 def without_complaints(data: bytes | memoryview) -> bytes:
-    """An output with the complaints among its lines taken out."""
+    """The output without the lines that are error messages."""
     lines = bytes(data).splitlines(keepends=True)
     return b"".join(line for line in lines if not _known(line.decode("utf-8", "replace")))
 
 
 def _lines(part: bytes, whole: bool) -> list[str]:
-    """Lines that are not blank, and not cut off at the end."""
+    """The lines that are neither blank nor cut off at the end."""
     if not whole:
         part = part.rpartition(b"\n")[0]
     return [line for line in part.decode("utf-8", "replace").splitlines() if line.strip()]

@@ -1,10 +1,10 @@
-"""What goes wrong with a target that a user named. PURE, and imports nothing: every reader raises it."""
+"""The error of a target that cannot be read. This module imports nothing, so every reader can raise it."""
 
 from __future__ import annotations
 
 
 class TargetError(ValueError):
-    """Why a target cannot be read, in one line; `hint` says what to do instead, and may be empty."""
+    """Why a target cannot be read, in one line; `hint` says what to do, and may be empty."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

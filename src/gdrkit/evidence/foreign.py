@@ -1,7 +1,7 @@
-"""What is known of trees that other collectors made, or somebody's hands, or that are a whole file system.
+"""Records of trees that `gdr collect` did not write: sosreports, hand-made copies, whole file systems.
 
-A sosreport tells the exit codes of its commands. Of any other tree only a few folders are known to be copied
-whole, or not at all.
+A sosreport has the exit codes of its commands. In any other tree, only a few folders are known to be copied
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ WHOLE_FOLDERS = (
     "etc/modprobe.d",  # sos report/plugins/kernel.py
     "etc/modules-load.d",  # sos report/plugins/systemd.py, *.conf
 )
-"""Folders that collectors copy whole: what is not in them there was not on the machine."""
+"""Folders that collectors copy completely: a file that is not in the copy was not on the machine."""
 
 NEVER_WHOLE = ("sys/devices", "sys/bus", "lib/modules", "usr/lib/modules", "proc/bus")
-"""Folders of a sosreport that hold only what some link or glob pointed to: a listing of one proves nothing.
-Source: sos report/plugins/{kernel,networking,block}.py. Of lib/modules it copies modules.dep alone."""
+"""Folders that a sosreport copies in part, by links and globs: a listing of one proves nothing.
+Source: sos report/plugins/{kernel,networking,block}.py. From lib/modules it copies modules.dep only."""
 
 
 class _SosCommand(Struct):
@@ -50,9 +50,9 @@ class _SosManifest(Struct):
 
 
 def parse_sos(data: bytes | memoryview) -> dict[str, CommandNote]:
-    """Exit codes by output file, of a sosreport's manifest. Raises ValueError for anything else.
+    """Exit codes by output file, from a sosreport's manifest. Raises ValueError for anything else.
 
-    Source: sos report/plugins/__init__.py, _collect_cmd_output(); 124 is its own code for a time-out."""
+    Source: sos report/plugins/__init__.py, _collect_cmd_output(); 124 is its own exit code for a timeout."""
     if len(data) > MANIFEST_LIMIT_BYTES:
         raise ValueError(f"{SOS_MANIFEST} is larger than {MANIFEST_LIMIT_BYTES >> 20} MiB")
     try:
@@ -69,9 +69,10 @@ def parse_sos(data: bytes | memoryview) -> dict[str, CommandNote]:
 
 
 class ForeignRecord:
-    """The record of a tree that some other collector made, or somebody's hands.
+    """The record of a tree that another collector or a person made.
 
-    Not there means not collected, but below the folders that are copied whole."""
+    What is not in the tree counts as not collected, except below folders that are always copied
+    completely."""
 
     def __init__(
         self,
@@ -88,15 +89,16 @@ class ForeignRecord:
 
     def missing(self, path: str, real: str) -> EvidenceMissing:
         if self._cut_off:
-            return not_collected(path, "the archive ends before it")
+            return not_collected(path, "the archive is cut off before it")
         if any(self._was_not_there(asked) for asked in (path, real)):
             return absent(path)
         return not_collected(path)
 
     def _was_not_there(self, path: str) -> bool:
-        """Whether a folder that is copied whole would have it.
+        """Whether the path is below a completely copied folder that does not have it.
 
-        That of a kernel's modules is, if its index is there; but what the index names was on the machine."""
+        A kernel's folder of modules counts as one if its index is there; what the index lists was on the
+        machine."""
         folder = _whole_folder(path)
         if not folder or folder in WHOLE_FOLDERS:
             return bool(folder) and self._holds(folder)
@@ -111,9 +113,9 @@ class ForeignRecord:
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
         if self._cut_off:
-            raise truncated(path, "the archive ends early")
+            raise truncated(path, "the archive is cut off")
         if self._sosreport and any(real == top or real.startswith(top + "/") for top in NEVER_WHOLE):
-            raise not_collected(path, "a sosreport copies only parts of it")
+            raise not_collected(path, "a sosreport copies only part of it")
         return None
 
     def command(self, argv: tuple[str, ...]) -> CommandNote | None:
@@ -126,7 +128,7 @@ class ForeignRecord:
 
 
 def _whole_folder(path: str) -> str:
-    """The folder above a path that collectors copy whole; "" if there is none."""
+    """The completely copied folder that the path is below; "" if there is none."""
     for folder in WHOLE_FOLDERS:
         if path.startswith(folder + "/"):
             return folder
@@ -137,9 +139,9 @@ def _whole_folder(path: str) -> str:
 
 
 class CompleteRecord:
-    """The record of a whole machine's file system: what is not there is absent.
+    """The record of a whole file system: what is not there is absent.
 
-    But for what stands below an empty mount point, of which nothing is known."""
+    What is below an empty mount point counts as not collected."""
 
     def __init__(self, unmounted: Callable[[str], bool]) -> None:
         self._unmounted = unmounted

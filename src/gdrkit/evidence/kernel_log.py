@@ -1,4 +1,4 @@
-"""The kernel's log as dmesg prints it, read from /dev/kmsg without a child process.
+"""The kernel log as dmesg prints it, read from /dev/kmsg without a child process.
 
 Source: Linux Documentation/ABI/testing/dev-kmsg; kernel/printk/printk.c, msg_add_ext_text(); util-linux
 sys-utils/dmesg.c, print_record().
@@ -11,26 +11,28 @@ from collections.abc import Iterator
 from errno import EAGAIN, EPIPE
 
 RECORD_BYTES = 8192
-"""What one read may return at most: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before 6.4
-include/linux/printk.h, CONSOLE_EXT_LOG_MAX. A smaller buffer is answered with EINVAL."""
+"""The most that one read returns: Linux kernel/printk/internal.h, PRINTK_MESSAGE_MAX, before 6.4
+include/linux/printk.h, CONSOLE_EXT_LOG_MAX. With a smaller buffer, read(2) fails with EINVAL."""
 
 LOG_LIMIT_BYTES = 64 << 20
-"""The most that is read: log_buf_len= makes rings of 16 MiB on machines with hundreds of processors."""
+"""The most that is read. log_buf_len= makes ring buffers of 16 MiB on machines with hundreds of
+processors."""
 
 
 DEVICE = "/dev/kmsg"
 
 
 def dmesg(device: str = DEVICE) -> bytes:
-    """Every message of the kernel's ring buffer, a line each. Raises OSError as open(2) and read(2) do."""
+    """The messages in the kernel's ring buffer, one per line. Raises OSError as open(2) and read(2) do."""
     return b"".join(as_lines(_records(device)))
 
 
 def as_lines(records: Iterator[bytes]) -> Iterator[bytes]:
-    """Records of /dev/kmsg as dmesg's lines: "[    1.234567] text". What was lost is told in printk's words.
+    """Records of /dev/kmsg as dmesg prints them: "[    1.234567] text". Lost messages are reported as printk
+    does.
 
     A record is "priority,sequence,microseconds,flags...;text", then lines of " KEY=value" that dmesg drops.
-    Numbers that are missing in the sequence are records that were overwritten while we read.
+    Gaps in the sequence are records that were overwritten during the read.
     """
     following = None
     for record in records:
@@ -49,14 +51,14 @@ def as_lines(records: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unescaped(text: bytes) -> bytes:
-    """The kernel writes what is no printable ASCII, and the backslash, as \\xHH."""
+    """The text with the kernel's \\xHH escapes, for backslashes and all but printable ASCII, decoded."""
     import re
 
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes((int(found[1], 16),)), text)
 
 
 def _records(device: str) -> Iterator[bytes]:
-    """One after the other, never waiting for the next. EPIPE: the next one has been overwritten."""
+    """The records in turn, without waiting for new ones. EPIPE: the next one has been overwritten."""
     fd = os.open(device, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     left = LOG_LIMIT_BYTES
     try:

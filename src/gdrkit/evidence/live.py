@@ -1,6 +1,6 @@
-"""This machine. Files are read as they stand; a command runs only when a fact asks for one.
+"""The machine that gdr runs on. A command runs only when a fact asks for its output.
 
-Imported at every start of `gdr doctor`, so nothing but `os` is imported at the top.
+Every start of `gdr doctor` imports this module, so other modules are imported only where they are needed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ READ_LIMIT_BYTES = 256 << 20
 nvidia.ko of the open 580 driver, unstripped, is about 100 MB."""
 
 COMMAND_TIMEOUT_S = 10
-"""nvidia-smi without persistence mode takes seconds on 8 GPUs; a longer one is stuck in the kernel."""
+"""nvidia-smi without persistence mode takes seconds on 8 GPUs; one that takes longer hangs in the kernel."""
 
 DMESG = ("dmesg",)
 UNAME = ("uname", "-a")
-"""Commands that the kernel answers here without a child."""
+"""Commands that are answered without a child process."""
 
 PROBE = ("gdr", "probe")
 PROBE_TIMEOUT_S = 60
@@ -41,7 +41,7 @@ _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class LiveHost:
-    """The machine that gdr runs on. Drivers are asked by a probe only where the user wants it."""
+    """The machine that gdr runs on. Probes of drivers run only if the user asks for them."""
 
     source = "live"
 
@@ -56,7 +56,7 @@ class LiveHost:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise self._lacks(path, error) from None
+            raise self._missing(path, error) from None
         except ValueError:  # a NUL in the name
             raise absent(path) from None
 
@@ -68,7 +68,7 @@ class LiveHost:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise self._lacks(path, error) from None
+            raise self._missing(path, error) from None
         except ValueError:
             raise absent(path) from None
 
@@ -76,7 +76,7 @@ class LiveHost:
         try:
             names = os.listdir("/" + path)
         except OSError as error:
-            raise self._lacks(path, error) from None
+            raise self._missing(path, error) from None
         except ValueError:
             raise absent(path) from None
         if not names and path in MOUNT_POINTS:
@@ -87,10 +87,10 @@ class LiveHost:
         try:
             os.stat("/" + path)
         except OSError as error:
-            lacks = self._lacks(path, error)
-            if isinstance(lacks, EvidenceAbsent):
+            missing = self._missing(path, error)
+            if isinstance(missing, EvidenceAbsent):
                 return False
-            raise lacks from None
+            raise missing from None
         except ValueError:
             return False
         return True
@@ -99,7 +99,7 @@ class LiveHost:
         try:
             return os.path.realpath("/" + path, strict=True).lstrip("/")
         except OSError as error:
-            if error.errno in NOT_THERE:  # as far as it goes, like readlink -m
+            if error.errno in NOT_THERE:  # the part that exists, like readlink -m
                 return os.path.realpath("/" + path).lstrip("/")
             raise of_error(path, error) from None
         except ValueError:
@@ -108,8 +108,8 @@ class LiveHost:
     def run(self, command: Command) -> bytes:
         if command.argv[:2] == PROBE:
             if not self._probe:
-                raise of_command(command, "not asked; to ask: gdr doctor --probe")
-            return run_command(command, _probe_words(command), PROBE_TIMEOUT_S)
+                raise of_command(command, "not run; to run it: gdr doctor --probe")
+            return run_command(command, _probe_argv(command), PROBE_TIMEOUT_S)
         if command.argv == DMESG:
             return _kernel_log(command)
         if command.argv == UNAME:
@@ -117,22 +117,22 @@ class LiveHost:
         return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
     def origin(self, name: str) -> None:
-        """Nowhere but in itself."""
+        """None: a live host is not built from a text."""
 
-    def _lacks(self, path: str, error: OSError) -> EvidenceMissing:
+    def _missing(self, path: str, error: OSError) -> EvidenceMissing:
         if error.errno in NOT_THERE:
             for point in MOUNT_POINTS:
-                if path.startswith(point + "/") and not _holds_something("/" + point):
+                if path.startswith(point + "/") and not _has_entries("/" + point):
                     return not_mounted(path)
         return of_error(path, error)
 
 
 def read_open(fd: int, path: str) -> bytes:
-    """The whole content of an open file. Raises EvidenceMissing for what is no file, OSError as read(2)
-    does.
+    """The whole content of an open file. Raises EvidenceMissing if it is not a regular file, OSError as
+    read(2) does.
 
-    A file that a container may not see is often a bind mount of /dev/null (moby oci/defaults.go,
-    MaskedPaths): a character device where a file should be is denied, not empty."""
+    Container runtimes hide a file by a bind mount of /dev/null (moby oci/defaults.go, MaskedPaths), so a
+    character device in place of a file means denied, not empty."""
     size = _size_of_file(fd, path)
     if size > READ_LIMIT_BYTES:
         raise truncated(path, f"larger than {READ_LIMIT_BYTES >> 20} MiB")
@@ -150,7 +150,7 @@ def read_open(fd: int, path: str) -> bytes:
 
 
 def map_open(fd: int, path: str) -> memoryview:
-    """The same, without a copy where the file can be mapped."""
+    """The content of an open file, without a copy if the file can be mapped."""
     if not _size_of_file(fd, path) or path.startswith(("proc/", "sys/")):
         return memoryview(read_open(fd, path))
     import mmap
@@ -159,11 +159,11 @@ def map_open(fd: int, path: str) -> memoryview:
 
 
 MADE_UP_SIZES = (0, 4096)
-"""What stat(2) says of files of proc and sysfs, whatever their length."""
+"""What stat(2) gives as the size of files of proc and sysfs, whatever their length."""
 
 
 def _size_of_file(fd: int, path: str) -> int:
-    """The size of an open file, as the system gives it. Raises EvidenceMissing for what is no file."""
+    """The size of an open file in bytes, by fstat(2). Raises EvidenceMissing if it is not a regular file."""
     status = os.fstat(fd)
     mode = status.st_mode
     if S_ISREG(mode):
@@ -176,21 +176,21 @@ def _size_of_file(fd: int, path: str) -> int:
 
 
 def _kernel_log(command: Command) -> bytes:
-    """What dmesg would print. Raises EvidenceMissing where this user may not read it.
+    """The output of dmesg. Raises EvidenceMissing if this user may not read the log.
 
-    Containers often have no /dev/kmsg; dmesg then asks the kernel in another way, syslog(2)."""
+    Containers often have no /dev/kmsg; dmesg then uses syslog(2)."""
     from gdrkit.evidence.kernel_log import dmesg
 
     try:
         return dmesg()
     except OSError as error:
-        if error.errno == EPERM:  # check_syslog_permissions(), which syslog(2) asks, too
+        if error.errno == EPERM:  # check_syslog_permissions() guards syslog(2), too
             raise of_command(command, "read kernel buffer failed: Operation not permitted") from None
     return run_command(command, command.argv, COMMAND_TIMEOUT_S)
 
 
-def _holds_something(folder: str) -> bool:
-    """False only for a directory that is there, can be listed, and is empty."""
+def _has_entries(folder: str) -> bool:
+    """Whether a directory has entries; true also if it does not exist or cannot be listed."""
     try:
         with os.scandir(folder) as entries:
             return next(entries, None) is not None
@@ -198,8 +198,8 @@ def _holds_something(folder: str) -> bool:
         return True
 
 
-def _probe_words(command: Command) -> tuple[str, ...]:
-    """How to run a probe: as it runs on a machine that has nothing else, by this Python."""
+def _probe_argv(command: Command) -> tuple[str, ...]:
+    """The argument list to run a probe with this Python, as on a machine without gdrkit."""
     import sys
 
     from gdrkit.agent.probe.program import program
@@ -207,22 +207,21 @@ def _probe_words(command: Command) -> tuple[str, ...]:
     try:
         return (sys.executable, "-I", "-c", program(f"{command.argv[2]}_probe"))
     except OSError:
-        raise of_command(command, "there is no such probe") from None
+        raise of_command(command, "unknown probe") from None
 
 
-def run_command(command: Command, words: tuple[str, ...], timeout_s: float) -> bytes:
-    """Standard output of a command that succeeded. Raises EvidenceMissing, quoting it, for every other
-    outcome.
+def run_command(command: Command, argv: tuple[str, ...], timeout_s: float) -> bytes:
+    """Standard output of a command. Raises EvidenceMissing, quoting the error message, if it failed.
 
-    A child stuck in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so it is
-    never waited for after the time is up."""
+    A child that hangs in the kernel (nvidia-smi on a GPU that fell off the bus) cannot be killed, so this
+    does not wait for it after the timeout."""
     import subprocess
 
     env = dict(os.environ, LC_ALL="C")
     env["PATH"] = env.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     pipe = subprocess.PIPE
     try:
-        child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=env)
     except OSError:
         raise of_command(command, "the command is not installed") from None
     try:
@@ -231,6 +230,6 @@ def run_command(command: Command, words: tuple[str, ...], timeout_s: float) -> b
         child.kill()
         raise of_command(command, f"timed out after {timeout_s} s") from None
     if child.returncode and not (command.argv[0] in GO_ON and output.strip()):
-        said = complaint.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
-        raise of_command(command, said or f"exit code {child.returncode}")
+        message = complaint.decode("utf-8", "replace").strip() or output.decode("utf-8", "replace").strip()
+        raise of_command(command, message or f"exit code {child.returncode}")
     return output

@@ -1,4 +1,4 @@
-"""What a gdr bundle says of itself: rules by which "not there" becomes absent, denied or never seen."""
+"""The manifest of a gdr bundle: whether a path that is not in it was absent, denied or not collected."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MANIFEST_LIMIT_BYTES = 16 << 20
 
 
 class FileNote(Struct, frozen=True):
-    """What became of one file."""
+    """The result of collecting one file."""
 
     status: str
     why: str = ""
 
 
 class FolderNote(Struct, frozen=True):
-    """What became of one folder; `names` is everything in it where the status is listed."""
+    """The result of listing one folder; `names` is everything in it if the status is listed."""
 
     status: str
     names: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class FolderNote(Struct, frozen=True):
 
 
 class CommandNote(Struct, frozen=True):
-    """What became of one command."""
+    """The result of one command."""
 
     argv: tuple[str, ...] = ()
     file: str | None = None
@@ -44,27 +44,30 @@ class CommandNote(Struct, frozen=True):
 
 
 class CollectionRecord(Protocol):
-    """What is known about what is not in a tree. A path comes twice: as asked, and with links followed."""
+    """What a collector recorded about paths that are not in its tree.
+
+    Methods take a path twice: as asked, and with its links followed."""
 
     def missing(self, path: str, real: str) -> EvidenceMissing:
-        """Why there is no such file in the tree."""
+        """Why the file is not in the tree."""
 
     def there(self, path: str, real: str) -> bool | None:
-        """Whether it was on the machine, although it is not in the tree. None: nobody looked."""
+        """Whether a path that is not in the tree was on the machine. None if that is not known."""
 
     def names(self, path: str, real: str) -> tuple[str, ...] | None:
-        """Everything in a folder, as the collector saw it. None: ask the tree. EvidenceMissing if nobody can
-        say."""
+        """Everything in a folder, as the collector listed it. None: list the tree instead.
+
+        Raises EvidenceMissing if the names are not known."""
 
     def command(self, argv: tuple[str, ...]) -> CommandNote | None:
-        """What became of a command, by the words it was run with."""
+        """The result of a command, by its arguments."""
 
     def output(self, file: str) -> CommandNote | None:
-        """What became of the command whose output stands in this file."""
+        """The result of the command whose output is in this file."""
 
 
 class BundleManifest(Struct, frozen=True):
-    """gdr_manifest.json as `gdr collect` writes it. Unknown keys are passed over: the schema grows."""
+    """gdr_manifest.json as `gdr collect` writes it. Unknown keys are ignored: the schema grows."""
 
     schema: str
     collector: str = ""
@@ -87,7 +90,7 @@ def parse(data: bytes | memoryview) -> BundleManifest:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{GDR_MANIFEST} is damaged: {error}") from None
     if not manifest.schema.startswith(SCHEMA):
-        raise ValueError(f"{GDR_MANIFEST} has the unknown schema {manifest.schema[:40]!r}")
+        raise ValueError(f"{GDR_MANIFEST} has an unknown schema: {manifest.schema[:40]!r}")
     return manifest
 
 
@@ -100,23 +103,23 @@ class BundleRecord:
     def missing(self, path: str, real: str) -> EvidenceMissing:
         for asked in (path, real):
             if (note := self.manifest.files.get(asked)) is not None:
-                return _lacks_of(note.status, note.why, path)
+                return _missing_for(note.status, note.why, path)
             if (folder := self.manifest.folders.get(asked)) is not None:
-                return _lacks_of(folder.status, folder.why, path)
+                return _missing_for(folder.status, folder.why, path)
         for asked in (path, real):
-            if (lacks := self._by_ancestor(asked, path)) is not None:
-                return lacks
+            if (missing := self._by_ancestor(asked, path)) is not None:
+                return missing
         return not_collected(path)
 
     def _by_ancestor(self, asked: str, path: str) -> EvidenceMissing | None:
-        """What the nearest recorded folder above says; None if it says nothing, or that it was there."""
+        """Why a path is missing, by the nearest recorded folder above it; None if none explains it."""
         folder, name = posixpath.split(asked)
         while True:
             note = self.manifest.folders.get(folder)
             if note is not None and note.status == "listed":
                 return None if name in note.names else absent(path)
             if note is not None:
-                return _lacks_of(note.status, note.why, path)
+                return _missing_for(note.status, note.why, path)
             if not folder:
                 return None
             folder, name = posixpath.split(folder)
@@ -136,7 +139,7 @@ class BundleRecord:
             note = self.manifest.folders.get(asked)
             if note is not None:
                 if note.status != "listed":
-                    raise _lacks_of(note.status, note.why, path)
+                    raise _missing_for(note.status, note.why, path)
                 return tuple(sorted(name for name in note.names if name.isprintable()))
         raise self.missing(path, real)
 
@@ -147,7 +150,7 @@ class BundleRecord:
         return next((note for note in self.manifest.commands if note.file == file), None)
 
 
-def _lacks_of(status: str, why: str, path: str) -> EvidenceMissing:
+def _missing_for(status: str, why: str, path: str) -> EvidenceMissing:
     if status == "absent":
         return absent(path)
     if status == "denied":
@@ -156,6 +159,6 @@ def _lacks_of(status: str, why: str, path: str) -> EvidenceMissing:
         return timed_out(path)
     if status == "unreadable":
         return unreadable(path, why)
-    if status in ("truncated", "found", "reduced", "listed"):  # recorded, and yet not in the archive
+    if status in ("truncated", "found", "reduced", "listed"):  # recorded, but not in the archive
         return truncated(path, why)
     return not_collected(path, why)

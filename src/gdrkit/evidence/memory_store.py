@@ -1,4 +1,4 @@
-"""Files held in memory, and in one nameless temporary file where they are large. A store for BundleHost."""
+"""A store that keeps files in memory, and large ones in one unnamed temporary file."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from gdrkit.evidence.bundle import FILE, FOLDER, LINK, OTHER
 from gdrkit.evidence.missing import not_collected, truncated
 
 IN_MEMORY_BYTES = 1 << 16
-"""A file above this size goes to the temporary file: modules, kallsyms, logs. All of sysfs stays below."""
+"""Larger files go to the temporary file: modules, kallsyms, logs. Files of sysfs are smaller."""
 
 MEMORY_LIMIT_BYTES = 64 << 20
-"""What all files in memory may take together; beyond, small ones go to the temporary file too."""
+"""The most that all files in memory take together; after that, small ones go to the temporary file too."""
 
 SPILL_LIMIT_BYTES = 2 << 30
-"""What the temporary file may take: every module of a distribution kernel, unpacked, is below 1 GiB."""
+"""The largest temporary file. All modules of a distribution kernel, unpacked, take less than 1 GiB."""
 
 
 class StoredLink(Struct, frozen=True):
-    """A symbolic link, as it is written."""
+    """A symbolic link, with its target as written."""
 
     target: str
 
 
 class SpilledFile(Struct, frozen=True):
-    """A place in the temporary file."""
+    """A file in the temporary file: offset and size in bytes."""
 
     offset: int
     size: int
 
 
 class UnreadFile(Struct, frozen=True):
-    """A file of which the content was not kept."""
+    """A file whose content was not kept."""
 
     why: str
     cut: bool = False
 
 
 class EmptyEntry(enum.Enum):
-    """What has neither content nor target."""
+    """An entry with neither content nor target."""
 
     FOLDER = FOLDER
     OTHER = OTHER
@@ -52,7 +52,7 @@ Entry = bytes | memoryview | SpilledFile | StoredLink | UnreadFile | EmptyEntry
 
 
 class MemoryStore:
-    """Entries by path. Folders above an entry are there by themselves."""
+    """Entries by path. Adding an entry adds the folders above it."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {"": EmptyEntry.FOLDER}
@@ -62,10 +62,10 @@ class MemoryStore:
         self._mapped: memoryview | None = None
         self._children: dict[str, list[str]] | None = None
 
-    # -- putting in --------------------------------------------------------------------------------
+    # -- adding entries --------------------------------------------------------------------------------
 
     def put(self, path: str, entry: Entry) -> None:
-        """Place an entry; the last one of a name holds, as in tar."""
+        """Add an entry. It replaces an earlier one of the same path, as in tar."""
         if entry is EmptyEntry.FOLDER and path in self.entries:
             return
         self.entries[path] = entry
@@ -78,12 +78,12 @@ class MemoryStore:
             folder = folder[: max(folder.rfind("/"), 0)]
 
     def keep(self, path: str, content: bytes) -> None:
-        """Place a file's content, in memory or in the temporary file."""
+        """Add a file's content, in memory or in the temporary file."""
         if len(content) <= IN_MEMORY_BYTES and self._memory < MEMORY_LIMIT_BYTES:
             self._memory += len(content)
             self.put(path, content)
         elif self._spilled + len(content) > SPILL_LIMIT_BYTES:
-            self.put(path, UnreadFile("the archive holds more than gdr keeps"))
+            self.put(path, UnreadFile("the archive is larger than gdr keeps"))
         else:
             self.put(path, self._spill(content))
 
@@ -95,11 +95,11 @@ class MemoryStore:
             while view:
                 view = view[os.write(self._file, view) :]
         except OSError as error:
-            return UnreadFile(f"no room in the temporary directory: {error.strerror}")
-        place = SpilledFile(self._spilled, len(content))
+            return UnreadFile(f"cannot write to the temporary directory: {error.strerror}")
+        spilled = SpilledFile(self._spilled, len(content))
         self._spilled += len(content)
         self._mapped = None
-        return place
+        return spilled
 
     # -- a store for BundleHost --------------------------------------------------------------------
 
@@ -151,9 +151,9 @@ def _unread(path: str, entry: Entry) -> EvidenceMissing:
 
 
 def _temporary_file() -> int:
-    """A file without a name, gone when it is closed. Raises OSError.
+    """A file descriptor of an unnamed temporary file. Raises OSError.
 
-    O_TMPFILE is not for every file system (open(2)); tempfile, slow to import, knows the other way."""
+    Not every file system supports O_TMPFILE (open(2)); then tempfile, which is slow to import, is used."""
     folder = os.environ.get("TMPDIR") or "/tmp"
     try:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)

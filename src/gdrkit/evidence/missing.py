@@ -1,4 +1,4 @@
-"""Why a host has no answer, one function for each reason."""
+"""The exceptions for missing evidence, one function for each reason."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from errno import EACCES, ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, EPERM, ESRCH, ET
 
 from gdrkit.evidence import Command, EvidenceAbsent, EvidenceMissing, Missing, MissingReason, QuestionKind
 
-NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG, ESRCH})  # ESRCH: a process that ended under our eyes
+NOT_THERE = frozenset({ENOENT, ENOTDIR, ENAMETOOLONG, ESRCH})  # ESRCH: the process has just ended
 NOT_ALLOWED = frozenset({EACCES, EPERM})
 
 MOUNT_POINTS = (
@@ -19,63 +19,63 @@ MOUNT_POINTS = (
     "proc",
     "sys",
 )
-"""Directories that say nothing while they are empty: on a machine that is up, something is mounted there."""
+"""Mount points. If one is empty, nothing is mounted there, and nothing below it counts as absent."""
 
 
 def absent(path: str) -> EvidenceAbsent:
-    """Somebody looked, and it is not there."""
+    """The path does not exist."""
     return EvidenceAbsent(Missing(path, MissingReason.ABSENT, f"ls -ld /{path}"))
 
 
 def not_collected(path: str, note: str = "") -> EvidenceMissing:
-    """Nobody looked."""
+    """The path was not looked for, or is not in this bundle."""
     return EvidenceMissing(of_path(path, MissingReason.NOT_COLLECTED, note))
 
 
 def denied(path: str, note: str = "") -> EvidenceMissing:
-    """There, but not for this user."""
+    """The path exists, but this user may not read it."""
     return EvidenceMissing(of_path(path, MissingReason.DENIED, note))
 
 
 def truncated(path: str, note: str = "") -> EvidenceMissing:
-    """There, but only the beginning of it, or a part, reached us."""
+    """The path exists, but only a part of it was collected."""
     return EvidenceMissing(of_path(path, MissingReason.TRUNCATED, note))
 
 
 def unreadable(path: str, note: str) -> EvidenceMissing:
-    """There, and looked at, but nothing to read: a directory, a device, an error from the kernel."""
+    """The path exists, but cannot be read: a directory, a device, an error from the kernel."""
     return EvidenceMissing(Missing(path, MissingReason.UNDECIDED, _ask(f"ls -ld /{path}", note)))
 
 
 def timed_out(path: str) -> EvidenceMissing:
-    """Too slow to answer."""
+    """Reading the path took too long."""
     return EvidenceMissing(of_path(path, MissingReason.TIMED_OUT))
 
 
 COMMANDS = {QuestionKind.READ: "cat", QuestionKind.LIST: "ls"}
-"""What answers each kind of question about a path."""
+"""The command that answers each kind of question about a path."""
 
 
 def of_path(
     path: str, why: MissingReason, note: str = "", kind: QuestionKind = QuestionKind.READ
 ) -> Missing:
-    """What is not known of a path, and the command that answers this kind of question."""
+    """A Missing for a path, with the command that answers this kind of question."""
     command = f"{COMMANDS[kind]} /{path}"
     return Missing(
         path, why, _ask(f"sudo {command}" if why is MissingReason.DENIED else command, note), kind, note
     )
 
 
-def for_names(lacks: EvidenceMissing) -> EvidenceMissing:
-    """The same reason, asking for names: a host knows paths, only the question knows what it wants."""
-    missing = lacks.missing
+def for_names(error: EvidenceMissing) -> EvidenceMissing:
+    """The same reason, with `ls` in place of `cat`: a host knows the path, only the caller wants names."""
+    missing = error.missing
     if missing.kind is not QuestionKind.READ:
-        return lacks
+        return error
     return EvidenceMissing(of_path(missing.source, missing.why, missing.note, QuestionKind.LIST))
 
 
 def of_error(path: str, error: OSError) -> EvidenceMissing:
-    """What an error of open(2), read(2) or stat(2) means for the question about this path."""
+    """The reason that an error of open(2), read(2) or stat(2) gives for this path."""
     if error.errno in NOT_THERE:
         return absent(path)
     if error.errno in NOT_ALLOWED:
@@ -83,34 +83,34 @@ def of_error(path: str, error: OSError) -> EvidenceMissing:
     if error.errno == ETIMEDOUT:
         return timed_out(path)
     if error.errno == ELOOP:
-        return unreadable(path, "symbolic links that lead nowhere")
+        return unreadable(path, "symbolic link loop")
     return unreadable(path, error.strerror or str(error))
 
 
 def not_mounted(path: str) -> EvidenceMissing:
-    """Below a mount point that is empty here, so that nothing follows from what is not there."""
-    return not_collected(path, "nothing is mounted there; look on the host itself")
+    """The path is below an empty mount point, so it may well exist on the machine."""
+    return not_collected(path, "the file system is not mounted here; run it on the host itself")
 
 
 def of_command(command: Command, complaint: str) -> EvidenceMissing:
-    """A command that gave no output: not installed, failed or stopped. What it said is quoted."""
-    words = " ".join(complaint.split())[:QUOTE]
-    lower = words.lower()
+    """A command that gave no output: not installed, failed or timed out. Its error message is quoted."""
+    message = " ".join(complaint.split())[:QUOTE]
+    lower = message.lower()
     why = MissingReason.NOT_COLLECTED
     if "not permitted" in lower or "permission denied" in lower or "are you root" in lower:
         why = MissingReason.DENIED
     elif "timed out" in lower:
         why = MissingReason.TIMED_OUT
     ask = f"sudo {command.line}" if why is MissingReason.DENIED else command.line
-    return EvidenceMissing(Missing(command.line, why, _ask(ask, words)))
+    return EvidenceMissing(Missing(command.line, why, _ask(ask, message)))
 
 
 GO_ON = ("modinfo", "dpkg")
-"""Commands that fail if one of many arguments failed, with an output whole for the others. A sosreport asks
-modinfo for built-in modules too, so it always "fails". Source: kmod tools/modinfo.c, do_modinfo();
-dpkg-query(1), EXIT STATUS 1: "failed either fully or partially"."""
+"""Commands that fail if one of several arguments fails, but print complete output for the others. A
+sosreport asks modinfo for built-in modules too, so modinfo always "fails". Source: kmod tools/modinfo.c,
+do_modinfo(); dpkg-query(1), EXIT STATUS 1: "failed either fully or partially"."""
 
-QUOTE = 160  # characters of a complaint that are quoted: two lines of a terminal
+QUOTE = 160  # characters of an error message: two lines of a terminal
 
 
 def _ask(command: str, note: str) -> str:

@@ -1,4 +1,4 @@
-"""Words that stand in an order of their own, not in that of the alphabet."""
+"""Enumerations of words that compare by rank, not alphabetically."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Self
 
 
 class Ranked(enum.StrEnum):
-    """A closed set of words, from the least to the greatest as they are declared.
+    """An enumeration of words, declared from the lowest to the highest.
 
-    It is written as a word and compares by place, so that `min`, `max` and `sorted` mean what they say.
+    Members compare by rank, so that `min`, `max` and `sorted` work as expected.
     """
 
     def __init__(self, word: str) -> None:
-        self.place = len(self.__class__.__members__)
+        self.rank = len(self.__class__.__members__)
 
     def __lt__(self, other: Self) -> bool:  # type: ignore[override]
-        return self.place < other.place
+        return self.rank < other.rank
 
     def __le__(self, other: Self) -> bool:  # type: ignore[override]
-        return self.place <= other.place
+        return self.rank <= other.rank
 
     def __gt__(self, other: Self) -> bool:  # type: ignore[override]
-        return self.place > other.place
+        return self.rank > other.rank
 
     def __ge__(self, other: Self) -> bool:  # type: ignore[override]
-        return self.place >= other.place
+        return self.rank >= other.rank

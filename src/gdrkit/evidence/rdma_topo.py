@@ -1,4 +1,4 @@
-"""What `rdma_topo dump` prints, presented as the part of sysfs that it was read from.
+"""Read the output of `rdma_topo dump`: present it as the part of sysfs that it was read from.
 
 Source: rdma-core kernel-boot/rdma_topo, command dump: a list of PCI functions, each with its realpath,
 configuration space (zlib in base64), modalias, IOMMU group, NUMA node, VPD and subsystem devices.
@@ -50,48 +50,50 @@ def open_rdma_topo(stream: Stream, name: str) -> BundleHost:
     """A dump as a host. Raises TargetError."""
     data, whole = read_all(stream, DUMP_LIMIT_BYTES)
     if not whole:
-        raise TargetError(f"{name} is too large for an rdma_topo dump")
+        raise TargetError(f"not an rdma_topo dump: {name} is too large", "create one: rdma_topo dump")
     try:
         functions = parse(data)
-        shelf = MemoryStore()
+        store = MemoryStore()
         for function in functions:
-            _put(shelf, function)
+            _put(store, function)
     except ValueError as error:
         why = str(error).partition("\n")[0][:120]
-        hint = f"make one with: rdma_topo dump; for text: gdr explain {name}"
-        raise TargetError(f"{name} is no rdma_topo dump: {why}", hint) from None
-    if len(shelf.entries) == 1:
-        raise TargetError(f"{name} is an rdma_topo dump without a device")
-    return BundleHost(shelf, ForeignRecord(lambda path: False, shelf.read), "rdma-topo")
+        hint = f"create a dump: rdma_topo dump; for text: gdr explain {name}"
+        raise TargetError(f"not a valid rdma_topo dump: {name}: {why}", hint) from None
+    if len(store.entries) == 1:
+        raise TargetError(
+            f"empty rdma_topo dump: {name}", "create it on a machine with PCI devices: rdma_topo dump"
+        )
+    return BundleHost(store, ForeignRecord(lambda path: False, store.read), "rdma-topo")
 
 
-def _put(shelf: MemoryStore, function: DumpedFunction) -> None:
-    # a dump of a re-rooted sysfs (RDMA_TOPO_DEVDIR) has a longer path before it
+def _put(store: MemoryStore, function: DumpedFunction) -> None:
+    # with RDMA_TOPO_DEVDIR, the path of another sysfs precedes it
     below = function.realpath.rpartition("/sys/devices/")[2].lstrip("/")
     real = posixpath.normpath(f"sys/devices/{below}")
     address = posixpath.basename(real)
     if not real.startswith("sys/devices/") or not ADDRESS.fullmatch(address) or not real.isprintable():
-        raise ValueError(f"{function.realpath[:60]!r} is no path of a PCI function")
-    put_device(shelf, real, _unpacked(function.config))
+        raise ValueError(f"not a path of a PCI function: {function.realpath[:60]!r}")
+    put_device(store, real, _unpacked(function.config))
     if function.modalias:
-        shelf.keep(f"{real}/modalias", function.modalias.encode() + b"\n")
+        store.keep(f"{real}/modalias", function.modalias.encode() + b"\n")
     if function.vpd:
-        shelf.keep(f"{real}/vpd", _unpacked(function.vpd))
+        store.keep(f"{real}/vpd", _unpacked(function.vpd))
     if function.numa_node is not None:
-        put_number(shelf, real, "numa_node", int(function.numa_node))
+        put_number(store, real, "numa_node", int(function.numa_node))
     if function.iommu_group is not None:
-        put_iommu_group(shelf, real, str(int(posixpath.basename(str(function.iommu_group)))))
+        put_iommu_group(store, real, str(int(posixpath.basename(str(function.iommu_group)))))
     for subsystem, names in (function.subsystems or {}).items():
         for device in names:
             if "/" in subsystem + device or ".." in (subsystem, device) or not device.isprintable():
-                raise ValueError(f"{device[:60]!r} is no name of a device")
-            shelf.put(f"{real}/{subsystem}/{device}", EmptyEntry.FOLDER)
-            shelf.put(f"sys/class/{subsystem}/{device}", StoredLink(f"/{real}/{subsystem}/{device}"))
-            shelf.put(f"{real}/{subsystem}/{device}/device", StoredLink("/" + real))
+                raise ValueError(f"not a valid device name: {device[:60]!r}")
+            store.put(f"{real}/{subsystem}/{device}", EmptyEntry.FOLDER)
+            store.put(f"sys/class/{subsystem}/{device}", StoredLink(f"/{real}/{subsystem}/{device}"))
+            store.put(f"{real}/{subsystem}/{device}/device", StoredLink("/" + real))
 
 
 def _unpacked(text: str | None) -> bytes:
-    """Bytes that were packed with zlib and written in base64. Raises ValueError."""
+    """Bytes from zlib data in base64. Raises ValueError."""
     import zlib
 
     if not text:
@@ -100,7 +102,7 @@ def _unpacked(text: str | None) -> bytes:
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(binascii.a2b_base64(text), PART_LIMIT_BYTES)
         if not unpacker.eof:
-            raise ValueError(f"a part of more than {PART_LIMIT_BYTES} bytes, or one that is cut off")
+            raise ValueError(f"zlib data is cut off, or larger than {PART_LIMIT_BYTES} bytes")
     except (zlib.error, binascii.Error) as error:
-        raise ValueError(f"a damaged part: {error}") from None
+        raise ValueError(f"damaged zlib data: {error}") from None
     return data

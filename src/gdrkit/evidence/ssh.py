@@ -1,6 +1,6 @@
-"""Another machine, through the system's OpenSSH. Nothing is installed there and nothing is left there.
+"""Collect from another machine through the system's OpenSSH. Nothing is installed or left there.
 
-The collector goes over standard input to `python3 -`; its bundle comes back on standard output.
+The collector is sent to the standard input of `python3 -`; its bundle comes back on standard output.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from gdrkit.evidence.bundle import BundleHost
 from gdrkit.evidence.errors import TargetError
 
 CONNECT_TIMEOUT_S = 10
-"""What OpenSSH may take to reach a machine; a rack switch that drops packets answers never."""
+"""How long OpenSSH may take to connect; a switch that drops packets never answers."""
 
 COLLECT_TIMEOUT_S = 180
-"""What the collector may take: it gives each command 10 s, and some 20 MB must come through a slow line."""
+"""How long the collector may take: each command has 10 s, and about 20 MB may cross a slow line."""
 
 BUNDLE_LIMIT_BYTES = 1 << 30
-"""A bundle is 5 to 60 MB packed; more than this is not one."""
+"""Bundles are 5 to 60 MB; anything larger than this is not a bundle."""
 
 TARGET = re.compile(
     r"ssh://(?:(?P<user>[\w.][\w.@+-]*)@)?(?P<host>[\w.][\w.-]*|\[[\w:.%]+\])(?::(?P<port>\d{1,5}))?/?",
     re.ASCII,
 )
-"""No part may begin with a dash, which ssh would take for an option: CVE-2017-1000117 in others."""
+"""No part may begin with a dash, which ssh would take for an option (as in CVE-2017-1000117)."""
 
 
 def open_ssh(target: str, probe: bool = False) -> BundleHost:
-    """The machine at ssh://[user@]host[:port]. Raises TargetError, quoting what ssh said."""
+    """The machine at ssh://[user@]host[:port] as a host. Raises TargetError, quoting ssh's error message."""
     import tempfile
 
     match = TARGET.fullmatch(target)
     if match is None:
-        raise TargetError(f"{target!r} is no ssh target", "write it as ssh://[user@]host[:port]")
+        raise TargetError(f"not a valid ssh target: {target!r}", "write it as ssh://[user@]host[:port]")
     with tempfile.TemporaryFile() as bundle:
-        code, said = _collect(_command(match, probe), bundle)
+        code, last_line = _collect(_command(match, probe), bundle)
         if code or not bundle.tell():
-            raise _failure(target, code, said)
+            raise _failure(target, code, last_line)
         bundle.seek(0)
         return _read(bundle, target)
 
 
 def _command(match: re.Match[str], probe: bool) -> list[str]:
-    """The words of the ssh command. BatchMode: never ask for a password; host keys are checked as always."""
+    """The argument list of ssh. BatchMode: never ask for a password; host keys are checked as usual."""
     host = match["host"].strip("[]")
     return [
         "ssh",
@@ -59,9 +59,8 @@ def _command(match: re.Match[str], probe: bool) -> list[str]:
 
 
 def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
-    """Run the collector over there into a file here. Its exit code, and the last it said.
-
-    What the far side says is shown as it comes: it is the collector's progress."""
+    """Run the collector on the other machine and write its output to a file. Returns its exit code and its
+    last line on standard error, which is also shown here as it arrives: it is the collector's progress."""
     import subprocess
     import threading
 
@@ -70,12 +69,12 @@ def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
         child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
     except FileNotFoundError:
         raise TargetError("ssh is not installed here", "install openssh-client") from None
-    assert child.stdin and child.stdout and child.stderr  # they are pipes
-    said: list[str] = []
+    assert child.stdin and child.stdout and child.stderr  # all are pipes
+    lines: list[str] = []
     writer = threading.Thread(target=_send, args=(child.stdin,), daemon=True)
-    talker = threading.Thread(target=_show, args=(child.stderr, said), daemon=True)
+    reader = threading.Thread(target=_show, args=(child.stderr, lines), daemon=True)
     timer = threading.Timer(COLLECT_TIMEOUT_S, child.kill)
-    for thread in (writer, talker, timer):
+    for thread in (writer, reader, timer):
         thread.start()
     try:
         left = BUNDLE_LIMIT_BYTES
@@ -84,19 +83,25 @@ def _collect(command: list[str], bundle: IO[bytes]) -> tuple[int, str]:
             left -= len(block)
             if left < 0:
                 child.kill()
-                raise TargetError(f"more than {BUNDLE_LIMIT_BYTES >> 30} GiB came back: this is no bundle")
+                raise TargetError(
+                    f"not a bundle: received more than {BUNDLE_LIMIT_BYTES >> 30} GiB",
+                    "run gdr collect there, and copy the bundle",
+                )
         code = child.wait()
     finally:
         timed_out = not timer.is_alive()
         timer.cancel()
-    talker.join(1)
+    reader.join(1)
     if timed_out:
-        raise TargetError(f"no bundle came back within {COLLECT_TIMEOUT_S} s", "run gdr collect there")
-    return code, said[-1] if said else ""
+        raise TargetError(
+            f"timed out: no bundle within {COLLECT_TIMEOUT_S} s",
+            "run gdr collect there, and copy the bundle",
+        )
+    return code, lines[-1] if lines else ""
 
 
 def _send(pipe: IO[bytes]) -> None:
-    """The program, to the far side's interpreter. If that is gone, ssh says so itself."""
+    """Send the program to the remote interpreter. If that has ended, ssh reports it."""
     try:
         pipe.write(collector_program())
         pipe.close()
@@ -104,23 +109,27 @@ def _send(pipe: IO[bytes]) -> None:
         return
 
 
-def _show(pipe: IO[bytes], said: list[str]) -> None:
+def _show(pipe: IO[bytes], lines: list[str]) -> None:
     for line in pipe:
         text = "".join(letter for letter in line.decode("utf-8", "replace") if letter.isprintable())
         if text:
             print(text, file=sys.stderr, flush=True)
-            said.append(text)
-            del said[:-20]
+            lines.append(text)
+            del lines[:-20]
 
 
-def _failure(target: str, code: int, said: str) -> TargetError:
-    if code == 127:  # the shell's word for a program that it does not find: POSIX 2.8.2
-        hint = "run nvidia-bug-report.sh or sos report there, and name its file"
-        return TargetError(f"{target} has no python3", hint)
+def _failure(target: str, code: int, last_line: str) -> TargetError:
+    if code == 127:  # command not found: POSIX 2.8.2
+        hint = "run nvidia-bug-report.sh or sos report there, copy the file, and run gdr doctor FILE"
+        return TargetError(f"python3 not found on {target}", hint)
     if code == 255:  # ssh(1), EXIT STATUS
-        return TargetError(f"{target} cannot be reached: {said or 'ssh failed'}", "try: ssh -v " + target)
-    why = said or f"exit code {code}"
-    return TargetError(f"collecting on {target} failed: {why}", "run gdr collect there")
+        return TargetError(
+            f"cannot connect to {target}: {last_line or 'ssh failed'}", "try: ssh -v " + target
+        )
+    why = last_line or f"exit code {code}"
+    return TargetError(
+        f"gdr collect failed on {target}: {why}", "run gdr collect there, and copy the bundle"
+    )
 
 
 def _read(bundle: IO[bytes], target: str) -> BundleHost:
@@ -131,18 +140,19 @@ def _read(bundle: IO[bytes], target: str) -> BundleHost:
     stream = open_stream(bundle, target)
     head = stream.peek(BLOCK)
     if not is_header(head):
-        words = " ".join(head[:80].decode("utf-8", "replace").split())
-        words = "".join(letter for letter in words if letter.isprintable())
+        text = " ".join(head[:80].decode("utf-8", "replace").split())
+        text = "".join(letter for letter in text if letter.isprintable())
         raise TargetError(
-            f"{target} sent no bundle but: {words}", "look for what prints in its shell profile"
+            f"not a bundle: {target} sent: {text}",
+            "check the shell profile there: it must print nothing",
         )
     return open_tarball(stream, target, source="ssh")
 
 
 def collector_program() -> bytes:
-    """The collector as one Python program, for `python3 -`, which cannot be given an archive.
+    """The collector as one Python program for `python3 -`, which cannot run an archive from standard input.
 
-    The archive is inside, and is put where no file system keeps it: memfd_create(2)."""
+    The program contains the archive and writes it to memory: memfd_create(2)."""
     import binascii
 
     from gdrkit.agent.collect.pyz import archive
@@ -156,13 +166,13 @@ import binascii, os, sys, tempfile
 if sys.version_info < (3, 8):
     sys.exit("gdr-collect needs Python 3.8 or later; this is %d.%d" % sys.version_info[:2])
 try:
-    place = open(os.memfd_create("gdr-collect"), "w+b")
-    path = "/proc/self/fd/%d" % place.fileno()
+    file = open(os.memfd_create("gdr-collect"), "w+b")
+    path = "/proc/self/fd/%d" % file.fileno()
 except (AttributeError, OSError):
-    place = tempfile.NamedTemporaryFile(prefix="gdr-collect.")
-    path = place.name
-place.write(binascii.a2b_base64("ARCHIVE"))
-place.flush()
+    file = tempfile.NamedTemporaryFile(prefix="gdr-collect.")
+    path = file.name
+file.write(binascii.a2b_base64("ARCHIVE"))
+file.flush()
 sys.path.insert(0, path)
 from gdrkit.agent.collect import main
 sys.exit(main())

@@ -1,7 +1,7 @@
-"""A file read from the front, unpacked on the way, within limits that no honest archive meets.
+"""Read a file from the beginning and decompress it, within limits that no honest archive reaches.
 
-Every limit answers one attack: a small file that becomes a huge one, a dictionary that fills the memory, a
-file of nothing but beginnings.
+Each limit stops one attack: a small file that decompresses to a huge one, a dictionary that fills the
+memory, a file of very many compressed streams.
 """
 
 from __future__ import annotations
@@ -13,53 +13,53 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.formats.compressed import Decoder, compression, damage, decoder
 
 RATIO_LIMIT = 250
-"""How many times larger than its packed form a file may be. Sosreports reach 13 with xz (18 MB of 1.4 MB),
-plain logs 20 to 40; a file of zeros reaches 1,000 with gzip (the format's end) and 7,000 with xz."""
+"""The largest ratio of decompressed to compressed size. Sosreports reach 13 with xz (18 MB from 1.4 MB),
+plain logs 20 to 40; a file of zeros reaches 1,000 with gzip (the format's limit) and 7,000 with xz."""
 
 RATIO_FREE_BYTES = 128 << 20
-"""Below this size the ratio is nobody's business: unpacking it takes less than a second."""
+"""The ratio is not checked below this size: decompressing it takes less than a second."""
 
 TOTAL_LIMIT_BYTES = 16 << 30
-"""The largest sosreports seen in public cases are 1 to 2 GB packed, about 10 GB of logs unpacked."""
+"""The largest sosreports seen in public cases are 1 to 2 GB compressed, with about 10 GB of logs."""
 
 STREAMS_LIMIT = 100_000
-"""Packed streams in one file. nvidia-bug-report.sh makes one for each file it appends: some hundreds."""
+"""Most compressed streams in one file. nvidia-bug-report.sh makes one for each file it appends: hundreds."""
 
 PADDING_BYTES = 1 << 20
-"""What may stand behind the end of an archive: tar fills up its last record, of 10 KiB as a rule."""
+"""The most padding that may follow an archive: tar fills its last record, usually of 10 KiB."""
 
 READ_BYTES = 1 << 18
-_MAGIC_BYTES = 6  # what the longest beginning takes, that of xz
-BLOCK_BYTES = 1 << 20  # unpacked at once: large enough to make calls cheap, small enough to waste nothing
+_MAGIC_BYTES = 6  # the longest magic number, that of xz
+BLOCK_BYTES = 1 << 20  # decompressed per call: large enough for few calls, small enough to save memory
 
 BZIP2, ZIP = b"BZh", b"PK\x03\x04"
 
 
 class StreamEnded(Exception):
-    """The file ends before what should be there: it is cut off."""
+    """The file is cut off: it ends before the expected data."""
 
 
 class Stream(Protocol):
-    """Bytes from the front."""
+    """Bytes, read from beginning to end."""
 
     position: int
-    """How many bytes have been passed."""
+    """How many bytes have been read or skipped."""
 
     def peek(self, size: int) -> bytes:
-        """The next bytes, at most `size`, without passing them."""
+        """The next bytes, at most `size`, without advancing."""
 
     def take(self, size: int) -> bytes | memoryview:
-        """Exactly `size` bytes. Raises Ended if there are fewer."""
+        """Exactly `size` bytes. Raises StreamEnded if there are fewer."""
 
     def skip(self, size: int) -> None:
-        """Pass bytes over. Raises Ended if there are fewer."""
+        """Skip `size` bytes. Raises StreamEnded if there are fewer."""
 
     def finish(self) -> None:
-        """Pass over the little that may stand behind an archive, so that checksums are checked."""
+        """Read the padding after an archive, so that checksums are checked."""
 
 
 class PlainStream:
-    """A file as it stands, mapped: what is taken is not copied."""
+    """An uncompressed file, memory-mapped: `take` does not copy."""
 
     def __init__(self, file: IO[bytes]) -> None:
         import mmap
@@ -91,14 +91,14 @@ class PlainStream:
 
 
 class PackedStream:
-    """A packed file, unpacked block by block. Several streams on end are one: gzip(1), xz(1)."""
+    """A compressed file, decompressed block by block. Concatenated streams count as one: gzip(1), xz(1)."""
 
     def __init__(self, file: IO[bytes], name: str, kind: str) -> None:
         self._file, self._name, self._kind = file, name, kind
         self._start, self._damage = decoder(kind), damage(kind)
         self._decoder: Decoder | None = self._start()
         self._streams = 1
-        self._rest = b""  # packed bytes not given to the decoder yet
+        self._rest = b""  # compressed bytes not given to the decoder yet
         self._size, self._output = os.fstat(file.fileno()).st_size, 0
         self._block = memoryview(b"")
         self.position = 0
@@ -143,7 +143,7 @@ class PackedStream:
             left -= len(block)
 
     def _next(self) -> bytes:
-        """The next block; empty at the end of the file, however it ends."""
+        """The next block; empty at the end of the file, even if the file is cut off."""
         while self._decoder is not None:
             more = b""
             if self._decoder.needs_input:
@@ -165,8 +165,8 @@ class PackedStream:
         return b""
 
     def _another(self, rest: bytes) -> Decoder | None:
-        """A decoder for the stream behind the one that ended; None if there is none."""
-        xz = self._kind == "xz"  # which may have padding between streams: xz file format, 2.2
+        """A decoder for the next compressed stream; None if there is none."""
+        xz = self._kind == "xz"  # xz allows padding between streams: xz file format, 2.2
         while len(rest) < _MAGIC_BYTES or (xz and not rest.strip(b"\0")):
             more = self._file.read(READ_BYTES)
             if not more:
@@ -178,7 +178,10 @@ class PackedStream:
             return None
         self._streams += 1
         if self._streams > STREAMS_LIMIT:
-            raise TargetError(f"{self._name} is refused: more than {STREAMS_LIMIT:,} packed streams")
+            raise TargetError(
+                f"refusing {self._name}: more than {STREAMS_LIMIT:,} compressed streams",
+                "unpack it yourself, check it, and name the directory",
+            )
         self._rest = rest
         return self._start()
 
@@ -186,30 +189,30 @@ class PackedStream:
         self._output += size
         if self._output > RATIO_FREE_BYTES and self._output > RATIO_LIMIT * self._size:
             raise TargetError(
-                f"{self._name} is refused: it unpacks to more than {RATIO_LIMIT} times its size",
-                "unpack it yourself, look at it, and name the directory",
+                f"refusing {self._name}: it unpacks to more than {RATIO_LIMIT} times its size",
+                "unpack it yourself, check it, and name the directory",
             )
         if self._output > TOTAL_LIMIT_BYTES:
             raise TargetError(
-                f"{self._name} is refused: it unpacks to more than {TOTAL_LIMIT_BYTES >> 30} GiB",
+                f"refusing {self._name}: it unpacks to more than {TOTAL_LIMIT_BYTES >> 30} GiB",
                 "unpack it yourself and name the directory",
             )
 
 
 def open_stream(file: IO[bytes], name: str) -> Stream:
-    """A file as a stream, unpacked if it is packed. Raises TargetError for a packing nobody here reads."""
+    """A file as a stream, decompressed if needed. Raises TargetError for an unsupported compression."""
     head = file.read(8)
     file.seek(0)
     if kind := compression(head):
         return PackedStream(file, name, kind)
     if head.startswith((BZIP2, ZIP)):
         hint = "unpack it and name the directory"
-        raise TargetError(f"{name} is packed in a way that gdr does not read", hint)
+        raise TargetError(f"unsupported compression: {name}", hint)
     return PlainStream(file)
 
 
 def read_all(stream: Stream, limit: int) -> tuple[bytes, bool]:
-    """The rest of a stream, at most `limit` bytes of it, and whether that is all."""
+    """The rest of a stream, at most `limit` bytes, and whether that is all of it."""
     blocks: list[bytes] = []
     left = limit
     while left > 0:

@@ -1,4 +1,4 @@
-"""PCI devices of a dump, put where sysfs has them, so that facts need not know of dumps."""
+"""Add PCI devices from a dump to a store, at the paths of sysfs that facts read."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 DEVICES = "sys/bus/pci/devices"
 
 
-def put_device(shelf: MemoryStore, real: str, config: bytes) -> None:
-    """A device with its configuration space, and the files that sysfs makes of its header.
+def put_device(store: MemoryStore, real: str, config: bytes) -> None:
+    """Add a device with its configuration space, and the files that sysfs makes from its header.
 
     Source: Linux drivers/pci/pci-sysfs.c, pci_config_attr(); PCI Local Bus 3.0, 6.1 (type 0 header)."""
     link = f"{DEVICES}/{posixpath.basename(real)}"
-    shelf.put(link, StoredLink("/" + real))
-    shelf.keep(f"{real}/config", config)
+    store.put(link, StoredLink("/" + real))
+    store.keep(f"{real}/config", config)
     if len(config) < 64:
         return
 
@@ -25,20 +25,20 @@ def put_device(shelf: MemoryStore, real: str, config: bytes) -> None:
         return f"0x{int.from_bytes(config[at : at + size], 'little'):0{size * 2}x}\n"
 
     files = {"vendor": number(0, 2), "device": number(2, 2), "revision": number(8, 1), "class": number(9, 3)}
-    if config[14] & 0x7F == 0:  # bridges keep other things there
+    if config[14] & 0x7F == 0:  # bridges use these bytes otherwise
         files |= {"subsystem_vendor": number(0x2C, 2), "subsystem_device": number(0x2E, 2)}
     for name, content in files.items():
-        shelf.keep(f"{real}/{name}", content.encode())
+        store.keep(f"{real}/{name}", content.encode())
 
 
-def put_number(shelf: MemoryStore, real: str, name: str, number: int) -> None:
-    """A file that holds one number, `numa_node` for one."""
-    shelf.keep(f"{real}/{name}", f"{number}\n".encode())
+def put_number(store: MemoryStore, real: str, name: str, number: int) -> None:
+    """Add a file that holds one number, for example `numa_node`."""
+    store.keep(f"{real}/{name}", f"{number}\n".encode())
 
 
-def put_iommu_group(shelf: MemoryStore, real: str, group: str) -> None:
-    """The link from a device to its group, and the group's list of devices."""
+def put_iommu_group(store: MemoryStore, real: str, group: str) -> None:
+    """Add the link from a device to its IOMMU group, and the device to the group's list."""
     address = posixpath.basename(real)
-    shelf.put(f"{real}/iommu_group", StoredLink(f"/sys/kernel/iommu_groups/{group}"))
-    shelf.put(f"sys/kernel/iommu_groups/{group}", EmptyEntry.FOLDER)
-    shelf.put(f"sys/kernel/iommu_groups/{group}/devices/{address}", StoredLink("/" + real))
+    store.put(f"{real}/iommu_group", StoredLink(f"/sys/kernel/iommu_groups/{group}"))
+    store.put(f"sys/kernel/iommu_groups/{group}", EmptyEntry.FOLDER)
+    store.put(f"sys/kernel/iommu_groups/{group}/devices/{address}", StoredLink("/" + real))

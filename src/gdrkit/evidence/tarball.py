@@ -1,6 +1,7 @@
-"""A sosreport, a gdr bundle or any tree in a tar archive, read in one pass and in place.
+"""Read a sosreport, a gdr bundle or any tree from a tar archive, in one pass and without unpacking it to
+disk.
 
-Names that no honest archive has are passed over and told of. Content that no fact wants is not kept.
+Members with invalid names are skipped and counted. Content that no fact reads is not kept.
 """
 
 from __future__ import annotations
@@ -25,59 +26,63 @@ ROOT_NAMES = EVIDENCE_NAMES.union(
     ("bin", "home", "lib32", "lib64", "media", "mnt", "opt", "root", "run", "sbin", "snap", "srv", "tmp"),
     ("var", "sos_reports", "sos_logs", "sos_strings"),
 )
-"""What stands at the root of a machine (hier(7)) or of a sosreport: with it, there is no top folder."""
+"""Names at the root of a machine (hier(7)) or of a sosreport. An archive that has one has no top folder."""
 
 FILE_LIMIT_BYTES = 256 << 20
-"""The largest file that is kept. An unstripped nvidia.ko is about 100 MB; beyond are logs and core dumps."""
+"""The largest file that is kept. An unstripped nvidia.ko is about 100 MB; larger ones are logs and core
+dumps."""
 
 NAMES_LIMIT = 64 << 20
-"""Characters of all names together. Names of a real archive are 60 characters long on average."""
+"""Most characters of all names together. Names in a real archive have 60 characters on average."""
 
 UNWANTED = (
     "home/", "opt/", "root/", "sos_logs/", "sos_strings/", "srv/", "tmp/", "usr/share/", "var/cache/",
     "var/log/audit/", "var/log/journal/", "var/log/pcp/", "var/log/sa/", "var/lib/docker/", "var/spool/",
 )  # fmt: skip
-"""Folders that no fact reads from, of which sosreports can hold gigabytes."""
+"""Folders that no fact reads; sosreports can contain gigabytes of them."""
 
 UNWANTED_ABOVE_BYTES = 1 << 12
-"""Files of single processes (proc/<pid>/smaps and the like) are kept up to this size: links lead to some."""
+"""Files of single processes (proc/<pid>/smaps and the like) are kept up to this size: links point to
+some."""
 
 
-class _Intake:
-    """Puts the members of one archive on a shelf."""
+class _Reader:
+    """Reads the members of one archive into a store."""
 
     def __init__(self, stream: Stream, name: str) -> None:
-        self.stream, self.name, self.shelf = stream, name, MemoryStore()
-        self.top: str | None = None  # the folder that holds everything; "" if there is none
-        self._prefix = "/"  # of every member's name; no name begins with a slash
-        self.passed_over = 0
-        self.ending = ""  # how the archive ended, if not well
+        self.stream, self.name, self.store = stream, name, MemoryStore()
+        self.top: str | None = None  # the one folder that contains everything; "" if there is none
+        self._prefix = "/"  # of every member's name; "/" matches none
+        self.skipped = 0
+        self.ending = ""  # "is cut off" or "is damaged"; "" if the archive is complete
 
     def run(self) -> None:
-        path, shelf = "", self.shelf
+        path, store = "", self.store
         try:
             for member in members(self.stream):
                 path = self._path(member.name, member.type) or ""
                 if path:
                     self._take(path, member)
                     path = ""
-                    if len(shelf.entries) > MEMBERS_LIMIT or shelf.names_size > NAMES_LIMIT:
-                        raise DamagedArchive(f"more than {MEMBERS_LIMIT:,} files, or names of no real size")
+                    if len(store.entries) > MEMBERS_LIMIT or store.names_size > NAMES_LIMIT:
+                        raise DamagedArchive(
+                            f"more than {MEMBERS_LIMIT:,} files, or names that are too long"
+                        )
         except StreamEnded:
             self.ending = "is cut off"
         except DamagedArchive as damage:
             if str(damage):
                 raise TargetError(
-                    f"{self.name} is refused: {damage}", "unpack it yourself and name the directory"
+                    f"refusing {self.name}: {damage}", "unpack it yourself and name the directory"
                 ) from None
             self.ending = "is damaged"
         else:
             self.stream.finish()
         if path:
-            self.shelf.put(path, UnreadFile("the archive ends in it", cut=True))
+            self.store.put(path, UnreadFile("the archive is cut off within it", cut=True))
 
     def _path(self, name: str, kind: str) -> str | None:
-        """A member's path below the top folder; None if it has no place there."""
+        """A member's path below the top folder; None if its name is not valid or not below that folder."""
         plain = name.isprintable() and "/." not in name and "//" not in name
         if plain and name.startswith(self._prefix) and len(name) <= PATH_LIMIT_BYTES:  # as nearly all are
             return name[len(self._prefix) :].rstrip("/") or None
@@ -88,7 +93,7 @@ class _Intake:
             return None
         parts = name.split("/")
         if len(name) > PATH_LIMIT_BYTES or not name.isprintable() or not _PLAIN.isdisjoint(parts):
-            self.passed_over += 1
+            self.skipped += 1
             return None
         if self.top is None:
             alone = len(parts) == 1 and kind != DIRECTORY
@@ -97,34 +102,39 @@ class _Intake:
         if not self.top:
             return name
         if parts[0] != self.top:
-            self.passed_over += 1
+            self.skipped += 1
             return None
         return name[len(self.top) + 1 :] or None
 
     def _take(self, path: str, member: Member) -> None:
-        shelf = self.shelf
+        store = self.store
         if member.type == DIRECTORY:
-            shelf.put(path, EmptyEntry.FOLDER)
+            store.put(path, EmptyEntry.FOLDER)
         elif member.type == SYMBOLIC_LINK:
-            shelf.put(path, StoredLink(member.link[:PATH_LIMIT_BYTES]))
+            store.put(path, StoredLink(member.link[:PATH_LIMIT_BYTES]))
         elif member.type == HARD_LINK:
             target = self._path(member.link, REGULAR)
-            shelf.put(path, shelf.entries.get(target or "?", UnreadFile("a hard link to nothing")))
+            store.put(
+                path,
+                store.entries.get(
+                    target or "?", UnreadFile("a hard link to a file that is not in the archive")
+                ),
+            )
         elif member.type != REGULAR:
-            shelf.put(path, EmptyEntry.OTHER)
+            store.put(path, EmptyEntry.OTHER)
         elif member.sparse:
-            shelf.put(path, UnreadFile("a sparse file, which gdr does not expand"))
+            store.put(path, UnreadFile("a sparse file; gdr does not expand it"))
         elif isinstance(self.stream, PlainStream):
-            shelf.put(path, self.stream.take(member.size))
+            store.put(path, self.stream.take(member.size))
         elif member.size > FILE_LIMIT_BYTES:
-            shelf.put(path, UnreadFile(f"larger than {FILE_LIMIT_BYTES >> 20} MiB"))
+            store.put(path, UnreadFile(f"larger than {FILE_LIMIT_BYTES >> 20} MiB"))
         elif _is_unwanted(path, member.size):
-            shelf.put(path, UnreadFile("gdr keeps no such file of an archive"))
+            store.put(path, UnreadFile("gdr does not read such files from an archive"))
         else:
-            shelf.keep(path, bytes(self.stream.take(member.size)))
+            store.keep(path, bytes(self.stream.take(member.size)))
 
 
-_PLAIN = frozenset(("", ".", ".."))  # parts that make a path lead elsewhere; "" first also means absolute
+_PLAIN = frozenset(("", ".", ".."))  # parts that would lead elsewhere; a leading "" means absolute
 
 
 def _is_unwanted(path: str, size: int) -> bool:
@@ -136,17 +146,17 @@ def _is_unwanted(path: str, size: int) -> bool:
 
 
 def open_tarball(stream: Stream, name: str, source: str = "") -> BundleHost:
-    """An archive as a host; `source` if it is known where it came from. Raises TargetError."""
-    intake = _Intake(stream, name)
-    intake.run()
-    shelf = intake.shelf
-    if EVIDENCE_NAMES.isdisjoint(shelf.names("")):
-        why = f"{name} {intake.ending}" if intake.ending else f"{name} holds nothing of a node"
-        raise TargetError(why, "name a sosreport, a bundle of gdr collect, or nvidia-bug-report.log.gz")
+    """An archive as a host; `source` overrides the recognised kind. Raises TargetError."""
+    reader = _Reader(stream, name)
+    reader.run()
+    store = reader.store
+    if EVIDENCE_NAMES.isdisjoint(store.names("")):
+        why = f"{name} {reader.ending}" if reader.ending else f"no evidence of a node in {name}"
+        raise TargetError(why, "name a sosreport, a bundle from gdr collect, or nvidia-bug-report.log.gz")
     notes = []
-    if intake.ending:
-        notes.append(f"{name} {intake.ending}: what stands behind that point counts as not collected")
-    if intake.passed_over:
-        notes.append(f"{name}: {intake.passed_over} members with impossible names were passed over")
-    kind, record = recognise(shelf.kind, shelf.read, cut_off=bool(intake.ending))
-    return BundleHost(shelf, record, source or kind, tuple(notes))
+    if reader.ending:
+        notes.append(f"{name} {reader.ending}: everything after that point counts as not collected")
+    if reader.skipped:
+        notes.append(f"{name}: skipped {reader.skipped} members with invalid names")
+    kind, record = recognise(store.kind, store.read, cut_off=bool(reader.ending))
+    return BundleHost(store, record, source or kind, tuple(notes))

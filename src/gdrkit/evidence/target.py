@@ -1,4 +1,4 @@
-"""What a user may name instead of a machine, and which reader it gets. Content decides, never a name."""
+"""Open the target that a user names. The reader is chosen by content, not by file name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gdrkit.evidence.errors import TargetError
 from gdrkit.evidence.live import LiveHost
 
 PEEK_BYTES = 1 << 16
-"""How far into a file its kind must show: a forum post may stand before a bug report's first line."""
+"""How much of a file is searched for a bug report's first line: text of a forum post may precede it."""
 
 
 def open_host(target: str | None, *, probe: bool = False) -> Host:
     """The host that a user names: None for this machine, else a path or ssh://host. Raises TargetError.
 
-    `probe`: ask the drivers of that machine, in a process of their own; it must be there to be asked."""
+    `probe`: query the drivers in a separate process; only for this machine and ssh://."""
     if target is None:
         return LiveHost(probe)
     if target.startswith("ssh://"):
@@ -25,9 +25,9 @@ def open_host(target: str | None, *, probe: bool = False) -> Host:
 
         return open_ssh(target, probe)
     if probe:
-        raise TargetError(f"{target} cannot be probed", "run gdr doctor --probe on the machine itself")
+        raise TargetError(f"cannot probe a file: {target}", "run gdr doctor --probe on the machine itself")
     if "\0" in target:
-        raise TargetError(f"{target!r} is no name of a file")
+        raise TargetError(f"not a valid file name: {target!r}", "name a file, a directory or ssh://host")
     try:
         mode = os.stat(target).st_mode
         if S_ISDIR(mode):
@@ -35,10 +35,10 @@ def open_host(target: str | None, *, probe: bool = False) -> Host:
 
             return open_tree(target)
         if not S_ISREG(mode):
-            raise TargetError(f"{target} is neither a file nor a directory")
+            raise TargetError(f"not a file or directory: {target}", "name a file, a directory or ssh://host")
         return _open_file(target)
     except OSError as error:
-        hint = "read it as root" if error.errno in (EACCES, EPERM) else ""
+        hint = "run as root" if error.errno in (EACCES, EPERM) else ""
         raise TargetError(f"{target}: {(error.strerror or str(error)).lower()}", hint) from None
 
 
@@ -60,10 +60,10 @@ def _open_file(target: str) -> Host:
         if head.lstrip()[:1] == b"[":
             return open_rdma_topo(stream, name)
     if not head:
-        raise TargetError(f"{name} is empty or cut off at its beginning", "copy it again")
+        raise TargetError(f"{name} is empty, or cut off in its header", "copy it again")
     if b"\0" not in head:
-        raise TargetError(f"{name} is neither a bundle nor a sosreport", f"for text: gdr explain {target}")
+        raise TargetError(f"not a bundle or sosreport: {name}", f"for text: gdr explain {target}")
     raise TargetError(
-        f"{name} is nothing that gdr reads",
-        "name a directory, a sosreport, a bundle of gdr collect, nvidia-bug-report.log.gz or ssh://host",
+        f"unsupported format: {name}",
+        "name a directory, a sosreport, a bundle from gdr collect, nvidia-bug-report.log.gz or ssh://host",
     )

@@ -1,7 +1,7 @@
 """A directory that looks like a machine: a root mounted elsewhere, an unpacked sosreport or bundle.
 
-The kernel follows no link here: paths are resolved one link at a time inside the root, and what is opened
-is a regular file that stands where it should.
+The kernel follows no links here: this code resolves each link inside the root, opens only regular files, and
+checks that the open file has the expected path.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from gdrkit.evidence.live import map_open, read_open
 from gdrkit.evidence.missing import MOUNT_POINTS, NOT_ALLOWED, NOT_THERE, of_error, unreadable
 
 SMALL_BYTES = 1 << 16
-"""Files up to this size are read, not mapped: for them a mapping costs more than the copy."""
+"""Files up to this size are read, not mapped: a mapping would cost more than the copy."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
 
 class DirectoryStore:
-    """Files of a directory. What one lstat(2) said of a path is kept for as long as the host lives."""
+    """A store over a directory. The result of lstat(2) for a path is cached."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
@@ -76,13 +76,13 @@ class DirectoryStore:
             raise of_error(path, error) from None
 
     def _check(self, fd: int, path: str) -> None:
-        """That what was opened lies where it should. Somebody may swap a folder for a link while we read;
-        O_NOFOLLOW guards the last part of a path alone. See proc(5), /proc/pid/fd."""
+        """Check that the open file has the expected path. A folder may be replaced by a link meanwhile, and
+        O_NOFOLLOW checks only the last part of a path. See proc(5), /proc/pid/fd."""
         if self._verify and os.readlink(f"/proc/self/fd/{fd}") != self._prefix + path:
-            raise unreadable(path, "it moved while it was read")
+            raise unreadable(path, "it was moved while being read")
 
     def unmounted(self, path: str) -> bool:
-        """Whether a path lies below a mount point that is empty here."""
+        """Whether a path is below a mount point that is empty here."""
         return any(path.startswith(point + "/") and self._is_empty(point) for point in MOUNT_POINTS)
 
     def _is_empty(self, folder: str) -> bool:
@@ -96,7 +96,7 @@ class DirectoryStore:
 
 
 def open_tree(path: str) -> BundleHost:
-    """A directory as a host. Raises TargetError if it holds nothing of use."""
+    """A directory as a host. Raises TargetError if it has no evidence of a node."""
     store = DirectoryStore(_root(path))
     source, record = recognise(store.kind, store.read)
     if source == "tree" and store.kind("proc/1") == FOLDER:
@@ -105,7 +105,7 @@ def open_tree(path: str) -> BundleHost:
 
 
 def _root(path: str) -> str:
-    """The directory that looks like a root: the one named, or the only one in it."""
+    """The directory that looks like a root: `path`, or the only directory in it."""
     try:
         names = os.listdir(path)
         if EVIDENCE_NAMES.isdisjoint(names):
@@ -114,11 +114,11 @@ def _root(path: str) -> str:
                 path = os.path.join(path, inner[0])
                 names = os.listdir(path)
     except OSError as error:
-        hint = "read it as root" if error.errno in NOT_ALLOWED else ""
+        hint = "run as root" if error.errno in NOT_ALLOWED else ""
         raise TargetError(f"{path}: {error.strerror}", hint) from None
     if EVIDENCE_NAMES.isdisjoint(names):
         raise TargetError(
-            f"{path} holds nothing of a node",
-            "name a directory that has etc, proc, sys or sos_commands in it, or a bundle of gdr collect",
+            f"no evidence of a node in {path}",
+            "name a directory that contains etc, proc, sys or sos_commands, or a bundle from gdr collect",
         )
     return path
