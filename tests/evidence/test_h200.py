@@ -1,4 +1,4 @@
-"""What a real H200 answered, against what was measured on such machines before."""
+"""The answers of a real H200, compared with earlier measurements on such machines."""
 
 import tempfile
 from pathlib import Path
@@ -23,13 +23,13 @@ def node():
         yield Node(open_host(str(build("h200-collected", Path(folder)))))
 
 
-def test_the_attributes_are_those_that_were_measured_before(node):
+def test_the_attributes_equal_earlier_measurements(node):
     (gpu,) = gpus(node)
     answered = cuda_attributes(node, gpu.address)
     assert {number: answered[number] for number in MEASURED} == MEASURED
 
 
-def test_an_attribute_that_the_driver_does_not_know_is_unknown_and_not_zero(node):
+def test_an_attribute_unknown_to_the_driver_is_unknown_not_zero(node):
     unknown = {
         call.argument for call in cuda_calls(node) if call.call == "cuDeviceGetAttribute" and call.result
     }

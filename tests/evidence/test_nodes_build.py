@@ -1,4 +1,4 @@
-"""The nodes themselves: each can be built, is described, and is what depmod and lspci take it for."""
+"""Every node can be built, has a description, and passes checks by depmod and lspci."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_there_are_nodes():
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
-def test_a_node_is_built_and_says_where_it_comes_from(name, tmp_path):
+def test_a_node_is_built_and_has_a_note(name, tmp_path):
     path = evidence_nodes.build(name, tmp_path)
 
     assert path.exists()
@@ -41,7 +41,7 @@ def test_a_node_is_built_and_says_where_it_comes_from(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
-def test_expectations_use_the_words_of_the_report(name):
+def test_expectations_use_states_and_statuses_of_the_report(name):
     expected = evidence_nodes.expected(name)
 
     assert set(expected.consumers) <= {"nccl", "ucx", "verbs"}
@@ -55,7 +55,7 @@ def test_expectations_use_the_words_of_the_report(name):
 
 
 def _contradiction(expected: evidence_nodes.Expected) -> str:
-    """Exit codes are of the first consumer's state: 0 and 1 work, 2 is blocked, 3 unknown."""
+    """How state and exit code contradict; "" if not. 0 and 1: works, 2: blocked, 3: unknown."""
     state = expected.consumers.get("nccl")
     allowed = {"ready": {0, 1}, "active": {0, 1}, "blocked": {2}, "unknown": {3}, "impossible": {0, 1}}
     if state is None or expected.exit_code is None or expected.exit_code in allowed[state]:
@@ -64,7 +64,7 @@ def _contradiction(expected: evidence_nodes.Expected) -> str:
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
-def test_a_bundle_lists_what_it_holds(name, tmp_path):
+def test_the_manifest_of_a_bundle_matches_its_files(name, tmp_path):
     path = evidence_nodes.build(name, tmp_path)
     if not (path / "gdr_manifest.json").exists():
         pytest.skip("not a bundle")
@@ -84,14 +84,14 @@ def test_a_bundle_lists_what_it_holds(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
-def test_links_lead_somewhere(name):
+def test_links_have_existing_targets(name):
     tree, spec = builder.make(FOLDER / name)
-    held = {*tree.files, *tree.links, *tree.listing()}
+    paths = {*tree.files, *tree.links, *tree.listing()}
 
     for path, target in tree.links.items():
         if not target.startswith("/") and path not in spec.get("links", {}):
             at = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-            assert at in held, f"{path} -> {target}"
+            assert at in paths, f"{path} -> {target}"
 
 
 @pytest.mark.parametrize("name", evidence_nodes.described())
@@ -129,7 +129,7 @@ def _dependencies(text: str) -> dict[str, set[str]]:
     return {line.split(":")[0]: set(line.split(":")[1].split()) for line in text.splitlines()}
 
 
-def test_an_outline_knows_what_hangs_below_what():
+def test_an_outline_gives_the_devices_above_each_device():
     devices = pci.parse(TREE)
 
     assert devices[3].above == ("0000:15:01.0", "0000:16:00.0", "0000:17:00.0")
@@ -137,7 +137,7 @@ def test_an_outline_knows_what_hangs_below_what():
     assert devices[0].below == ("16", "17", "18")
 
 
-def test_a_repeated_block_counts_and_spreads_over_numa_nodes():
+def test_a_repeated_block_is_numbered_and_spread_over_numa_nodes():
     block = {
         "buses": ["15", "97"],
         "numa_nodes": 2,
@@ -152,7 +152,7 @@ def test_a_repeated_block_counts_and_spreads_over_numa_nodes():
 
 
 def test_lspci_reads_the_configuration_space(tmp_path):
-    """`lspci -F` is the second witness of link, redirection and BARs."""
+    """`lspci -F` decodes the same link, redirection and BARs."""
     if shutil.which("lspci") is None:
         pytest.skip("sudo apt-get install pciutils")
     devices = pci.parse(TREE)

@@ -1,4 +1,4 @@
-"""Words with an order of their own compare by it, and are written as words."""
+"""Ranked enumerations compare by declaration order, and are written as words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_sorting_follows_the_declaration_not_the_alphabet(words: type[Ranked], o
 
 
 @each_order
-def test_every_comparison_agrees_with_the_place(words: type[Ranked], order):
+def test_every_comparison_follows_the_rank(words: type[Ranked], order):
     for one, other in itertools.product(words, repeat=2):
         here, there = order.index(one), order.index(other)
         assert (one < other, one <= other) == (here < there, here <= there)
@@ -32,13 +32,13 @@ def test_every_comparison_agrees_with_the_place(words: type[Ranked], order):
         assert (one == other) == (here == there)
 
 
-def test_a_plain_word_has_no_place_to_be_compared_with():
+def test_comparing_with_a_plain_string_raises():
     with pytest.raises(AttributeError):
         assert Confidence.CERTAIN > "assumed"
 
 
 @each_order
-def test_it_is_written_and_read_as_the_word(words: type[Ranked], order):
+def test_json_contains_the_word(words: type[Ranked], order):
     assert msgspec.json.encode(list(words)) == msgspec.json.encode(order)
     assert msgspec.json.decode(msgspec.json.encode(order), type=list[words]) == list(words)  # type: ignore[valid-type]
     assert [f"{word:>12}" for word in words] == [f"{word:>12}" for word in order]

@@ -1,4 +1,4 @@
-"""A real sosreport, made here and now."""
+"""A real sosreport of this machine."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ PLUGINS = "kernel,pci,hardware,host,process,systemd,boot,filesys"
 
 @pytest.fixture(scope="session")
 def sosreport(tmp_path_factory) -> str:
-    """A tarball that Debian's sosreport made of this machine, with the plugins that matter to us."""
+    """The path of a sosreport tarball of this machine, with the plugins that gdrkit reads."""
     is_root = os.geteuid() == 0
     in_ci = os.environ.get("CI") == "true"
     if shutil.which("sos") is None or not (is_root or in_ci):
-        pytest.skip("no real sosreport here; run as root after: apt-get install sosreport")
+        pytest.skip("needs sos and root: apt-get install sosreport, and run as root")
     folder = tmp_path_factory.mktemp("sos")
     sudo = [] if is_root else ["sudo", "-n"]
     command = [*sudo, "sos", "report", "--batch", "--tmp-dir", str(folder), "-o", PLUGINS]

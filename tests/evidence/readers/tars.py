@@ -1,4 +1,4 @@
-"""Archives for tests, with every field as the test wants it."""
+"""Archives for tests, with control over every header field."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOS_FILES = {
 
 
 def member(name: str | bytes, content: bytes = b"", **fields: object) -> tuple[tarfile.TarInfo, bytes]:
-    """One member; `fields` are TarInfo's: type, linkname, size."""
+    """One member; `fields` set attributes of TarInfo: type, linkname, size."""
     info = tarfile.TarInfo(name if isinstance(name, str) else name.decode("utf-8", "surrogateescape"))
     info.size = len(content)
     for field, value in fields.items():
@@ -28,7 +28,7 @@ def member(name: str | bytes, content: bytes = b"", **fields: object) -> tuple[t
 def tar_bytes(
     *members: tuple[tarfile.TarInfo, bytes], end: bool = True, form: int = tarfile.GNU_FORMAT
 ) -> bytes:
-    """An archive of the members, with its two empty blocks at the end or without."""
+    """An archive of the members, with or without the two empty blocks at the end."""
     out = io.BytesIO()
     for info, content in members:
         out.write(info.tobuf(form, "utf-8", "surrogateescape"))
@@ -37,12 +37,12 @@ def tar_bytes(
 
 
 def sos_bytes(*more: tuple[tarfile.TarInfo, bytes], **options: object) -> bytes:
-    """A small sosreport, and more members in it."""
+    """A small sosreport with further members."""
     return tar_bytes(*(member(name, content) for name, content in SOS_FILES.items()), *more, **options)  # type: ignore[arg-type]
 
 
 def zstd_compress(data: bytes) -> bytes:
-    """Packed with whichever zstd this Python has, and with a checksum, as zstd(1) does."""
+    """Compress with the zstd library that this Python has, with a checksum, as zstd(1) does."""
     try:
         from compression import zstd
     except ImportError:
@@ -54,6 +54,6 @@ PACK = {"plain": bytes, "gzip": gzip.compress, "xz": lzma.compress, "zstd": zstd
 
 
 def write(folder: Path, data: bytes, name: str = "evidence") -> str:
-    """A file with a name that tells nothing."""
+    """Write a file whose name does not show its format; returns its path."""
     (folder / name).write_bytes(data)
     return str(folder / name)

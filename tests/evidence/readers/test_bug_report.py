@@ -1,4 +1,4 @@
-"""nvidia-bug-report.log.gz. The layout is that of the script; the machine in it is made up."""
+"""nvidia-bug-report.log.gz. The layout is that of the script; the machine is invented."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CONFIG = bytes(range(256)) * 2
 
 
 def file_section(path: str, content: str) -> str:
-    """As append() writes it."""
+    """A section as append() writes it."""
     listed = f"-r--r--r-- 1 root root 0 2026-11-20 18:00:00.000000000 +0000 {path}"
     return f"{LINE}*** {path}\n*** ls: {listed}\n{content}\n"
 
 
 def hex_dump(data: bytes) -> str:
-    """As `lspci -xxxx` prints it."""
+    """A dump as `lspci -xxxx` prints it."""
     lines = (f"{at:02x}: {data[at : at + 16].hex(' ')}" for at in range(0, len(data), 16))
     return "\n".join(lines) + "\n"
 
@@ -70,7 +70,7 @@ def why_not(ask, *args) -> MissingReason:
     return error.value.missing.why
 
 
-def test_files_stand_at_their_paths(host):
+def test_files_are_at_their_paths(host):
     assert host.source == "bug-report"
     assert host.notes == ()
     assert host.read("proc/modules") == b"nvidia 1 0 - Live 0x0 (OE)\n"
@@ -79,7 +79,7 @@ def test_files_stand_at_their_paths(host):
     assert host.list("proc/driver/nvidia/gpus") == ("0000:1b:00.0",)
 
 
-def test_outputs_stand_where_a_sosreport_has_them(host):
+def test_outputs_are_where_a_sosreport_keeps_them(host):
     assert host.run(DMESG).startswith(b"[    0.000000] Linux version 6.8.0-31-generic\n")
     assert b"15b3:1021" in host.run(LSPCI)
     smi = host.run(NVIDIA_SMI)
@@ -88,23 +88,23 @@ def test_outputs_stand_where_a_sosreport_has_them(host):
     assert host.read("sos_commands/kernel/uname_-a").startswith(b"Linux node1 6.8.0-31-generic")
 
 
-def test_a_listing_of_nvidia_devices_alone_is_not_the_listing(host):
+def test_a_listing_of_only_nvidia_devices_is_not_used(host):
     assert host.run(LSPCI).count(b"controller") == 2
 
 
-def test_hex_dumps_are_the_files_they_were_read_from(host):
+def test_hex_dumps_become_config_files(host):
     assert host.read("sys/bus/pci/devices/0000:1b:00.0/config") == CONFIG
     assert why_not(host.list, "sys/bus/pci/devices") is MissingReason.NOT_COLLECTED
 
 
-def test_parameters_stand_where_the_kernel_has_them(host):
+def test_module_parameters_are_at_their_sysfs_paths(host):
     assert host.read("sys/module/nvidia_peermem/parameters/peerdirect_support") == b"0\n"
     assert host.list("sys/module/nvidia/parameters") == ("NVreg_EnableGpuFirmware",)
     assert why_not(host.list, "sys/module") is MissingReason.NOT_COLLECTED
     assert why_not(host.exists, "sys/module/ib_core") is MissingReason.NOT_COLLECTED
 
 
-def test_what_the_script_did_not_find_is_absent_and_the_rest_unseen(host):
+def test_files_the_script_did_not_find_are_absent_and_others_not_collected(host):
     assert why_not(host.read, "var/log/nvidia-installer.log") is MissingReason.ABSENT
     assert not host.exists("var/log/nvidia-installer.log")
     assert why_not(host.read, "proc/driver/nvidia/registry") is MissingReason.DENIED
@@ -112,14 +112,14 @@ def test_what_the_script_did_not_find_is_absent_and_the_rest_unseen(host):
     assert why_not(host.read, "proc/cmdline") is MissingReason.NOT_COLLECTED
 
 
-def test_it_may_be_unpacked_and_stand_behind_a_forum_post(tmp_path):
+def test_an_unpacked_report_after_the_text_of_a_forum_post_is_read(tmp_path):
     host = open_host(write(tmp_path, f"Hello, my GPU is slow.\n\n```\n{REPORT}```\n".encode()))
 
     assert host.source == "bug-report"
     assert b"580.95.05" in host.read("proc/driver/nvidia/version")
 
 
-def test_a_report_without_its_end_says_so(tmp_path):
+def test_a_report_that_is_cut_off_has_a_note(tmp_path):
     packed = gzip.compress(REPORT.encode())
     host = open_host(write(tmp_path, packed[: len(packed) * 9 // 10]))
 
@@ -127,10 +127,10 @@ def test_a_report_without_its_end_says_so(tmp_path):
     assert host.read("etc/issue")
 
 
-def test_a_dump_of_hundreds_of_megabytes_does_not_hide_what_stands_behind_it(tmp_path, monkeypatch):
+def test_sections_after_a_dump_of_hundreds_of_megabytes_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr(bug_report, "SECTION_LIMIT_BYTES", 3_000_000)
     dump = f"{LINE}/usr/bin/nvidia-debugdump -D\n\n" + ("QUJD" * 19 + "\n") * 100_000
-    for cut in (0, 1_048_570 - len(LINE), 7):  # wherever separators fall on the edges of blocks
+    for cut in (0, 1_048_570 - len(LINE), 7):  # separators at different offsets from block boundaries
         data = REPORT.replace(f"{LINE}dmesg:", dump + "A" * cut + f"\n{LINE}dmesg:").encode()
         host = open_host(write(tmp_path, gzip.compress(data)))
 
@@ -139,7 +139,7 @@ def test_a_dump_of_hundreds_of_megabytes_does_not_hide_what_stands_behind_it(tmp
         assert host.notes == ()
 
 
-def test_an_error_in_place_of_an_output_is_no_output(tmp_path):
+def test_an_error_message_in_place_of_an_output_is_not_an_output(tmp_path):
     text = f"{LINE}Start of NVIDIA bug report log file\n{LINE}/usr/bin/nvidia-smi --query\n\n"
     text += (
         "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the "
@@ -152,14 +152,14 @@ def test_an_error_in_place_of_an_output_is_no_output(tmp_path):
         assert why_not(host.run, command) is MissingReason.NOT_COLLECTED
 
 
-def test_a_report_with_nothing_in_it_is_refused(tmp_path):
-    with pytest.raises(TargetError, match="nothing in it"):
+def test_an_empty_report_is_refused(tmp_path):
+    with pytest.raises(TargetError, match="empty bug report"):
         open_host(write(tmp_path, b"Start of NVIDIA bug report log file\n"))
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.binary(max_size=200), st.integers(0, len(REPORT)))
-def test_any_bytes_in_it_are_survived(tmp_path, noise, at):
+def test_random_bytes_do_not_crash_the_reader(tmp_path, noise, at):
     data = REPORT.encode()[:at] + noise + REPORT.encode()[at:]
     try:
         host = open_host(write(tmp_path, data))

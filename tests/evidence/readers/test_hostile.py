@@ -1,4 +1,4 @@
-"""Archives made to harm: each is handled or refused in one line, in bounded memory and time."""
+"""Malicious archives: each is read or refused with a one-line error, in bounded memory and time."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ try:
     for path in sys.argv[2:]:
         try:
             print(len(host.read(path)))
-        except EvidenceMissing as lacks:
-            print(lacks.missing.why.value)
+        except EvidenceMissing as missing:
+            print(missing.missing.why.value)
 except TargetError as error:
     print("refused", error)
 print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) >> 10)
@@ -44,7 +44,7 @@ print(next(int(line.split()[1]) for line in open("/proc/self/status") if line.st
 
 
 def measured(target: str, *paths: str) -> list[str]:
-    """What a process of its own says of a target; it must stay small and quick."""
+    """The output of a separate process that opens the target; checks its memory and time."""
     command = [sys.executable, "-c", MEASURE, target, *paths]
     python = subprocess.run(command, capture_output=True, text=True, timeout=TIME_S)
     assert python.returncode == 0, python.stderr
@@ -56,7 +56,7 @@ def measured(target: str, *paths: str) -> list[str]:
 class TestBombs:
     def test_a_small_xz_that_becomes_ten_gigabytes(self, tmp_path):
         one = lzma.compress(sos_bytes(member("sosreport-x/lib/zeros", size=10 << 30), end=False))
-        stream = lzma.compress(bytes(1 << 28), preset=0)  # 256 MiB in some 40 kB
+        stream = lzma.compress(bytes(1 << 28), preset=0)  # 256 MiB in about 40 kB
         target = write(tmp_path, one + stream * 40)
 
         assert Path(target).stat().st_size < 2_000_000
@@ -64,13 +64,13 @@ class TestBombs:
         assert len(lines) == 1
         assert lines[0].startswith("refused") and "times its size" in lines[0]
 
-    def test_a_small_gzip_likewise(self, tmp_path):
+    def test_a_small_gzip_that_becomes_a_gigabyte(self, tmp_path):
         head = gzip.compress(sos_bytes(member("sosreport-x/lib/zeros", size=10 << 30), end=False))
         lines = measured(write(tmp_path, head + gzip.compress(bytes(1 << 28), 9) * 5))
 
         assert lines[0].startswith("refused")
 
-    def test_a_text_bomb_in_place_of_an_archive(self, tmp_path):
+    def test_a_bug_report_of_one_huge_line(self, tmp_path):
         data = b"\nStart of NVIDIA bug report log file\n" + b"A" * (1 << 28)
         lines = measured(write(tmp_path, gzip.compress(data, 1)))
 
@@ -87,7 +87,7 @@ class TestBombs:
 
         assert lines[0].startswith("refused")
 
-    def test_a_file_of_nothing_but_beginnings(self, tmp_path):
+    def test_a_file_of_empty_compressed_streams(self, tmp_path):
         lines = measured(write(tmp_path, gzip.compress(b"") * 200_000))
 
         assert lines[0].startswith("refused")
@@ -95,7 +95,7 @@ class TestBombs:
 
 class TestSizes:
     def test_a_sparse_member_that_claims_ten_gigabytes(self, tmp_path):
-        """As GNU tar -S writes it: 4 kB stored, a map of holes, 10 GB claimed."""
+        """As GNU tar -S writes it: 4 kB stored, a sparse map, 10 GB claimed."""
         info, content = member("sosreport-x/var/lib/big", b"x" * 4096, type=tarfile.GNUTYPE_SPARSE)
         header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
         header[386:410] = b"%011o\0%011o\0" % (0, 4096)
@@ -107,7 +107,7 @@ class TestSizes:
             lines = measured(write(tmp_path, PACK[pack](data)), "var/lib/big", "after")
             assert lines[1:] == ["not-collected", "2"]
 
-    def test_the_same_with_extended_headers(self, tmp_path):
+    def test_a_sparse_member_with_extended_headers(self, tmp_path):
         info, content = member("sosreport-x/big", b"x" * 512)
         info.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.realsize": str(10 << 30)}
         data = sos_bytes(end=False) + tar_bytes((info, content), form=tarfile.PAX_FORMAT)
@@ -115,15 +115,15 @@ class TestSizes:
 
         assert lines[1:] == ["not-collected"]
 
-    def test_a_size_that_is_not_there(self, tmp_path):
+    def test_a_size_beyond_the_end_of_the_file(self, tmp_path):
         for size in (10 << 30, 1 << 60):
             lines = measured(
                 write(tmp_path, sos_bytes(member("sosreport-x/big", size=size))), "big", "etc/os-release"
             )
             assert lines[1:] == ["truncated", "10"]
 
-    def test_a_file_of_real_size_with_a_hole(self, tmp_path):
-        """A plain archive is mapped, so a hole of 10 GB costs nothing until somebody reads it."""
+    def test_a_plain_archive_with_a_hole_of_ten_gigabytes(self, tmp_path):
+        """A plain archive is mapped, so a hole of 10 GB costs nothing until it is read."""
         target = write(tmp_path, sos_bytes(member("sosreport-x/big", size=10 << 30), end=False))
         with Path(target).open("r+b") as file:
             file.truncate(Path(target).stat().st_size + (10 << 30))
@@ -145,7 +145,7 @@ class TestNames:
 
         assert lines[0].startswith("refused")
 
-    def test_names_of_monstrous_depth(self, tmp_path):
+    def test_very_deep_names(self, tmp_path):
         names = [f"sosreport-x/{i}/" + "a/" * 1900 + "f" for i in range(3000)]
         lines = measured(write(tmp_path, gzip.compress(sos_bytes(*(member(name) for name in names)), 1)))
 
@@ -164,7 +164,7 @@ class TestNames:
             "elsewhere/etc/passwd",
         ],
     )
-    def test_impossible_names_are_passed_over(self, tmp_path, name):
+    def test_invalid_names_are_skipped(self, tmp_path, name):
         host = open_host(write(tmp_path, sos_bytes(member(name, b"evil"))))
 
         assert host.list("etc") == ("modprobe.d", "os-release") or name == b"sosreport-x/etc/\xff\xfe"
@@ -174,7 +174,7 @@ class TestNames:
             with pytest.raises(EvidenceMissing):
                 host.read(path)
 
-    def test_the_last_of_two_equal_names_holds(self, tmp_path):
+    def test_the_last_of_two_equal_names_wins(self, tmp_path):
         again = member("sosreport-x/etc/os-release", b"ID=second\n")
         for pack in ("plain", "xz"):
             assert (
@@ -182,7 +182,7 @@ class TestNames:
                 == b"ID=second\n"
             )
 
-    def test_a_folder_that_is_also_a_link_leads_nowhere_new(self, tmp_path):
+    def test_a_member_below_a_link_does_not_replace_the_target(self, tmp_path):
         data = sos_bytes(
             member("sosreport-x/etc2", type=tarfile.SYMTYPE, linkname="/etc"),
             member("sosreport-x/etc2/os-release", b"evil"),
@@ -191,7 +191,7 @@ class TestNames:
 
 
 @pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"Z", tarfile.DIRTYPE])
-def test_devices_and_pipes_are_no_files(tmp_path, kind):
+def test_devices_and_pipes_are_not_read(tmp_path, kind):
     host = open_host(write(tmp_path, sos_bytes(member("sosreport-x/dev/x", type=kind))))
 
     with pytest.raises(EvidenceMissing) as error:
@@ -202,8 +202,8 @@ def test_devices_and_pipes_are_no_files(tmp_path, kind):
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
-def test_any_damage_is_told_or_survived(tmp_path, data):
-    """Bytes changed anywhere in an archive, packed or not: a host, or one line."""
+def test_random_damage_gives_a_host_or_an_error(tmp_path, data):
+    """Bytes are changed anywhere in an archive, compressed or not: a host, or a one-line error."""
     pack = data.draw(st.sampled_from(sorted(PACK)))
     link = member("sosreport-x/l", type=tarfile.SYMTYPE, linkname="a" * 200)
     content = bytearray(PACK[pack](sos_bytes(link, member("sosreport-x/" + "long/" * 30 + "f", b"x"))))

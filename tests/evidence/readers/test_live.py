@@ -1,4 +1,4 @@
-"""This machine, read as it stands."""
+"""Reading the machine that the tests run on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_no_target_is_this_machine():
 
 
 def test_files_of_proc_and_sys_are_read_whole():
-    """Their size is given as 0 or 4096; only reading to the end tells."""
+    """stat(2) gives their size as 0 or 4096, so they are read to the end."""
     assert LiveHost().read("proc/kallsyms") == Path("/proc/kallsyms").read_bytes()
     assert LiveHost().read("proc/sys/kernel/osrelease").decode().strip() == os.uname().release
     assert bytes(LiveHost().map("proc/sys/kernel/osrelease")).decode().strip() == os.uname().release
@@ -38,7 +38,7 @@ def test_a_large_file_is_mapped_without_a_copy():
     assert "mmap" in type(mapped.obj).__name__
 
 
-def test_what_is_not_there_is_absent():
+def test_a_path_that_does_not_exist_is_absent():
     host = LiveHost()
     for ask in (host.read, host.map, host.list):
         for path in ("sys/no/such/thing", "etc/passwd/below-a-file", "etc/nul\0byte", "etc/" + "x" * 5000):
@@ -49,7 +49,7 @@ def test_what_is_not_there_is_absent():
     assert host.exists("etc")
 
 
-def test_what_is_denied_says_how_to_see_it(tmp_path, monkeypatch):
+def test_a_denied_file_names_the_command_to_read_it(tmp_path, monkeypatch):
     def refuse(*_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
@@ -61,8 +61,8 @@ def test_what_is_denied_says_how_to_see_it(tmp_path, monkeypatch):
     assert error.value.missing.ask == "sudo cat /proc/keys"
 
 
-def test_an_error_of_the_kernel_is_neither_content_nor_absence(monkeypatch):
-    """sysfs answers EINVAL for the speed of a port that is down: drivers/infiniband/core/sysfs.c."""
+def test_a_read_error_is_neither_content_nor_absence(monkeypatch):
+    """sysfs returns EINVAL for the speed of a port that is down: drivers/infiniband/core/sysfs.c."""
 
     def refuse(*_: object) -> bytes:
         raise OSError(22, "Invalid argument")
@@ -93,9 +93,9 @@ def test_a_file_hidden_from_a_container_is_denied_not_empty(monkeypatch):
     assert why(error) is MissingReason.DENIED
 
 
-def test_an_empty_mount_point_proves_nothing(monkeypatch):
-    """/sys/kernel/security is there on every kernel; without securityfs on it, lockdown is unknown."""
-    monkeypatch.setattr(live, "_holds_something", lambda folder: folder != "/sys/kernel/security")
+def test_nothing_below_an_empty_mount_point_counts_as_absent(monkeypatch):
+    """Every kernel has /sys/kernel/security; if securityfs is not mounted there, lockdown is unknown."""
+    monkeypatch.setattr(live, "_has_entries", lambda folder: folder != "/sys/kernel/security")
     monkeypatch.setattr(os, "listdir", lambda folder: [])
     host = LiveHost()
     for ask in (host.read, host.exists):
@@ -113,7 +113,7 @@ def test_links_are_followed():
     assert LiveHost().resolve("etc/no/such") == "etc/no/such"
 
 
-def test_names_that_could_forge_a_line_of_a_report_are_not_listed(tmp_path):
+def test_names_that_are_not_printable_are_not_listed(tmp_path):
     for name in (b"plain", b"two\nlines", b"\xff\xfe"):
         Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).touch()
 
@@ -124,7 +124,7 @@ class TestCommands:
     def test_output_is_what_it_printed(self):
         assert LiveHost().run(Command(("echo", "one two"), ())) == b"one two\n"
 
-    def test_it_speaks_english_and_knows_the_administrator_s_programs(self, monkeypatch):
+    def test_commands_run_in_the_c_locale_with_sbin_in_their_path(self, monkeypatch):
         monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
         monkeypatch.setenv("PATH", "/usr/bin:/bin")
         output = LiveHost().run(Command(("env",), ())).decode()
@@ -132,25 +132,25 @@ class TestCommands:
         assert "LC_ALL=C\n" in output
         assert "PATH=/usr/bin:/bin:/usr/sbin:/sbin\n" in output
 
-    def test_the_kernel_is_asked_for_its_name_without_a_child(self, monkeypatch, tmp_path):
-        witness = subprocess.run(["uname", "-a"], capture_output=True, check=True).stdout
+    def test_uname_is_answered_without_a_child_process(self, monkeypatch, tmp_path):
+        expected = subprocess.run(["uname", "-a"], capture_output=True, check=True).stdout
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert LiveHost().run(UNAME) == witness
+        assert LiveHost().run(UNAME) == expected
 
-    def test_a_missing_program_is_no_absence(self):
+    def test_a_missing_program_is_not_an_absence(self):
         with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(Command(("no-such-program", "-x"), ()))
 
         assert not isinstance(error.value, EvidenceAbsent)
         assert error.value.missing.ask == "no-such-program -x (the command is not installed)"
 
-    def test_a_failure_is_quoted(self):
+    def test_the_error_message_of_a_failed_command_is_quoted(self):
         with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(Command(("ls", "/no/such/thing"), ()))
 
         assert "No such file or directory" in error.value.missing.ask
 
-    def test_a_command_that_hangs_is_left_behind(self, monkeypatch, tmp_path):
+    def test_a_command_that_hangs_times_out(self, monkeypatch, tmp_path):
         monkeypatch.setattr(live, "COMMAND_TIMEOUT_S", 0.2)
         late = tmp_path / "late"
         with pytest.raises(EvidenceMissing) as error:
@@ -161,27 +161,27 @@ class TestCommands:
 
 
 class TestProbes:
-    """Asking a driver wakes GPUs, so a user must want it."""
+    """A probe wakes GPUs, so it runs only if the user asks for it."""
 
-    def test_not_unless_asked(self):
+    def test_no_probe_runs_unless_asked_for(self):
         with pytest.raises(EvidenceMissing) as error:
             LiveHost().run(PROBE_CUDA)
         assert "gdr doctor --probe" in error.value.missing.ask
 
-    def test_the_script_of_ours_answers_in_a_child(self):
+    def test_a_probe_runs_in_a_child_process(self):
         assert b'"gdrkit.probe.cuda/1"' in open_host(None, probe=True).run(PROBE_CUDA)
 
-    def test_one_that_is_not_there_is_told(self):
-        with pytest.raises(EvidenceMissing, match="no such probe"):
+    def test_an_unknown_probe_is_an_error(self):
+        with pytest.raises(EvidenceMissing, match="unknown probe"):
             LiveHost(probe=True).run(Command(("gdr", "probe", "nothing", "--json"), ()))
 
     def test_a_bundle_cannot_be_probed(self, tmp_path):
-        with pytest.raises(TargetError, match="cannot be probed"):
+        with pytest.raises(TargetError, match="cannot probe a file"):
             open_host(str(tmp_path), probe=True)
 
 
-def test_nothing_heavy_is_imported():
-    """A start of `gdr doctor` has 80 ms for everything."""
+def test_no_slow_module_is_imported():
+    """`gdr doctor` must start within 80 ms."""
     code = "import sys; import gdrkit.evidence.live; print(*sys.modules)"
     python = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = python.stdout.split()

@@ -1,4 +1,4 @@
-"""The rules by which a bundle says absent, denied or not collected."""
+"""Whether a bundle reports a missing path as absent, denied or not collected."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def why_not(ask, *args) -> MissingReason:
     return error.value.missing.why
 
 
-def test_a_bundle_is_known_by_its_manifest(host):
+def test_a_bundle_is_recognised_by_its_manifest(host):
     assert host.source == "bundle"
     assert host.record.manifest.schema == "gdrkit.bundle/1"
 
@@ -80,39 +80,39 @@ def test_a_bundle_is_known_by_its_manifest(host):
         ("proc/keys", MissingReason.DENIED),
         ("proc/slow", MissingReason.TIMED_OUT),
         ("proc/kallsyms", MissingReason.TRUNCATED),
-        ("etc/lost", MissingReason.TRUNCATED),  # recorded as found, and lost on the way
+        ("etc/lost", MissingReason.TRUNCATED),  # recorded as found, but not in the bundle
         ("etc/never", MissingReason.NOT_COLLECTED),
         ("etc/skipped", MissingReason.NOT_COLLECTED),
         ("sys/broken", MissingReason.UNDECIDED),
         (
             "sys/module/nvidia_peermem/version",
             MissingReason.ABSENT,
-        ),  # its folder's folder was listed without it
-        ("sys/module/ib_core/version", MissingReason.NOT_COLLECTED),  # that one was there
+        ),  # the listing of sys/module does not have it
+        ("sys/module/ib_core/version", MissingReason.NOT_COLLECTED),  # sys/module lists it
         ("sys/class/infiniband/mlx5_0/node_guid", MissingReason.ABSENT),
         ("sys/kernel/debug/x", MissingReason.DENIED),
-        ("sys/bus/pci/devices/0000:1b:00.0/resource", MissingReason.ABSENT),  # listed at its real place
+        ("sys/bus/pci/devices/0000:1b:00.0/resource", MissingReason.ABSENT),  # listed at its resolved path
         ("sys/bus/pci/devices/0000:1b:00.0/numa_node", MissingReason.NOT_COLLECTED),
         ("sys/bus/pci/devices/0000:9b:00.0/vendor", MissingReason.ABSENT),
     ],
 )
-def test_the_record_says_why(host, path, why):
+def test_the_manifest_gives_the_reason(host, path, why):
     assert why_not(host.read, path) is why
 
 
-def test_links_lead_to_what_was_collected(host):
+def test_links_are_followed_to_collected_files(host):
     assert host.read("sys/bus/pci/devices/0000:1b:00.0/vendor") == b"0x10de\n"
     assert host.list("sys/bus/pci/devices/0000:1b:00.0") == ("numa_node", "vendor")
 
 
-def test_a_listing_is_the_collector_s_not_what_happens_to_be_in_the_tree(host):
+def test_a_listing_comes_from_the_manifest_not_from_the_tree(host):
     assert host.list("sys/module") == ("ib_core", "nvidia")
     assert why_not(host.list, "sys/module/nvidia") is MissingReason.NOT_COLLECTED
     assert why_not(host.list, "sys/class/infiniband") is MissingReason.ABSENT
     assert why_not(host.list, "sys/kernel/debug") is MissingReason.DENIED
 
 
-def test_a_thing_may_be_known_to_exist_without_its_content(host):
+def test_a_path_can_exist_without_its_content(host):
     assert host.exists("sys/module/ib_core")
     assert host.exists("proc/keys")
     assert not host.exists("sys/module/nvidia_peermem")
@@ -123,7 +123,7 @@ def test_a_thing_may_be_known_to_exist_without_its_content(host):
         assert why_not(host.exists, path) is MissingReason.NOT_COLLECTED
 
 
-def test_commands_are_known_by_their_words(host):
+def test_commands_are_found_by_their_arguments(host):
     assert host.run(Command(("dmesg",), ())).startswith(b"[    0.0")
     assert why_not(host.run, Command(("slow",), ())) is MissingReason.TIMED_OUT
     for argv in (("lsmod",), ("ibstat",), ("never",)):
@@ -138,14 +138,14 @@ DEEP = pytest.param("[" * 100_000, id="deep")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"schema": "other/1"}', '{"schema": 1}', DEEP])
-def test_a_damaged_manifest_is_refused_in_one_line(tmp_path, text):
+def test_a_damaged_manifest_is_refused_with_a_one_line_error(tmp_path, text):
     (tmp_path / "gdr_manifest.json").write_text(text)
     with pytest.raises(TargetError) as error:
         open_host(str(tmp_path))
     assert "\n" not in str(error.value)
 
 
-def test_a_manifest_of_monstrous_size_is_not_even_parsed(tmp_path):
+def test_a_manifest_that_is_too_large_is_not_parsed(tmp_path):
     (tmp_path / "gdr_manifest.json").write_bytes(b'{"schema": "gdrkit.bundle/1"}' + b" " * (17 << 20))
     with pytest.raises(TargetError, match="larger than"):
         open_host(str(tmp_path))

@@ -1,4 +1,4 @@
-"""What `rdma_topo dump` prints."""
+"""Reading the output of `rdma_topo dump`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def host(tmp_path, request):
     return open_host(write(tmp_path, PACK[request.param](json.dumps(DUMP).encode())))
 
 
-def test_devices_stand_where_sysfs_has_them(host):
+def test_devices_are_at_their_sysfs_paths(host):
     gpu = "sys/bus/pci/devices/0000:1b:00.0"
 
     assert host.source == "rdma-topo"
@@ -76,7 +76,7 @@ def test_rdma_devices_are_found_by_their_class(host):
     assert host.read("sys/class/infiniband/mlx5_0/device/vpd") == b"\x82\0"
 
 
-def test_what_a_dump_does_not_say_is_unseen(host):
+def test_files_that_a_dump_does_not_have_are_not_collected(host):
     for path in (
         "sys/bus/pci/devices/0000:1c:00.0/numa_node",
         "sys/bus/pci/devices/0000:1b:00.0/driver",
@@ -87,7 +87,7 @@ def test_what_a_dump_does_not_say_is_unseen(host):
         assert error.value.missing.why is MissingReason.NOT_COLLECTED
 
 
-def test_a_dump_of_a_sysfs_elsewhere_is_put_in_its_place(tmp_path):
+def test_a_dump_of_a_sysfs_in_another_folder_is_read(tmp_path):
     dump = [{**DUMP[1], "realpath": f"/tmp/copy{ROOT}/0000:1b:00.0"}]
     host = open_host(write(tmp_path, json.dumps(dump).encode()))
 
@@ -109,7 +109,7 @@ def test_a_dump_of_a_sysfs_elsewhere_is_put_in_its_place(tmp_path):
         {"iommu_group": "../x"},
     ],
 )
-def test_a_dump_with_impossible_parts_is_refused_in_one_line(tmp_path, change):
+def test_a_dump_with_invalid_fields_is_refused_with_a_one_line_error(tmp_path, change):
     with pytest.raises(TargetError) as error:
         open_host(write(tmp_path, json.dumps([{**DUMP[1], **change}]).encode()))
     assert "\n" not in str(error.value)

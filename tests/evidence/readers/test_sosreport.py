@@ -1,4 +1,4 @@
-"""A sosreport as Debian's package makes it, and the traps in it."""
+"""Reading a real sosreport, as Debian's package writes it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_it_is_recognised(host):
     assert host.notes == ()
 
 
-def test_what_it_holds_is_what_the_machine_says(host):
+def test_its_content_equals_that_of_the_machine(host):
     live = LiveHost()
 
     assert host.read("proc/cmdline") == live.read("proc/cmdline")
     assert host.run(DMESG).startswith(live.run(DMESG)[:2000])
 
 
-def test_every_member_is_what_tar_makes_of_it(sosreport, host, tmp_path):
+def test_every_member_equals_what_tar_unpacks(sosreport, host, tmp_path):
     subprocess.run(["tar", "-C", tmp_path, "-xf", sosreport], check=True)
     (root,) = tmp_path.iterdir()
     compared = 0
@@ -50,7 +50,7 @@ def test_every_member_is_what_tar_makes_of_it(sosreport, host, tmp_path):
     assert compared > 100
 
 
-def test_unpacked_it_says_the_same(sosreport, host, tmp_path):
+def test_an_unpacked_sosreport_gives_the_same_answers(sosreport, host, tmp_path):
     shutil.unpack_archive(sosreport, tmp_path)
     unpacked = open_host(str(tmp_path))
 
@@ -61,8 +61,8 @@ def test_unpacked_it_says_the_same(sosreport, host, tmp_path):
         assert _answer(unpacked, command) == _answer(host, command)
 
 
-def test_a_complaint_stored_as_output_is_no_output(sosreport, host):
-    """Where the kernel has no modules, lsmod fails, and sos keeps what it said as if it were its output."""
+def test_an_error_message_stored_as_output_is_not_an_output(sosreport, host):
+    """On a kernel without modules lsmod fails, and sos stores its error message as the output."""
     if Path("/proc/modules").exists():
         assert host.run(LSMOD).startswith(b"Module")
         return
@@ -74,7 +74,7 @@ def test_a_complaint_stored_as_output_is_no_output(sosreport, host):
     assert "could not open /proc/modules" in error.value.missing.ask
 
 
-def test_module_files_are_not_collected_though_their_index_may_be(host):
+def test_module_files_are_not_collected_even_if_their_index_is(host):
     release = LiveHost().read("proc/sys/kernel/osrelease").decode().strip()
     with pytest.raises(EvidenceMissing) as error:
         host.read(f"lib/modules/{release}/updates/dkms/nvidia.ko")
@@ -82,7 +82,7 @@ def test_module_files_are_not_collected_though_their_index_may_be(host):
     assert error.value.missing.why is MissingReason.NOT_COLLECTED
 
 
-def test_what_is_not_in_a_folder_copied_whole_was_not_there(host):
+def test_a_file_that_is_not_in_a_completely_copied_folder_is_absent(host):
     if not Path("/etc/modprobe.d").is_dir():
         pytest.skip("no /etc/modprobe.d on this machine; mkdir /etc/modprobe.d to test it")
     assert not host.exists("etc/modprobe.d/no-such-file.conf")
@@ -91,5 +91,5 @@ def test_what_is_not_in_a_folder_copied_whole_was_not_there(host):
 def _answer(host, command: Command) -> bytes | str:
     try:
         return bytes(host.run(command))
-    except EvidenceMissing as lacks:
-        return lacks.missing.ask
+    except EvidenceMissing as error:
+        return error.missing.ask

@@ -1,4 +1,4 @@
-"""Another machine over ssh. Here `ssh` is a script that runs the words of its command on this one."""
+"""Collecting over ssh. Here `ssh` is a script that runs the command on this machine."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ print('half way', file=sys.stderr)
 
 
 @pytest.fixture
-def far_side(tmp_path, monkeypatch):
-    """Makes a fake ssh that writes down its words and then runs a shell script."""
+def fake_ssh(tmp_path, monkeypatch):
+    """A function that installs a fake ssh, which records its arguments and then runs a shell script."""
 
     def make(script: str) -> Path:
         folder = tmp_path / "bin"
@@ -40,27 +40,32 @@ def far_side(tmp_path, monkeypatch):
 
 
 def sends(data: bytes) -> bytes:
-    """A program that stands for the collector and sends these bytes."""
+    """A program that replaces the collector and sends these bytes."""
     return f"{PYTHON_PROGRAM}sys.stdout.buffer.write({data!r})".encode()
 
 
-def test_the_program_goes_there_and_the_bundle_comes_back(far_side, monkeypatch, capsys):
-    words = far_side('exec sh -c "$last"')
+def test_the_program_is_sent_and_the_bundle_received(fake_ssh, monkeypatch, capsys):
+    words = fake_ssh('exec sh -c "$last"')
     monkeypatch.setattr(ssh, "collector_program", lambda: sends(sos_bytes()))
     host = open_host("ssh://admin@node1:2222")
 
     assert host.source == "ssh"
     assert host.read("etc/os-release") == b"ID=debian\n"
     assert capsys.readouterr().err == "half way\n"
-    said = words.read_text().splitlines()
-    assert said[-3:] == ["--", "node1", "python3 - -o - --no-probe"]
-    assert [*said[said.index("-p") :][:2], *said[said.index("-l") :][:2]] == ["-p", "2222", "-l", "admin"]
-    assert "BatchMode=yes" in said
-    assert not any("HostKey" in word or "KnownHosts" in word for word in said)
+    given = words.read_text().splitlines()
+    assert given[-3:] == ["--", "node1", "python3 - -o - --no-probe"]
+    assert [*given[given.index("-p") :][:2], *given[given.index("-l") :][:2]] == [
+        "-p",
+        "2222",
+        "-l",
+        "admin",
+    ]
+    assert "BatchMode=yes" in given
+    assert not any("HostKey" in word or "KnownHosts" in word for word in given)
 
 
-def test_a_large_program_and_a_large_bundle_pass_each_other(far_side, monkeypatch):
-    far_side('exec sh -c "$last"')
+def test_a_large_program_and_a_large_bundle_do_not_deadlock(fake_ssh, monkeypatch):
+    fake_ssh('exec sh -c "$last"')
     padding = b"#" + b"x" * 3_000_000 + b"\n"
     data = "sos_bytes(member('sosreport-x/lib/big', bytes(5_000_000)))"
     program = padding + PYTHON_PROGRAM.encode()
@@ -76,19 +81,22 @@ def test_a_large_program_and_a_large_bundle_pass_each_other(far_side, monkeypatc
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("echo 'sh: 1: python3: not found' >&2; exit 127", "has no python3"),
+        ("echo 'sh: 1: python3: not found' >&2; exit 127", "python3 not found on ssh://node1"),
         (
             "echo 'ssh: connect to host node1 port 22: Connection refused' >&2; exit 255",
             "Connection refused",
         ),
         ("cat >/dev/null; echo 'Permission denied: /proc/keys' >&2; exit 1", "Permission denied"),
         ("exit 0", "failed"),
-        ("printf '\\033[31mbanner\\033[0m\\n' >&2; exit 255", "cannot be reached: [31mbanner[0m"),
-        ("echo Welcome to node1; exit 0", "no bundle but: Welcome to node1"),
+        (
+            "printf '\\033[31mbanner\\033[0m\\n' >&2; exit 255",
+            "cannot connect to ssh://node1: [31mbanner[0m",
+        ),
+        ("echo Welcome to node1; exit 0", "not a bundle: ssh://node1 sent: Welcome to node1"),
     ],
 )
-def test_a_failure_is_one_line_that_quotes_the_far_side(far_side, script, message):
-    far_side(script)
+def test_a_failure_is_one_line_that_quotes_the_remote_error(fake_ssh, script, message):
+    fake_ssh(script)
     with pytest.raises(TargetError) as error:
         open_host("ssh://node1")
 
@@ -97,21 +105,21 @@ def test_a_failure_is_one_line_that_quotes_the_far_side(far_side, script, messag
     assert error.value.hint
 
 
-def test_a_machine_that_answers_never_is_left_behind(far_side, monkeypatch):
-    far_side("exec sleep 60")
+def test_a_machine_that_never_answers_times_out(fake_ssh, monkeypatch):
+    fake_ssh("exec sleep 60")
     monkeypatch.setattr(ssh, "COLLECT_TIMEOUT_S", 0.3)
     with pytest.raises(TargetError, match="within"):
         open_host("ssh://node1")
 
 
-def test_a_flood_is_stopped(far_side, monkeypatch):
-    far_side("exec cat /dev/zero")
+def test_output_beyond_the_limit_is_stopped(fake_ssh, monkeypatch):
+    fake_ssh("exec cat /dev/zero")
     monkeypatch.setattr(ssh, "BUNDLE_LIMIT_BYTES", 10_000_000)
-    with pytest.raises(TargetError, match="no bundle"):
+    with pytest.raises(TargetError, match="not a bundle"):
         open_host("ssh://node1")
 
 
-def test_without_ssh_it_says_what_to_install(monkeypatch, tmp_path):
+def test_without_ssh_the_hint_names_the_package(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TargetError) as error:
         open_host("ssh://node1")
@@ -130,22 +138,22 @@ def test_without_ssh_it_says_what_to_install(monkeypatch, tmp_path):
         "ssh://h\n",
     ],
 )
-def test_a_target_that_could_be_an_option_is_refused(far_side, target):
-    words = far_side("exit 0")
-    with pytest.raises(TargetError, match="no ssh target"):
+def test_a_target_that_could_be_an_option_is_refused(fake_ssh, target):
+    words = fake_ssh("exit 0")
+    with pytest.raises(TargetError, match="not a valid ssh target"):
         open_host(target)
     assert not words.exists()
 
 
-def test_ipv6_addresses_are_given_without_brackets(far_side):
-    words = far_side("exit 255")
+def test_ipv6_addresses_are_given_without_brackets(fake_ssh):
+    words = fake_ssh("exit 255")
     with pytest.raises(TargetError):
         open_host("ssh://[fe80::1%eth0]:22")
     assert "fe80::1%eth0" in words.read_text().splitlines()
 
 
-def test_the_program_is_one_text_that_any_python_can_read():
-    """The collector's archive is inside, and is imported from memory."""
+def test_the_program_is_one_source_text_that_any_python_runs():
+    """It contains the collector's archive, and imports it from memory."""
     program = ssh.collector_program()
     compile(program, "program", "exec")
     python = subprocess.run(
@@ -156,8 +164,8 @@ def test_the_program_is_one_text_that_any_python_can_read():
     assert b"usage" in python.stdout.lower()
 
 
-def test_this_machine_over_ssh_is_this_machine(far_side):
-    far_side('exec sh -c "$last"')
+def test_collecting_from_this_machine_over_ssh(fake_ssh):
+    fake_ssh('exec sh -c "$last"')
     host = open_host("ssh://localhost")
 
     assert host.record.manifest.schema == "gdrkit.bundle/1"

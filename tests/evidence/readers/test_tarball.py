@@ -1,4 +1,4 @@
-"""Archives, read in place: honest ones first."""
+"""Reading archives in place: intact, cut off and refused ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def why_not(ask, *args) -> MissingReason:
 
 
 @pytest.mark.parametrize("pack", PACK)
-def test_a_sosreport_is_read_however_it_is_packed(tmp_path, pack):
+def test_a_sosreport_is_read_with_every_compression(tmp_path, pack):
     host = open_host(write(tmp_path, PACK[pack](sos_bytes())))
 
     assert host.source == "sosreport"
@@ -71,7 +71,7 @@ def test_the_top_folder_may_be_missing(tmp_path, prefix):
     assert host.read("proc/modules") == b"nvidia"
 
 
-def test_a_gdr_bundle_is_known_by_its_manifest(tmp_path):
+def test_a_gdr_bundle_is_recognised_by_its_manifest(tmp_path):
     manifest = {"schema": "gdrkit.bundle/1", "files": {"proc/keys": {"status": "denied"}}}
     data = tar_bytes(
         member("gdr-host/proc/modules", b"nvidia"),
@@ -103,7 +103,7 @@ def test_links_of_every_kind_stay_inside(tmp_path):
             host.read(path)
 
 
-def test_large_files_go_to_a_file_without_a_name_and_come_back(tmp_path, monkeypatch):
+def test_large_files_are_kept_in_an_unnamed_temporary_file(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     contents = {f"lib/modules/6.1/m{i}.ko": bytes([i]) * 100_000 for i in range(5)}
     data = sos_bytes(*(member("sosreport-x/" + path, content) for path, content in contents.items()))
@@ -114,14 +114,14 @@ def test_large_files_go_to_a_file_without_a_name_and_come_back(tmp_path, monkeyp
     assert [path.name for path in tmp_path.iterdir()] == ["evidence"]
 
 
-def test_where_nameless_files_cannot_be_made_there_is_another_way(tmp_path, monkeypatch):
+def test_without_o_tmpfile_another_temporary_file_is_used(tmp_path, monkeypatch):
     monkeypatch.setattr(memory_store.os, "O_TMPFILE", 0)
     host = open_host(write(tmp_path, gzip.compress(sos_bytes(member("sosreport-x/big", b"x" * 100_000)))))
 
     assert host.read("big") == b"x" * 100_000
 
 
-def test_memory_is_bounded_by_the_temporary_file(tmp_path, monkeypatch):
+def test_memory_and_the_temporary_file_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(memory_store, "MEMORY_LIMIT_BYTES", 100)
     monkeypatch.setattr(memory_store, "SPILL_LIMIT_BYTES", 1000)
     files = [member(f"sosreport-x/f{i}", bytes([i]) * 90) for i in range(50)]
@@ -131,7 +131,7 @@ def test_memory_is_bounded_by_the_temporary_file(tmp_path, monkeypatch):
     assert why_not(host.read, "f49") is MissingReason.NOT_COLLECTED
 
 
-def test_what_no_fact_wants_is_named_but_not_kept(tmp_path):
+def test_files_that_no_fact_reads_exist_but_are_not_kept(tmp_path):
     data = sos_bytes(
         member("sosreport-x/var/log/journal/x", b"y"), member("sosreport-x/proc/77/smaps", b"y" * 9999)
     )
@@ -143,11 +143,11 @@ def test_what_no_fact_wants_is_named_but_not_kept(tmp_path):
 
 
 class TestCutOff:
-    """What is whole is used; what is not there proves nothing any more."""
+    """Complete members are used; no missing file counts as absent."""
 
     @pytest.mark.parametrize("pack", PACK)
     def test_in_the_middle_of_a_file(self, tmp_path, pack):
-        noise = random.Random(1).randbytes(900_000)  # does not pack, so the cut is in it
+        noise = random.Random(1).randbytes(900_000)  # not compressible, so the cut is within it
         data = PACK[pack](sos_bytes(member("sosreport-x/lib/big", noise)))
         host = open_host(write(tmp_path, data[: len(data) * 3 // 4]))
 
@@ -164,7 +164,7 @@ class TestCutOff:
         assert why_not(host.exists, "etc/modprobe.d/b.conf") is MissingReason.NOT_COLLECTED
         assert "cut off" in host.notes[0]
 
-    def test_a_bundle_still_knows_what_its_manifest_says(self, tmp_path):
+    def test_the_manifest_of_a_bundle_still_applies(self, tmp_path):
         manifest = {
             "schema": "gdrkit.bundle/1",
             "files": {"a": {"status": "absent"}, "b": {"status": "found"}},
@@ -175,7 +175,7 @@ class TestCutOff:
         assert not host.exists("a")
         assert why_not(host.read, "b") is MissingReason.TRUNCATED
 
-    def test_before_anything_of_use(self, tmp_path):
+    def test_before_the_first_usable_member(self, tmp_path):
         for data in (gzip.compress(sos_bytes())[:30], lzma.compress(sos_bytes())[:50], sos_bytes()[:300]):
             with pytest.raises(TargetError):
                 open_host(write(tmp_path, data))
@@ -194,7 +194,7 @@ class TestRefused:
 
     def test_an_archive_of_something_else(self, tmp_path):
         data = tar_bytes(member("rocm-info/rocminfo.txt", b"Agent 1"), member("rocm-info/version", b"6"))
-        with pytest.raises(TargetError, match="holds nothing of a node") as error:
+        with pytest.raises(TargetError, match="no evidence of a node") as error:
             open_host(write(tmp_path, data))
         assert error.value.hint
 
@@ -204,13 +204,13 @@ class TestRefused:
             open_host(write(tmp_path, data))
         assert error.value.hint
 
-    def test_text_is_sent_to_explain(self, tmp_path):
+    def test_the_hint_for_text_is_gdr_explain(self, tmp_path):
         for text in (b"modprobe: ERROR: could not insert", b"[    0.000000] Linux version 6.1\n"):
             with pytest.raises(TargetError) as error:
                 open_host(write(tmp_path, text))
             assert "gdr explain" in error.value.hint
 
-    def test_names_that_are_none(self, tmp_path):
+    def test_invalid_file_names(self, tmp_path):
         for name in ("a\0b", "x" * 5000, str(tmp_path / "none")):
             with pytest.raises(TargetError) as error:
                 open_host(name)

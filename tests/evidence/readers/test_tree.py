@@ -1,4 +1,4 @@
-"""A directory that looks like a machine."""
+"""Reading a directory that looks like a machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def why_not(ask, *args) -> MissingReason:
 
 
 class TestLinks:
-    """No link leads out of the root, however it is written."""
+    """No link leads out of the root."""
 
     @pytest.fixture
     def host(self, tmp_path):
@@ -75,11 +75,11 @@ class TestLinks:
             with pytest.raises(EvidenceMissing):
                 host.read(f"etc/{link}")
 
-    def test_a_dangling_link_resolves_as_far_as_it_goes(self, host):
+    def test_a_dangling_link_resolves_to_its_target(self, host):
         assert host.resolve("etc/dangling") == "etc/nowhere"
 
-    def test_a_folder_swapped_for_a_link_while_we_read_gives_nothing_away(self, tmp_path, host):
-        """The race that O_NOFOLLOW does not cover."""
+    def test_a_folder_replaced_by_a_link_during_the_read_is_detected(self, tmp_path, host):
+        """O_NOFOLLOW does not cover this race."""
         (tmp_path / "root" / "var").mkdir()
         (tmp_path / "root" / "var" / "secret").write_text("inside")
         assert host.read("var/secret") == b"inside"
@@ -99,15 +99,15 @@ def test_no_device_or_pipe_is_opened(tmp_path):
     assert host.exists("etc/pipe")
 
 
-class TestWhatIsNotThere:
-    def test_in_a_tree_of_unknown_origin_nobody_looked(self, tmp_path):
+class TestMissingPaths:
+    def test_in_a_tree_of_unknown_origin_they_are_not_collected(self, tmp_path):
         host = open_host(plant(tmp_path, {"etc/os-release": "ID=debian"}))
 
         assert why_not(host.read, "proc/modules") is MissingReason.NOT_COLLECTED
         assert why_not(host.list, "sys/class/infiniband") is MissingReason.NOT_COLLECTED
         assert why_not(host.exists, "proc/modules") is MissingReason.NOT_COLLECTED
 
-    def test_below_a_folder_that_is_copied_whole_it_is_absent(self, tmp_path):
+    def test_below_a_completely_copied_folder_they_are_absent(self, tmp_path):
         host = open_host(plant(tmp_path, {"etc/modprobe.d/a.conf": "", "lib/modules/6.1/modules.dep": ""}))
 
         assert not host.exists("etc/modprobe.d/b.conf")
@@ -115,21 +115,21 @@ class TestWhatIsNotThere:
         assert why_not(host.read, "lib/modules/6.2/modules.dep") is MissingReason.NOT_COLLECTED
         assert why_not(host.read, "etc/modules-load.d/x.conf") is MissingReason.NOT_COLLECTED
 
-    def test_but_a_module_that_the_index_names_was_there(self, tmp_path):
+    def test_a_module_that_the_index_lists_is_not_absent(self, tmp_path):
         index = "updates/dkms/nvidia.ko: kernel/drivers/video/video.ko\n"
         host = open_host(plant(tmp_path, {"lib/modules/6.1/modules.dep": index}))
 
         assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia.ko") is MissingReason.NOT_COLLECTED
         assert why_not(host.read, "lib/modules/6.1/updates/dkms/nvidia-peermem.ko") is MissingReason.ABSENT
 
-    def test_on_a_mounted_root_with_a_live_proc_it_is_absent(self, tmp_path):
+    def test_on_a_mounted_root_with_proc_they_are_absent(self, tmp_path):
         host = open_host(plant(tmp_path, {"proc/1/status": "", "etc/os-release": ""}))
 
         assert host.source == "tree"
         assert why_not(host.read, "sys/class/infiniband/x") is MissingReason.ABSENT
         assert not host.exists("proc/modules")
 
-    def test_but_not_below_a_mount_point_that_is_empty(self, tmp_path):
+    def test_below_an_empty_mount_point_they_are_not_absent(self, tmp_path):
         plant(tmp_path, {"proc/1/status": ""})
         (tmp_path / "sys").mkdir()
         host = open_host(str(tmp_path))
@@ -145,7 +145,7 @@ class TestWhatIsNotThere:
         assert host.source == "sosreport"
         assert why_not(host.read, "proc/modules") is MissingReason.NOT_COLLECTED
 
-    def test_a_sosreport_has_no_modules_though_it_has_their_index(self, tmp_path):
+    def test_a_sosreport_has_the_index_of_modules_but_no_modules(self, tmp_path):
         files = {"lib/modules/6.1/modules.dep": "", "sos_commands/kernel/dmesg": "x", "version.txt": ""}
         host = open_host(plant(tmp_path, files))
 
@@ -159,17 +159,17 @@ class TestCommandsOfASosreport:
         manifest = json.dumps({"components": {"report": {"plugins": plugins}}})
         return plant(root, {"sos_commands/kernel/lsmod": lsmod, "sos_reports/manifest.json": manifest})
 
-    def test_an_output_is_an_output(self, tmp_path):
+    def test_the_output_of_a_success_is_returned(self, tmp_path):
         assert open_host(self.tree(tmp_path, "Module Size\n", 0)).run(LSMOD) == b"Module Size\n"
 
-    def test_an_exit_code_outranks_the_words(self, tmp_path):
+    def test_an_exit_code_takes_precedence_over_the_text(self, tmp_path):
         with pytest.raises(EvidenceMissing) as error:
             open_host(self.tree(tmp_path, "something went wrong\n", 1)).run(LSMOD)
 
         assert error.value.missing.why is MissingReason.NOT_COLLECTED
         assert error.value.missing.ask == "lsmod (something went wrong)"
 
-    def test_a_time_out_is_told(self, tmp_path):
+    def test_a_timeout_is_reported(self, tmp_path):
         assert (
             why_not(open_host(self.tree(tmp_path, "half a li", 124)).run, LSMOD) is MissingReason.TIMED_OUT
         )
@@ -186,18 +186,18 @@ class TestCommandsOfASosreport:
             "",
         ],
     )
-    def test_words_are_told_from_output_where_there_is_no_exit_code(self, tmp_path, text):
+    def test_without_an_exit_code_error_messages_are_recognised(self, tmp_path, text):
         assert why_not(open_host(self.tree(tmp_path, text, None)).run, LSMOD) is MissingReason.NOT_COLLECTED
 
-    def test_an_empty_output_of_a_success_is_an_output(self, tmp_path):
-        """dkms status prints nothing where no module is registered."""
+    def test_the_empty_output_of_a_success_is_returned(self, tmp_path):
+        """dkms status prints nothing if no module is registered."""
         assert open_host(self.tree(tmp_path, "", 0)).run(LSMOD) == b""
 
-    def test_a_log_that_quotes_a_complaint_is_a_log(self, tmp_path):
+    def test_a_log_that_quotes_an_error_message_is_a_log(self, tmp_path):
         text = "[    1.0] Linux version 6.1\n[    2.0] nvidia: Permission denied\n"
         assert open_host(self.tree(tmp_path, text, None)).run(LSMOD) == text.encode()
 
-    def test_modinfo_of_many_modules_survives_the_built_in_ones(self, tmp_path):
+    def test_errors_of_modinfo_for_built_in_modules_are_removed(self, tmp_path):
         text = "modinfo: ERROR: Module vt not found.\nfilename: /x/nvidia.ko\n"
         modinfo = Command(("modinfo", "nvidia"), ("sos_commands/kernel/lsmod",))
         assert open_host(self.tree(tmp_path, text, 1)).run(modinfo) == b"filename: /x/nvidia.ko\n"
@@ -207,7 +207,7 @@ class TestCommandsOfASosreport:
         ibstat = Command(("ibstat",), ("sos_commands/infiniband/ibstat",))
         assert why_not(host.run, ibstat) is MissingReason.NOT_COLLECTED
 
-    def test_a_damaged_manifest_leaves_the_words(self, tmp_path):
+    def test_with_a_damaged_manifest_the_output_is_used(self, tmp_path):
         root = self.tree(tmp_path, "Module Size\n", 1)
         (tmp_path / "sos_reports" / "manifest.json").write_text("{ not json")
         assert open_host(root).run(LSMOD) == b"Module Size\n"
@@ -220,17 +220,17 @@ class TestUnusable:
 
     def test_a_directory_of_something_else(self, tmp_path):
         (tmp_path / "holiday.jpg").touch()
-        with pytest.raises(TargetError, match="holds nothing") as error:
+        with pytest.raises(TargetError, match="no evidence of a node") as error:
             open_host(str(tmp_path))
         assert error.value.hint
 
-    def test_a_directory_one_level_too_high_is_understood(self, tmp_path):
+    def test_a_directory_that_contains_only_the_tree_is_accepted(self, tmp_path):
         plant(tmp_path / "sosreport-x", {"sos_commands/kernel/lsmod": "Module\n", "version.txt": ""})
         assert open_host(str(tmp_path)).read("version.txt") == b""
 
 
 class TestMissingSymlinkedFolders:
-    def test_absent_is_a_missing_like_any_other(self, tmp_path):
+    def test_listing_a_missing_folder_is_absent(self, tmp_path):
         plant(tmp_path, {"etc/modprobe.d/x": ""})
         with pytest.raises(EvidenceAbsent):
             open_host(str(tmp_path)).list("etc/modprobe.d/sub")
