@@ -1,1 +1,2 @@
-"""What runs by itself on another machine: the collector and the probes. It imports nothing of ours."""
+"""The collector and the probes, which also run on machines without gdrkit: they import nothing else of
+it."""

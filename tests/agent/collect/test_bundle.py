@@ -121,7 +121,7 @@ def test_a_broken_module_is_kept_as_it_is(collected):
     bundle = collected()
 
     assert bundle.files[f"{MODULES}/extra/nvidia-drm.ko"] == b"not an ELF file"
-    assert bundle.manifest["files"][f"{MODULES}/extra/nvidia-drm.ko"]["why"] == "no valid ELF file"
+    assert bundle.manifest["files"][f"{MODULES}/extra/nvidia-drm.ko"]["why"] == "not a valid ELF file"
 
 
 def test_modules_that_matter_to_nobody_stay_behind(collected):

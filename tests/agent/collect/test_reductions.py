@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gdrkit.agent.collect import module_choice, reductions
 from gdrkit.agent.collect.anonymize import Anonymizer
-from gdrkit.agent.collect.pci import interesting, without_serial_number
+from gdrkit.agent.collect.pci import relevant, without_serial_number
 from gdrkit.agent.collect.redact import without_secrets
 
 
@@ -128,7 +128,7 @@ def test_cards_and_what_is_above_them_are_of_interest():
     places = [("0000:01:00.0", "p/0000:00:01.0/0000:01:00.0")]
     places += [(address, f"p/{address}") for address in ("0000:00:1f.0", "0000:00:1e.0")]
 
-    assert interesting(places, lambda path: files.get(path, b"")) == [
+    assert relevant(places, lambda path: files.get(path, b"")) == [
         "0000:00:01.0",
         "0000:00:1e.0",
         "0000:01:00.0",

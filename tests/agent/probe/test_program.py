@@ -86,7 +86,7 @@ def test_it_runs_from_standard_input_where_nothing_of_ours_is(script, python):
 @each_script
 def test_a_live_machine_a_collector_and_its_archive_run_the_same_text(script, tmp_path):
     name = script.removesuffix("_probe")
-    words = live._probe_words(Command(("gdr", "probe", name, "--json"), ()))
+    words = live._probe_argv(Command(("gdr", "probe", name, "--json"), ()))
     assert words == (sys.executable, "-I", "-c", program(script))
     assert name == "memory" or script in {probe.script for probe in PROBES}
 
@@ -101,8 +101,8 @@ def test_a_live_machine_a_collector_and_its_archive_run_the_same_text(script, tm
 
 def test_a_probe_that_does_not_exist_is_told_of():
     with pytest.raises(EvidenceMissing) as lacks:
-        live._probe_words(Command(("gdr", "probe", "nosuch", "--json"), ()))
-    assert "there is no such probe" in str(lacks.value.missing)
+        live._probe_argv(Command(("gdr", "probe", "nosuch", "--json"), ()))
+    assert "unknown probe" in str(lacks.value.missing)
 
 
 def test_the_archive_of_the_collector_has_all_that_probes_import(tmp_path):

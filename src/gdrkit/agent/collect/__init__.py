@@ -1,7 +1,7 @@
-"""`gdr collect`: write what a node is judged by into one archive.
+"""`gdr collect`: write the evidence of a node into one archive.
 
-Standard library only, Python 3.8 and later, and nothing of ours from outside this package: the same files
-run from the installed gdrkit, from `gdr-collect.pyz`, and through ssh on a machine with nothing but Python.
+The package needs only Python 3.8 and its standard library, and imports only from gdrkit.agent: the same
+files run from the installed gdrkit, from `gdr-collect.pyz`, and over ssh on a machine with only Python.
 """
 
 from __future__ import annotations

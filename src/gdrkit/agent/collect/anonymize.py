@@ -1,9 +1,10 @@
-"""Replacing what tells which machine this is: names, addresses, GUIDs, serial numbers, UUIDs.
+"""Replace what identifies the machine: names, addresses, GUIDs, serial numbers, UUIDs.
 
-The same value gets the same replacement everywhere: in contents, paths and links, in text and in binary.
-What is replaced keeps its form, so parsers still read it: a GID stays a GID with its link-local prefix, an
-IPv4 address keeps its network apart from others, names keep their length (so DER and ELF stay valid), equal
-GUIDs stay equal. PCI addresses, module names, versions and certificate serial numbers stay as they are.
+The same value gets the same replacement everywhere: in contents, paths and links, in text and in binary
+files. Replacements keep the format, so parsers still read them: a GID keeps its link-local prefix, IPv4
+addresses of different networks stay in different networks, names keep their length (so DER and ELF stay
+valid), equal GUIDs stay equal. PCI addresses, module names, versions and certificate serial numbers stay as
+they are.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _ADDRESSES = re.compile(
     | (?P<named> \b (?:enx|wlx|wwx|ibx|rocex|iwx|opax|usx|infx) (?:[0-9a-f]{16}|[0-9a-f]{12}) \b )
     """
 )
-"""One pass, so that nothing is replaced twice. The last: names made of an address, of which speak
-systemd.net-naming-scheme(7) and rdma-core kernel-boot/rdma_rename.c, NAME_GUID."""
+"""One pattern and one pass, so that nothing is replaced twice. The last alternative matches names that
+contain an address: systemd.net-naming-scheme(7); rdma-core kernel-boot/rdma_rename.c, NAME_GUID."""
 
 _VERSION_BEFORE = re.compile(
     rb"(?:version|revision|firmware|release|build|ver|rev|fw|v|bios)[\s:=\"'(]*\Z", re.I
@@ -52,7 +53,7 @@ _HOSTNAME_AT = {
     "sos_commands/kernel/uname_-a": re.compile(rb"\A(?P<name>Linux )(?P<value>\S+)"),
 }
 _HOSTNAME_SET = re.compile(rb"(?P<name>\bHostname set to <)(?P<value>[^>\n]+)")  # systemd, in the kernel log
-"""Where even a name that is an ordinary word is known to be the machine's."""
+"""Where a name is known to be the machine's, even if it is an ordinary word."""
 
 _NO_SERIALS = (b"n/a", b"none", b"unknown", b"0", b"number", b"[n/a]", b"not")
 
@@ -73,38 +74,38 @@ _ORDINARY = """
     intel amd arm grace hopper orin xavier jetson tegra vm kvm qemu docker containerd container pod gdr main
     """
 _NOT_NAMES = frozenset(_ORDINARY.split())
-"""Words that a kernel log is made of. As names of machines or users they tell nothing, and replacing them
-would destroy the text."""
+"""Words that are common in kernel logs. As names of machines or users they identify nothing, and replacing
+them would destroy the text."""
 
 _VENDOR_GUIDS = re.compile(
     rb"(?i)8be4df61-93ca-11d2-aa0d-00e098032b8c|605dab50-e046-4300-abb6-3dd810dd8b23|"
     rb"d719b2cb-3d3a-4596-a3bc-dad00e67656f|77fa9abd-0359-4d32-bd60-28f4e78f784b|"
     rb"a5c059a1-94e4-4aa7-87b5-ab155c2bf072|c1c41626-504c-4092-aca9-41f936934328"
 )
-"""Owners of EFI variables and kinds of signatures: UEFI specification 32.4, shim lib/guid.c. Not this
-machine's."""
+"""Owners of EFI variables and kinds of signatures: UEFI specification 32.4, shim lib/guid.c. They do not
+identify the machine."""
 
 
 class Anonymizer:
-    """Remembers what was replaced by what."""
+    """Replaces identifying values, each always by the same replacement."""
 
     def __init__(self, names: Iterable[Tuple[str, str]] = (), keep: Container[str] = ()) -> None:
-        """`names`: kind ("host", "user", "net") and name. Ordinary words are left alone, and what is in
-        `keep`."""
+        """`names`: pairs of kind ("host", "user", "net") and name. Ordinary words and names in `keep` are
+        not replaced."""
         self._tokens: Dict[Tuple[str, bytes], bytes] = {}
         self._counts: Dict[str, int] = {}
         self._networks: Dict[bytes, List[bytes]] = {}
         self._names: Dict[bytes, bytes] = {}
         for kind, name in sorted(set(names), key=lambda pair: (-len(pair[1]), pair)):
             text = name.encode()
-            if is_telling(name) and name not in keep:
+            if is_identifying(name) and name not in keep:
                 self._names.setdefault(text.lower(), self._name(kind, text.lower()))
         self._named = _words(self._names)
 
-    # -- what is asked of it -----------------------------------------------------------------------
+    # -- entry points -----------------------------------------------------------------------
 
     def content(self, data: bytes, addresses: bool = True, path: str = "") -> bytes:
-        """A file's content. In binary, and where `addresses` is False, names only."""
+        """The content of a file, anonymized; only names if it is binary or `addresses` is False."""
         if path in _HOSTNAME_AT:
             data = _HOSTNAME_AT[path].sub(self._host, data)
         if not addresses or is_binary(data):
@@ -112,27 +113,26 @@ class Anonymizer:
         return self._rename(self._text(data))
 
     def path(self, path: str) -> str:
-        """A path, or the target of a link."""
+        """A path or the target of a link, anonymized."""
         data = path.encode("utf-8", "surrogateescape")
-        if not path.startswith(
-            ("sys/", "proc/")
-        ):  # names that the kernel gave: `link_layer` is no user called link
+        # The kernel chooses names in sys and proc: `link_layer` has nothing to do with a user called link.
+        if not path.startswith(("sys/", "proc/")):
             data = self._rename(_HOME.sub(self._user, b"/" + data)[1:])
         return _ADDRESSES.sub(self._address, data).decode("utf-8", "surrogateescape")
 
     def words(self, text: str) -> str:
-        """A short text of ours: a command's complaint, an argument."""
+        """A short text for the manifest, anonymized: an error message, an argument."""
         return self.content(text.encode("utf-8", "surrogateescape")).decode("utf-8", "surrogateescape")
 
     def hostname(self, name: str) -> str:
-        """A host's name where it is known to be one, even if it is an ordinary word."""
+        """The replacement of a host name, even of one that is an ordinary word."""
         return self._name("host", name.lower().encode()).decode()
 
     def _host(self, match: "re.Match[bytes]") -> bytes:
         return match.group("name") + self._name("host", match.group("value").lower())
 
     def guid(self, value: bytes) -> bytes:
-        """Eight bytes for eight bytes; zero stays zero."""
+        """The replacement of a GUID of 8 bytes; zero stays zero."""
         if not any(value):
             return value
         return self._token("guid", value, lambda number: bytes([2, 0, 0, 0, 0]) + number.to_bytes(3, "big"))
@@ -179,7 +179,7 @@ class Anonymizer:
             return _grouped(self._mac(value), 1, b":")
         if len(value) == 8:
             return _grouped(self.guid(value), 1, b":")
-        if len(value) == 20 and value[0] & 0x80:  # IPoIB: flags and queue pair, then a GID
+        if len(value) == 20 and value[0] & 0x80:  # IPoIB: flags and queue pair number, then a GID
             return _grouped(value[:4] + self._gid(value[4:]), 1, b":")
         return text  # a fingerprint
 
@@ -249,14 +249,16 @@ class Anonymizer:
     # -- tokens ------------------------------------------------------------------------------------
 
     def _name(self, kind: str, name: bytes) -> bytes:
-        """A name of the same length; the number grows from its end."""
+        """The replacement of a name, of the same length, with a number at the end."""
         if name in self._names:
             return self._names[name]
 
         def made(number: int) -> bytes:
             digits = b"%d" % number
-            room = len(name) - len(digits)
-            return (kind.encode() + b"0" * len(name))[:room] + digits if room > 0 else digits[: len(name)]
+            length = len(name) - len(digits)
+            return (
+                (kind.encode() + b"0" * len(name))[:length] + digits if length > 0 else digits[: len(name)]
+            )
 
         return self._token(kind, name, made)
 
@@ -268,15 +270,15 @@ class Anonymizer:
         return self._tokens[key]
 
 
-def is_telling(name: str) -> bool:
-    """Whether a name can be replaced wherever it stands: no ordinary word, and not so short that it may be
-    one."""
+def is_identifying(name: str) -> bool:
+    """Whether a name can be replaced wherever it occurs: not an ordinary word, and not too short."""
     distinctive = len(name) >= 3 and any(character in "0123456789.-" for character in name)
     return (distinctive or len(name) >= 5) and name.lower() not in _NOT_NAMES and not name.isdigit()
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether there are zero bytes that do not just stand between texts, as in /proc/self/environ."""
+    """Whether this is binary data; zero bytes that only separate texts, as in /proc/self/environ, do not
+    count."""
     return b"\0" in data and data.translate(None, _TEXT) != b""
 
 
@@ -284,7 +286,7 @@ _TEXT = bytes([0, 9, 10, 13, *range(32, 127)])
 
 
 def _words(names: Iterable[bytes]) -> Pattern[bytes]:
-    """Names as whole words, the longest first."""
+    """A pattern for the names as whole words, the longest first."""
     choices = b"|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
     return re.compile(rb"(?<![A-Za-z0-9])(?:" + choices + rb")(?![A-Za-z0-9])", re.IGNORECASE)
 

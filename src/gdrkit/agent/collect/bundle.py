@@ -1,7 +1,8 @@
-"""The archive that is written, and the manifest that says what became of everything that was looked for.
+"""Write the archive and its manifest, which has the result for every path and command.
 
-A sosreport-shaped .tar.gz: files at their absolute path, commands' output under sos_commands/, and
-gdr_manifest.json at the top. Absent is a fact, not collected is not: the manifest keeps them apart.
+The .tar.gz is laid out like a sosreport: files at their absolute path, output of commands under
+sos_commands/, and gdr_manifest.json at the top. The manifest distinguishes absent, which is a fact, from not
+collected.
 """
 
 from __future__ import annotations
@@ -21,26 +22,25 @@ from .unpack import DecompressionFailed, unpack
 from .version import SCHEMA, VERSION
 
 _TABLE = re.compile(r"(?:^|/)lib/modules/[^/]+/modules\.|^proc/(?:modules|kallsyms)$|/Module\.symvers$")
-"""Tables of modules and symbols, made by depmod, the kernel and modpost. They hold no secrets, and names in
-them that end like one (`wm_key.ko: `) must stay."""
+"""Tables of modules and symbols by depmod, the kernel and modpost. They have no secrets, and names in them
+that look like the name of one (`wm_key.ko: `) must not be changed."""
 COMPRESSION = 4
-"""Of gzip: 5 MB of evidence in 0.1 s. Level 9 takes three times as long and saves a tenth."""
+"""Level of gzip: it compresses 5 MB of evidence in 0.1 s. Level 9 takes three times as long and saves 10
+%."""
 
 TOTAL_LIMIT_BYTES = 512 << 20
-"""The most that goes into one bundle; with the limits of the rows no real node comes near it."""
+"""The largest bundle, uncompressed. The limits of the single sources keep bundles far below it."""
 
 
-_BOOT_LINE, _BOOT_WITHIN_BYTES = (
-    b"Linux version ",
-    4096,
-)  # init/main.c, start_kernel(): the first thing printed
+# The first line that the kernel prints: init/main.c, start_kernel().
+_BOOT_LINE, _BOOT_WITHIN_BYTES = b"Linux version ", 4096
 
 
 class Bundle:
     """Writes the archive file by file, and the manifest last."""
 
     def __init__(self, stream: IO[bytes], top: str, anonymizer: Optional[Anonymizer]) -> None:
-        # Not tarfile's own "w|gz": before Python 3.12 it has no other level than 9.
+        # Not tarfile's own "w|gz", which always uses level 9 before Python 3.12.
         self._gzip = gzip.GzipFile("", "wb", COMPRESSION, stream)
         self._tar = tarfile.open(fileobj=self._gzip, mode="w", format=tarfile.PAX_FORMAT)  # noqa: SIM115
         self._top, self.anonymizer = top, anonymizer
@@ -51,7 +51,7 @@ class Bundle:
         self.folders: Dict[str, Dict[str, Any]] = {}
         self.commands: List[Dict[str, Any]] = []
 
-    # -- what was found ----------------------------------------------------------------------------
+    # -- content ----------------------------------------------------------------------------
 
     def file(
         self,
@@ -64,7 +64,7 @@ class Bundle:
         addresses: bool = True,
         **more: Any,
     ) -> None:
-        """Keep a file. `text`: look for secrets in it. `addresses`: if False, only names are replaced."""
+        """Add a file. `text`: remove secrets. `addresses`: if False, --anonymize replaces only names."""
         clean = without_secrets(data) if text and not _TABLE.search(path) else data
         if self.anonymizer is not None:
             clean = self.anonymizer.content(_unpacked(clean), addresses, path)
@@ -84,7 +84,7 @@ class Bundle:
         self.files[name] = {"status": status, **{key: value for key, value in more.items() if value}}
 
     def link(self, path: str, target: str) -> None:
-        """Keep a symbolic link, relative and inside the tree."""
+        """Add a symbolic link."""
         name = self._path(path)
         if name in self._written:
             return
@@ -94,18 +94,18 @@ class Bundle:
         self._written[name] = "link"
 
     def also(self, path: str, real: str) -> None:
-        """Say the same of a path as of the one that its links lead to."""
+        """Record for a path the result of the path that its links lead to."""
         if path != real and self._path(real) in self.files:
             self.files[self._path(path)] = self.files[self._path(real)]
 
-    # -- what is said of it ------------------------------------------------------------------------
+    # -- the manifest ------------------------------------------------------------------------
 
     def note(self, path: str, status: str, why: str = "") -> None:
-        """Say what became of a file that is not kept."""
+        """Record why a file is not in the bundle."""
         self.files.setdefault(self._path(path), {"status": status, **({"why": why} if why else {})})
 
     def folder(self, path: str, status: str, names: Optional[List[str]] = None, why: str = "") -> None:
-        """Say what is in a folder, or why nobody knows."""
+        """Record the names in a folder, or why they are not known."""
         entry: Dict[str, Any] = {"status": status}
         if names is not None:
             entry["names"] = [self._path(f"{path}/{name}").rpartition("/")[2] for name in names]
@@ -116,7 +116,7 @@ class Bundle:
     def command(
         self, argv: List[str], file: str, status: str, exit_code: Optional[int], complaint: str
     ) -> None:
-        """Say what became of a command."""
+        """Record the result of a command."""
         clean = without_secrets(complaint.encode("utf-8", "replace")).decode("utf-8", "replace")
         if self.anonymizer is not None:
             clean = self.anonymizer.words(clean)
@@ -124,11 +124,11 @@ class Bundle:
         self.commands.append(entry)
 
     def begins_at_boot(self, file: str) -> bool:
-        """Whether a kernel log that was kept has the kernel's first line: nothing of it was overwritten."""
+        """Whether the kernel log in this file starts at boot, so that nothing was overwritten."""
         return file in self._from_boot
 
     def close(self, **facts: Any) -> None:
-        """Write the manifest and end the archive."""
+        """Write the manifest and close the archive."""
         manifest = {
             "schema": SCHEMA,
             "collector": VERSION,
@@ -153,7 +153,7 @@ class Bundle:
         return clean.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
     def _target(self, path: str, target: str) -> str:
-        """A link's target, each part replaced as the path that it leads to is."""
+        """A link's target, anonymized like the path that it leads to."""
         if self.anonymizer is None:
             return target
         folder = os.path.dirname(path)
@@ -164,7 +164,7 @@ class Bundle:
 
 
 def _unpacked(data: bytes) -> bytes:
-    """The content of a compressed file: names inside could not be replaced otherwise."""
+    """The content of a compressed file, so that names in it can be replaced."""
     try:
         return unpack(data, TOTAL_LIMIT_BYTES)
     except DecompressionFailed:

@@ -1,4 +1,4 @@
-"""The whole of one collection, in order: commands start first and run beside the reading of files."""
+"""One collection from start to end. Commands start first and run while files are read."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from .sources import COMMANDS, FILES, FOLDERS, LIBRARY_NOTES, PROBES, CommandSou
 from .tree import Tree
 from .walker import Walker
 
-CHILDREN_AT_ONCE = 4
+PARALLEL_COMMANDS = 4
 
 
 class CollectOptions(NamedTuple):
-    """What the user chose."""
+    """The options of one collection."""
 
     root: str = "/"
     anonymize: bool = False
     modules: Tuple[str, ...] = ()
     probe: bool = True
-    search_path: Optional[str] = None  # where commands are looked for, in tests
+    search_path: Optional[str] = None  # folders to search for commands, in tests
 
 
 class CollectSummary(NamedTuple):
-    """What came of it."""
+    """The result of one collection."""
 
     files: "dict[str, int]"  # status -> number
     commands: "dict[str, int]"
-    denied: List[str]  # paths that another user could read
+    denied: List[str]  # paths that root could read
     seconds: float
 
 
 class Collection:
-    """A collection to be made: who the machine is, and then everything else."""
+    """One collection. The constructor identifies the machine, `write` collects."""
 
     def __init__(self, options: CollectOptions, progress: Progress) -> None:
         self.options, self.progress = options, progress
@@ -76,14 +76,15 @@ class Collection:
         except OSError:
             return []
 
-    # -- the work ----------------------------------------------------------------------------------
+    # -- collecting ----------------------------------------------------------------------------------
 
     def write(self, stream: IO[bytes]) -> CollectSummary:
-        """Write the bundle to a stream. Raises OSError if that fails; nothing on the machine stops it."""
+        """Write the bundle to a stream. Raises OSError if writing fails; errors while reading are
+        recorded."""
         bundle = Bundle(stream, self.top, self.anonymizer)
         walker = Walker(self.tree, bundle, self.release)
         loading = ModuleCollector(walker, self.options.modules)
-        with ThreadPoolExecutor(CHILDREN_AT_ONCE) as pool:
+        with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool:
             running = self._start(pool)
             self._files(walker)
             self.progress.stage("libraries")
@@ -97,7 +98,7 @@ class Collection:
                 self.progress.step(" ".join(row.argv))
                 self._command(bundle, row, job.result())
         if self.options.root == "/":
-            self._later(bundle)
+            self._run_replacements(bundle)
         for path, target in sorted(self.tree.links.items()):
             bundle.link(path, target)
         user = "root" if os.geteuid() == 0 else "other"
@@ -128,7 +129,7 @@ class Collection:
     def _start(
         self, pool: ThreadPoolExecutor
     ) -> "List[Tuple[CommandSource, Future[subprocesses.CommandResult]]]":
-        """Start every command, and the probes; none in a tree that is not this machine's root."""
+        """Start every command and probe; none for a tree that is not this machine's root."""
         if self.options.root != "/":
             return []
         rows = [row for row in COMMANDS if not row.instead_of]
@@ -150,8 +151,8 @@ class Collection:
             bundle.file(file, output, int(time.time()), result.status, addresses=row.addresses)
         bundle.command(list(row.argv), file, result.status, result.exit_code, result.complaint)
 
-    def _later(self, bundle: Bundle) -> None:
-        """Commands that stand in for others which had nothing to say."""
+    def _run_replacements(self, bundle: Bundle) -> None:
+        """Run the commands that replace others whose output is missing or incomplete."""
         for row in COMMANDS:
             if row.instead_of and not bundle.begins_at_boot(row.instead_of):
                 self.progress.step(" ".join(row.argv))
@@ -173,7 +174,7 @@ class Collection:
 
 
 def _release_of(tree: Tree, peek: identity.Peek) -> str:
-    """The kernel that a tree is about: the running one if it has a /proc, else the only one with modules."""
+    """The kernel release of a tree: that of its /proc, else the last one that has modules."""
     named = peek("proc/sys/kernel/osrelease").decode("utf-8", "replace").strip()
     if named:
         return named

@@ -17,12 +17,12 @@ USAGE, SOFTWARE, CANNOT_CREATE = 64, 70, 73  # sysexits.h, EX_USAGE, EX_SOFTWARE
 INTERRUPTED = 130
 
 _EXAMPLES = """examples:
-  sudo gdr collect                          a bundle of this machine, in this folder
+  sudo gdr collect                          write a bundle of this machine to this folder
   sudo gdr collect --anonymize -o node.tar.gz
-  gdr collect --pyz gdr-collect.pyz         one file that runs on a node with Python 3.8 and nothing else
+  gdr collect --pyz gdr-collect.pyz         write the collector as one file; it needs only Python 3.8
 
-Nothing on the machine is changed. Secrets are dropped; private keys are never opened. The bundle is mode
-0600.
+gdr collect changes nothing on the machine. It removes secrets and never opens private keys. Only you can
+read the bundle (mode 0600).
 """
 
 
@@ -35,26 +35,30 @@ class _Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="gdr collect",
-        description="Write what a node is judged by into one .tar.gz: `gdr doctor FILE` reads it anywhere.",
+        description="Write the evidence of this node into one .tar.gz; `gdr doctor FILE` reads it anywhere.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write; - is standard output")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to this file; - is standard output")
     parser.add_argument(
         "--anonymize", action="store_true", help="replace names, addresses, GUIDs and serial numbers"
     )
     parser.add_argument(
-        "--module", action="append", default=[], metavar="NAME", help="collect this module too"
+        "--module", action="append", default=[], metavar="NAME", help="also collect this kernel module"
     )
-    parser.add_argument("--no-probe", action="store_true", help="do not ask libcuda about the GPUs")
-    parser.add_argument("--root", default="/", metavar="DIR", help="collect from a folder that looks like /")
     parser.add_argument(
-        "--pyz", metavar="FILE", help="write the collector itself as one file, and do nothing else"
+        "--no-probe", action="store_true", help="do not query libcuda, libibverbs and the kernel module"
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say every source")
-    parser.add_argument("--json", action="store_true", help="write the summary to standard output as JSON")
+    parser.add_argument(
+        "--root", default="/", metavar="DIR", help="collect from this directory instead of /"
+    )
+    parser.add_argument(
+        "--pyz", metavar="FILE", help="write the collector as one file instead of collecting"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only errors")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print every source")
+    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--debug", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--version", action="version", version=f"gdr collect {VERSION}")
     return parser
@@ -75,7 +79,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         progress.problem("gdr collect: interrupted; nothing was written")
         return INTERRUPTED
     except BrokenPipeError:
-        progress.problem("gdr collect: the reader of standard output went away")
+        progress.problem("gdr collect: standard output was closed; the bundle is incomplete")
         return CANNOT_CREATE
 
 
@@ -97,13 +101,17 @@ def _write_pyz(path: str, progress: Progress) -> int:
 def _collect(arguments: argparse.Namespace, progress: Progress) -> int:
     to_stdout = arguments.output == "-"
     if to_stdout and arguments.json:
-        progress.problem("gdr collect: --json and -o - both want standard output\n  see gdr collect --help")
+        progress.problem(
+            "gdr collect: --json and -o - both write to standard output\n  use -o FILE with --json"
+        )
         return USAGE
     if to_stdout and sys.stdout.isatty():
-        progress.problem("gdr collect: an archive does not go to a terminal; redirect it, or give -o FILE")
+        progress.problem(
+            "gdr collect: cannot write an archive to a terminal\n  redirect standard output, or use -o FILE"
+        )
         return USAGE
     if not os.path.isdir(arguments.root):
-        progress.problem(f"gdr collect: {arguments.root} is no folder")
+        progress.problem(f"gdr collect: not a directory: {arguments.root}")
         return USAGE
     root = os.path.abspath(arguments.root)
     options = CollectOptions(root, arguments.anonymize, tuple(arguments.module), not arguments.no_probe)
@@ -121,7 +129,7 @@ def _collect(arguments: argparse.Namespace, progress: Progress) -> int:
         return CANNOT_CREATE
     if arguments.json:
         sys.stdout.write(json.dumps(_as_json(path, size, summary), indent=2) + "\n")
-    _tell(progress, "" if to_stdout else path, size, summary)
+    _print_summary(progress, "" if to_stdout else path, size, summary)
     return 0
 
 
@@ -132,8 +140,7 @@ def _stream(collection: Collection, stream: IO[bytes]) -> CollectSummary:
 
 
 def _file(collection: Collection, path: str) -> Tuple[CollectSummary, int]:
-    """Write beside the file and put it in place whole: no half bundle is ever seen. mkstemp makes it
-    0600."""
+    """Write a temporary file and rename it, so that no incomplete bundle appears. mkstemp sets mode 0600."""
     folder = os.path.dirname(os.path.abspath(path))
     descriptor, partial = tempfile.mkstemp(prefix=".gdr-", suffix=".partial", dir=folder)
     try:
@@ -141,7 +148,7 @@ def _file(collection: Collection, path: str) -> Tuple[CollectSummary, int]:
             summary = collection.write(stream)
             size = stream.tell()
         if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(22, "there is something else than a file of that name")
+            raise OSError(22, "it exists and is not a regular file")
         os.replace(partial, path)
     except BaseException:
         os.unlink(partial)
@@ -161,14 +168,14 @@ def _as_json(path: str, size: int, summary: CollectSummary) -> Dict[str, Any]:
     }
 
 
-def _tell(progress: Progress, path: str, size: int, summary: CollectSummary) -> None:
+def _print_summary(progress: Progress, path: str, size: int, summary: CollectSummary) -> None:
     files, commands = summary.files, summary.commands
     kept = sum(files.get(status, 0) for status in ("found", "reduced", "listed"))
     counts = [f"{kept} found", f"{files.get('denied', 0)} denied", f"{files.get('absent', 0)} absent"]
     counts += [f"{files[status]} {status}" for status in ("timed-out", "truncated") if files.get(status)]
     named = f"{path}, {size / 1e6:.1f} MB: " if path else ""
-    answered = f"{commands.get('found', 0)} of {sum(commands.values())} commands answered"
-    progress.line(f"{named}{', '.join(counts)}; {answered}; {summary.seconds:.1f} s")
+    succeeded = f"{commands.get('found', 0)} of {sum(commands.values())} commands succeeded"
+    progress.line(f"{named}{', '.join(counts)}; {succeeded}; {summary.seconds:.1f} s")
     if summary.denied and os.geteuid() != 0:
         some = ", ".join(summary.denied[:3]) + (", ..." if len(summary.denied) > 3 else "")
-        progress.line(f"run it as root to see more: {some}")
+        progress.line(f"run as root to collect more: {some}")

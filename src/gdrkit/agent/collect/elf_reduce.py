@@ -1,11 +1,11 @@
-"""ELF files with only those sections left that loading a module, or linking a library, turns on.
+"""Reduce ELF files to the sections that matter for loading a module or linking a library.
 
-A reduced module has the header, the section table and the signature of the original. Sections that are left
-out become SHT_NOBITS and keep their size; .symtab and .strtab hold what a loader resolves. A file that the
-kernel would refuse as invalid is not touched: how it is broken is the evidence.
+A reduced module has the header, the section table and the signature of the original. Removed sections become
+SHT_NOBITS and keep their size; .symtab and .strtab keep what a loader resolves. A file that the kernel would
+refuse as invalid is not changed, because its damage is evidence.
 
 Sources: System V gABI chapter 4; Linux kernel/module/main.c (elf_validity_*) for what is invalid, and
-include/linux/export-internal.h for the names of what exports leave behind.
+include/linux/export-internal.h for the names that exports add.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 
 _NULL, _SYMTAB, _NOBITS, _SYMTAB_SHNDX = 0, 2, 8, 18
-_ALIGNMENT_LIMIT = 4096  # a page; sections of modules ask for 1 to 64
+_ALIGNMENT_LIMIT = 4096  # a page; modules use 1 to 64
 
 KEEP_OF_MODULE = re.compile(
     rb"\.modinfo\0|__versions\0|__version_ext_|__ksymtab|__kcrctab|__kflagstab|\.export_symbol\0|"
@@ -34,10 +34,10 @@ _LOCAL_OF_EXPORTS = re.compile(rb"__(?:crc|ksymtab|kstrtab|kstrtabns|export_symb
 
 
 class Reduced(NamedTuple):
-    """A smaller file, and the symbols that tie it to others."""
+    """A reduced file, and the symbols that link it to others."""
 
     data: bytes
-    linked: FrozenSet[bytes]  # those it leaves to others to provide, and those it exports
+    linked: FrozenSet[bytes]  # imported and exported
 
 
 class _Section(NamedTuple):
@@ -54,8 +54,8 @@ class _Section(NamedTuple):
 
 
 def reduce(data: Buffer, keep: "re.Pattern[bytes]") -> Optional[Reduced]:
-    """The file with the content of those sections only; None if it is no valid 64-bit little-endian ELF
-    file."""
+    """The file with the content of the matching sections only; None if it is not a valid 64-bit
+    little-endian ELF file."""
     sections = _sections(data)
     if sections is None:
         return None
@@ -88,13 +88,13 @@ def reduce(data: Buffer, keep: "re.Pattern[bytes]") -> Optional[Reduced]:
 
 
 def linked(data: Buffer) -> FrozenSet[bytes]:
-    """The symbols that a module imports or exports; none if it is no valid ELF file."""
+    """The symbols that a module imports or exports; empty if it is not a valid ELF file."""
     reduced = reduce(data, re.compile(rb"(?!)"))
     return reduced.linked if reduced else frozenset()
 
 
 def _sections(data: Buffer) -> Optional[List[_Section]]:
-    """The section table if the kernel would take it, else None."""
+    """The section table if the kernel would accept it, else None."""
     if len(data) < _HEADER.size or data[:6] != b"\x7fELF\x02\x01":
         return None
     header = _HEADER.unpack_from(data)
@@ -118,35 +118,37 @@ def _content(data: Buffer, section: _Section) -> bytes:
 
 
 def _symbols(table: bytes, strings: bytes) -> Optional[Tuple[bytes, bytes, int, FrozenSet[bytes]]]:
-    """Table and strings without the local symbols that mean nothing to a loader, the number of local ones
-    left, and the names imported or exported. None if a name lies outside the strings, or none ends."""
+    """Symbol and string table without the local symbols that a loader ignores, the number of local symbols
+    kept, and the names imported or exported. None if a name is outside the string table, or is not ended."""
     if len(table) % _SYMBOL.size or not strings or strings[-1]:
         return None
     kept: List[Tuple[bool, Tuple[int, int, int, int, int, int], bytes]] = []
     linked = set()
-    left = 8 * len(strings) + 65536  # names may share tails; a table that overlaps without end is hostile
+    left = (
+        8 * len(strings) + 65536
+    )  # names may share suffixes; a table that overlaps far more than that is hostile
     for index, symbol in enumerate(_SYMBOL.iter_unpack(table)):
-        name, info, _, place = symbol[:4]
+        name, info, _, section_index = symbol[:4]
         if name >= len(strings):
             return None
         local = info >> 4 == 0
-        if index and local and place and not _LOCAL_OF_EXPORTS.match(strings, name):
+        if index and local and section_index and not _LOCAL_OF_EXPORTS.match(strings, name):
             continue
         text = strings[name : strings.index(0, name)]
         left -= len(text)
         if left < 0:
             return None
-        if text and not place:
+        if text and not section_index:
             linked.add(text)
         elif text.startswith(_EXPORTED):
             linked.add(text[len(_EXPORTED) :])
         kept.append((local, symbol, text))
-    rows, texts, places = [], bytearray(b"\0"), {b"": 0}
+    rows, texts, offsets = [], bytearray(b"\0"), {b"": 0}
     for _, symbol, text in kept:
-        if text not in places:
-            places[text] = len(texts)
+        if text not in offsets:
+            offsets[text] = len(texts)
             texts += text + b"\0"
-        rows.append(_SYMBOL.pack(places[text], *symbol[1:]))
+        rows.append(_SYMBOL.pack(offsets[text], *symbol[1:]))
     return b"".join(rows), bytes(texts), sum(local for local, _, _ in kept), frozenset(linked)
 
 
@@ -179,5 +181,5 @@ def _written(
 
 
 def _alignment(section: _Section) -> int:
-    wish = section.alignment
-    return wish if 0 < wish <= _ALIGNMENT_LIMIT and wish & (wish - 1) == 0 else 1
+    wanted = section.alignment
+    return wanted if 0 < wanted <= _ALIGNMENT_LIMIT and wanted & (wanted - 1) == 0 else 1

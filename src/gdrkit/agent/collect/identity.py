@@ -1,4 +1,4 @@
-"""Who this machine is: what is said of it in the manifest, and what --anonymize must not let out."""
+"""The identity of this machine: what the manifest records, and the names that --anonymize replaces."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def hostname(peek: Peek) -> str:
     return "node"
 
 
-def scope(peek: Peek, there: Callable[[str], bool]) -> str:
-    """`container` or `host`: what is seen here is this container's, not the machine's.
+def scope(peek: Peek, exists: Callable[[str], bool]) -> str:
+    """`container` if this runs in a container, so that paths may be the container's, else `host`.
 
-    Source: systemd.io/CONTAINER_INTERFACE; files that docker and podman lay down."""
-    if any(there(path) for path in _CONTAINER_FILES) or b"container=" in peek("proc/1/environ"):
+    Source: systemd.io/CONTAINER_INTERFACE; files that docker and podman create."""
+    if any(exists(path) for path in _CONTAINER_FILES) or b"container=" in peek("proc/1/environ"):
         return "container"
     return "container" if _CONTAINER_CGROUP.search(peek("proc/1/cgroup")) else "host"
 
 
 def names(peek: Peek, homes: List[str], environment: Mapping[str, str]) -> Set[Tuple[str, str]]:
-    """Kind and name of everything here that tells whose machine this is."""
+    """Kind and name of everything here that identifies the machine or its users."""
     found: Set[Tuple[str, str]] = set()
     host = hostname(peek)
     found.add(("host", host))

@@ -1,4 +1,4 @@
-"""Which module files are worth keeping: the ones on the way, everything they depend on, and a few for
+"""Choose the module files to keep: those between GPU and network, their dependencies, and a few for
 reference.
 
 Sources: depmod(8) and modules.dep(5); kmod libkmod/libkmod-module.c for `-` and `_` in names; depmod.d(5).
@@ -11,21 +11,21 @@ import re
 from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 REFERENCES = 3
-"""Loaded in-tree modules kept for the CRC of module_layout, the size of struct module and the build's
-signer."""
+"""How many loaded in-tree modules are kept as a reference: for the CRC of module_layout, the size of struct
+module and the signer of the build."""
 
 _FILE = re.compile(r"(.+)\.ko(?:\.gz|\.xz|\.zst)?\Z")
 _DEPENDS = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 def module_of(path: str) -> Optional[str]:
-    """The module's name that a file's name gives, with underscores; None if this is no module file."""
+    """The module's name from a file's name, with underscores; None if it is not a module file."""
     match = _FILE.match(path.rpartition("/")[2])
     return match.group(1).replace("-", "_") if match else None
 
 
 def dependencies(table: str) -> Dict[str, Tuple[str, List[str]]]:
-    """modules.dep: by module's name, its file and the names of what it needs."""
+    """modules.dep: by module, its file and the names of the modules that it needs."""
     found: Dict[str, Tuple[str, List[str]]] = {}
     for line in table.splitlines():
         path, colon, rest = line.partition(":")
@@ -36,8 +36,8 @@ def dependencies(table: str) -> Dict[str, Tuple[str, List[str]]]:
 
 
 def soft_dependencies(table: str) -> Dict[str, List[str]]:
-    """modules.softdep and modules.weakdep, and such lines of modprobe.d: by module's name, what goes with
-    it."""
+    """modules.softdep and modules.weakdep, and such lines of modprobe.d: by module, its soft
+    dependencies."""
     found: Dict[str, List[str]] = {}
     for line in table.splitlines():
         words = line.split()
@@ -48,7 +48,7 @@ def soft_dependencies(table: str) -> Dict[str, List[str]]:
 
 
 def declared(content: bytes) -> List[str]:
-    """What a module's .modinfo says it depends on."""
+    """The dependencies in a module's .modinfo."""
     match = _DEPENDS.search(content)
     words = match.group(1).decode("utf-8", "replace").split(",") if match else []
     return [word.replace("-", "_") for word in words if word]
@@ -58,11 +58,10 @@ def closure(
     files: Iterable[str],
     seeds: Iterable[str],
     needs: Dict[str, Tuple[str, List[str]]],
-    softly: Dict[str, List[str]],
-    ask: Callable[[str], List[str]],
+    soft: Dict[str, List[str]],
+    read_dependencies: Callable[[str], List[str]],
 ) -> Set[str]:
-    """Names of the modules to keep. `ask` reads what a file depends on, for those that depmod has not
-    seen."""
+    """Names of the modules to keep. `read_dependencies` is for files that depmod has not indexed."""
     by_name: Dict[str, str] = {}
     for path in files:
         by_name.setdefault(module_of(path) or "", path)
@@ -80,19 +79,21 @@ def closure(
         if name in needs:
             queue.extend(needs[name][1])
         elif name in by_name:
-            queue.extend(ask(by_name[name]))
-        queue.extend(softly.get(name, ()))
+            queue.extend(read_dependencies(by_name[name]))
+        queue.extend(soft.get(name, ()))
     return done
 
 
 def references(
     loaded: Iterable[str],
     needs: Dict[str, Tuple[str, List[str]]],
-    but: Set[str],
+    excluded: Set[str],
     size: Callable[[str], int],
 ) -> List[str]:
-    """The smallest in-tree modules that are loaded, by name."""
+    """Names of the smallest in-tree modules that are loaded, without those in `excluded`."""
     candidates = [
-        name for name in loaded if name in needs and name not in but and needs[name][0].startswith("kernel/")
+        name
+        for name in loaded
+        if name in needs and name not in excluded and needs[name][0].startswith("kernel/")
     ]
     return sorted(candidates, key=lambda name: (size(needs[name][0]), name))[:REFERENCES]

@@ -1,4 +1,4 @@
-"""Collecting module files, tables of symbols and libraries: large on disk, small in the bundle."""
+"""Collect module files, symbol tables and libraries, all reduced in size."""
 
 from __future__ import annotations
 
@@ -27,31 +27,28 @@ from .tree import FileContent
 from .unpack import DecompressionFailed, unpack
 from .walker import Walker
 
-MOST_FOREIGN = 64
-"""Loaded modules from outside the kernel's tree that are kept, too: any of them may export what another one
-wants. A machine has a dozen or two: OFED's and NVIDIA's."""
+FOREIGN_LIMIT = 64
+"""How many loaded out-of-tree modules are kept: each may export symbols that another one imports. A machine
+has one or two dozen: OFED's and NVIDIA's."""
 WORKERS = min(4, os.cpu_count() or 1)
-_NOT_ENTERED = (
-    "build",
-    "source",
-)  # links to the headers; a folder of that name would be a whole source tree
+_NOT_ENTERED = ("build", "source")  # links to the headers, or a whole source tree
 
 _NCCL_VERSION = re.compile(rb"NCCL version \d[\w.+-]{2,40}")
 
 
 class ModuleCollector:
-    """What the kernel and its linker work with, gathered over several folders."""
+    """Collects modules, symbol tables and libraries from several folders."""
 
     def __init__(self, walker: Walker, extra: Sequence[str]) -> None:
         self.walker, self.extra = walker, extra
-        self.linked: Optional[Set[bytes]] = set()  # None: not all of it is known
+        self.linked: Optional[Set[bytes]] = set()  # symbols; None: not all are known
         self._names: Set[str] = set()
         self._kept: Set[str] = set()
 
     # -- modules -----------------------------------------------------------------------------------
 
-    def modules(self, say: Callable[[str], None]) -> None:
-        """Keep the module files that matter, of each folder of modules that there is."""
+    def modules(self, show: Callable[[str], None]) -> None:
+        """Keep the chosen module files of each folder of modules."""
         chosen: Dict[str, str] = {}
         for pattern in MODULE_FOLDERS:
             folder = pattern.replace("<release>", self.walker.release)
@@ -63,7 +60,7 @@ class ModuleCollector:
         with ThreadPoolExecutor(WORKERS) as pool:
             jobs = [(real, pool.submit(self._module, real, path)) for real, path in sorted(chosen.items())]
             for real, job in jobs:
-                say(posixpath.basename(real))
+                show(posixpath.basename(real))
                 try:
                     module, content = job.result()
                 except OSError as error:
@@ -97,7 +94,7 @@ class ModuleCollector:
         )
 
     def _choose(self, folder: str) -> List[str]:
-        """Paths of the files to keep, below a folder of modules."""
+        """Paths of the module files to keep, below a folder of modules."""
         tree = self.walker.tree
         if tree.resolve(folder) in self._kept or not tree.is_folder(tree.resolve(folder)):
             self.walker.listing(folder)
@@ -108,7 +105,7 @@ class ModuleCollector:
         needs = module_choice.dependencies(
             peek(f"{folder}/modules.dep", 16 << 20).decode("utf-8", "replace")
         )
-        softly = module_choice.soft_dependencies(
+        soft = module_choice.soft_dependencies(
             b"".join(peek(f"{folder}/modules.{name}") for name in ("softdep", "weakdep")).decode(
                 "utf-8", "replace"
             )
@@ -117,15 +114,15 @@ class ModuleCollector:
         table = [line.split() for line in text.splitlines()]
         loaded = [words[0] for words in table if words]
         foreign = [words[0] for words in table if "O" in words[-1].strip("()") and words[-1].startswith("(")]
-        seeds = [*MODULES, *self.extra, *foreign[:MOST_FOREIGN]]
-        names = module_choice.closure(files, seeds, needs, softly, self._declared)
+        seeds = [*MODULES, *self.extra, *foreign[:FOREIGN_LIMIT]]
+        names = module_choice.closure(files, seeds, needs, soft, self._declared)
         size = self.walker.size
         names |= set(module_choice.references(loaded, needs, names, lambda path: size(f"{folder}/{path}")))
         self._names |= names
         return [path for path in files if module_choice.module_of(path) in names]
 
     def _files(self, folder: str) -> Iterator[str]:
-        """Every module file below a folder; links to files too, links to folders not."""
+        """Every module file below a folder. Links to files count, links to folders are not followed."""
         for name in self.walker.listing(folder) or []:
             path = f"{folder}/{name}"
             if module_choice.module_of(name):
@@ -136,7 +133,7 @@ class ModuleCollector:
             self.walker.tree.is_link(f"{folder}/{name}")
 
     def _is_folder(self, path: str) -> bool:
-        """Whether this is a folder itself, not a link to one."""
+        """Whether this is a folder, not a link to one."""
         return self.walker.tree.is_folder(self.walker.tree.resolve(path, last=False))
 
     def _declared(self, path: str) -> List[str]:
@@ -148,11 +145,11 @@ class ModuleCollector:
 
     # -- tables ------------------------------------------------------------------------------------
 
-    def tables(self, say: Callable[[str], None]) -> None:
-        """Keep of each table of symbols the lines about symbols of the kept modules."""
+    def tables(self, show: Callable[[str], None]) -> None:
+        """Keep the lines of each symbol table about symbols of the kept modules."""
         for row in SYMBOL_TABLES:
             for path in self.walker.matches(row.pattern, row.listed):
-                say(path)
+                show(path)
                 self._table(path, row.limit_bytes)
 
     def _table(self, path: str, limit_bytes: int) -> None:
@@ -171,7 +168,7 @@ class ModuleCollector:
             walker.fails(real, error)
             return
         if path.endswith("modules.alias"):
-            lines, why = aliases(data, self._names), "plain names, and names of the collected modules"
+            lines, why = aliases(data, self._names), "plain aliases, and aliases of the collected modules"
         else:
             lines = symbol_table(path, data, self.linked, WANTED_SYMBOLS)
             about = "symbols that the collected modules import or export"
@@ -183,41 +180,41 @@ class ModuleCollector:
 
     # -- libraries ---------------------------------------------------------------------------------
 
-    def libraries(self, say: Callable[[str], None]) -> None:
-        """Keep the dynamic symbols of the libraries on the way."""
+    def libraries(self, show: Callable[[str], None]) -> None:
+        """Keep the dynamic symbols of the libraries."""
         folders = [path for pattern in LIBRARY_FOLDERS for path in self._library_folders(pattern)]
         if self.walker.tree.root == "/":
             searched = os.environ.get("LD_LIBRARY_PATH", "").split(":")
             folders += [path.strip("/") for path in searched if path.startswith("/")]
         for folder in dict.fromkeys(folders):
             for name in LIBRARIES:
-                self._library(f"{folder}/{name}", say)
+                self._library(f"{folder}/{name}", show)
 
     def _library_folders(self, pattern: str) -> List[str]:
         return [pattern] if is_name(pattern) else self.walker.matches(pattern)
 
-    def _library(self, path: str, say: Callable[[str], None]) -> None:
+    def _library(self, path: str, show: Callable[[str], None]) -> None:
         walker = self.walker
         try:
             real = walker.tree.resolve(path)
             if real in self._kept:
                 return
             status = os.stat(walker.tree.at(real))
-            say(path)
+            show(path)
             reduced = self._dynamic(walker.tree.at(real), posixpath.basename(real))
         except (OSError, ValueError) as error:
             walker.fails(walker.tree.resolve(path), error)
             return
         self._kept.add(real)
         if reduced is None:
-            walker.bundle.note(real, "unreadable", "no valid ELF file")
+            walker.bundle.note(real, "unreadable", "not a valid ELF file")
         else:
             walker.bundle.file(
                 real, reduced, int(status.st_mtime), "reduced", text=False, size=status.st_size
             )
 
     def _dynamic(self, place: str, name: str) -> Optional[bytes]:
-        """A library's dynamic symbols; behind them NCCL's version, where the file's name lacks it."""
+        """A library's dynamic symbols, followed by NCCL's version if the file's name does not have it."""
         with open(place, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             reduced = elf_reduce.reduce(data, elf_reduce.KEEP_OF_LIBRARY)
             version = b""

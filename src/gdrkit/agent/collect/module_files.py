@@ -1,4 +1,4 @@
-"""Module files made small: what a loader looks at, the signature, and the digests that it signs.
+"""Reduce module files to what a loader reads, the signature, and the digests of the signed content.
 
 Source of the trailer: Linux include/linux/module_signature.h and kernel/module/signing.c, mod_verify_sig().
 """
@@ -13,8 +13,7 @@ from . import elf_reduce
 from .unpack import DecompressionFailed, DecompressorMissing, unpack
 
 FILE_LIMIT_BYTES = 256 << 20
-"""The most that is read of one module, and what it may become: nvidia.ko with debug symbols is about 100
-MB."""
+"""The largest module, compressed and decompressed: nvidia.ko with debug symbols is about 100 MB."""
 
 BROKEN_LIMIT_BYTES = 16 << 20
 """The most that is kept of a file that cannot be reduced."""
@@ -32,49 +31,51 @@ _DIGESTS: Tuple[Tuple[str, bytes], ...] = (
     ("sha3_384", bytes.fromhex("0609608648016503040209")),
     ("sha3_512", bytes.fromhex("060960864801650304020a")),
 )
-"""Hashes that the kernel verifies signatures with, as the DER that names them in PKCS#7: Linux
+"""Hashes that the kernel accepts in signatures, by their DER encoding in PKCS#7: Linux
 include/linux/oid_registry.h, crypto/asymmetric_keys/pkcs7_parser.c, pkcs7_sig_note_digest_algo().
-Named as in hashlib."""
+The names are
+those of hashlib."""
 
 
 class StoredModule(NamedTuple):
     """A module file as a bundle keeps it."""
 
     data: bytes
-    status: str  # found: as it was; reduced; truncated
+    status: str  # found (unchanged), reduced or truncated
     why: str
-    digests: Dict[str, str]  # of the signed content; empty if it could not be unpacked
-    content_size: int  # bytes of the signed content; 0 if it could not be unpacked
-    linked: Optional[FrozenSet[bytes]]  # symbols imported or exported; None: not to be seen here
+    digests: Dict[str, str]  # of the signed content; empty if it could not be decompressed
+    content_size: int  # bytes of the signed content; 0 if it could not be decompressed
+    linked: Optional[FrozenSet[bytes]]  # symbols imported or exported; None: not known
 
 
 def small(raw: bytes, whole: bool) -> StoredModule:
-    """A module file, reduced unless it is to stay whole or cannot be reduced."""
+    """A module file, reduced unless `whole` is set or it cannot be reduced."""
     try:
         content = unpack(raw, FILE_LIMIT_BYTES)
-    except DecompressorMissing as reason:  # the loader may well read what we cannot
-        return _as_it_is(raw, f"not decompressed: {reason}")._replace(linked=None)
+    except DecompressorMissing as reason:  # the loader may be able to read it
+        return _unchanged(raw, f"not decompressed: {reason}")._replace(linked=None)
     except DecompressionFailed as reason:
-        return _as_it_is(raw, f"not decompressed: {reason}")
+        return _unchanged(raw, f"not decompressed: {reason}")
     body, trailer = split(content)
     digests = digests_of(body, trailer)
     if whole and len(raw) <= BROKEN_LIMIT_BYTES:
         return StoredModule(raw, "found", "", digests, len(body), elf_reduce.linked(body))
     reduced = elf_reduce.reduce(body, elf_reduce.KEEP_OF_MODULE)
     if reduced is None:
-        kept = _as_it_is(raw, "no valid ELF file")
+        kept = _unchanged(raw, "not a valid ELF file")
         return kept._replace(digests=digests, content_size=len(body))
     return StoredModule(reduced.data + trailer, "reduced", "", digests, len(body), reduced.linked)
 
 
-def _as_it_is(raw: bytes, why: str) -> StoredModule:
+def _unchanged(raw: bytes, why: str) -> StoredModule:
     if len(raw) > BROKEN_LIMIT_BYTES:
         return StoredModule(raw[:BROKEN_LIMIT_BYTES], "truncated", why, {}, 0, frozenset())
     return StoredModule(raw, "found", why, {}, 0, frozenset())
 
 
 def split(content: bytes) -> Tuple[bytes, bytes]:
-    """What is signed, and everything appended to it. A length that cannot be true takes only itself away."""
+    """The signed content and what is appended to it. If the length of the signature is not possible, only
+    the trailer counts as appended."""
     if not content.endswith(MARKER):
         return content, b""
     end = len(content) - len(MARKER)
@@ -88,7 +89,8 @@ def split(content: bytes) -> Tuple[bytes, bytes]:
 
 
 def digests_of(body: bytes, trailer: bytes) -> Dict[str, str]:
-    """sha256, and what else the signature may be of: each hash it names, or all if it names none we know."""
+    """Digests of the signed content: sha256, and each hash that the signature names, or all if it names none
+    of them."""
     named = {name for name, identifier in _DIGESTS if identifier in trailer}
     if trailer and not named:
         named = {name for name, _ in _DIGESTS}

@@ -1,7 +1,7 @@
-"""Patterns of paths, as the table of sources writes them.
+"""Patterns of paths, as used in the table of sources.
 
-`*` and `?` match within one part of a path; `{a,b*}` is a choice; `<release>` is the kernel's release and
-`<pci>` the address of a PCI device worth a closer look.
+`*` and `?` match within one part of a path; `{a,b*}` is a choice; `<release>` is the kernel release and
+`<pci>` the address of a relevant PCI device.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"\{([^{}]*)\}|<[a-z]+>|\*|\?|[^{}<>*?]+")
 
 
 def alternatives(part: str) -> List[str]:
-    """A part of a pattern with its choices written out: `a{b,c}` is `ab` and `ac`."""
+    """A part of a pattern with its choices expanded: `a{b,c}` is `ab` and `ac`."""
     start = part.find("{")
     if start < 0:
         return [part]
@@ -28,7 +28,7 @@ def alternatives(part: str) -> List[str]:
 
 
 def unfold(pattern: str) -> List[str]:
-    """The pattern as several, none of which has a choice that reaches over a slash."""
+    """The pattern as several patterns without choices that contain a slash."""
     for group in _GROUP.finditer(pattern):
         if "/" in group.group(1):
             head, tail = pattern[: group.start()], pattern[group.end() :]
@@ -37,7 +37,7 @@ def unfold(pattern: str) -> List[str]:
 
 
 def is_name(part: str) -> bool:
-    """Whether a part of a pattern, or one of its alternatives, is a name as it stands."""
+    """Whether a part of a pattern, or one of its alternatives, is a plain name."""
     return not any(character in part for character in "*?[{")
 
 
@@ -69,9 +69,9 @@ def _translated(pattern: str) -> str:
 
 
 def folders(pattern: str) -> List[str]:
-    """The folders, as patterns, that are listed to find what a pattern matches."""
+    """The folders, as patterns, that are listed to find the matches of a pattern."""
     found = []
     for whole in unfold(pattern):
         parts = whole.split("/")
-        found += ["/".join(parts[:place]) for place, part in enumerate(parts) if place and not is_name(part)]
+        found += ["/".join(parts[:depth]) for depth, part in enumerate(parts) if depth and not is_name(part)]
     return found

@@ -1,4 +1,4 @@
-"""The collector as one file: `python3 gdr-collect.pyz` on a node that has nothing else."""
+"""The collector as one file: `python3 gdr-collect.pyz` needs only Python on a node."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ import zipfile
 from typing import Iterator, Tuple
 
 SHEBANG = b"#!/usr/bin/env python3\n"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip file can say; the same bytes whenever it is made
+_EPOCH = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # the earliest time in a zip file; constant, so that the bytes are always the same
 
 _MAIN = b"""import sys
 
@@ -24,7 +31,7 @@ sys.exit(main())
 def archive() -> bytes:
     """The bytes of gdr-collect.pyz: this package and the probes. The same sources give the same bytes.
 
-    Raises OSError if run from such an archive: copy that file instead. Source: PEP 441."""
+    Raises OSError if run from such an archive. Source: PEP 441."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     members = {"__main__.py": _MAIN}
     members.update((f"gdrkit/{folder}__init__.py", b"") for folder in ("", "agent/"))
@@ -32,7 +39,7 @@ def archive() -> bytes:
         members.update(_sources(package, folder))
     buffer = io.BytesIO()
     buffer.write(SHEBANG)
-    # Stored, not deflated: zlib's output differs from version to version, and the file is 100 KB as it is.
+    # Stored, not deflated: the output of zlib differs between versions, and the file has only 100 KB.
     with zipfile.ZipFile(buffer, "a", zipfile.ZIP_STORED) as pyz:
         for name in sorted(members):
             entry = zipfile.ZipInfo(name, _EPOCH)

@@ -1,7 +1,7 @@
-"""Dropping what looks like a secret, wherever it stands, whether or not anybody asked for it.
+"""Remove what looks like a secret from text, always, with or without --anonymize.
 
-The words around stay: `NGC_API_KEY=(dropped)` still says that there was one. Certificates are public and
-stay; private keys are never opened.
+The name of the secret is kept: `NGC_API_KEY=(dropped)` shows that there was one. Certificates are public and
+are kept; private keys are never opened.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import re
 DROPPED = b"(dropped)"
 
 NEVER_OPENED = "a private key: never opened"
-"""What the manifest says of one; root would be told the same."""
+"""The reason in the manifest. Running as root does not change it."""
 
 _HINT = re.compile(rb"key|token|passw|passphrase|secret|psk|credential|bearer|://", re.IGNORECASE)
-"""One cheap search decides for almost every file that there is nothing to do."""
+"""A fast check: almost no file matches, and the others need no further search."""
 
 _ASSIGNED = re.compile(
     rb"""(?ix)
@@ -26,7 +26,7 @@ _ASSIGNED = re.compile(
 _UPPER_KEY = re.compile(
     rb"""(?P<name>\b(?!CONFIG_)[A-Z][A-Z0-9_]*KEY=)(?P<value>"[^"\n]*"|'[^'\n]*'|[^\s"']+)"""
 )
-"""`=` alone after KEY: the kernel log has `key: <fingerprint>`, which is public and needed."""
+"""Only `=` after KEY, not `:`. The kernel log has `key: <fingerprint>`, which is public and needed."""
 
 _BEARER = re.compile(rb"(?P<name>\b(?:Bearer|Basic)\s+)(?P<value>[\w.~+/=-]{8,})")
 _IN_URL = re.compile(
@@ -49,7 +49,7 @@ _PUBLIC = ("sys/", "proc/")  # MokListRT is a list of certificates
 
 
 def is_private(path: str) -> bool:
-    """Whether a file by its name holds a private key; such a file is not opened."""
+    """Whether a file has a private key, by its name; such a file is not opened."""
     return not path.startswith(_PUBLIC) and _NEVER_OPENED.search(path) is not None
 
 

@@ -1,6 +1,6 @@
-"""Making less of a text before it leaves the machine: what no fact needs is not collected.
+"""Reduce texts before they leave the machine: what no fact needs is not collected.
 
-Each function takes the whole file and returns the part to keep, in the file's own format.
+Each function takes the whole file and returns the part to keep, in the format of the file.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SETTINGS = re.compile(
     rb"(?:export\s+)?(NCCL_|UCX_|CUDA_|NVIDIA_|OMPI_MCA_|FI_|IBV_|MLX5_|RDMAV_|GDRCOPY_|NVSHMEM_|"
     rb"SLURM_JOB_ID=|LD_LIBRARY_PATH=|KUBERNETES_SERVICE_PORT=|container=)"
 )
-"""Variables that the libraries on the way read, and two that tell where we are. All others stay behind."""
+"""Variables that the libraries read, and those that show the environment. No others are collected."""
 
 _PROCESSOR_KEYS = (b"CPU part", b"model name", b"CPU implementer")
 
@@ -44,7 +44,7 @@ _VIRTUAL_NETDEVS = re.compile(
 
 
 def processors(data: bytes) -> bytes:
-    """/proc/cpuinfo with one block for each kind of processor, and what stands behind the last block."""
+    """/proc/cpuinfo with one block for each kind of processor, and the text after the last block."""
     kept: Dict[bytes, bytes] = {}
     for block in data.split(b"\n\n"):
         if block.strip():
@@ -56,12 +56,12 @@ def processors(data: bytes) -> bytes:
 
 
 def container(data: bytes) -> bytes:
-    """/proc/1/environ: whether a container runtime said so (systemd.io/CONTAINER_INTERFACE)."""
+    """/proc/1/environ: only the variable `container` (systemd.io/CONTAINER_INTERFACE)."""
     return _variables(data, re.compile(rb"container="))
 
 
 def settings(data: bytes) -> bytes:
-    """/proc/self/environ: the variables that NCCL, UCX, CUDA and MPI read."""
+    """/proc/self/environ: only the variables that NCCL, UCX, CUDA and MPI read."""
     return _variables(data, _SETTINGS)
 
 
@@ -70,7 +70,7 @@ def _variables(data: bytes, wanted: Pattern[bytes]) -> bytes:
 
 
 def environment_file(data: bytes) -> bytes:
-    """A file of settings: lines that assign a variable nobody of ours reads are left out."""
+    """A file of settings, without the lines that assign other variables."""
     lines = []
     for line in data.splitlines(True):
         if re.match(rb"\s*(?:export\s+)?[A-Za-z_]\w*\s*[=:]", line) and not _SETTINGS.match(line.lstrip()):
@@ -80,7 +80,7 @@ def environment_file(data: bytes) -> bytes:
 
 
 def trusted_keys(data: bytes) -> bytes:
-    """/proc/keys: certificates, hashes of revoked ones, and the keyrings of the system. No user's keys.
+    """/proc/keys: certificates, hashes of revoked ones, and system keyrings; no keys of users.
 
     Source: Linux security/keys/proc.c, proc_keys_show(); the eighth column is the type."""
     kept = []
@@ -95,9 +95,9 @@ def trusted_keys(data: bytes) -> bytes:
 
 
 def mounts(data: bytes) -> bytes:
-    """/proc/self/mountinfo: mounts of the system, without the options of their file systems.
+    """/proc/self/mountinfo: system mounts, without the options of their file systems.
 
-    Source: proc_pid_mountinfo(5): after the separator come type, source and options."""
+    Source: proc_pid_mountinfo(5): type, source and options follow the separator."""
     lines = []
     for line in data.decode("utf-8", "replace").splitlines():
         fields = line.split(" ")
@@ -112,7 +112,7 @@ def mounts(data: bytes) -> bytes:
 
 
 def packages(data: bytes) -> bytes:
-    """A table of packages, name first: those of the GPU, the network and the kernel."""
+    """A table of packages, name first: only those of GPU, network and kernel."""
     kept = []
     for line in data.splitlines(True):
         name = line.split(b"\t", 1)[0].decode("utf-8", "replace")
@@ -129,7 +129,7 @@ def package_records(data: bytes) -> bytes:
         name = next((line[9:].strip() for line in lines if line.startswith(b"Package: ")), b"")
         if _is_wanted(name.decode("utf-8", "replace")):
             kept.append(b"\n".join(lines) + b"\n")
-    return b"\n" + b"\n".join(kept)  # readers look for a name behind a line feed
+    return b"\n" + b"\n".join(kept)  # readers search for a name after a line feed
 
 
 _RECORD_FIELDS = (b"Package: ", b"Status: ", b"Version: ", b"Architecture: ", b"Source: ")
@@ -140,14 +140,14 @@ def _is_wanted(name: str) -> bool:
 
 
 def libraries(data: bytes) -> bytes:
-    """`ldconfig -p`: the libraries of GPU and network."""
+    """`ldconfig -p`: only the libraries of GPU and network."""
     return b"".join(
         line for line in data.splitlines(True) if _LIBRARIES.search(line) or not line[:1].isspace()
     )
 
 
 def cards(data: bytes) -> bytes:
-    """`ip -j addr`: network cards with their addresses, without loopback, bridges and tunnels."""
+    """`ip -j addr`: network cards and their addresses, without loopback, bridges and tunnels."""
     try:
         entries = json.loads(data.decode("utf-8", "replace"))
     except ValueError:
@@ -182,7 +182,7 @@ BY_NAME: Dict[str, Callable[[bytes], bytes]] = {
 
 
 def aliases(data: bytes, modules: AbstractSet[str]) -> bytes:
-    """modules.alias: plain names, and those of certain modules; names of all other devices are left out."""
+    """modules.alias: plain aliases, and the device aliases of these modules."""
     kept = []
     for line in data.splitlines(True):
         fields = line.split()
@@ -194,7 +194,7 @@ def aliases(data: bytes, modules: AbstractSet[str]) -> bytes:
     return b"".join(kept)
 
 
-# -- tables of symbols -----------------------------------------------------------------------------
+# -- symbol tables -----------------------------------------------------------------------------
 
 
 def symbol_table(
@@ -202,11 +202,11 @@ def symbol_table(
 ) -> bytes:
     """The lines of Module.symvers, modules.symbols, kallsyms or System.map about certain symbols.
 
-    `linked` None: about all that are exported, as far as the table tells, else all lines. Addresses of the
-    running kernel are zeroed: no fact needs them, and an attacker would like them."""
-    place = 1 if "symvers" in path else 0
+    `linked` None: about all exported symbols if the table shows them, else all lines. Addresses of the
+    running kernel are zeroed: no fact needs them, and an attacker could use them."""
+    symvers = "symvers" in path
     symbols = path.endswith("modules.symbols")
-    addresses = not symbols and not place
+    addresses = not symbols and not symvers
     zeroed = path.endswith("kallsyms")
     if linked is None and addresses:
         linked = set(re.findall(rb" __ksymtab_(\S+)", data)) or None

@@ -1,6 +1,6 @@
-"""What is collected: one table. Each row says what, how much of it at most, and why a node is judged by it.
+"""The table of what is collected. Each row has a path or command, a size limit and a reason.
 
-Everything a fact opens stands here (a test checks it with `covers` and `covers_command`).
+It has everything that a fact opens (a test checks this with `covers` and `covers_command`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 class FileSource(NamedTuple):
-    """Files by pattern; where the pattern has a choice or a star, the folder's names are noted too."""
+    """Files by pattern. If a folder has to be listed to find the matches, the manifest lists its names."""
 
     pattern: str
     why: str
     limit_bytes: int = 64 * KIB
-    reduce: str = ""  # the function of reductions.py that makes less of it
-    listed: bool = True  # False: try each choice, and note those that are not there one by one
+    reduce: str = ""  # the function in reductions.py that reduces it
+    listed: bool = True  # False: try each choice, and record each one that is absent
     addresses: bool = True  # False: --anonymize replaces names only (certificates, keys)
-    private: bool = False  # say nothing of what else is in those folders: other users, other pods
+    private: bool = False  # record no other names of these folders: other users, other pods
 
 
 class FolderSource(NamedTuple):
-    """A folder with everything below it; without contents if `limit_bytes` is 0."""
+    """A folder with everything below it; only names if `limit_bytes` is 0."""
 
     path: str
     why: str
@@ -36,7 +36,7 @@ class FolderSource(NamedTuple):
 
 
 class CommandSource(NamedTuple):
-    """A command. Its output goes where sos puts it: sos_commands/<plugin>/<words joined by _>."""
+    """A command. Its output goes where sos puts it: sos_commands/<plugin>/<arguments joined by _>."""
 
     argv: Tuple[str, ...]
     why: str
@@ -45,7 +45,7 @@ class CommandSource(NamedTuple):
     limit_bytes: int = 4 * MIB
     reduce: str = ""
     addresses: bool = True
-    instead_of: str = ""  # only if that file could not be read, or does not begin at boot
+    instead_of: str = ""  # run only if that file is missing, or does not start at boot
 
     @property
     def file(self) -> str:
@@ -55,9 +55,9 @@ class CommandSource(NamedTuple):
 
 
 class ProbeSource(NamedTuple):
-    """A script of gdrkit.agent.probe, run by this Python in a process of its own."""
+    """A script of gdrkit.agent.probe, run by this Python in a separate process."""
 
-    argv: Tuple[str, ...]  # the command that would ask the same
+    argv: Tuple[str, ...]  # the command with the same output
     script: str
     file: str
     why: str
@@ -69,7 +69,7 @@ _SYSTEM = (
     FileSource("proc/version", "kernel build"),
     FileSource("proc/sys/kernel/{osrelease,ostype,version,arch,hostname,domainname,tainted,modules_disabled,"
           "dmesg_restrict,kptr_restrict,kexec_load_disabled,numa_balancing}", "release, taint, locks"),
-    FileSource("proc/{uptime,devices,meminfo,filesystems}", "what runs", listed=False),
+    FileSource("proc/{uptime,devices,meminfo,filesystems}", "state of the system", listed=False),
     FileSource("proc/cpuinfo", "processor", MIB, "processors"),
     FileSource("proc/config.gz", "kernel options", MIB),
     FileSource("boot/config-<release>", "kernel options", MIB),
@@ -81,7 +81,7 @@ _SYSTEM = (
     FileSource("proc/{1,self}/cgroup", "container", listed=False),
     FileSource("proc/1/environ", "container", reduce="container"),
     FileSource("proc/self/{limits,status}", "limits and capabilities", listed=False),
-    FileSource("proc/self/mountinfo", "what is mounted", 512 * KIB, "mounts"),
+    FileSource("proc/self/mountinfo", "mounts", 512 * KIB, "mounts"),
     FileSource("proc/self/environ", "NCCL, UCX and CUDA settings", 256 * KIB, "settings"),
     FileSource("proc/device-tree/{model,compatible}", "product", listed=False),
     FileSource("sys/firmware/devicetree/base/{model,compatible}", "product", listed=False),
@@ -97,7 +97,7 @@ _SYSTEM = (
     FileSource("etc/{os-release,debian_version,redhat-release,lsb-release,dgx-release,mlnx-release,"
           "nv_tegra_release,hostname}", "distribution", listed=False),
     FileSource("usr/lib/os-release", "distribution"),
-    FileSource("run/nvidia-topologyd/virtualTopology.xml", "the topology that NCCL believes", MIB,
+    FileSource("run/nvidia-topologyd/virtualTopology.xml", "the topology that NCCL reads", MIB,
                listed=False),
 )  # fmt: skip
 
@@ -105,7 +105,7 @@ _TRUST = (
     FileSource("proc/keys", "keys the kernel trusts", MIB, "trusted_keys", addresses=False),
     FileSource("sys/kernel/security/{lockdown,lsm}", "lockdown"),
     FileSource("sys/kernel/debug/dma_buf/bufinfo", "devices that hold dma-bufs now"),
-    FileSource("sys/fs/selinux/enforce", "may forbid loading", listed=False),
+    FileSource("sys/fs/selinux/enforce", "may prevent loading", listed=False),
     FileSource("sys/firmware/efi/efivars/{SecureBoot,SetupMode,AuditMode,DeployedMode,MokListRT,MokListXRT,"
           "MokListTrustedRT,MokSBState,MokSBStateRT,MokDBState,MokIgnoreDB,PK,KEK,db,dbx}-*",
           "Secure Boot and its keys", MIB, addresses=False),
@@ -126,7 +126,7 @@ _LOADING = (
                4 * KIB),
 
                   FileSource("{usr/,}lib/modules/<release>/modules.{dep,softdep,weakdep,builtin,builtin.modinfo,order,devname}",
-          "what depmod knows", 8 * MIB),
+          "index of modules", 8 * MIB),
     FileSource("etc/{modules,modprobe.conf,nccl.conf,environment}", "loading and NCCL settings",
                listed=False,
           reduce="environment_file"),
@@ -134,7 +134,7 @@ _LOADING = (
     FileSource("root/.nccl.conf", "NCCL settings", reduce="environment_file"),
     FileSource("home/*/.nccl.conf", "NCCL settings", reduce="environment_file", private=True),
     FileSource("var/log/pods/*{nvidia-driver-daemonset,nvidia-gpu-driver}*/nvidia-peermem-ctr/*.log",
-          "what the GPU Operator's container said", MIB, private=True),
+          "log of the GPU Operator's container", MIB, private=True),
     FileSource("var/lib/dpkg/status", "packages", 64 * MIB, "package_records"),
     FileSource("etc/security/limits.conf", "locked memory"),
     FileSource("etc/systemd/{system,user}.conf", "locked memory", listed=False),
@@ -181,15 +181,15 @@ GID_ATTRIBUTES = FolderSource("sys/class/infiniband/*/ports/*/gid_attrs", "their
 _CONFIGURATION = ("etc", "run", "usr/local/lib", "usr/lib", "lib")
 
 FOLDERS: Tuple[FolderSource, ...] = (
-    FolderSource("proc/driver/nvidia", "the driver's own words"),
+    FolderSource("proc/driver/nvidia", "state of the driver"),
     FolderSource("proc/driver/nvidia/capabilities", "MIG instances", 3, 0),
     FolderSource("sys/kernel/mm/memory_peers", "peer-memory clients"),
     *(
-        FolderSource(f"{place}/modprobe.d", "options, blacklists, install lines", 1)
-        for place in _CONFIGURATION
+        FolderSource(f"{folder}/modprobe.d", "options, blacklists, install lines", 1)
+        for folder in _CONFIGURATION
     ),
-    *(FolderSource(f"{place}/modules-load.d", "loaded at boot", 1) for place in _CONFIGURATION),
-    *(FolderSource(f"{place}/depmod.d", "which copy wins", 1) for place in _CONFIGURATION),
+    *(FolderSource(f"{folder}/modules-load.d", "loaded at boot", 1) for folder in _CONFIGURATION),
+    *(FolderSource(f"{folder}/depmod.d", "which copy of a module is used", 1) for folder in _CONFIGURATION),
     FolderSource("etc/security/limits.d", "locked memory", 1),
     FolderSource("etc/systemd/system.conf.d", "locked memory", 1),
     FolderSource("etc/default/grub.d", "boot parameters", 1),
@@ -199,7 +199,7 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("etc/rdma", "RDMA services", 2),
     FolderSource("run/nvidia/validations", "GPU Operator", 1, 4 * KIB),
     # without contents
-    FolderSource("", "what is there", 1, 0),
+    FolderSource("", "names in the root", 1, 0),
     FolderSource("usr/lib", "Python environments", 1, 0),
     FolderSource("usr/local/lib", "Python environments", 1, 0),
     FolderSource("opt/conda/lib", "Python environments", 1, 0),
@@ -213,7 +213,7 @@ FOLDERS: Tuple[FolderSource, ...] = (
     FolderSource("boot", "kernels", 1, 0),
     FolderSource("sys/class/infiniband_mad", "user access", 1, 0),
     FolderSource("sys/bus/pci/drivers/nvidia", "bound GPUs", 1, 0),
-    FolderSource("sys/bus/pci/drivers/vfio-pci", "devices given away", 1, 0),
+    FolderSource("sys/bus/pci/drivers/vfio-pci", "devices passed to virtual machines", 1, 0),
     FolderSource("var/lib/dkms", "DKMS states", 6, 0, ("build", "source", "log")),
     FolderSource("usr/src", "module sources", 1, 0),
     FolderSource("usr/src/ofa_kernel", "OFED headers", 2, 0, ("include", "scripts", "drivers")),
@@ -235,8 +235,8 @@ COMMANDS: Tuple[CommandSource, ...] = (
     CommandSource(("lsmod",), "loaded modules", "kernel"),
     CommandSource(("uname", "-a"), "kernel", "kernel"),
     CommandSource(("dkms", "status"), "DKMS states", "kernel"),
-    CommandSource(("lspci", "-nnvvv"), "PCI devices, for people", "pci"),
-    CommandSource(("lspci", "-tv"), "the PCI tree, for people", "pci"),
+    CommandSource(("lspci", "-nnvvv"), "PCI devices", "pci"),
+    CommandSource(("lspci", "-tv"), "PCI tree", "pci"),
     CommandSource(("mokutil", "--sb-state"), "Secure Boot", "boot"),
     CommandSource(("mokutil", "--list-enrolled"), "Secure Boot keys", limit_bytes=MIB, addresses=False),
     CommandSource(("nvidia-smi", "-q"), "GPUs"),
@@ -271,7 +271,7 @@ PROBES: Tuple[ProbeSource, ...] = (
     ProbeSource(("gdr", "probe", "rm", "--json"), "rm_probe", _PROBE + "rm", "GPUs, by the kernel module"),
 )
 
-# -- modules, tables of symbols, libraries ---------------------------------------------------------
+# -- modules, symbol tables, libraries ---------------------------------------------------------
 
 MODULE_FOLDERS = (
     "lib/modules/<release>",
@@ -279,7 +279,7 @@ MODULE_FOLDERS = (
     "run/nvidia/driver/lib/modules/<release>",  # GPU Operator's driver container
 )
 WHOLE_MODULES = ("*peermem*", "*peer_mem*")
-"""Names of module files that are kept whole: small, and the ones that everything turns on."""
+"""Names of module files that are kept complete: they are small, and decide most findings."""
 
 MODULES = (
     "nvidia*", "nv_peer_mem", "nv_p2p*", "gdrdrv", "mlx_compat", "mlx5_core", "mlx5_ib", "mlx4_core",
@@ -288,7 +288,7 @@ MODULES = (
     "mana_ib",
     "erdma", "hns_roce*", "rdma_rxe", "siw",
 )  # fmt: skip
-"""Modules that are kept, reduced to what the kernel's loader looks at, with everything they depend on."""
+"""Modules that are kept with their dependencies, reduced to what the kernel's loader reads."""
 
 DKMS_MODULES = "var/lib/dkms/*/*/<release>/*/module/*.ko*"
 
@@ -298,20 +298,28 @@ def _table(pattern: str, why: str = "the kernel's exports", listed: bool = False
 
 
 SYMBOL_TABLES: Tuple[FileSource, ...] = (
-    _table("{usr/,}lib/modules/<release>/build/Module.symvers", "conftest's first"),
-    _table("usr/src/ofa_kernel/{x86_64,aarch64,arm64}/<release>/Module.symvers", "conftest's second"),
-    _table("usr/src/ofa_kernel/{x86_64,aarch64,arm64,<release>,default}/Module.symvers", "third and fourth"),
-    _table("usr/src/ofa_kernel/*/<release>/Module.symvers", "where else OFED may put it", listed=True),
-    _table("var/lib/dkms/mlnx-ofed-kernel/*/build/Module.symvers", "conftest's fifth", listed=True),
+    _table("{usr/,}lib/modules/<release>/build/Module.symvers", "first one that conftest reads"),
+    _table(
+        "usr/src/ofa_kernel/{x86_64,aarch64,arm64}/<release>/Module.symvers",
+        "second one that conftest reads",
+    ),
+    _table(
+        "usr/src/ofa_kernel/{x86_64,aarch64,arm64,<release>,default}/Module.symvers",
+        "third and fourth one that conftest reads",
+    ),
+    _table("usr/src/ofa_kernel/*/<release>/Module.symvers", "other locations of OFED", listed=True),
+    _table(
+        "var/lib/dkms/mlnx-ofed-kernel/*/build/Module.symvers", "fifth one that conftest reads", listed=True
+    ),
     _table("{usr/,}lib/modules/<release>/symvers{.gz,.xz,.zst,}"),
     _table("boot/symvers-<release>{.gz,.xz,.zst}"),
     _table("usr/src/{linux-headers-<release>,kernels/<release>}/Module.symvers"),
     _table("boot/System.map-<release>"),
-    _table("{usr/,}lib/modules/<release>/modules.alias", "other names of modules"),
-    _table("{usr/,}lib/modules/<release>/modules.symbols", "who exports what"),
-    _table("proc/kallsyms", "what the running kernel exports"),
+    _table("{usr/,}lib/modules/<release>/modules.alias", "aliases of modules"),
+    _table("{usr/,}lib/modules/<release>/modules.symbols", "exports of modules"),
+    _table("proc/kallsyms", "exports of the running kernel"),
 )
-"""Reduced to lines about symbols that the collected modules import or export, and those of
+"""Reduced to the lines about symbols that the collected modules import or export, and about
 WANTED_SYMBOLS."""
 
 WANTED_SYMBOLS = re.compile(
@@ -331,7 +339,7 @@ LIBRARIES = (
     "libuct.so.0",
     "librdmacm.so.1", "libnvshmem_host.so.3",
 )  # fmt: skip
-"""Reduced to their dynamic symbols. The version stands in the name that the link leads to."""
+"""Reduced to their dynamic symbols. The version is in the name of the link's target."""
 
 LIBRARY_NOTES: Tuple[FileSource, ...] = (
     *(FileSource(f"{folder}/pkgconfig/ucx.pc", "UCX version", 4 * KIB,
@@ -341,10 +349,10 @@ LIBRARY_NOTES: Tuple[FileSource, ...] = (
 )  # fmt: skip
 
 
-# -- is it in the table? ---------------------------------------------------------------------------
+# -- does the table have it? ---------------------------------------------------------------------------
 
 _PCI = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
-_REAL_PLACES = (  # where the links of sys/class and sys/bus lead
+_RESOLVED = (  # targets of the links in sys/class and sys/bus
     (
         rf"sys/devices/.*/({_PCI})(/(?!{_PCI}|infiniband/|infiniband_verbs/|net/).*)?\Z",
         r"sys/bus/pci/devices/\1\2",
@@ -356,16 +364,16 @@ _REAL_PLACES = (  # where the links of sys/class and sys/bus lead
 
 
 def covers(path: str) -> bool:
-    """Whether this table would have a file collected, or a folder listed, if it is there."""
-    for place, name in _REAL_PLACES:
-        moved = re.sub(place, name, path)
-        if moved != path and covers(moved):
+    """Whether the table has this file, or lists this folder."""
+    for pattern, replacement in _RESOLVED:
+        linked = re.sub(pattern, replacement, path)
+        if linked != path and covers(linked):
             return True
     return any(row.match(path) for row in _expressions())
 
 
 def covers_command(argv: Sequence[str]) -> bool:
-    """Whether this table would have a command run."""
+    """Whether the table has this command."""
     return tuple(argv) in {*(row.argv for row in COMMANDS), *(probe.argv for probe in PROBES)}
 
 
@@ -379,7 +387,7 @@ def _expressions() -> Tuple[Pattern[str], ...]:
         plain += [f"{folder}/{name}*" for folder in LIBRARY_FOLDERS for name in LIBRARIES]
         whole = [row.path for row in (*FOLDERS, GIDS, GID_ATTRIBUTES) if row.path and row.limit_bytes]
         whole += ["{usr/,}lib/modules/<release>", MODULE_FOLDERS[2]]
-        listings = [place for pattern in plain for place in folders(pattern)]
+        listings = [folder for pattern in plain for folder in folders(pattern)]
         listings += [row.path for row in FOLDERS] + [
             "sys/class/infiniband/*/ports",
             "sys/bus/pci/devices/<pci>",

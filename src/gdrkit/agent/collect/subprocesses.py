@@ -1,4 +1,4 @@
-"""Running commands as children: no input, bounded output, a limit of time, and no shell."""
+"""Run commands without input and shell, with limited output and a timeout."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ _KILLED_WAIT_S = 0.5
 
 
 class CommandResult(NamedTuple):
-    """What became of a command."""
+    """The result of a command."""
 
     status: str  # found, failed, not-installed, timed-out, truncated
     exit_code: Optional[int]
     output: bytes
-    complaint: str  # what it said on stderr; of a failed one that was silent there, what it printed
+    complaint: str  # stderr; if that is empty and the command failed, stdout
 
 
 def find(program: str, path: Optional[str] = None) -> Optional[str]:
-    """Where a program is; sbin is searched too, which is not in the PATH of ordinary users."""
+    """The path of a program; searches also sbin, which is not in the PATH of ordinary users."""
     return shutil.which(program, path=search_path() if path is None else path)
 
 
 def search_path() -> str:
-    """PATH, and after it the system's folders."""
+    """PATH followed by the system's folders."""
     return os.pathsep.join([*filter(None, os.environ.get("PATH", "").split(os.pathsep)), *_SEARCH])
 
 
 def run(
     argv: Sequence[str], timeout_s: float, limit_bytes: int, path: Optional[str] = None
 ) -> CommandResult:
-    """Run a command to its end, or to the limits."""
+    """Run a command until it ends or reaches a limit."""
     program = find(argv[0], path)
     if program is None:
         return CommandResult("not-installed", None, b"", "")
@@ -73,7 +73,7 @@ def _finished(child: "subprocess.Popen[bytes]", timeout_s: float, limit_bytes: i
     deadline = time.monotonic() + timeout_s
     output: List[bytes] = []
     complaint: List[bytes] = []
-    room = limit_bytes
+    left = limit_bytes
     status = ""
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ, output)
@@ -87,25 +87,25 @@ def _finished(child: "subprocess.Popen[bytes]", timeout_s: float, limit_bytes: i
                 if not chunk:
                     selector.unregister(key.fileobj)
                 elif key.data is output:
-                    output.append(chunk[:room])
-                    room -= len(output[-1])
+                    output.append(chunk[:left])
+                    left -= len(output[-1])
                     status = status or ("truncated" if len(output[-1]) < len(chunk) else "")
                 elif sum(map(len, complaint)) < STDERR_LIMIT_BYTES:
                     complaint.append(chunk)
     code = _ended(child, 0.0 if status else max(0.0, deadline - time.monotonic()))
     status = status or ("timed-out" if code is None else "failed" if code else "found")
-    said = b"".join(complaint) or (b"".join(output) if status == "failed" else b"")
-    words = said[:STDERR_LIMIT_BYTES].decode("utf-8", "replace").strip()
-    return CommandResult(status, None if status == "timed-out" else code, b"".join(output), words)
+    message = b"".join(complaint) or (b"".join(output) if status == "failed" else b"")
+    text = message[:STDERR_LIMIT_BYTES].decode("utf-8", "replace").strip()
+    return CommandResult(status, None if status == "timed-out" else code, b"".join(output), text)
 
 
-def _ended(child: "subprocess.Popen[bytes]", patience_s: float) -> Optional[int]:
-    """The exit code; None if it had to be killed. A child stuck in the kernel is not waited for."""
+def _ended(child: "subprocess.Popen[bytes]", wait_s: float) -> Optional[int]:
+    """The exit code; None if the child was killed. Does not wait for a child that hangs in the kernel."""
     assert child.stdout is not None and child.stderr is not None
     child.stdout.close()
     child.stderr.close()
     try:
-        return child.wait(patience_s)
+        return child.wait(wait_s)
     except subprocess.TimeoutExpired:
         pass
     try:
@@ -115,5 +115,5 @@ def _ended(child: "subprocess.Popen[bytes]", patience_s: float) -> Optional[int]
     try:
         child.wait(_KILLED_WAIT_S)
     except subprocess.TimeoutExpired:
-        child.returncode = -9  # so that nobody waits for it at exit
+        child.returncode = -9  # so that Python does not wait for it at exit
     return None

@@ -1,7 +1,7 @@
-"""Calls that may never come back, with a limit on how long anybody waits for them.
+"""Make calls that may never return, with a timeout.
 
-A file of sysfs or procfs is answered by a driver, and a driver whose device fell off the bus may not answer:
-such a read cannot be interrupted, only left behind.
+A driver provides the content of a file in sysfs or procfs, and may hang if its device fell off the bus. Such
+a read cannot be interrupted, only abandoned.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from queue import Empty, SimpleQueue
 from typing import Any, Callable, Optional, Tuple
 
 LIMIT_S = 5.0
-"""How long one read may take. The slowest known good one is /proc/driver/nvidia/gpus/*/information, which
-wakes a sleeping GPU: 1 to 3 s."""
+"""Timeout of one read. The slowest known one that succeeds, /proc/driver/nvidia/gpus/*/information, wakes a
+GPU: 1 to 3 s."""
 
 _Job = Tuple[Callable[..., Any], Tuple[Any, ...]]
 
 
 class _Worker:
-    """One thread that does one job at a time, and may be abandoned in the middle of it."""
+    """A thread that does one job at a time, and may be abandoned during one."""
 
     def __init__(self) -> None:
         self.jobs: SimpleQueue[Optional[_Job]] = SimpleQueue()
         self.answers: SimpleQueue[Tuple[Any, Optional[BaseException]]] = SimpleQueue()
-        # A daemon, so that the interpreter does not wait at exit for a thread that hangs in the kernel.
+        # A daemon: at exit, the interpreter does not wait for a thread that hangs in the kernel.
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
@@ -39,27 +39,28 @@ class _Worker:
 
 
 class TimeLimitedCalls:
-    """Makes calls in another thread; raises TimeoutError for those that take longer than the limit."""
+    """Makes calls in another thread, with a timeout for each."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self.limit_s = limit_s
         self._worker: Optional[_Worker] = None
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What the function returns, or raises (OSError or ValueError, as reading does)."""
+        """What the function returns. Raises OSError or ValueError as it does, TimeoutError after the
+        limit."""
         worker = self._worker = self._worker or _Worker()
         worker.jobs.put((function, arguments))
         try:
             answer, error = worker.answers.get(timeout=self.limit_s)
         except Empty:
             self._worker = None
-            raise TimeoutError(f"no answer within {self.limit_s:g} s") from None
+            raise TimeoutError(f"timed out after {self.limit_s:g} s") from None
         if error is not None:
             raise error
         return answer
 
     def close(self) -> None:
-        """Let the thread end, if it can."""
+        """End the thread, unless it hangs."""
         if self._worker is not None:
             self._worker.jobs.put(None)
             self._worker = None

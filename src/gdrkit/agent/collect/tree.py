@@ -1,6 +1,6 @@
-"""Reading below a root, in bounds: links stay inside, sizes and times are limited.
+"""Read files below a root: links stay inside it, sizes and times are limited.
 
-The root is `/`, or any folder that looks like it (the host's file system in a privileged container, say).
+The root is `/` or any folder that looks like it, such as the host's file system in a privileged container.
 Paths are relative to it, without a leading slash.
 """
 
@@ -15,7 +15,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from .timeouts import TimeLimitedCalls
 
 LINKS_LIMIT = 40
-"""As many links as the kernel follows for one path: Linux include/linux/namei.h, MAXSYMLINKS."""
+"""Most links followed for one path, as in the kernel: Linux include/linux/namei.h, MAXSYMLINKS."""
 
 MOUNT_POINTS = (
     "sys/firmware/efi/efivars",
@@ -25,42 +25,42 @@ MOUNT_POINTS = (
     "proc",
     "sys",
 )
-"""Folders that say nothing while they are empty: something is mounted on them on a machine that is up."""
+"""Mount points. If one is empty, nothing is mounted there, and nothing below it counts as absent."""
 
 _SLOW = ("proc/", "sys/", "run/", "dev/")
-"""Where reading may hang in a driver; elsewhere it is done without a second thread."""
+"""Where reading may hang in a driver, so that a second thread is needed for the timeout."""
 
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
 
 class FileContent(NamedTuple):
-    """What was read of a file."""
+    """The content of a file."""
 
     data: bytes
     whole: bool  # False if it is longer than the limit
     modified_s: int  # seconds since 1970
-    size: int  # as stat gives it; 4096 or 0 for files that the kernel makes up
+    size: int  # as stat(2) gives it; 4096 or 0 for files of proc and sysfs
 
 
 class MaskedFile(PermissionError):
-    """A file that a container may not see: a device bound over it (moby oci/defaults.go, MaskedPaths)."""
+    """A file hidden from a container: a device is mounted over it (moby oci/defaults.go, MaskedPaths)."""
 
 
 class Tree:
-    """A file system from its root, and the links that were met on the way."""
+    """A file system below a root, and the links that were followed."""
 
     def __init__(self, root: str = "/", limit_s: float = 5.0) -> None:
         self.root = root
         self.links: Dict[str, str] = {}
-        """Every link met so far, by its place: the target, relative and inside the root."""
-        self._patience = TimeLimitedCalls(limit_s)
-        self._seen: Dict[str, Optional[str]] = {}  # parts of paths: where a link leads, None if no link
-        self._folders: Dict[str, str] = {"": ""}  # folders with their links followed
+        """Every link followed so far, by path: its target, relative and inside the root."""
+        self._timed = TimeLimitedCalls(limit_s)
+        self._seen: Dict[str, Optional[str]] = {}  # by path: the target of a link, None if it is not a link
+        self._folders: Dict[str, str] = {"": ""}  # by path: the folder with its links followed
         self._names: Dict[str, List[str]] = {}
         self._holds: Dict[str, bool] = {}
 
     def at(self, path: str) -> str:
-        """The path on this machine of a path in the tree whose links are resolved."""
+        """The path on this machine of a resolved path in the tree."""
         return os.path.join(self.root, path)
 
     # -- links -------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ class Tree:
     def resolve(self, path: str, last: bool = True) -> str:
         """The path with its links followed, as far as it exists; the last part only if `last`.
 
-        Raises OSError (ELOOP) for links without end."""
+        Raises OSError (ELOOP) for a loop of links."""
         folder, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             return self._follow(path, last)
@@ -102,14 +102,14 @@ class Tree:
         return "/".join(done)
 
     def _target(self, path: str) -> Optional[str]:
-        """Where a link leads, as written; None if this is no link, or nothing."""
+        """The target of a link, as written; None if the path is not a link or does not exist."""
         if path not in self._seen:
-            if path == "proc/self":  # our own number, which tells nobody anything
+            if path == "proc/self":  # a process id, which changes
                 self._seen[path] = None
                 return None
             try:
                 target = os.readlink(self.at(path))
-            except OSError:  # EINVAL: no link. ENOENT, EACCES: whoever opens the path will say so
+            except OSError:  # EINVAL: not a link. ENOENT, EACCES: opening the path reports them
                 self._seen[path] = None
             else:
                 self._seen[path] = target
@@ -117,16 +117,16 @@ class Tree:
         return self._seen[path]
 
     def is_link(self, path: str) -> bool:
-        """Whether the last part of a path is a link; notes it."""
+        """Whether the last part of a path is a link; adds it to `links`."""
         folder, _, name = path.rpartition("/")
         return self._target(posixpath.join(self.resolve(folder), name)) is not None
 
     # -- files and folders -------------------------------------------------------------------------
 
     def read(self, path: str, limit_bytes: int) -> FileContent:
-        """The head of a file whose links are resolved. Raises OSError; TimeoutError if nobody answers."""
+        """The beginning of a file, by resolved path. Raises OSError, TimeoutError among them."""
         if path.startswith(_SLOW):
-            content: FileContent = self._patience.call(self._read, path, limit_bytes)
+            content: FileContent = self._timed.call(self._read, path, limit_bytes)
             return content
         return self._read(path, limit_bytes)
 
@@ -156,35 +156,35 @@ class Tree:
         )
 
     def peek(self, path: str, limit_bytes: int = 65536) -> bytes:
-        """The head of a file for our own use; empty if it cannot be read."""
+        """The beginning of a file, for internal use; empty if it cannot be read."""
         try:
             return self.read(self.resolve(path), limit_bytes).data
         except (OSError, ValueError):
             return b""
 
     def names(self, path: str) -> List[str]:
-        """Sorted names in a folder whose links are resolved; those that cannot be printed are left out.
+        """Sorted printable names in a folder, by resolved path.
 
         Raises OSError."""
         if path not in self._names:
-            found = self._patience.call(os.listdir, self.at(path))
+            found = self._timed.call(os.listdir, self.at(path))
             self._names[path] = sorted(name for name in found if name.isprintable())
         return self._names[path]
 
     def status(self, path: str) -> os.stat_result:
-        """lstat of a path whose links are resolved. Raises OSError."""
-        found: os.stat_result = self._patience.call(os.lstat, self.at(path))
+        """lstat(2) of a resolved path. Raises OSError."""
+        found: os.stat_result = self._timed.call(os.lstat, self.at(path))
         return found
 
     def is_folder(self, path: str) -> bool:
-        """Whether a path whose links are resolved is a folder that can be told to be one."""
+        """Whether a resolved path is a folder; False if that cannot be determined."""
         try:
             return stat.S_ISDIR(self.status(path).st_mode)
         except OSError:
             return False
 
     def unmounted(self, path: str) -> bool:
-        """Whether this path is, or lies below, a mount point on which nothing is mounted here."""
+        """Whether this path is, or is below, a mount point where nothing is mounted."""
         for point in MOUNT_POINTS:
             if path == point or path.startswith(point + "/"):
                 if point not in self._holds:
@@ -197,13 +197,13 @@ class Tree:
         return False
 
     def close(self) -> None:
-        self._patience.close()
+        self._timed.close()
 
 
 def _inside(path: str, target: str) -> str:
-    """A link's target as a bundle keeps it: relative, and never above the root.
+    """A link's target for the bundle: relative, and never above the root.
 
-    Archives with absolute links or links that lead out are refused by careful readers (PEP 706)."""
+    Some readers refuse archives with absolute links or links that lead out (PEP 706)."""
     folder = posixpath.dirname(path)
     depth: List[str] = [] if target.startswith("/") else [part for part in folder.split("/") if part]
     climbs = False
@@ -219,7 +219,7 @@ def _inside(path: str, target: str) -> str:
 
 
 def outcome(error: OSError) -> Tuple[str, str]:
-    """Status and reason, as the manifest has them, of a file that could not be read."""
+    """Status and reason in the manifest for a file that could not be read."""
     reason = error.strerror or str(error)
     if isinstance(error, TimeoutError):
         return "timed-out", str(error)
@@ -227,4 +227,4 @@ def outcome(error: OSError) -> Tuple[str, str]:
         return "absent", ""
     if error.errno in (errno.EACCES, errno.EPERM):
         return "denied", reason
-    return "unreadable", reason  # the kernel's own answer: EINVAL for the speed of a link that is down
+    return "unreadable", reason  # for example EINVAL for the speed of a link that is down

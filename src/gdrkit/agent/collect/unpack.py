@@ -1,6 +1,6 @@
-"""Decompressing module files with what Python has, or the machine; never more than a limit.
+"""Decompress module files with Python or the zstd program, up to a size limit.
 
-Kernels are built with one of gzip, xz, zstd: Linux kernel/module/Kconfig, MODULE_COMPRESS_*.
+Kernels use gzip, xz or zstd: Linux kernel/module/Kconfig, MODULE_COMPRESS_*.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ ZSTD_LIMIT_S = 30.0  # nvidia.ko, 100 MB, takes half a second
 
 
 class DecompressionFailed(Exception):
-    """Why a file stays as it is: no decompressor here, damaged, or too large."""
+    """Why a file is not decompressed: no decompressor, damaged, or too large."""
 
 
 class DecompressorMissing(DecompressionFailed):
-    """Nothing on this machine decompresses such a file."""
+    """This machine has no decompressor for the file."""
 
 
 def compression(data: bytes) -> str:
-    """How this is compressed; "" if it is not."""
+    """The name of the compression; "" if there is none."""
     return next((name for magic, name in MAGICS if data.startswith(magic)), "")
 
 
 def unpack(data: bytes, limit_bytes: int) -> bytes:
-    """The content, decompressed if it is compressed. Raises CannotUnpack."""
+    """The content, decompressed if it is compressed. Raises DecompressionFailed."""
     kind = compression(data)
     if not kind:
         return data
     try:
         content = _zstd(data, limit_bytes) if kind == "zstd" else _stream(kind, data, limit_bytes)
     except ImportError:
-        raise DecompressorMissing(f"no {kind} here") from None
+        raise DecompressorMissing(f"{kind} is not installed") from None
     except (OSError, EOFError, ValueError) as error:
         raise DecompressionFailed(str(error) or "damaged") from None
     if len(content) > limit_bytes:
-        raise DecompressionFailed(f"more than {limit_bytes >> 20} MiB")
+        raise DecompressionFailed(f"larger than {limit_bytes >> 20} MiB")
     return content
 
 
 def _stream(kind: str, data: bytes, limit_bytes: int) -> bytes:
-    """gzip or xz, one or more streams."""
+    """Decompress one or more gzip or xz streams."""
     if kind == "gzip":
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
@@ -63,10 +63,10 @@ def _stream(kind: str, data: bytes, limit_bytes: int) -> bytes:
 
 
 def _xz(lzma: Any, data: bytes, most_bytes: int) -> bytes:
-    """The streams of an xz file, with zeros between them at most.
+    """The content of the streams of an xz file. Only zeros may be between and after them.
 
-    LZMAFile would let anything follow the last one, which liblzma in kmod refuses: a signature that was
-    appended to a packed module, say.
+    LZMAFile would accept anything after the last stream, which liblzma in kmod refuses: for example a
+    signature appended to a compressed module.
     """
     content, rest = b"", data
     while rest and len(content) < most_bytes:
@@ -94,7 +94,7 @@ def _zstd(data: bytes, limit_bytes: int) -> bytes:
 
 
 def _zstd_library() -> Optional[Any]:
-    """Python 3.14's own (PEP 784)."""
+    """The zstd module of Python 3.14 (PEP 784); None in older versions."""
     try:
         return importlib.import_module("compression.zstd")
     except ImportError:
@@ -118,7 +118,7 @@ def _zstd_program(program: str, data: bytes, limit_bytes: int) -> bytes:
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-            raise ValueError("zstd took too long") from None
+            raise ValueError("zstd timed out") from None
     if code and len(content) <= limit_bytes:
         raise ValueError("damaged")
     return content

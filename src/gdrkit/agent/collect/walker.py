@@ -1,4 +1,4 @@
-"""Carrying out the table's rows for files and folders: from patterns to entries of the bundle."""
+"""Collect the table's files and folders: from patterns to entries of the bundle."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Callable, Dict, List, Optional, Set, Tuple
 
 from .bundle import Bundle
 from .patterns import alternatives, folders, is_name, select, unfold
-from .pci import interesting, without_serial_number
+from .pci import relevant, without_serial_number
 from .redact import NEVER_OPENED, is_private
 from .reductions import BY_NAME
 from .sources import GID_ATTRIBUTES, GIDS, FileSource, FolderSource
 from .tree import MOUNT_POINTS, FileContent, Tree, outcome
 
 NAMES_LIMIT = 20000
-"""The most names noted of one folder. /usr/lib of a desktop has 3,000; more than this is no system
-folder."""
+"""Most names recorded of one folder. /usr/lib of a desktop has 3,000; no system folder has more than
+this."""
 
-GID_LIMIT_BYTES = 64  # 39 characters and a line feed; types and ndevs are shorter
+GID_LIMIT_BYTES = 64  # 39 characters and a line feed; other attributes are shorter
 
 
 class Walker:
-    """Reads what rows ask for, once each, and notes what became of it."""
+    """Reads each path of the rows once, and records the result."""
 
     def __init__(self, tree: Tree, bundle: Bundle, release: str) -> None:
         self.tree, self.bundle, self.release = tree, bundle, release
@@ -41,29 +41,30 @@ class Walker:
             self.file(path, row)
 
     def _private(self, row: FileSource) -> None:
-        """Collect what there is, and list of the folders on the way only what led to it."""
+        """Collect the files of a private row; of the folders above them, record only the names that lead to
+        them."""
         found: List[str] = []
         for whole in unfold(row.pattern):
             self._expand("", whole.split("/"), True, found, self._names)
-        place = folders(row.pattern)[0]
-        listed: Dict[str, Set[str]] = {place: set()}
+        top = folders(row.pattern)[0]
+        listed: Dict[str, Set[str]] = {top: set()}
         for path in found:
             if self._content(path, 0) is not None:
                 self.file(path, row)
-                while path != place:
+                while path != top:
                     path, _, name = path.rpartition("/")
                     listed.setdefault(path, set()).add(name)
-        if self._names(place) is not None:
+        if self._names(top) is not None:
             for folder, names in listed.items():
                 self.bundle.folder(folder, "listed", sorted(names))
 
     def matches(self, pattern: str, listed: bool = True) -> List[str]:
-        """Paths that a pattern of the table means here: those that are there, and names to be tried."""
+        """Paths that a pattern of the table matches here, and names to try."""
         found: List[str] = []
         for whole in unfold(pattern.replace("<release>", self.release)):
-            places = [whole.replace("<pci>", card) for card in self._pci()] if "<pci>" in whole else [whole]
-            for place in places:
-                self._expand("", place.split("/"), listed, found)
+            paths = [whole.replace("<pci>", card) for card in self._pci()] if "<pci>" in whole else [whole]
+            for path in paths:
+                self._expand("", path.split("/"), listed, found)
         return found
 
     def _expand(
@@ -86,7 +87,7 @@ class Walker:
                 found.append(path)
 
     def folder(self, row: FolderSource, path: str = "", depth: int = 0) -> None:
-        """Collect a folder with what is below it, or its names."""
+        """Collect a folder with everything below it, or only its names."""
         path, depth = path or row.path, depth or row.depth
         for name in self.listing(path) or []:
             here = posixpath.join(path, name)
@@ -102,7 +103,7 @@ class Walker:
                 self.file(here, FileSource(here, row.why, row.limit_bytes))
 
     def gids(self) -> None:
-        """Collect the GIDs that are in use; a table of 256 has one or two, and the rest is left out."""
+        """Collect the GIDs in use: a table of 256 has one or two of them."""
         for folder in self.matches(GIDS.path):
             attributes = posixpath.join(posixpath.dirname(folder), posixpath.basename(GID_ATTRIBUTES.path))
             used: Dict[str, FileContent] = {}
@@ -133,7 +134,8 @@ class Walker:
     # -- one file, one folder ----------------------------------------------------------------------
 
     def file(self, path: str, row: FileSource) -> Optional[bytes]:
-        """Collect one file; of a link to a folder, the link. Returns what is kept, None if nothing is."""
+        """Collect one file; for a folder, its names. Returns the content in the bundle, None if there is
+        none."""
         real = self._resolved(path)
         if real is None or real in self._done:
             return None
@@ -146,7 +148,7 @@ class Walker:
         except IsADirectoryError:
             self.listing(
                 real
-            )  # also where a link led here: whoever asks for the link asks whether this is there
+            )  # also if a link led here: a reader of the link asks whether its target exists
             return None
         except (OSError, ValueError) as error:
             self.fails(real, error)
@@ -169,14 +171,14 @@ class Walker:
         return content.data
 
     def fails(self, real: str, error: Exception) -> None:
-        """Note why a file could not be read."""
+        """Record why a file could not be read."""
         status, why = outcome(error) if isinstance(error, OSError) else ("unreadable", str(error))
         if status == "absent" and self.tree.unmounted(real):
             status, why = "not-collected", "nothing is mounted there"
         self.bundle.note(real, status, why)
 
     def listing(self, path: str) -> Optional[List[str]]:
-        """Names in a folder, and a note of them; None if it cannot be listed, and a note of why."""
+        """The names in a folder, None if it cannot be listed; records the result."""
         if path not in self._listed:
             self._listed[path] = self._list(path)
         return self._listed[path]
@@ -203,7 +205,7 @@ class Walker:
             self.bundle.folder(real, "listed", names)
         return names
 
-    # -- asking without a note ---------------------------------------------------------------------
+    # -- reading without recording ---------------------------------------------------------------------
 
     def _resolved(self, path: str) -> Optional[str]:
         try:
@@ -227,14 +229,14 @@ class Walker:
     def _pci(self) -> List[str]:
         if self._cards is None:
             names = self._names("sys/bus/pci/devices") or []
-            places: List[Tuple[str, str]] = [
+            devices: List[Tuple[str, str]] = [
                 (name, self._resolved(f"sys/bus/pci/devices/{name}") or "") for name in names
             ]
-            self._cards = interesting(places, lambda path: self.tree.peek(path, 64))
+            self._cards = relevant(devices, lambda path: self.tree.peek(path, 64))
         return self._cards
 
     def size(self, path: str) -> int:
-        """A file's size in bytes; a large number if that cannot be told."""
+        """A file's size in bytes; a large number if it is not known."""
         try:
             return os.stat(self.tree.at(self.tree.resolve(path))).st_size
         except OSError:

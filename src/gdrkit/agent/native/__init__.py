@@ -1,1 +1,1 @@
-"""libcuda and libibverbs as their headers lay them out, once, for the probes and for what moves bytes."""
+"""Bindings of libcuda and libibverbs, for the probes and for gdrkit.transport."""

@@ -1,6 +1,6 @@
 """libcuda: its functions and structures. Names and types are those of cuda.h (CUDA 12 and 13).
 
-No CUDA toolkit is needed: libcuda.so.1 comes with the driver. An older one lacks some of the functions.
+No CUDA toolkit is needed: libcuda.so.1 comes with the driver. An older one has fewer functions.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from .library import load as _load
 
 
 class IpcHandle(ctypes.Structure):
-    """CUipcMemHandle: 64 bytes that another process opens."""
+    """CUipcMemHandle: 64 bytes by which another process opens the memory."""
 
     _fields_ = (("reserved", ctypes.c_char * 64),)
 
 
 class Copy2D(ctypes.Structure):
-    """CUDA_MEMCPY2D: rows of `width` bytes, `pitch` apart, of memory that its address tells the kind of."""
+    """CUDA_MEMCPY2D: rows of `width` bytes, `pitch` apart, in unified memory."""
 
     class _Side(ctypes.Structure):
         _fields_ = (
@@ -41,8 +41,8 @@ class Copy2D(ctypes.Structure):
 
     @classmethod
     def of(cls, to: int, of: int, width: int, rows: int) -> Copy2D:
-        """As many rows, one right after another."""
-        sides = (cls._Side(kind=MEMORY_UNIFIED, device=place, pitch=width) for place in (of, to))
+        """A copy of contiguous rows, from address `of` to address `to`."""
+        sides = (cls._Side(kind=MEMORY_UNIFIED, device=address, pitch=width) for address in (of, to))
         return cls(*sides, width, rows)
 
 
@@ -105,6 +105,6 @@ PROTOTYPES = {name: (_INT, arguments) for name, arguments in _ARGUMENTS.items()}
 
 
 def load(keep_lock: bool = False) -> Tuple[Any, str]:
-    """libcuda and where it was found; its functions may keep the interpreter's lock. Raises OSError where
-    there is none."""
+    """libcuda and the name it was loaded by. With `keep_lock`, its functions do not release the
+    interpreter's lock. Raises OSError if it is not installed."""
     return _load(LIBRARIES, PROTOTYPES, ctypes.PyDLL if keep_lock else ctypes.CDLL)

@@ -1,11 +1,11 @@
-"""The numbers of cuda.h (CUDA 12 and 13) that are used, by the header's names without their prefixes."""
+"""Constants of cuda.h (CUDA 12 and 13), by the header's names without prefix."""
 
 from __future__ import annotations
 
 from typing import Dict
 
 LIBRARIES = ("libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/run/nvidia/driver/usr/lib64/libcuda.so.1")
-"""Where it is: for the linker, in WSL, in the GPU Operator's driver container."""
+"""Names of libcuda: for the dynamic linker, in WSL, in the GPU Operator's driver container."""
 
 SUCCESS, INVALID_VALUE, NOT_FOUND, NOT_READY = 0, 1, 500, 600
 """CUresult."""
@@ -22,7 +22,8 @@ REFUSALS = {
     803: "SYSTEM_DRIVER_MISMATCH",
     999: "UNKNOWN",
 }
-"""What CUDA_ERROR_ calls them: those that a probe gets. A loaded libcuda names all: cuGetErrorName."""
+"""Names, after CUDA_ERROR_, of the errors that a probe may get. cuGetErrorName of a loaded libcuda has
+all."""
 
 DEVICE_ATTRIBUTES: Dict[str, int] = {
     "MULTIPROCESSOR_COUNT": 16,
@@ -70,8 +71,8 @@ REGISTER_PORTABLE, REGISTER_DEVICE_MAP = 1, 2
 
 STREAM_NON_BLOCKING, EVENT_DISABLE_TIMING = 1, 2
 WAIT_GEQ, WRITE_DEFAULT = 0, 0
-"""cuStreamWaitValue32 compares cyclically, (int)(*address - value) >= 0; a default write comes after all
-that its stream did before, for the whole system (cuda.h, CUstreamWriteValue_flags).
+"""cuStreamWaitValue32 compares cyclically, (int)(*address - value) >= 0. A default write becomes visible to
+the whole system after all earlier work of its stream (cuda.h, CUstreamWriteValue_flags).
 """
 
 HANDLE_DMA_BUF, MAP_PLAIN, MAP_PCIE = 1, 0, 1

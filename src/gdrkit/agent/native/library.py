@@ -1,18 +1,17 @@
-"""A shared library of which one of several names is found, its functions with their types."""
+"""Load a shared library by the first of several names, and set the types of its functions."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Iterable, List, Mapping, Tuple
 
 Prototypes = Mapping[str, Tuple[Any, Tuple[Any, ...]]]
-"""By function, what it returns and what it takes."""
+"""By function: the return type and the types of the arguments."""
 
 
 def load(names: Iterable[str], prototypes: Prototypes, kind: Callable[[str], Any]) -> Tuple[Any, str]:
-    """The first that is there, by `kind`, and its name. Raises OSError: what the linker said of the first
-    name.
+    """The first library that `kind` can load, and its name. Raises OSError, the one for the first name.
 
-    A function that it lacks stays an AttributeError of whoever asks for it."""
+    Using a function that the library does not have raises AttributeError."""
     refused: List[OSError] = []
     for name in names:
         try:
@@ -29,6 +28,6 @@ def load(names: Iterable[str], prototypes: Prototypes, kind: Callable[[str], Any
 
 
 def complaint(error: Exception) -> str:
-    """What a probe says of a library that it cannot use."""
-    # The linker's words for "not there" are what bundles take for a failed command; so in ours.
+    """The error message of a probe for a library that it cannot load."""
+    # Readers of bundles take the linker's "No such file or directory" for the error message of a command.
     return str(error).replace("No such file or directory", "not installed")

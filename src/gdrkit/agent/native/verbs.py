@@ -1,6 +1,6 @@
-"""libibverbs: its functions, and its structures by the names that the header gives their fields.
+"""libibverbs: its functions, and its structures with the field names of the header.
 
-Structures are laid out by `verbs_abi`, which a compiler made. Source: rdma-core, libibverbs/verbs.h.
+`verbs_abi` has their layout, which a compiler printed. Source: rdma-core, libibverbs/verbs.h.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ REMOTE_ACCESS = (
     | NUMBERS["IBV_ACCESS_REMOTE_WRITE"]
     | NUMBERS["IBV_ACCESS_REMOTE_READ"]
 )
-"""Of memory that both sides read and write."""
+"""Access flags for memory that both sides read and write."""
 GID_BYTES = STRUCTURES["ibv_gid"][0]
-_SPARE = 64  # structures have grown at their ends: room for what a newer library writes there
+_SPARE = 64  # spare bytes: newer libraries may write fields that they added at the end
 _UNSIGNED = {4: struct.Struct("=I"), 8: struct.Struct("=Q")}
 _POINTER, _INT, _SIZE, _BYTE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint8
 
@@ -48,17 +48,18 @@ PROTOTYPES: Dict[str, Tuple[Any, Tuple[Any, ...]]] = {
     "ibv_wc_status_str": (ctypes.c_char_p, (_INT,)),
 }
 LATER = ("ibv_reg_dmabuf_mr",)
-"""Not in every libibverbs.so.1: since rdma-core 34. All others are IBVERBS_1.1 (libibverbs.map.in)."""
+"""Functions since rdma-core 34, which older libraries do not have. All others are IBVERBS_1.1
+(libibverbs.map.in)."""
 
 POLL = ctypes.CFUNCTYPE(_INT, _POINTER, _INT, _POINTER)
 POST = ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER)
-"""ibv_poll_cq, ibv_post_send and ibv_post_recv, which are inline in the header: they are called through the
-table in the context, as the header does."""
+"""Types of ibv_poll_cq, ibv_post_send and ibv_post_recv. They are inline functions in the header, which call
+through the table in the context."""
 
 
 def load() -> Any:
-    """libibverbs, which keeps errno. Raises OSError where there is none, AttributeError where what is there
-    lacks a function that each has."""
+    """libibverbs, with errno. Raises OSError if it is not installed, AttributeError if it does not have a
+    required function."""
     library, _ = _load((LIBRARY,), PROTOTYPES, partial(ctypes.CDLL, use_errno=True))
     for name in PROTOTYPES:
         if name not in LATER:
@@ -67,9 +68,7 @@ def load() -> Any:
 
 
 class VerbsStruct:
-    """A structure of the header, zeroed; fields are read and written by the names that the header gives
-    them.
-    """
+    """A structure of the header: its fields are read and written by name. New ones are zeroed."""
 
     def __init__(self, kind: str, address: Optional[int] = None) -> None:
         size, self._fields = STRUCTURES[kind]
@@ -85,12 +84,12 @@ class VerbsStruct:
         ctypes.memmove(self.address + offset, value.to_bytes(size, sys.byteorder), size)
 
     def writer(self, field: str) -> Callable[[int], None]:
-        """What writes one field, faster than by its name: for what is done for every message."""
+        """A function that writes one field, faster than by name: for use on every message."""
         offset, size = self._fields[field]
         assert self._memory is not None
         return partial(_UNSIGNED[size].pack_into, self._memory, offset)
 
     def put(self, field: str, value: bytes) -> None:
-        """Write a field of bytes, as a GID is."""
+        """Write a field that has bytes, such as a GID."""
         offset, size = self._fields[field]
         ctypes.memmove(self.address + offset, value[:size], size)

@@ -1,4 +1,4 @@
-"""One script per library or driver that is asked: each runs in a child process and prints one record.
+"""One script per library or driver. Each runs in a child process and prints one JSON record.
 
-`program` joins a script with what it imports of `native`, into the one text that runs, here as elsewhere.
+`program` joins a script with the modules of `native` that it imports into the one text that runs.
 """

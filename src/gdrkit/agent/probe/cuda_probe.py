@@ -1,11 +1,11 @@
-"""Ask libcuda what each GPU can do, and print the answers as JSON.
+"""Query the attributes of each GPU from libcuda, and print them as JSON.
 
-Standard library only, Python 3.8 and later: it is also sent to machines that have nothing else. No context
-is made and no memory is taken, so it may run beside any job. Always a process of its own, with a time limit:
-cuInit hangs where the driver does.
+The script needs only Python 3.8 and its standard library: it is also sent to machines without gdrkit. It
+creates no context and allocates no memory, so it may run beside any job. Run it in a separate process with a
+timeout: cuInit hangs if the driver does.
 
-Attributes are asked by number, and one that this libcuda does not know is answered with
-CUDA_ERROR_INVALID_VALUE (1), which is an answer too.
+Attributes are queried by number. For one that this libcuda does not know, it returns
+CUDA_ERROR_INVALID_VALUE (1), which is recorded too.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..native.library import complaint
 
 SCHEMA = "gdrkit.probe.cuda/1"
 
-DEVICES_LIMIT = 64  # cuDeviceGetCount gives at most what fits one machine: 16 in the largest HGX
+DEVICES_LIMIT = 64  # the largest HGX has 16
 
 
 class CudaCalls:
-    """The calls made, in order, with what came back."""
+    """The calls, in order, with their results."""
 
     def __init__(self) -> None:
         self.made: List[Dict[str, Any]] = []
@@ -38,7 +38,7 @@ class CudaCalls:
 
 
 def ask(libcuda: Any) -> List[Dict[str, Any]]:
-    """Every call of the probe, with the returned CUresult and value."""
+    """Every call of the probe, with its CUresult and value."""
     calls = CudaCalls()
     version, count = ctypes.c_int(-1), ctypes.c_int(-1)
     result = libcuda.cuDriverGetVersion(ctypes.byref(version))
@@ -55,7 +55,8 @@ def ask(libcuda: Any) -> List[Dict[str, Any]]:
 
 
 def ask_device(libcuda: Any, ordinal: int, calls: CudaCalls) -> None:
-    """One device's name and attributes. `device` is its PCI address, or `#<ordinal>` if it has none."""
+    """Query one device's name and attributes. `device` is its PCI address, or `#<ordinal>` if it has
+    none."""
     handle = ctypes.c_int(-1)
     result = libcuda.cuDeviceGet(ctypes.byref(handle), ordinal)
     if result:
@@ -63,9 +64,9 @@ def ask_device(libcuda: Any, ordinal: int, calls: CudaCalls) -> None:
         return
     answers = {}
     for number in DEVICE_ATTRIBUTES.values():
-        word = ctypes.c_int(0)
-        result = libcuda.cuDeviceGetAttribute(ctypes.byref(word), number, handle)
-        answers[number] = (result, word.value if result == 0 else None)
+        attribute = ctypes.c_int(0)
+        result = libcuda.cuDeviceGetAttribute(ctypes.byref(attribute), number, handle)
+        answers[number] = (result, attribute.value if result == 0 else None)
     device = address(answers, ordinal)
     calls.add("cuDeviceGet", str(ordinal), device, 0, ordinal)
     name = ctypes.create_string_buffer(256)
@@ -78,8 +79,7 @@ def ask_device(libcuda: Any, ordinal: int, calls: CudaCalls) -> None:
 
 
 def address(answers: "Dict[int, tuple[int, Optional[int]]]", ordinal: int) -> str:
-    """The PCI address as Linux writes it; cuda.h gives domain, bus and device, and the function is always
-    0."""
+    """The PCI address as Linux writes it. cuda.h has domain, bus and device; the function is always 0."""
     domain, bus, slot = (
         answers[DEVICE_ATTRIBUTES[name]][1] for name in ("PCI_DOMAIN_ID", "PCI_BUS_ID", "PCI_DEVICE_ID")
     )
@@ -89,8 +89,8 @@ def address(answers: "Dict[int, tuple[int, Optional[int]]]", ordinal: int) -> st
 
 
 def main() -> int:
-    """Print the answers; 0 even where there is no libcuda, which the JSON then says."""
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the machine's GPUs, not a job's
+    """Print the results and return 0, even without libcuda: the JSON then has an error."""
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # all GPUs of the machine, not those of a job
     report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
     try:
         libcuda, report["library"] = load()

@@ -1,11 +1,11 @@
-"""Take a little memory of a GPU, offer it to others as a dma-buf, and print the answers as JSON.
+"""Export a little GPU memory as a dma-buf, register it with RDMA devices, and print the results as JSON.
 
-Standard library only, Python 3.8 and later. One GPU of each product is asked: 2 MiB of it, exported plainly
-and mapped over PCIe, and 2 MiB of pinned host memory; where there is an RDMA device, that memory is
-registered with it by dma-buf and, as nvidia-peermem needs it, by its address. All is given back. A context
-costs a few hundred MB of the GPU while this runs.
+The script needs only Python 3.8 and its standard library. It uses one GPU of each product: it exports 2 MiB
+of its memory, plainly and mapped over PCIe, and 2 MiB of pinned host memory. It registers the GPU memory
+with each RDMA device by dma-buf and by its address, as with nvidia-peermem. Then it frees everything.
+Meanwhile, the context takes a few hundred MB of the GPU.
 
-Source: man ibv_reg_mr(3). A GPU and an RDMA device were never seen together by this script.
+Source: man ibv_reg_mr(3). This script has not been tested on a machine with both a GPU and an RDMA device.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NUMBER, SIZE = ctypes.c_uint64, ctypes.c_size_t
 
 
 class MemoryCalls:
-    """The calls made, in order, with what came back."""
+    """The calls, in order, with their results."""
 
     def __init__(self, cuda: Any) -> None:
         self.cuda = cuda
@@ -48,21 +48,21 @@ class MemoryCalls:
             {"call": call, "argument": argument, "device": device, "result": result, "value": value}
         )
 
-    def call(self, name: str, argument: str, device: str, *words: Any) -> int:
-        """Call libcuda and note the CUresult; -1 where it has no such function."""
-        function = getattr(self.cuda, name, None)  # an older libcuda lacks some
-        result = -1 if function is None else int(function(*words))
+    def call(self, name: str, argument: str, device: str, *arguments: Any) -> int:
+        """Call libcuda and record the CUresult; -1 if it does not have the function."""
+        function = getattr(self.cuda, name, None)  # older versions of libcuda have fewer functions
+        result = -1 if function is None else int(function(*arguments))
         self.add(name, argument, device, result)
         return result
 
     def note(self, value: Any) -> None:
-        """What the last call gave, where it succeeded."""
+        """Record the value of the last call, if it succeeded."""
         if self.made[-1]["result"] == 0:
             self.made[-1]["value"] = value
 
 
 def ask(cuda: Any, verbs: Any) -> List[Dict[str, Any]]:
-    """Every call of the probe. `verbs` is None where there is no libibverbs."""
+    """Every call of the probe. `verbs` is None without libibverbs."""
     probe = MemoryCalls(cuda)
     if probe.call("cuInit", "0", "", 0):
         return probe.made
@@ -80,12 +80,12 @@ def ask(cuda: Any, verbs: Any) -> List[Dict[str, Any]]:
 
 
 def ask_device(probe: MemoryCalls, verbs: Any, ordinal: int) -> None:
-    """One GPU: a context, memory, its exports, and all back."""
-    place = ctypes.create_string_buffer(32)
-    if probe.cuda.cuDeviceGetPCIBusId(place, len(place), ordinal):
+    """Use one GPU: create a context, allocate and export memory, and free everything."""
+    bus_id = ctypes.create_string_buffer(32)
+    if probe.cuda.cuDeviceGetPCIBusId(bus_id, len(bus_id), ordinal):
         device = f"#{ordinal}"
     else:
-        device = place.value.decode("ascii", "replace").lower()[-12:]  # 0000:1b:00.0
+        device = bus_id.value.decode("ascii", "replace").lower()[-12:]  # 0000:1b:00.0
     context = NUMBER(0)
     if probe.call("cuDevicePrimaryCtxRetain", str(ordinal), device, ctypes.byref(context), ordinal):
         return
@@ -98,7 +98,7 @@ def ask_device(probe: MemoryCalls, verbs: Any, ordinal: int) -> None:
 
 
 def ask_memory(probe: MemoryCalls, verbs: Any, device: str) -> None:
-    """GPU memory, as cuMemAlloc gives it."""
+    """Allocate GPU memory with cuMemAlloc, export it and register it."""
     memory = NUMBER(0)
     if probe.call("cuMemAlloc_v2", str(SIZE_BYTES), device, ctypes.byref(memory), SIZE(SIZE_BYTES)):
         return
@@ -119,17 +119,17 @@ def ask_memory(probe: MemoryCalls, verbs: Any, device: str) -> None:
 
 
 def ask_host_memory(probe: MemoryCalls, device: str) -> None:
-    """Pinned host memory, as a GPU without memory of its own could lend it."""
+    """Allocate pinned host memory and export it, as a GPU without its own memory could."""
     pointer = NUMBER(0)
-    words = (ctypes.byref(pointer), SIZE(SIZE_BYTES), REGISTER_PORTABLE | REGISTER_DEVICE_MAP)
-    if probe.call("cuMemHostAlloc", str(SIZE_BYTES), device, *words):
+    arguments = (ctypes.byref(pointer), SIZE(SIZE_BYTES), REGISTER_PORTABLE | REGISTER_DEVICE_MAP)
+    if probe.call("cuMemHostAlloc", str(SIZE_BYTES), device, *arguments):
         return
     close(export(probe, pointer, MAP_PLAIN, "host plain", device))
     probe.call("cuMemFreeHost", "", device, pointer)
 
 
 def export(probe: MemoryCalls, memory: Any, flags: int, argument: str, device: str) -> Optional[int]:
-    """The file descriptor of an export, None where it was refused; what it is, the kernel's name tells."""
+    """The file descriptor of an export, None if it failed. Records the kernel's name for it."""
     fd = ctypes.c_int(-1)
     result = probe.call(
         "cuMemGetHandleForAddressRange", argument, device, ctypes.byref(fd), memory, SIZE(SIZE_BYTES),
@@ -142,7 +142,7 @@ def export(probe: MemoryCalls, memory: Any, flags: int, argument: str, device: s
     except OSError as error:
         probe.add("readlink", argument, device, error.errno or -1)
     else:
-        probe.add("readlink", argument, device, 0, name)  # /dmabuf: for a dma-buf, drivers/dma-buf/dma-buf.c
+        probe.add("readlink", argument, device, 0, name)  # /dmabuf: for a dma-buf: drivers/dma-buf/dma-buf.c
     return fd.value
 
 
@@ -152,7 +152,8 @@ def close(fd: Optional[int]) -> None:
 
 
 def register(probe: MemoryCalls, verbs: Any, memory: int, fd: Optional[int], device: str) -> None:
-    """The memory with every RDMA device, both ways; the errno of a refusal is the answer."""
+    """Register the memory with every RDMA device, by dma-buf and by address; records the errno of a
+    failure."""
     count = ctypes.c_int(0)
     devices = verbs.ibv_get_device_list(ctypes.byref(count))
     for index in range(count.value if devices else 0):
@@ -180,8 +181,8 @@ def registered(probe: MemoryCalls, verbs: Any, call: str, name: str, device: str
         verbs.ibv_dereg_mr(region)
 
 
-def verbs_if_there() -> Optional[Any]:
-    """libibverbs, or None."""
+def verbs_or_none() -> Optional[Any]:
+    """libibverbs; None if it is not usable."""
     try:
         return load_verbs()
     except (OSError, AttributeError):
@@ -189,8 +190,8 @@ def verbs_if_there() -> Optional[Any]:
 
 
 def main() -> int:
-    """Print the answers; 0 even where there is no libcuda, which the JSON then says."""
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # the machine's GPUs, not a job's
+    """Print the results and return 0, even without libcuda: the JSON then has an error."""
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # all GPUs of the machine, not those of a job
     report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
     try:
         cuda, report["library"] = load_cuda()
@@ -198,7 +199,7 @@ def main() -> int:
         report["error"] = f"no libcuda: {complaint(error)}"
     else:
         try:
-            report["calls"] = ask(cuda, verbs_if_there())
+            report["calls"] = ask(cuda, verbs_or_none())
         except AttributeError as error:  # a library of that name without the functions
             report["error"] = str(error)
     json.dump(report, sys.stdout)

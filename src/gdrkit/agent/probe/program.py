@@ -1,4 +1,4 @@
-"""A probe as one program, for a Python that has nothing of ours: `python3 -I -c`, or on standard input."""
+"""A probe as one program for a Python without gdrkit: `python3 -I -c`, or on standard input."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ for name, text in MODULES:
     exec(compile(text, name, "exec", dont_inherit=True), vars(module))
 sys.exit(module.main())
 """
-"""The probe comes last: all that a module imports stands before it."""
+"""The imports of a module precede it; the probe is last."""
 
 
 def program(script: str) -> str:
-    """The text of `cuda_probe` and so on, with the modules that it imports. Raises OSError if there is none
-    of that name."""
+    """The text of a probe, such as `cuda_probe`, with the modules that it imports. Raises OSError if there
+    is no such probe."""
     texts: Dict[str, str] = {}
     _gather(f"probe.{script}", texts)
     modules = tuple((f"gdrkit.agent.{name}", text) for name, text in texts.items())
@@ -27,7 +27,7 @@ def program(script: str) -> str:
 
 
 def _gather(name: str, texts: Dict[str, str]) -> None:
-    """Add a module of gdrkit.agent, after those that it imports."""
+    """Add a module of gdrkit.agent after those that it imports."""
     text = _text(name)
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -38,7 +38,7 @@ def _gather(name: str, texts: Dict[str, str]) -> None:
 
 
 def _text(name: str) -> str:
-    """A module's text, from beside this package: in a folder, or in the archive that this runs from."""
+    """The text of a module in gdrkit.agent, from a folder or from the archive that this runs from."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     loader = globals()["__loader__"]
     data: bytes = loader.get_data(os.path.join(here, *name.split(".")) + ".py")

@@ -1,17 +1,18 @@
-"""Ask NVIDIA's kernel module itself whether third parties may map GPU memory, and print the answers as JSON.
+"""Ask NVIDIA's kernel module whether third parties may map GPU memory, and print the results as JSON.
 
-Standard library only, Python 3.8 and later, no CUDA. For each GPU it
-makes the object through which libcuda opens memory to nvidia-peermem (class NV50_THIRD_PARTY_P2P), and frees
-it. No GPU memory is taken. Opening a GPU wakes it, which takes seconds without persistence mode.
+The script needs only Python 3.8 and its standard library, not CUDA. For each GPU it creates and frees the
+object by which libcuda opens memory to nvidia-peermem (class NV50_THIRD_PARTY_P2P). It allocates no GPU
+memory. Opening a GPU wakes it, which takes seconds without persistence mode.
 
-What a success proves: the resource manager gives this process that object, so the kernel side of
-nvidia_p2p_get_pages() is there. It does not prove that the product is supported (GeForce GPUs may answer the
-same; CUDA's attribute 116 tells), nor that nvidia-peermem is loaded, nor that a NIC reaches the GPU.
+A success proves that the resource manager gives this process that object, so the kernel side of
+nvidia_p2p_get_pages() is available. It does not prove that the product is supported (GeForce GPUs may give
+the same result; CUDA's attribute 116 shows it), that nvidia-peermem is loaded, or that a NIC can reach the
+GPU.
 
 Sources: NVIDIA open-gpu-kernel-modules (MIT), nv-ioctl.h, nv-ioctl-numbers.h, nv_escape.h, nvos.h,
-class/cl*.h, ctrl/ctrl0000/ctrl0000gpu.h. tools/rm_abi.py lays them out at 30 tags of 15 branches, 515.43.04
-to 595.45.04: all numbers here are the same in all of them but for where NVOS21 keeps its status (24 through
-branch 530, 28 since 535), which the answer itself shows.
+class/cl*.h, ctrl/ctrl0000/ctrl0000gpu.h. tools/rm_abi.py checks them at 30 tags of 15 branches, 515.43.04
+to 595.45.04: all numbers here are the same in all of them, except the offset of the status in NVOS21 (24
+through branch 530, 28 since 535), which the result shows.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 SCHEMA = "gdrkit.probe.rm/1"
 
 CONTROL = "/dev/nvidiactl"
-CARDS = 32  # NV_MAX_DEVICES, nv.h: the driver knows no more
+CARDS = 32  # NV_MAX_DEVICES, nv.h
 CARD_BYTES = 72  # nv_ioctl_card_info_t
 
 CARD_INFO, REGISTER_FD, RM_FREE, RM_CONTROL, RM_ALLOC = 200, 201, 0x29, 0x2A, 0x2B
@@ -40,17 +41,17 @@ CLASSES = {
 }
 GET_ID_INFO_V2, ID_INFO_BYTES = 0x205, 32
 BAR1, NVLINK = 1, 2  # NV503C_ALLOC_PARAMETERS_FLAGS_TYPE
-COHERENT = 0x1F  # NV_ERR_INVALID_ARGUMENT: of a GPU whose memory the processor maps, thirdpartyp2pConstruct
+COHERENT = 0x1F  # NV_ERR_INVALID_ARGUMENT: from a coherent GPU, thirdpartyp2pConstruct
 
 DEVICE_BYTES = 56  # NV0080_ALLOC_PARAMETERS
 OLD_STATUS, NEW_STATUS = 24, 28  # in NVOS21_PARAMETERS
-UNWRITTEN = 0xFFFFFFFF  # no NV_STATUS: nvstatuscodes.h ends at 0xFFFF
+UNWRITTEN = 0xFFFFFFFF  # not an NV_STATUS: nvstatuscodes.h ends at 0xFFFF
 
-HANDLE = 0xCAF00000  # of our objects, counted upward; the client's own is chosen by the driver
+HANDLE = 0xCAF00000  # first handle of our objects; the driver chooses the client's
 
 
 class Card(NamedTuple):
-    """One GPU that the driver knows."""
+    """One GPU that the driver lists."""
 
     address: str
     gpu_id: int
@@ -59,7 +60,7 @@ class Card(NamedTuple):
 
 
 class DeviceFiles:
-    """Device files. Tests put a resource manager of Python in its place."""
+    """Access to device files. Tests replace it by a simulated resource manager."""
 
     def open(self, path: str) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -68,13 +69,13 @@ class DeviceFiles:
         os.close(fd)
 
     def ioctl(self, fd: int, request: int, data: bytearray) -> None:
-        """The ioctl writes into `data`; parameters that it points to are bytearrays of the caller's."""
+        """Run an ioctl, which writes to `data`; it may point to further bytearrays of the caller."""
         import fcntl
 
         fcntl.ioctl(fd, request, data, True)
 
     def address(self, data: bytearray) -> int:
-        """Where a buffer lies, for a pointer in another one."""
+        """The address of a buffer, for a pointer in another one."""
         import ctypes
 
         return ctypes.addressof((ctypes.c_char * len(data)).from_buffer(data))
@@ -86,7 +87,7 @@ def request(number: int, size: int) -> int:
 
 
 class Session:
-    """One client of the resource manager, and the calls made with it."""
+    """One client of the resource manager, and its calls."""
 
     def __init__(self, kernel: Any) -> None:
         self.kernel = kernel
@@ -94,7 +95,7 @@ class Session:
         self.opened: List[int] = []
         self.client = 0
         self.objects = 0
-        self.status_at: Optional[int] = None  # in NVOS21, once an answer has shown it
+        self.status_at: Optional[int] = None  # offset in NVOS21, known after the first result
 
     def add(self, call: str, argument: str, device: str, result: int, value: Any = None) -> None:
         self.made.append(
@@ -112,7 +113,7 @@ class Session:
         return fd
 
     def ioctl(self, fd: int, number: int, data: bytearray, name: str, device: str) -> bool:
-        """Whether the call came through; if not, its errno is noted."""
+        """Whether the ioctl succeeded; records the errno if not."""
         try:
             self.kernel.ioctl(fd, request(number, len(data)), data)
         except OSError as error:
@@ -121,17 +122,19 @@ class Session:
         return True
 
     def allocate(
-        self, fd: int, parent: int, kind: int, parameters: bytearray, device: str, word: str
+        self, fd: int, parent: int, kind: int, parameters: bytearray, device: str, note: str
     ) -> int:
-        """Make an object; its handle, or 0 where it was refused. NVOS21: the status lies at 24 or 28; what
-        stands at 28 tells, since drivers that keep it at 24 never write there."""
+        """Create an object; returns its handle, 0 if that failed.
+
+        The status in NVOS21 is at offset 24 or 28. Drivers that use 24 never write to 28, which shows which
+        one it is."""
         handle = 0 if kind == ROOT_CLIENT else HANDLE + self.objects
         self.objects += 1
         pointer = self.kernel.address(parameters) if parameters else 0
         data = bytearray(
             struct.pack("=IIIIQII", self.client, parent, handle, kind, pointer, 0, UNWRITTEN)
-        )  # paramsSize 0: the driver takes the class's own, entry_points or rmapi alloc.c
-        argument = f"{CLASSES[kind]} {word}".strip()
+        )  # paramsSize 0: the driver uses the size of the class, entry_points or rmapi alloc.c
+        argument = f"{CLASSES[kind]} {note}".strip()
         if not self.ioctl(fd, RM_ALLOC, data, f"NV_ESC_RM_ALLOC {argument}", device):
             return 0
         at_old, at_new = struct.unpack_from("=II", data, OLD_STATUS)
@@ -141,7 +144,7 @@ class Session:
         return int(struct.unpack_from("=I", data, 8)[0]) if status == 0 else 0
 
     def close(self) -> None:
-        """Free the client, which frees all that it made, and close every file."""
+        """Free the client, and with it all its objects, and close every file."""
         if self.client and self.opened:
             data = bytearray(struct.pack("=IIII", self.client, 0, self.client, UNWRITTEN))
             if self.ioctl(self.opened[0], RM_FREE, data, "NV_ESC_RM_FREE", ""):
@@ -151,7 +154,7 @@ class Session:
 
 
 def ask(kernel: Any) -> List[Dict[str, Any]]:
-    """Every call of the probe. Whatever happens, all that was made is freed."""
+    """Every call of the probe. All objects are freed, also after an error."""
     session = Session(kernel)
     try:
         control = session.open(CONTROL)
@@ -191,7 +194,7 @@ def cards(data: bytes) -> List[Card]:
 
 
 def _ask_card(session: Session, control: int, card: Card) -> None:
-    """Down from the GPU's file to the object. Each step needs the one before."""
+    """From the GPU's file to the object. Each step needs the previous one."""
     file = session.open(f"/dev/nvidia{card.minor}", card.address)
     if file is None:
         return
@@ -209,15 +212,15 @@ def _ask_card(session: Session, control: int, card: Card) -> None:
     subdevice = session.allocate(control, device, SUBDEVICE, bytearray(4), card.address, "")
     if not subdevice:
         return
-    for kind, word in ((BAR1, "BAR1"), (NVLINK, "NVLINK")):
+    for kind, note in ((BAR1, "BAR1"), (NVLINK, "NVLINK")):
         flags = bytearray(struct.pack("=I", kind))
-        session.allocate(control, subdevice, THIRD_PARTY_P2P, flags, card.address, word)
-        if session.made[-1]["result"] != COHERENT:  # only a coherent GPU is asked for the other kind
+        session.allocate(control, subdevice, THIRD_PARTY_P2P, flags, card.address, note)
+        if session.made[-1]["result"] != COHERENT:  # only a coherent GPU needs the other type
             break
 
 
 def _instance(session: Session, control: int, card: Card) -> Optional[int]:
-    """The number by which the resource manager calls this GPU a device."""
+    """The resource manager's device instance of this GPU; None if the call failed."""
     parameters = bytearray(ID_INFO_BYTES)
     struct.pack_into("=I", parameters, 0, card.gpu_id)
     pointer = session.kernel.address(parameters)
@@ -237,7 +240,7 @@ def _instance(session: Session, control: int, card: Card) -> Optional[int]:
 
 
 def main() -> int:
-    """Print the answers; 0 even where there is no driver, which the JSON then says."""
+    """Print the results and return 0, even without a driver: the JSON then has an error."""
     report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
     if struct.calcsize("P") != 8:
         report["error"] = "a 32-bit Python: the driver's structures hold 64-bit pointers"

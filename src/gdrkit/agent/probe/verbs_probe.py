@@ -1,9 +1,9 @@
-"""Ask each RDMA device for its ports and GIDs, whether it registers host memory, and whether its driver
-takes a dma-buf; print the answers as JSON.
+"""Query ports and GIDs of each RDMA device, register host memory, test for dma-buf support, and print the
+results as JSON.
 
-Standard library only, Python 3.8 and later. One page of host memory is registered and given back, and no GPU
-is needed: the dma-buf that is offered has the file descriptor -1, and the errno tells how far the call came.
-EBADF (9): kernel and provider have the call; EOPNOTSUPP (95) or EPROTONOSUPPORT (93): they have not.
+The script needs only Python 3.8 and its standard library. It registers one page of host memory and frees it.
+It needs no GPU: it offers a dma-buf with the file descriptor -1, and the errno shows whether the call is
+supported. EBADF (9): by kernel and provider; EOPNOTSUPP (95) or EPROTONOSUPPORT (93): not.
 
 Sources: man ibv_reg_mr(3); NCCL src/transport/net_ib offers a dma-buf in the same way.
 """
@@ -19,7 +19,7 @@ from ..native.library import complaint
 from ..native.verbs import GID_BYTES, LIBRARY, REMOTE_ACCESS, VerbsStruct, load
 
 SCHEMA = "gdrkit.probe.verbs/1"
-DEVICES_LIMIT = 1024  # with virtual functions; a look at each takes a few milliseconds
+DEVICES_LIMIT = 1024  # with virtual functions; each takes a few milliseconds
 GIDS_LIMIT = 32  # a table has up to 255 entries, of which the first few are used
 
 PAGE_BYTES = 4096
@@ -28,7 +28,7 @@ PORT_FIELDS = ("state", "active_mtu", "gid_tbl_len", "lid", "link_layer")
 
 
 class VerbsCalls:
-    """The calls made, in order, with the errno of those that failed."""
+    """The calls, in order, with the errno of those that failed."""
 
     def __init__(self) -> None:
         self.made: List[Dict[str, Any]] = []
@@ -40,7 +40,7 @@ class VerbsCalls:
         )
 
     def answered(self, call: str, argument: str, device: str, returned: int) -> bool:
-        """Note a call that returns 0, an errno, or -1 and sets it; whether it succeeded."""
+        """Record a call that returns 0, an errno, or -1 with errno set; returns whether it succeeded."""
         errno = 0 if returned == 0 else returned if returned > 0 else ctypes.get_errno() or -1
         self.made.append(
             {"call": call, "argument": argument, "device": device, "result": errno, "value": None}
@@ -49,7 +49,7 @@ class VerbsCalls:
 
 
 def ask(verbs: Any) -> List[Dict[str, Any]]:
-    """Every call of the probe, with the errno that came back."""
+    """Every call of the probe, with its errno."""
     calls = VerbsCalls()
     count = ctypes.c_int(0)
     ctypes.set_errno(0)
@@ -64,7 +64,7 @@ def ask(verbs: Any) -> List[Dict[str, Any]]:
 
 
 def ask_device(verbs: Any, device: Any, calls: VerbsCalls) -> None:
-    """One device: its ports, a page of host memory, and a dma-buf that is none."""
+    """Query one device: its ports, a page of host memory, and an invalid dma-buf."""
     name = (verbs.ibv_get_device_name(device) or b"?").decode("utf-8", "replace")
     ctypes.set_errno(0)
     context = verbs.ibv_open_device(device)
@@ -86,7 +86,7 @@ def ask_device(verbs: Any, device: Any, calls: VerbsCalls) -> None:
 
 
 def ask_host_memory(verbs: Any, domain: Any, name: str, calls: VerbsCalls) -> None:
-    """One page, registered and given back: what locks of memory and the device allow."""
+    """Register and free one page: shows whether the locked-memory limit and the device allow it."""
     page = ctypes.create_string_buffer(PAGE_BYTES)
     ctypes.set_errno(0)
     region = verbs.ibv_reg_mr(domain, ctypes.addressof(page), PAGE_BYTES, REMOTE_ACCESS)
@@ -96,7 +96,7 @@ def ask_host_memory(verbs: Any, domain: Any, name: str, calls: VerbsCalls) -> No
 
 
 def ask_ports(verbs: Any, context: Any, name: str, calls: VerbsCalls) -> None:
-    """Every port's attributes and GIDs. These functions return the errno, or -1 with errno set."""
+    """Query every port's attributes and GIDs. These functions return the errno, or -1 with errno set."""
     attributes = VerbsStruct("ibv_device_attr")
     if calls.answered("ibv_query_device", "", name, verbs.ibv_query_device(context, attributes.address)):
         ports = attributes["phys_port_cnt"]
@@ -120,14 +120,14 @@ def ask_port(verbs: Any, context: Any, name: str, port: int, calls: VerbsCalls) 
         ):
             return
         if any(raw.raw):
-            words = raw.raw.hex()
-            calls.made[-1]["value"] = ":".join(words[at : at + 4] for at in range(0, 32, 4))
+            digits = raw.raw.hex()
+            calls.made[-1]["value"] = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
         else:
             calls.made.pop()  # an empty entry
 
 
 def main() -> int:
-    """Print the answers; 0 even where there is no libibverbs, which the JSON then says."""
+    """Print the results and return 0, even without libibverbs: the JSON then has an error."""
     report: Dict[str, Any] = {"schema": SCHEMA, "library": None, "error": "", "calls": []}
     try:
         verbs = load()
