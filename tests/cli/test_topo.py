@@ -190,7 +190,7 @@ def test_a_matrix_says_that_nccl_needs_a_tree(saved, capsys):
 
 def test_a_version_that_came_later_is_judged_as_the_newest_and_it_says_so(saved, capsys):
     assert main(["topo", str(saved), "--nccl", "2.39.1"]) == OK
-    assert "NCCL 2.39.1's rules: not read: it is taken to behave as" in capsys.readouterr().out
+    assert "NCCL 2.39.1's rules: not read: assumed to behave like" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,2 @@
-"""What each program needs to put GPU memory on the wire: one table per program, and its name in names.py."""
+"""What each program needs to send and receive GPU memory: one table per program, with its name in
+names.py."""

@@ -1,7 +1,7 @@
-"""What a program needs of a machine to put GPU memory on the wire: one table per program.
+"""What a program needs from a machine to send and receive GPU memory: one table per program.
 
-A path serves a program where nothing took away a capability that the program needs for it. Rules name what
-they take; they name a program only where they are about that program: then they take its own `ConsumerPath`.
+A program can use a path if no rule takes away a capability that it needs for that path. Rules declare what
+they take away. A rule about one program takes away its own `ConsumerPath`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gdrkit.node import Node
 
 
 class Path(enum.StrEnum):
-    """How bytes get from GPU memory to the wire, best first."""
+    """How bytes get from GPU memory to the network, best first."""
 
     DMABUF = "dmabuf"
     PEERMEM = "peermem"
@@ -30,14 +30,14 @@ class Path(enum.StrEnum):
 DIRECT = (Path.DMABUF, Path.PEERMEM)
 
 Fallback = Literal["host-mapped", "staged", "socket"]
-"""The paths that are left where no direct one serves."""
+"""The paths that remain if no direct one works."""
 
 Direction = Literal["both", "send", "receive"]
-"""Whose way is meant: send is the NIC that reads GPU memory, receive the one that writes it."""
+"""Send: the NIC reads GPU memory. Receive: it writes GPU memory."""
 
 
 class Capability(enum.StrEnum):
-    """What a machine offers; a rule takes it away."""
+    """What a machine offers, unless a rule takes it away."""
 
     GPU = "there is a GPU"
     WIRE = "an RDMA port in the program's reach is up"
@@ -46,7 +46,7 @@ class Capability(enum.StrEnum):
 
 
 class ConsumerPath(Struct, frozen=True):
-    """One program's own side of one path: its version, its switches, its policy."""
+    """One program's own condition for one path: its version, its switches, its policy."""
 
     consumer: str
     path: Path
@@ -62,11 +62,11 @@ NEEDS: Mapping[Path, frozenset[Capability]] = {
     Path.STAGED: frozenset((Capability.GPU, Capability.WIRE)),
     Path.SOCKET: frozenset((Capability.GPU,)),
 }
-"""What a path is made of, for whoever takes it."""
+"""The capabilities that each path needs, for any program."""
 
 
 class RequiredFiles(Struct, frozen=True):
-    """What a program looks at before it takes a path: from a version on, one of these files is enough."""
+    """Files that a program requires before it uses a path: from a version on, one of them must exist."""
 
     since: tuple[int, ...]
     files: tuple[str, ...]
@@ -74,38 +74,38 @@ class RequiredFiles(Struct, frozen=True):
 
 
 class Switch(Struct, frozen=True, kw_only=True):
-    """A variable, the values that close paths, and which."""
+    """An environment variable that can disable paths."""
 
     name: str
     closes: tuple[Path, ...]
     off: Callable[[str], bool]
-    network: bool = False  # off, it keeps the program from RDMA devices altogether
+    network: bool = False  # if off, the program uses no RDMA devices at all
     direction: Direction = "both"
     source: str
 
 
 class PathSupport(Struct, frozen=True, kw_only=True):
-    """How a program takes one path."""
+    """How a program uses one path."""
 
     path: Path
     since: tuple[int, ...] = ()  # the first version that has it
-    required_files: tuple[RequiredFiles, ...] = ()  # newest first; () where it simply tries
-    also: frozenset[Capability] = frozenset()  # what it needs beyond what the path is made of
+    required_files: tuple[RequiredFiles, ...] = ()  # newest first; () if it requires none
+    also: frozenset[Capability] = frozenset()  # needed in addition to NEEDS
 
 
 class Consumer(Struct, frozen=True, kw_only=True, eq=False):
-    """A program that wants GPU memory on the wire."""
+    """A program that sends and receives GPU memory."""
 
     name: str
     title: str
     uses: tuple[PathSupport, ...]
-    copies: Callable[[Node], tuple[LibraryCopy, ...]] = (
-        lambda node: ()
-    )  # those that are seen, in logs and on disk
-    assumed: str = ""  # the newest that was read: what an image that nobody sees would bring
-    version: Callable[[Node], str] | None = None  # on disk; the report says what it assumes of one not seen
+    copies: Callable[[Node], tuple[LibraryCopy, ...]] = lambda node: ()  # found in logs and on disk
+    assumed: str = ""  # the version assumed of an unknown container image
+    version: Callable[[Node], str] | None = (
+        None  # on disk; for an unknown one, the report states its assumption
+    )
     switches: tuple[Switch, ...] = ()
-    common: bool = False  # any job may bring it: what stops it alone is worth a warning, whoever asks
+    common: bool = False  # jobs commonly use it: a finding about it alone is at least a warning
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -117,7 +117,7 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def modern(self) -> str:
-        """From which version on it misses nothing that a machine offers, in words."""
+        """The first version that supports everything a machine offers, as text."""
         looks = (look.since for use in self.uses for look in use.required_files)
         first = max((*looks, *(use.since for use in self.uses)))
         return f"{self.title} {'.'.join(map(str, first))} or newer"
@@ -126,14 +126,14 @@ class Consumer(Struct, frozen=True, kw_only=True, eq=False):
         return next(use for use in self.uses if use.path == path)
 
     def own(self, *paths: str) -> tuple[ConsumerPath, ...]:
-        """The program's own side of paths, for a rule that is about the program."""
+        """The program's own condition for these paths, for a rule about the program."""
         return tuple(ConsumerPath(self.name, Path(path)) for path in paths)
 
     def needs(self, path: Path) -> frozenset[Need]:
         return NEEDS[path] | self.use(path).also | {ConsumerPath(self.name, path)}
 
     def files_wanted(self, path: str, version: str) -> tuple[str, ...]:
-        """The files of which this version wants one; () where it wants none."""
+        """The files of which this version requires one; () if it requires none."""
         for row in self.use(path).required_files:
             if numbers(version) >= row.since:
                 return row.files

@@ -1,7 +1,7 @@
-"""The names of the programs. No imports: `gdr doctor --help` needs the names and nothing else.
+"""The names of the programs. This module has no imports, because `gdr doctor --help` needs only the names.
 
-Each name is that of a module beside this one, which declares its program under the name in capitals. The
-first leads where nobody names a program.
+Each name is that of a module in this package, which declares the program under the name in capitals. The
+first is the default program.
 """
 
 NAMES = ("nccl", "ucx", "verbs", "nvshmem")

@@ -1,4 +1,4 @@
-"""NCCL, with its own network code: src/transport/net_ib."""
+"""NCCL with its own network code: src/transport/net_ib."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gdrkit.node import Node
 
 
 def copies(node: Node) -> tuple[LibraryCopy, ...]:
-    """Each NCCL that is seen, on disk or in a log."""
+    """Every copy of NCCL on disk or in a log."""
     found = {copy.source: copy.version for copy in nccl_copies(node)}
     for log in nccl_logs(node):
-        for said in log.all(Version)[:1]:
-            found[node.describe_line(log.path, said.line)] = said.record.text
+        for logged in log.all(Version)[:1]:
+            found[node.describe_line(log.path, logged.line)] = logged.record.text
     if found:
         return tuple(LibraryCopy(version, where) for where, version in found.items())
     missing = Missing(
         "version of libnccl", MissingReason.UNDECIDED, "strings libnccl.so.2 | grep 'NCCL version'"
     )
-    # Where none is installed, or the GPU Operator looks after the driver, images bring the newest.
+    # If none is installed, or the GPU Operator manages the driver, container images bring the newest.
     raise (EvidenceAbsent if has_gpu_operator(node) or not nccl_is_installed(node) else EvidenceMissing)(
         missing
     )

@@ -1,4 +1,4 @@
-"""NCCL's path types as levels: what a setting makes of them, and what the numbers of a log mean."""
+"""NCCL's path types as levels: the level of a setting, and the meaning of numbers in a log."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ LEVELS = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
 """NCCL's path types, nearest first, as a setting spells them: src/graph/paths.cc, topoPathTypeStr."""
 
 LEVEL_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS")
-"""What a digit means: src/graph/paths.cc, levelsOldToNew. Larger numbers are clamped, so 5 is SYS too."""
+"""Levels by number: src/graph/paths.cc, levelsOldToNew. Larger numbers are clamped, so 5 is SYS too."""
 
 
 def gdr_level(value: str, version: str = "") -> str | None:
-    """The level that a version makes of NCCL_NET_GDR_LEVEL; without a version, the newest NCCL."""
+    """The level of a value of NCCL_NET_GDR_LEVEL, for a version or the newest NCCL."""
     return level(value, release(version or NEWEST))
 
 
 def level(value: str, rules: Release) -> str | None:
-    """The level that a release makes of a value; None if it ignores the value and keeps its default.
+    """The level of a value, for a release; None if it ignores the value and keeps its default.
 
-    Words are compared letter by letter; a value that starts with a digit is a number, read as strtol
+    Words must match exactly; a value that starts with a digit is a number, read as strtol
     with base 0 does: 0x2 is PXB, 010 is 8 and so SYS.
     Source: src/graph/paths.cc, ncclGetLevel(), since 2.6.4.
     """
@@ -30,21 +30,22 @@ def level(value: str, rules: Release) -> str | None:
 
 
 def levels(rules: Release) -> tuple[str, ...]:
-    """The words that a release takes for a level: its path types up to SYS."""
+    """The words that a release accepts as a level: its path types up to SYS."""
     return tuple(word for word in LEVELS if word in rules.path_types)
 
 
 def path_type(distance: str) -> str:
-    """NCCL's word for one of nvidia-smi's: NODE, other host bridges of the same socket, is PHB for NCCL."""
+    """NCCL's path type for a distance of nvidia-smi: NODE, another host bridge of the same socket, is
+    PHB."""
     return "PHB" if distance == "NODE" else distance
 
 
 def allows(level: str, distance: str) -> bool:
-    """Whether a level covers a distance, both in NCCL's words."""
+    """Whether a level covers a distance, both as NCCL's path types."""
     return LEVELS.index(distance) <= LEVELS.index(level)
 
 
 def printed_type(number: int, version: str) -> str:
-    """The path type behind a number in a log; "" if the version is not known, since numbers changed."""
+    """The path type of a number in a log; "" if the version is not known, because the numbers changed."""
     words = release(version).path_types
     return words[number] if number < len(words) else ""

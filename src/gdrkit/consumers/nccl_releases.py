@@ -1,9 +1,9 @@
-"""What NCCL does from which release on: one table, and the only place that compares NCCL's versions.
+"""How each release of NCCL behaves: one table, and the only module that compares NCCL's versions.
 
-Everything else asks `release(version)` for a capability. A new release of NCCL is one row at the end of
-ROWS: its number, where its source says so, how far it was held against NCCL itself, and what changed.
+Other modules get capabilities from `release(version)`. A new release of NCCL is one row at the end of ROWS:
+its number, the source file, how the model was verified, and what changed.
 
-Read from NCCL's source at the tags from v2.4.2-1 to v2.30.7-1; what the topology's model alone asks, at
+Read from NCCL's source at the tags from v2.4.2-1 to v2.30.7-1; fields that only the topology model uses, at
 every release from OLDEST on.
 """
 
@@ -26,21 +26,21 @@ MODULE = "sys/module/nvidia_peermem/version"
 
 
 class ModelBasis(enum.StrEnum):
-    """What stands behind the model of a release."""
+    """How the model of a release was verified."""
 
-    ON_GPUS = "held against NCCL itself, run on GPUs"
-    FROM_SOURCE = "held against NCCL's own graph code, built from source"
+    ON_GPUS = "verified against NCCL on GPUs"
+    FROM_SOURCE = "verified against NCCL's graph code, built from source"
     READ = "read from source, not run"
-    UNSEEN = "not read: it is taken to behave as the nearest version that was"
+    UNSEEN = "not read: assumed to behave like the nearest version that was read"
 
 
 class Release(Struct, frozen=True, kw_only=True):
-    """How one release of NCCL behaves. The defaults are the oldest's, and those of an unknown version."""
+    """How one release of NCCL behaves. The defaults are for the oldest one, and for an unknown version."""
 
-    # GPUDirect RDMA, and what a log says of it
+    # GPUDirect RDMA, and its messages in a log
     has_dmabuf: bool = False  # registers dma-bufs
-    peermem_files: tuple[str, ...] = ()  # one of them has to exist before it believes in nvidia-peermem
-    probes_each_nic: bool = False  # else the first device that is asked for dma-buf speaks for all
+    peermem_files: tuple[str, ...] = ()  # one of them must exist, or it takes nvidia-peermem for not loaded
+    probes_each_nic: bool = False  # else the dma-buf support of the first device counts for all
     prints_level: bool = False  # `NCCL_NET_GDR_LEVEL set by environment to`
     silent_pairs: bool = False  # release builds print no line for a pair that is too far apart
     chooses_gid: bool = False  # NCCL_IB_GID_INDEX need not be set for RoCE
@@ -50,62 +50,64 @@ class Release(Struct, frozen=True, kw_only=True):
 
     # path types
     path_types: tuple[str, ...] = ()  # nearest first, each at the number that it prints
-    order: Mapping[str, int] = {}  # the same turned round; made from it
+    order: Mapping[str, int] = {}  # the inverse of path_types, computed from it
 
     # NVLink-C2C
     c2c_link: str = ""  # the type of its link; "" where none is made
     gdr_c2c: int | None = None  # the default of NCCL_NET_GDR_C2C; None where it is not known
-    c2c_counts_as: str = ""  # what a way over C2C is compared as: PHB>C2C, P2C>C2C, P2C
-    p2c: str = ""  # who gets the type P2C: "pair", "joined", "nearest"
-    joins_p2c: bool = False  # C2C and PHB make P2C where paths are put together
+    c2c_counts_as: str = ""  # the type that a path over C2C is compared as: PHB>C2C, P2C>C2C, P2C
+    p2c: str = ""  # which paths get the type P2C: "pair", "joined", "nearest"
+    joins_p2c: bool = False  # C2C and PHB make P2C where paths are joined
     pxn_c2c: int | None = None  # the default of NCCL_PXN_C2C; None where it is not known
 
     # PXN, by which a GPU sends through its neighbour's NIC
     pxn_same_host: bool = False
-    pxn_spares: str = "PXB"  # the type that no helper replaces; "": as far as the helper may be
+    pxn_spares: str = (
+        "PXB"  # the type that is never replaced by a helper; "": decided by the helper's distance
+    )
     pxn_needs_gdr: bool = False
 
     # the graph
-    knows_hosts: bool = False  # NUMA nodes of a topology file may be of several hosts
-    devices: bool = False  # a DEV node stands between a GPU and its links
+    knows_hosts: bool = False  # NUMA nodes of a topology file may belong to several hosts
+    devices: bool = False  # a DEV node is between a GPU and its links
     peer_links: bool = False  # links between switches (pcilink)
-    joins_functions: bool = True  # NICs whose addresses differ in the function are one
+    joins_functions: bool = True  # NICs whose addresses differ only in the function are one
     flattens_gen5: bool = False  # Broadcom's Gen5 switches too
     only_climbs: bool = False  # the search for a device's CPU passes PCI bridges alone
-    never_turns_back: bool = False  # the search for a device's CPU does not go back where it came from
-    p2p_by_vendor: bool = True  # GPUs of AMD and POWER machines reach one another at any distance
+    never_turns_back: bool = False  # the search for a device's CPU does not go back
+    p2p_by_vendor: bool = True  # GPUs of AMD and POWER machines can access each other at any distance
     reroutes_far_pairs: bool = True  # a refused pair goes through the CPU however far it is
     best_type_first: bool = False  # paths by type, then bandwidth, then hops
     nearest_cpu_by_bandwidth: bool = False
     nearest_nets_by_mask: bool = True
     serves_any_gpu: bool = False  # a NIC's GPU need not be one of the nearest
     spreads_by_local_index: bool = False  # GPUs of one NIC count from the first of them
-    spreads_connectx8: bool = False  # they do on Blackwell with ConnectX-8, and where it is asked for
+    spreads_connectx8: bool = False  # they do on Blackwell with ConnectX-8, and if requested
 
     # NICs that are fused
-    merges: str = ""  # who does it: "plugin", "topology"
+    merges: str = ""  # what fuses them: "plugin", "topology"
     merge_limit: int = 2
-    retries_merge: bool = False  # goes on where ports cannot be fused
+    retries_merge: bool = False  # continues if ports cannot be fused
 
     # GB/s
     hopper_nvlink: float = 20.0
     blackwell_nvlink: float = 20.0
     amd_link: float = 5000.0  # between NUMA nodes
-    amd_links: tuple[float, ...] = ()  # of Zen 1 and 2, Zen 3 and 4, Zen 5; () where all are alike
+    amd_links: tuple[float, ...] = ()  # of Zen 1 and 2, Zen 3 and 4, Zen 5; () if all are equal
     sapphire_rapids_link: float = 10.0
     emerald_rapids_link: float = 10.0
     knows_granite_rapids: bool = False  # it is as fast as Emerald Rapids, though its number is lower
 
-    variables: frozenset[str] = frozenset()  # those of rows so far; older ones are in no row
+    variables: frozenset[str] = frozenset()  # of all rows up to this one; older ones are in no row
 
     @property
     def sees_module(self) -> bool:
-        """Whether it finds nvidia-peermem without a folder below memory_peers."""
+        """Whether it finds nvidia-peermem without a folder in memory_peers."""
         return MODULE in self.peermem_files
 
     @property
     def compares_p2c(self) -> bool:
-        """Whether C2C has a level of its own, so that PXB forbids it."""
+        """Whether C2C has its own level, so that PXB excludes it."""
         return self.c2c_counts_as == "P2C"
 
     def named(self, kind: int) -> str:
@@ -113,23 +115,23 @@ class Release(Struct, frozen=True, kw_only=True):
 
 
 class ReleaseRow(Struct, frozen=True):
-    """What changes with a release, and the source that says so."""
+    """What changes with a release, and the source."""
 
     since: str
     source: str
-    held: ModelBasis
-    variables: tuple[str, ...]  # that it is the first to read
+    basis: ModelBasis
+    variables: tuple[str, ...]  # that this release is the first to read
     changes: Mapping[str, object]
 
 
 def row(
     since: str,
     source: str = "",
-    held: ModelBasis = ModelBasis.READ,
+    basis: ModelBasis = ModelBasis.READ,
     variables: tuple[str, ...] = (),
     **changes: object,
 ) -> ReleaseRow:
-    return ReleaseRow(since, source, held, variables, changes)
+    return ReleaseRow(since, source, basis, variables, changes)
 
 
 BUILT = ModelBasis.FROM_SOURCE
@@ -146,20 +148,20 @@ ROWS: tuple[ReleaseRow, ...] = (
         path_types=("LOC", "NVL", "NVB", "PIX", "PXB", "PXN", "PHB", "SYS", "NET", "DIS"),
     ),
     row("2.13.4", "src/init.cc, dmaBufSupported(): ncclNet_v6", has_dmabuf=True),
-    row("2.18.1", held=BUILT),
+    row("2.18.1", basis=BUILT),
     row("2.18.5", "src/graph/topo.cc, ncclTopoGetLocal()", nearest_nets_by_mask=False, serves_any_gpu=True),
-    row("2.18.6", held=BUILT),
+    row("2.18.6", basis=BUILT),
     row(
         "2.19.1", "src/graph/paths.cc, ncclTopoCheckGdr(); topo.cc, ncclTopoAddC2c(); topo.h, AMD_BW",
         reads_need_nvlink=False, c2c_link="NVL", serves_any_gpu=False, amd_link=16.0,
     ),
-    row("2.19.4", held=BUILT),
+    row("2.19.4", basis=BUILT),
     row(
         "2.20.3", "src/graph/topo.cc, getBcmGen(); net_ib.cc, ncclIbFindMatchingDev(); topo.h, NVLINK_BW",
         variables=("NCCL_IB_MERGE_NICS",),
         flattens_gen5=True, merges="plugin", hopper_nvlink=20.6, blackwell_nvlink=20.6,
     ),
-    row("2.20.5", held=BUILT),
+    row("2.20.5", basis=BUILT),
     row(
         "2.21.5", "src/graph/paths.cc, ncclTopoComputePaths(); topo.cc, ncclGetSystemId(); net_ib.cc,"
         " ncclIbGetGidIndex()", BUILT,
@@ -187,7 +189,7 @@ ROWS: tuple[ReleaseRow, ...] = (
         c2c_link="C2C", gdr_c2c=0, c2c_counts_as="PHB>C2C", modes=True, never_turns_back=True,
         retries_merge=True, sapphire_rapids_link=22.0, emerald_rapids_link=40.0,
     ),
-    row("2.26.6", held=BUILT),
+    row("2.26.6", basis=BUILT),
     row(
         "2.27.3", "src/include/graph.h; src/graph/paths.cc, ncclTopoCheckGdr() and ncclTopoComputePaths()",
         BUILT, variables=("NCCL_PXN_C2C",),
@@ -201,20 +203,20 @@ ROWS: tuple[ReleaseRow, ...] = (
         p2c="joined", joins_p2c=True, pxn_spares="", blackwell_nvlink=40.1,
     ),
     row("2.27.6", "src/graph/paths.cc, ncclTopoComputePaths()", pxn_spares="PXN"),
-    row("2.27.7", held=BUILT),
+    row("2.27.7", basis=BUILT),
     row("2.28.3", "src/graph/paths.cc, NCCL_PARAM(PxnC2c)", BUILT, ("NCCL_NETDEVS_POLICY",), pxn_c2c=1),
-    row("2.28.7", held=BUILT),
-    row("2.28.9", held=ModelBasis.ON_GPUS),
+    row("2.28.7", basis=BUILT),
+    row("2.28.9", basis=ModelBasis.ON_GPUS),
     row(
         "2.29.2", "src/graph/paths.cc, ncclTopoCheckGdr() and ncclTopoComputePaths()", BUILT,
         c2c_counts_as="P2C", p2c="nearest",
     ),
-    row("2.29.7", held=BUILT),
+    row("2.29.7", basis=BUILT),
     row(
         "2.30.3", "src/graph/topo.h, DEV; paths.cc, ncclTopoCheckGdr(): TRACE instead of INFO", BUILT,
         devices=True, pxn_needs_gdr=True, silent_pairs=True,
     ),
-    row("2.30.4", held=BUILT),
+    row("2.30.4", basis=BUILT),
     row(
         "2.30.7", "src/graph/paths.cc, ncclTopoSetPaths() and ncclTopoCheckGdr(); topo.cc,"
         " ncclTopoGetLocalNet()", BUILT, ("NCCL_NET_GDR_MLOPART",),
@@ -227,20 +229,20 @@ ROWS: tuple[ReleaseRow, ...] = (
         knows_granite_rapids=True,
     ),
 )  # fmt: skip
-"""Oldest first. A release that changes nothing has a row too, if NCCL itself was asked."""
+"""Oldest first. A release without changes has a row too, if the model was verified against it."""
 
 OLDEST, NEWEST = "2.18.1", ROWS[-1].since
-"""The releases whose graph code was read, and so the ones that the topology's model knows."""
-ON_GPUS = tuple(row.since for row in ROWS if row.held is ModelBasis.ON_GPUS)
-"""Releases whose own library was run on GPUs and gave the same for every topology; docs/nccl-model.md."""
-FROM_SOURCE = tuple(row.since for row in ROWS if row.held in (ModelBasis.ON_GPUS, BUILT))
-"""Releases whose graph code was built from its source and gave the same for every topology, without GPUs."""
+"""The oldest and newest release whose graph code was read, which the topology model covers."""
+ON_GPUS = tuple(row.since for row in ROWS if row.basis is ModelBasis.ON_GPUS)
+"""Releases that gave the same results as the model for every topology, run on GPUs; docs/nccl-model.md."""
+FROM_SOURCE = tuple(row.since for row in ROWS if row.basis in (ModelBasis.ON_GPUS, BUILT))
+"""Releases whose graph code, built from source, gave the same results for every topology, without GPUs."""
 NEWEST_HELD = FROM_SOURCE[-1]
-"""The newest of them: whose decisions are told where nobody names a release."""
+"""The newest of them: the default release of `gdr topo`."""
 
 
 def releases(rows: Iterable[ReleaseRow]) -> tuple[Release, ...]:
-    """The release before all rows, and the one that each row makes of the one before it."""
+    """The release before the first row, and the one after each row."""
     found = [Release()]
     for one in rows:
         before = found[-1]
@@ -253,12 +255,12 @@ def releases(rows: Iterable[ReleaseRow]) -> tuple[Release, ...]:
 _RELEASES = releases(ROWS)
 _NUMBERS = tuple(numbers(row.since) for row in ROWS)
 VARIABLE_SINCE: Mapping[str, str] = {name: row.since for row in ROWS for name in row.variables}
-"""First release with a variable."""
+"""By variable, the first release that reads it."""
 
 
 @lru_cache(maxsize=64)
 def release(version: str) -> Release:
-    """How a version behaves: as the release before it, where there is none of that number."""
+    """How a version behaves: like the last release up to it."""
     return _RELEASES[bisect_right(_NUMBERS, numbers(version))]
 
 
@@ -270,19 +272,19 @@ def since(capability: str) -> str:
 
 
 def changing(capability: str) -> tuple[ReleaseRow, ...]:
-    """The rows that say something of a field, newest first."""
+    """The rows that change a field, newest first."""
     return tuple(row for row in reversed(ROWS) if capability in row.changes)
 
 
 def model_basis(version: str) -> ModelBasis:
-    """Who says that a version behaves as the model has it."""
+    """How the model of this version was verified."""
     number = numbers(version)
     if not numbers(OLDEST) <= number <= numbers(NEWEST):
         return ModelBasis.UNSEEN
-    return next((row.held for row in ROWS if numbers(row.since) == number), ModelBasis.READ)
+    return next((row.basis for row in ROWS if numbers(row.since) == number), ModelBasis.READ)
 
 
 def is_modelled(version: str) -> bool:
-    """Whether the model speaks of a version: one that was read, or a newer one of the same major number."""
+    """Whether the model covers a version: one that was read, or a newer one of the same major number."""
     number = numbers(version)
     return number >= numbers(OLDEST) and number[0] == numbers(NEWEST)[0]

@@ -1,6 +1,6 @@
-"""NVSHMEM by its default transport between nodes, ibrc: the CPU posts what the GPU asks for.
+"""NVSHMEM with its default transport between nodes, ibrc, where the CPU posts the GPU's requests.
 
-IBGDA, by which the GPU itself rings the NIC's doorbell, needs more and is not judged here.
+IBGDA, where the GPU rings the NIC's doorbell, needs more and is not covered here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _ENV = "NVIDIA/nvshmem v3.4.5-0 src/modules/transport/common/env_defs.h"
 
 
 def _is_on(value: str) -> bool:
-    """Whatever does not begin with a no: env_defs_internal.h, nvshmemi_getenv_bool()."""
+    """Whether a value counts as true: env_defs_internal.h, nvshmemi_getenv_bool()."""
     return value[:1] not in ("0", "N", "n", "F", "f")
 
 

@@ -1,4 +1,4 @@
-"""Every program that gdrkit judges paths for; the first one leads where nobody names one."""
+"""Every program that gdrkit checks paths for; the first one is the default."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdrkit.consumers.names import NAMES
 
 
 def _declared(name: str) -> Consumer:
-    """What the module of that name declares."""
+    """The program that the module of that name declares."""
     consumer: Consumer = getattr(import_module(f"gdrkit.consumers.{name}"), name.upper())
     return consumer
 
@@ -19,20 +19,20 @@ CONSUMERS: tuple[Consumer, ...] = tuple(map(_declared, NAMES))
 CELLS: tuple[tuple[Path, Consumer], ...] = tuple(
     (path, consumer) for path in Path for consumer in CONSUMERS if path in consumer.paths
 )
-"""Each path of each program, path by path."""
+"""All pairs of a path and a program that uses it."""
 
 
 @functools.cache
 def cells_of(takes: tuple[Need, ...] | frozenset[Need]) -> frozenset[tuple[str, str]]:
-    """The cells that stand still without these."""
-    gone = set(takes)
+    """The cells that do not work without these capabilities."""
+    taken = set(takes)
     return frozenset(
-        (path.value, consumer.name) for path, consumer in CELLS if not gone.isdisjoint(consumer.needs(path))
+        (path.value, consumer.name) for path, consumer in CELLS if not taken.isdisjoint(consumer.needs(path))
     )
 
 
 def paths_of(takes: tuple[Need, ...] | frozenset[Need]) -> tuple[str, ...]:
-    """The paths that somebody loses without these, best first."""
+    """The paths that some program cannot use without these capabilities, best first."""
     cells = cells_of(takes)
     return tuple(path.value for path in Path if any(cell[0] == path for cell in cells))
 

@@ -18,7 +18,7 @@ def copies(node: Node) -> tuple[LibraryCopy, ...]:
 
 
 def _without_infiniband(transports: str) -> bool:
-    """Whether a list of transports leaves none for InfiniBand. `^` turns the list round."""
+    """Whether a list of transports excludes InfiniBand. `^` negates the list."""
     words = transports.strip().lstrip("^").lower().split(",")
     if transports.strip().startswith("^"):
         return "ib" in words or "all" in words

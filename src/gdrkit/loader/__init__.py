@@ -1,4 +1,4 @@
-"""What modprobe will say, and what the kernel will log, without loading anything."""
+"""Predict the output of modprobe and the kernel log, without loading anything."""
 
 from __future__ import annotations
 

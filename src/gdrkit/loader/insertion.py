@@ -1,7 +1,7 @@
-"""The kernel's side: what finit_module() says of one module.
+"""The kernel's side: predict the result of finit_module() for one module.
 
-Source: Linux kernel/module/main.c, load_module(). The checks are the rules; here is their order, and what
-the kernel says when one of them stops it.
+Source: Linux kernel/module/main.c, load_module(). Rules make the checks; this module has their order, and
+the messages of the kernel if one fails.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from gdrkit.rules.stage import Stage
 
 
 class Kernel:
-    """The kernel while modprobe runs: what is tainted, what came in, what was said."""
+    """The state of the kernel while modprobe runs: taints, loaded modules, log."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.taints = Taints(node)
         self.log = self.taints.log
-        self.came: set[str] = set()  # modules loaded meanwhile
-        self.gone: set[str] = set()  # dependencies that modprobe took for loaded and that are not
+        self.inserted: set[str] = set()  # modules loaded by this modprobe
+        self.unavailable: set[str] = set()  # dependencies that modprobe treats as loaded, but which are not
         self.unless: list[str] = []
         self.init_unknown = False
-        self.assumes: list[str] = []  # modules whose init is taken to return 0
+        self.assumes: list[str] = []  # modules whose init is assumed to return 0
         self.certain_lines: int | None = None  # of the log, before the first of them
 
     def insert(self, name: str, arguments: str) -> LoadRefusal | None:
-        """Load one module by its file's name; None if it comes in. Appends to the log."""
+        """Load one module by its file's name; None on success. Appends to the log."""
         steps: tuple[Callable[[], LoadRefusal | None], ...] = (
             lambda: self._file(name),
             lambda: self._permission(name),
@@ -71,44 +71,44 @@ class Kernel:
             lambda: self._arguments(name, arguments),
             lambda: self._init(name),
         )
-        if self._is_unseen(name):
+        if self._is_not_collected(name):
             self._assume(name)
-            self._open("module-corrupt")
-            self.came.add(name)
+            self._note_unchecked("module-corrupt")
+            self.inserted.add(name)
             return None
         for step in steps:
             refusal = step()
             if refusal is not None:
                 return refusal
-        self.came.add(name)
+        self.inserted.add(name)
         return None
 
-    def doubt(self) -> None:
-        """From here on, what is logged depends on something that nobody knows."""
+    def mark_uncertain(self) -> None:
+        """Mark all later log lines as uncertain."""
         if self.certain_lines is None:
             self.certain_lines = len(self.log)
 
     def _assume(self, module: str) -> None:
-        self.doubt()
+        self.mark_uncertain()
         self.assumes.append(module)
         self.init_unknown = True
 
-    def _is_unseen(self, name: str) -> bool:
-        """Whether the file itself is not in the evidence: then nothing can be said of this module."""
+    def _is_not_collected(self, name: str) -> bool:
+        """Whether the module's file is not in the evidence, so that nothing can be predicted for it."""
         try:
             content(self.node, module_path(self.node, name))
-        except EvidenceMissing as lacks:
-            return lacks.missing.why not in (MissingReason.ABSENT, MissingReason.GARBLED)
+        except EvidenceMissing as error:
+            return error.missing.why not in (MissingReason.ABSENT, MissingReason.GARBLED)
         return False
 
     def _fails(self, check: Rule, name: str) -> bool:
-        """Whether a rule stops it; a rule that nobody can answer is noted."""
+        """Whether a rule fails; an unknown result is added to `unless`."""
         outcome = judge(self.node, check, name)
         if isinstance(outcome, Unknown):
-            self._open(check.code)
+            self._note_unchecked(check.code)
         return isinstance(outcome, Failed)
 
-    def _open(self, code: str) -> None:
+    def _note_unchecked(self, code: str) -> None:
         if code not in self.unless:
             self.unless.append(code)
 
@@ -118,7 +118,7 @@ class Kernel:
     # -- the checks, in order --------------------------------------------------------------------------
 
     def _file(self, name: str) -> LoadRefusal | None:
-        """kmod opens the file, and unpacks it: kmod_file_open()."""
+        """kmod opens and decompresses the file: kmod_file_open()."""
         try:
             found = flaw(self.node, module_path(self.node, name))
         except EvidenceAbsent:
@@ -133,11 +133,11 @@ class Kernel:
     def _signature(self, name: str) -> LoadRefusal | None:
         """module_sig_check()."""
         failed = next((check for check in checks_at(Stage.SIGNATURE) if self._fails(check, name)), None)
-        seen = if_missing(None, self._signature_seen, name)
-        if seen is None:
+        signature = if_missing(None, self._signature_state, name)
+        if signature is None:
             return None
-        path, state, fault = seen
-        self._say_untested(path)
+        path, state, fault = signature
+        self._log_untested(path)
         if state is SignatureState.UNSUPPORTED:
             self.log.extend(on_unsupported(self.node, path, fault))
         if failed is None:
@@ -153,19 +153,19 @@ class Kernel:
             return LoadRefusal(EPERM, failed.code)
         return LoadRefusal(EBADMSG if state is SignatureState.MALFORMED else EKEYREJECTED, failed.code)
 
-    def _signature_seen(self, name: str) -> tuple[str, SignatureState, str] | None:
-        """The file, what its signature is worth, and its fault; None for a kernel that does not look."""
+    def _signature_state(self, name: str) -> tuple[str, SignatureState, str] | None:
+        """The file, the state of its signature and its fault; None for a kernel without signatures."""
         if not module_signatures_supported(self.node):
             return None
         path = module_path(self.node, name)
         return path, standing(self.node, path).state, signature_fault(self.node, path)
 
-    def _say_untested(self, path: str) -> None:
+    def _log_untested(self, path: str) -> None:
         digest = if_missing("", untested_digest, self.node, path)
         if digest:
             tried = f"pkcs1pad(rsa,{digest}) (pkcs1pad(rsa-generic,{digest}))"
             line = kernel.NO_SELF_TEST.say(algorithm=tried)
-            if line not in (*self._before(), *self.log):
+            if line not in (*self._logged_before(), *self.log):
                 self.log.append(line)
 
     def _form(self, name: str) -> LoadRefusal | None:
@@ -178,10 +178,10 @@ class Kernel:
         return LoadRefusal(ENOEXEC, "module-corrupt")
 
     def _admission(self, name: str) -> LoadRefusal | None:
-        """blacklisted(): the kernel's own list, which modprobe's blacklist is not."""
+        """blacklisted(): the kernel's own list, not modprobe's."""
         outcome = judge(self.node, module_blacklisted, name)
         if isinstance(outcome, Unknown):
-            self._open(module_blacklisted.code)
+            self._note_unchecked(module_blacklisted.code)
         if not isinstance(outcome, Failed) or outcome.takes == ():
             return None
         self.log.append(kernel.BLACKLISTED.say(module=self._name(name)))
@@ -194,7 +194,9 @@ class Kernel:
         if found is None:
             return None
         module = self._name(name)
-        if found.misfit is Misfit.NO_LAYOUT or (found.unversioned and not self._said(kernel.UNVERSIONED)):
+        if found.misfit is Misfit.NO_LAYOUT or (
+            found.unversioned and not self._was_logged(kernel.UNVERSIONED)
+        ):
             self.log.append(kernel.UNVERSIONED.say(module=module, symbol="module_layout"))
         for what in found.forced:
             self.taints.force(module, what)
@@ -209,30 +211,32 @@ class Kernel:
         return LoadRefusal(ENOEXEC, "module-wrong-kernel")
 
     def _entry(self, name: str) -> LoadRefusal | None:
-        """add_unformed_module(), and the taint that comes with it."""
+        """add_unformed_module(), and its taints."""
         verified: bool | None = None
         try:
             if module_signatures_supported(self.node):
                 verified = standing(self.node, module_path(self.node, name)).state is SignatureState.VERIFIED
         except EvidenceMissing:
-            self._open("module-unknown-key")
+            self._note_unchecked("module-unknown-key")
         self.taints.add(name, self._name(name), verified)
         return None
 
     def _symbols(self, name: str) -> LoadRefusal | None:
-        """simplify_symbols(): it goes on to the last symbol, whose error is the one returned."""
+        """simplify_symbols(): it checks every symbol, and returns the last error."""
         try:
             found = (
-                links_without(self.node, name, frozenset(self.gone)) if self.gone else links(self.node, name)
+                links_without(self.node, name, frozenset(self.unavailable))
+                if self.unavailable
+                else links(self.node, name)
             )
         except EvidenceMissing:
-            self._open("module-symbol-missing")
+            self._note_unchecked("module-symbol-missing")
             return None
         if found.unseen:
-            self._open("module-symbol-missing")
-        return self._say_links(self._name(name), found)
+            self._note_unchecked("module-symbol-missing")
+        return self._log_links(self._name(name), found)
 
-    def _say_links(self, module: str, found: Links) -> LoadRefusal | None:
+    def _log_links(self, module: str, found: Links) -> LoadRefusal | None:
         refusal = None
         for event in found.events:
             if isinstance(event, SymbolProblem):
@@ -240,15 +244,15 @@ class Kernel:
                 refusal = LoadRefusal(event.fault.errno, code_of(event.fault))
             elif isinstance(event, InheritedTaint):
                 self.log.append(on_inherited(self.node, module, event))
-            elif isinstance(event, UnversionedSymbol) and not self._said(kernel.UNVERSIONED):
+            elif isinstance(event, UnversionedSymbol) and not self._was_logged(kernel.UNVERSIONED):
                 self.log.append(kernel.UNVERSIONED.say(module=module, symbol=event.symbol))
         return refusal
 
-    def _said(self, line: MessageTemplate) -> bool:
-        """Whether a line that the kernel says once in a boot has been said; no, where its log is unseen."""
-        return any(line.match(text) is not None for text in (*self._before(), *self.log))
+    def _was_logged(self, line: MessageTemplate) -> bool:
+        """Whether the kernel has logged a message that it prints once per boot; False without a log."""
+        return any(line.match(text) is not None for text in (*self._logged_before(), *self.log))
 
-    def _before(self) -> tuple[str, ...]:
+    def _logged_before(self) -> tuple[str, ...]:
         return if_missing((), lambda: tuple(row.text for row in kernel_log.lines(self.node).lines))
 
     def _exports(self, name: str) -> LoadRefusal | None:
@@ -256,7 +260,7 @@ class Kernel:
         try:
             found = duplicate_export(self.node, name)
         except EvidenceMissing:
-            self._open("module-symbol-duplicate")
+            self._note_unchecked("module-symbol-duplicate")
             return None
         if found is None:
             return None
@@ -269,7 +273,7 @@ class Kernel:
         try:
             found = reading(self.node, name, arguments)
         except EvidenceMissing:
-            self._open("module-bad-parameter")
+            self._note_unchecked("module-bad-parameter")
             return None
         module = self._name(name)
         for complaint in found.complaints:
@@ -286,13 +290,13 @@ class Kernel:
         try:
             found = init(self.node, name)
         except EvidenceMissing:
-            self._open("peermem-stub")
+            self._note_unchecked("peermem-stub")
             found = InitOutcome.UNKNOWN
         if found is InitOutcome.STUB:
             return LoadRefusal(EINVAL, "peermem-stub")
         if found is not InitOutcome.UNKNOWN or self._name(name) == PEERMEM:
             refused = judge(self.node, peermem_registration_refused, PEERMEM)
-            if isinstance(refused, Failed):  # as it did before in this boot
+            if isinstance(refused, Failed):  # as it did earlier in this boot
                 self.log.append(refused.seen)
                 return LoadRefusal(EINVAL, peermem_registration_refused.code)
         if found is InitOutcome.UNKNOWN:

@@ -1,4 +1,4 @@
-"""modprobe itself: its options, its walk, its words.
+"""modprobe itself: its options, the order in which it loads modules, and its messages.
 
 Source: kmod tools/modprobe.c, insmod(); libkmod-module.c, kmod_module_probe_insert_module().
 """
@@ -18,15 +18,15 @@ from gdrkit.formats.module_name import canonical
 from gdrkit.loader.insertion import Kernel
 from gdrkit.loader.prediction import Prediction
 from gdrkit.loader.probing import LoadStep, LoadTarget, probe_list, targets
-from gdrkit.messages import modprobe as modprobe_said
+from gdrkit.messages import modprobe as modprobe_messages
 from gdrkit.messages.errors import EEXIST, EINVAL, words_of
 from gdrkit.node import Node, fact, if_absent, if_missing
 
-_NESTED_AT_MOST = 8  # install lines that call modprobe in turn; more is a loop
+_NESTED_LIMIT = 8  # install lines that call modprobe in turn; more is a loop
 
 
 class ModprobeOptions(Struct, frozen=True):
-    """What modprobe was told beside the name."""
+    """modprobe's options and the module's arguments."""
 
     arguments: str = ""  # for the module
     use_blacklist: bool = False
@@ -50,14 +50,14 @@ _FLAGS = {
 }
 
 
-def options_of(words_given: tuple[str, ...]) -> ModprobeOptions:
-    """modprobe's options and the module's arguments. Options that change nothing here are passed over.
+def options_of(given: tuple[str, ...]) -> ModprobeOptions:
+    """The options and arguments of a modprobe command. Options without effect here are ignored.
 
     An argument whose value has a space gets quotes: options_from_array().
     """
-    flags = {_FLAGS[word]: True for word in words_given if word in _FLAGS}
+    flags = {_FLAGS[word]: True for word in given if word in _FLAGS}
     arguments = []
-    for word in words_given:
+    for word in given:
         if word.startswith("-"):
             continue
         name, equals, value = word.partition("=")
@@ -67,11 +67,11 @@ def options_of(words_given: tuple[str, ...]) -> ModprobeOptions:
 
 
 def modprobe(node: Node, name: str, arguments: tuple[str, ...] = ()) -> Prediction:
-    """What `modprobe [options] NAME [arguments]`, run by root, would print and return, and the kernel's log.
+    """The predicted output and exit code of `modprobe [options] NAME [arguments]` as root, and the kernel
+    log.
 
-    Nothing is loaded. Raises EvidenceMissing where it cannot even be told which file is meant. A prediction
-    is no more certain than the weakest evidence under it, and likely at best while a check could not be
-    made.
+    Nothing is loaded. Raises EvidenceMissing if the module's file cannot be determined. A prediction is as
+    certain as its weakest evidence, and at most likely if a check could not be made.
     """
     prediction = _prediction(node, name, arguments)
     confidence = node.confidence(_prediction, name, arguments)
@@ -87,7 +87,7 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
     return Prediction(
         module=canonical(name),
         exit_code=status,
-        loaded=run.target in run.kernel.came or run.target in run.present,
+        loaded=run.target in run.kernel.inserted or run.target in run.present,
         stderr=tuple(run.stderr),
         kernel_log=tuple(run.kernel.log),
         reason=run.reason,
@@ -100,21 +100,21 @@ def _prediction(node: Node, name: str, arguments: tuple[str, ...]) -> Prediction
 
 
 class ModprobeRun:
-    """One modprobe, with all that it starts."""
+    """One modprobe command, with those that its install lines run."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
         self.kernel = Kernel(node)
         self.config = self._configuration()
         self.stderr: list[str] = []
-        self.present: set[str] = set()  # was there before
-        self.target = ""  # the module that the outermost modprobe was asked for
+        self.present: set[str] = set()  # was loaded before
+        self.target = ""  # the module that the outermost modprobe loads
         self.reason = ""
         self.command_unknown = False
         self.depth = 0
 
     def _configuration(self) -> ModprobeConfig:
-        """modprobe's configuration; nothing, and noted, where it was not collected."""
+        """modprobe's configuration. If it was not collected: an empty one, and `unless` records it."""
         try:
             return configuration(self.node)
         except EvidenceMissing:
@@ -123,80 +123,84 @@ class ModprobeRun:
 
     @property
     def undecided(self) -> bool:
-        """Whether an init or a command was met of which nobody knows what it returns."""
+        """Whether the result depends on an init function or a command whose result is not known."""
         return self.command_unknown or self.kernel.init_unknown
 
-    def modprobe(self, name: str, order: ModprobeOptions) -> int:
-        """The exit status of a modprobe for this name."""
+    def modprobe(self, name: str, options: ModprobeOptions) -> int:
+        """The exit status of modprobe for this name."""
         found = targets(self.node, self.config, name)
         self.target = self.target or (found[0].name if found else canonical(name))
         if not found:
             self.reason = self.reason or "module-not-found"
             folder = f"/lib/modules/{release(self.node)}"
-            self._complain(order, modprobe_said.NOT_FOUND.say(module=name, directory=folder))
+            self._print_error(options, modprobe_messages.NOT_FOUND.say(module=name, directory=folder))
             return 1
         errno = 0
         for target in found:
-            errno = self._probe(target, order)
+            errno = self._probe(target, options)
             if errno == EEXIST:
-                self._complain(order, modprobe_said.PRESENT.say(module=target.name))
+                self._print_error(options, modprobe_messages.PRESENT.say(module=target.name))
             elif errno:
-                self._complain(order, modprobe_said.COULD_NOT.say(module=target.name, error=words_of(errno)))
+                self._print_error(
+                    options, modprobe_messages.COULD_NOT.say(module=target.name, error=words_of(errno))
+                )
         return 1 if errno else 0
 
-    def _complain(self, order: ModprobeOptions, line: str) -> None:
-        if not order.quiet:
+    def _print_error(self, options: ModprobeOptions, line: str) -> None:
+        if not options.quiet:
             self.stderr.append(line)
 
     # -- kmod_module_probe_insert_module() -------------------------------------------------------------
 
-    def _probe(self, target: LoadTarget, order: ModprobeOptions) -> int:
-        """Load a module and what it needs; the error, 0 if none."""
+    def _probe(self, target: LoadTarget, options: ModprobeOptions) -> int:
+        """Load a module and its dependencies; returns the errno, 0 on success."""
         if target.builtin or self._in_kernel(target.name):
-            return EEXIST if order.first_time else 0
-        shut_out = self.config.blacklisted(target.name)
-        if shut_out is not None and (target.by_alias or order.use_blacklist):
-            self.node.cite(shut_out.file, text=f"blacklist {shut_out.name}", line=shut_out.line)
+            return EEXIST if options.first_time else 0
+        blacklisted = self.config.blacklisted(target.name)
+        if blacklisted is not None and (target.by_alias or options.use_blacklist):
+            self.node.cite(blacklisted.file, text=f"blacklist {blacklisted.name}", line=blacklisted.line)
             self.reason = self.reason or "module-blacklisted"
             return 0
-        if order.dry_run:
+        if options.dry_run:
             return 0
         self._note_missing_files(target.name)
-        for step in probe_list(self.node, self.config, target.name, order.ignore_install):
+        for step in probe_list(self.node, self.config, target.name, options.ignore_install):
             if self._in_kernel(step.name):
                 continue
-            errno = self._take(step, order.arguments if step.name == target.name else "")
+            errno = self._load(step, options.arguments if step.name == target.name else "")
             if errno and errno != EEXIST and step.required:
                 return errno
         return 0
 
     def _note_missing_files(self, name: str) -> None:
-        """kmod complains twice of a dependency without a file, and goes on as if there were none."""
+        """kmod prints two errors for a dependency without a file, and continues without dependencies."""
         path = if_absent("", missing_dependency, self.node, name)
         if path:
-            line = modprobe_said.DEPENDENCY_GONE.say(
+            line = modprobe_messages.DEPENDENCY_GONE.say(
                 place=dependency_place(self.node), pointer="0x0", path=f"/{path}"
             )
             self.stderr += (line, line)
             self.node.cite("the address in modprobe's message", confidence=Confidence.LIKELY)
-            self.kernel.gone.update(n for n in dependencies(self.node, name) if not self._in_kernel(n))
+            self.kernel.unavailable.update(
+                n for n in dependencies(self.node, name) if not self._in_kernel(n)
+            )
 
     def _note_unlisted(self, name: str) -> None:
-        """kmod complains of a module that it knows by an alias or an install line alone."""
+        """kmod prints an error for a module that only an alias or an install line names."""
         try:
             module_path(self.node, name)
         except EvidenceAbsent:
-            self.stderr.append(modprobe_said.NO_FILE.say(place=insertion_place(self.node), module=name))
+            self.stderr.append(modprobe_messages.NO_FILE.say(place=insertion_place(self.node), module=name))
 
     def _in_kernel(self, name: str) -> bool:
-        if name in self.kernel.came or name in self.present:
+        if name in self.kernel.inserted or name in self.present:
             return True
-        there = if_missing(False, lambda: is_loaded(self.node, name) or builtin(self.node, name))
-        if there:
+        loaded = if_missing(False, lambda: is_loaded(self.node, name) or builtin(self.node, name))
+        if loaded:
             self.present.add(name)
-        return there
+        return loaded
 
-    def _take(self, step: LoadStep, arguments: str) -> int:
+    def _load(self, step: LoadStep, arguments: str) -> int:
         command = self.config.install_command(step.name)
         before = self.reason, self.kernel.init_unknown
         options = f"{self.config.arguments_of(step.name)} {arguments}".strip()
@@ -212,19 +216,19 @@ class ModprobeRun:
                 self.reason = self.reason or ("dependency-failed" if other else refusal.reason)
         if not step.required:
             self.reason, self.kernel.init_unknown = before
-        elif step.name not in self.kernel.came:
-            self.kernel.gone.add(step.name)
+        elif step.name not in self.kernel.inserted:
+            self.kernel.unavailable.add(step.name)
         return errno
 
     # -- install lines ---------------------------------------------------------------------------------
 
     def _install(self, name: str, command: str, options: str) -> int:
         """Run an install line: command_do()."""
-        before = len(self.kernel.came)
+        before = len(self.kernel.inserted)
         self.depth += 1
         status = self._shell(command.replace("$CMDLINE_OPTS", options))
         self.depth -= 1
-        if len(self.kernel.came) > before:  # most often the same module in a file of another name
+        if len(self.kernel.inserted) > before:  # usually the same module under another file name
             self.present.add(name)
         if not status:
             if name not in self.present and not self.command_unknown:
@@ -233,16 +237,16 @@ class ModprobeRun:
         self.reason = self.reason or "install-override"
         line = command.replace("$CMDLINE_OPTS", options)
         self.stderr.append(
-            modprobe_said.COMMAND_FAILED.say(
+            modprobe_messages.COMMAND_FAILED.say(
                 place=command_place(self.node), command=line, module=name, status=status
             )
         )
         return EINVAL
 
     def _shell(self, line: str) -> int:
-        """The status of a list of commands; 0, and noted as unknown, where it cannot be told."""
+        """The exit status of a list of commands; 0, recorded as unknown, if it cannot be predicted."""
         commands = install_command.commands(line)
-        if commands is None or self.depth > _NESTED_AT_MOST:
+        if commands is None or self.depth > _NESTED_LIMIT:
             return self._unknown()
         status = 0
         for command in commands:
@@ -251,18 +255,18 @@ class ModprobeRun:
             if command.program == "modprobe":
                 status = self._nested(command.words[1:])
                 continue
-            told = install_command.status(command)
-            if told is None:
+            predicted = install_command.status(command)
+            if predicted is None:
                 return self._unknown()
-            status = told
+            status = predicted
             if command.words[0] == "exit":
                 break
         return status
 
     def _unknown(self) -> int:
-        """A command that nobody knows is taken to succeed; what is said after it is not certain."""
+        """Assume that an unknown command succeeds; all later log lines are uncertain."""
         self.command_unknown = True
-        self.kernel.doubt()
+        self.kernel.mark_uncertain()
         return 0
 
     def _nested(self, given: tuple[str, ...]) -> int:

@@ -1,4 +1,4 @@
-"""What the loader says."""
+"""The result of a prediction."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from gdrkit.evidence import Confidence
 
 
 class Prediction(Struct, frozen=True, kw_only=True):
-    """What modprobe would print and return, and what the kernel would log meanwhile."""
+    """The predicted output and exit code of modprobe, and the kernel log."""
 
-    module: str  # as it was asked for, dashes as underscores
+    module: str  # the requested one, with underscores
     exit_code: int
-    loaded: bool  # whether the module would be in the kernel afterwards
+    loaded: bool  # whether the module is in the kernel afterwards
     stderr: tuple[str, ...] = ()
     kernel_log: tuple[str, ...] = ()
-    reason: str = ""  # the code of what stops it; empty if nothing does
+    reason: str = ""  # the code of the finding that stops it; "" if none does
     confidence: Confidence = Confidence.CERTAIN
-    unless: tuple[str, ...] = ()  # codes of checks that could not be made: any of them may come first
-    assumes: tuple[str, ...] = ()  # modules whose init is taken to return 0, as nobody knows
-    certain_lines: int | None = None  # how many lines the kernel logs before the first of them; None: all
-    result_unknown: bool = False  # nothing stops it but, perhaps, an init or a command that nobody knows
+    unless: tuple[str, ...] = ()  # codes of checks that could not be made; one of them may fail first
+    assumes: tuple[
+        str, ...
+    ] = ()  # modules whose init is assumed to return 0, because its result is not known
+    certain_lines: int | None = None  # of the log, before the first of them; None: all
+    result_unknown: bool = False  # only an init or command of unknown result may stop it
 
 
 class LoadRefusal(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""modprobe's side: which modules it would load, in which order, for a name.
+"""modprobe's side: the modules that it loads for a name, in order.
 
 Source: kmod libkmod-module.c, kmod_module_new_from_lookup(), kmod_module_get_probe_list().
 """
@@ -14,7 +14,7 @@ from gdrkit.node import Node, each_known, if_absent
 
 
 class LoadTarget(Struct, frozen=True):
-    """A module that a name stands for."""
+    """A module that a name resolves to."""
 
     name: str
     by_alias: bool = False
@@ -22,15 +22,15 @@ class LoadTarget(Struct, frozen=True):
 
 
 class LoadStep(Struct, frozen=True):
-    """A module to load on the way, and how."""
+    """A module to load, and how."""
 
     name: str
-    required: bool  # the target or a dependency of it; what fails else is passed over
+    required: bool  # the target or one of its dependencies; failures of others are ignored
     ignore_install: bool
 
 
 def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[LoadTarget, ...]:
-    """What a name stands for; () if nothing. The first of several places that knows it decides."""
+    """The modules that a name resolves to; () if none. The first source that has the name decides."""
     wanted = canonical(name)
     entries = config.modules_of_alias(wanted)
     if entries:
@@ -46,7 +46,7 @@ def targets(node: Node, config: ModprobeConfig, name: str) -> tuple[LoadTarget, 
 
 
 def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bool) -> tuple[LoadStep, ...]:
-    """The modules that modprobe loads for a module, in order, the module among them."""
+    """The modules that modprobe loads for a module, in order, including that module."""
     required = {name, *_dependencies(node, name)}
     walk = _Walk(node, config)
     walk.visit(name, ignore_install)
@@ -54,7 +54,7 @@ def probe_list(node: Node, config: ModprobeConfig, name: str, ignore_install: bo
 
 
 class _Walk:
-    """The way from a module to all that is loaded with it."""
+    """Walks from a module to all modules that are loaded with it."""
 
     def __init__(self, node: Node, config: ModprobeConfig) -> None:
         self.node, self.config = node, config
@@ -84,12 +84,12 @@ class _Walk:
         for other in post:
             self.visit(other)
 
-    def _known(self, wishes: tuple[str, ...]) -> list[str]:
-        """What soft dependencies stand for. What fails of them fails silently."""
-        known = each_known(lambda wish: targets(self.node, self.config, wish), wishes)
+    def _known(self, names: tuple[str, ...]) -> list[str]:
+        """The modules that soft dependencies resolve to. Unknown ones are ignored."""
+        known = each_known(lambda name: targets(self.node, self.config, name), names)
         return [target.name for found in known for target in found]
 
 
 def _dependencies(node: Node, name: str) -> tuple[str, ...]:
-    """What a module needs; nothing, as for kmod, where a file of that is missing."""
+    """The dependencies of a module; () if a file of one is missing, as in kmod."""
     return if_absent((), lambda: () if missing_dependency(node, name) else dependencies(node, name))

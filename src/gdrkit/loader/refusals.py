@@ -1,4 +1,4 @@
-"""What the kernel says when it refuses a module: the lines for each reason."""
+"""The messages of the kernel for each reason to refuse a module."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ REFUSED = {
     SignatureState.UNSUPPORTED: kernel.UNSUPPORTED,
 }
 
-# Kernels from which on a line has its words of today; messages/kernel.py tells what was read.
+# Versions since which a message has its current wording; messages/kernel.py has the sources.
 _MISSING_IS_ENOENT = 4, 19  # `(err -2)` of a missing symbol, and `(err 0)` before
-_SYMBOL_NAMED = 5, 19  # beside the proprietary module that has it
-_HEADER_IS_REFUSED_ALOUD, _HEADER_IS_EXPLAINED = (5, 4), (5, 15)  # a file's header that is none
+_SYMBOL_NAMED = 5, 19  # besides the proprietary module that exports it
+_INVALID_HEADER_IS_LOGGED, _INVALID_HEADER_IS_EXPLAINED = (5, 4), (5, 15)  # an invalid file header
 _EXACTLY = 6, 13  # one struct module
 _HEADER = (
     Corruption.SHORT, Corruption.MAGIC, Corruption.TYPE, Corruption.MACHINE, Corruption.TABLE,
     Corruption.NAMES,
 )  # fmt: skip
 
-# Linux include/linux/oid_registry.h, OID__NR: what stands for "no such identifier". It grows; of kernels
-# that are not listed the line is left out.
+# Linux include/linux/oid_registry.h, OID__NR, which means "no such identifier". It grows; for kernels that
+# are not listed, the message is left out.
 _NO_OID = {(6, 1): 98, (6, 8): 102, (6, 12): 103}
 _NIST = "2.16.840.1.101.3.4.2"
 _OIDS = {
@@ -44,7 +44,7 @@ _OIDS = {
 
 
 def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
-    """The lines on a signature of a kind that the kernel does not know."""
+    """The messages for a signature of a kind that the kernel does not support."""
     if fault:
         return [kernel.NOT_PKCS7.say()]
     found = signature(node, path)
@@ -58,7 +58,7 @@ def on_unsupported(node: Node, path: str, fault: str) -> list[str]:
 
 
 def on_problem(node: Node, module: str, problem: SymbolProblem) -> list[str]:
-    """The lines on a symbol that the module will not get."""
+    """The messages for a symbol that cannot be resolved."""
     lines = []
     if problem.fault is SymbolFault.VERSION:
         lines.append(kernel.VERSION.say(module=module, symbol=problem.symbol))
@@ -76,15 +76,15 @@ def on_problem(node: Node, module: str, problem: SymbolProblem) -> list[str]:
 
 
 def on_inherited(node: Node, module: str, event: InheritedTaint) -> str:
-    """The line on a module that takes over the taint of one that it uses."""
+    """The message for a module that inherits the taint of one that it uses."""
     row = kernel.INHERITED if version(node) >= _SYMBOL_NAMED else kernel.INHERITED_UNNAMED
     return row.say(module=module, symbol=event.symbol, owner=event.owner)
 
 
 def on_flaw(node: Node, found: ModuleFlaw, name: str) -> str:
-    """The line on a file that is no module; empty where its wording is not known."""
-    if found.kind in _HEADER and found.number >= 0 and version(node) < _HEADER_IS_EXPLAINED:
-        return kernel.ELF_INVALID.say() if version(node) >= _HEADER_IS_REFUSED_ALOUD else ""
+    """The message for a file that is not a valid module; "" if its wording is not known."""
+    if found.kind in _HEADER and found.number >= 0 and version(node) < _INVALID_HEADER_IS_EXPLAINED:
+        return kernel.ELF_INVALID.say() if version(node) >= _INVALID_HEADER_IS_LOGGED else ""
     say: Mapping[Corruption, Callable[[], str]] = {
         Corruption.SHORT: lambda: "" if found.number < 0 else kernel.ELF_LENGTH.say(size=found.number),
         Corruption.MAGIC: kernel.ELF_MAGIC.say,

@@ -1,4 +1,4 @@
-"""What the kernel logs when a module taints it, by what has tainted it before.
+"""The messages of the kernel when a module taints it, depending on earlier taints.
 
 Source: Linux kernel/module/main.c, check_modinfo() and, since 6.4, module_augment_kernel_taints();
 kernel/panic.c, add_taint(). Bits: Documentation/admin-guide/tainted-kernels.rst.
@@ -13,13 +13,13 @@ from gdrkit.messages import kernel
 from gdrkit.node import Node, first_of, if_missing, likely
 
 PROPRIETARY, FORCED, STAGING, OUT_OF_TREE, UNSIGNED, LIVEPATCH, TEST = 0, 1, 10, 12, 13, 15, 18
-# Taints that switch lock debugging off, which is said of the first: LOCKDEP_NOW_UNRELIABLE in the kernel's
+# Taints that disable lock debugging, logged for the first of them: LOCKDEP_NOW_UNRELIABLE in the kernel's
 # sources (proprietary and forced modules, forced unloading, machine checks, bad pages, oopses, ACPI tables).
 _END_LOCK_DEBUGGING = (0, 1, 3, 4, 5, 7, 8)
-_LICENSE_TWICE = 6, 4  # since then a second line follows the one on the licence
+_LICENSE_TWICE = 6, 4  # since then, a second message follows the one on the license
 
 
-# Letters behind a module in /proc/modules, for the bits that matter here: kernel/panic.c, taint_flags.
+# Letters after a module in /proc/modules, for the bits used here: kernel/panic.c, taint_flags.
 _LETTERS = {
     "P": PROPRIETARY,
     "F": FORCED,
@@ -32,7 +32,7 @@ _LETTERS = {
 
 
 def mask_of(node: Node) -> int:
-    """What taints the kernel; where that was not read, what the loaded modules say of themselves."""
+    """The kernel's taints as a bit mask; if that was not read, those of the loaded modules."""
 
     def the_loaded_modules() -> int:
         letters = {letter for module in loaded(node).values() for letter in module.taint}
@@ -45,7 +45,7 @@ def mask_of(node: Node) -> int:
 
 
 class Taints:
-    """The kernel's taint while modules are loaded one after another."""
+    """The kernel's taints while modules are loaded one after another."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -61,15 +61,15 @@ class Taints:
         self.mask |= 1 << bit
 
     def force(self, module: str, what: str) -> None:
-        """A check that the kernel skips, and is tainted for: try_to_force_load()."""
+        """A check that the kernel skips, with a taint: try_to_force_load()."""
         if not self.has(FORCED):
             self.log.append(kernel.FORCED.say(module=module, what=what))
         self._set(FORCED)
 
     def add(self, name: str, module: str, verified: bool | None) -> None:
-        """All that a module is known to taint when it enters the kernel's list.
+        """Add the taints of a module when it enters the kernel's list.
 
-        `name` is the file's, `module` the kernel's; `verified` None: signatures are not looked at.
+        `name` is the file's, `module` the kernel's; `verified` None: the kernel does not check signatures.
         """
         info = information(self.node, module_path(self.node, name))
         licensed_before = self.has(PROPRIETARY)
@@ -98,7 +98,7 @@ class Taints:
         self._set(bit)
 
     def _retpolines_matter(self) -> bool:
-        """retpoline_module_ok(), arch/x86/kernel/cpu/bugs.c: where the processor needs a mitigation."""
+        """retpoline_module_ok(), arch/x86/kernel/cpu/bugs.c: whether the processor needs a mitigation."""
         node = self.node
         if architecture(node) != "x86_64" or "y" not in (
             config_option(node, "CONFIG_RETPOLINE"),

@@ -1,1 +1,1 @@
-"""What programs print: the loader says its lines; doctor, explain and jobs hear them."""
+"""Messages of other programs: the loader predicts them; doctor, explain and jobs recognise them."""

@@ -1,4 +1,4 @@
-"""All messages of all programs and the one matcher. Who needs one program's asks its file."""
+"""All messages of all programs, and the matcher for them. For one program, import its module instead."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ CATALOGUE = (
     *perftest.ROWS, *verbs.ROWS, *driver.ROWS, *operator.ROWS, *modprobe.ROWS, *kernel.ROWS,
     *modprobe.LOADERS, *nccl.ROWS,
 )  # fmt: skip
-"""All rows. The first that a line holds takes it."""
+"""All rows. The first one that a line contains is its match."""
 
 
 def match(text: str, number: int = 0) -> Match | None:
-    """The row that a line holds, whatever stands before it; None if it holds none."""
+    """The first message that a line contains, after any text; None if it contains none."""
     return _matcher().match(text, number)
 
 

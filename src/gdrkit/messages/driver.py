@@ -1,4 +1,4 @@
-"""Lines of NVIDIA's kernel modules and libraries, and of modules that ask them for GPU memory."""
+"""Messages of NVIDIA's kernel modules and libraries, and of modules that use GPU memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _P2P = f"{_OPEN} src/nvidia/src/kernel/gpu/bus/p2p.c"
 _NO_PEER_OBJECT = (
     "gpu-integrated", "gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig",
 )  # fmt: skip
-"""Why nvidia_p2p_get_pages() answers EINVAL: the process has no NV50_THIRD_PARTY_P2P object."""
+"""Why nvidia_p2p_get_pages() returns EINVAL: the process has no NV50_THIRD_PARTY_P2P object."""
 
 ROWS = (
     MessageTemplate(

@@ -1,9 +1,9 @@
-"""Errors of Linux: their numbers, their words in each program's dialect, and what they mean of a module.
+"""Errors of Linux: their numbers, their texts in each program, and their meaning for a module.
 
-Numbers are those of the node that is judged, and not of the machine that judges it: 95 is EOPNOTSUPP on
-Linux alone. Sources: Linux include/uapi/asm-generic/errno*.h; strerror(3) of the GNU C library in the "C"
-locale; kmod tools/modprobe.c, insmod_insert(), and tools/insmod.c, mod_strerror(). Go prints the C library's
-words with a small first letter: syscall/zerrors_linux_amd64.go.
+Numbers are those of the diagnosed node, not of the machine that runs gdr: 95 is EOPNOTSUPP on Linux only.
+Sources: Linux include/uapi/asm-generic/errno*.h; strerror(3) of the GNU C library in the "C" locale; kmod
+tools/modprobe.c, insmod_insert(), and tools/insmod.c, mod_strerror(). Go prints the C library's texts with a
+lower-case first letter: syscall/zerrors_linux_amd64.go.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ ENOSPC, ERANGE, EBADMSG, EPROTONOSUPPORT, EOPNOTSUPP, EKEYREJECTED = 28, 34, 74,
 
 
 class ErrnoMeaning(Struct, frozen=True):
-    """One number, and what stands for it."""
+    """One error: its number, name, texts and causes."""
 
     number: int
     name: str
     words: str  # strerror(3)
-    modprobe: str = ""  # its own words, where it has some
+    modprobe: str = ""  # its own text, if it has one
     insmod: str = ""
-    causes: tuple[str, ...] = ()  # why finit_module(2) returns it, likeliest first, beside ANY_INIT
+    causes: tuple[str, ...] = ()  # why finit_module(2) returns it, likeliest first, besides ANY_INIT
 
 
 ANY_INIT = ("dependency-failed", "init-failed")
-"""What every error can mean: some module's init returned it, this one's or that of one it needs."""
+"""Possible causes of every error: the init of this module, or of one that it needs, returned it."""
 
 ERRORS = (
     ErrnoMeaning(
@@ -81,50 +81,50 @@ ERRORS = (
     ErrnoMeaning(101, "ENETUNREACH", "Network is unreachable"),
     ErrnoMeaning(EBADF, "EBADF", "Bad file descriptor"),
 )  # fmt: skip
-"""Those whose causes are known first, then others that calls of modules and of RDMA return."""
+"""First the errors with known causes, then others that loading a module and RDMA calls return."""
 
 UNSUPPORTED = (EOPNOTSUPP, EPROTONOSUPPORT)
-"""What the kernel and libibverbs answer where nobody below them implements a call; NCCL takes both for a no:
+"""What the kernel and libibverbs return if no driver implements a call. NCCL treats both as not supported:
 net_ib.cc, ncclIbDmaBufSupport()."""
 
 
 def words_of(number: int) -> str:
-    """What modprobe prints for an error."""
+    """The text that modprobe prints for an error."""
     error = _by_number().get(number)
     return (error.modprobe or error.words) if error else f"Unknown error {number}"
 
 
 def name_of(number: int) -> str:
-    """EINVAL for 22; the number itself where it has no name here."""
+    """The name of an error, such as EINVAL for 22; the number if the name is not known."""
     error = _by_number().get(number)
     return error.name if error else str(number)
 
 
 def strerror(number: int) -> str:
-    """What the C library calls an error."""
+    """The C library's text for an error."""
     error = _by_number().get(number)
     return error.words if error else f"Unknown error {number}"
 
 
 def number_in(text: str) -> int | None:
-    """The number of the error whose words a text holds; None if it holds none's."""
+    """The number of the error whose text is in a text; None if there is none."""
     return next((error.number for error in _longest_first() if error.words in text), None)
 
 
 def causes(words: str) -> tuple[str, ...]:
-    """Everything that can make modprobe, insmod or their like print these words."""
+    """Codes of all causes for which modprobe, insmod and similar programs print this text."""
     words = words.strip()
     return _by_words().get(words[:1].upper() + words[1:], ANY_INIT)
 
 
 def line_starts(words: str) -> tuple[str, ...]:
-    """The words of every error that begin with these, in upper or lower case."""
+    """The texts of all errors that begin with this one, ignoring case."""
     return tuple(known for known in tool_wording() if known.lower().startswith(words.lower()))
 
 
 @functools.cache
 def tool_wording() -> tuple[str, ...]:
-    """All words of all errors that a loader prints."""
+    """All texts of all errors that a loader prints."""
     return tuple(words for error in ERRORS for words in (error.modprobe, error.insmod, error.words) if words)
 
 
@@ -135,7 +135,7 @@ def _by_number() -> dict[int, ErrnoMeaning]:
 
 @functools.cache
 def _by_words() -> dict[str, tuple[str, ...]]:
-    # The C library's words for ENOENT are no loader's own: they may be about any file.
+    # The C library's text for ENOENT is left out: it may be about any file.
     return {
         words: (*error.causes, *ANY_INIT)
         for error in ERRORS

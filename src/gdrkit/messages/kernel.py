@@ -1,10 +1,10 @@
-"""Lines of the kernel's module loader: what taints it, and why it refuses a module.
+"""Messages of the kernel's module loader: taints, and why it refuses a module.
 
-`gdr modprobe` says them, in the kernel's order; facts/kernel_said.py hears them in a log. A line that names
-no module establishes nothing alone. Files are Linux's where no other project is named, and functions are
-those of 6.18. What is now kernel/module/ was kernel/module.c up to 5.15, and was read at 3.10 (RHEL 7),
-4.18 (RHEL 8), 4.19, 5.4, 5.10, 5.14, 5.15, 5.19, 6.1, 6.6, 6.12 and 6.18; other files up to 5.19, and
-lockdown.c also at 6.18.
+`gdr modprobe` predicts them, in the kernel's order; facts/loader_log.py finds them in a log. A line that
+names no module proves nothing alone. Files are Linux's unless another project is named, and functions are
+those of 6.18. kernel/module/ was kernel/module.c up to 5.15, and was read at 3.10 (RHEL 7), 4.18 (RHEL 8),
+4.19, 5.4, 5.10, 5.14, 5.15, 5.19, 6.1, 6.6, 6.12 and 6.18; other files up to 5.19, and lockdown.c also at
+6.18.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PROGRAM = "kernel"
 _line = functools.partial(MessageTemplate, PROGRAM)
 _TAINTS = "kernel/module/main.c, module_augment_kernel_taints()"
 
-# -- taint, refusing nothing ---------------------------------------------------------------------------
+# -- taints, without a refusal ---------------------------------------------------------------------------
 
 OUT_OF_TREE = _line(
     "{module}: loading out-of-tree module taints kernel.",
@@ -33,7 +33,7 @@ LICENSE = _line(
 )
 LICENSE_TAINTS = _line(
     "{module}: module license taints kernel.",
-    source=f"{_TAINTS}; before, check_module_license_and_versions() said it of three modules alone",
+    source=f"{_TAINTS}; before, check_module_license_and_versions() printed it for three modules only",
     versions="6.4 and later",
 )
 NO_LOCK_DEBUGGING = _line(
@@ -262,7 +262,7 @@ NO_SYMBOLS = _line(
     "setup_load_info() in 6.1 and before",
 )
 
-# -- nvidia-peermem's own, while it comes in -------------------------------------------------------------
+# -- messages of nvidia-peermem while it loads -------------------------------------------------------------
 
 _PEERMEM = "open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c"
 PEERMEM_PARAMETER = _line(

@@ -1,6 +1,6 @@
-"""Lines of programs that load modules or look after them: modprobe and its like, and who starts them.
+"""Messages of programs that load or manage modules: modprobe, similar programs, and those that start them.
 
-An `{error}` is in the words of the C library or the program's own: errors.py has them, with their causes.
+An `{error}` is the text of the C library or the program's own; errors.py has both, with their causes.
 Sources: kmod tools/modprobe.c, insmod.c and libkmod/libkmod-module.c at the tags from v9 to v34 and at the
 newest commit; systemd src/shared/module-util.c.
 """
@@ -78,7 +78,8 @@ TOOLS = (
 )
 
 LOADERS = (NOT_FOUND, COMMAND_FAILED, DEPENDENCY_GONE, NO_FILE, PRESENT, COULD_NOT, *TOOLS)
-"""Who calls the kernel: their lines may stand in its log as well, as systemd's do early in a boot."""
+"""Programs that load modules. Their messages may be in the kernel log too, like systemd's early in a
+boot."""
 
 ROWS = (
     MessageTemplate(
@@ -86,7 +87,7 @@ ROWS = (
         r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} needs unknown symbol {symbol}",
         ("module-symbol-missing",),
         source="kmod tools/depmod.c, depmod_load_module_dependencies()",
-        decides=False,  # what depmod saw when it ran, perhaps of another kernel
+        decides=False,  # depmod may have run earlier, or for another kernel
         open_end=True,
     ),
     MessageTemplate(
@@ -94,7 +95,7 @@ ROWS = (
         r"depmod: WARNING: {folder:\S*/}{module}.ko{packed:\S*} disagrees about version of symbol",
         ("module-crc-mismatch",),
         source="kmod tools/depmod.c, depmod_load_module_dependencies()",
-        decides=False,  # what depmod saw when it ran, perhaps of another kernel
+        decides=False,  # depmod may have run earlier, or for another kernel
         open_end=True,
         sample="depmod: WARNING: /lib/modules/5.4.0/extra/nv_peer_mem.ko disagrees about version of symbol "
         "nvidia_p2p_get_pages",
@@ -126,4 +127,4 @@ ROWS = (
         sample='error loading module "nvidia_peermem": load nvidia_peermem failed: invalid argument',
     ),
 )
-"""Who looks after modules, or reports what a loader said."""
+"""Programs that manage modules, or report the message of a loader."""

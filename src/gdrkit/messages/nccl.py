@@ -1,7 +1,7 @@
-"""Lines of NCCL and its plugins, from 2.4.2 to 2.30.7: what can cause them, and what they establish.
+"""Messages of NCCL and its plugins, from 2.4.2 to 2.30.7: their causes, and the records that they make.
 
-A line of a form that is not listed says nothing. facts/nccl_lines.py asks those that make a record, of a
-line without its frame; explain asks all. Sources: NCCL at the tags from v2.4.2-1 to v2.30.7-1, whose files
+Other lines are ignored. facts/nccl_lines.py matches those that make a record, against lines without their
+frame; explain matches all. Sources: NCCL at the tags from v2.4.2-1 to v2.30.7-1, whose files
 nccl_records.py names; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl
 src/nccl_ofi_net.cpp.
 """
@@ -12,7 +12,7 @@ import functools
 import re
 
 from gdrkit.messages import errors
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records as records
 from gdrkit.messages.message import Match, MessageTemplate
 from gdrkit.messages.nccl_records import Hca, Leg, Variable, Via
 from gdrkit.messages.verbs import NO_DMABUF, causes_of
@@ -23,18 +23,18 @@ _line = functools.partial(
 
 _NET_IB = "NCCL src/transport/net_ib.cc, and net_ib/ since 2.29"
 MODULE_UNSEEN = ("peermem-not-loaded", "nccl-misses-peermem")
-"""Why NCCL finds no file of nvidia-peermem's."""
+"""Why NCCL finds no file of nvidia-peermem."""
 _NO_NET_GDR = (
     *MODULE_UNSEEN, "nccl-lacks-dmabuf", "dmabuf-disabled-by-env", "driver-proprietary", "gpu-integrated",
     "gpu-consumer", "gpu-unsupported", *NO_DMABUF,
 )  # fmt: skip
-"""Why NCCL's network says that it cannot: neither a file of nvidia-peermem's nor dma-buf, whose half on the
-GPU's side (CUDA attribute 124) counts as well. Source: NCCL src/graph/topo.cc and transport/net_ib."""
+"""Why NCCL's network reports no GPUDirect RDMA: neither a file of nvidia-peermem nor dma-buf, for which the
+GPU's side (CUDA attribute 124) counts too. Source: NCCL src/graph/topo.cc and transport/net_ib."""
 
 # -- channel lines -------------------------------------------------------------------------------------
 
 _CHANNEL = (
-    # The beginning of a message: of what NCCL cut or two processes mixed nothing is taken.
+    # Only at the beginning of a message: lines that are cut or mixed from two processes are ignored.
     r"{:(?:\A|(?<= NCCL INFO ))(?:Channel|Ring|CollNet|Coll)} {channel:\d{1,4}}{:(?:/\d{1,4})?}"
     r" : {source:\d{1,7}}{:(?:\[(?P<source_gpu>-?[0-9a-f]{1,12})\])?}"
     r"{:(?: -> (?P<target>\d{1,7})(?:\[(?P<target_gpu>-?[0-9a-f]{1,12})\])?)?}"
@@ -58,7 +58,7 @@ def _via_patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def via(text: str) -> Via | None:
-    """What stands behind `via` in a channel line; None if it is cut or of no known form."""
+    """The transport after `via` in a channel line; None if it is cut or not recognised."""
     net, inside = _via_patterns()
     if found := net.match(text):
         return Via(
@@ -73,8 +73,8 @@ def via(text: str) -> Via | None:
 
 def _leg(found: Match) -> Leg | None:
     values = found.values
-    carried = via(values["via"])
-    if carried is None:
+    transport = via(values["via"])
+    if transport is None:
         return None
     direction, target = values.get("direction", ""), values.get("target")
     own = values.get("target_gpu" if direction == "receive" else "source_gpu", "")
@@ -83,7 +83,7 @@ def _leg(found: Match) -> Leg | None:
         int(values["source"]),
         int(target) if target else None,
         direction,
-        carried,
+        transport,
         own,
     )
 
@@ -91,63 +91,63 @@ def _leg(found: Match) -> Leg | None:
 # -- the other lines -----------------------------------------------------------------------------------
 
 
-def _hcas(found: Match) -> said.Hcas:
+def _hcas(found: Match) -> records.Hcas:
     text = found.values["devices"]
     fused = re.findall(r"\[(\d+)\] ?= ?\{([^{}]*)\}", text)  # 2.20 to 2.23
     one = re.compile(r"\[(\d+)\] ?([\w.-]+):\d+/(\w+)")
     if fused:
         parts = [(int(index), one.findall(inner)) for index, inner in fused]
-        return said.Hcas(
+        return records.Hcas(
             tuple(Hca(i, "+".join(p[1] for p in inner), inner[0][2]) for i, inner in parts if inner)
         )
-    return said.Hcas(tuple(Hca(int(i), name, link) for i, name, link in one.findall(text)))
+    return records.Hcas(tuple(Hca(int(i), name, link) for i, name, link in one.findall(text)))
 
 
-def _failure(found: Match) -> said.Failure:
+def _failure(found: Match) -> records.Failure:
     values = found.values
     text = values.get("text", found.words).strip()
     number = int(values["number"]) if "number" in values else errors.number_in(text)
     vendor = values.get("vendor")
-    return said.Failure(
+    return records.Failure(
         values.get("call", "completion"), number, text, int(vendor) if vendor else None,
         values.get("device", ""), f"{values['now']} to {values['next']}" if "now" in values else "",
     )  # fmt: skip
 
 
-def _pair(found: Match) -> said.PairLine:
+def _pair(found: Match) -> records.PairLine:
     values = found.values
     distance, level, read = (values.get(name) for name in ("distance", "limit", "read"))
-    return said.PairLine(
+    return records.PairLine(
         values["gpu"], values["hca"], values["state"] == "Enabled", int(distance) if distance else None,
         int(level) if level else None, None if read is None else read == "1", values.get("mode", ""),
     )  # fmt: skip
 
 
-def _communicator(found: Match) -> said.Communicator:
+def _communicator(found: Match) -> records.Communicator:
     values = found.values
-    return said.Communicator(
+    return records.Communicator(
         int(values["rank"]), int(values["ranks"]), int(values["cuda"]), values.get("bus", ""),
         values.get("identifier", ""),
     )  # fmt: skip
 
 
-def _device(found: Match) -> said.NetDevice:
+def _device(found: Match) -> records.NetDevice:
     values = found.values
     network, enabled = values.get("network", "IB"), values.get("state") == "Enabled"
-    return said.NetDevice(network, int(values["index"]), values["device"], enabled)
+    return records.NetDevice(network, int(values["index"]), values["device"], enabled)
 
 
-def _device_of_hpcx(found: Match) -> said.NetDevice:
+def _device_of_hpcx(found: Match) -> records.NetDevice:
     values = found.values
-    return said.NetDevice("IBext", int(values["index"]), values["device"].strip(), True, values["how"])
+    return records.NetDevice("IBext", int(values["index"]), values["device"].strip(), True, values["how"])
 
 
-def _remark(form: str) -> functools.partial[said.Remark]:
+def _remark(form: str) -> functools.partial[records.Remark]:
     return functools.partial(_as_remark, form)
 
 
-def _as_remark(form: str, found: Match) -> said.Remark:
-    return said.Remark(form, found.words)
+def _as_remark(form: str, found: Match) -> records.Remark:
+    return records.Remark(form, found.words)
 
 
 _HCA = r"HCA {index:\d{1,4}} '{device:[^']+}"
@@ -225,34 +225,34 @@ ROWS = (
         source="NCCL src/init.cc, initTransportsRank()",
         versions="2.23.4 and later",
         sample="Mismatched NCCL version detected : rank 0 version 22304 rank 3 version 22005",
-        make=lambda m: said.MixedVersions(m.words),
+        make=lambda m: records.MixedVersions(m.words),
     ),
     _line(
         r"{library:R?N?CCL} version {text:\d+\.\d+\.\d+}",
-        make=lambda m: said.Version(m.values["text"], m.values["library"]),
+        make=lambda m: records.Version(m.values["text"], m.values["library"]),
         sample="NCCL version 2.21.5+cuda12.4",
     ),
-    _line(r"Using network {text:.+?}{:\s*$}", make=lambda m: said.Network(m.values["text"])),
+    _line(r"Using network {text:.+?}{:\s*$}", make=lambda m: records.Network(m.values["text"])),
     _line(
         r"NET/OFI NIC group {group:\d{1,4}} device #{number:\d+} {address:[0-9a-f:.]+}",
-        make=lambda m: said.OfiNic(int(m.values["group"]), m.values["address"]),
+        make=lambda m: records.OfiNic(int(m.values["group"]), m.values["address"]),
     ),
     _line("NET/OFI {what:.*}disabling GDR{:.*}", make=_remark("ofi-without-gdr")),
-    _line("NET/OFI {what:.*}", make=lambda m: said.Plugin(m.words)),
+    _line("NET/OFI {what:.*}", make=lambda m: records.Plugin(m.words)),
     _line(
         r"P2P plugin {:(?:v\d+ )?(?:IBext|UCX)\S*}",
-        make=lambda m: said.Plugin(m.words),
+        make=lambda m: records.Plugin(m.words),
         sample="P2P plugin v8 IBext_v8",
     ),
     _line(
         r"NET/Plugin: Loaded net plugin {text:.+?} (v{number:\d+})",
-        make=lambda m: said.Plugin(m.values["text"]),
+        make=lambda m: records.Plugin(m.values["text"]),
     ),
     _line(
         r"Successfully loaded external {:(?:network )?}plugin {text:\S+}",
-        make=lambda m: said.Plugin(m.values["text"]),
+        make=lambda m: records.Plugin(m.values["text"]),
     ),
-    _line(  # a symbol ncclNetPlugin_v9 that is not found is of a plugin that may have another
+    _line(  # a plugin without ncclNetPlugin_v9 may have another version of the symbol
         r"NET/Plugin{: ?:(?=.*plugin) ?.*"
         r"(?:No plugin found|Could not find|Using internal|Failed to find).*}",
         make=_remark("no-plugin"),
@@ -268,30 +268,30 @@ ROWS = (
         ("no-rdma-device", "rdma-device-not-in-container", "port-down", "hca-not-selected"),
         source=f"{_NET_IB}, ncclIbInitDevices(), ncclIbInit() in 2.21",
         sample="h1:1:1 [0] NCCL INFO NET/IB : No device found.",
-        make=lambda m: said.NoIbDevice(),
+        make=lambda m: records.NoIbDevice(),
     ),
     _line(
         "Failed to open libibverbs.so{what:.*}",
-        make=lambda m: said.VerbsUnavailable(m.words),
+        make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols()",
         versions="2.29.7 and before",
     ),
-    _line(  # the last name that is tried
+    _line(  # the last name that NCCL tries
         "Count not open libibverbs.so.1",
-        make=lambda m: said.VerbsUnavailable(m.words),
+        make=lambda m: records.VerbsUnavailable(m.words),
         source="NCCL src/misc/ibvsymbols.cc, buildIbvSymbols(), as it is spelled there",
         versions="2.30.3 and later",
     ),
     _line(
         r"Made virtual device [{index:\d{1,4}}] name={name:\S+} speed={speed:\d{1,9}} ndevs={parts:\d{1,3}}",
-        make=lambda m: said.FusedDevice(
+        make=lambda m: records.FusedDevice(
             int(m.values["index"]), m.values["name"], int(m.values["speed"]), int(m.values["parts"])
         ),
     ),
-    _line(r"DMA-BUF is available on GPU device {number:\d+}", make=lambda m: said.DmabufGpu(m.words)),
+    _line(r"DMA-BUF is available on GPU device {number:\d+}", make=lambda m: records.DmabufGpu(m.words)),
     _line(
         r"Connected all rings, use ring PXN {pxn:\d} GDR {gdr:\d}",
-        make=lambda m: said.Rings(m.values["pxn"] != "0", m.values["gdr"] != "0"),
+        make=lambda m: records.Rings(m.values["pxn"] != "0", m.values["gdr"] != "0"),
     ),
     _line(
         r"comm {:(?:0x)?[0-9a-fx]+} rank {rank:\d{1,7}} nranks {ranks:\d{1,7}} cudaDev {cuda:-?\d{1,4}}"
@@ -345,22 +345,22 @@ ROWS = (
     _line(
         r"NET/IB : {:(?:\S+:\d+ )?(?:Got async(?: error)? event|Got non-fatal async event"
         r"|async fatal event)[^(]*}",
-        make=lambda m: said.AsyncEvent(m.words.strip()),
+        make=lambda m: records.AsyncEvent(m.words.strip()),
         sample="NET/IB : mlx5_0:1 Got async event : port error",
     ),
     _line(
         r"NET/IB : {device:\S+} GID table changed",
-        make=lambda m: said.AsyncEvent(m.words),
+        make=lambda m: records.AsyncEvent(m.words),
         sample="NET/IB : mlx5_0:1 GID table changed",
     ),
     _line(
         r"Data Direct DMA Interface is detected for device{device::? ?\S+}",
-        make=lambda m: said.DataDirect(True, m.words),
+        make=lambda m: records.DataDirect(True, m.words),
         sample="NET/IB : Data Direct DMA Interface is detected for device: mlx5_0",
     ),
-    _line(r"dlvsym failed on {function:mlx5dv_\w+}", make=lambda m: said.DataDirect(False, m.words)),
-    _line("Failed to open mlx5dv symbols", make=lambda m: said.DataDirect(False, m.words)),
-    _line("Failed to open libmlx5.so", make=lambda m: said.DataDirect(False, m.words)),
+    _line(r"dlvsym failed on {function:mlx5dv_\w+}", make=lambda m: records.DataDirect(False, m.words)),
+    _line("Failed to open mlx5dv symbols", make=lambda m: records.DataDirect(False, m.words)),
+    _line("Failed to open libmlx5.so", make=lambda m: records.DataDirect(False, m.words)),
     _line("HINT: {what:.*}", make=_remark("hint")),
     _line(
         r"message truncated : receiving {number:\d+} bytes instead of {size:\d+}", make=_remark("truncated")
@@ -370,4 +370,4 @@ ROWS = (
     ),
     _line(r"GPU {gpu:\d+} / HCA {hca:[0-9a-f]+} connected {what:.*}via C2C link", make=_remark("c2c")),
 )
-"""The first that a line holds takes it."""
+"""All rows. The first one that a line contains is its match."""

@@ -1,8 +1,8 @@
-"""What single lines of NCCL's establish, each as a value without its place.
+"""Records made from single lines of NCCL's log, without their position.
 
-Source of the forms: NCCL src/init.cc, src/misc/param.cc, src/graph/*.cc, src/transport/*.cc, src/plugin/*.cc
-at the tags from v2.4.2-1 to v2.30.7-1; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c; aws/aws-ofi-nccl
-src/nccl_ofi_net.cpp.
+Source of the formats: NCCL src/init.cc, src/misc/param.cc, src/graph/*.cc, src/transport/*.cc,
+src/plugin/*.cc at the tags from v2.4.2-1 to v2.30.7-1; Mellanox/nccl-rdma-sharp-plugins src/p2p_plugin.c;
+aws/aws-ofi-nccl src/nccl_ofi_net.cpp.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from msgspec import Struct
 
 
 class Frame(Struct, frozen=True):
-    """Who printed a line: `host:pid:tid [device] NCCL INFO`, behind whatever a launcher writes."""
+    """The frame of a line: `host:pid:tid [device] NCCL INFO`, after any prefix of a launcher."""
 
-    process: str  # host:pid; launcher's tag and pid where the host is empty; "" where nothing names it
-    device: int | None  # the CUDA device of the thread that printed, None where no frame is there
+    process: str  # host:pid; the launcher's tag and pid if the host is empty; "" if not known
+    device: int | None  # the CUDA device of the thread that printed it, None without a frame
     message: str
-    cut: bool = False  # a second line stands in the middle of this one, or the frame itself is cut
+    cut: bool = False  # another line interrupts this one, or the frame is cut
 
 
 class Variable(Struct, frozen=True):
-    """An environment variable: printed by NCCL itself, or given in a command or a listing around the log."""
+    """An environment variable: printed by NCCL, or in a command or a listing around the log."""
 
     name: str
     value: str
@@ -30,14 +30,14 @@ class Variable(Struct, frozen=True):
 
 
 class Version(Struct, frozen=True):
-    """NCCL's version, as 2.21.5. `library` is RCCL where AMD's says so."""
+    """NCCL's version, such as 2.21.5. `library` is RCCL for AMD's library."""
 
     text: str
     library: str = "NCCL"
 
 
 class MixedVersions(Struct, frozen=True):
-    """Ranks with other versions: NCCL refuses to go on."""
+    """Ranks with different versions: NCCL refuses to continue."""
 
     text: str
 
@@ -49,27 +49,27 @@ class Network(Struct, frozen=True):
 
 
 class Plugin(Struct, frozen=True):
-    """A line by which a network plugin announces itself."""
+    """The first line of a network plugin."""
 
     text: str
 
 
 class Hca(Struct, frozen=True):
-    """A device of NET/IB by its index: the one that channel lines show."""
+    """A device of NET/IB, with its index as in channel lines."""
 
     index: int
-    name: str  # mlx5_0; mlx5_0+mlx5_1 where two are one network device
+    name: str  # mlx5_0; mlx5_0+mlx5_1 if two are one network device
     link: str = ""  # IB, RoCE
 
 
 class Hcas(Struct, frozen=True):
-    """`NET/IB : Using`: what NCCL_IB_HCA left over and is up."""
+    """`NET/IB : Using`: the devices that are up and match NCCL_IB_HCA."""
 
     devices: tuple[Hca, ...]
 
 
 class NoIbDevice(Struct, frozen=True):
-    """`NET/IB : No device found`: none there, none up, or all filtered out."""
+    """`NET/IB : No device found`: no device, none that is up, or all filtered out."""
 
 
 class VerbsUnavailable(Struct, frozen=True):
@@ -79,13 +79,13 @@ class VerbsUnavailable(Struct, frozen=True):
 
 
 class NetDevice(Struct, frozen=True):
-    """`GPU Direct RDMA Enabled|Disabled for HCA`: what the NIC's side could do, no more."""
+    """`GPU Direct RDMA Enabled|Disabled for HCA`: the capability of the NIC's side only."""
 
     network: str
     index: int
     device: str
     enabled: bool
-    how: str = ""  # nvidia-peermem or DMABUF, in HPC-X's words
+    how: str = ""  # nvidia-peermem or DMABUF, as HPC-X prints it
 
 
 class FusedDevice(Struct, frozen=True):
@@ -98,20 +98,20 @@ class FusedDevice(Struct, frozen=True):
 
 
 class DmabufGpu(Struct, frozen=True):
-    """`DMA-BUF is available on GPU device`: of the GPU's side alone."""
+    """`DMA-BUF is available on GPU device`: the capability of the GPU's side only."""
 
     text: str
 
 
 class Rings(Struct, frozen=True):
-    """`Connected all rings, use ring PXN p GDR g`: an AND over ring legs, true where there are none."""
+    """`Connected all rings, use ring PXN p GDR g`: an AND over ring legs, true if there are none."""
 
     pxn: bool
     gdr: bool
 
 
 class PairLine(Struct, frozen=True):
-    """NCCL's word on one GPU and one network device. Numbers mean nothing without the version."""
+    """NCCL's decision for one GPU and one network device. Numbers depend on the version."""
 
     gpu: str
     hca: str
@@ -149,7 +149,8 @@ class Via(Struct, frozen=True):
 
     @property
     def carried(self) -> Carrier:
-        """What the bytes go through. TCP has no direct path, whatever a topology file makes NCCL print."""
+        """What the bytes go through. TCP has no direct path, even if a topology file makes NCCL print
+        one."""
         if self.kind in ("p2p", "shm"):
             return Carrier(self.kind)
         if self.network == "Socket":
@@ -163,7 +164,7 @@ class Leg(Struct, frozen=True):
     channel: int
     source: int
     target: int | None
-    direction: str  # send, receive; "" inside a node, where one line stands for both ends
+    direction: str  # send, receive; "" within a node, where one line is for both ends
     via: Via
     own_gpu: str = ""  # bus id in hex up to 2.18.1, NVML index since
 
@@ -186,31 +187,31 @@ class AsyncEvent(Struct, frozen=True):
 
 
 class Communicator(Struct, frozen=True):
-    """One rank of one communicator, as its initialization tells."""
+    """One rank of one communicator, from its initialization."""
 
     rank: int
     ranks: int
     cuda_device: int
-    bus_id: str = ""  # hex, as 1b000
+    bus_id: str = ""  # hex, such as 1b000
     identifier: str = ""  # commId, since 2.16.2
 
 
 class DataDirect(Struct, frozen=True):
-    """ConnectX-8 Data Direct: found, or not looked for because libmlx5 lacks the function."""
+    """ConnectX-8 Data Direct: found, or not available because libmlx5 does not have the function."""
 
     found: bool
     text: str
 
 
 class OfiNic(Struct, frozen=True):
-    """One NIC of a group that aws-ofi-nccl shows NCCL as one network device."""
+    """One NIC of a group that aws-ofi-nccl presents to NCCL as one network device."""
 
     group: int
     address: str
 
 
 class Remark(Struct, frozen=True):
-    """Another line worth knowing, by the name of its form."""
+    """Another relevant line, by the name of its template."""
 
     form: str
     text: str

@@ -1,4 +1,4 @@
-"""Lines of the containers that NVIDIA's GPU Operator runs on a node."""
+"""Messages of the containers that NVIDIA's GPU Operator runs on a node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROWS = (
         "gpu-operator",
         "waiting for mellanox ofed and nvidia drivers to be installed",
         ("operator-waits-for-ofed",),
-        source=f"{_RELOAD}; said for a while by every node that starts",
+        source=f"{_RELOAD}; every node prints it for a while as it starts",
         decides=False,
         open_end=True,
     ),

@@ -1,4 +1,4 @@
-"""Lines of perftest: ib_write_bw and its like."""
+"""Messages of perftest: ib_write_bw and similar programs."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ ROWS = (
         "perftest",
         r"Couldn't allocate MR{:\s*$}",
         (*causes_of("ibv_reg_mr", 14), "memlock-limit"),
-        source=f"{_RESOURCES}, create_single_mr(); later, of the buffer for credits alone",
-        versions="before 25.10; since 4.5-0.18 not of a dma-buf",
+        source=f"{_RESOURCES}, create_single_mr(); later, only for the buffer of credits",
+        versions="before 25.10; since 4.5-0.18 not for a dma-buf",
         open_end=True,
     ),
     MessageTemplate(

@@ -1,4 +1,4 @@
-"""Calls of libibverbs and completions that failed: what each number means, and any program's lines on it.
+"""Failed calls of libibverbs and completions: what each number means, and messages of any program on it.
 
 Sources: rdma-core libibverbs/verbs.h, enum ibv_wc_status, and providers/mlx5/mlx5dv.h for vendor errors;
 ibv_reg_mr(3), ibv_modify_qp(3); NVIDIA/nccl issues 304, 426, 660, 707, 925, 2013 and nccl-tests issues 185,
@@ -23,25 +23,25 @@ from gdrkit.messages.message import MessageTemplate
 NO_GPU = ("gpu-consumer", "gpu-unsupported", "gpu-vgpu", "gpu-confidential", "gpu-mig")
 NO_DMABUF = ("verbs-lacks-dmabuf", "kernel-lacks-dmabuf", "kernel-lacks-odp", "dmabuf-mr-refused")
 _UNCLAIMED = ("peermem-not-loaded", "gpu-integrated", *NO_GPU, "bar1-exhausted", "memory-not-registrable")
-"""Why ibv_reg_mr answers EFAULT to GPU memory. In the API since MOFED 5.1 the core pins the pages itself
-first, which fails, and keeps that error unless a peer claims them; nvidia-peermem turns each refusal of
-nvidia_p2p_get_pages into "not mine". Source: MLNX_OFED drivers/infiniband/core/umem.c;
+"""Why ibv_reg_mr returns EFAULT for GPU memory. In the API since MOFED 5.1 the core first pins the pages
+itself, which fails, and keeps that error unless a peer-memory client claims them; nvidia-peermem answers
+"not mine" if nvidia_p2p_get_pages refuses. Source: MLNX_OFED drivers/infiniband/core/umem.c;
 open-gpu-kernel-modules kernel-open/nvidia-peermem/nvidia-peermem.c."""
 _REDIRECTED = ("acs-redirect", "iommu-translating")
 
 
 class FailureMeaning(Struct, frozen=True):
-    """What a number means of one call, or of a work completion."""
+    """The meaning of a number for one call, or for a work completion."""
 
     meaning: str
     causes: tuple[str, ...] = ()  # likeliest first
-    follows: bool = False  # from another error, whose line has the reason
+    follows: bool = False  # it follows from another error, whose message has the reason
 
 
-_NO_REGISTRATION = FailureMeaning("kernel or driver registers no dma-buf", NO_DMABUF)
+_NO_REGISTRATION = FailureMeaning("kernel or driver does not support dma-buf registration", NO_DMABUF)
 
 FAILINGS: dict[tuple[str, int], FailureMeaning] = {
-    ("ibv_reg_mr", EFAULT): FailureMeaning("nothing claims GPU memory for plain registration", _UNCLAIMED),
+    ("ibv_reg_mr", EFAULT): FailureMeaning("no peer-memory client claims the GPU memory", _UNCLAIMED),
     ("ibv_reg_mr", ENOMEM): FailureMeaning("memory cannot be pinned", ("memlock-limit", "bar1-exhausted")),
     ("ibv_reg_mr", EINVAL): FailureMeaning(
         "the memory or its flags are refused", ("memory-not-registrable",)
@@ -62,16 +62,21 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
         "the peer's address does not resolve from this NIC: rails without a route"
     ),
     ("ibv_modify_qp", 101): FailureMeaning("no route to the peer's address from this NIC"),
-    ("ibv_modify_qp", 19): FailureMeaning("the device or its network interface has gone", ("port-down",)),
-    ("completion", 4): FailureMeaning("the NIC may not reach the local GPU's memory", _REDIRECTED),
+    ("ibv_modify_qp", 19): FailureMeaning("the device or its network interface was removed", ("port-down",)),
+    ("completion", 4): FailureMeaning(
+        "the NIC is not allowed to access the local GPU's memory", _REDIRECTED
+    ),
     ("completion", 5): FailureMeaning(
-        "follows from another error: look for the first one of all ranks", follows=True
+        "follows from another error: look for the first error of all ranks", follows=True
     ),
     ("completion", 9): FailureMeaning("the peer refused the request: its log has the reason", follows=True),
-    ("completion", 10): FailureMeaning("the peer's NIC may not reach its GPU's memory", _REDIRECTED),
-    ("completion", 11): FailureMeaning("the peer's NIC failed to reach its GPU's memory", _REDIRECTED),
+    ("completion", 10): FailureMeaning(
+        "the peer's NIC is not allowed to access its GPU's memory", _REDIRECTED
+    ),
+    ("completion", 11): FailureMeaning("the peer's NIC failed to access its GPU's memory", _REDIRECTED),
     ("completion", 12): FailureMeaning(
-        "the peer did not acknowledge: lost packets, a wrong GID, or it died", ("retry-exceeded",)
+        "the peer did not acknowledge: lost packets, a wrong GID, or a crash of the peer",
+        ("retry-exceeded",),
     ),
     ("completion", 13): FailureMeaning("the peer posted no buffer in time", follows=True),
 }
@@ -79,15 +84,15 @@ FAILINGS: dict[tuple[str, int], FailureMeaning] = {
 
 
 def causes_of(call: str, number: int) -> tuple[str, ...]:
-    """What can make a call fail with this number."""
+    """Codes of the causes for which a call fails with this number."""
     return FAILINGS[call, number].causes
 
 
 def _failed(call: str, *numbers: int) -> str:
-    """A sentence of any program that names a call, and not far behind it an error, in words or by number."""
-    words = "|".join(strerror(number) for number in numbers)
+    """A template for messages that name a call and, shortly after, an error by text or number."""
+    texts = "|".join(strerror(number) for number in numbers)
     digits = "|".join(map(str, numbers))
-    return rf"{{:\w*}}{call}{{how:\w*(?:\(\))?\W.{{0,80}}?}}{{answer:{words}|err\w*[ =:]+(?:{digits})\b}}"
+    return rf"{{:\w*}}{call}{{how:\w*(?:\(\))?\W.{{0,80}}?}}{{answer:{texts}|err\w*[ =:]+(?:{digits})\b}}"
 
 
 ROWS = (
