@@ -1,4 +1,4 @@
-"""A program is added with one file and one line, and nothing changes for the others."""
+"""Adding a program takes one file and one line, and changes nothing for the others."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ print(json.dumps(said))
 
 
 class Trees(NamedTuple):
-    """Folders of sources: as it is, and with one program more."""
+    """Folders of sources: the original, and one with another program."""
 
     before: Path
     after: Path
 
 
 def with_one_more(folder: Path, declaration: str) -> Trees:
-    """A copy of the sources in which a program is added."""
+    """A copy of the sources with another program."""
     shutil.copytree(SOURCE, folder / "src")
     consumers = folder / "src" / "gdrkit" / "consumers"
     (consumers / "made_up.py").write_text(declaration)
@@ -105,7 +105,7 @@ def no_direct_path(tmp_path_factory: pytest.TempPathFactory) -> Trees:
 
 @functools.cache
 def say(source: Path, *calls: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
-    """What `gdr` answers to each call, and its exit code, in a process of its own with these sources."""
+    """The exit code and output of each `gdr` call, in a separate process with these sources."""
     done = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps(calls), capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"},
@@ -114,7 +114,7 @@ def say(source: Path, *calls: tuple[str, ...]) -> tuple[tuple[int, str], ...]:
 
 
 def without_made_up(text: str) -> dict[str, Any]:
-    """A report less what it says of the new program; judgements without their keys, by pair."""
+    """A report without the new program; judgements without their keys, by pair."""
     report: dict[str, Any] = json.loads(text)
     report["consumers"].pop("made_up", None)
     told = {key: sorted(_each(judgement)) for key, judgement in report.pop("judgements").items()}
@@ -138,7 +138,7 @@ def states(text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("declared", ["peermem_alone", "no_direct_path"])
-def test_everything_else_stays_as_it_was(
+def test_the_rest_of_the_report_does_not_change(
     declared: str, machines: dict[str, str], request: pytest.FixtureRequest
 ):
     trees: Trees = request.getfixturevalue(declared)
@@ -151,7 +151,7 @@ def test_everything_else_stays_as_it_was(
         assert new_code == old_code, name
 
 
-def test_what_it_mends_configures_and_explains_stays_too(
+def test_fix_config_and_explain_do_not_change(
     peermem_alone: Trees, machines: dict[str, str], tmp_path: Path
 ):
     pasted = tmp_path / "pasted.txt"
@@ -166,10 +166,12 @@ def test_what_it_mends_configures_and_explains_stays_too(
     assert say(peermem_alone.before, *calls) == say(peermem_alone.after, *calls)
 
 
-# -- what is said of it --------------------------------------------------------------------------------
+# -- its own results ----------------------------------------------------------------------------------
 
 
-def test_it_is_judged_by_the_capabilities_that_it_needs(peermem_alone: Trees, machines: dict[str, str]):
+def test_its_paths_follow_from_the_capabilities_that_it_needs(
+    peermem_alone: Trees, machines: dict[str, str]
+):
     calls = [("doctor", "--json", path) for path in machines.values()]
     for name, (_, text) in zip(machines, say(peermem_alone.after, *calls), strict=True):
         report = json.loads(text)
@@ -182,11 +184,11 @@ def test_it_is_judged_by_the_capabilities_that_it_needs(peermem_alone: Trees, ma
             }
             for who in ("made_up", "verbs")
         )
-        assert mine == verbs, name  # which has no test of its own either
+        assert mine == verbs, name  # which has no condition of its own either
         assert report["consumers"]["made_up"]["path"] == "peermem", name
 
 
-def test_a_program_without_a_direct_path_is_told_so(no_direct_path: Trees, machines: dict[str, str]):
+def test_a_program_without_a_direct_path_is_reported_so(no_direct_path: Trees, machines: dict[str, str]):
     path = machines["rhel-9-mofed"]
     (_, text), (code, asked), (_, line) = say(
         no_direct_path.after, ("doctor", path), ("doctor", path, "--consumer", "made_up"),
@@ -199,8 +201,8 @@ def test_a_program_without_a_direct_path_is_told_so(no_direct_path: Trees, machi
     assert line == "impossible made_up has no direct path\n"
 
 
-def test_its_switch_closes_its_path_alone(peermem_alone: Trees, tmp_path: Path):
-    """Whoever asks about it is warned; the others get a note, and their exit code."""
+def test_its_switch_disables_only_its_own_path(peermem_alone: Trees, tmp_path: Path):
+    """A report about it has a warning; the others have a note, and their exit code."""
     path = build("rhel-9-mofed", tmp_path)
     system = path / "etc" / "environment"
     ask = ("doctor", "--json", str(path))
@@ -219,7 +221,7 @@ def _statuses(text: str) -> dict[str, str]:
     return {finding["code"]: finding["status"] for finding in json.loads(text)["findings"]}
 
 
-# -- its versions, as a rule about it asks -------------------------------------------------------------
+# -- its versions, as used by rules --------------------------------------------------------------------
 
 
 def made_up(version: str) -> Consumer:
@@ -238,11 +240,11 @@ def made_up(version: str) -> Consumer:
 
 
 @pytest.mark.parametrize(("version", "kind"), [("1.9", Failed), ("2.0", Passed), ("10.1", Passed)])
-def test_a_rule_asks_whether_its_version_has_a_path(version: str, kind: type):
+def test_a_rule_checks_whether_its_version_has_a_path(version: str, kind: type):
     assert isinstance(too_old(node(), made_up(version), "peermem"), kind)
 
 
 @pytest.mark.parametrize(("version", "kind"), [("2.9", Failed), ("3.0", Passed)])
-def test_a_rule_asks_whether_its_version_notices_the_module(version: str, kind: type):
+def test_a_rule_checks_whether_its_version_finds_the_module(version: str, kind: type):
     assert isinstance(overlooks(node(loaded("nvidia_peermem")), made_up(version)), kind)
     assert isinstance(overlooks(node(), made_up(version)), NotApplicable)

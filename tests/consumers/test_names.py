@@ -1,4 +1,4 @@
-"""Nothing outside the tables decides by a program's name: it asks the table, or for who leads."""
+"""No code outside the tables depends on a program's name: it uses the table, or the default program."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ LABELS = {
     ("explain/facts.py", "nccl"): TOLD,
     ("report/glossary.py", "verbs"): "a word of the glossary",
 }
-"""Where a name stands as a label, and of what."""
+"""Where a name is a label, and of what."""
 
 ABOUT_ONE = {
     "rules": "rules about a program",
@@ -57,11 +57,12 @@ ABOUT_ONE = {
     "fabric/nccl/evidence.py": "the model of NCCL",
     "transport/path_options.py": "gdrkit's own transport is a verbs program",
 }
-"""Who may name one program's table."""
+"""Modules that may import the table of one program."""
 
 
 def spelled_out(tree: ast.AST) -> set[str]:
-    """The texts of a module in small letters, bytes too; pieces of f-strings, which are prose, aside."""
+    """The string and bytes literals of a module in lower case, without parts of f-strings, which are
+    prose."""
     prose = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     texts = set()
     for node in ast.walk(tree):
@@ -73,7 +74,7 @@ def spelled_out(tree: ast.AST) -> set[str]:
 
 
 def labels() -> set[tuple[str, str]]:
-    """Each file with the names of programs in it."""
+    """Pairs of a file and a program's name in it."""
     return {
         (str(path.relative_to(SOURCE)), name)
         for path in FILES
@@ -85,7 +86,7 @@ def test_a_programs_name_is_spelled_out_only_as_a_label():
     assert labels() == set(LABELS)
 
 
-def test_only_who_is_about_one_program_imports_its_table():
+def test_only_modules_about_one_program_import_its_table():
     for path in FILES:
         place = path.relative_to(SOURCE)
         imported = {
@@ -97,7 +98,7 @@ def test_only_who_is_about_one_program_imports_its_table():
             assert str(place) in ABOUT_ONE or place.parts[0] in ABOUT_ONE, place
 
 
-def test_the_names_cost_no_import():
+def test_the_names_need_no_import():
     """`gdr doctor --help` needs them."""
     code = (
         "import sys; from gdrkit.cli import doctor, fix; doctor.parser(); fix.parser();"

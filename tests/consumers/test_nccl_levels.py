@@ -62,5 +62,5 @@ def test_node_of_nvidia_smi_is_phb_of_nccl():
         (99, "2.28.9", ""),
     ],
 )
-def test_numbers_of_a_log_mean_what_their_version_meant(number: int, version: str, word: str):
+def test_numbers_in_a_log_depend_on_the_version(number: int, version: str, word: str):
     assert printed_type(number, version) == word

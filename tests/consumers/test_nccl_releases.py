@@ -1,4 +1,4 @@
-"""What NCCL's releases do, at the tags around each change; and that nobody else compares their numbers."""
+"""NCCL's releases at the tags around each change, and that no other module compares their numbers."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.27.5", "joins_p2c", False, True, "v2.27.5 paths.cc, ncclTopoSetPaths()"),
     ("2.27.3", "pxn_c2c", None, 0, "v2.27.3 paths.cc:609"),
     ("2.28.3", "pxn_c2c", 0, 1, "v2.28.3 paths.cc:620"),
-    # graph/paths.cc, ncclTopoComputePaths(): PXN and ways through the CPU
+    # graph/paths.cc, ncclTopoComputePaths(): PXN and paths through the CPU
     ("2.21.5", "pxn_same_host", False, True, "v2.21.5 paths.cc"),
     ("2.27.5", "pxn_spares", "PXB", "", "v2.27.5 paths.cc"),
     ("2.27.6", "pxn_spares", "", "PXN", "v2.27.6 paths.cc"),
@@ -134,7 +134,7 @@ CHANGES: tuple[tuple[str, str, object, object, str], ...] = (
     ("2.26.2", "sapphire_rapids_link", 10.0, 22.0, "v2.26.2 topo.cc, ncclTopoGetInterCpuBw()"),
     ("2.26.2", "emerald_rapids_link", 10.0, 40.0, "v2.26.2 topo.cc, ncclTopoGetInterCpuBw()"),
 )
-"""First tag, capability, before, from then on, source."""
+"""First tag, capability, value before, value since, source."""
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_capability_changes_at_its_tag_and_not_before(tag, capability, before,
     assert getattr(release(tag), capability) == after, source
 
 
-def test_every_change_of_the_table_is_held_against_its_source():
+def test_every_change_in_the_table_is_tested_with_its_source():
     changed = {(row.since, name) for row in ROWS[1:] for name in row.changes}
 
     assert changed <= {(tag, capability) for tag, capability, *_ in CHANGES}
@@ -174,7 +174,7 @@ def test_a_variable_is_known_from_its_tag_on(name, tag):
     assert name in release(tag).variables and name in release(NEWEST).variables
 
 
-def test_rows_are_releases_in_their_order_with_values_of_their_types():
+def test_rows_are_releases_in_order_with_values_of_the_right_types():
     assert [numbers(row.since) for row in ROWS] == sorted(numbers(row.since) for row in ROWS)
     assert {row.since for row in ROWS[1:]} <= set(TAGS)
     for made in releases(ROWS):
@@ -183,7 +183,7 @@ def test_rows_are_releases_in_their_order_with_values_of_their_types():
 
 
 def test_a_new_release_is_one_row():
-    """The row alone brings a capability, a variable, the newest number and what stands behind it."""
+    """The row alone adds a capability, a variable, the newest number and its model basis."""
     new = row("2.99.1", "src/x.cc", ModelBasis.READ, ("NCCL_NEW",), amd_link=24.0)
     before, after = releases((*ROWS, new))[-2:]
 
@@ -208,11 +208,11 @@ def test_a_field_that_does_not_exist_is_refused():
         ("of somebody", ""),
     ],
 )
-def test_a_number_between_two_releases_is_the_one_before(version, same):
+def test_a_number_between_two_releases_behaves_like_the_earlier_one(version, same):
     assert release(version) is release(same) or release(version) == release(same)
 
 
-def test_an_unknown_version_has_no_capability_that_a_log_could_be_judged_by():
+def test_an_unknown_version_has_no_capability():
     unknown = release("")
 
     assert not (unknown.has_dmabuf or unknown.sees_module or unknown.silent_pairs or unknown.prints_level)
@@ -249,7 +249,7 @@ def test_the_consumer_takes_its_versions_from_the_table():
         ("", ModelBasis.UNSEEN, False),
     ],
 )
-def test_who_stands_behind_a_version(version, who, modelled):
+def test_the_model_basis_of_a_version(version, who, modelled):
     assert (model_basis(version), is_modelled(version)) == (who, modelled)
 
 
@@ -258,14 +258,14 @@ def test_what_was_run_was_also_built_from_source():
     assert set(FROM_SOURCE) <= set(TAGS)
 
 
-# -- nobody else -------------------------------------------------------------------------------------------
+# -- other modules ----------------------------------------------------------------------------------------
 
 HOME = "consumers/nccl_releases.py"
 TUPLES = {
     "rules/p2p_page_table_version.py": "a version of gdrdrv",
     "transport/buffers.py": "numbers of DLPack's devices",
 }
-"""Modules with tuples of other numbers."""
+"""Modules with tuples of unrelated numbers."""
 COMPARES = {
     "consumers/consumer.py": "a version against its program's own table",
     "rules/consumer_versions.py": "a copy of any program against that program's table",
@@ -288,7 +288,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def has_nccl_tuple(tree: ast.AST) -> bool:
-    """Whether a tuple of two or three numbers stands there that begins with 2, as NCCL's versions do."""
+    """Whether a module has a tuple of two or three numbers that begins with 2, like NCCL's versions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Tuple) and 2 <= len(node.elts) <= 3:
             values = [part.value if isinstance(part, ast.Constant) else None for part in node.elts]
@@ -298,7 +298,7 @@ def has_nccl_tuple(tree: ast.AST) -> bool:
 
 
 def has_nccl_string(tree: ast.AST) -> bool:
-    """Whether a text is the number of a release of NCCL."""
+    """Whether a string is the number of a release of NCCL."""
     return any(
         isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in TAGS
         for node in ast.walk(tree)
@@ -306,7 +306,7 @@ def has_nccl_string(tree: ast.AST) -> bool:
 
 
 def compares_numbers(tree: ast.AST) -> bool:
-    """Whether what numbers() gives is compared."""
+    """Whether the result of numbers() is compared."""
     return any(
         isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "numbers"
         for node in ast.walk(tree)
@@ -315,12 +315,12 @@ def compares_numbers(tree: ast.AST) -> bool:
     )
 
 
-def test_no_version_of_nccl_stands_anywhere_else():
+def test_no_other_module_has_a_version_of_nccl():
     assert {name for name, tree in modules().items() if has_nccl_tuple(tree)} == set(TUPLES)
     assert {name for name, tree in modules().items() if has_nccl_string(tree)} == set()
 
 
-def test_nobody_else_compares_versions_but_of_other_things():
+def test_other_modules_compare_only_versions_of_other_things():
     assert {name for name, tree in modules().items() if compares_numbers(tree)} == set(COMPARES)
 
 
@@ -334,6 +334,6 @@ def test_nobody_else_compares_versions_but_of_other_things():
         ("OLD <= numbers(version)", compares_numbers),
     ],
 )
-def test_the_search_finds_what_it_is_for(code, found):
+def test_the_search_detects_versions(code, found):
     assert found(ast.parse(code))
     assert not found(ast.parse(re.sub("2", "3", code).replace("numbers", "letters")))

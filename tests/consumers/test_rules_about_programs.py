@@ -1,4 +1,4 @@
-"""A rule takes a capability from whoever needs it, or a path from the program that it is about."""
+"""A rule takes away a capability from every program, or a path from the program that it is about."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.evidence_nodes import build
 
 @pytest.fixture(scope="module")
 def taken(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Rule, frozenset[Need]]:
-    """What each rule declares of its subjects on a few nodes, and what it found there."""
+    """What each rule takes away, by declaration and by its results on a few nodes."""
     needs: dict[Rule, frozenset[Need]] = {}
     for name in ("a100-nccl-2.20", "rhel-9-mofed", "gh200"):
         node = Node(open_host(str(build(name, tmp_path_factory.mktemp(name)))))
@@ -35,7 +35,7 @@ def test_no_rule_takes_a_capability_and_a_programs_own_path(taken: Mapping[Rule,
         assert len({isinstance(need, ConsumerPath) for need in needs}) <= 1, rule.code
 
 
-def test_a_rule_that_takes_a_programs_path_tells_of_that_program(taken: Mapping[Rule, frozenset[Need]]):
+def test_a_rule_that_takes_a_programs_path_names_that_program(taken: Mapping[Rule, frozenset[Need]]):
     told = 0
     for rule, needs in taken.items():
         for need in needs:
@@ -46,14 +46,14 @@ def test_a_rule_that_takes_a_programs_path_tells_of_that_program(taken: Mapping[
 
 
 @pytest.mark.parametrize("name", ["nccl", "ucx"])
-def test_a_rule_named_for_a_program_takes_from_nobody_else(name: str, taken: Mapping[Rule, frozenset[Need]]):
+def test_a_rule_named_for_a_program_takes_only_from_it(name: str, taken: Mapping[Rule, frozenset[Need]]):
     named = [needs for rule, needs in taken.items() if rule.code.startswith(f"{name}-")]
     assert named
     for need in frozenset().union(*named):
         assert isinstance(need, ConsumerPath) and need.consumer == name
 
 
-def test_what_the_nodes_libibverbs_lacks_every_program_lacks(taken: Mapping[Rule, frozenset[Need]]):
-    """A rule named for the library that all of them call, not for programs of one's own."""
+def test_a_gap_in_the_nodes_libibverbs_affects_every_program(taken: Mapping[Rule, frozenset[Need]]):
+    """verbs-lacks-dmabuf is named for the library that all programs call, not for the program `verbs`."""
     (needs,) = (needs for rule, needs in taken.items() if rule.code == "verbs-lacks-dmabuf")
     assert needs <= {Capability.DMABUF}

@@ -1,4 +1,4 @@
-"""What the tables say of each program, at the versions that its sources document."""
+"""The tables of each program, at the versions that its sources document."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_table_names_each_path_once_best_first():
         assert consumer.direct == tuple(path for path in DIRECT if path in consumer.paths)
 
 
-def test_looks_stand_newest_first_and_name_their_source():
+def test_required_files_are_listed_newest_first_with_a_source():
     for consumer in CONSUMERS:
         for use in consumer.uses:
             firsts = [row.since for row in use.required_files]
@@ -47,7 +47,7 @@ def test_looks_stand_newest_first_and_name_their_source():
             assert all(row.files and row.source for row in use.required_files)
 
 
-def test_what_leads_where_nobody_names_a_program_may_come_with_any_job():
+def test_the_default_program_is_a_common_one():
     assert CONSUMERS[0] is NCCL
     assert [consumer.name for consumer in CONSUMERS if consumer.common] == ["nccl", "ucx", "verbs"]
 
@@ -56,14 +56,14 @@ def test_what_leads_where_nobody_names_a_program_may_come_with_any_job():
 
 
 @pytest.mark.parametrize("capability", list(Capability))
-def test_who_loses_a_capability_loses_each_path_that_needs_it(capability: Capability):
+def test_without_a_capability_each_path_that_needs_it_is_lost(capability: Capability):
     cells = {(path.value, consumer.name) for path, consumer in CELLS if capability in NEEDS[path]}
 
     assert cells_of((capability,)) == cells
     assert paths_of((capability,)) == tuple(path.value for path in Path if capability in NEEDS[path])
 
 
-def test_a_programs_own_side_is_nobody_elses():
+def test_a_programs_own_condition_affects_only_it():
     assert cells_of((ConsumerPath("ucx", Path.PEERMEM),)) == {("peermem", "ucx")}
     assert cells_of(NCCL.own(*DIRECT)) == {("dmabuf", "nccl"), ("peermem", "nccl")}
 
@@ -84,7 +84,7 @@ def test_a_programs_own_side_is_nobody_elses():
         ("2.30.7", (NV_MEM, NV_MEM_NC, MODULE)),
     ],
 )
-def test_what_nccl_looks_at_by_version(version: str, files: tuple[str, ...]):
+def test_files_that_nccl_requires_by_version(version: str, files: tuple[str, ...]):
     """NCCL src/transport/net_ib.cc at each tag, ncclIbGdrSupport()."""
     assert NCCL.files_wanted(Path.PEERMEM, version) == files
 
@@ -99,7 +99,7 @@ def test_what_nccl_looks_at_by_version(version: str, files: tuple[str, ...]):
         ("1.22.0", (NV_MEM, MODULE, LEGACY)),
     ],
 )
-def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
+def test_files_that_ucx_requires_by_version(version: str, files: tuple[str, ...]):
     """openucx/ucx src/uct/ib/base/ib_md.c at each tag, who calls uct_ib_check_gpudirect_driver()."""
     assert UCX.files_wanted(Path.PEERMEM, version) == files
 
@@ -113,17 +113,17 @@ def test_what_ucx_looks_at_by_version(version: str, files: tuple[str, ...]):
         ("3.5.1", (NV_MEM, RENAMED, MODULE)),
     ],
 )
-def test_what_nvshmem_looks_at_by_version(version: str, files: tuple[str, ...]):
+def test_files_that_nvshmem_requires_by_version(version: str, files: tuple[str, ...]):
     """NVIDIA/nvshmem v3.4.5-0, nvshmemt_ib_common_nv_peer_mem_available(); before, copies in other trees."""
     assert NVSHMEM.files_wanted(Path.PEERMEM, version) == files
 
 
-def test_nvshmem_copies_nothing_through_host_memory():
+def test_nvshmem_has_no_staged_path():
     assert NVSHMEM.paths == DIRECT
 
 
 @pytest.mark.parametrize("path", list(VERBS.paths))
-def test_who_registers_memory_itself_looks_at_nothing(path: Path):
+def test_programs_that_register_memory_themselves_require_no_files(path: Path):
     assert VERBS.files_wanted(path, "53.0") == ()
     assert VERBS.use(path).since == ()
 
@@ -131,13 +131,13 @@ def test_who_registers_memory_itself_looks_at_nothing(path: Path):
 @pytest.mark.parametrize(
     ("consumer", "last_without", "first"), [(NCCL, "2.12.12", "2.13.4"), (UCX, "1.13.1", "1.14.0")]
 )
-def test_dmabuf_came_with_a_version(consumer: Any, last_without: str, first: str):
+def test_dmabuf_is_supported_since_a_version(consumer: Any, last_without: str, first: str):
     since = consumer.use(Path.DMABUF).since
 
     assert numbers(last_without) < since <= numbers(first)
 
 
-def test_an_unseen_nccl_is_taken_for_one_that_misses_nothing():
+def test_an_unknown_nccl_is_assumed_to_support_everything():
     assert NCCL.modern == "NCCL 2.23.4 or newer"
 
 
@@ -159,8 +159,8 @@ SWITCHES = [(consumer, switch) for consumer in CONSUMERS for switch in consumer.
 
 
 @pytest.mark.parametrize(("consumer", "switch"), SWITCHES, ids=lambda value: value.name)
-def test_a_switch_closes_its_paths_for_its_own_program(consumer: Any, switch: Any):
-    """Whichever rule is about it: one tells it, the others have nothing to say."""
+def test_a_switch_disables_paths_only_for_its_own_program(consumer: Any, switch: Any):
+    """One rule reports the switch, and the others do not."""
     off, on = VALUES[switch.name]
     assert switch.source
     for value in off:
@@ -175,7 +175,7 @@ def test_a_switch_closes_its_paths_for_its_own_program(consumer: Any, switch: An
         assert not [rule for rule in RULES if isinstance(rule.check(machine, CONF), Failed)], value
 
 
-def test_two_programs_switches_in_one_file_are_both_told():
+def test_switches_of_two_programs_in_one_file_are_both_reported():
     machine = node({CONF: "UCX_IB_GPU_DIRECT_RDMA=n\nNCCL_DMABUF_ENABLE=0\nOFI_NCCL_DISABLE_DMABUF=1\n"})
     found = failed(machine, dmabuf_disabled_by_env, CONF)
 

@@ -1,1 +1,1 @@
-"""Makes whole machines out of a page of TOML: what a collector would have brought home from them."""
+"""Build the evidence of whole machines from a page of TOML, as a collector would write it."""

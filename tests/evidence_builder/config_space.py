@@ -1,4 +1,4 @@
-"""PCI configuration space as the kernel's `config` file gives it to root: 4096 bytes.
+"""PCI configuration space as root reads it from the kernel's `config` file: 4096 bytes.
 
 Layout: PCI Express Base Specification 5.0, 7.5 (registers) and 7.7/7.8 (extended capabilities); register
 names as in Linux include/uapi/linux/pci_regs.h."""
@@ -22,7 +22,7 @@ ACS_BITS = ("SV", "TB", "RR", "CR", "UF", "EC", "DT")  # bit 0 upwards, of capab
 
 
 class Link(NamedTuple):
-    """A PCIe link end: speeds in GT/s as sysfs writes them, widths in lanes."""
+    """One end of a PCIe link: speeds in GT/s as in sysfs, widths in lanes."""
 
     current_speed: str
     current_width: int
@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A memory region. A 64 bit one takes its own register and the next."""
+    """A memory region. A 64-bit one uses its own register and the next."""
 
     index: int
     base: int
@@ -40,7 +40,7 @@ class Bar(NamedTuple):
 
 
 class Space(NamedTuple):
-    """What goes into one function's configuration space."""
+    """The fields of one function's configuration space."""
 
     vendor: int
     device: int
@@ -55,7 +55,7 @@ class Space(NamedTuple):
     max_payload: int = 256  # bytes
     max_read_request: int = 512  # bytes
     relaxed_ordering: bool = True
-    acs_control: Sequence[str] | None = None  # None: no ACS capability at all
+    acs_control: Sequence[str] | None = None  # None: no ACS capability
     ats: bool | None = None  # None: no ATS capability; else whether it is enabled
     serial: int | None = None
     resizable: tuple[int, int, int] | None = None  # register index, current and largest size in bytes
@@ -63,7 +63,7 @@ class Space(NamedTuple):
 
 
 def build(space: Space) -> bytes:
-    """The 4096 bytes."""
+    """The 4096 bytes of a configuration space."""
     raw = bytearray(4096)
     bridge = space.kind in ("root-port", "switch-up", "switch-down")
     struct.pack_into(
@@ -82,7 +82,7 @@ def build(space: Space) -> bytes:
         return bytes(raw[:256])
     struct.pack_into("<BBHH", raw, 0x40, 0x01, 0x60, 0x0003, 0x0008)  # power management
     _express(raw, 0x60, space, following=0xC0 if bridge else 0)
-    if bridge:  # subsystem ids of a bridge live in a capability of their own
+    if bridge:  # subsystem ids of a bridge are in a capability
         struct.pack_into("<BBHHH", raw, 0xC0, 0x0D, 0, 0, space.subsystem_vendor, space.subsystem_device)
     _extended(raw, space)
     return bytes(raw)
@@ -127,7 +127,7 @@ def _extended(raw: bytearray, space: Space) -> None:
         blocks.append((0x000F, 1, struct.pack("<HH", 0x0020, space.ats << 15)))
     if space.resizable is not None:
         index, *sizes = space.resizable
-        now, most = (size.bit_length() - 21 for size in sizes)  # 0 stands for 1 MiB, shown as register bit 4
+        now, most = (size.bit_length() - 21 for size in sizes)  # 0 means 1 MiB, register bit 4
         supported = sum(1 << bit for bit in range(6, most + 1)) << 4 & 0xFFFFFFFF
         blocks.append((0x0015, 1, struct.pack("<II", supported, index | 1 << 5 | now << 8)))
     at = 0x100

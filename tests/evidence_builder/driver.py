@@ -1,7 +1,7 @@
-"""What a loaded NVIDIA driver says: /proc/driver/nvidia, device nodes, nvidia-smi.
+"""The files and output of a loaded NVIDIA driver: /proc/driver/nvidia, device nodes, nvidia-smi.
 
-Formats: kernel-open/nvidia/nv-procfs.c; the names of parameters and the text of `nvidia-smi -q` as read on
-two H200s with 580.159.04, shortened to the fields that say something about GPUDirect."""
+Formats: kernel-open/nvidia/nv-procfs.c; names of parameters and text of `nvidia-smi -q` as on two H200s
+with 580.159.04, shortened to the fields about GPUDirect."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def gpus(devices: tuple[Device, ...]) -> list[Device]:
 
 
 def write(tree: Tree, devices: tuple[Device, ...], spec: Mapping[str, Any]) -> None:
-    """`spec`: the node's [driver] with `arch` beside it. Only for a driver that is loaded."""
+    """Write the files of a loaded driver. `spec`: the node's [driver] with `arch`."""
     version, arch = spec["version"], spec["arch"]
     kind = (
         "NVIDIA UNIX Open Kernel Module for " + arch
@@ -86,7 +86,7 @@ def write(tree: Tree, devices: tuple[Device, ...], spec: Mapping[str, Any]) -> N
 
 
 def product(gpu: Device) -> str:
-    """The marketing name."""
+    """The marketing name of a GPU."""
     return gpu.part.name
 
 
@@ -108,7 +108,7 @@ def _information(gpu: Device, minor: int, version: str) -> str:
 
 
 def smi(devices: tuple[Device, ...], spec: Mapping[str, Any]) -> str:
-    """`nvidia-smi -q`, its fields in its order."""
+    """The output of `nvidia-smi -q`, with its fields in order."""
     found = gpus(devices)
     lines = ["", "==============NVSMI LOG==============", ""]
     lines += [

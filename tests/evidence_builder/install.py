@@ -1,4 +1,4 @@
-"""Puts a node's modules where they belong: in lib/modules, in memory, in what depmod and modpost write.
+"""Install a node's modules: in lib/modules, among the loaded modules, in the tables of depmod and modpost.
 
 Formats: depmod(8) and modules.dep(5), Linux kernel/module/procfs.c and sysfs.c, scripts/mod/modpost.c."""
 
@@ -31,11 +31,11 @@ HYPHENS = {"nvidia_uvm", "nvidia_modeset", "nvidia_drm", "nvidia_peermem"}
 
 
 class Build(NamedTuple):
-    """One module file of a node: a shape, who built it against what, and where it lies."""
+    """One module file of a node: its shape, its build, and its path."""
 
     shape: Shape
     folder: str  # below lib/modules/<release>
-    build: str  # tag of the build that gives its own exports their checksums
+    build: str  # tag of the build, which determines the checksums of its exports
     signer: str = ""  # "" for unsigned
     compress: str = ""  # "", xz or zst
     against: Mapping[
@@ -43,16 +43,16 @@ class Build(NamedTuple):
     ] = {}  # providing module -> tag of the build whose checksums it was linked with
     loaded: bool = False
     file_name: str = ""
-    release: str = ""  # of the kernel it was built for, where that is not the one running
-    users: int = 0  # references beyond those of other modules
-    broken: str = ""  # cut, altered, or stripped of its signature's sense
-    memory_only: bool = False  # loaded, but its file is nowhere to be seen
-    root: str = ""  # of a driver container, for modules that the host's depmod does not know
+    release: str = ""  # of the kernel it was built for, if not the running one
+    users: int = 0  # references in addition to those of other modules
+    broken: str = ""  # how the file is damaged; "" if it is not
+    memory_only: bool = False  # loaded, but its file is not in the evidence
+    root: str = ""  # of a driver container, for modules that the host's depmod does not list
     trusted: bool = True  # whether the running kernel knows the signer
 
     @property
     def module(self) -> str:
-        """The name that kmod goes by: that of the file."""
+        """The name that kmod uses: that of the file."""
         return posixpath.basename(self.path).split(".ko")[0].replace("-", "_")
 
     @property
@@ -65,7 +65,7 @@ class Build(NamedTuple):
 
 
 def intree(shapes: Mapping[str, Shape], kernel: Kernel, signer: str, compress: str) -> list[Build]:
-    """The kernel's own modules, at their places."""
+    """The in-tree modules, at their paths."""
     return [
         Build(shape, INTREE.get(name, _CORE), kernel.release, signer, compress)
         for name, shape in shapes.items()
@@ -80,7 +80,7 @@ def _compressed(content: bytes, kind: str) -> bytes:
 
 
 def image(build: Build, kernel: Kernel, providers: Mapping[str, Build]) -> bytes:
-    """The module's bytes: built, signed, not compressed."""
+    """The module's bytes: built and signed, not compressed."""
     shape = build.shape
     imports: dict[str, int | None] = {}
     for symbol, provider in shape.imports.items():
@@ -113,14 +113,14 @@ def image(build: Build, kernel: Kernel, providers: Mapping[str, Build]) -> bytes
 
 
 def srcversion(build: Build) -> str:
-    """23 or 24 capital hex digits that stand for the sources (modpost's MD4)."""
+    """A srcversion: 23 or 24 upper-case hex digits (modpost's MD4 of the sources)."""
     return f"{zlib.crc32(build.shape.name.encode()):08X}{zlib.crc32(build.build.encode()):08X}{'B7D29F01'}"[
         :24
     ]
 
 
 def write(tree: Tree, builds: list[Build], kernel: Kernel, spec: Mapping[str, Any]) -> None:
-    """All module files and what depmod says of them, then what is loaded."""
+    """Write all module files, the tables of depmod, and the loaded modules."""
     search = spec.get("search", "updates built-in").split()
     ranked = sorted((b for b in builds if not b.root), key=lambda build: _rank(build.folder, search))
     winners: dict[str, Build] = {}
@@ -150,7 +150,7 @@ def _rank(folder: str, search: list[str]) -> int:
 
 
 def _needs(name: str, winners: Mapping[str, Build]) -> list[str]:
-    """Every module that must be there first; nearest first, as modules.dep has them."""
+    """Every module that must be loaded first, nearest first, as in modules.dep."""
     order: list[str] = []
 
     def visit(current: str) -> None:

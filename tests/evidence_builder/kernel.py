@@ -1,4 +1,4 @@
-"""What a kernel and its distribution say of themselves in /proc, /sys, /etc and /boot.
+"""The files of a kernel and its distribution in /proc, /sys, /etc and /boot.
 
 Formats: Linux init/version.c, fs/proc/cmdline.c, arch/*/kernel/cpu*.c, drivers/firmware/dmi-id.c."""
 
@@ -49,7 +49,7 @@ CONFIG = {
 
 
 def write(tree: Tree, spec: Mapping[str, Any]) -> None:
-    """Everything but modules, devices and keys."""
+    """Write everything except modules, devices and keys."""
     kernel, host = spec["kernel"], spec["host"]
     release, arch = kernel["release"], kernel.get("arch", "x86_64")
     banner = version_line(kernel)
@@ -93,7 +93,7 @@ def write(tree: Tree, spec: Mapping[str, Any]) -> None:
 
 
 def version_line(kernel: Mapping[str, Any]) -> str:
-    """The kernel's banner, as /proc/version and the first line of its log have it."""
+    """The kernel's banner, as in /proc/version and the first line of its log."""
     builder = kernel.get("builder", "buildd@lcy02-amd64-116")
     compiler = kernel.get(
         "compiler", "x86_64-linux-gnu-gcc-13 (Ubuntu 13.2.0-23ubuntu4) 13.2.0, GNU ld 2.42"

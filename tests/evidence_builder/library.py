@@ -1,4 +1,4 @@
-"""Shared libraries with nothing in them but their dynamic symbols: enough for who asks what they export.
+"""Shared libraries with only their dynamic symbols, which is all that facts read.
 
 Format: System V ABI, ELF object files and dynamic linking (.dynsym, .dynstr, DT_SONAME, symbol versions
 left out)."""

@@ -1,4 +1,4 @@
-"""A kernel log: what the boot says, what modules say as they load, and the node's own lines."""
+"""A kernel log: messages of the boot, messages of modules as they load, and the node's own lines."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ def text(spec: Mapping[str, Any], loaded: list[Build]) -> str:
     Source of the wording: init/main.c, security/lockdown/lockdown.c, kernel/module/main.c,
     drivers/infiniband/hw/mlx5/main.c, kernel-open/nvidia/nv.c."""
     kernel, trust = spec["kernel"], spec.get("trust", {})
-    said = [(0.0, version_line(kernel)), (0.0, f"Command line: {kernel['cmdline']}")]
+    lines = [(0.0, version_line(kernel)), (0.0, f"Command line: {kernel['cmdline']}")]
     if kernel.get("arch") == "aarch64":
-        said[1] = (0.0, f"Kernel command line: {kernel['cmdline']}")
+        lines[1] = (0.0, f"Kernel command line: {kernel['cmdline']}")
     if trust.get("secure_boot") and not trust.get("shim_validation_off"):
-        said.append((0.0, "secureboot: Secure boot enabled"))
-        said.append((0.0, "Kernel is locked down from EFI Secure Boot mode; see man kernel_lockdown.7"))
+        lines.append((0.0, "secureboot: Secure boot enabled"))
+        lines.append((0.0, "Kernel is locked down from EFI Secure Boot mode; see man kernel_lockdown.7"))
     elif trust.get("efi", True):
-        said.append((0.0, "secureboot: Secure boot disabled"))
+        lines.append((0.0, "secureboot: Secure boot disabled"))
     for key in trust.get("builtin", []):
-        said.append((1.2, f"Loaded X.509 cert '{key}: {spec['key_ids'][key]}'"))
+        lines.append((1.2, f"Loaded X.509 cert '{key}: {spec['key_ids'][key]}'"))
     foreign = [build for build in loaded if not build.folder.startswith("kernel/drivers")]
     clock = 6.0
     for index, build in enumerate(foreign):
         name = build.shape.name
         if index == 0:
             if build.shape.license == "NVIDIA":
-                said.append((clock, f"{name}: module license 'NVIDIA' taints kernel."))
-                said.append((clock, "Disabling lock debugging due to kernel taint"))
-            said.append((clock, f"{name}: loading out-of-tree module taints kernel."))
-        if (not build.signer or not build.trusted) and not any("verification failed" in t for _, t in said):
-            words = "module verification failed: signature and/or required key missing - tainting kernel"
-            said.append((clock, f"{name}: {words}"))
+                lines.append((clock, f"{name}: module license 'NVIDIA' taints kernel."))
+                lines.append((clock, "Disabling lock debugging due to kernel taint"))
+            lines.append((clock, f"{name}: loading out-of-tree module taints kernel."))
+        if (not build.signer or not build.trusted) and not any("verification failed" in t for _, t in lines):
+            message = "module verification failed: signature and/or required key missing - tainting kernel"
+            lines.append((clock, f"{name}: {message}"))
         clock += 0.25
     driver = spec.get("driver", {})
     if any(build.shape.name == "nvidia" for build in loaded):
         arch = kernel.get("arch", "x86_64")
         kind = f"Open Kernel Module for {arch}" if driver["flavour"] == "open" else f"{arch} Kernel Module"
-        said.append((clock, f"NVRM: loading NVIDIA UNIX {kind}  {driver['version']}"))
+        lines.append((clock, f"NVRM: loading NVIDIA UNIX {kind}  {driver['version']}"))
     own = spec.get("log", {}).get("lines", [])
-    said += [(clock + 20 + at, line) for at, line in enumerate(own)]
-    return "".join(f"[{seconds:12.6f}] {line}\n" for seconds, line in said)
+    lines += [(clock + 20 + at, line) for at, line in enumerate(own)]
+    return "".join(f"[{seconds:12.6f}] {line}\n" for seconds, line in lines)

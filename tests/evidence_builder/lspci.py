@@ -1,6 +1,6 @@
-"""`lspci -nnvv` as text: what sosreports and bug reports hold instead of sysfs.
+"""The text of `lspci -nnvv`, which sosreports and bug reports have instead of sysfs.
 
-Format: pciutils lspci.c, ls-caps.c and ls-ecaps.c, cut down to the lines that somebody reads."""
+Format: pciutils lspci.c, ls-caps.c and ls-ecaps.c, reduced to the lines that facts read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def text(
     root: bool = True,
     dumps: Mapping[str, bytes] | None = None,
 ) -> str:
-    """The output for every device, in the order of addresses. Without root, capabilities are denied.
+    """The output for every device, ordered by address. Without root, capabilities are denied.
 
     With `dumps` (address -> configuration space) it is that of `lspci -nnDvvvxxxx`."""
     several = dumps is not None or len({device.address[:4] for device in devices}) > 1

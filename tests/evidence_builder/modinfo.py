@@ -1,4 +1,4 @@
-"""`modinfo` of every module file, one after the other: sosreports hold this instead of the files.
+"""The output of `modinfo` for all module files, which sosreports have instead of the files.
 
 Format: kmod tools/modinfo.c."""
 
@@ -10,7 +10,7 @@ from tests.module_builder import make_key
 
 
 def text(builds: list[Build], kernel: Kernel) -> str:
-    """All modules, each with the fields that it has."""
+    """The output for all modules, each with its fields."""
     return "".join(_one(build, kernel) for build in builds if not build.root)
 
 

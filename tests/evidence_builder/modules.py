@@ -1,8 +1,8 @@
 """The kernel's modules: which there are, what each imports and exports, and what depmod makes of them.
 
 Names of symbols and who exports them: Linux drivers/infiniband (core/Makefile: umem and umem_dmabuf are
-part of ib_uverbs), NVIDIA open-gpu-kernel-modules (nv-p2p.h, nvidia-peermem.c). Checksums are made up:
-a symbol's depends on who built it, so modules of one build agree and modules of two builds do not."""
+part of ib_uverbs), NVIDIA open-gpu-kernel-modules (nv-p2p.h, nvidia-peermem.c). Checksums are invented.
+That of a symbol depends on the build, so modules of one build agree and modules of two builds do not."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ _SIZES = {
 
 
 class Kernel(NamedTuple):
-    """What decides the shape of a kernel's modules."""
+    """The properties of a kernel that determine its modules."""
 
     release: str
     architecture: str
@@ -111,7 +111,7 @@ class Kernel(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """A module as a compiler would leave it, but for the checksums."""
+    """A module as compiled, without checksums."""
 
     name: str
     imports: Mapping[str, str]  # symbol -> the module that has it, "" for the kernel itself
@@ -124,7 +124,7 @@ class Shape(NamedTuple):
 
 
 def vmlinux_exports(kernel: Kernel) -> dict[str, Export]:
-    """Everything that the kernel itself exports to the modules here."""
+    """All symbols that the kernel exports to the modules here."""
     names = [*VMLINUX, *VMLINUX_GPL, *_DMABUF_KERNEL, *_DMABUF_EXPORTER, "module_layout"]
     if kernel.architecture != "x86_64":
         names = [name for name in names if name not in ("__fentry__", "__x86_return_thunk")]
@@ -137,7 +137,7 @@ def vmlinux_exports(kernel: Kernel) -> dict[str, Export]:
 
 
 def checksum(symbol: str, build: str) -> int:
-    """The checksum of a symbol as this build has it."""
+    """The checksum of a symbol in this build."""
     return zlib.crc32(f"{symbol} of {build}".encode())
 
 
@@ -149,7 +149,8 @@ def _common(kernel: Kernel) -> dict[str, str]:
 
 
 def rdma_shapes(kernel: Kernel, peer_api: str = "", ofed: str = "") -> dict[str, Shape]:
-    """The RDMA stack. `peer_api`: the module that exports it, if any; `ofed`: its version, if not inbox."""
+    """The RDMA stack. `peer_api`: the module that exports the API, if any; `ofed`: its version, if not
+    inbox."""
     common = _common(kernel) | ({"backport_dependency_symbol": "mlx_compat"} if ofed else {})
     umem = (*_UMEM, *(_UMEM_ODP if kernel.odp else ()), *(_UMEM_DMABUF if kernel.dmabuf else ()))
     dmabuf = dict.fromkeys(_DMABUF_KERNEL, "") if kernel.dmabuf else {}
@@ -211,7 +212,8 @@ def nvidia_shapes(
 
 
 def _peermem(kernel: Kernel, version: str, p2p: tuple[str, ...], client: str) -> Shape:
-    """Without `p2p` it is the stub: parameters, and an init function that returns an error."""
+    """nvidia-peermem. Without `p2p` it is the stub: parameters, and an init function that returns an
+    error."""
     needs: dict[str, str] = {"param_ops_int": ""}
     if kernel.architecture == "x86_64":
         needs |= {"__fentry__": "", "__x86_return_thunk": ""}

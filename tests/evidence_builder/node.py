@@ -1,4 +1,4 @@
-"""A node's page of TOML made into a tree: each part of the machine written by the module that knows it."""
+"""Build a tree from a node's page of TOML. One module writes each part of the machine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FORMATS = {
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """A node's description, over the presets that it uses."""
+    """A node's description, merged with the presets that it uses."""
     spec = tomllib.loads((folder / "node.toml").read_text())
     presets = tomllib.loads((folder.parent / "presets.toml").read_text())
     merged: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables are merged key by key; anything else is replaced."""
+    """`high` merged over `low`: tables key by key, anything else is replaced."""
     merged = dict(low)
     for key, value in high.items():
         old = merged.get(key)
@@ -62,7 +62,7 @@ def merge(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make(folder: Path) -> tuple[Tree, dict[str, Any]]:
-    """The whole tree, with the node's own files laid over what is generated."""
+    """The whole tree: generated files, replaced by the node's own."""
     spec = load(folder)
     spec["key_ids"] = {name: make_key(name).key_id for name in spec.get("trust", {}).get("builtin", [])}
     tree = Tree()
@@ -101,22 +101,22 @@ def make(folder: Path) -> tuple[Tree, dict[str, Any]]:
 
 
 def write(folder: Path, to: Path) -> Path:
-    """Lay a node down in its own format; the path that a user would give to `gdr doctor`."""
+    """Write a node in its format; returns the path that a user would give to `gdr doctor`."""
     tree, spec = copy.deepcopy(_made(folder))
     for path in spec.get("bundle", {}).get("unseen", []):
         tree.drop(path)
-        tree.folder(posixpath.dirname(path) or "etc")  # somebody looked there, and went no further
+        tree.folder(posixpath.dirname(path) or "etc")  # this folder is listed, but not what is below it
     return FORMATS[spec.get("bundle", {}).get("format", "bundle")](tree, spec, to)
 
 
 @functools.cache
 def _made(folder: Path) -> tuple[Tree, dict[str, Any]]:
-    """A node as it was made first: dozens of tests lay down the same, with modules that RSA signs."""
+    """A node, cached: dozens of tests write the same one, and RSA signatures are slow."""
     return make(folder)
 
 
 def _texts(tree: Tree, devices: tuple[pci.Device, ...], spec: Mapping[str, Any]) -> None:
-    """What other collectors keep instead of sysfs."""
+    """Write the command output that other collectors have instead of sysfs."""
     dumps = {device.address: tree.files[f"{device.folder}/config"] for device in devices}
     tree.file("sos_commands/pci/lspci_-nnvv", lspci.text(devices, spec))
     tree.file("sos_commands/pci/lspci_-nnDvvvxxxx", lspci.text(devices, spec, dumps=dumps))
@@ -124,7 +124,7 @@ def _texts(tree: Tree, devices: tuple[pci.Device, ...], spec: Mapping[str, Any])
 
 
 def _headers(tree: Tree, spec: Mapping[str, Any], builds: list[Build], shape: Kernel) -> None:
-    """Kernel headers and OFED's, where conftest looks for Module.symvers."""
+    """Write the kernel's and OFED's Module.symvers where conftest looks for them."""
     headers = spec["kernel"].get("headers", "")
     if headers:
         own = [build for build in builds if build.folder.startswith("kernel/drivers")]

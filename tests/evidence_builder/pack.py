@@ -1,6 +1,6 @@
-"""A tree as it travels: a collector's bundle, a plain folder, a sosreport, an NVIDIA bug report.
+"""Write a tree in a format: a collector's bundle, a plain folder, a sosreport, an NVIDIA bug report.
 
-The manifest of a bundle says what was looked for: `gdr_manifest.json`, schema gdrkit.bundle/1."""
+The manifest of a bundle is `gdr_manifest.json`, schema gdrkit.bundle/1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gdrkit.facts import commands
 from tests.evidence_builder.tree import Tree
 
 PACKAGES, OWNERS = "sos_commands/gdr/packages", "sos_commands/gdr/owners"
-NAMED = {  # what a collector runs, and where this one keeps it
+NAMED = {  # where collectors keep the output of a command
     "sos_commands/kernel/dmesg": commands.DMESG,
     "sos_commands/kernel/uname_-a": commands.UNAME,
     "sos_commands/nvidia/nvidia-smi_-q": commands.NVIDIA_SMI,
@@ -43,11 +43,11 @@ SOS_TAKES = (  # sos 4.8: plugins boot, infiniband, kernel, nvidia, pci and dpkg
     *("proc/version", "sos_commands/", "sos_reports/", "var/lib/dpkg/status", "version.txt"),
 )
 SOS_TAKES_OF_MODULES = ("initstate", "refcnt", "taint", "version", "srcversion", "coresize")
-DATE = 1795190400  # 2026-11-20 16:00 UTC, so that archives are the same every time
+DATE = 1795190400  # 2026-11-20 16:00 UTC, constant, so that archives are reproducible
 
 
 def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What a complete collection would say of itself."""
+    """The manifest of a complete collection."""
     bundle = spec.get("bundle", {})
     unseen = list(bundle.get("unseen", []))
     folders: dict[str, dict[str, Any]] = {}
@@ -85,7 +85,7 @@ def manifest(tree: Tree, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reduce(tree: Tree) -> dict[str, dict[str, Any]]:
-    """Make modules as small as `gdr collect` does, and say so as it does."""
+    """Reduce modules as `gdr collect` does, and record it in the manifest."""
     rows = {}
     for path in tree.reducible & tree.files.keys():
         raw = tree.files[path]
@@ -96,7 +96,7 @@ def _reduce(tree: Tree) -> dict[str, dict[str, Any]]:
 
 
 def _is_output(path: str) -> bool:
-    """Whether a command wrote it; manifests and logs of a cluster are handed over as files."""
+    """Whether a command wrote the file; manifests and logs of a cluster are plain files."""
     return path.startswith("sos_commands/") and not path.startswith("sos_commands/kubernetes/")
 
 
@@ -111,7 +111,7 @@ def _command(path: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bundle(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
-    """An unpacked bundle."""
+    """Write an unpacked bundle."""
     at = folder / f"gdr-{spec['host']['name']}-20261120T160000Z"
     at.mkdir()
     said = manifest(tree, spec)
@@ -121,7 +121,8 @@ def bundle(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
 
 
 def plain(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
-    """A folder that looks like /; with `live`, one that has all of /proc, so that nothing is unseen."""
+    """Write a folder that looks like /; with `live`, it has all of /proc, so that missing paths are
+    absent."""
     at = folder / str(spec["host"]["name"])
     at.mkdir()
     if spec.get("bundle", {}).get("live"):
@@ -132,7 +133,7 @@ def plain(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
 
 
 def sosreport(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
-    """A .tar.xz as sos writes it, with its own record of commands."""
+    """Write a .tar.xz as sos does, with its record of commands."""
     top = f"sosreport-{spec['host']['name']}-2026-11-20-abcdefg"
     kept = {path: content for path, content in tree.files.items() if _sos_takes(path)}
     ran = [
@@ -176,9 +177,10 @@ def _sos_takes(path: str) -> bool:
 
 
 def bug_report(tree: Tree, spec: Mapping[str, Any], folder: Path) -> Path:
-    """nvidia-bug-report.log.gz: sections between rules, files after three stars, commands by their path.
+    """Write nvidia-bug-report.log.gz: sections between rules, files after three stars, commands by their
+    path.
 
-    Shape: nvidia-bug-report.sh of the 5xx drivers."""
+    Format: nvidia-bug-report.sh of the 5xx drivers."""
     rule = "____________________________________________\n\n"
     text = rule + "Start of NVIDIA bug report log file.  Please include this file, along\n"
     text += "with a detailed description of your problem, when reporting a graphics\n"

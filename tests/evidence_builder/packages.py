@@ -1,7 +1,7 @@
-"""Who brought which file: dpkg's database, rpm's list, DKMS's tree.
+"""The owners of files: dpkg's database, rpm's list, DKMS's tree.
 
 Formats: deb-control(5), dpkg-query(1); rpm(8) -qa; dkms(8): <name>/<version>/<kernel>/<arch>/module, and a
-link kernel-<kernel>-<arch> to what is installed."""
+link kernel-<kernel>-<arch> to the installed one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(tree: Tree, spec: Mapping[str, Any]) -> None:
 
 
 def _usual(spec: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What Debian's and Ubuntu's package database says of the libraries and of prebuilt modules."""
+    """The entries for libraries and prebuilt modules in Debian's and Ubuntu's package database."""
     if (
         "ID_LIKE=debian" not in spec["distribution"]["text"]
         and "ID=debian" not in spec["distribution"]["text"]

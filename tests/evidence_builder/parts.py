@@ -1,4 +1,4 @@
-"""Hardware that nodes are made of.
+"""The hardware of nodes.
 
 Ids: pci.ids and the GPU table of NVIDIA open-gpu-kernel-modules' README; class codes, BAR registers and
 sizes: public lspci listings. Hopper and later put the frame buffer aperture into registers 2 and 3 and

@@ -1,4 +1,4 @@
-"""The PCI tree of sysfs, from an outline.
+"""The PCI tree of sysfs, built from an outline.
 
     0000:15:01.0 spr-root numa=0
       0000:16:00.0 pex89-up
@@ -7,8 +7,8 @@
         0000:17:01.0 pex89-down
           0000:18:00.0 cx7-ib rdma=mlx5_0 link=8.0x4
 
-Indentation is what hangs below what. Attributes: `link` (what it runs at), `max` (what it can), `acs` (the
-bits that are set; `acs=absent` for a port without the capability), `numa`, `mrrs` in bytes, `ats=on`,
+Indentation shows the tree. Attributes: `link` (the current link), `max` (the largest supported one), `acs`
+(the bits that are set; `acs=absent` for a port without the capability), `numa`, `mrrs` in bytes, `ats=on`,
 `driver=none`, `group` for the IOMMU group, and those that tests/evidence_builder/rdma.py reads.
 Source of names and formats: Linux drivers/pci/pci-sysfs.c, Documentation/ABI/testing/sysfs-bus-pci."""
 
@@ -25,7 +25,7 @@ from tests.evidence_builder.tree import Tree
 
 
 class Device(NamedTuple):
-    """One function and where it hangs."""
+    """One function and its position in the tree."""
 
     address: str
     part: Part
@@ -45,10 +45,10 @@ class Device(NamedTuple):
 
 
 def outline(spec: Mapping[str, Any]) -> str:
-    """The whole outline of a node: its own lines, and each repeated block once per root bus.
+    """The complete outline of a node: its own lines, and each repeated block once per root bus.
 
     In a block, `{b0}` is the root bus, `{b1}` the next bus and so on, `{i}` counts
-    (`{twice}` and `{once_more}` for two of a kind in one block), `{numa}` is the node."""
+    (`{twice}` and `{once_more}` for two of a kind in one block), `{numa}` is the NUMA node."""
     text = spec.get("outline", "")
     for block in spec.get("repeat", ()):
         buses = block["buses"]
@@ -83,7 +83,7 @@ def parse(text: str) -> tuple[Device, ...]:
 
 
 def link_of(device: Device) -> Link | None:
-    """The link that a device has, at both ends the same."""
+    """The link of a device, the same for both ends."""
     most = device.attributes.get("max", device.part.link)
     if not most:
         return None
@@ -93,7 +93,7 @@ def link_of(device: Device) -> Link | None:
 
 
 def write(tree: Tree, devices: tuple[Device, ...], spec: Mapping[str, Any], *, root: bool) -> None:
-    """All of sys/bus/pci/devices, IOMMU groups and drivers. `root`: whether config space is read whole."""
+    """Write sys/bus/pci/devices, IOMMU groups and drivers. `root`: whether config space is complete."""
     tree.folder("sys/bus/pci/devices")
     tree.folder("sys/class/iommu")
     tree.folder("sys/kernel/iommu_groups")
@@ -115,7 +115,7 @@ def write(tree: Tree, devices: tuple[Device, ...], spec: Mapping[str, Any], *, r
 
 
 def _groups(devices: tuple[Device, ...]) -> list[list[Device]]:
-    """Functions that the IOMMU cannot tell apart: those below a bridge that does not redirect."""
+    """Functions that the IOMMU cannot isolate from each other: those below a bridge without redirection."""
     groups: dict[str, list[Device]] = {}
     isolated = {
         d.address
@@ -130,9 +130,9 @@ def _groups(devices: tuple[Device, ...]) -> list[list[Device]]:
 
 
 def acs_of(device: Device) -> tuple[str, ...] | None:
-    """The ACS control bits that are set; None where the function has no such capability."""
-    said = device.attributes.get("acs", "" if device.part.acs else "absent")
-    return None if said == "absent" else tuple(bit for bit in said.split(",") if bit)
+    """The ACS control bits that are set; None without the capability."""
+    bits = device.attributes.get("acs", "" if device.part.acs else "absent")
+    return None if bits == "absent" else tuple(bit for bit in bits.split(",") if bit)
 
 
 def resources(devices: tuple[Device, ...]) -> dict[str, list[Bar]]:
@@ -196,7 +196,7 @@ def _write(tree: Tree, device: Device, spec: Mapping[str, Any], bars: list[Bar],
 
 
 def numa_of(device: Device, spec: Mapping[str, Any]) -> str:
-    """NUMA node; -1 where firmware does not say."""
+    """The NUMA node; -1 if the firmware gives none."""
     return device.attributes.get("numa", str(spec.get("numa", -1)))
 
 

@@ -1,4 +1,4 @@
-"""RDMA devices of sysfs: sys/class/infiniband, the network interfaces beside them, /dev/infiniband.
+"""RDMA devices in sysfs: sys/class/infiniband, their network interfaces, /dev/infiniband.
 
 Attributes of the outline's lines: `rdma` the device's name, `net` its interface, `state`, `rate` in Gb/s,
 `card` for functions of one card, `guid` of that card, `port_name`. Formats: Linux
@@ -33,7 +33,7 @@ MODELS = {  # PCI device id -> hca_type, firmware, board_id
 
 
 def write(tree: Tree, devices: tuple[Device, ...], spec: Mapping[str, Any]) -> None:
-    """Every device of the outline that has an `rdma` or a `net` attribute."""
+    """Write every device of the outline that has an `rdma` or a `net` attribute."""
     _interface(tree, "sys/devices/virtual/net/lo", "lo", "", "unknown")
     cards = [device for device in devices if "rdma" in device.attributes]
     if spec.get("class", True):
@@ -61,7 +61,7 @@ def _guid(value: int) -> str:
 
 
 def card_guid(device: Device) -> int:
-    """The card's own GUID: functions of one card share it."""
+    """The GUID of a card: all its functions share it."""
     if "guid" in device.attributes:
         return int(device.attributes["guid"], 16)
     card = device.attributes.get("card", device.address.rsplit(".", 1)[0])

@@ -1,4 +1,4 @@
-"""Which modules a node has: the kernel's own, OFED's, NVIDIA's, and which copies are loaded."""
+"""The modules of a node: in-tree, OFED's, NVIDIA's, and which copies are loaded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.evidence_builder.modules import Kernel
 
 
 def kernel_of(spec: Mapping[str, Any]) -> Kernel:
-    """What decides the shape of this node's modules."""
+    """The properties of this node's kernel that determine its modules."""
     held = spec["kernel"]
     return Kernel(
         held["release"],

@@ -1,4 +1,5 @@
-"""A file tree in memory, and what was looked for in vain, before it is written as a folder or an archive."""
+"""A file tree in memory, with the paths recorded as absent, before it is written as a folder or an
+archive."""
 
 from __future__ import annotations
 
@@ -17,30 +18,30 @@ class Tree:
         self.reducible: set[str] = set()  # modules of which a collector keeps what a loader looks at
 
     def file(self, path: str, content: str | bytes) -> None:
-        """Write a file; later writers win, so that a node's own text beats what the generator would say."""
+        """Add a file. It replaces an earlier one, so that a node's own text replaces the generated one."""
         self.files[path] = content.encode() if isinstance(content, str) else content
 
     def line(self, path: str, content: object) -> None:
-        """A file of one line, as sysfs and procfs give it."""
+        """Add a file of one line, as in sysfs and procfs."""
         self.file(path, f"{content}\n")
 
     def link(self, path: str, to: str) -> None:
-        """A relative symbolic link at `path` to another path of the tree, as sysfs makes them."""
+        """Add a relative symbolic link at `path` to another path of the tree, as in sysfs."""
         self.links[path] = posixpath.relpath(to, posixpath.dirname(path))
 
     def folder(self, path: str) -> None:
-        """A folder that may be empty."""
+        """Add a folder, which may be empty."""
         self.folders.add(path)
 
     def drop(self, path: str) -> None:
-        """Take away a file, a link or everything below a folder."""
+        """Remove a file, a link or everything below a folder."""
         for held in (self.files, self.links):
             for name in [name for name in held if name == path or name.startswith(path + "/")]:
                 del held[name]
         self.folders = {name for name in self.folders if name != path and not name.startswith(path + "/")}
 
     def listing(self) -> dict[str, list[str]]:
-        """Every folder and the names in it."""
+        """Every folder with the names in it."""
         names: dict[str, set[str]] = {folder: set() for folder in self.folders}
         for path in (*self.files, *self.links, *self.folders):
             while path:
@@ -50,7 +51,7 @@ class Tree:
         return {folder: sorted(inside) for folder, inside in sorted(names.items()) if folder}
 
     def write(self, folder: Path) -> None:
-        """Lay everything out below a folder."""
+        """Write everything below a folder."""
         made: set[Path] = set()
         for path in sorted(self.folders):
             (folder / path).mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """What a kernel trusts: EFI variables and /proc/keys.
 
 Formats: UEFI 2.10, 32.4.1 (EFI_SIGNATURE_LIST); Linux fs/efivarfs/file.c (four bytes of attributes come
-first) and security/keys/proc.c; shim's MokVars.txt. Keys are made for the test; names are real."""
+first) and security/keys/proc.c; shim's MokVars.txt. Keys are generated for the tests; names are real."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AUTHENTICATED = 0x27
 
 
 def write(tree: Tree, spec: Mapping[str, Any]) -> None:
-    """EFI variables, keyrings and what the kernel enforces. `spec`: the node's [trust]."""
+    """Write EFI variables, keyrings and what the kernel enforces. `spec`: the node's [trust]."""
     if spec.get("efi", True):
         _efi(tree, spec)
     tree.line("sys/module/module/parameters/sig_enforce", "Y" if spec.get("sig_enforce") else "N")
@@ -57,7 +57,7 @@ def _efi(tree: Tree, spec: Mapping[str, Any]) -> None:
 
 
 def signature_list(names: Iterable[str], owner: str = SHIM) -> bytes:
-    """One EFI_SIGNATURE_LIST per certificate, as shim and firmware write them."""
+    """One EFI_SIGNATURE_LIST per certificate, as shim and firmware write it."""
     lists = b""
     for name in names:
         der = make_key(name).certificate_der
@@ -67,7 +67,7 @@ def signature_list(names: Iterable[str], owner: str = SHIM) -> bytes:
 
 
 def _proc_keys(spec: Mapping[str, Any]) -> str:
-    """Lines as the kernel prints them: a key's keyring is not among the columns."""
+    """Lines of /proc/keys, in which no column has the keyring of a key."""
     rings: dict[str, list[str]] = {".builtin_trusted_keys": list(spec.get("builtin", []))}
     rings[".secondary_trusted_keys"] = []
     rings[".blacklist"] = []

@@ -1,4 +1,5 @@
-"""`ibv_devinfo -v`, as far as somebody reads it. Format: rdma-core libibverbs/examples/devinfo.c."""
+"""The output of `ibv_devinfo -v`, as far as facts read it. Format: rdma-core
+libibverbs/examples/devinfo.c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody looked at makes a prediction less sure, or another check open: never another prediction."""
+"""Missing evidence makes a prediction less certain, or a check unknown, but never changes the prediction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.module_builder import sign
 
 
 class Unseen(MemoryHost):
-    """The same machine, but nobody looked at one path."""
+    """The same machine, but one path was not collected."""
 
     def __init__(self, whole: MemoryHost, hidden: str) -> None:
         super().__init__(whole.files, commands=whole.commands, links=whole.links, complete=whole.complete)
@@ -73,7 +73,7 @@ def opened(host: MemoryHost, name: str) -> tuple[Prediction, list[str]]:
 
 
 @pytest.mark.parametrize("case", TREES)
-def test_hiding_any_source_never_makes_another_prediction(case: str) -> None:
+def test_hiding_any_source_never_changes_the_prediction(case: str) -> None:
     tree = TREES[case]()
     name = "nvidia_peermem" if case == "full" else "x"
     whole, paths = opened(tree.host(), name)

@@ -1,4 +1,4 @@
-"""What modprobe would print, what the kernel would log. Real kernels judge the same in tests/lab."""
+"""Predicted output of modprobe and kernel log. tests/lab compares them with real kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def could_not(error: str, module: str = "x") -> tuple[str, ...]:
 
 
 def stub(name: str = "x", **shape: object) -> bytes:
-    """nvidia-peermem as its build leaves it where the peer-memory API was not found."""
+    """nvidia-peermem built without the peer-memory API."""
     trivial = {
         "__fentry__": KERNEL_SYMBOLS["__fentry__"].crc,
         "param_ops_int": KERNEL_SYMBOLS["param_ops_int"].crc,
@@ -36,7 +36,7 @@ def stub(name: str = "x", **shape: object) -> bytes:
 
 
 def full(tree: KernelTree, loaded: str | None = "OE") -> KernelTree:
-    """nvidia-peermem in full, its driver and an RDMA core with the API."""
+    """The full nvidia-peermem, its driver and an RDMA core with the API."""
     tree.module("nvidia", exports={"nvidia_p2p_get_pages": 1}, license="Dual MIT/GPL", loaded=loaded)
     tree.module("ib_core", exports={"ib_register_peer_memory_client": 2}, loaded=loaded)
     return tree.module(
@@ -51,7 +51,7 @@ def full(tree: KernelTree, loaded: str | None = "OE") -> KernelTree:
 # -- before the kernel ---------------------------------------------------------------------------------
 
 
-def test_a_module_that_depmod_does_not_list_is_not_found_as_it_was_spelled() -> None:
+def test_a_module_that_is_not_found_is_named_as_spelled() -> None:
     found = modprobe(KernelTree().node(), "nvidia-peermem")
     assert (found.exit_code, found.loaded, found.reason) == (1, False, "module-not-found")
     assert found.stderr == (
@@ -60,14 +60,14 @@ def test_a_module_that_depmod_does_not_list_is_not_found_as_it_was_spelled() -> 
     assert (found.kernel_log, found.confidence) == ((), Confidence.CERTAIN)
 
 
-def test_a_file_that_went_after_depmod_ran_reads_like_a_missing_symbol() -> None:
+def test_a_file_removed_after_depmod_reads_like_a_missing_symbol() -> None:
     tree = KernelTree().module("x")
     found = modprobe(tree.without(tree.path("x")).node(), "x")
     assert found.reason == "module-not-found"
     assert found.stderr == could_not("Unknown symbol in module, or unknown parameter (see dmesg)")
 
 
-def test_what_is_loaded_or_built_in_is_there_already() -> None:
+def test_a_loaded_or_built_in_module_is_already_present() -> None:
     tree = KernelTree().module("x", loaded="OE")
     assert modprobe(tree.node(), "x").loaded
     assert modprobe(tree.node(), "x").stderr == ()
@@ -76,7 +76,7 @@ def test_what_is_loaded_or_built_in_is_there_already() -> None:
     assert (first.exit_code, first.stderr) == (1, could_not("Module already in kernel"))
 
 
-def test_a_blacklist_counts_only_for_who_asks_for_it_and_for_aliases() -> None:
+def test_a_blacklist_applies_only_with_its_option_and_to_aliases() -> None:
     tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "blacklist x\nalias nick x\n")
     assert modprobe(tree.node(), "x").loaded
     for found in (modprobe(tree.node(), "x", ("-b",)), modprobe(tree.node(), "nick")):
@@ -107,7 +107,7 @@ def test_install_true_succeeds_and_loads_nothing() -> None:
     assert found.reason == "install-override"
 
 
-def test_a_command_that_nobody_knows_leaves_the_result_open() -> None:
+def test_an_unknown_command_makes_the_result_unknown() -> None:
     tree = KernelTree().module("x").put("etc/modprobe.d/a.conf", "install x /usr/bin/decide\n")
     found = modprobe(tree.node(), "x")
     assert found.result_unknown
@@ -152,10 +152,10 @@ def test_a_soft_dependency_that_fails_stops_nothing() -> None:
     assert "y: Unknown symbol nowhere (err -2)" in found.kernel_log
 
 
-# -- what a module that comes in taints ----------------------------------------------------------------
+# -- taints of a loaded module ------------------------------------------------------------------------
 
 
-def test_the_first_foreign_module_of_a_boot_taints_in_two_lines_and_the_next_in_none() -> None:
+def test_the_first_foreign_module_of_a_boot_logs_two_lines_and_the_next_none() -> None:
     tree = KernelTree().module("x")
     found = modprobe(tree.node(), "x")
     assert found.kernel_log == TAINTS
@@ -163,25 +163,25 @@ def test_the_first_foreign_module_of_a_boot_taints_in_two_lines_and_the_next_in_
     assert modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "x").kernel_log == ()
 
 
-def test_where_the_kernels_taint_was_not_read_that_of_its_modules_counts() -> None:
+def test_without_the_kernels_taint_that_of_its_modules_counts() -> None:
     tree = KernelTree().module("x").module("other", loaded="OE").without("proc/sys/kernel/tainted")
     found = modprobe(tree.node(), "x")
     assert (found.kernel_log, found.confidence) == ((), Confidence.LIKELY)
 
 
-def test_the_kernels_own_modules_taint_nothing() -> None:
+def test_in_tree_modules_add_no_taint() -> None:
     tree = secured()
     tree.module("own", content=sign(build_module("own", intree=True), MOK), at="kernel/lib")
     assert modprobe(tree.node(), "own").kernel_log == ()
 
 
-def test_a_kernel_without_signatures_does_not_speak_of_them() -> None:
+def test_a_kernel_without_signatures_logs_nothing_about_them() -> None:
     tree = KernelTree().module("x").without("sys/module/module/parameters/sig_enforce")
     tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULES=y\n")
     assert modprobe(tree.node(), "x").kernel_log == (OUT_OF_TREE,)
 
 
-def test_a_symbol_without_a_crc_is_told_of_once_in_a_boot() -> None:
+def test_a_symbol_without_a_crc_is_logged_once_per_boot() -> None:
     tree = KernelTree().module("x", imports={"_printk": None, "param_ops_int": None})
     line = "x: no symbol version for _printk"
     assert line in modprobe(tree.node(), "x").kernel_log
@@ -190,7 +190,7 @@ def test_a_symbol_without_a_crc_is_told_of_once_in_a_boot() -> None:
     assert line not in modprobe(tree.node(), "x").kernel_log
 
 
-def test_a_proprietary_licence_ends_lock_debugging_once() -> None:
+def test_a_proprietary_license_disables_lock_debugging_once() -> None:
     tree = KernelTree().module("x", license="NVIDIA")
     assert modprobe(tree.node(), "x").kernel_log == (
         OUT_OF_TREE,
@@ -198,11 +198,11 @@ def test_a_proprietary_licence_ends_lock_debugging_once() -> None:
         "Disabling lock debugging due to kernel taint",
         UNVERIFIED,
     )
-    tree.put("proc/sys/kernel/tainted", "2")  # a forced module came before
+    tree.put("proc/sys/kernel/tainted", "2")  # a forced module was loaded before
     assert "Disabling lock debugging due to kernel taint" not in modprobe(tree.node(), "x").kernel_log
 
 
-def test_staging_and_test_modules_say_so() -> None:
+def test_staging_and_test_modules_are_logged() -> None:
     tree = KernelTree().module("x", modinfo={"staging": "Y", "test": "Y"})
     assert modprobe(tree.node(), "x").kernel_log == (
         OUT_OF_TREE,
@@ -212,7 +212,7 @@ def test_staging_and_test_modules_say_so() -> None:
     )
 
 
-def test_a_module_without_retpolines_is_told_of_where_they_matter() -> None:
+def test_a_module_without_retpolines_is_logged_where_they_matter() -> None:
     tree = KernelTree().module("x", retpoline=False).put("proc/sys/kernel/tainted", TAINTED)
     tree.put("boot/config-6.1.0-56-amd64", "#\nCONFIG_MODULE_SIG=y\nCONFIG_RETPOLINE=y\n")
     path = "sys/devices/system/cpu/vulnerabilities/spectre_v2"
@@ -223,7 +223,7 @@ def test_a_module_without_retpolines_is_told_of_where_they_matter() -> None:
     )
 
 
-# -- what the kernel refuses ---------------------------------------------------------------------------
+# -- refusals by the kernel ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,15 +246,13 @@ def test_a_module_without_retpolines_is_told_of_where_they_matter() -> None:
         ),
     ],
 )
-def test_where_signatures_are_enforced_they_come_first(
-    content: bytes, error: str, line: str, reason: str
-) -> None:
+def test_enforced_signatures_are_checked_first(content: bytes, error: str, line: str, reason: str) -> None:
     found = modprobe(secured().module("x", content=content).node(), "x")
     assert (found.stderr, found.kernel_log) == (could_not(error), (line,) if line else ())
     assert (found.reason, found.exit_code) == (reason, 1)
 
 
-def test_a_kind_of_signature_that_the_kernel_does_not_know_has_a_line_more() -> None:
+def test_an_unsupported_kind_of_signature_has_one_more_line() -> None:
     content = append_signature(PLAIN, b"x" * 40, id_type=1)
     found = modprobe(secured().module("x", content=content).node(), "x")
     assert found.kernel_log == (
@@ -263,7 +261,7 @@ def test_a_kind_of_signature_that_the_kernel_does_not_know_has_a_line_more() -> 
     )
 
 
-def test_a_trusted_key_whose_signature_broke_is_refused_without_enforcement_too() -> None:
+def test_a_broken_signature_of_a_trusted_key_is_refused_without_enforcement() -> None:
     tree = secured().module("x", content=altered(sign(PLAIN, MOK)))
     tree.put("sys/module/module/parameters/sig_enforce", "N\n")
     found = modprobe(tree.node(), "x")
@@ -273,7 +271,7 @@ def test_a_trusted_key_whose_signature_broke_is_refused_without_enforcement_too(
     )
 
 
-def test_lockdown_alone_answers_with_another_error() -> None:
+def test_lockdown_alone_gives_another_error() -> None:
     tree = KernelTree().module("x").put("sys/kernel/security/lockdown", "none [integrity] confidentiality\n")
     found = modprobe(tree.node(), "x")
     assert found.stderr == could_not("Operation not permitted")
@@ -295,7 +293,7 @@ def test_lockdown_alone_answers_with_another_error() -> None:
         ),
     ],
 )
-def test_what_is_no_module(content: bytes, error: str, line: str) -> None:
+def test_files_that_are_not_modules(content: bytes, error: str, line: str) -> None:
     found = modprobe(KernelTree().module("x", content=content).node(), "x")
     assert (found.stderr, found.kernel_log) == (could_not(error), (line,) if line else ())
     assert found.reason == "module-corrupt"
@@ -311,7 +309,7 @@ def test_what_is_no_module(content: bytes, error: str, line: str) -> None:
         ("6.18.0", "Invalid ELF header magic: != \\x7fELF"),
     ],
 )
-def test_older_kernels_say_less_of_what_is_no_module(release: str, line: str) -> None:
+def test_older_kernels_log_less_about_files_that_are_not_modules(release: str, line: str) -> None:
     """kernel/module.c, elf_header_check() of 4.18, load_module() of 5.4 and 5.14."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
     assert on_flaw(node, ModuleFlaw(Corruption.MAGIC), "x") == line
@@ -326,14 +324,14 @@ def test_older_kernels_say_less_of_what_is_no_module(release: str, line: str) ->
         ("6.18.0", "module x: Exactly one .gnu.linkonce.this_module section must exist."),
     ],
 )
-def test_a_file_without_a_module_is_told_of_in_other_words_since_6_4(release: str, line: str) -> None:
+def test_the_message_for_a_file_without_a_module_changed_in_6_4(release: str, line: str) -> None:
     """kernel/module/main.c: setup_load_info(), elf_validity_cache_copy(), elf_validity_cache_index_mod()."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
     assert on_flaw(node, ModuleFlaw(Corruption.NO_MODULE), "x") == line
 
 
 @pytest.mark.parametrize(("release", "error"), [("4.18.0", "0"), ("4.19.0", "-2"), ("6.18.0", "-2")])
-def test_a_missing_symbol_was_no_error_before_4_19(release: str, error: str) -> None:
+def test_a_missing_symbol_had_no_error_number_before_4_19(release: str, error: str) -> None:
     """kernel/module.c, simplify_symbols()."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
     missing = SymbolProblem("nowhere", SymbolFault.MISSING)
@@ -343,7 +341,7 @@ def test_a_missing_symbol_was_no_error_before_4_19(release: str, error: str) -> 
 @pytest.mark.parametrize(
     ("release", "named"), [("5.15.0", ""), ("5.19.0", "get_pages "), ("6.18.0", "get_pages ")]
 )
-def test_what_a_module_takes_from_a_proprietary_one_is_named_since_5_19(release: str, named: str) -> None:
+def test_symbols_from_a_proprietary_module_are_named_since_5_19(release: str, named: str) -> None:
     """kernel/module/main.c, inherit_taint()."""
     node = KernelTree().put("proc/sys/kernel/osrelease", f"{release}\n").node()
     tail = f"uses symbols {named}from proprietary module nvidia"
@@ -355,14 +353,14 @@ def test_what_a_module_takes_from_a_proprietary_one_is_named_since_5_19(release:
     assert on_problem(node, "x", refused)[0] == f"x: module using GPL-only symbols {tail}."
 
 
-def test_an_arm_machine_refuses_modules_of_the_other() -> None:
+def test_an_arm_machine_refuses_x86_modules() -> None:
     tree = KernelTree(machine="aarch64").put("proc/sys/kernel/arch", "aarch64\n")
     assert modprobe(tree.module("x").node(), "x").loaded
     found = modprobe(tree.module("x", machine="x86_64").node(), "x")
     assert found.kernel_log == ("Invalid architecture in ELF header: 62",)
 
 
-def test_the_kernels_own_blacklist_comes_before_its_look_at_the_version() -> None:
+def test_the_kernels_blacklist_is_checked_before_the_version() -> None:
     tree = KernelTree().module("x", module_layout=1).put("proc/cmdline", "module_blacklist=x\n")
     found = modprobe(tree.node(), "x")
     assert (found.stderr, found.kernel_log) == (
@@ -371,7 +369,7 @@ def test_the_kernels_own_blacklist_comes_before_its_look_at_the_version() -> Non
     )
 
 
-def test_no_more_modules_means_none() -> None:
+def test_modules_disabled_refuses_every_module() -> None:
     tree = KernelTree().module("x", content=b"garbage " * 50).put("proc/sys/kernel/modules_disabled", "1\n")
     found = modprobe(tree.node(), "x")
     assert (found.stderr, found.kernel_log) == (could_not("Operation not permitted"), ())
@@ -391,14 +389,14 @@ DEBIAN = "Linux version 6.1.0-56-amd64 (debian-kernel@lists.debian.org) (gcc-12)
 NO_LAYOUT = "x: no symbol version for module_layout"
 
 
-def test_debian_refuses_a_module_with_versions_but_none_of_its_layout() -> None:
+def test_debian_refuses_a_module_with_versions_but_without_module_layout() -> None:
     tree = KernelTree().module("x", module_layout=None).put("proc/version", DEBIAN)
     found = modprobe(tree.node(), "x")
     assert (found.stderr, found.kernel_log) == (could_not("Exec format error"), (NO_LAYOUT,))
     assert found.reason == "module-wrong-kernel"
 
 
-def test_other_kernels_warn_of_it_once_in_a_boot_and_load_it() -> None:
+def test_other_kernels_warn_once_per_boot_and_load_it() -> None:
     tree = KernelTree().module("x", module_layout=None)
     found = modprobe(tree.node(), "x")
     assert found.loaded and found.kernel_log == (NO_LAYOUT, *TAINTS)
@@ -406,7 +404,7 @@ def test_other_kernels_warn_of_it_once_in_a_boot_and_load_it() -> None:
     assert NO_LAYOUT not in modprobe(tree.node(), "x").kernel_log
 
 
-def test_a_module_without_versions_taints_by_force_and_loads() -> None:
+def test_a_module_without_versions_loads_with_the_forced_taint() -> None:
     found = modprobe(KernelTree().module("x", versions=False).node(), "x")
     assert found.loaded
     assert found.kernel_log == (
@@ -416,7 +414,7 @@ def test_a_module_without_versions_taints_by_force_and_loads() -> None:
     )
 
 
-def test_each_missing_symbol_has_a_line_and_the_last_error_is_the_one_returned() -> None:
+def test_each_missing_symbol_has_a_line_and_the_last_error_is_returned() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7}, loaded="OE")
     tree.put("proc/sys/kernel/tainted", TAINTED)
     missing_first = {"nowhere": 1, "hello": 8}
@@ -443,7 +441,7 @@ def test_a_namespace_that_is_not_imported() -> None:
     assert found.stderr == could_not("Invalid argument")
 
 
-def test_an_export_that_is_taken() -> None:
+def test_an_export_that_another_module_has() -> None:
     tree = KernelTree().module("x", exports={"hello": 7}).module("other", exports={"hello": 7}, loaded="OE")
     found = modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "x")
     assert found.kernel_log == ("x: exports duplicate symbol hello (owned by other)",)
@@ -466,7 +464,7 @@ def test_parameters_are_all_read_and_the_bad_one_stops_the_module() -> None:
 # -- chains --------------------------------------------------------------------------------------------
 
 
-def test_the_failure_of_a_dependency_goes_by_the_name_that_was_asked_for() -> None:
+def test_the_failure_of_a_dependency_names_the_requested_module() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7}, imports={"nowhere": 1})
     tree.module("x", imports={"hello": 7}, depends=("provider",))
     found = modprobe(tree.node(), "x")
@@ -475,7 +473,7 @@ def test_the_failure_of_a_dependency_goes_by_the_name_that_was_asked_for() -> No
     assert found.reason == "dependency-failed"
 
 
-def test_a_dependency_that_an_install_line_keeps_out_leaves_its_symbols_missing() -> None:
+def test_symbols_of_a_dependency_blocked_by_an_install_line_are_missing() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7})
     tree.module("x", imports={"hello": 7}, depends=("provider",))
     tree.put("etc/modprobe.d/a.conf", "install provider /bin/true\n")
@@ -483,7 +481,7 @@ def test_a_dependency_that_an_install_line_keeps_out_leaves_its_symbols_missing(
     assert found.kernel_log[-1] == "x: Unknown symbol hello (err -2)"
 
 
-def test_taint_is_carried_from_one_module_to_the_next() -> None:
+def test_a_taint_is_inherited_by_the_next_module() -> None:
     tree = KernelTree().module("provider", exports={"hello": 7})
     tree.module("x", imports={"hello": 7}, depends=("provider",))
     log = modprobe(tree.node(), "x").kernel_log
@@ -493,7 +491,7 @@ def test_taint_is_carried_from_one_module_to_the_next() -> None:
 # -- nvidia-peermem ------------------------------------------------------------------------------------
 
 
-def test_the_stub_returns_invalid_argument_and_says_nothing() -> None:
+def test_the_stub_returns_invalid_argument_without_a_message() -> None:
     tree = KernelTree().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
     found = modprobe(tree.put("proc/sys/kernel/tainted", TAINTED).node(), "nvidia-peermem")
     assert found.stderr == could_not("Invalid argument", "nvidia_peermem")
@@ -501,13 +499,13 @@ def test_the_stub_returns_invalid_argument_and_says_nothing() -> None:
     assert found.confidence is Confidence.CERTAIN
 
 
-def test_the_stub_is_known_by_its_shape_and_not_by_its_name() -> None:
+def test_the_stub_is_recognised_by_content_not_by_name() -> None:
     assert modprobe(KernelTree().module("x", content=stub()).node(), "x").reason == "peermem-stub"
     named = KernelTree().module("nvidia_peermem", file="nvidia-peermem.ko")
     assert modprobe(named.node(), "nvidia_peermem").result_unknown
 
 
-def test_the_full_module_registers_where_its_provider_and_the_driver_are_loaded() -> None:
+def test_the_full_module_loads_with_its_provider_and_the_driver() -> None:
     found = modprobe(full(KernelTree()).node(), "nvidia_peermem")
     assert (found.loaded, found.result_unknown, found.reason) == (True, False, "")
     unknown = modprobe(full(KernelTree(), loaded=None).node(), "nvidia_peermem")
@@ -546,17 +544,17 @@ def test_a_rebuild_that_finds_the_api_makes_it_load() -> None:
     assert modprobe(rebuilt, "nvidia_peermem").reason == ""
 
 
-def test_a_step_that_leaves_the_shape_uncertain_leaves_the_result_open() -> None:
+def test_a_step_with_an_uncertain_build_makes_the_result_unknown() -> None:
     tree = KernelTree().module("nvidia_peermem", content=stub("nvidia_peermem"), file="nvidia-peermem.ko")
     unsure = Missing("nvidia-peermem.ko", MissingReason.STALE, "modinfo nvidia-peermem")
     found = modprobe(tree.node().after("install OFED", [peermem_linkage.becomes(unsure)]), "nvidia_peermem")
     assert (found.reason, found.result_unknown, found.unless) == ("", True, ("peermem-stub",))
 
 
-# -- what is not known ---------------------------------------------------------------------------------
+# -- missing evidence ----------------------------------------------------------------------------------
 
 
-def test_checks_that_could_not_be_made_are_named_and_the_rest_is_likely() -> None:
+def test_checks_that_could_not_be_made_are_listed_and_the_result_is_likely() -> None:
     tree = KernelTree(complete=False).module("x")
     tree.symvers = False
     tree.module("x", imports={"nowhere": 1})
@@ -565,7 +563,7 @@ def test_checks_that_could_not_be_made_are_named_and_the_rest_is_likely() -> Non
     assert found.confidence is Confidence.LIKELY
 
 
-def test_a_module_whose_file_was_not_collected_is_not_judged() -> None:
+def test_a_module_whose_file_was_not_collected_is_not_checked() -> None:
     tree = KernelTree(complete=False).module("x")
     tree.put("run/modprobe.d/.keep", "").put("etc/modprobe.d/a.conf", "# none\n")
     for folder in (
@@ -580,16 +578,16 @@ def test_a_module_whose_file_was_not_collected_is_not_judged() -> None:
     assert found.unless
 
 
-def test_without_any_list_of_modules_nothing_can_be_said() -> None:
+def test_without_any_list_of_modules_there_is_no_prediction() -> None:
     with pytest.raises(EvidenceMissing):
         modprobe(KernelTree(complete=False).without("proc/sys/kernel/osrelease").node(), "x")
 
 
-# -- a module of which modprobe knows no file ----------------------------------------------------------
+# -- a module without a file -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", ["alias nick x", "install nick /sbin/modprobe x\ninstall x exit 0"])
-def test_modprobe_complains_of_a_module_that_it_knows_by_its_configuration_alone(line: str) -> None:
+def test_modprobe_prints_an_error_for_a_module_that_only_its_configuration_names(line: str) -> None:
     tree = KernelTree().put("etc/modprobe.d/a.conf", f"{line}\n")
     tree.put("etc/os-release", 'ID=debian\nVERSION_ID="12"\n')
     found = modprobe(tree.node(), "nick", ("-i",))
@@ -602,16 +600,16 @@ def test_modprobe_complains_of_a_module_that_it_knows_by_its_configuration_alone
     )
 
 
-# -- what hangs on an init that nobody knows -----------------------------------------------------------
+# -- an init of unknown result ------------------------------------------------------------------------
 
 
 def two(tree: KernelTree, **user: object) -> KernelTree:
-    """A module, and one that uses a symbol of it."""
+    """A module, and another one that uses its symbol."""
     tree.module("needed", exports={"alpha": 1}, license="Proprietary")
     return tree.module("x", depends=("needed",), **({"imports": {"alpha": 1}} | user))  # type: ignore[arg-type]
 
 
-def test_lines_after_an_unknown_init_are_told_apart_from_those_before() -> None:
+def test_lines_after_an_unknown_init_are_marked_uncertain() -> None:
     found = modprobe(two(KernelTree()).node(), "x")
     assert found.result_unknown and found.assumes == ("needed", "x")
     inherited = "x: module uses symbols alpha from proprietary module needed, inheriting taint."
@@ -619,21 +617,21 @@ def test_lines_after_an_unknown_init_are_told_apart_from_those_before() -> None:
     assert any("module license" in line for line in found.kernel_log[: found.certain_lines])
 
 
-def test_a_failure_that_comes_after_an_unknown_init_names_it() -> None:
+def test_a_failure_after_an_unknown_init_names_that_module() -> None:
     found = modprobe(two(KernelTree(), imports={"alpha": 2}).node(), "x")
     assert (found.exit_code, found.loaded, found.stderr) == (1, False, could_not("Invalid argument"))
     assert (found.result_unknown, found.assumes) == (False, ("needed",))
     assert found.confidence is Confidence.LIKELY
 
 
-def test_nothing_is_assumed_of_a_module_that_is_there_already() -> None:
+def test_nothing_is_assumed_about_a_module_that_is_already_loaded() -> None:
     tree = KernelTree().module("needed", exports={"alpha": 1}, loaded="OE")
     tree.module("x", depends=("needed",), imports={"alpha": 2})
     found = modprobe(tree.node(), "x")
     assert (found.assumes, found.certain_lines) == ((), None)
 
 
-# -- checks that the kernel's crypto has no test for ---------------------------------------------------
+# -- digests without a self-test ---------------------------------------------------------------------
 
 
 UNTESTED = "alg: No test for pkcs1pad(rsa,sha1) (pkcs1pad(rsa-generic,sha1))"
@@ -645,18 +643,18 @@ def test_the_first_check_of_a_digest_without_a_test_is_logged(digest: str, said:
     assert (UNTESTED in modprobe(tree.node(), "x").kernel_log) is said
 
 
-def test_it_is_logged_once_in_a_boot() -> None:
+def test_it_is_logged_once_per_boot() -> None:
     tree = secured().module("x", content=sign(PLAIN, MOK, digest="sha1"))
     tree.commands[("dmesg",)] = f"[    0.0] Linux version\n[   10.0] {UNTESTED}\n"
     assert UNTESTED not in modprobe(tree.node(), "x").kernel_log
 
 
-def test_a_signature_of_nobody_known_is_never_checked() -> None:
+def test_a_signature_of_an_unknown_signer_is_never_checked() -> None:
     tree = secured().module("x", content=sign(PLAIN, OTHER, digest="sha1"))
     assert UNTESTED not in modprobe(tree.node(), "x").kernel_log
 
 
-def test_a_kernel_built_without_tests_says_nothing_of_them() -> None:
+def test_a_kernel_built_without_self_tests_logs_nothing_about_them() -> None:
     tree = secured().module("x", content=sign(PLAIN, MOK, digest="sha1"))
     config = f"boot/config-{RELEASE}"
     tree.put(config, f"{tree.files[config]}CONFIG_CRYPTO_MANAGER_DISABLE_TESTS=y\n")

@@ -1,4 +1,4 @@
-"""A line of every row of the catalogue: as somebody saw it, or with its holes filled."""
+"""A sample line for every row of the catalogue: a recorded one, or the template with values."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ FILLING = {
 
 
 def sample(row: MessageTemplate) -> str:
-    """A line that this row is made for."""
+    """A line that this row matches."""
     return row.sample or row.say(**FILLING)

@@ -1,4 +1,4 @@
-"""One catalogue: each row hears its own line and no other's, whatever stands before it."""
+"""Each row of the catalogue matches its own line and no other row's, with any text before it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEFORE = (
     "[1,3]<stdout>:", "3: ", "[rank3]: ", "(Worker pid=7, ip=10.0.0.9) ", "E1120 17:55:01.1 1 main.go:42] ",
     "nvidia-driver-daemonset-x7k2p nvidia-peermem-ctr ", "| ", "> ", "\t", "$ ", "ERROR: ",
 )  # fmt: skip
-"""What dmesg, journald, syslog, a container runtime, launchers, Python's logging, klog, people put there."""
+"""Prefixes by dmesg, journald, syslog, a container runtime, launchers, Python's logging, klog and people."""
 
 
 def a_match(text: str) -> Match:
@@ -38,21 +38,21 @@ def a_match(text: str) -> Match:
 
 
 @pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
-def test_each_row_hears_its_own_line(row: MessageTemplate):
+def test_each_row_matches_its_own_line(row: MessageTemplate):
     assert a_match(sample(row)).message is row
 
 
 @pytest.mark.parametrize(
     "row", [row for row in CATALOGUE if not row.sample], ids=lambda row: row.template[:50]
 )
-def test_what_is_said_into_a_hole_is_heard_out_of_it(row: MessageTemplate):
+def test_values_filled_in_are_matched_again(row: MessageTemplate):
     assert a_match(sample(row)).values == {
         name: FILLING[name] for name in re.findall(r"\{(\w+)[:}]", row.template)
     }
 
 
-def test_a_line_has_the_causes_of_one_row_alone():
-    """Two rows may have one line only where the first is the closer form of it."""
+def test_a_line_has_the_causes_of_only_one_row():
+    """Two rows may match a line only if the first one is more specific."""
     both = {
         (row.template, other.template)
         for row in BLAMING
@@ -70,7 +70,7 @@ def test_a_line_has_the_causes_of_one_row_alone():
 
 
 @pytest.mark.parametrize("row", CATALOGUE, ids=IDS)
-def test_whatever_stands_before_a_line_it_gives_the_same_answer(row: MessageTemplate):
+def test_any_prefix_of_a_line_gives_the_same_match(row: MessageTemplate):
     alone = a_match(sample(row))
 
     for outer, inner in itertools.product(("", *BEFORE), BEFORE):
@@ -93,14 +93,14 @@ def test_no_hostname_and_no_time_hides_a_line(host: str, seconds: float):
         " ".join
     )
 )
-def test_the_index_loses_no_line(text: str):
+def test_the_index_misses_no_line(text: str):
     one_by_one = next((found for row in CATALOGUE if (found := row.match(text))), None)
     found = catalogue.match(text)
 
     assert (found and found.message) is (one_by_one and one_by_one.message)
 
 
-def test_the_order_of_rows_decides_and_not_that_of_words():
+def test_the_order_of_rows_decides_not_that_of_words():
     rows = (MessageTemplate("a", "x some rare y{:.*}"), MessageTemplate("b", "z other words q"))
     found = MessageMatcher(rows).match("z other words q x some rare y")
 
@@ -110,7 +110,7 @@ def test_the_order_of_rows_decides_and_not_that_of_words():
 
 @settings(deadline=None)
 @given(st.text())
-def test_any_text_can_be_listened_to(text: str):
+def test_any_text_can_be_matched(text: str):
     catalogue.match(text)
     catalogue.match(f"modprobe: ERROR: could not insert 'x': {text}")
 
@@ -122,14 +122,14 @@ def test_a_row_has_a_source_and_causes_that_rules_declare(row: MessageTemplate):
     assert not set(row.causes) - CODES
 
 
-def test_names_by_which_code_asks_for_a_row_are_its_own():
+def test_names_of_rows_are_unique():
     names = [row.name for row in CATALOGUE if row.name]
 
     assert len(names) == len(set(names))
 
 
-def test_whatever_a_line_leaves_open_something_tells():
-    """Only codes that one line can leave open beside others need one."""
+def test_every_ambiguous_cause_has_a_deciding_command():
+    """Only codes that are one of several causes of a line need one."""
     several = {code for row in CATALOGUE if len(row.causes) > 1 or not row.decides for code in row.causes}
     several |= {code for error in errors.ERRORS for code in errors.causes(error.words)}
 
@@ -140,7 +140,7 @@ def test_whatever_a_line_leaves_open_something_tells():
     "text",
     ["", "nvidia-smi -q", "Couldn't allocate", "error=14", "Couldn't allocate MR with error=140"],
 )
-def test_other_lines_are_not_heard(text: str):
+def test_other_lines_do_not_match(text: str):
     assert catalogue.match(text) is None
 
 
@@ -153,23 +153,23 @@ def test_other_lines_are_not_heard(text: str):
         "GPU Direct RDMA Enabled for GPU 3 / HCA 1 (distance 4 <= 5), read 1",
     ],
 )
-def test_lines_that_tell_of_no_failure_have_no_cause(text: str):
+def test_lines_without_a_failure_have_no_cause(text: str):
     found = catalogue.match(text)
 
     assert found is None or found.causes == ()
 
 
-def test_a_line_on_module_layout_is_of_another_kernel_not_of_another_crc():
+def test_a_line_on_module_layout_means_another_kernel_not_another_crc():
     assert a_match("x: disagrees about version of symbol module_layout").causes == ("module-wrong-kernel",)
 
 
-def test_dashes_and_underscores_are_one_name():
+def test_dashes_and_underscores_are_the_same_name():
     found = a_match("modprobe: ERROR: could not insert 'nvidia-peermem': Exec format error")
 
     assert found.values["module"] == "nvidia_peermem"
 
 
-def test_a_loader_of_another_name_is_heard_with_its_module():
+def test_a_loader_of_another_name_matches_with_its_module():
     found = a_match("systemd-modules-load[300]: Failed to insert module 'nvidia_peermem': Invalid argument")
 
     assert found.values["module"] == "nvidia_peermem"
@@ -195,7 +195,7 @@ def test_a_loader_of_another_name_is_heard_with_its_module():
         (("completion", 12), "Got completion with error 12, opcode 0, len 0, vendor err 129"),
     ],
 )
-def test_what_a_call_answers_means_the_same_in_a_line_and_by_its_number(key: tuple[str, int], line: str):
+def test_an_error_of_a_call_has_the_same_causes_in_a_line_and_by_number(key: tuple[str, int], line: str):
     assert FAILINGS[key].causes == a_match(line).causes
 
 

@@ -1,4 +1,4 @@
-"""Bundles to look into, made by the collector from a machine laid out in a folder."""
+"""Bundles that the collector writes from a machine's file system in a folder."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Opened:
         return found
 
     def everything(self) -> bytes:
-        """Contents, paths and link targets, to be searched."""
+        """Contents, paths and link targets, for searches."""
         out = io.BytesIO()
         for path, data in self.files.items():
             out.write(path.encode() + b"\n" + data + b"\n")
@@ -60,7 +60,7 @@ def root(tmp_path: Path) -> machine.Root:
 
 @pytest.fixture
 def collected(root: machine.Root, tmp_path: Path) -> Callable[..., Opened]:
-    """Collect from the machine with these arguments, and open what came of it."""
+    """A function that collects from the machine with these arguments, and opens the bundle."""
 
     def collect(*arguments: str) -> Opened:
         path = tmp_path / "bundle.tar.gz"

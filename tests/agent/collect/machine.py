@@ -1,4 +1,4 @@
-"""A machine's file system, laid out below a folder: two cards under a switch, modules, keys, secrets."""
+"""A machine's file system in a folder: two cards below a switch, modules, keys, secrets."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NVIDIA = build_module(
 
 
 def config_space(serial: bytes = bytes.fromhex("ec0d9a030044b2c4")) -> bytes:
-    """4 KiB with the card's serial number as an extended capability at 0x140, behind another."""
+    """4 KiB with the card's serial number as an extended capability at 0x140, after another one."""
     space = bytearray(4096)
     struct.pack_into("<HH", space, 0, 0x15B3, 0x1021)
     struct.pack_into("<I", space, 0x100, 0x14000001)  # AER; next at 0x140
@@ -81,7 +81,7 @@ class Root:
 
 
 def build(folder: Path) -> Root:
-    """The whole machine."""
+    """Write the file system of the machine."""
     root = Root(folder)
     _system(root)
     _devices(root)

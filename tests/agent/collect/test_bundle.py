@@ -1,4 +1,4 @@
-"""What a bundle holds, and what its manifest says of the rest."""
+"""The content of a bundle and its manifest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.agent.collect import machine
 from tests.agent.collect.machine import BRIDGES, GPU, MODULES, NIC, PORT, SWITCH
 
 
-def test_the_manifest_says_what_kind_of_look_it_was(collected):
+def test_the_manifest_has_schema_scope_and_user(collected):
     manifest = collected().manifest
 
     assert manifest["schema"] == "gdrkit.bundle/1"
@@ -23,7 +23,7 @@ def test_the_manifest_says_what_kind_of_look_it_was(collected):
     assert manifest["anonymized"] is False
 
 
-def test_everything_lies_below_one_folder_named_after_the_machine(collected):
+def test_everything_is_in_one_folder_named_after_the_machine(collected):
     (top,) = collected().tops
 
     assert top.startswith(f"gdr-{machine.HOSTNAME}-20")
@@ -33,27 +33,27 @@ def test_only_the_owner_may_read_a_bundle(collected):
     assert stat.S_IMODE(collected().path.stat().st_mode) == 0o600
 
 
-def test_a_file_that_is_not_there_was_looked_for(collected):
+def test_a_missing_file_is_recorded_as_absent(collected):
     bundle = collected()
 
     assert bundle.status("boot/config-" + machine.RELEASE) == "absent"
     assert bundle.manifest["folders"]["sys/kernel/mm/memory_peers"] == {"status": "absent"}
 
 
-def test_a_listing_says_what_else_is_not_there(collected):
+def test_a_listing_shows_which_other_names_are_absent(collected):
     names = collected().manifest["folders"]["etc/modprobe.d"]["names"]
 
     assert names == ["blacklist.conf", "nvidia.conf"]
 
 
-def test_an_empty_mount_point_proves_nothing(collected):
-    """Nothing is mounted on sys/kernel/security: whether there is a lockdown was not seen."""
+def test_nothing_below_an_empty_mount_point_is_absent(collected):
+    """Nothing is mounted on sys/kernel/security, so lockdown is not known."""
     folder = collected().manifest["folders"]["sys/kernel/security"]
 
     assert folder["status"] == "not-collected"
 
 
-def test_links_stay_links_and_lead_nowhere_outside(collected):
+def test_links_remain_links_and_stay_inside(collected):
     bundle = collected()
 
     assert bundle.links["lib"] == "usr/lib"
@@ -64,7 +64,7 @@ def test_links_stay_links_and_lead_nowhere_outside(collected):
     assert not any(target.startswith("/") for target in bundle.links.values())
 
 
-def test_configuration_space_is_read_of_cards_and_the_bridges_above_them(collected):
+def test_configuration_space_is_collected_for_cards_and_the_bridges_above_them(collected):
     bundle = collected()
     configs = {path.split("/")[-2] for path in bundle.files if path.endswith("/config")}
 
@@ -81,7 +81,7 @@ def test_empty_slots_of_the_gid_table_are_left_out(collected):
     assert bundle.text(gids.replace("gids", "gid_attrs/types/1")) == "RoCE v2\n"
 
 
-def test_peermem_is_kept_whole_and_every_copy_of_it(collected):
+def test_every_copy_of_peermem_is_kept_complete(collected):
     bundle = collected()
     copies = [path for path in bundle.files if path.endswith("nvidia-peermem.ko")]
 
@@ -111,31 +111,31 @@ def test_the_digest_that_a_signature_names_is_recorded(collected):
     assert set(entry["digests"]) == {"sha256", "sha512"}
 
 
-def test_a_module_is_found_under_the_name_with_links_too(collected):
+def test_a_module_is_recorded_under_its_linked_path_too(collected):
     files = collected().manifest["files"]
 
     assert files[f"lib/modules/{machine.RELEASE}/kernel/ib_core.ko"] == files[f"{MODULES}/kernel/ib_core.ko"]
 
 
-def test_a_broken_module_is_kept_as_it_is(collected):
+def test_a_broken_module_is_kept_unchanged(collected):
     bundle = collected()
 
     assert bundle.files[f"{MODULES}/extra/nvidia-drm.ko"] == b"not an ELF file"
     assert bundle.manifest["files"][f"{MODULES}/extra/nvidia-drm.ko"]["why"] == "not a valid ELF file"
 
 
-def test_modules_that_matter_to_nobody_stay_behind(collected):
+def test_unrelated_modules_are_not_collected(collected):
     assert f"{MODULES}/kernel/other.ko" not in collected().files
 
 
-def test_a_module_that_was_asked_for_comes_with_what_it_needs(collected):
-    """ours.ko is not in modules.dep: what it depends on is read from the file."""
+def test_a_requested_module_is_collected_with_its_dependencies(collected):
+    """ours.ko is not in modules.dep, so its dependencies are read from the file."""
     bundle = collected("--module", "ours")
 
     assert {f"{MODULES}/extra/ours.ko", f"{MODULES}/extra/helper.ko"} <= set(bundle.files)
 
 
-def test_tables_of_symbols_hold_what_the_modules_import(collected):
+def test_symbol_tables_keep_what_the_modules_import(collected):
     bundle = collected()
     symvers = f"usr/src/linux-headers-{machine.RELEASE}/Module.symvers"
 
@@ -147,14 +147,14 @@ def test_tables_of_symbols_hold_what_the_modules_import(collected):
     assert bundle.status(symvers) == "reduced"
 
 
-def test_addresses_of_the_running_kernel_stay_behind(collected):
+def test_addresses_of_the_running_kernel_are_not_collected(collected):
     assert collected().text("proc/kallsyms").splitlines() == [
         "0000000000000000 T ib_register_peer_memory_client\t[ib_core]",
         "0000000000000000 r __ksymtab_printk_there",
     ]
 
 
-def test_aliases_of_other_devices_stay_behind(collected):
+def test_aliases_of_other_devices_are_not_collected(collected):
     text = collected().text(f"{MODULES}/modules.alias")
 
     assert "net-pf-10" in text
@@ -162,7 +162,7 @@ def test_aliases_of_other_devices_stay_behind(collected):
     assert "e1000e" not in text
 
 
-def test_only_keys_of_the_system_are_named(collected):
+def test_only_system_keys_are_collected(collected):
     text = collected().text("proc/keys")
 
     assert "Debian Secure Boot CA" in text
@@ -181,7 +181,7 @@ def test_no_command_is_run_for_a_tree(collected):
     assert collected().manifest["commands"] == []
 
 
-def test_only_users_with_settings_are_named(collected, root):
+def test_only_users_with_settings_are_listed(collected, root):
     root.file("home/carol/.bashrc", "x")
     bundle = collected()
 
@@ -190,7 +190,7 @@ def test_only_users_with_settings_are_named(collected, root):
     assert b"carol" not in bundle.everything()
 
 
-def test_logs_of_other_pods_stay_behind(collected, root):
+def test_logs_of_other_pods_are_not_collected(collected, root):
     pod = "var/log/pods/gpu-operator_nvidia-driver-daemonset-x_1"
     root.file(f"{pod}/nvidia-peermem-ctr/0.log", "failed to load nvidia-peermem module\n")
     root.file(f"{pod}/other-ctr/0.log", "x")

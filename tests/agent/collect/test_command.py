@@ -1,4 +1,4 @@
-"""The command line, and the same as one file on an old Python."""
+"""The command line, from the package and from the one-file archive on an old Python."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def test_the_same_sources_give_the_same_file():
     assert pyz.archive() == pyz.archive()
 
 
-def test_one_file_collects_on_a_python_with_nothing_else(root, tmp_path):
+def test_the_archive_collects_on_a_python_without_packages(root, tmp_path):
     python = old_python()
     if python is None:
-        pytest.skip("no Python 3.8 here; uv python install 3.8 brings one")
+        pytest.skip("needs Python 3.8: uv python install 3.8")
     program, bundle = tmp_path / "gdr-collect.pyz", tmp_path / "bundle.tar.gz"
     assert main(["--pyz", str(program), "--quiet"]) == 0
 
@@ -59,7 +59,7 @@ def test_one_file_collects_on_a_python_with_nothing_else(root, tmp_path):
 
 
 def test_this_machine_is_collected_through_standard_output(tmp_path):
-    """The whole of it: commands and the probe too, whatever this machine has."""
+    """A complete collection, with commands and probes."""
     program = tmp_path / "gdr-collect.pyz"
     program.write_bytes(pyz.archive())
 
@@ -82,7 +82,7 @@ def test_this_machine_is_collected_through_standard_output(tmp_path):
     assert child.stderr == b""
 
 
-def test_the_summary_says_what_was_found_and_what_was_not(root, tmp_path, capsys):
+def test_the_summary_counts_what_was_found_and_what_was_not(root, tmp_path, capsys):
     path = tmp_path / "b.tar.gz"
 
     assert main(["--root", str(root.folder), "-o", str(path)]) == 0
@@ -102,10 +102,10 @@ def test_the_summary_as_json(root, tmp_path, capsys):
     assert summary["schema"] == "gdrkit.collect/1"
     assert summary["size_bytes"] == path.stat().st_size
     assert summary["files"]["found"] > 20
-    assert summary["denied"] == []  # a private key is not for root either
+    assert summary["denied"] == []  # root may not read a private key either
 
 
-def test_the_name_of_an_anonymized_bundle_tells_nothing(root, tmp_path, monkeypatch):
+def test_the_name_of_an_anonymized_bundle_has_no_hostname(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     assert main(["--root", str(root.folder), "--anonymize", "--quiet"]) == 0
@@ -115,22 +115,22 @@ def test_the_name_of_an_anonymized_bundle_tells_nothing(root, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("arguments", [["--nonsense"], ["-o", "-", "--json"], ["--root", "/does/not/exist"]])
-def test_wrong_usage_is_64(arguments, capsys):
+def test_wrong_usage_exits_64(arguments, capsys):
     assert main(arguments) == 64
     assert "gdr collect" in capsys.readouterr().err
 
 
-def test_help_is_no_error(capsys):
+def test_help_exits_0(capsys):
     assert main(["--help"]) == 0
     assert "--anonymize" in capsys.readouterr().out
 
 
-def test_a_folder_that_is_not_there_is_said_in_one_line(root, tmp_path, capsys):
+def test_a_missing_folder_is_a_one_line_error(root, tmp_path, capsys):
     assert main(["--root", str(root.folder), "-o", str(tmp_path / "no/b.tar.gz"), "--quiet"]) == 73
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_nothing_half_done_is_left(root, tmp_path, monkeypatch):
+def test_an_interrupt_leaves_no_partial_file(root, tmp_path, monkeypatch):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 

@@ -1,4 +1,4 @@
-"""Whatever a fact opens on a node, `gdr collect` would have brought along."""
+"""`gdr collect` collects everything that facts open on a node."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXEMPT = {
 
 
 class NotingHost(HidingHost):
-    """Tells names looked for in a folder from what was opened, and commands from paths."""
+    """Records names looked up in a folder, opened paths and commands separately."""
 
     def __init__(self, host) -> None:
         super().__init__(host)
@@ -62,8 +62,8 @@ def test_everything_that_facts_open_is_collected(asked):
     assert [path for path in sorted(asked.opened) if not (sources.covers(path) or exempt(path))] == []
 
 
-def test_every_name_that_facts_look_for_is_in_a_folder_that_is_listed(asked):
-    """Where a folder's names are in the bundle, what is not among them is known to be absent."""
+def test_every_name_that_facts_look_up_is_in_a_listed_folder(asked):
+    """If a bundle lists the names in a folder, any other name is absent."""
     missed = [
         path
         for path in sorted(asked.looked_for)
@@ -72,12 +72,12 @@ def test_every_name_that_facts_look_for_is_in_a_folder_that_is_listed(asked):
     assert missed == []
 
 
-def test_every_command_that_facts_ask_for_is_run(asked):
+def test_every_command_that_facts_need_is_run(asked):
     missed = [argv for argv in sorted(asked.commands) if not sources.covers_command(argv)]
     assert [argv for argv in missed if not exempt(" ".join(argv))] == []
 
 
-def test_a_path_that_nobody_collects_is_noticed():
+def test_a_path_that_is_not_collected_is_detected():
     assert not sources.covers("etc/nvidia/never-heard-of.conf") and not exempt(
         "etc/nvidia/never-heard-of.conf"
     )

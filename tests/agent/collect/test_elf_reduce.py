@@ -1,4 +1,4 @@
-"""Reduced modules answer what whole ones do, and broken ones are left alone."""
+"""Reduced modules give the same facts as complete ones, and broken ones are not changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reduced(module: bytes) -> bytes:
 
 
 def answers(module: bytes) -> tuple[object, ...]:
-    """All that facts ask of a module."""
+    """Everything that facts read from a module."""
     image = elf.parse(module)
     sizes = [(section.name, section.size) for section in image.sections if "tab" not in section.name]
     return (
@@ -44,7 +44,7 @@ def answers(module: bytes) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 @pytest.mark.parametrize("extended", [False, True])
-def test_a_reduced_module_answers_as_the_whole_one(machine, extended):
+def test_a_reduced_module_gives_the_same_facts(machine, extended):
     module = build_module(
         "m", imports={"a": 1}, exports={"b": 2}, machine=machine, extended_versions=extended, code_bytes=900
     )
@@ -52,7 +52,7 @@ def test_a_reduced_module_answers_as_the_whole_one(machine, extended):
     assert answers(reduced(module)) == answers(module)
 
 
-def test_code_and_local_symbols_go():
+def test_code_and_local_symbols_are_removed():
     small = reduced(MODULE)
 
     assert b"helper_" not in small
@@ -65,7 +65,7 @@ def test_reducing_twice_changes_nothing():
     assert reduced(reduced(MODULE)) == reduced(MODULE)
 
 
-def test_symbols_that_tie_it_to_others_are_told():
+def test_imported_and_exported_symbols_are_returned():
     found = elf_reduce.reduce(MODULE, elf_reduce.KEEP_OF_MODULE)
 
     assert found is not None
@@ -86,12 +86,12 @@ def test_symbols_that_tie_it_to_others_are_told():
     ],
     ids=["empty", "magic", "cut", "half", "32-bit", "not-elf", "section-size", "names-index"],
 )
-def test_a_module_that_the_kernel_would_refuse_is_kept_as_it_is(broken):
+def test_a_module_that_the_kernel_would_refuse_is_not_changed(broken):
     assert elf_reduce.reduce(broken, elf_reduce.KEEP_OF_MODULE) is None
     assert module_files.small(broken, whole=False).data == broken
 
 
-def test_a_module_of_another_machine_is_reduced_and_still_of_that_machine():
+def test_a_reduced_module_keeps_its_architecture():
     module = build_module("m", machine="aarch64")
 
     assert elf.parse(reduced(module)).machine == elf.EM_AARCH64
@@ -99,7 +99,7 @@ def test_a_module_of_another_machine_is_reduced_and_still_of_that_machine():
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_no_damage_makes_it_fail(data):
+def test_random_damage_does_not_crash_it(data):
     broken = bytearray(MODULE)
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(broken) - 1))
@@ -113,14 +113,14 @@ def test_no_damage_makes_it_fail(data):
 @settings(deadline=None)
 @given(st.binary(max_size=300))
 @example(b"\x7fELF\x02\x01" + bytes(58))
-def test_any_bytes_are_a_module_file_of_some_kind(raw):
+def test_any_bytes_are_kept_as_a_module_file(raw):
     assert module_files.small(raw, whole=False).status in ("found", "reduced", "truncated")
 
 
 # -- signatures ------------------------------------------------------------------------------------
 
 
-def test_the_signature_stays_behind_the_reduced_module():
+def test_the_signature_follows_the_reduced_module():
     signed = sign(MODULE, KEY)
     small = module_files.small(signed, whole=False)
     body, trailer = module_files.split(signed)
@@ -131,7 +131,7 @@ def test_the_signature_stays_behind_the_reduced_module():
 
 
 @pytest.mark.parametrize("length", [0, 0xFFFFFFFF, len(MODULE) * 3])
-def test_a_length_that_cannot_be_true_is_kept_for_the_kernel_to_refuse(length):
+def test_an_invalid_signature_length_is_kept(length):
     signed = append_signature(MODULE, b"", length=length)
     small = module_files.small(signed, whole=False)
 
@@ -139,13 +139,13 @@ def test_a_length_that_cannot_be_true_is_kept_for_the_kernel_to_refuse(length):
     assert small.status in ("reduced", "found")
 
 
-def test_all_digests_are_kept_if_the_signature_names_none_that_is_known():
+def test_all_digests_are_kept_if_the_signature_names_no_known_one():
     small = module_files.small(append_signature(MODULE, b"nonsense"), whole=False)
 
     assert {"sha1", "sha256", "sha384", "sha512"} <= set(small.digests)
 
 
-def test_a_marker_alone_is_no_signature():
+def test_a_marker_alone_is_not_a_signature():
     body, trailer = module_files.split(module_files.MARKER)
 
     assert (body, trailer) == (b"", module_files.MARKER)
@@ -156,7 +156,7 @@ def test_a_marker_alone_is_no_signature():
 
 @pytest.mark.parametrize(("version", "machine"), debian_kernels.KERNELS)
 @pytest.mark.parametrize("name", ["ib_core", "mlx5_ib"])
-def test_real_modules_answer_the_same_when_reduced(version, machine, name):
+def test_real_modules_give_the_same_facts_when_reduced(version, machine, name):
     raw = debian_kernels.module(version, machine, name).read_bytes()
     small = module_files.small(raw, whole=False)
     body, _ = module_files.split(module_files.unpack(raw, 1 << 28))

@@ -1,4 +1,4 @@
-"""What must never be in a bundle, and what must not be in an anonymized one."""
+"""What must never be in any bundle, and what must not be in an anonymized one."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ def test_a_private_key_is_not_opened(collected):
     assert entry == {"status": "denied", "why": "a private key: never opened"}
 
 
-def test_what_a_secret_belongs_to_is_still_said(collected):
+def test_the_name_of_a_secret_is_kept(collected):
     bundle = collected()
 
-    assert "NGC_API_KEY=(dropped)" not in bundle.text("etc/nccl.conf")  # nobody reads that variable
+    assert "NGC_API_KEY=(dropped)" not in bundle.text("etc/nccl.conf")  # no library reads that variable
     assert bundle.text("etc/nccl.conf").startswith("NCCL_IB_HCA=mlx5_0\n")
     assert bundle.text("proc/cmdline").endswith("rd.password=(dropped)\n")
     assert bundle.text("etc/rdma/notes") == "(dropped)\n"
 
 
-def test_an_anonymized_bundle_tells_nothing_of_whose_machine_it_is(collected):
+def test_an_anonymized_bundle_does_not_identify_the_machine(collected):
     bundle = collected("--anonymize")
     everything = bundle.everything().lower()
 
@@ -46,7 +46,7 @@ def test_an_anonymized_bundle_tells_nothing_of_whose_machine_it_is(collected):
     assert bundle.manifest["anonymized"] is True
 
 
-def test_equal_guids_stay_equal_and_keep_their_form(collected):
+def test_equal_guids_stay_equal_and_keep_their_format(collected):
     bundle = collected("--anonymize")
     device = f"{BRIDGES}/{NIC}/infiniband/mlx5_0"
     guid = bundle.text(f"{device}/node_guid").strip()
@@ -56,7 +56,7 @@ def test_equal_guids_stay_equal_and_keep_their_form(collected):
     assert bundle.text(f"{device}/ports/1/gids/0").strip() == "fe80:0000:0000:0000:" + guid
 
 
-def test_a_mapped_gid_has_the_address_that_the_text_has(collected):
+def test_a_mapped_gid_gets_the_same_address_as_in_text(collected):
     bundle = collected("--anonymize")
     gid = bundle.text(f"{BRIDGES}/{NIC}/infiniband/mlx5_0/ports/1/gids/1").strip()
     address = re.search(r", (10[.\d]+)$", bundle.text("etc/modprobe.d/nvidia.conf").splitlines()[0])
@@ -66,7 +66,7 @@ def test_a_mapped_gid_has_the_address_that_the_text_has(collected):
     assert gid == "0000:0000:0000:0000:0000:ffff:{:02x}{:02x}:{:02x}{:02x}".format(*octets)
 
 
-def test_the_serial_number_in_configuration_space_is_the_same_guid(collected):
+def test_the_serial_number_in_configuration_space_gets_the_same_guid(collected):
     bundle = collected("--anonymize")
     lower, upper = struct.unpack_from("<II", bundle.files[f"{BRIDGES}/{NIC}/config"], 0x144)
     guid = bundle.text(f"{BRIDGES}/{NIC}/infiniband/mlx5_0/node_guid").strip().replace(":", "")
@@ -74,8 +74,8 @@ def test_the_serial_number_in_configuration_space_is_the_same_guid(collected):
     assert f"{upper:08x}{lower:08x}" == guid
 
 
-def test_a_certificate_and_the_signatures_it_made_still_agree(collected):
-    """The name is replaced in both by one of the same length, so DER stays valid."""
+def test_a_certificate_still_matches_its_signatures(collected):
+    """The name is replaced in both by one of the same length, so the DER stays valid."""
     bundle = collected("--anonymize")
     path = f"{MODULES}/updates/dkms/nvidia.ko"
     length, trailer = module_signature.split(bundle.files[path])
@@ -91,7 +91,7 @@ def test_a_certificate_and_the_signatures_it_made_still_agree(collected):
     assert module_signature.verify(signature, lambda name: bytes.fromhex(digests[name]), certificate)
 
 
-def test_pci_addresses_modules_and_versions_stay(collected):
+def test_pci_addresses_modules_and_versions_are_kept(collected):
     bundle = collected("--anonymize")
 
     assert f"{BRIDGES}/{GPU}/config" in bundle.files
@@ -101,7 +101,7 @@ def test_pci_addresses_modules_and_versions_stay(collected):
 
 
 def test_paths_and_links_are_replaced_together(collected):
-    """A link through a user's folder leads to where the file now is."""
+    """A link through a user's folder leads to the renamed file."""
     bundle = collected("--anonymize")
     target = bundle.links["etc/modprobe.d/blacklist.conf"]
     moved = "etc/" + target.removeprefix("../")
@@ -147,7 +147,7 @@ def test_secrets_are_dropped(text):
         "Key Usage: Digital Signature",
     ],
 )
-def test_what_only_sounds_secret_stays(text):
+def test_text_that_only_looks_like_a_secret_is_kept(text):
     assert without_secrets(text.encode()) == text.encode()
 
 
@@ -178,11 +178,11 @@ def anonymized(text: str, **names: str) -> str:
         "std::string 12:34:56",
     ],
 )
-def test_what_is_no_address_stays(text):
+def test_text_that_is_not_an_address_is_kept(text):
     assert anonymized(text) == text
 
 
-def test_one_value_has_one_replacement_in_all_its_forms():
+def test_a_value_has_the_same_replacement_in_all_formats():
     text = anonymized(
         "ec0d:9a03:0044:b2c4 ec-0d-9a-03-00-44-b2-c4 fe80::ec0d:9a03:44:b2c4 ibxec0d9a030044b2c4"
     )
@@ -193,7 +193,7 @@ def test_one_value_has_one_replacement_in_all_its_forms():
     assert text.split()[2].startswith("fe80::200")
 
 
-def test_addresses_of_one_network_stay_in_one():
+def test_addresses_of_one_network_stay_in_one_network():
     first, second, other, whole = anonymized("192.168.1.7 192.168.1.8 192.168.2.7 192.168.1.0").split()
 
     assert first.rpartition(".")[0] == second.rpartition(".")[0] == whole.rpartition(".")[0]
@@ -201,14 +201,14 @@ def test_addresses_of_one_network_stay_in_one():
     assert whole.endswith(".0")
 
 
-def test_a_name_that_is_an_ordinary_word_is_left_in_a_text():
-    """A machine called `nvidia` must not turn every line about the driver into another."""
+def test_a_name_that_is_an_ordinary_word_is_kept_in_text():
+    """For a machine called `nvidia`, lines about the driver must not change."""
     assert anonymized("nvidia: loading out-of-tree module", host="nvidia", user="max") == (
         "nvidia: loading out-of-tree module"
     )
 
 
-def test_even_such_a_name_is_replaced_where_it_is_known_to_be_one():
+def test_an_ordinary_word_is_replaced_where_it_is_known_to_be_a_hostname():
     anonymizer = Anonymizer([("host", "vm")])
 
     assert anonymizer.content(b"vm\n", path="proc/sys/kernel/hostname") == b"h1\n"
@@ -218,7 +218,7 @@ def test_even_such_a_name_is_replaced_where_it_is_known_to_be_one():
     assert anonymizer.content(b"systemd[1]: Hostname set to <vm>.") == b"systemd[1]: Hostname set to <h1>."
 
 
-def test_short_names_of_users_are_replaced_where_they_are_names():
+def test_short_user_names_are_replaced_where_they_are_known_to_be_names():
     text = anonymized("/home/max/venv user=max max_link_speed max 512", user="max")
 
     assert "/home/max" not in text
@@ -245,7 +245,7 @@ def test_processes_and_serial_numbers_of_nvidia_smi_are_replaced():
     assert "0x4a5b" not in text
 
 
-def test_a_module_whose_name_ends_like_a_secret_keeps_its_dependencies():
+def test_a_module_whose_name_looks_like_a_secret_keeps_its_dependencies():
     from gdrkit.agent.collect.bundle import _TABLE
 
     assert _TABLE.search("lib/modules/6.1.0-56-amd64/modules.dep")

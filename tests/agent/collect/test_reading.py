@@ -1,4 +1,4 @@
-"""Reading below a root: links, limits, patience, patterns."""
+"""Reading below a root: links, limits, timeouts, patterns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_link_cannot_climb_out(tree, tmp_path):
     assert tree.links == {"etc/link": "file"}
 
 
-def test_links_in_a_circle_are_an_error(tree, tmp_path):
+def test_a_loop_of_links_is_an_error(tree, tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
 
@@ -41,7 +41,7 @@ def test_links_in_a_circle_are_an_error(tree, tmp_path):
         tree.resolve("a/x")
 
 
-def test_a_path_that_is_not_there_is_resolved_as_far_as_it_goes(tree, tmp_path):
+def test_a_missing_path_is_resolved_as_far_as_it_exists(tree, tmp_path):
     (tmp_path / "lib").symlink_to("usr/lib")
 
     assert tree.resolve("lib/modules/x") == "usr/lib/modules/x"
@@ -54,21 +54,21 @@ def test_no_more_than_the_limit_is_read(tree):
     assert tree.read("etc/file", 6).whole
 
 
-def test_a_pipe_is_not_waited_for(tree, tmp_path):
+def test_a_pipe_does_not_block(tree, tmp_path):
     os.mkfifo(tmp_path / "etc/pipe")
 
     with pytest.raises(OSError, match="not a regular file"):
         tree.read("etc/pipe", 10)
 
 
-def test_errors_become_words_of_the_manifest():
+def test_errors_become_statuses_of_the_manifest():
     assert outcome(FileNotFoundError(2, "No such file or directory")) == ("absent", "")
     assert outcome(PermissionError(13, "Permission denied")) == ("denied", "Permission denied")
     assert outcome(TimeoutError("no answer within 5 s")) == ("timed-out", "no answer within 5 s")
     assert outcome(OSError(22, "Invalid argument")) == ("unreadable", "Invalid argument")
 
 
-def test_a_call_that_hangs_is_left_behind():
+def test_a_call_that_hangs_times_out():
     patience = TimeLimitedCalls(limit_s=0.05)
 
     with pytest.raises(TimeoutError):
@@ -77,7 +77,7 @@ def test_a_call_that_hangs_is_left_behind():
     patience.close()
 
 
-def test_errors_of_a_call_come_back():
+def test_errors_of_a_call_are_raised():
     with pytest.raises(FileNotFoundError):
         TimeLimitedCalls().call(os.listdir, "/does/not/exist")
 
@@ -85,7 +85,7 @@ def test_errors_of_a_call_come_back():
 # -- patterns --------------------------------------------------------------------------------------
 
 
-def test_choices_are_written_out():
+def test_choices_are_expanded():
     assert alternatives("a{b,c}d{,e}") == ["abd", "abde", "acd", "acde"]
     assert unfold("{usr/,}lib/x{1,2}") == ["usr/lib/x{1,2}", "lib/x{1,2}"]
 
@@ -107,7 +107,7 @@ def test_names_are_selected_in_their_own_order():
         ("{usr/,}lib", "usr/lib", True),
     ],
 )
-def test_patterns_as_expressions(pattern, path, fits):
+def test_patterns_as_regular_expressions(pattern, path, fits):
     assert bool(expression(pattern).match(path)) is fits
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a bundle is answered as the machine would have answered."""
+"""A bundle gives the same answers as the machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.agent.collect.machine import GPU, MODULES, NIC, PORT, SWITCH
 
 @pytest.fixture
 def both(root, collected) -> tuple[Host, Host]:
-    """The machine's own file system, and the bundle made of it."""
+    """The machine's file system, and the bundle collected from it."""
     return open_host(str(root.folder)), open_host(str(collected().path))
 
 
@@ -23,12 +23,12 @@ def everywhere(root: machine.Root) -> list[str]:
     return sorted(str(path.relative_to(root.folder)) for path in root.folder.rglob("*"))
 
 
-def test_files_that_are_kept_as_they_are_read_the_same(root, both):
+def test_unchanged_files_have_the_same_content(root, both):
     here, there = both
     count = 0
     empty_slots = tuple(f"/{kind}/2" for kind in ("gids", "types", "ndevs"))
     for path in everywhere(root):
-        if path.endswith(empty_slots) or "0000:00:1f.0" in path:  # a bridge with no card behind it
+        if path.endswith(empty_slots) or "0000:00:1f.0" in path:  # a bridge with no card below it
             continue
         if path.startswith(("sys/", "etc/modprobe.d", "boot/")) and sources.covers(path):
             try:
@@ -40,7 +40,7 @@ def test_files_that_are_kept_as_they_are_read_the_same(root, both):
     assert count > 30
 
 
-def test_folders_hold_the_same_names(root, both):
+def test_folders_have_the_same_names(root, both):
     here, there = both
     for folder in (
         "etc/modprobe.d",
@@ -55,13 +55,13 @@ def test_folders_hold_the_same_names(root, both):
 @pytest.mark.parametrize(
     "path", ["etc/modules", "sys/class/iommu", "sys/module/nouveau/version", "run/modprobe.d/x"]
 )
-def test_what_is_not_there_is_absent_and_not_unseen(both, path):
+def test_a_missing_path_is_absent_not_uncollected(both, path):
     for host in both:
         with pytest.raises(EvidenceAbsent):
             host.read(path)
 
 
-def test_what_nobody_looks_for_is_not_collected(both):
+def test_paths_outside_the_table_are_not_collected(both):
     with pytest.raises(EvidenceMissing) as lacks:
         both[1].read("etc/shadow")
 
@@ -83,7 +83,7 @@ def test_facts_are_the_same(both):
     assert GPU in {device.address for device in pci.devices(there)}
 
 
-def test_a_reduced_module_is_judged_by_the_whole_ones_digest(both):
+def test_a_reduced_module_is_verified_with_the_digest_of_the_original(both):
     path = f"lib/modules/{machine.RELEASE}/updates/dkms/nvidia.ko"
 
     assert trust.content_digest(Node(both[1]), path, "sha256") == trust.content_digest(

@@ -1,4 +1,4 @@
-"""What is made less of, and how the rest stays readable."""
+"""Reductions keep what facts read, in a format that they can read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_one_processor_of_each_kind_is_kept():
     assert "processor\t: 3" in kept
 
 
-def test_the_last_words_of_an_arm_board_are_kept():
+def test_the_text_after_the_last_block_on_arm_is_kept():
     text = b"processor\t: 0\nCPU part\t: 0xd4f\n\nHardware\t: Board\nSerial\t: 0\n"
 
     assert b"Hardware" in reductions.processors(text)
@@ -51,7 +51,7 @@ def test_a_file_of_settings_may_have_blanks_and_colons_as_those_of_ucx_do():
     assert reductions.environment_file(data) == kept
 
 
-def test_mounts_of_users_are_not_told():
+def test_mounts_of_users_are_removed():
     data = (
         b"22 1 0:21 / /proc rw,nosuid shared:5 - proc proc rw\n"
         b"23 1 8:1 / / rw - ext4 /dev/mapper/customer-root rw,errors=remount-ro\n"
@@ -67,7 +67,7 @@ def test_mounts_of_users_are_not_told():
     assert len(kept) == 3
 
 
-def test_packages_on_the_way_are_kept():
+def test_packages_of_gpu_and_network_are_kept():
     data = b"nvidia-dkms-580-open\t580.95\tamd64\tii \nvim\t9\tamd64\tii \nrdma-core\t50\tamd64\tii \n"
 
     assert b"vim" not in reductions.packages(data)
@@ -86,14 +86,14 @@ def test_virtual_network_devices_are_left_out():
     ]
 
 
-def test_text_that_is_no_json_stays():
+def test_text_that_is_not_json_is_kept():
     assert reductions.cards(b"Object is unknown") == b"Object is unknown"
 
 
 # -- modules ---------------------------------------------------------------------------------------
 
 
-def test_what_a_module_needs_comes_along():
+def test_the_dependencies_of_a_module_are_chosen():
     needs = module_choice.dependencies("kernel/b.ko.xz: kernel/c.ko.xz\nkernel/c.ko.xz:\nkernel/d-e.ko:\n")
     softly = module_choice.soft_dependencies("# comment\nsoftdep b pre: d-e post: f\n")
     files = ["x/kernel/b.ko.xz", "x/kernel/c.ko.xz", "x/kernel/d-e.ko", "x/extra/new.ko"]
@@ -118,7 +118,7 @@ def test_names_of_module_files():
 # -- PCI -------------------------------------------------------------------------------------------
 
 
-def test_cards_and_what_is_above_them_are_of_interest():
+def test_cards_and_the_bridges_above_them_are_relevant():
     files = {
         "p/0000:00:01.0/0000:01:00.0/class": b"0x030000\n",
         "p/0000:00:1f.0/class": b"0x060100\n",
@@ -135,7 +135,7 @@ def test_cards_and_what_is_above_them_are_of_interest():
     ]
 
 
-# -- whatever stands in a file ---------------------------------------------------------------------
+# -- arbitrary content -----------------------------------------------------------------------------
 
 WORDS = st.sampled_from(
     [
@@ -165,7 +165,7 @@ TEXTS = st.lists(WORDS | st.binary(max_size=8), max_size=30).map(b"".join)
 @pytest.mark.parametrize("name", sorted(reductions.BY_NAME))
 @given(data=TEXTS)
 @settings(max_examples=60, deadline=None)
-def test_no_text_stops_a_reduction(name, data):
+def test_no_text_crashes_a_reduction(name, data):
     assert isinstance(reductions.BY_NAME[name](data), bytes)
 
 
@@ -176,15 +176,15 @@ KALLSYMS = b"ffff1 T a\nffff2 r __ksymtab_a\nffff3 t inner\nffff4 T b\nffff5 r _
     ("linked", "kept"),
     [
         ({b"a"}, [b"a", b"__ksymtab_a"]),
-        (None, [b"a", b"__ksymtab_a", b"b", b"__ksymtab_b"]),  # some module could not be read
+        (None, [b"a", b"__ksymtab_a", b"b", b"__ksymtab_b"]),  # a module could not be read
     ],
 )
-def test_a_table_of_symbols_keeps_what_modules_link_to_or_all_exports(linked, kept):
+def test_a_symbol_table_keeps_what_modules_link_to_or_all_exports(linked, kept):
     lines = reductions.symbol_table("proc/kallsyms", KALLSYMS, linked, re.compile(rb"$^")).splitlines()
     assert [line.split()[2] for line in lines] == kept
 
 
-def test_where_exports_cannot_be_told_or_all_lines_are_exports_all_stay():
+def test_all_lines_are_kept_if_exports_are_not_known():
     never = re.compile(rb"$^")
     plain = b"00 T a\n01 t b\n"
     assert reductions.symbol_table("boot/System.map-6.1", plain, None, never) == plain
@@ -194,7 +194,7 @@ def test_where_exports_cannot_be_told_or_all_lines_are_exports_all_stay():
 
 @given(data=TEXTS)
 @settings(deadline=None)
-def test_no_text_stops_the_rest(data):
+def test_no_text_crashes_the_other_reductions(data):
     assert isinstance(without_secrets(data), bytes)
     assert isinstance(Anonymizer([("host", "zgx-3285"), ("user", "alice")]).content(data), bytes)
     assert len(without_serial_number(data, lambda value: value)) == len(data)
@@ -209,7 +209,7 @@ def test_no_text_stops_the_rest(data):
     [b"key" + b"a" * 300_000, b"key a." * 50_000, b"key 0:" * 50_000, b"key" + b"a.b" * 99_999],
     ids=["one word", "words", "pairs", "dots"],
 )
-def test_no_text_holds_a_search_up(text):
+def test_no_text_makes_a_search_slow(text):
     """What begins like a secret or an address again and again and is none. How the search grows with such
     a text, `benchmarks.searches` measures.
     """

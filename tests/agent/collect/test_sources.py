@@ -1,4 +1,4 @@
-"""The table: what it covers, and where commands' output goes."""
+"""The table of sources: what it covers, and where the output of commands goes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RELEASE = "6.8.0-45-generic"
     [
         "proc/modules",
         "proc/self/limits",
-        "proc/6141/limits",  # what proc/self leads to
+        "proc/6141/limits",  # the target of proc/self
         "proc/driver/nvidia/gpus/0000:1b:00.0/information",
         "sys/bus/pci/devices",
         "sys/bus/pci/devices/0000:1b:00.0/config",
@@ -59,14 +59,14 @@ def test_the_table_covers_nothing_else(path):
     assert not sources.covers(path)
 
 
-def test_every_row_says_why():
+def test_every_row_has_a_reason():
     rows = (*sources.FILES, *sources.FOLDERS, *sources.COMMANDS, *sources.PROBES, *sources.SYMBOL_TABLES)
 
     assert all(row.why for row in rows)
 
 
 @pytest.mark.parametrize("row", sources.COMMANDS, ids=lambda row: " ".join(row.argv)[:40])
-def test_output_goes_where_the_facts_look_for_it(row):
+def test_output_goes_where_facts_read_it(row):
     known = {c.argv: c for c in vars(commands).values() if isinstance(c, Command)}
 
     if row.argv in known and known[row.argv].files and row.plugin != "gdr":
@@ -87,7 +87,7 @@ def test_no_two_rows_write_the_same_file():
     assert len(files) == len(set(files))
 
 
-def test_commands_are_covered_by_their_words():
+def test_commands_are_covered_by_their_arguments():
     assert sources.covers_command(("dmesg",))
     assert sources.covers_command(["gdr", "probe", "cuda", "--json"])
     assert not sources.covers_command(("dmesg", "-T"))

@@ -1,4 +1,4 @@
-"""Commands as children: every outcome is noted, none stops the collection."""
+"""Running commands: every result is recorded, none stops the collection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def script(folder: Path, name: str, text: str) -> str:
 
 
 def running(program: str) -> list[str]:
-    """The processes that run it, forks of it among them. One that was killed has no arguments any more."""
+    """The processes that run the program, and its forks. A killed process has no arguments."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it ended meanwhile
@@ -35,7 +35,7 @@ def test_output_of_a_command_that_succeeds(tmp_path):
     )
 
 
-def test_a_command_that_fails_is_quoted(tmp_path):
+def test_the_error_message_of_a_failed_command_is_quoted(tmp_path):
     path = script(tmp_path, "nvidia-smi", "echo NVIDIA-SMI has failed; exit 9")
 
     result = subprocesses.run(["nvidia-smi"], 5, 100, path)
@@ -43,7 +43,7 @@ def test_a_command_that_fails_is_quoted(tmp_path):
     assert (result.status, result.exit_code, result.complaint) == ("failed", 9, "NVIDIA-SMI has failed")
 
 
-def test_a_command_that_is_not_there(tmp_path):
+def test_a_command_that_is_not_installed(tmp_path):
     assert subprocesses.run(["tool"], 5, 100, str(tmp_path)).status == "not-installed"
 
 
@@ -58,7 +58,7 @@ def test_a_command_that_hangs_is_killed_with_its_children(tmp_path):
     assert not running(str(tmp_path / "tool"))
 
 
-def test_output_without_end_is_cut(tmp_path):
+def test_endless_output_is_truncated(tmp_path):
     path = script(tmp_path, "tool", "while :; do echo yes; done")
 
     result = subprocesses.run(["tool"], 5, 1000, path)
@@ -74,5 +74,5 @@ def test_a_command_has_no_input_and_no_shell(tmp_path):
 
 
 @pytest.mark.parametrize("folder", ["/usr/sbin", "/sbin"])
-def test_programs_of_root_are_found_for_everybody(folder):
+def test_programs_in_sbin_are_found(folder):
     assert folder in subprocesses.search_path().split(":")

@@ -1,4 +1,4 @@
-"""Packed modules: unpacked as kmod would, or left as they are."""
+"""Compressed modules are decompressed as kmod does, or not changed."""
 
 import gzip
 import lzma
@@ -14,7 +14,7 @@ MOST = 1 << 20
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, gzip.compress, bytes], ids=["xz", "gzip", "plain"])
-def test_what_is_packed_comes_out_as_it_went_in(pack):
+def test_compressed_content_is_restored(pack):
     assert unpack(pack(CONTENT), MOST) == CONTENT
 
 
@@ -23,13 +23,13 @@ def test_two_streams_with_zeros_between_are_one_file():
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
-def test_a_signature_behind_the_packed_stream_is_no_content_and_no_silence(pack):
+def test_a_signature_after_the_compressed_stream_is_an_error(pack):
     with pytest.raises(DecompressionFailed):
         unpack(pack(CONTENT) + b"signature~Module signature appended~\n", MOST)
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, gzip.compress], ids=["xz", "gzip"])
-def test_what_is_cut_off_is_left_alone(pack):
+def test_content_that_is_cut_off_is_not_changed(pack):
     with pytest.raises(DecompressionFailed):
         unpack(pack(CONTENT)[:-20], MOST)
 
@@ -40,12 +40,12 @@ def test_more_than_the_limit_is_refused(pack):
         unpack(pack(bytes(100_000)), 50_000)
 
 
-def test_where_nothing_unpacks_it_nobody_knows_what_a_module_links_to(monkeypatch):
+def test_without_a_decompressor_the_symbols_of_a_module_are_not_known(monkeypatch):
     monkeypatch.setitem(sys.modules, "lzma", None)  # as in a Python built without it
     with pytest.raises(DecompressorMissing):
         unpack(lzma.compress(CONTENT), MOST)
     assert small(lzma.compress(CONTENT), whole=False).linked is None
 
 
-def test_a_damaged_module_links_to_nothing_as_no_loader_reads_it_either():
+def test_a_damaged_module_has_no_symbols():
     assert small(lzma.compress(CONTENT)[:-20], whole=False).linked == frozenset()

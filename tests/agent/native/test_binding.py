@@ -1,4 +1,4 @@
-"""The two libraries are bound here alone, and their prototypes are what a compiler and a linker accept."""
+"""Only these modules bind the two libraries, and a compiler and a linker accept their prototypes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OTHERS = {
     "transport/operation.py": "this process's own sched_yield",
     "transport/ring.py": "this process's own syscall",
 }
-"""Modules that load or lay out something else through ctypes."""
+"""Modules that load other libraries, or define other structures, with ctypes."""
 LAID_OUT = {"Structure", "CFUNCTYPE", "PYFUNCTYPE", "argtypes", "restype"}
 NAMES = {name for name in vars(cuda_abi) if name.isupper()} | {
     *cuda_abi.DEVICE_ATTRIBUTES,
@@ -34,7 +34,7 @@ NAMES = {name for name in vars(cuda_abi) if name.isupper()} | {
     *(name.removeprefix("IBV_") for name in NUMBERS),
 }
 AMBIGUOUS = {"NOT_FOUND": "transport/measure/counters_nvml.py"}
-"""Names that another library's header has too, and where that is meant."""
+"""Names that the header of another library has too, and the modules that mean that one."""
 
 
 def outside() -> Iterator[tuple[str, ast.Module]]:
@@ -44,13 +44,13 @@ def outside() -> Iterator[tuple[str, ast.Module]]:
 
 
 def words(tree: ast.AST) -> set[str]:
-    """Every name and attribute that is used."""
+    """Every name and attribute in a module."""
     found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return found | {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
 
 
 def is_number(node: ast.AST | None) -> bool:
-    """Whether a number, a text of digits, or a sum of such stands there."""
+    """Whether this is a number, a text of digits, or a sum of them."""
     match node:
         case ast.Constant(value=value):
             return type(value) is int or (isinstance(value, str) and value.isdigit())
@@ -60,7 +60,7 @@ def is_number(node: ast.AST | None) -> bool:
 
 
 def numbers_named(tree: ast.AST) -> Iterator[str]:
-    """The names that a number is given to, alone or among several, and the texts that name one in a dict."""
+    """The names that a number is assigned to, alone or in a tuple, and the dictionary keys of numbers."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else (node.target,):
@@ -77,12 +77,12 @@ def numbers_named(tree: ast.AST) -> Iterator[str]:
                     )
 
 
-def test_no_other_module_loads_a_library_or_lays_one_out():
+def test_no_other_module_loads_a_library_or_defines_structures():
     found = {name for name, tree in outside() if words(tree) & (LOADERS | LAID_OUT)}
     assert found == set(OTHERS)
 
 
-def test_what_others_load_is_neither_of_the_two():
+def test_other_modules_load_neither_of_the_two():
     for name, tree in outside():
         if name in OTHERS:
             texts = {
@@ -91,7 +91,7 @@ def test_what_others_load_is_neither_of_the_two():
             assert not [text for text in texts if text.startswith(("libcuda", "libibverbs", "ibv_", "cuD"))]
 
 
-def test_no_number_of_their_headers_is_written_down_a_second_time():
+def test_no_number_of_their_headers_is_defined_twice():
     for name, tree in outside():
         again = {word for word in numbers_named(tree) if word in NAMES and AMBIGUOUS.get(word) != name}
         assert not again, name
@@ -109,11 +109,11 @@ def test_no_number_of_their_headers_is_written_down_a_second_time():
         "TABLE = {'DMA_BUF_SUPPORTED': 124}",
     ],
 )
-def test_a_second_number_would_be_seen(code):
+def test_a_second_definition_is_detected(code):
     assert NAMES & set(numbers_named(ast.parse(code)))
 
 
-def test_the_first_library_that_is_there_is_taken_and_its_functions_have_their_types():
+def test_the_first_available_library_is_loaded_with_typed_functions():
     prototypes = {"abs": (ctypes.c_int, (ctypes.c_int,)), "no_such_function": (None, ())}
     library, name = load(("libnobody.so.1", "libc.so.6", "libm.so.6"), prototypes, ctypes.CDLL)
 
@@ -123,19 +123,19 @@ def test_the_first_library_that_is_there_is_taken_and_its_functions_have_their_t
         library.no_such_function  # noqa: B018
 
 
-def test_where_none_is_there_the_first_ones_refusal_is_told():
+def test_without_a_library_the_first_error_is_raised():
     with pytest.raises(OSError, match=r"libnobody\.so\.1") as refused:
         load(("libnobody.so.1", "libnobody.so.2"), {}, ctypes.CDLL)
     assert complaint(refused.value) == "libnobody.so.1: cannot open shared object file: not installed"
 
 
-def test_a_libibverbs_that_lacks_what_each_has_is_none(monkeypatch):
+def test_a_libibverbs_without_a_required_function_is_an_error(monkeypatch):
     monkeypatch.setattr(verbs, "LIBRARY", "libc.so.6")
     with pytest.raises(AttributeError, match="ibv_get_device_list"):
         verbs.load()
 
 
-def test_a_record_reads_what_it_wrote_and_knows_only_the_headers_fields():
+def test_a_structure_reads_what_it_wrote_and_has_only_the_headers_fields():
     record = verbs.VerbsStruct("ibv_port_attr")
     record["lid"] = 0xABCD
     assert (record["lid"], record["state"]) == (0xABCD, 0)
@@ -153,8 +153,8 @@ COPY_2D = (
 @pytest.mark.skipif(
     not shutil.which("cc"), reason="needs a C compiler: sudo apt-get install -y gcc libc6-dev"
 )
-def test_structures_that_are_passed_to_libcuda_lie_as_the_headers_do(tmp_path):
-    """CUDA_MEMCPY2D_v2 as cuda.h declares it, each field's offset and bytes as the compiler has them."""
+def test_structures_passed_to_libcuda_have_the_headers_layout(tmp_path):
+    """Compares the offset and size of each field of CUDA_MEMCPY2D_v2 with a compiler's."""
     (tmp_path / "copy.c").write_text(
         "#include <stddef.h>\n#include <stdio.h>\ntypedef struct {\n"
         "  size_t srcXInBytes, srcY; int srcMemoryType; const void *srcHost; unsigned long long srcDevice;\n"

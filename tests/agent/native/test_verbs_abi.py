@@ -1,4 +1,4 @@
-"""The layout of libibverbs' structures is what a C compiler says of the header here."""
+"""The layout of libibverbs' structures is that of a C compiler with the installed header."""
 
 import ctypes
 import importlib.util
@@ -17,7 +17,7 @@ HEADER = Path("/usr/include/infiniband/verbs.h")
     not HEADER.exists() or not shutil.which("cc"),
     reason="needs a C compiler and the header: sudo apt-get install -y gcc libc6-dev libibverbs-dev",
 )
-def test_the_module_is_what_the_compiler_says():
+def test_the_module_equals_the_compilers_output():
     spec = importlib.util.spec_from_file_location("verbs_abi_tool", TOOL)
     assert spec and spec.loader
     tool = importlib.util.module_from_spec(spec)
@@ -29,13 +29,13 @@ def test_the_module_is_what_the_compiler_says():
     }
 
 
-def test_every_field_lies_within_its_structure():
+def test_every_field_is_within_its_structure():
     for size, fields in STRUCTURES.values():
         for offset, length in fields.values():
             assert offset >= 0 and offset + length <= size
 
 
-def test_a_writer_of_one_field_writes_what_its_name_does_and_no_more():
+def test_a_writer_of_one_field_writes_only_that_field():
     from gdrkit.agent.native.verbs import VerbsStruct
 
     by_name, by_writer = VerbsStruct("ibv_send_wr"), VerbsStruct("ibv_send_wr")

@@ -1,4 +1,4 @@
-"""The CUDA probe against a libcuda made of Python, and alone on a machine without one."""
+"""The CUDA probe with a simulated libcuda, and on a machine without libcuda."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ INVALID_VALUE, NO_DEVICE = 1, 100  # cuda.h, CUresult
 
 
 class Libcuda:
-    """Answers as the H200 machine did (driver 580.159.04), and knows no attribute above 141."""
+    """Gives the answers of an H200 machine (driver 580.159.04), without attributes above 141."""
 
     def __init__(self, devices: int = 1, init: int = 0) -> None:
         self.devices, self.init = devices, init
@@ -58,7 +58,7 @@ def test_attributes_are_recorded_with_the_gpus_address():
     assert len(attributes) == len(DEVICE_ATTRIBUTES)
 
 
-def test_an_attribute_that_libcuda_does_not_know_is_an_answer():
+def test_an_attribute_unknown_to_libcuda_is_recorded():
     calls = cuda_probe.ask(Libcuda())
     unknown = next(call for call in calls if call["argument"] == "146")
 
@@ -73,7 +73,7 @@ def test_version_count_and_name():
     assert calls["cuDeviceGetName"]["value"] == "NVIDIA H200"
 
 
-def test_no_device_is_asked_if_there_is_none():
+def test_without_a_device_nothing_is_queried():
     calls = cuda_probe.ask(Libcuda(init=NO_DEVICE))
 
     assert calls[-1] == {
@@ -85,7 +85,7 @@ def test_no_device_is_asked_if_there_is_none():
     }
 
 
-def test_without_libcuda_the_json_says_so():
+def test_without_libcuda_the_json_has_an_error():
     code = "import ctypes\nctypes.CDLL = lambda name: (_ for _ in ()).throw(OSError(name))\n"
     code += program("cuda_probe")
 

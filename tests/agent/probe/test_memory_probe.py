@@ -1,4 +1,4 @@
-"""The memory probe against a libcuda and a libibverbs made of Python."""
+"""The memory probe with a simulated libcuda and libibverbs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEMORY, HOST = 0x7F00_0000_0000, 0x7E00_0000_0000
 
 
 class Cuda:
-    """Two GPUs; what is taken is counted. An export is a real file descriptor, of /dev/null."""
+    """Two GPUs; allocations are counted. An export is a real file descriptor, of /dev/null."""
 
     def __init__(self, names=(b"NVIDIA H200", b"NVIDIA H200"), refuse=None) -> None:
         self.names = names
@@ -95,7 +95,7 @@ class Cuda:
 
 
 class Verbs:
-    """One RDMA device that takes dma-bufs and no addresses of a GPU."""
+    """One RDMA device that registers dma-bufs, but no GPU addresses."""
 
     def __init__(self) -> None:
         self.regions: list[int] = []
@@ -155,7 +155,7 @@ def results(calls, name):
     return {c["argument"]: c["result"] for c in calls if c["call"] == name}
 
 
-def test_one_gpu_of_each_product_is_asked_and_all_is_given_back():
+def test_one_gpu_of_each_product_is_used_and_everything_is_freed():
     calls = asked(Cuda())
 
     assert {c["device"] for c in calls} == {"", "0000:1b:00.0"}
@@ -164,17 +164,17 @@ def test_one_gpu_of_each_product_is_asked_and_all_is_given_back():
     }  # fmt: skip
 
 
-def test_gpus_of_two_products_are_both_asked():
+def test_gpus_of_two_products_are_both_used():
     assert {c["device"] for c in asked(Cuda((b"A", b"B")))} == {"", "0000:1b:00.0", "0000:1c:00.0"}
 
 
-def test_a_file_that_is_no_dmabuf_is_named_as_what_it_is():
+def test_the_kernels_name_of_an_export_is_recorded():
     names = {c["argument"]: c["value"] for c in asked(Cuda()) if c["call"] == "readlink"}
 
     assert names["device plain"] == "/dev/null"
 
 
-def test_what_an_h200_refuses_is_kept_by_its_number():
+def test_errors_of_an_h200_are_recorded_by_number():
     calls = asked(Cuda(refuse={"pcie": NOT_SUPPORTED, "host": INVALID_VALUE}))
 
     assert results(calls, "cuMemGetHandleForAddressRange") == {
@@ -184,21 +184,21 @@ def test_what_an_h200_refuses_is_kept_by_its_number():
 
 
 @pytest.mark.parametrize("call", ["cuInit", "cuDevicePrimaryCtxRetain", "cuMemAlloc_v2"])
-def test_a_call_that_fails_ends_what_needs_it_and_nothing_is_kept(call):
+def test_a_failed_call_stops_what_needs_it_and_everything_is_freed(call):
     calls = asked(Cuda(refuse={call: OUT_OF_MEMORY}))
 
     assert {c["result"] for c in calls if c["call"] == call} == {OUT_OF_MEMORY}
     assert "device plain" not in results(calls, "cuMemGetHandleForAddressRange")
 
 
-def test_a_libcuda_without_exports_is_minus_one_and_not_zero():
+def test_a_libcuda_without_exports_gives_minus_one_not_zero():
     cuda = Cuda()
     cuda.cuMemGetHandleForAddressRange = None  # type: ignore[assignment]
 
     assert set(results(asked(cuda), "cuMemGetHandleForAddressRange").values()) == {-1}
 
 
-def test_memory_is_registered_with_every_rdma_device_in_both_ways():
+def test_memory_is_registered_with_every_rdma_device_by_dmabuf_and_address():
     verbs = Verbs()
     calls = asked(Cuda(), verbs)
 
@@ -207,14 +207,14 @@ def test_memory_is_registered_with_every_rdma_device_in_both_ways():
     assert (verbs.regions, verbs.opened) == ([], 0)
 
 
-def test_without_an_export_only_the_address_is_tried():
+def test_without_an_export_only_the_address_is_registered():
     calls = asked(Cuda(refuse={"plain": NOT_SUPPORTED}), Verbs())
 
     assert results(calls, "ibv_reg_dmabuf_mr") == {}
     assert results(calls, "ibv_reg_mr") == {"mlx5_0": EFAULT}
 
 
-def test_an_h200_answered_like_this():
+def test_recorded_answers_of_an_h200():
     """Recorded on driver 580.159.04, CUDA 13.0."""
     calls = json.loads((HERE / "h200" / "memory.json").read_text())["calls"]
 

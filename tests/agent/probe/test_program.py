@@ -1,4 +1,4 @@
-"""A probe as it is sent: one text that runs where nothing of ours is, and what it asks of real libraries."""
+"""A probe as one text that runs without gdrkit, also with libraries written in C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gdrkit.evidence import Command, EvidenceMissing, live
 HERE = Path(__file__).parent
 SCRIPTS = ("cuda_probe", "memory_probe", "rm_probe", "verbs_probe")
 ARGUMENT_BYTES = 128 << 10
-"""The longest argument that Linux hands to a program: MAX_ARG_STRLEN, execve(2)."""
+"""The longest argument of a program on Linux: MAX_ARG_STRLEN, execve(2)."""
 WITHOUT_US = (
     "import importlib.util, sys\nif importlib.util.find_spec('gdrkit'): sys.exit('gdrkit is here')\n"
 )
@@ -37,7 +37,7 @@ def pythons() -> list[str]:
 
 
 def answered(python: str, text: str, environment: dict[str, str]) -> dict:
-    """What the program says, given on standard input to a Python that finds no package of anybody's."""
+    """The JSON of the program, run on standard input of a Python without packages."""
     child = subprocess.run(
         [python, "-I", "-S", "-W", "error", "-"], input=WITHOUT_US + text, capture_output=True, text=True,
         env={"PATH": "/usr/bin:/bin", **environment}, cwd="/", check=False,
@@ -47,14 +47,14 @@ def answered(python: str, text: str, environment: dict[str, str]) -> dict:
 
 
 def texts(script: str) -> dict[str, str]:
-    """The modules within a program, by their names, in the order in which they run."""
+    """The modules in a program, by name, in the order in which they run."""
     tree = ast.parse(program(script), feature_version=(3, 8))
     loop = next(node for node in tree.body if isinstance(node, ast.For))
     return dict(ast.literal_eval(loop.iter))
 
 
 @each_script
-def test_what_is_sent_is_in_the_language_of_python_3_8_and_fits_one_argument(script):
+def test_a_program_has_python_3_8_syntax_and_fits_in_one_argument(script):
     for name, text in texts(script).items():
         ast.parse(text, name, feature_version=(3, 8))
     text = program(script)
@@ -70,14 +70,14 @@ def test_what_is_sent_is_in_the_language_of_python_3_8_and_fits_one_argument(scr
         ("verbs_probe", ["library", "verbs_abi", "verbs"]),
     ],
 )
-def test_what_a_probe_imports_is_sent_once_and_before_it_and_nothing_else_is(script, imported):
+def test_a_program_has_each_import_of_a_probe_once_and_nothing_else(script, imported):
     names = [f"gdrkit.agent.native.{name}" for name in imported]
     assert list(texts(script)) == [*names, f"gdrkit.agent.probe.{script}"]
 
 
 @each_script
 @pytest.mark.parametrize("python", pythons())
-def test_it_runs_from_standard_input_where_nothing_of_ours_is(script, python):
+def test_it_runs_from_standard_input_without_gdrkit(script, python):
     report = answered(python, program(script), {})
     assert report["schema"] == f"gdrkit.probe.{script.removesuffix('_probe')}/1"
     assert list(report) == ["schema", "library", "error", "calls"]
@@ -99,13 +99,13 @@ def test_a_live_machine_a_collector_and_its_archive_run_the_same_text(script, tm
     assert child.stdout == program(script)
 
 
-def test_a_probe_that_does_not_exist_is_told_of():
+def test_an_unknown_probe_is_an_error():
     with pytest.raises(EvidenceMissing) as lacks:
         live._probe_argv(Command(("gdr", "probe", "nosuch", "--json"), ()))
     assert "unknown probe" in str(lacks.value.missing)
 
 
-def test_the_archive_of_the_collector_has_all_that_probes_import(tmp_path):
+def test_the_archive_of_the_collector_has_all_imports_of_probes(tmp_path):
     (tmp_path / "sent.pyz").write_bytes(pyz.archive())
     names = set(zipfile.ZipFile(tmp_path / "sent.pyz").namelist())
     for script in SCRIPTS:
@@ -113,7 +113,7 @@ def test_the_archive_of_the_collector_has_all_that_probes_import(tmp_path):
 
 
 def compiled(folder: Path, *options: str) -> dict[str, str]:
-    """The environment in which the linker finds a libcuda and a libibverbs of C."""
+    """An environment in which the linker finds a libcuda and a libibverbs written in C."""
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler: sudo apt-get install -y gcc libc6-dev")
     for name in ("libcuda", "libibverbs"):
@@ -129,12 +129,12 @@ def libraries(tmp_path_factory) -> dict[str, str]:
 
 @pytest.mark.parametrize("python", pythons())
 @pytest.mark.parametrize("script", ["cuda_probe", "memory_probe", "verbs_probe"])
-def test_libraries_of_c_are_asked_as_their_headers_have_it(script, python, libraries):
-    """c.json holds what the probes answered to the same two libraries when each had a binding of its own."""
+def test_probes_call_c_libraries_as_their_headers_declare(script, python, libraries):
+    """c.json has the output of the probes for these libraries from when each had its own binding."""
     assert answered(python, program(script), libraries) == json.loads((HERE / "c.json").read_text())[script]
 
 
-def test_a_libibverbs_of_before_dma_bufs_is_asked_all_else(tmp_path):
+def test_with_an_old_libibverbs_everything_but_dma_buf_is_queried(tmp_path):
     report = answered(sys.executable, program("verbs_probe"), compiled(tmp_path, "-DOLD"))
     recorded = json.loads((HERE / "c.json").read_text())["verbs_probe"]
     assert report["calls"] == [c for c in recorded["calls"] if c["call"] != "ibv_reg_dmabuf_mr"]

@@ -1,4 +1,4 @@
-"""The resource-manager probe against a resource manager of Python, in the layouts of every driver branch.
+"""The resource-manager probe with a simulated resource manager, in the layouts of every driver branch.
 
 Its rules are those of thirdpartyp2pConstruct_IMPL (src/nvidia/src/kernel/gpu/bus/third_party_p2p.c)."""
 
@@ -25,7 +25,7 @@ NOT_SUPPORTED, INVALID_ARGUMENT, INVALID_CLASS, PERMISSIONS = 0x56, 0x1F, 0x22, 
 
 
 class Driver:
-    """nvidia.ko, as far as the probe goes: handles must be right, parents must be, sizes must be."""
+    """nvidia.ko, as far as the probe uses it: it checks handles, parents and sizes."""
 
     def __init__(
         self, status_at: int = 28, coherent: bool = False, refuses: int = 0, gpus: int = 1, denied: str = "",
@@ -39,7 +39,7 @@ class Driver:
         self.client = 0
         self.freed: list[int] = []
 
-    # -- what Kernel offers ----------------------------------------------------------------------
+    # -- DeviceFiles -----------------------------------------------------------------------------
 
     def open(self, path: str) -> int:
         if path == self.denied:
@@ -154,7 +154,7 @@ def objects(calls):
 
 
 def test_one_number_changed_between_branches_515_and_595():
-    """tools/rm_abi.py, by a C compiler: where NVOS21 keeps its status."""
+    """tools/rm_abi.py, by a C compiler: the offset of the status in NVOS21."""
     old, new = ABI["runs"]
     changed = {key for key in old["numbers"] if old["numbers"][key] != new["numbers"].get(key)}
 
@@ -194,11 +194,11 @@ def test_requests_are_those_of_the_kernels_macros():
     assert rm_probe.request(rm_probe.RM_ALLOC, 32) == 0xC020462B
 
 
-# -- the way down --------------------------------------------------------------------------------
+# -- the objects ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status_at", [24, 28])
-def test_the_object_is_made_and_freed_on_old_and_new_drivers(status_at):
+def test_the_object_is_created_and_freed_on_old_and_new_drivers(status_at):
     driver = Driver(status_at)
     calls = asked(driver)
 
@@ -210,28 +210,28 @@ def test_the_object_is_made_and_freed_on_old_and_new_drivers(status_at):
 
 @pytest.mark.parametrize("status_at", [24, 28])
 @pytest.mark.parametrize("status", [NOT_SUPPORTED, INVALID_CLASS, PERMISSIONS])
-def test_a_refusal_is_never_read_as_a_success(status_at, status):
-    """Read at 24, every answer of a driver since 535 would be 0."""
+def test_a_failure_is_never_read_as_a_success(status_at, status):
+    """At offset 24, every status of a driver since 535 would read as 0."""
     assert objects(asked(Driver(status_at, refuses=status))) == [
         ("NV50_THIRD_PARTY_P2P BAR1", ADDRESS, status)
     ]
 
 
-def test_a_coherent_gpu_is_asked_for_the_other_kind():
+def test_a_coherent_gpu_gets_the_other_type():
     assert objects(asked(Driver(coherent=True))) == [
         ("NV50_THIRD_PARTY_P2P BAR1", ADDRESS, INVALID_ARGUMENT),
         ("NV50_THIRD_PARTY_P2P NVLINK", ADDRESS, 0),
     ]
 
 
-def test_every_gpu_is_asked_with_handles_of_its_own():
+def test_every_gpu_has_its_own_handles():
     found = objects(asked(Driver(gpus=3)))
 
     assert [device for _, device, _ in found] == ["0000:1b:00.0", "0000:1c:00.0", "0000:1d:00.0"]
     assert {status for *_, status in found} == {0}
 
 
-def test_a_gpu_whose_file_is_not_in_the_container_is_unknown_and_its_neighbour_is_not():
+def test_a_gpu_without_device_file_does_not_affect_the_others():
     calls = asked(Driver(gpus=2, denied="/dev/nvidia0"))
 
     assert [device for _, device, _ in objects(calls)] == ["0000:1c:00.0"]
@@ -244,18 +244,18 @@ def test_a_gpu_whose_file_is_not_in_the_container_is_unknown_and_its_neighbour_i
     } in calls
 
 
-def test_without_the_control_file_nothing_is_asked():
+def test_without_the_control_file_nothing_is_queried():
     assert [(c["call"], c["result"]) for c in asked(Driver(denied="/dev/nvidiactl"))] == [("open", EPERM)]
 
 
-def test_a_gpu_that_the_manager_does_not_know_ends_there():
+def test_a_gpu_unknown_to_the_resource_manager_is_skipped():
     calls = asked(Driver(known=False))
 
     assert objects(calls) == []
     assert next(c for c in calls if c["call"] == "NV_ESC_RM_CONTROL")["result"] == 0x57
 
 
-def test_a_size_that_the_driver_refuses_is_an_errno_and_everything_is_closed():
+def test_a_size_that_the_driver_refuses_gives_an_errno_and_everything_is_closed():
     driver = Driver()
 
     def refuse(path, data):
@@ -267,7 +267,7 @@ def test_a_size_that_the_driver_refuses_is_an_errno_and_everything_is_closed():
     assert (calls[-1]["call"], calls[-1]["result"]) == ("ioctl", EINVAL)
 
 
-def test_a_fault_on_the_way_leaves_nothing_open():
+def test_an_exception_leaves_no_file_open():
     driver = Driver()
 
     def broken(path, data):
@@ -280,7 +280,7 @@ def test_a_fault_on_the_way_leaves_nothing_open():
     assert not driver.objects
 
 
-def test_two_h200s_answered_like_this():
+def test_recorded_answers_of_two_h200s():
     """Recorded on driver 580.159.04: two GPUs of one virtual machine."""
     calls = json.loads((HERE / "h200" / "rm.json").read_text())["calls"]
 

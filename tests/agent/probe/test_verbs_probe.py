@@ -1,4 +1,4 @@
-"""The verbs probe against a libibverbs made of Python, and alone on this machine."""
+"""The verbs probe with a simulated libibverbs, and on this machine."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_ports_and_gids_are_read_from_the_compilers_places():
 
 
 @pytest.mark.parametrize("errno", [0, ENOMEM])
-def test_a_page_of_host_memory_is_registered_and_given_back(errno):
+def test_a_page_of_host_memory_is_registered_and_freed(errno):
     verbs = Verbs(host=errno)
     calls = verbs_probe.ask(verbs)
 
@@ -111,7 +111,7 @@ def test_a_page_of_host_memory_is_registered_and_given_back(errno):
     assert ("region" in verbs.closed) is (errno == 0)
 
 
-def test_an_errno_that_is_returned_is_kept_and_so_is_one_that_is_set():
+def test_an_errno_is_recorded_whether_returned_or_set():
     calls = verbs_probe.VerbsCalls()
     ctypes.set_errno(EPERM)
 
@@ -121,13 +121,13 @@ def test_an_errno_that_is_returned_is_kept_and_so_is_one_that_is_set():
     assert [c["result"] for c in calls.made] == [ENOMEM, EPERM, 0]
 
 
-def test_a_device_that_may_not_be_opened_says_why():
+def test_the_errno_of_a_device_that_cannot_be_opened_is_recorded():
     calls = verbs_probe.ask(Verbs(opening=EPERM))
 
     assert (calls[-1]["call"], calls[-1]["result"]) == ("ibv_open_device", EPERM)
 
 
-def test_a_software_device_answered_like_this():
+def test_recorded_answers_of_a_software_device():
     """Recorded in a guest: Debian 12, rdma-core 44, rdma_rxe of Linux 6.1 over a veth pair with 10.0.0.1.
     ibv_devinfo said the same of ports, state and GIDs; fd=-1 was EOPNOTSUPP, for that driver takes no
     dma-buf."""

@@ -18,8 +18,8 @@ sys.exit(module.main())
 
 
 def program(script: str) -> str:
-    """The text of a probe, such as `cuda_probe`, with the modules that it imports. Raises OSError if there
-    is no such probe."""
+    """The text of a probe, such as `cuda_probe`, with the modules that it imports. Raises OSError if the
+    probe does not exist."""
     texts: Dict[str, str] = {}
     _gather(f"probe.{script}", texts)
     modules = tuple((f"gdrkit.agent.{name}", text) for name, text in texts.items())
