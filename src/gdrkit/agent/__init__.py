@@ -1,2 +1,1 @@
-"""The collector and the probes, which also run on machines without gdrkit: they import nothing else of
-it."""
+"""The collector and the probes, which also run on machines without gdrkit. They import no other package."""
