@@ -1,4 +1,4 @@
-"""`gdr estimate`, as it is called."""
+"""The command `gdr estimate`."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ def log(tmp_path):
     return of
 
 
-def test_a_spark_is_told_its_ceiling_and_that_a_second_cable_is_in_vain(spark, capsys):
+def test_a_spark_has_its_ceiling_and_a_remark_on_the_second_cable(spark, capsys):
     assert main(["estimate", spark]) == OK
     shown = " ".join(capsys.readouterr().out.split())
     assert "network 22.3 to 30.1 GB/s" in shown
-    assert "about 52 % of the 400 Gb/s of 2 cables is the ceiling" in shown
-    assert "A second cable buys nothing" in shown
+    assert "the ceiling is about 52 % of the 400 Gb/s of 2 cables" in shown
+    assert "A second cable adds almost nothing" in shown
 
 
 def test_json_has_every_pair(h100, capsys):
     assert main(["estimate", h100, "--json"]) == OK
-    told = json.loads(capsys.readouterr().out)
-    assert told["schema"] == "gdrkit.estimate/1"
-    assert len(told["pairs"]) == 80
-    assert told["pairs"][0]["paths"][0]["tightest"]["name"] == "port"
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "gdrkit.estimate/1"
+    assert len(document["pairs"]) == 80
+    assert document["pairs"][0]["paths"][0]["tightest"]["name"] == "port"
 
 
-def test_what_is_told_keeps_to_its_published_schema(h100, log, capsys):
+def test_the_document_fits_its_published_schema(h100, log, capsys):
     main(["schema", "estimate"])
     schema = json.loads(capsys.readouterr().out)
     assert schema["title"] == "gdrkit.estimate/1"
@@ -62,7 +62,7 @@ def test_what_is_told_keeps_to_its_published_schema(h100, log, capsys):
         jsonschema.validate(json.loads(capsys.readouterr().out), schema)
 
 
-def test_what_a_job_costs_keeps_to_its_published_schema(h100, capsys):
+def test_the_cost_document_fits_its_published_schema(h100, capsys):
     main(["schema", "cost"])
     schema = json.loads(capsys.readouterr().out)
     assert schema["title"] == "gdrkit.cost/1"
@@ -70,14 +70,14 @@ def test_what_a_job_costs_keeps_to_its_published_schema(h100, capsys):
     jsonschema.validate(json.loads(capsys.readouterr().out), schema)
 
 
-def test_columns_stay_apart_where_a_share_is_next_to_nothing(h100, capsys):
+def test_columns_stay_separate_with_a_tiny_share(h100, capsys):
     main(["estimate", h100, "--model", "llama-3-70b", "--tp", "8", "--pp", "2"])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  staged ")]
     assert any("<0.1 %" in row for row in rows)
     assert all(re.search(r"[mu]s  +<?\d", row) for row in rows), rows
 
 
-def test_a_run_at_its_ceiling_is_well(h100, log, capsys):
+def test_a_run_at_its_ceiling_is_ok(h100, log, capsys):
     assert main(["estimate", h100, "--measured", log(perftest("mlx5_0", 391.0))]) == OK
     assert "You are at 98 %" in capsys.readouterr().out
 
@@ -91,7 +91,7 @@ def test_a_run_on_a_device_of_another_node_cannot_be_compared(h100, log):
     assert main(["estimate", h100, "-q", "--measured", log(perftest("mlx5_77", 391.0))]) == UNKNOWN
 
 
-def test_a_run_may_come_through_a_pipe(h100, monkeypatch, capsys):
+def test_a_run_is_read_from_standard_input(h100, monkeypatch, capsys):
     run = perftest("mlx5_0", 391.0).encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(run)))
 
@@ -100,12 +100,12 @@ def test_a_run_may_come_through_a_pipe(h100, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("text", ["", "hello\n", '{"a": 1}', "\0\1\2"])
-def test_what_no_benchmark_printed_is_refused(h100, log, text, capsys):
+def test_text_of_no_benchmark_is_refused(h100, log, text, capsys):
     assert main(["estimate", h100, "--measured", log(text)]) == NO_INPUT
     assert "run.log" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_refused(h100, tmp_path, capsys):
+def test_a_missing_file_is_refused(h100, tmp_path, capsys):
     assert main(["estimate", h100, "--measured", str(tmp_path / "none")]) == NO_INPUT
     assert "no such file" in capsys.readouterr().err.lower()
 
@@ -124,14 +124,14 @@ def test_a_saved_topology_is_a_target(tmp_path, capsys):
 
     assert main(["estimate", str(path)]) == OK
     shown = capsys.readouterr().out
-    assert shown.startswith("topo.xml: what it can move")
+    assert shown.startswith("topo.xml: ceilings in one direction")
     assert "bound by nic-link: PCIe 32 GT/s x8" in shown
 
 
-@pytest.mark.parametrize(("link", "in_vain"), [("8.0 GT/s PCIe", True), ("16.0 GT/s PCIe", False)])
-def test_only_a_port_that_nearly_fills_the_link_makes_another_cable_vain(link, in_vain, tmp_path, capsys):
-    """Two ports of 50 or 80 Gb/s on eight lanes: of the second link a second cable brings some 20 % more."""
-    rate = 50_000 if in_vain else 80_000
+@pytest.mark.parametrize(("link", "useless"), [("8.0 GT/s PCIe", True), ("16.0 GT/s PCIe", False)])
+def test_a_second_cable_is_called_useless_only_if_one_nearly_fills_the_link(link, useless, tmp_path, capsys):
+    """Two ports of 50 or 80 Gb/s on eight lanes: on the faster link a second cable adds about 20 %."""
+    rate = 50_000 if useless else 80_000
     nets = "".join(
         f'<net name="mlx5_{n}" dev="{n}" speed="{rate}" port="{n + 1}" guid="0x100000" maxconn="1" gdr="1"/>'
         for n in (0, 1)
@@ -144,11 +144,11 @@ def test_only_a_port_that_nearly_fills_the_link_makes_another_cable_vain(link, i
     )
     assert main(["estimate", str(path)]) == OK
     shown = " ".join(capsys.readouterr().out.split())
-    assert "2 cables is the ceiling" in shown
-    assert ("A second cable buys nothing" in shown) == in_vain
+    assert "of 2 cables" in shown
+    assert ("A second cable adds almost nothing" in shown) == useless
 
 
-def test_a_topology_cut_off_is_refused(tmp_path, capsys):
+def test_a_truncated_topology_is_refused(tmp_path, capsys):
     path = tmp_path / "topo.xml"
     path.write_text(DUMP[: len(DUMP) // 2])
 
@@ -156,12 +156,12 @@ def test_a_topology_cut_off_is_refused(tmp_path, capsys):
     assert "topo.xml" in capsys.readouterr().err
 
 
-def test_a_job_is_handed_on_with_the_node(h100, capsys):
+def test_a_job_is_computed_for_the_node(h100, capsys):
     main(["estimate", h100, "--model", "llama-3-8b", "--tp", "16"])
     assert "llama-3-8b" in capsys.readouterr().out
 
 
-def test_two_questions_at_once_are_wrong_usage(h100, log):
+def test_model_and_measured_together_are_wrong_usage(h100, log):
     with pytest.raises(SystemExit) as stopped:
         main(["estimate", h100, "--model", "llama-3-8b", "--measured", log("x")])
     assert stopped.value.code == USAGE

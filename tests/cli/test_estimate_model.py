@@ -20,7 +20,7 @@ def run(*words: str) -> int:
     return estimate_model.answer(parser.parse_args(words), None)
 
 
-def test_a_known_model_on_given_paths_is_answered(capsys):
+def test_a_known_model_on_given_paths_has_a_cost(capsys):
     assert run("--model", "llama-3-70b", "--tp", "2", "--gpu", "GB10", *PATHS) == OK
     assert "GPUDirect would save you" in capsys.readouterr().out
 
@@ -48,7 +48,7 @@ def test_a_config_json_is_read(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("text", ['{"model_type": "llama", "hidden_size": 64', "{}", "", "[]"])
-def test_a_config_cut_off_is_refused(tmp_path, capsys, text):
+def test_a_truncated_config_json_is_refused(tmp_path, capsys, text):
     path = tmp_path / "config.json"
     path.write_text(text)
 
@@ -56,7 +56,7 @@ def test_a_config_cut_off_is_refused(tmp_path, capsys, text):
     assert "config.json" in capsys.readouterr().err
 
 
-def test_a_config_that_is_not_there_is_refused(tmp_path, capsys):
+def test_a_missing_config_is_refused(tmp_path, capsys):
     assert run("--model", str(tmp_path / "config.json")) == NO_INPUT
     assert "No such file" in capsys.readouterr().err
 
@@ -75,6 +75,6 @@ def test_a_config_that_is_not_there_is_refused(tmp_path, capsys):
         (("--model", "llama-3-70b", "--path", "nvlink=5"), "nvlink"),
     ],
 )
-def test_wrong_words_are_refused_by_name(capsys, words, named):
+def test_wrong_values_are_refused_by_name(capsys, words, named):
     assert run(*words) == USAGE
     assert named in capsys.readouterr().err

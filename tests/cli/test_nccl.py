@@ -48,23 +48,23 @@ def test_exit_codes(log, capsys, text: str, code: int):
     [(("NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'",),
       "neither nvidia-peermem nor dma-buf for mlx5_0"),
      (("NCCL version 2.18.5+cuda12.2", "GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)"),
-      "GPU ca000 and HCA 0: distance 7 against level 4: SYS, where PXB is the farthest allowed"),
-     (("GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)",), "the log does not tell")],
+      "GPU ca000 and HCA 0: distance 7 exceeds level 4: SYS, but PXB is the farthest allowed"),
+     (("GPU Direct RDMA Disabled for GPU ca000 / HCA 0 (distance 7 > 4)",), "the log does not show")],
 )  # fmt: skip
-def test_an_excerpt_without_channels_is_unknown_and_tells_what_was_refused(log, capsys, lines, words):
+def test_an_excerpt_without_channels_is_unknown_and_shows_what_was_refused(log, capsys, lines, words):
     path = log(info("n1:7", 0, *lines))
     assert main(["nccl", path]) == 3
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Refused, though no channel shows what came of it" in shown
+    assert "Refused (no channel line shows the result)" in shown
     assert words in shown
 
 
-def test_what_was_refused_is_not_told_twice_where_channels_show_it(log, capsys):
+def test_a_refusal_is_not_repeated_if_channels_show_it(log, capsys):
     refusal = info("n2:8", 0, "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'")
     main(["nccl", log(refusal + BOUNCED)])
     shown = capsys.readouterr().out
     assert "Why not direct" in shown
-    assert "Refused, though" not in shown
+    assert "Refused (" not in shown
 
 
 def test_wrong_usage_and_missing_files(capsys):
@@ -86,7 +86,7 @@ def test_the_summary_comes_first_then_findings_then_ranks(log, capsys):
     assert "job.log:5" in out
 
 
-def test_one_of_a_kind_is_named_in_the_singular(log, capsys):
+def test_a_single_rank_is_named_in_the_singular(log, capsys):
     main(["nccl", log(BOUNCED)])
 
     out = capsys.readouterr().out
@@ -101,10 +101,10 @@ def test_one_rank_in_detail(log, capsys):
     assert "receive through host memory IB/0, channels 0\n" in out
     assert "n1:7" not in out
     main(["nccl", "--rank", "9", log(DIRECT)])
-    assert "no line is of rank 9" in capsys.readouterr().out
+    assert "no lines of rank 9" in capsys.readouterr().out
 
 
-def test_ranks_that_do_the_same_share_a_row(log, capsys):
+def test_equal_ranks_share_a_row(log, capsys):
     lines = (
         info(f"n{rank // 8}:{50 + rank}", rank % 8,
              f"Channel 00/0 : {rank}[0] -> {(rank + 8) % 64}[0] [send] via NET/IB/{rank % 8}/GDRDMA")
@@ -116,27 +116,27 @@ def test_ranks_that_do_the_same_share_a_row(log, capsys):
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_json_keeps_to_its_schema_and_says_no_more_than_the_text(log, capsys, sample):
+def test_json_fits_its_schema_and_agrees_with_the_text(log, capsys, sample):
     path = log(sample.text)
     code = main(["nccl", "--json", path])
-    told = json.loads(capsys.readouterr().out)
-    jsonschema.validate(told, json.loads(schema_of(NcclDocument, "gdrkit.nccl/1")))
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.validate(document, json.loads(schema_of(NcclDocument, "gdrkit.nccl/1")))
     main(["nccl", path])
     text = capsys.readouterr().out
 
     assert code in CODES[sample.state]
-    assert told["verdict"]["state"] == sample.state
-    assert told["verdict"]["summary"].split(":")[0] in text
-    assert all(finding["code"] in text for finding in told["findings"])
+    assert document["verdict"]["state"] == sample.state
+    assert document["verdict"]["summary"].split(":")[0] in text
+    assert all(finding["code"] in text for finding in document["findings"])
 
 
-def test_the_published_schema_is_the_one_that_is_made():
+def test_the_published_schema_is_current():
     published = files("gdrkit.jobs").joinpath("nccl.schema.json").read_text()
 
     assert published == schema_of(NcclDocument, "gdrkit.nccl/1")
 
 
-def test_progress_is_shown_once_for_each_percent_of_what_takes_long(capsys):
+def test_progress_of_large_logs_is_shown_once_per_percent(capsys):
     from gdrkit.cli.nccl import WORTH_A_BAR_BYTES, _Progress
 
     bar, size = _Progress(), 4 * WORTH_A_BAR_BYTES

@@ -1,4 +1,4 @@
-"""`gdr topo`, as it is called."""
+"""The command `gdr topo`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def saved(tmp_path):
     return path
 
 
-def test_a_file_shows_its_tree_and_the_way_of_each_pair(saved, capsys):
+def test_a_file_shows_its_tree_and_the_path_type_of_each_pair(saved, capsys):
     assert main(["topo", str(saved)]) == OK
     shown = capsys.readouterr().out
     assert "topo.xml, NCCL topology XML: 1 GPU, 1 NIC" in shown
@@ -32,14 +32,14 @@ def test_a_file_shows_its_tree_and_the_way_of_each_pair(saved, capsys):
     assert "PIX" in shown
 
 
-def test_an_obstacle_is_shown_where_it_stands_and_makes_a_warning(tmp_path, capsys):
+def test_an_obstacle_is_shown_at_its_device_and_sets_the_exit_code(tmp_path, capsys):
     assert main(["topo", str(build("acs-redirect", tmp_path))]) == WARNING
     shown = capsys.readouterr().out
     assert "! ACS at 0000:17:01.0: ReqRedir+ CmpltRedir+" in shown
     assert "* acs-redirect at 0000:17:01.0: ReqRedir+ CmpltRedir+, between 0000:1b:00.0 mlx5_0" in shown
 
 
-def test_ports_are_left_out_unless_asked_for(tmp_path, capsys):
+def test_ports_are_shown_only_with_verbose(tmp_path, capsys):
     tree = str(build("ubuntu-6.8-h100", tmp_path))
     main(["topo", tree])
     short = capsys.readouterr().out
@@ -57,7 +57,7 @@ def test_the_document_holds_the_graph_and_the_pairs(saved, capsys):
     assert [device["role"] for device in document["topology"]["devices"]] == ["bridge", "nic", "gpu"]
 
 
-def test_quiet_is_the_exit_code_alone(tmp_path, capsys):
+def test_quiet_only_sets_the_exit_code(tmp_path, capsys):
     assert main(["topo", "-q", str(build("nic-x4", tmp_path))]) == WARNING
     assert capsys.readouterr().out == ""
 
@@ -73,7 +73,7 @@ def test_standard_input_is_read(capsys, monkeypatch):
     [('<system version="2"><cpu/></system>', "RCCL"), (DUMP[:300], "cut"), ("<topology/>", "one machine"),
      ("\tGPU0\tNIC0\nGPU0\t X \n", "cut")],
 )  # fmt: skip
-def test_what_cannot_be_read_is_said_in_one_sentence(content, words, saved, capsys):
+def test_an_unreadable_file_is_reported_in_one_sentence(content, words, saved, capsys):
     saved.write_text(content)
     assert main(["topo", str(saved)]) == NO_INPUT
     shown = capsys.readouterr().err
@@ -82,11 +82,11 @@ def test_what_cannot_be_read_is_said_in_one_sentence(content, words, saved, caps
     assert shown.count("\n") == 1
 
 
-def test_a_file_that_is_no_topology_is_left_to_the_readers_of_bundles(saved, capsys):
+def test_a_text_that_is_not_a_topology_is_refused_with_the_supported_formats(saved, capsys):
     saved.write_text("hello")
     assert main(["topo", str(saved)]) == NO_INPUT
     shown = capsys.readouterr().err
-    assert "holds no topology" in shown
+    assert "is not a topology" in shown
     assert "nvidia-smi topo -m" in shown
     assert "gdr nccl" in shown
 
@@ -99,7 +99,7 @@ def test_a_tree_without_pci_is_unknown(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_a_written_file_holds_the_switches_that_nccl_knows(tmp_path, capsys):
+def test_a_written_file_has_the_switches_that_nccl_shows(tmp_path, capsys):
     target = tmp_path / "out.xml"
     assert main(["topo", str(build("ubuntu-6.8-h100", tmp_path)), "--write-nccl-xml", str(target)]) == OK
     found = from_nccl_xml.topology(nccl_xml.parse(target.read_bytes()))
@@ -109,29 +109,29 @@ def test_a_written_file_holds_the_switches_that_nccl_knows(tmp_path, capsys):
     assert from_nccl_xml.topology(nccl_xml.parse(target.read_bytes())) == found
 
 
-def test_evidence_is_never_written_over(saved, tmp_path, capsys):
+def test_evidence_is_never_overwritten(saved, tmp_path, capsys):
     evidence = tmp_path / "sosreport.txt"
     evidence.write_text("precious")
     assert main(["topo", str(saved), "--write-nccl-xml", str(evidence)]) == NO_INPUT
     assert evidence.read_text() == "precious"
-    assert "is no topology file" in capsys.readouterr().err
+    assert "is not a topology file" in capsys.readouterr().err
 
 
 def test_a_matrix_has_no_tree_to_write(saved, capsys):
     saved.write_text("\tGPU0\tNIC0\nGPU0\t X \tPIX\nNIC0\tPIX\t X \n")
     assert main(["topo", str(saved)]) == OK
     assert main(["topo", str(saved), "--write-nccl-xml"]) == NO_INPUT
-    assert "no PCIe tree" in capsys.readouterr().err
+    assert "does not show a PCIe tree" in capsys.readouterr().err
 
 
-def test_a_drawing_quotes_names_and_joins_every_device(saved, capsys):
+def test_a_graph_quotes_names_and_joins_every_device(saved, capsys):
     assert main(["topo", str(saved), "--dot"]) == OK
     shown = capsys.readouterr().out
     assert shown.startswith("graph topology {\n")
     assert '"0000:16:00.0" -- "0000:1b:00.0" [label="32 GT/s x16"]' in shown
 
 
-def test_a_variable_tells_what_it_changes(tmp_path, capsys):
+def test_the_effect_of_a_variable_is_shown(tmp_path, capsys):
     tree = str(build("ubuntu-6.8-h100", tmp_path))
     assert main(["topo", tree, "--nccl", "2.27.5", "--env", "NCCL_NET_GDR_LEVEL=PHB", "--json"]) == OK
     document = msgspec.json.decode(capsys.readouterr().out)
@@ -146,49 +146,49 @@ def test_a_variable_tells_what_it_changes(tmp_path, capsys):
     assert len(changed) == 64
 
 
-def test_a_value_that_nccl_does_not_understand_is_without_effect(saved, capsys):
+def test_a_value_that_nccl_does_not_accept_has_no_effect(saved, capsys):
     assert main(["topo", str(saved), "--env", "NCCL_NET_GDR_LEVEL=ALL"]) == OK
     shown = capsys.readouterr().out
-    assert "without effect: NCCL_NET_GDR_LEVEL=ALL" in shown
-    assert "the environment changes nothing" in shown
+    assert "no effect: NCCL_NET_GDR_LEVEL=ALL" in shown
+    assert "the environment has no effect" in shown
 
 
-def test_a_port_that_a_variable_leaves_out_is_not_used(saved, capsys):
+def test_a_port_excluded_by_a_variable_is_not_used(saved, capsys):
     saved.write_text(DUMP)
     main(["topo", str(saved), "--env", "NCCL_IB_HCA=mlx5_9"])
     assert "no: NCCL_IB_HCA" in capsys.readouterr().out
 
 
-def test_gpus_without_support_go_nowhere_directly(tmp_path, capsys):
+def test_gpus_without_support_never_use_gpudirect_rdma(tmp_path, capsys):
     main(["topo", str(build("zgx-3285", tmp_path))])
     out = capsys.readouterr().out
     assert "no: the GPU does not support it (4 directions)" in out
     assert "no: the port is DOWN (4 directions)" in out
-    assert "as one NIC" not in out, "NCCL takes active ports alone"
+    assert "as one NIC" not in out, "NCCL uses only active ports"
 
 
 @pytest.mark.parametrize("version", ["2.4.2", "3.0.0", "new", ""])
-def test_a_version_that_is_none_or_too_old_is_wrong_usage(version, saved, capsys):
+def test_an_invalid_or_old_version_is_wrong_usage(version, saved, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["topo", str(saved), "--nccl", version])
     assert stopped.value.code == USAGE
     assert "2.18.1 to" in capsys.readouterr().err
 
 
-def test_without_a_pair_nothing_is_well(tmp_path, capsys):
-    """A GPU alone, or a NIC alone: to say that nothing stands in the way would mislead a script."""
+def test_a_node_without_pairs_is_unknown(tmp_path, capsys):
+    """Only a GPU, or only a NIC: an exit code of 0 would mislead a script."""
     for name in ("wsl2", "no-gpu"):
         assert main(["topo", str(build(name, tmp_path))]) == UNKNOWN
-        assert "no pair of a GPU and a NIC" in capsys.readouterr().out
+        assert "no GPU-NIC pairs" in capsys.readouterr().out
 
 
-def test_a_matrix_says_that_nccl_needs_a_tree(saved, capsys):
+def test_a_matrix_is_reported_as_lacking_the_tree_for_nccl(saved, capsys):
     saved.write_text("\tGPU0\tNIC0\nGPU0\t X \tNODE\nNIC0\tNODE\t X \n\nNIC Legend:\n\n  NIC0: mlx5_0\n")
     assert main(["topo", str(saved), "--env", "NCCL_NET_GDR_LEVEL=SYS"]) == OK
-    assert "needs a tree" in capsys.readouterr().err
+    assert "without a PCIe tree" in capsys.readouterr().err
 
 
-def test_a_version_that_came_later_is_judged_as_the_newest_and_it_says_so(saved, capsys):
+def test_a_newer_version_is_judged_as_the_newest_with_a_note(saved, capsys):
     assert main(["topo", str(saved), "--nccl", "2.39.1"]) == OK
     assert "NCCL 2.39.1's rules: not read: assumed to behave like" in capsys.readouterr().out
 
@@ -196,15 +196,15 @@ def test_a_version_that_came_later_is_judged_as_the_newest_and_it_says_so(saved,
 @pytest.mark.parametrize(
     "setting", ["NCCL_TOPO_FILE=/etc/topo.xml", "NCCL_NET=IBext", "NCCL_NET_MERGE_LEVEL=PHB"]
 )
-def test_of_a_variable_that_is_not_modelled_nothing_is_claimed(setting, saved, capsys):
+def test_no_effect_is_claimed_for_a_variable_that_is_not_modelled(setting, saved, capsys):
     main(["topo", str(saved), "--env", setting])
     shown = capsys.readouterr().out
-    assert f"not modelled here, whatever it changes: {setting}" in shown
-    assert "changes nothing" not in shown
+    assert f"not modelled, its effect is not shown: {setting}" in shown
+    assert "has no effect" not in shown
 
 
 @pytest.mark.parametrize("option", [["--env", "NCCL"], ["--env", "=1"], ["--nccl"]])
-def test_wrong_usage_is_told(option, capsys):
+def test_wrong_usage_exits_with_its_code(option, capsys):
     with pytest.raises(SystemExit) as stopped:
         main(["topo", *option])
     assert stopped.value.code == USAGE

@@ -1,4 +1,4 @@
-"""Short logs of many versions and launchers, in the forms of NCCL's own lines, with what they prove.
+"""Short logs of many versions and launchers, in the forms of NCCL's own lines, with the expected results.
 
 Each expectation was worked out by hand from the lines, before the program saw them: state, legs by what
 carries them, codes of the findings, and codes that stay open. The forms are those of the source at the tag
@@ -20,18 +20,18 @@ class Sample(Struct, frozen=True, kw_only=True):
     ranks: int
     version: str = ""
     codes: tuple[str, ...] = ()  # of findings
-    causes: tuple[str, ...] = ()  # open ones, of routes and of errors
+    causes: tuple[str, ...] = ()  # possible ones, of routes and of errors
     devices: tuple[str, ...] = ()
 
 
 def info(process: str, device: int, *lines: str) -> str:
-    """Lines of one process, in NCCL's frame."""
+    """Lines of one process, with NCCL's prefix."""
     host, pid = process.split(":")
     return "".join(f"{host}:{pid}:{int(pid) + 7} [{device}] NCCL INFO {line}\n" for line in lines)
 
 
 def warn(process: str, device: int, place: str, line: str, stamp: str = "") -> str:
-    """A warning, below its empty line."""
+    """A warning, after its empty line."""
     host, pid = process.split(":")
     return f"\n{stamp}{host}:{pid}:{int(pid) + 9} [{device}] {place} NCCL WARN {line}\n"
 
@@ -455,7 +455,7 @@ SAMPLES = (
         state="active", legs=(1, 0, 0), ranks=1,
     ),
     Sample(
-        name="2.21.5: GH200 with HPC-X, nothing but the channels is wrong",  # NVIDIA/nccl issue 1291
+        name="2.21.5: GH200 with HPC-X, only the channels show a fault",  # NVIDIA/nccl issue 1291
         text=info(
             "gh1:185972", 0,
             "Plugin Path : /opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so",

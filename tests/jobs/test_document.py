@@ -1,4 +1,4 @@
-"""What `gdr nccl --json` writes is what its schema allows, and no more is allowed than is written."""
+"""The output of `gdr nccl --json` fits its schema, and the schema allows no more."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ def written(text: str) -> Any:
     return json.loads(encoded(document(analysed(text))))
 
 
-def test_a_place_is_written_as_file_and_line():
-    told = written(BOUNCED)
-    route = told["jobs"][0]["ranks"][0]["routes"][1]
+def test_a_position_is_written_as_file_and_line():
+    written_document = written(BOUNCED)
+    route = written_document["jobs"][0]["ranks"][0]["routes"][1]
 
-    assert [found["line"] for found in told["errors"]] == ["log0:4"]
+    assert [found["line"] for found in written_document["errors"]] == ["log0:4"]
     assert (route["direction"], route["carried"], route["line"]) == ("send", "bounced", "log0:2")
     assert route["reasons"] == [
         {
-            "text": "NCCL_NET_GDR_LEVEL=LOC allows no distance at all",
+            "text": "NCCL_NET_GDR_LEVEL=LOC allows no distance",
             "codes": ["gdr-level-too-low"],
             "line": "log0:1",
         }
     ]
 
 
-def test_what_says_nothing_is_left_out_of_a_route():
-    told = written(BOUNCED)
+def test_defaults_are_left_out_of_a_route():
+    written_document = written(BOUNCED)
 
-    assert told["jobs"][0]["ranks"][0]["routes"][0] == {
+    assert written_document["jobs"][0]["ranks"][0]["routes"][0] == {
         "direction": "both",
         "carried": "p2p",
         "channels": [0],
@@ -53,9 +53,9 @@ def test_what_says_nothing_is_left_out_of_a_route():
     }
 
 
-def test_a_reason_that_no_line_tells_has_none():
-    told = written("n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n")
-    (route,) = told["jobs"][0]["ranks"][0]["routes"]
+def test_a_reason_without_a_line_has_no_position():
+    written_document = written("n1:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 8[0] [send] via NET/IB/0\n")
+    (route,) = written_document["jobs"][0]["ranks"][0]["routes"]
 
     assert [sorted(reason) for reason in route["reasons"]] == [["text"]]
 
@@ -79,17 +79,17 @@ def test_a_reason_that_no_line_tells_has_none():
         (("jobs", 0, "ranks", 0, "routes"), None),
     ],
 )
-def test_what_is_never_written_is_refused(path: tuple[str | int, ...], value: object):
-    told = written(BOUNCED)
-    inner = told
+def test_the_schema_refuses_what_is_never_written(path: tuple[str | int, ...], value: object):
+    written_document = written(BOUNCED)
+    inner = written_document
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value
 
     assert SCHEMA.is_valid(written(BOUNCED))
-    assert not SCHEMA.is_valid(told)
+    assert not SCHEMA.is_valid(written_document)
 
 
-def test_places_are_told_apart_and_ordered_by_number():
+def test_positions_are_compared_and_ordered_by_number():
     assert LogPosition("a", 9) < LogPosition("a", 10) < LogPosition("b", 1)
     assert len({LogPosition("a", 1), LogPosition("a", 1), LogPosition("a", 2), "a:1"}) == 3

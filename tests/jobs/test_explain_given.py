@@ -1,4 +1,4 @@
-"""Variables that stand beside a pasted log count as settings of the job that wrote it."""
+"""Variables next to a pasted log count as settings of its job."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def codes(text: str) -> set[str]:
         ("$ NCCL_NET_GDR_READ=0 NCCL_DEBUG=INFO torchrun train.py", "gdr-read-off"),
     ],
 )
-def test_a_command_or_an_export_beside_a_log_is_of_its_job(beside: str, code: str):
+def test_a_command_or_export_next_to_a_log_belongs_to_its_job(beside: str, code: str):
     assert code in codes(f"I run this:\n\n{beside}\n{LOG}")
     assert code not in codes(LOG)
 
 
-def test_advice_is_no_setting_and_without_a_log_nobody_knows_of_a_job():
+def test_advice_is_not_a_setting_and_without_a_log_there_is_no_job():
     assert codes(f"Somebody told me to try NCCL_NET_GDR_LEVEL=ALL first.\n\n{LOG}") == codes(LOG)
     assert codes("$ export NCCL_IB_DISABLE=1\n") == set()

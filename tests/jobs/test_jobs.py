@@ -1,4 +1,4 @@
-"""Several jobs, communicators and processes in the same logs; a thousand ranks; what is unsaid."""
+"""Several jobs, communicators and processes in the same logs; a thousand ranks; missing lines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_two_jobs_one_after_the_other_are_two():
     assert not any(finding.code == "versions-differ-between-ranks" for finding in found.findings)
 
 
-def test_old_jobs_without_identifiers_are_told_apart_by_their_second_rank_0():
+def test_old_jobs_without_identifiers_are_separated_by_their_second_rank_0():
     old = "comm 0x1 rank {} nranks 2 cudaDev 0 busId 1b000 - Init COMPLETE"
     leg = "Channel 00 : 0[1b000] -> 1[1b000] [send] via NET/IB/0"
     log = "".join(
@@ -46,7 +46,7 @@ def test_old_jobs_without_identifiers_are_told_apart_by_their_second_rank_0():
     assert [len(job.ranks) for job in analysed(log).jobs] == [2, 2]
 
 
-def test_communicators_of_one_job_name_ranks_by_the_largest():
+def test_ranks_are_numbered_by_the_largest_communicator():
     world = [member(f"n{rank // 2}:{40 + rank}", rank, 4, "0xa", gpu=rank % 2) for rank in range(4)]
     pairs = [
         member(f"n{rank // 2}:{40 + rank}", rank % 2, 2, f"0xb{rank // 2}", gpu=rank % 2)
@@ -67,13 +67,13 @@ def test_one_process_with_eight_gpus_is_eight_ranks():
     ]
 
 
-def test_ranks_of_which_no_line_is_are_unknown():
+def test_ranks_without_lines_are_unknown():
     counts = analysed(member("n1:7", 3, 1024, "0x1")).counts
 
     assert (counts.ranks, counts.expected, counts.unknown) == (1, 1024, 1023)
 
 
-def test_a_thousand_ranks_and_the_one_that_differs():
+def test_one_of_a_thousand_ranks_differs():
     log = "".join(
         member(
             f"n{rank // 8}:{4000 + rank}",
@@ -91,15 +91,15 @@ def test_a_thousand_ranks_and_the_one_that_differs():
     assert [rank.rank for rank in found.jobs[0].ranks if rank.routes[0].reasons] == [777]
 
 
-def test_what_is_not_logged_is_not_denied():
+def test_a_missing_line_does_not_prove_anything():
     found = analysed(member("n1:7", 0, 2, "0x1", gdr=""))
     (reason,) = found.jobs[0].ranks[0].routes[0].reasons
 
-    assert "does not say" in reason.text and reason.codes == ()
+    assert "does not show" in reason.text and reason.codes == ()
     assert found.logged == LoggedKinds(channels=True, net=False, env=False, init=True)
 
 
-def test_an_environment_is_compared_among_ranks_that_print_theirs():
+def test_environments_are_compared_only_among_ranks_that_print_them():
     level = "NCCL_NET_GDR_LEVEL set by environment to PHB"
     one = info("n1:7", 0, level, "NCCL_IB_HCA set by environment to mlx5_0") + member("n1:7", 0, 3, "0x1")
     two = info("n2:7", 0, "NCCL_IB_HCA set by environment to mlx5_4") + member("n2:7", 1, 3, "0x1")
@@ -112,13 +112,13 @@ def test_an_environment_is_compared_among_ranks_that_print_theirs():
     assert codes(one + silent) == []
 
 
-def test_processes_with_the_same_id_on_hosts_of_like_names_stay_two():
+def test_processes_with_equal_ids_on_similarly_named_hosts_stay_separate():
     log = member("node1:88", 0, 2, "0x1") + member("gpu-node1:88", 1, 2, "0x1", gdr="")
 
     assert [rank.process for rank in analysed(log).jobs[0].ranks] == ["node1:88", "gpu-node1:88"]
 
 
-def test_the_first_error_of_a_kind_is_the_proof_and_consequences_come_last():
+def test_the_first_error_of_a_kind_is_shown_and_consequences_come_last():
     flush = "NET/IB : Got completion from peer 10.0.0.2<3> with status=5 opcode=0 len=0 vendor err 249"
     retry = flush.replace("status=5", "status=12").replace("249", "129")
     log = warn("n1:7", 0, "net_ib.cc:1", flush) + warn("n2:8", 0, "net_ib.cc:1", retry) * 2

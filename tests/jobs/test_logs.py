@@ -1,4 +1,4 @@
-"""Logs of a job: files, folders, patterns, packed streams; in bounded pieces, by one process or two."""
+"""Logs of a job: files, folders, patterns, packed streams; in chunks, by one process or two."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def counted(*arguments: str) -> job_workers.CountedLogs:
     return job_workers.count(job_logs.find(list(arguments)))
 
 
-def told(found: job_workers.CountedLogs) -> object:
-    return answers(analyse(found.tally, found.place))
+def result(found: job_workers.CountedLogs) -> object:
+    return answers(analyse(found.tally, found.position))
 
 
 def test_files_folders_and_patterns(tmp_path: Path):
@@ -42,7 +42,7 @@ def test_files_folders_and_patterns(tmp_path: Path):
 
     by_folder, by_pattern = counted(str(tmp_path)), counted(f"{tmp_path}/**/rank*.log")
 
-    assert told(by_folder) == told(by_pattern) == WHOLE
+    assert result(by_folder) == result(by_pattern) == WHOLE
     assert sorted(by_folder.files) == sorted(by_pattern.files)
     assert len(counted(str(tmp_path), f"{tmp_path}/rank0.log").files) == 4, "each file once"
 
@@ -53,26 +53,26 @@ def test_files_folders_and_patterns(tmp_path: Path):
      zstd.compress(TEXT[:900]) + zstd.compress(TEXT[900:])],
     ids=["plain", "gzip", "gzip of two", "zstd", "zstd of two"],
 )  # fmt: skip
-def test_packed_files_are_told_by_their_content(tmp_path: Path, packed: bytes):
+def test_packed_files_are_recognised_by_content(tmp_path: Path, packed: bytes):
     (tmp_path / "job").write_bytes(packed)
     found = counted(str(tmp_path / "job"))
 
-    assert told(found) == WHOLE
+    assert result(found) == WHOLE
     assert found.notes == []
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, zstd.compress])
-def test_a_packed_file_that_is_cut_off_tells_what_it_holds_and_says_so(tmp_path: Path, pack):
+def test_a_truncated_packed_file_is_counted_with_a_note(tmp_path: Path, pack):
     noise = "".join(f"step {n} loss 0.{n * 7919 % 9973}\n" for n in range(40_000)).encode()
     packed = pack(TEXT + noise)
     (tmp_path / "job").write_bytes(packed[: len(packed) * 9 // 10])
     found = counted(str(tmp_path / "job"))
 
-    assert told(found) == WHOLE
-    assert found.notes and "cut off" in found.notes[0]
+    assert result(found) == WHOLE
+    assert found.notes and "truncated" in found.notes[0]
 
 
-def test_what_is_damaged_or_no_text_is_noted(tmp_path: Path):
+def test_files_that_are_damaged_or_not_text_get_a_note(tmp_path: Path):
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT)[:12] + b"\xff" * 40)
     (tmp_path / "b.bin").write_bytes(b"\x7fELF\0\0\0" * 100)
     (tmp_path / "c.xz").write_bytes(b"\xfd7zXZ\0" + b"x" * 30)
@@ -80,23 +80,23 @@ def test_what_is_damaged_or_no_text_is_noted(tmp_path: Path):
 
     assert [note.rpartition(": ")[2] for note in found.notes[:2]] == [
         "the gzip file is damaged",
-        "not a text",
+        "not a text file",
     ]
-    assert "packed with xz" in found.notes[2]
-    assert analyse(found.tally, found.place).state == "unknown"
+    assert "xz is not supported" in found.notes[2]
+    assert analyse(found.tally, found.position).state == "unknown"
 
 
 def test_standard_input(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT)))
     found = counted("-")
 
-    assert told(found) == WHOLE
-    routes = analyse(found.tally, found.place).jobs[0].ranks[0].routes
+    assert result(found) == WHOLE
+    routes = analyse(found.tally, found.position).jobs[0].ranks[0].routes
     assert str(min(route.line for route in routes)) == "stdin:5"
 
 
 @pytest.mark.parametrize("missing", ["nothing/here.log", "*.none"])
-def test_what_is_not_there_is_an_error(missing: str, tmp_path: Path):
+def test_a_missing_file_is_an_error(missing: str, tmp_path: Path):
     with pytest.raises(TargetError, match="no such file"):
         job_logs.find([str(tmp_path / missing)])
 
@@ -106,7 +106,7 @@ def test_an_empty_folder_is_an_error(tmp_path: Path):
         job_logs.find([str(tmp_path)])
 
 
-def test_two_processes_tell_what_one_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_processes_give_the_same_analysis_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(job_logs, "SECTION_BYTES", 500)
     monkeypatch.setattr(job_workers, "WORTH_TWO_BYTES", 1)
     monkeypatch.setattr("os.sched_getaffinity", lambda pid: {0, 1})
@@ -114,23 +114,23 @@ def test_two_processes_tell_what_one_tells(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "second.log.gz").write_bytes(gzip.compress(TEXT))
     found = counted(str(tmp_path))
 
-    assert told(found) == WHOLE
+    assert result(found) == WHOLE
     assert len(found.sections) > 5
     lines = (tmp_path / "job.log").read_text().splitlines()
-    for rank in analyse(found.tally, found.place).jobs[0].ranks:
+    for rank in analyse(found.tally, found.position).jobs[0].ranks:
         for route in rank.routes:
             assert " via " in lines[route.line.line - 1]
 
 
-def test_a_line_without_an_end_is_taken_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_an_endless_line_is_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(job_logs, "LONGEST_LINE_BYTES", 1000)
     monkeypatch.setattr(job_logs, "CHUNK_BYTES", 300)
     (tmp_path / "job.log").write_bytes(b"x" * 5000 + b"\n" + TEXT)
 
-    assert told(counted(str(tmp_path))) == WHOLE
+    assert result(counted(str(tmp_path))) == WHOLE
 
 
-def test_progress_is_told_in_bytes(tmp_path: Path):
+def test_progress_is_reported_in_bytes(tmp_path: Path):
     (tmp_path / "job.log").write_bytes(TEXT)
     seen: list[tuple[int, int]] = []
     job_workers.count([str(tmp_path / "job.log")], lambda done, size: seen.append((done, size)))
@@ -138,7 +138,7 @@ def test_progress_is_told_in_bytes(tmp_path: Path):
     assert seen[-1] == (len(TEXT), len(TEXT))
 
 
-def test_what_two_processes_count_is_what_one_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_two_processes_count_the_same_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sample = "".join(sample.text for sample in SAMPLES) * 3
     (tmp_path / "job.log").write_text(sample)
     alone = counted(str(tmp_path))
@@ -148,4 +148,4 @@ def test_what_two_processes_count_is_what_one_counts(tmp_path: Path, monkeypatch
     both = counted(str(tmp_path))
 
     assert len(both.sections) > 20
-    assert document(analyse(both.tally, both.place)) == document(analyse(alone.tally, alone.place))
+    assert document(analyse(both.tally, both.position)) == document(analyse(alone.tally, alone.position))

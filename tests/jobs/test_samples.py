@@ -1,4 +1,4 @@
-"""Logs of thirty versions and launchers, each with what it proves, worked out by hand."""
+"""Logs of thirty versions and launchers, compared with results worked out by hand."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.jobs.samples import SAMPLES, Sample
 
 
 def analysed(*texts: str | bytes) -> JobAnalysis:
-    """The analysis of logs, each a file of its own: log0, log1, ..."""
+    """The analysis of logs in separate files: log0, log1, ..."""
     tally = Tally()
     for section, text in enumerate(texts):
         data = text if isinstance(text, bytes) else text.encode()
         tally.feed(Unwrapper(data).feed(data), section)
-    return analyse(tally, lambda place: LogPosition(f"log{place >> 40}", place % (1 << 40)))
+    return analyse(tally, lambda position: LogPosition(f"log{position >> 40}", position % (1 << 40)))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_a_log_proves_what_was_read_from_it_by_hand(sample: Sample):
+def test_a_log_gives_the_result_worked_out_by_hand(sample: Sample):
     found = analysed(sample.text)
     counts = found.counts
 
@@ -34,7 +34,7 @@ def test_a_log_proves_what_was_read_from_it_by_hand(sample: Sample):
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
-def test_causes_stay_open_and_devices_have_names(sample: Sample):
+def test_possible_causes_and_names_of_devices_are_listed(sample: Sample):
     found = analysed(sample.text)
     routes = [route for job in found.jobs for rank in job.ranks for route in rank.routes]
     several = [reason.codes for route in routes for reason in route.reasons if len(reason.codes) > 1]
@@ -55,5 +55,5 @@ def test_every_route_is_proven_by_a_channel_line(sample: Sample):
             assert ("GDRDMA" in line) == (route.carried == "direct")
 
 
-def test_there_are_samples_enough():
+def test_there_are_enough_samples():
     assert len(SAMPLES) >= 25

@@ -1,4 +1,4 @@
-"""Counting lines: launchers and runtimes around them, cut lines, interleaved ranks, hostile bytes."""
+"""Counting lines: launchers and runtimes, truncated lines, interleaved ranks, hostile bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LINES = [
 
 
 def rank_lines(rank: int) -> list[str]:
-    """What one of four ranks on two nodes prints."""
+    """The lines of one of four ranks on two nodes."""
     gpu, process = rank % 2, f"node{rank // 2}:{400 + rank}"
     lines = [line.format(rank=rank, gpu=gpu, peer=(rank + 2) % 4) for line in LINES]
     return info(process, gpu, *lines).splitlines()
@@ -41,7 +41,7 @@ JOB = [rank_lines(rank) for rank in range(4)]
 
 
 def answers(found: JobAnalysis) -> object:
-    """What is said of each rank, without the places."""
+    """The routes of each rank, without positions."""
     return [
         (
             rank.rank, rank.process, rank.gpu,
@@ -68,13 +68,13 @@ def test_any_interleaving_of_ranks_gives_the_same_answer(chance: random.Random):
 
 @settings(deadline=None)
 @given(st.permutations(range(4)))
-def test_a_file_for_each_rank_in_any_order_gives_the_same_answer(order: list[int]):
+def test_one_file_per_rank_in_any_order_gives_the_same_answer(order: list[int]):
     assert answers(analysed(*("\n".join(JOB[rank]) + "\n" for rank in order))) == WHOLE
 
 
 @settings(deadline=None)
 @given(st.integers(min_value=0, max_value=31), st.randoms(use_true_random=False))
-def test_two_tallies_of_two_halves_are_one_of_the_whole(cut: int, chance: random.Random):
+def test_tallies_of_two_halves_equal_one_of_the_whole(cut: int, chance: random.Random):
     lines = [line for lines in JOB for line in lines]
     chance.shuffle(lines)
     first, second = Tally(), Tally()
@@ -83,15 +83,15 @@ def test_two_tallies_of_two_halves_are_one_of_the_whole(cut: int, chance: random
         first.feed(("\n".join(lines[:cut]) + "\n").encode(), 0)
     first.add(second)
 
-    assert answers(analyse(first, lambda place: LogPosition("log", place))) == WHOLE
+    assert answers(analyse(first, lambda position: LogPosition("log", position))) == WHOLE
 
 
 @settings(deadline=None)
 @given(st.integers(min_value=0, max_value=len("\n".join(JOB[0]))))
-def test_a_log_that_is_cut_anywhere_never_turns_direct_into_bounced(at: int):
+def test_a_truncated_log_never_turns_direct_into_bounced(at: int):
     tally = Tally()
     tally.feed("\n".join(JOB[0]).encode()[:at], 0, ends_whole=False)
-    found = analyse(tally, lambda place: LogPosition("log", place))
+    found = analyse(tally, lambda position: LogPosition("log", position))
 
     assert found.counts.bounced == found.counts.socket == 0
     assert found.state in ("active", "unknown")
@@ -99,7 +99,7 @@ def test_a_log_that_is_cut_anywhere_never_turns_direct_into_bounced(at: int):
 
 @settings(deadline=None)
 @given(st.integers(min_value=1, max_value=len("\n".join(JOB[0]))), st.integers(0, 7))
-def test_a_line_that_begins_in_the_middle_of_another_makes_no_bounce(at: int, which: int):
+def test_a_line_that_begins_inside_another_does_not_count_as_bounced(at: int, which: int):
     text = "\n".join(JOB[0]) + "\n"
     found = analysed(text[:at] + JOB[3][which] + "\n" + text[at:] + "\n".join(JOB[3]) + "\n")
 
@@ -125,7 +125,7 @@ def test_damage_anywhere_in_many_logs_gives_an_analysis(at: int, noise: bytes, t
     assert analysed(data[:at] + noise + data[at + taken :]).state in ("active", "blocked", "unknown")
 
 
-# -- what launchers and runtimes write around lines ------------------------------------------------------
+# -- prefixes of launchers and runtimes ------------------------------------------------------------------
 
 STAMP = "2026-01-02T03:04:05.678901234Z"
 WRAPPED = {
@@ -146,17 +146,17 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("launcher", WRAPPED)
-def test_launchers_change_no_answer(launcher: str):
+def test_launchers_do_not_change_the_answer(launcher: str):
     text = "\n".join(WRAPPED[launcher](line, n) for n, lines in enumerate(JOB) for line in lines) + "\n"
     found = analysed(text)
 
     assert answers(found) == WHOLE
     assert found.damaged == 0
-    place = min(route.line for rank in found.jobs[0].ranks for route in rank.routes)
-    assert place.line == 5
+    position = min(route.line for rank in found.jobs[0].ranks for route in rank.routes)
+    assert position.line == 5
 
 
-def test_a_long_line_that_a_runtime_split_is_put_together_and_keeps_its_number():
+def test_a_long_line_split_by_a_runtime_is_joined_and_keeps_its_number():
     line = JOB[0][4]
     text = f"{STAMP} stdout P {line[:50]}\n{STAMP} stderr F other\n{STAMP} stdout F {line[50:]}\n"
     (route,) = analysed(text).jobs[0].ranks[0].routes
@@ -164,7 +164,7 @@ def test_a_long_line_that_a_runtime_split_is_put_together_and_keeps_its_number()
     assert (route.carried, route.line.line) == ("direct", 3)
 
 
-def test_docker_splits_as_well():
+def test_a_line_split_by_docker_is_joined():
     line = JOB[0][4]
     parts = [{"log": line[:60], "stream": "stdout"}, {"log": line[60:] + "\n", "stream": "stdout"}]
     (route,) = analysed("\n".join(map(json.dumps, parts))).jobs[0].ranks[0].routes
@@ -176,16 +176,16 @@ def test_docker_splits_as_well():
 @given(
     st.binary(max_size=300), st.sampled_from([f"{STAMP} stdout F x", '{"log":"x\\n"}', f"{STAMP} x", "x"])
 )
-def test_any_bytes_pass_through_an_unwrapper_and_keep_their_lines(data: bytes, first: str):
+def test_an_unwrapper_keeps_the_lines_of_any_bytes(data: bytes, first: str):
     head = first.encode() + b"\n"
 
     assert Unwrapper(head).feed(head + data).count(b"\n") == head.count(b"\n") + data.count(b"\n")
 
 
-# -- ranks that have no names ----------------------------------------------------------------------------
+# -- ranks without names ---------------------------------------------------------------------------------
 
 
-def test_processes_without_a_host_are_told_apart_by_the_launcher():
+def test_processes_without_a_host_are_separated_by_the_launcher():
     lines = [
         "Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0",
         "Channel 00/0 : 1[0] -> 3[0] [send] via NET/IB/0/GDRDMA",
@@ -199,7 +199,7 @@ def test_processes_without_a_host_are_told_apart_by_the_launcher():
     ]
 
 
-def test_a_warning_that_is_repeated_ten_thousand_times_takes_no_room():
+def test_a_warning_repeated_ten_thousand_times_takes_no_memory():
     tally = Tally()
     for start in range(0, 10_000, 100):
         lines = (
@@ -210,5 +210,5 @@ def test_a_warning_that_is_repeated_ten_thousand_times_takes_no_room():
         tally.feed("".join(lines).encode(), 0)
 
     assert len(tally.entries) == 1
-    (error,) = analyse(tally, lambda place: LogPosition("log", place)).errors
+    (error,) = analyse(tally, lambda position: LogPosition("log", position)).errors
     assert (error.count, error.number, error.vendor_error, error.line.line) == (10_000, 12, 129, 1)

@@ -1,4 +1,4 @@
-"""`gdr estimate [TARGET]`: what a node's paths can move at most, what was measured, what a job costs."""
+"""`gdr estimate [TARGET]`: ceilings of a node's paths, comparison with measurements, cost of a job."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from gdrkit.node import Node
 
 LARGEST = 1 << 26
-"""Bytes of a benchmark's output that are read: those of whole clusters have a few megabytes."""
+"""The most bytes of a benchmark's output that are read; those of whole clusters have a few megabytes."""
 
 
 def parser() -> Parser:
     parser = Parser(
         "estimate",
-        "The ceiling of each path between a GPU and the network, from links, ports and packet headers: "
-        "which limit is the tightest, and how far a benchmark is from it. Nothing is measured, no root is "
-        "needed.",
+        "Compute the ceiling of each path between a GPU and the network from links, ports and packet "
+        "headers: the tightest limit, and how close a benchmark is to it. Measures nothing, and works "
+        "without root.",
         "  gdr estimate                                  this machine\n"
         "  gdr estimate sosreport.tar.xz --json          another one\n"
-        "  gdr estimate topo.xml                         what NCCL_TOPO_DUMP_FILE wrote, or lspci -vvv\n"
+        "  gdr estimate topo.xml                         XML of NCCL, or output of lspci -vvv\n"
         "  gdr estimate --measured ib_write_bw.log       a run on this machine\n"
         "  gdr estimate node17.tar.xz --measured -       a run there, from standard input\n"
         f"{estimate_model.EXAMPLES}\n"
-        "exit codes: 0 it could be told, 3 it is not known; --measured: 1 a run is far from its ceiling",
+        "exit codes: 0 ceilings are known, 3 they are not; --measured: 1 a run is far from its ceiling",
     )
     parser.target()
     parser.add_argument(
@@ -42,7 +42,7 @@ def parser() -> Parser:
         metavar="FILE",
         help="output of perftest, nccl-tests or nvidia-smi dmon, as text or JSON; - is standard input",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     parser.output()
     estimate_model.add_options(parser)
     return parser
@@ -51,9 +51,9 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if options.model and options.measured:
-        parser().error("--model and --measured are two questions: ask them one after the other")
+        parser().error("--model and --measured cannot be combined: run gdr estimate once for each")
     if options.model and options.quiet:
-        parser().error("--quiet says nothing of a job: its exit code is the same for any cost")
+        parser().error("--quiet is not useful with --model: the exit code is the same for any cost")
     from gdrkit.evidence.target import open_host
     from gdrkit.node import Node
 
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
         return NO_INPUT
     saved = None if options.model else _topology(options.target)
     if saved is not None:
-        return _tell(options, saved, os.path.basename(options.target), "topology", measured)
+        return _report(options, saved, os.path.basename(options.target), "topology", measured)
     host = open_host(options.target)
     print_notes(host)
     node = Node(host)
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
-    """What the files hold; None where one cannot be read, after saying so."""
+    """The runs in the files; None, after a message, if one is not readable."""
     from gdrkit.fabric.ceilings.measured import sniff
     from gdrkit.formats.errors import FormatError
 
@@ -95,8 +95,9 @@ def _read(names: list[str] | tuple[str, ...]) -> list[Measured] | None:
 
 
 def _topology(target: str | None) -> NodeLinks | None:
-    """The machine of a saved topology: NCCL's XML, hwloc's, what lspci -vvv printed. None for another
-    target. Raises TargetError."""
+    """The links of a saved topology: XML of NCCL or hwloc, output of lspci -vvv. None for another target.
+
+    Raises TargetError."""
     from gdrkit.evidence.bug_report import START
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.ceilings.from_topology import node_links
@@ -112,7 +113,7 @@ def _topology(target: str | None) -> NodeLinks | None:
                 return None
             return node_links(read(head + file.read(LARGEST)).topology)
     except OSError:
-        return None  # open_host says why
+        return None  # open_host reports the error
     except FormatError as error:
         raise TargetError(f"{target}: {error}") from None
 
@@ -123,20 +124,20 @@ def _ceilings(options: argparse.Namespace, node: Node, measured: list[Measured])
 
     try:
         found = node_links(node)
-    except EvidenceMissing as lacks:
-        missing = lacks.missing
+    except EvidenceMissing as error:
+        missing = error.missing
         sys.stderr.write(f"gdr estimate: not known of this node: {missing.ask} ({missing.why.value})\n")
         return UNKNOWN
-    return _tell(options, found, _hostname(node), node.host.source, measured)
+    return _report(options, found, _hostname(node), node.host.source, measured)
 
 
-def _tell(
+def _report(
     options: argparse.Namespace, found: NodeLinks, name: str, source: str, measured: list[Measured]
 ) -> int:
     from gdrkit.fabric.ceilings.document import document
     from gdrkit.fabric.ceilings.measured import readings
 
-    told = document(
+    estimate = document(
         found,
         node=name,
         source=source,
@@ -145,20 +146,20 @@ def _tell(
     if options.json:
         import msgspec
 
-        write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
+        write(msgspec.json.format(msgspec.json.encode(estimate), indent=1).decode() + "\n")
     elif not options.quiet:
         from gdrkit.fabric.ceilings.text import measured_text, text
 
         shown = measured_text if measured else text
-        write(shown(told, colour=sys.stdout.isatty()))
-    return _code(told) if measured else OK if told.network.rate else UNKNOWN
+        write(shown(estimate, colour=sys.stdout.isatty()))
+    return _code(estimate) if measured else OK if estimate.network.rate else UNKNOWN
 
 
-def _code(told: EstimateDocument) -> int:
-    """1 where a run lies below or above what its ceiling lets expect, 3 where none could be compared."""
+def _code(estimate: EstimateDocument) -> int:
+    """1 if a run is below or above the bounds of its ceiling, 3 if no run could be compared."""
     from gdrkit.fabric.ceilings.measured_rate import ROUNDING
 
-    compared = [reading for reading in told.measured if reading.ceiling and reading.gb_per_s is not None]
+    compared = [reading for reading in estimate.measured if reading.ceiling and reading.gb_per_s is not None]
     if not compared:
         return UNKNOWN
     within = (

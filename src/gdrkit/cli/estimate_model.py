@@ -1,4 +1,4 @@
-"""`gdr estimate --model`: what a model's traffic costs on a node's paths."""
+"""`gdr estimate --model`: the cost of a model's traffic on a node's paths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gdrkit.node import Node
 
 EXAMPLES = (
-    "  gdr estimate --model llama-3-70b --tp 2 --gpus-per-node 1   two nodes, a GPU of each\n"
+    "  gdr estimate --model llama-3-70b --tp 2 --gpus-per-node 1   two nodes, one GPU each\n"
     "  gdr estimate --model config.json --tp 16 --batch 8          a Hugging Face config\n"
     "  gdr estimate --model deepseek-v3 --ep 16 --dp 16 --dtype fp8 --kv-transfer\n"
     "  gdr estimate --model llama-3-8b --tp 2 --gpu H200 --path direct=45:48 --path staged=30:46\n"
@@ -25,33 +25,40 @@ EXAMPLES = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options that describe a job."""
-    group = parser.add_argument_group("what a job costs")
-    group.add_argument("--model", metavar="NAME|config.json", help="a known model, or a Hugging Face config")
+    group = parser.add_argument_group("cost of a job")
+    group.add_argument("--model", metavar="NAME|config.json", help="known model, or Hugging Face config")
     for option, default, words in (
         ("tp", 1, "GPUs that share each layer"), ("pp", 1, "pipeline stages"),
         ("ep", 1, "GPUs that share the experts"), ("dp", 1, "replicas"),
-        ("batch", 1, "requests of one replica"), ("prompt", 4096, "tokens"), ("output", 512, "tokens"),
+        ("batch", 1, "requests per replica"), ("prompt", 4096, "prompt tokens"),
+        ("output", 512, "output tokens"),
     ):  # fmt: skip
         group.add_argument(
             f"--{option}", type=int, default=default, metavar="N", help=f"{words} ({default})"
         )
-    group.add_argument("--gpus-per-node", type=int, metavar="N", help="as many as the target has")
     group.add_argument(
-        "--dtype", default="bf16", help="of weights: bf16, fp16, fp32, fp8, int8, int4, mxfp4"
+        "--gpus-per-node", type=int, metavar="N", help="GPUs per node (default: as the target)"
     )
-    group.add_argument("--kv-dtype", default="bf16", help="of the cache (bf16)")
-    group.add_argument("--sequence-parallel", action="store_true", help="reduce-scatter and all-gather")
-    group.add_argument("--kv-transfer", action="store_true", help="prompts are read on another node")
-    group.add_argument("--training", action="store_true", help="a training step: gradients, backward pass")
-    group.add_argument("--gpu", metavar="PRODUCT", help="as the target says: H200, GB10, A100-80GB, ...")
+    group.add_argument(
+        "--dtype", default="bf16", help="type of weights: bf16, fp16, fp32, fp8, int8, int4, mxfp4 (bf16)"
+    )
+    group.add_argument("--kv-dtype", default="bf16", help="type of the cache (bf16)")
+    group.add_argument(
+        "--sequence-parallel", action="store_true", help="reduce-scatter and all-gather, not all-reduce"
+    )
+    group.add_argument("--kv-transfer", action="store_true", help="prefill and decode on separate nodes")
+    group.add_argument(
+        "--training", action="store_true", help="training step, with backward pass and gradients"
+    )
+    group.add_argument("--gpu", metavar="PRODUCT", help="H200, GB10, A100-80GB, ... (default: the target's)")
     group.add_argument(
         "--path", action="append", default=[], metavar="NAME=LOW[:HIGH]",
-        help="GB/s that a node moves on direct, host-mapped, staged or socket, in place of the ceilings",
+        help="GB/s of a path, instead of its ceiling: direct, host-mapped, staged or socket",
     )  # fmt: skip
 
 
 def answer(options: argparse.Namespace, node: Node | None) -> int:
-    """Print what the job costs on that node; without a node, on the paths of --path alone. Exit code."""
+    """Print the cost of a job on a node, or without a node on the paths of --path. Returns the exit code."""
     from gdrkit.fabric.cost.cost import Workload, cost
     from gdrkit.fabric.cost.layout import CostError, ParallelLayout
     from gdrkit.fabric.cost.models import UnknownModel
@@ -79,20 +86,20 @@ def answer(options: argparse.Namespace, node: Node | None) -> int:
         return NO_INPUT
     from gdrkit.fabric.cost.document import document
 
-    told = document(found, unknown)
+    report = document(found, unknown)
     if options.json:
         import msgspec
 
-        write(msgspec.json.format(msgspec.json.encode(told), indent=1).decode() + "\n")
+        write(msgspec.json.format(msgspec.json.encode(report), indent=1).decode() + "\n")
     else:
         from gdrkit.fabric.cost.text import text
 
-        write(text(told, colour=sys.stdout.isatty()))
+        write(text(report, colour=sys.stdout.isatty()))
     return OK if found.savings or not any(step.network_bytes for step in found.steps) else UNKNOWN
 
 
 def _model(name: str) -> ModelShape:
-    """A file where there is a slash or a .json, else a name."""
+    """The model of a file, if the name ends in .json, else a known model."""
     from gdrkit.fabric.cost.models import known_model
     from gdrkit.fabric.cost.models_config import parse_config
 
@@ -112,20 +119,22 @@ def _given(words: str) -> PathCost:
     try:
         bounds = float(low), float(high or low)
         if not 0 < bounds[0] <= bounds[1] < 1e6:
-            raise CostError(f"--path {words}: 0 < LOW <= HIGH is wanted, in GB/s")
+            raise CostError(f"--path {words}: must be 0 < LOW <= HIGH, in GB/s")
         return given_path(name, *bounds, "--path")
     except KeyError:
-        raise CostError(f"--path {words}: {name!r} is none of direct, host-mapped, staged, socket") from None
+        raise CostError(
+            f"--path {words}: unknown path {name!r}; known: direct, host-mapped, staged, socket"
+        ) from None
     except ValueError as error:
         raise (
-            error if isinstance(error, CostError) else CostError(f"--path {words}: NAME=LOW[:HIGH]")
+            error if isinstance(error, CostError) else CostError(f"--path {words}: must be NAME=LOW[:HIGH]")
         ) from None
 
 
 def _paths(
     node: Node | None, ranks: int, gpus: int, given: tuple[PathCost, ...]
 ) -> tuple[tuple[PathCost, ...], tuple[str, ...]]:
-    """The node's paths, but for those that are given."""
+    """The given paths and the node's other ones, and why the rest are missing."""
     names = {path.name for path in given}
     if node is None or len(names) == 4:
         return given, ()
@@ -135,12 +144,12 @@ def _paths(
 
     try:
         found, unknown = node_paths(node_links(node), min(ranks, gpus))
-    except EvidenceMissing as lacks:
-        return given, (f"paths of this node: {lacks.missing.why.value}: {lacks.missing.ask}",)
+    except EvidenceMissing as error:
+        return given, (f"paths of this node: {error.missing.why.value}: {error.missing.ask}",)
     kept = tuple(path for path in found if path.name not in names)
     order = ("direct", "host-mapped", "staged", "socket")
-    told = tuple(words for words in unknown if words.partition(":")[0] not in names)
-    return tuple(sorted(given + kept, key=lambda path: order.index(path.name))), told
+    missing = tuple(words for words in unknown if words.partition(":")[0] not in names)
+    return tuple(sorted(given + kept, key=lambda path: order.index(path.name))), missing
 
 
 def _gpu_count(node: Node | None) -> int:
@@ -151,7 +160,7 @@ def _gpu_count(node: Node | None) -> int:
 
 
 def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
-    """The product that is named, which must be known; else the node's first GPU, which need not be."""
+    """The rates of a named product, which must be known; else of the node's first GPU, or None."""
     from gdrkit.fabric.cost.gpus import GPUS, rates_of
     from gdrkit.fabric.cost.layout import CostError
     from gdrkit.facts.gpu import product_name
@@ -161,7 +170,9 @@ def _gpu(named: str | None, node: Node | None) -> GpuRates | None:
     if named is not None:
         rates = rates_of(named)
         if rates is None:
-            raise CostError(f"--gpu {named!r} is not known: {', '.join(gpu.name for gpu in GPUS)}")
+            raise CostError(
+                f"--gpu: unknown product {named!r}; known: {', '.join(gpu.name for gpu in GPUS)}"
+            )
         return rates
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""`gdr nccl LOG...`: what a job's logs prove of its way to the network, and why not."""
+"""`gdr nccl LOG...`: what a job's logs prove about GPUDirect RDMA, and why it is not used."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from gdrkit.cli.arguments import Parser, write
 def parser() -> Parser:
     parser = Parser(
         "nccl",
-        "What did NCCL do? From the logs of a job, however large: for each rank, GPU, network device and "
-        "direction whether GPU memory went straight to the NIC, and if not, why, with the line that proves "
-        "it. Only channel lines count as proof; what is not logged is not denied.",
+        "Show from a job's logs of any size whether NCCL used GPUDirect RDMA, for each rank, GPU, network "
+        "device and direction, and if not, why, with the line that proves it. Only channel lines count as "
+        "proof; a missing line proves nothing.",
         "  gdr nccl job.log\n"
         "  gdr nccl logs/ 'rank-*.log.gz'        folders, patterns, gzip and zstd\n"
         "  kubectl logs trainer-0 | gdr nccl     standard input\n"
-        "  gdr nccl job.log --rank 17            all of one rank, line by line\n"
+        "  gdr nccl job.log --rank 17            one rank, line by line\n"
         "  gdr nccl job.log --json\n\n"
-        "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH tells the reasons as well.\n\n"
-        "exit codes: 0 every channel over the network is direct, 1 likewise with warnings, 2 some are not, "
-        "3 the logs do not tell, 64 and above usage and internal errors",
+        "The job needs NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH adds the reasons.\n\n"
+        "exit codes: 0 every channel over the network is direct, 1 the same with warnings, 2 some are not, "
+        "3 the logs do not show it, 64 and above usage and internal errors",
     )
     parser.add_argument(
-        "logs", nargs="*", metavar="LOG", help="a file, a folder, a pattern; standard input if - or none"
+        "logs", nargs="*", metavar="LOG", help="file, folder or pattern; standard input if - or none"
     )
     parser.output()
-    parser.add_argument("--rank", type=int, metavar="N", help="show that rank alone, with every proof")
-    parser.add_argument("--all", action="store_true", help="show every rank, with every proof")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument("--rank", type=int, metavar="N", help="show only this rank, with every proving line")
+    parser.add_argument("--all", action="store_true", help="show every rank, with every proving line")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     return parser
 
 
@@ -46,18 +46,18 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("\r\x1b[K")
     for note in counted.notes:
         sys.stderr.write(f"note: {note}\n")
-    told = document(analyse(counted.tally, counted.place))
+    report = document(analyse(counted.tally, counted.position))
     if options.quiet:
         pass
     elif options.json:
         import msgspec
 
-        write(msgspec.json.format(encoded(told), indent=1).decode() + "\n")
+        write(msgspec.json.format(encoded(report), indent=1).decode() + "\n")
     else:
         from gdrkit.jobs.text import text
 
-        write(text(told, rank=options.rank, every=options.all, colour=sys.stdout.isatty()))
-    return exit_code(told)
+        write(text(report, rank=options.rank, every=options.all, colour=sys.stdout.isatty()))
+    return exit_code(report)
 
 
 def _silent(done: int, size: int) -> None:
@@ -65,11 +65,11 @@ def _silent(done: int, size: int) -> None:
 
 
 WORTH_A_BAR_BYTES = 16 << 20
-"""Below this one is done before anybody could read a bar."""
+"""Below this size counting ends before a bar could be read."""
 
 
 class _Progress:
-    """One line that changes with each percent: a bar where the size is known."""
+    """One line that changes with each percent, with a bar if the size is known."""
 
     def __init__(self) -> None:
         self.shown = -1

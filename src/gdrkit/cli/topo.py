@@ -1,4 +1,4 @@
-"""`gdr topo [TARGET | FILE]`: which GPU talks to which NIC over what, and what NCCL would make of it."""
+"""`gdr topo [TARGET | FILE]`: the paths between GPUs and NICs, and whether NCCL would use GPUDirect RDMA."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from gdrkit.fabric.topology.from_file import SavedTopology
 
 MAX_BYTES = 32 << 20
-"""As much XML as is read at all: formats/xml_text.py. lstopo writes 1 MiB of 192 cores."""
+"""The limit of XML files: formats/xml_text.py. lstopo writes 1 MiB for 192 cores."""
 PEEK_BYTES = 1 << 16
 
 
 def parser() -> Parser:
     parser = Parser(
         "topo",
-        "The PCIe tree of a node with its GPUs, NICs, NVLink and C2C, and the way between each GPU and each "
-        "NIC, in the words of nvidia-smi and of NCCL. Reads; changes nothing.",
+        "Show the PCIe tree of a node with its GPUs, NICs, NVLink and C2C, the path types between GPUs and "
+        "NICs as nvidia-smi and NCCL name them, and where NCCL would use GPUDirect RDMA. Changes nothing.",
         "  gdr topo                                this machine\n"
         "  gdr topo sosreport.tar.xz               a node from its sosreport\n"
-        "  gdr topo topo.xml                       what NCCL_TOPO_DUMP_FILE wrote, or lstopo --of xml\n"
-        "  nvidia-smi topo -m | gdr topo -         a matrix, or what lspci -tv or lspci -vvv printed\n"
-        "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    what would change\n"
+        "  gdr topo topo.xml                       XML of NCCL_TOPO_DUMP_FILE or of lstopo --of xml\n"
+        "  nvidia-smi topo -m | gdr topo -         a matrix, or output of lspci -tv or lspci -vvv\n"
+        "  gdr topo --nccl 2.27.5 --env NCCL_NET_GDR_LEVEL=PHB    the effect of a variable\n"
         "  gdr topo --write-nccl-xml topo.xml      a file for NCCL_TOPO_FILE\n"
         "  gdr topo --dot | dot -Tsvg > topo.svg   a drawing\n\n"
-        "exit codes: 0 nothing stands in a way, 1 something does, 3 no way is known, or there is none",
+        "exit codes: 0 no obstacle on any path, 1 obstacles, 3 no path is known, or no GPU-NIC pair",
     )
     parser.add_argument(
         "target",
         nargs="?",
         metavar="TARGET",
-        help="this machine if left out; else what gdr doctor takes, or a saved file: XML of NCCL or hwloc, "
-        "output of nvidia-smi topo -m, lspci -tv, lspci -vvv; - for standard input",
+        help="any target of gdr doctor, or a saved file: XML of NCCL or hwloc, output of nvidia-smi "
+        "topo -m, lspci -tv, lspci -vvv; - for standard input (default: this machine)",
     )
     parser.output()
     parser.add_argument("-v", "--verbose", action="store_true", help="show every port of a switch")
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing; the exit code tells")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing, only set the exit code")
     parser.add_argument(
         "--nccl",
         metavar="VERSION",
         type=_version,
-        help="the NCCL to judge by; else the newest whose source was read",
+        help="NCCL version to model (default: the newest that is verified)",
     )
     parser.add_argument(
         "--env",
@@ -56,19 +56,19 @@ def parser() -> Parser:
         action="append",
         default=[],
         type=_assignment,
-        help="a variable NCCL would see; may be repeated. Tells what it changes",
+        help="show the effect of an environment variable on NCCL; may be repeated",
     )
     parser.add_argument(
-        "--nvlink", action="store_true", help="ask this machine's driver for NVLink: starts nvidia-smi"
+        "--nvlink", action="store_true", help="read NVLink from this machine's driver (runs nvidia-smi)"
     )
     parser.add_argument(
         "--write-nccl-xml",
         metavar="FILE",
         nargs="?",
         const="-",
-        help="write a topology for NCCL_TOPO_FILE; to standard output if no FILE is named",
+        help="write a topology for NCCL_TOPO_FILE; without FILE, to standard output",
     )
-    parser.add_argument("--dot", action="store_true", help="write the graph in Graphviz's language")
+    parser.add_argument("--dot", action="store_true", help="write the graph for Graphviz")
     return parser
 
 
@@ -85,8 +85,8 @@ def main(arguments: list[str]) -> int:
 
     try:
         source, saved = _read(options.target, options.nvlink)
-    except EvidenceMissing as lacks:
-        missing = lacks.missing
+    except EvidenceMissing as error:
+        missing = error.missing
         why = missing.why.value.replace("-", " ")
         sys.stderr.write(f"gdr topo: not known: {missing.source} ({why})\n  {missing.ask}\n")
         return UNKNOWN
@@ -97,15 +97,16 @@ def main(arguments: list[str]) -> int:
 
         write(dot(saved.topology))
         return OK
-    return _tell(options, source, saved)
+    return _report(options, source, saved)
 
 
 # -- reading ---------------------------------------------------------------------------------------
 
 
 def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
-    """What the target is in words, and its graph. Raises TargetError, and EvidenceMissing for a node without
-    PCI."""
+    """A name of the target for the report, and its graph.
+
+    Raises TargetError, and EvidenceMissing if the PCI devices are not known."""
     from gdrkit.evidence.target import open_host
     from gdrkit.fabric.topology.from_file import SavedTopology
     from gdrkit.fabric.topology.from_node import topology
@@ -121,7 +122,7 @@ def _read(target: str | None, nvlink: bool) -> tuple[str, SavedTopology]:
 
 
 def _saved_content(target: str) -> bytes | None:
-    """The content of a file that holds a topology; None for all else, which open_host tells apart."""
+    """The content of a saved topology; None for any other target, which open_host recognises."""
     from gdrkit.evidence.bug_report import START
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topology.from_file import kind_of
@@ -137,24 +138,24 @@ def _saved_content(target: str) -> bytes | None:
                 other = kind_of(head) is None or START in head
                 content = b"" if other else head + file.read(MAX_BYTES + 1 - len(head))
         except (OSError, ValueError):
-            return None  # open_host says why
+            return None  # open_host reports the error
         if other:
-            _refuse_other_text(os.path.basename(target), head, START)
+            _reject_other_text(os.path.basename(target), head, START)
             return None
     if len(content) > MAX_BYTES:
-        raise TargetError(f"{target} is larger than {MAX_BYTES >> 20} MiB", "no topology is")
+        raise TargetError(f"{target} is larger than {MAX_BYTES >> 20} MiB", "name a saved topology")
     return content
 
 
-def _refuse_other_text(target: str, head: bytes, start: bytes) -> None:
-    """Say of a text that is neither a topology nor anything of a node what would be. Raises TargetError."""
+def _reject_other_text(target: str, head: bytes, start: bytes) -> None:
+    """Raises TargetError for a text that is neither a topology nor a bug report."""
     from gdrkit.evidence.errors import TargetError
 
     text = b"\0" not in head and head[:64].isascii() and bool(head.strip())
     if text and start not in head and head.lstrip()[:1] != b"[":  # an rdma_topo dump is JSON
         raise TargetError(
-            f"{target} holds no topology that is known, and nothing else of a node",
-            "known: XML of NCCL or hwloc, output of nvidia-smi topo -m, lspci -tv or lspci -vvv; "
+            f"unsupported format: {target} is not a topology",
+            "supported: XML of NCCL or hwloc, output of nvidia-smi topo -m, lspci -tv or lspci -vvv; "
             "for a job's log: gdr nccl",
         )
 
@@ -175,14 +176,14 @@ def _read_file(name: str, content: bytes) -> tuple[str, SavedTopology]:
 
 
 def _write_xml(saved: SavedTopology, file_name: str) -> int:
-    """Write a file for NCCL_TOPO_FILE. Never over a file that is something else: it may be evidence."""
+    """Writes a file for NCCL_TOPO_FILE, but never over a file of another kind, which may be evidence."""
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.nccl.writer import system
     from gdrkit.fabric.topology.from_file import TopologyFileKind, kind_of
     from gdrkit.formats.nccl_xml import written
 
     if not saved.topology.devices:
-        raise TargetError("the source shows no PCIe tree", "name a bundle, or XML of NCCL or hwloc")
+        raise TargetError("the source does not show a PCIe tree", "name a bundle, or XML of NCCL or hwloc")
     content = written(system(saved.topology))
     if file_name == "-":
         write(content.decode())
@@ -191,7 +192,9 @@ def _write_xml(saved: SavedTopology, file_name: str) -> int:
         if os.path.exists(file_name):
             with open(file_name, "rb") as file:
                 if (head := file.read(PEEK_BYTES)) and kind_of(head) is not TopologyFileKind.NCCL:
-                    raise TargetError(f"{file_name} is there, and is no topology file", "name another")
+                    raise TargetError(
+                        f"{file_name} exists and is not a topology file", "name another output file"
+                    )
         with open(file_name, "wb") as file:
             file.write(content)
     except OSError as error:
@@ -200,7 +203,7 @@ def _write_xml(saved: SavedTopology, file_name: str) -> int:
     return OK
 
 
-def _tell(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:
+def _report(options: argparse.Namespace, source: str, saved: SavedTopology) -> int:
     from gdrkit.consumers.nccl_releases import NEWEST_HELD
     from gdrkit.evidence.errors import TargetError
     from gdrkit.fabric.topo_document import build
@@ -223,22 +226,22 @@ def _tell(options: argparse.Namespace, source: str, saved: SavedTopology) -> int
         width = os.get_terminal_size(sys.stdout.fileno()).columns if terminal else WIDTH
         write(text(document, ports=options.verbose, colour=terminal, width=width))
     if document.nccl is None and (options.nccl or options.env) and not options.quiet:
-        sys.stderr.write("gdr topo: --nccl and --env change nothing: what NCCL decides needs a tree\n")
+        sys.stderr.write("gdr topo: --nccl and --env have no effect without a PCIe tree\n")
     return _exit_code(document)
 
 
 def _version(version: str) -> str:
-    """The NCCL to judge by: one that was read, or a newer 2.x, of which it is said that nobody read it."""
+    """A version that the model covers: one whose source was read, or a newer 2.x, which the report notes."""
     from gdrkit.consumers.nccl_releases import NEWEST, OLDEST, is_modelled
 
     if not is_modelled(version):
-        known = f"{OLDEST} to {NEWEST} are, and newer 2.x is taken to behave as {NEWEST}"
-        raise argparse.ArgumentTypeError(f"NCCL {version} is not known; {known}")
+        known = f"{OLDEST} to {NEWEST}, and newer 2.x, assumed to behave as {NEWEST}"
+        raise argparse.ArgumentTypeError(f"unsupported NCCL version: {version}; supported: {known}")
     return version
 
 
 def _exit_code(document: TopoDocument) -> int:
-    """1 if something stands in the way of a pair, 3 if there is no pair, or no way is known at all."""
+    """1 if a pair has an obstacle, 3 if there is no pair, or no path is known."""
     if any(pair.obstacles for pair in document.pairs):
         return WARNING
     return OK if any(pair.nvidia_smi or pair.nccl for pair in document.pairs) else UNKNOWN

@@ -1,6 +1,4 @@
-"""A topology as a document: `gdr topo --json`, schema gdrkit.topology/1. Versioned, additive.
-
-The text is made from the same document, so that neither says more."""
+"""A topology as a document: `gdr topo --json`, schema gdrkit.topology/1. The text is made from it, too."""
 
 from __future__ import annotations
 
@@ -17,33 +15,33 @@ from gdrkit.fabric.topology.paths import Obstacle, obstacles, smi_paths, unknown
 
 NCCL_OF = {
     SmiPath.PIX: (NcclPath.PIX,),
-    SmiPath.PXB: (NcclPath.PIX, NcclPath.PXB),  # NCCL takes two levels of Broadcom switches for one: topo.cc
+    SmiPath.PXB: (NcclPath.PIX, NcclPath.PXB),  # NCCL merges two levels of Broadcom switches: topo.cc
     SmiPath.PHB: (NcclPath.PHB,),
     SmiPath.NODE: (NcclPath.PHB,),
     SmiPath.SYS: (NcclPath.SYS,),
 }
-"""What NCCL may call a path of which nvidia-smi's word alone is known."""
+"""The path types of NCCL that are possible if only nvidia-smi's is known."""
 
 
 Sense = Literal["send", "receive"]
 
 
 class TopoPair(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU and one port. Several words: the source leaves the choice between them."""
+    """One GPU and one port. Of several path types, the source does not show which one applies."""
 
     gpu: str
     net: str
     nvidia_smi: tuple[SmiPath, ...] = ()
     nccl: tuple[NcclPath, ...] = ()
-    gbyte_per_s: float | None = None  # what NCCL plans for this path
+    gbyte_per_s: float | None = None  # the bandwidth that NCCL assumes for this path
     send: DirectionView | None = None
     receive: DirectionView | None = None
     obstacles: tuple[Obstacle, ...] = ()
-    unknown_ports: tuple[str, ...] = ()  # of which nobody can tell whether they redirect
+    unknown_ports: tuple[str, ...] = ()  # not known whether they redirect
 
 
 class NcclChange(Struct, frozen=True, kw_only=True):
-    """What a variable changes for a pair."""
+    """The effect of the environment on one pair."""
 
     gpu: str
     net: str
@@ -53,32 +51,32 @@ class NcclChange(Struct, frozen=True, kw_only=True):
 
 
 class NcclSection(Struct, frozen=True, kw_only=True):
-    """As which NCCL the pairs were judged."""
+    """The NCCL version and settings for which pairs were judged."""
 
     version: str
     environment: dict[str, str] = {}
-    model_basis: str  # what stands behind the rules of this version
+    model_basis: str  # how the rules of this version are confirmed
     ignored: tuple[str, ...] = ()  # settings that this version ignores, each with the reason
-    not_modelled: tuple[str, ...] = ()  # settings of which nothing is told, though they may change something
-    assumed: tuple[str, ...] = ()  # what the source does not say, and NCCL would find out
+    not_modelled: tuple[str, ...] = ()  # settings that the model does not cover; they may have an effect
+    assumed: tuple[str, ...] = ()  # what the source does not show, and NCCL would detect
     fused: tuple[str, ...] = ()  # ports of one card that NCCL uses as one NIC, and its speed
-    changes: tuple[NcclChange, ...] = ()  # against no environment
+    changes: tuple[NcclChange, ...] = ()  # compared with no environment
 
 
 class TopoDocument(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="schema", tag="gdrkit.topology/1"
 ):
-    """All that `gdr topo` tells."""
+    """The output of `gdr topo`."""
 
     source: str
     topology: Topology
     pairs: tuple[TopoPair, ...]
     nccl: NcclSection | None = None
-    contradictions: tuple[str, ...] = ()  # where nvidia-smi's own word differs from the tree
+    contradictions: tuple[str, ...] = ()  # where nvidia-smi's path type differs from the tree
 
 
 def build(source: str, saved: SavedTopology, version: str, environment: dict[str, str]) -> TopoDocument:
-    """All that can be said of a graph. Raises FormatError where NCCL would stop at it."""
+    """The document of a graph. Raises FormatError if NCCL would fail with it."""
     topology = saved.topology
     now = view(saved, version, environment) if topology.devices else NcclView({})
     found = tuple(
@@ -131,7 +129,7 @@ def _pair(topology: Topology, gpu: TopologyGpu, net: Net, judged: NcclPair | Non
 
 
 def _changes(before: NcclView, now: NcclView) -> Iterator[NcclChange]:
-    """What becomes of data, pair by pair, each way. Another reason for the same no is no change."""
+    """Changes for each pair and direction. A different reason for the same refusal does not count."""
     for (gpu, net), pair in now.pairs.items():
         old = before.pairs[gpu, net]
         yield from _change(gpu, net, "send", old.send, pair.send)
@@ -140,20 +138,22 @@ def _changes(before: NcclView, now: NcclView) -> Iterator[NcclChange]:
 
 def _change(gpu: str, net: str, what: Sense, old: DirectionView, new: DirectionView) -> Iterator[NcclChange]:
     if (old.direct, old.mode, old.through) != (new.direct, new.mode, new.through):
-        yield NcclChange(gpu=gpu, net=net, what=what, before=_told(old), after=_told(new))
+        yield NcclChange(gpu=gpu, net=net, what=what, before=_outcome(old), after=_outcome(new))
 
 
-def _told(way: DirectionView) -> str:
-    if not way.direct:
-        return f"not direct ({way.because})"
-    return f"direct, through {way.through}" if way.through else "direct" + " (PCI)" * (way.mode == "PCI")
+def _outcome(direction: DirectionView) -> str:
+    if not direction.direct:
+        return f"not direct ({direction.because})"
+    if direction.through:
+        return f"direct, through {direction.through}"
+    return "direct" + " (PCI)" * (direction.mode == "PCI")
 
 
 def contradictions(topology: Topology, found: tuple[TopoPair, ...]) -> tuple[str, ...]:
-    """Pairs of which nvidia-smi says something that the tree does not allow."""
+    """Pairs whose path type in nvidia-smi's matrix contradicts the tree."""
     stated = {(cell.one, cell.other): cell.word for cell in topology.stated}
     return tuple(
-        f"{pair.gpu} and {pair.net}: nvidia-smi says {word}, the tree {' or '.join(pair.nvidia_smi)}"
+        f"{pair.gpu} and {pair.net}: nvidia-smi shows {word}, the tree {' or '.join(pair.nvidia_smi)}"
         for pair in found
         if (word := stated.get((pair.gpu, pair.net))) and pair.nvidia_smi and word not in pair.nvidia_smi
     )

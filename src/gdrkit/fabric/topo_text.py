@@ -1,4 +1,4 @@
-"""A topology for a terminal: the tree, each GPU against each port, what NCCL makes of it."""
+"""A topology for a terminal: the tree, tables of GPUs and ports, NCCL's view."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ def _tables(document: TopoDocument, width: int) -> Iterator[str]:
         if cell.one in gpus and cell.other in gpus
     }
     if cells:
-        yield "GPU to GPU, in the words of nvidia-smi"
+        yield "GPU to GPU, path types of nvidia-smi"
         yield from _table(_gpu_names(document), list(gpus), cells, width)
         yield ""
     if not document.pairs:
-        yield "no pair of a GPU and a NIC: there is no way to tell of"
+        yield "no GPU-NIC pairs"
         yield ""
         return
     cells = {(pair.gpu, pair.net): _cell(pair) for pair in document.pairs}
-    yield "path types: nvidia-smi's word/NCCL's, the same word once; * something stands in the way"
+    yield "path types: nvidia-smi/NCCL, one word if both agree; * with an obstacle, see below"
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield ""
 
 
 def _gpu_names(document: TopoDocument) -> dict[str, str]:
-    """`GPU0` and its address, where it has one."""
+    """`GPU0` and the address, if there is one."""
     return {
         gpu.id: " ".join(
             dict.fromkeys(
@@ -87,7 +87,7 @@ def _cell(pair: TopoPair) -> str:
 def _table(
     names: dict[str, str], nets: list[str], cells: dict[tuple[str, str], str], width: int
 ) -> Iterator[str]:
-    """GPUs down, others across; as many across as fit, then the next."""
+    """GPUs in rows, others in columns; columns that do not fit follow in another table."""
     first = max(map(len, names.values()))
     widths = {net: max(len(net), *(len(cells.get((gpu, net), "")) for gpu in names)) for net in nets}
     while nets:
@@ -112,7 +112,7 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     if nccl is None:
         return
     given = "".join(f", {name}={value}" for name, value in nccl.environment.items())
-    yield f"GPUDirect RDMA as NCCL {nccl.version} decides{given}; send/receive, the same word once"
+    yield f"GPUDirect RDMA with NCCL {nccl.version}{given}: send/receive, one word if both agree"
     cells = {(pair.gpu, pair.net): _direct(pair) for pair in document.pairs}
     yield from _table(_gpu_names(document), _nets(document), cells, width)
     yield from _reasons(document)
@@ -121,43 +121,43 @@ def _nccl(document: TopoDocument, width: int) -> Iterator[str]:
     for name in nccl.fused:
         yield f"used by NCCL as one NIC: {name}"
     for setting in nccl.ignored:
-        yield f"without effect: {setting}"
+        yield f"no effect: {setting}"
     for setting in nccl.not_modelled:
-        yield f"not modelled here, whatever it changes: {setting}"
+        yield f"not modelled, its effect is not shown: {setting}"
     if len(nccl.environment) > len(nccl.not_modelled):
         yield from _changed(nccl)
         yield ""
     if nccl.assumed:
-        yield "assumed, as the source does not say it:"
+        yield "assumed, since the source does not show it:"
         yield from (f"  {words}" for words in nccl.assumed)
         yield ""
 
 
 def _direct(pair: TopoPair) -> str:
-    words = dict.fromkeys(str(way) if way else "?" for way in (pair.send, pair.receive))
+    words = dict.fromkeys(str(view) if view else "?" for view in (pair.send, pair.receive))
     return "/".join(words)
 
 
 def _reasons(document: TopoDocument) -> Iterator[str]:
-    """Each reason for a no once, with how often it stands."""
+    """Each reason for a "no" once, with the number of directions."""
     count: dict[str, int] = {}
     for pair in document.pairs:
-        for way in (pair.send, pair.receive):
-            if way is not None and way.because:
-                count[way.because] = count.get(way.because, 0) + 1
+        for view in (pair.send, pair.receive):
+            if view is not None and view.because:
+                count[view.because] = count.get(view.because, 0) + 1
     yield from (f"no: {reason} ({_several(number, 'direction')})" for reason, number in count.items())
     if any(pair.send is not None and pair.send.through for pair in document.pairs):
-        yield "PXN: sends through another GPU of the node, which is nearer to the NIC"
+        yield "PXN: sends through another GPU of the node that is nearer to the NIC"
 
 
 def _changed(nccl: NcclSection) -> Iterator[str]:
-    """What the environment changes, like changes together."""
+    """The effects of the environment, equal ones together."""
     alike: dict[tuple[str, str, str], list[str]] = {}
     for change in nccl.changes:
         key = change.what, change.before, change.after
         alike.setdefault(key, []).append(f"{change.gpu} {change.net}")
     if not alike:
-        yield "the environment changes nothing"
+        yield "the environment has no effect"
     for (what, before, after), pairs in alike.items():
         more = f" and {len(pairs) - 1} more" if len(pairs) > 1 else ""
         yield f"changed, {what}: {before} -> {after}: {pairs[0]}{more}"
@@ -167,7 +167,7 @@ def _changed(nccl: NcclSection) -> Iterator[str]:
 
 
 def _findings(document: TopoDocument) -> Iterator[str]:
-    """Each obstacle once, with the pairs it stands between; then what is not known."""
+    """Each obstacle once, with the pairs that it affects; then what is not known."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for pair in document.pairs:
         for obstacle in pair.obstacles:
@@ -177,9 +177,9 @@ def _findings(document: TopoDocument) -> Iterator[str]:
         more = f" and {len(between) - 1} more" if len(between) > 1 else ""
         yield f"* {code} at {address}: {seen}, between {between[0]}{more}"
     for code in dict.fromkeys(code for code, _, _ in found):
-        yield f"  gdr codes {code} tells what that costs, and what to do"
+        yield f"  cost and remedy: gdr codes {code}"
     unknown = {port for pair in document.pairs for port in pair.unknown_ports}
     if unknown:
-        yield f"whether {_several(len(unknown), 'port')} between GPUs and NICs redirect is not known"
+        yield f"ACS is not known of {_several(len(unknown), 'port')} between GPUs and NICs"
     yield from document.contradictions
     yield from document.topology.notes

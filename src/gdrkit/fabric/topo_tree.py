@@ -1,4 +1,4 @@
-"""The PCIe tree of a node for a terminal: one line for each device, and what is wrong at it."""
+"""The PCIe tree of a node for a terminal: one line per device, with its faults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdrkit.fabric.topology.graph import (
 )
 from gdrkit.fabric.topology.paths import enforced, link_fault
 
-Line = tuple[str, str]  # words, and the marks behind them
+Line = tuple[str, str]  # a device, and its faults
 
 VENDORS = {
     "1000": "Broadcom", "10b5": "PLX", "11f8": "Microchip", "15b3": "NVIDIA", "10de": "NVIDIA",
@@ -26,31 +26,34 @@ VENDORS = {
 
 
 def tree(topology: Topology, *, ports: bool = False) -> Iterator[Line]:
-    """The devices below their host bridges, and these below their NUMA nodes.
+    """The devices below their host bridges, and host bridges below their NUMA nodes.
 
-    Without `ports`, root ports and downstream ports are left out; their marks stand at what hangs below."""
+    Without `ports`, root ports and downstream ports are left out; their faults appear at the devices
+    below."""
     drawer = _Drawer(topology, ports)
-    for place in _places(topology):
-        yield _numa(topology, place), ""
-        here = [d for d in topology.below.get("", ()) if d.numa_node == place]
+    for numa_node in _numa_nodes(topology):
+        yield _numa(topology, numa_node), ""
+        here = [d for d in topology.below.get("", ()) if d.numa_node == numa_node]
         yield from _bridges(drawer, topology, here)
         for net in topology.nets:
-            if not net.address and net.numa_node == place and (topology.devices or net.nccl):
+            if not net.address and net.numa_node == numa_node and (topology.devices or net.nccl):
                 yield f"  {_net_words(net)}, {'no PCI device' if net.nccl else 'PCI function not known'}", ""
 
 
-def _places(topology: Topology) -> list[int | None]:
-    """NUMA nodes that have something to show, those without a number last."""
+def _numa_nodes(topology: Topology) -> list[int | None]:
+    """The NUMA nodes to show, the one without a number last."""
     known: set[int | None] = {device.numa_node for device in topology.below.get("", ())}
     known |= {cpu.numa_node for cpu in topology.cpus}
     if topology.devices:
         known |= {net.numa_node for net in topology.nets if not net.address}
-    return sorted(known, key=lambda place: (place is None, place or 0))
+    return sorted(known, key=lambda number: (number is None, number or 0))
 
 
-def _numa(topology: Topology, place: int | None) -> str:
-    cpu = next((cpu for cpu in topology.cpus if cpu.numa_node == place), TopologyCpu(numa_node=place))
-    where = "no NUMA node named" if place is None else f"NUMA node {place}"
+def _numa(topology: Topology, numa_node: int | None) -> str:
+    cpu = next(
+        (cpu for cpu in topology.cpus if cpu.numa_node == numa_node), TopologyCpu(numa_node=numa_node)
+    )
+    where = "no known NUMA node" if numa_node is None else f"NUMA node {numa_node}"
     model = cpu.name or " ".join(
         word
         for word in (
@@ -75,7 +78,7 @@ def _bridges(drawer: _Drawer, topology: Topology, here: list[TopologyDevice]) ->
 
 
 class _Drawer:
-    """Draws devices with what is known of them."""
+    """Draws devices with their known attributes."""
 
     def __init__(self, topology: Topology, ports: bool) -> None:
         self.topology, self.ports = topology, ports
@@ -87,7 +90,7 @@ class _Drawer:
             self.nets.setdefault(net.address, []).append(net)
 
     def draw(self, device: TopologyDevice, margin: str, above: tuple[str, ...]) -> Iterator[Line]:
-        """A device and what hangs on it. `above`: the marks of ports that were left out."""
+        """A device and those below it. `above`: the faults of ports that were left out."""
         below = self.topology.below.get(device.address, ())
         marks = (*above, *self.marks(device))
         if not self.ports and self.is_port(device):
@@ -99,7 +102,7 @@ class _Drawer:
             yield from self.draw(child, margin + "  ", ())
 
     def is_port(self, device: TopologyDevice) -> bool:
-        """Whether a bridge looks down: it has no link of its own above it."""
+        """Whether a bridge is a root port or a downstream port, without a link of its own above it."""
         if device.role is not Role.BRIDGE or not self.topology.shows_ports:
             return False
         if device.port:
@@ -122,7 +125,7 @@ class _Drawer:
         return "  ".join(word for word in (about, link_words(device.link)) if word)
 
     def marks(self, device: TopologyDevice) -> tuple[str, ...]:
-        """What is wrong at a device, in words."""
+        """The faults of a device, in words."""
         found = []
         if device.acs and any(bit in device.acs for bit in ("ReqRedir", "CmpltRedir")):
             found.append(f"ACS at {device.address}: {enforced(device)}")
@@ -134,7 +137,7 @@ class _Drawer:
 
 
 def link_words(link: DeviceLink) -> str:
-    """`32 GT/s x16`; of an idle link what it runs at and what it can."""
+    """A link in words: `32 GT/s x16`; of a slow one also the speed that it can have."""
     speed, width = link.gt_per_s, link.width
     if speed is not None and width is not None:
         idle = f" (up to {link.max_gt_per_s:g})" if link.is_slow else ""
@@ -170,7 +173,7 @@ def _gpu_words(gpu: TopologyGpu) -> str:
 
 
 def _joined(links: tuple[NvLink, ...]) -> list[NvLink]:
-    """Links to switches as one bond: which of them matters to nobody."""
+    """Links to switches as one bond, since it does not matter which switch."""
     switches = [link for link in links if link.target_class.startswith("0680")]
     others = [link for link in links if link not in switches]
     bond = NvLink("", sum(link.count for link in switches), "068000")

@@ -1,1 +1,1 @@
-"""What the logs of a job of NCCL's prove: who went straight to GPU memory, who did not, and why."""
+"""What NCCL's logs prove about a job: which ranks use GPUDirect RDMA, which do not, and why."""

@@ -1,4 +1,4 @@
-"""From counted lines to the verdict on a job."""
+"""The verdict on a job, from its counted log lines."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from gdrkit.jobs.misleading import misleading
 from gdrkit.jobs.parts import parts
 from gdrkit.jobs.reasons import ReasonFinder
 from gdrkit.jobs.tally import Tally
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records
 from gdrkit.messages.nccl_records import OVER_NETWORK, Carrier
 
 INDIRECT = (Carrier.BOUNCED, Carrier.SOCKET)
 
 
 def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
-    """What the counted logs prove. `where` knows the line behind a place of the tally's."""
+    """The analysis of counted logs. `where` gives the line of a position in the tally."""
     gathered = GatheredRanks(tally, where)
     ranks = gathered.ranks()
     jobs = parts(gathered, ranks)
@@ -59,7 +59,7 @@ def analyse(tally: Tally, where: Callable[[int], LogPosition]) -> JobAnalysis:
 
 
 def _counts(jobs: list[JobPart]) -> LegCounts:
-    """Legs by what carries them: the worst that a rank's channel has in one direction."""
+    """Legs by what carries them. For a rank's channel and direction, the worst counts."""
     totals = dict.fromkeys(OVER_NETWORK, 0)
     most = 0
     for rank in (rank for job in jobs for rank in job.ranks):
@@ -83,46 +83,48 @@ def _counts(jobs: list[JobPart]) -> LegCounts:
 
 
 def _state(counts: LegCounts, failed: list[JobError]) -> State:
-    """active: every leg is direct. blocked: one is not, or GPU memory was refused. Else unknown."""
+    """active: every leg is direct. blocked: a leg is not, or GPU memory was refused. Else unknown."""
     if counts.bounced or counts.socket or any(error.call in BLOCKING for error in failed):
         return "blocked"
     return "active" if counts.direct else "unknown"
 
 
 def _refused(gathered: GatheredRanks) -> list[tuple[str, LegReason]]:
-    """What NCCL refused, in logs that have no channel over a network: often an excerpt."""
+    """What NCCL refused, in logs without a channel over a network, which are often excerpts."""
     processes = gathered.processes.values()
-    versions = {found.text for process in processes for found in process.all(said.Version)}
+    versions = {found.text for process in processes for found in process.all(nccl_records.Version)}
     why = ReasonFinder(gathered, versions.pop() if len(versions) == 1 else "")
     return [(process.name, reason) for process in processes for reason in why.refused(process)]
 
 
 def _claimed_sockets(jobs: list[JobPart]) -> list[MisleadingLine]:
-    """GDRDMA over a socket: a topology file says that it can, and no bytes go that way."""
-    places = [
+    """GDRDMA over a socket: a topology file states support, but TCP has no direct path."""
+    positions = [
         route.line
         for job in jobs
         for rank in job.ranks
         for route in rank.routes
         if route.carried is Carrier.SOCKET and route.how
     ]
-    if not places:
+    if not positions:
         return []
-    truth = "a topology file says that the socket can; TCP copies through host memory all the same"
+    truth = "a topology file states support for the socket, but TCP copies through host memory"
     return [
-        MisleadingLine(words="via NET/Socket/.../GDRDMA", truth=truth, count=len(places), line=min(places))
+        MisleadingLine(
+            words="via NET/Socket/.../GDRDMA", truth=truth, count=len(positions), line=min(positions)
+        )
     ]
 
 
 def _logged(gathered: GatheredRanks, jobs: list[JobPart]) -> LoggedKinds:
-    """Which kinds of lines are there at all."""
+    """Which kinds of lines the logs have."""
 
     def any_of(*kinds: type) -> bool:
         return any(process.records.get(kind) for process in gathered.processes.values() for kind in kinds)
 
     return LoggedKinds(
         channels=any(rank.routes for job in jobs for rank in job.ranks),
-        net=any_of(said.NetDevice, said.PairLine, said.FusedDevice),
-        env=any_of(said.Variable),
-        init=any_of(said.Communicator, said.Network),
+        net=any_of(nccl_records.NetDevice, nccl_records.PairLine, nccl_records.FusedDevice),
+        env=any_of(nccl_records.Variable),
+        init=any_of(nccl_records.Communicator, nccl_records.Network),
     )

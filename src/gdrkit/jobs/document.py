@@ -1,7 +1,4 @@
-"""What `gdr nccl --json` writes: schema gdrkit.nccl/1. Versioned, additive.
-
-The text is made from this document, so that neither says more than the other.
-"""
+"""The output of `gdr nccl --json`: schema gdrkit.nccl/1. The text is made from it, too."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ class JobVerdict(Struct, frozen=True, kw_only=True):
 
 
 class WhySection(Struct, frozen=True, kw_only=True):
-    """A reason of routes that are not direct, over all ranks that share it."""
+    """A reason why routes are not direct, for all ranks that share it."""
 
     text: str
     codes: tuple[Code, ...]
@@ -47,7 +44,7 @@ class WhySection(Struct, frozen=True, kw_only=True):
 
 
 class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.nccl/1"):
-    """All that `gdr nccl` tells."""
+    """The output of `gdr nccl`."""
 
     verdict: JobVerdict
     counts: LegCounts
@@ -58,7 +55,7 @@ class NcclDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="g
     misleading: list[MisleadingLine]
     damaged_lines: int
     jobs: list[JobPart]
-    refused: tuple[WhySection, ...]  # what NCCL refused, where no channel shows what came of it
+    refused: tuple[WhySection, ...]  # what NCCL refused, if no channel shows the result
 
 
 def document(found: JobAnalysis) -> NcclDocument:
@@ -77,9 +74,9 @@ def document(found: JobAnalysis) -> NcclDocument:
     )
 
 
-def encoded(told: NcclDocument) -> bytes:
+def encoded(result: NcclDocument) -> bytes:
     """The document as JSON."""
-    return msgspec.json.encode(told, enc_hook=str)  # places are written as their text
+    return msgspec.json.encode(result, enc_hook=str)  # positions are written as text
 
 
 def summary(found: JobAnalysis) -> str:
@@ -89,7 +86,7 @@ def summary(found: JobAnalysis) -> str:
         if found.errors:
             return clip(f"no channel over a network; {found.errors[0].words}", WIDTH)
         if found.logged.channels:
-            return "no channel leaves its node: nothing here tells of the network"
+            return "no channel leaves its node: the logs do not show the network"
         return "no channel line: run with NCCL_DEBUG=INFO, on two nodes or more"
     ranks = _counted(counts.ranks, "rank") + (f" of {counts.expected}" if counts.unknown else "")
     socket = f", {counts.socket} TCP" if counts.socket else ""
@@ -102,17 +99,17 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def exit_code(told: NcclDocument) -> int:
-    """0 every leg is direct, 1 likewise with warnings, 2 some leg is not, 3 the logs do not tell."""
-    if told.verdict.state == "blocked":
+def exit_code(result: NcclDocument) -> int:
+    """0: every leg is direct; 1: the same, with warnings; 2: some leg is not; 3: the logs do not show it."""
+    if result.verdict.state == "blocked":
         return 2
-    if told.verdict.state == "unknown":
+    if result.verdict.state == "unknown":
         return 3
-    return 1 if any(finding.status != "note" for finding in told.findings) else 0
+    return 1 if any(finding.status != "note" for finding in result.findings) else 0
 
 
 def _why(found: JobAnalysis) -> tuple[WhySection, ...]:
-    """Reasons, those that concern most ranks first."""
+    """Reasons, those of most ranks first."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[Rank, LegRoute, LegReason]]] = defaultdict(list)
     for rank in (rank for job in found.jobs for rank in job.ranks):
         for route in rank.routes:
@@ -130,7 +127,7 @@ def _why(found: JobAnalysis) -> tuple[WhySection, ...]:
 
 
 def _refused(found: JobAnalysis) -> tuple[WhySection, ...]:
-    """The same of what was refused before any channel. `ranks` counts processes."""
+    """Reasons of refusals in logs without channels. `ranks` counts processes."""
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[str, LegReason]]] = defaultdict(list)
     for process, reason in found.refused:
         groups[reason.text, reason.codes].append((process, reason))

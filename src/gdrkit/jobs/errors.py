@@ -1,4 +1,4 @@
-"""Calls and transfers that failed: how often, where first, what that means, and what can cause it."""
+"""Calls and transfers that failed: their number, first line, meaning and possible causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCKING = ("ibv_reg_mr", "ibv_reg_dmabuf_mr")
 
 
 def errors(gathered: GatheredRanks) -> list[JobError]:
-    """Every kind of failure, those that follow from others last, else by their first line."""
+    """Every kind of failure by its first line; those that only follow from others last."""
     found: dict[tuple[str, int | None, int | None], list[tuple[str, Failure, TallyEntry]]] = defaultdict(
         list
     )
@@ -25,13 +25,13 @@ def errors(gathered: GatheredRanks) -> list[JobError]:
     made = []
     for (call, number, vendor), seen in found.items():
         known = _failing(call, number)
-        first = min((entry for _, _, entry in seen), key=lambda entry: entry.place)
+        first = min((entry for _, _, entry in seen), key=lambda entry: entry.position)
         made.append(
             JobError(
                 call=call, number=number, vendor_error=vendor, meaning=known.meaning, codes=known.causes,
                 ranks=len({name for name, _, _ in seen}),
                 count=sum(max(1, entry.count) for _, _, entry in seen),
-                line=gathered.where(first.place), words=first.words,
+                line=gathered.where(first.position), words=first.words,
             )
         )  # fmt: skip
     return sorted(made, key=lambda error: (_failing(error.call, error.number).follows, error.line))

@@ -1,4 +1,4 @@
-"""Findings over all ranks of a job, under the codes that doctor has."""
+"""Findings on all ranks of a job, with doctor's codes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gdrkit.facts.nccl_log import COMPARED
 from gdrkit.jobs.errors import BLOCKING
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import JobError, JobFinding, JobPart, LegReason, LogPosition, Rank, Status
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records
 from gdrkit.rules import BY_CODE, Code
 
 LEVEL = "NCCL_NET_GDR_LEVEL"
 QUOTED = 4
-"""Places that are named for one finding, at most."""
+"""The most positions named for one finding."""
 
 
 def findings(gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError]) -> tuple[JobFinding, ...]:
-    """All that is found, what keeps ranks from the direct path first."""
+    """All findings, those that keep ranks from the direct path first."""
     found = [
         *_of_reasons(jobs),
         *(one for job in jobs for one in _of_job(gathered, job)),
@@ -32,15 +32,14 @@ def findings(gathered: GatheredRanks, jobs: list[JobPart], errors: list[JobError
         *(one for error in errors for one in _of_error(error)),
     ]
     order = ("failed", "warning", "note")
-    told = sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject))
-    return tuple(told)
+    return tuple(sorted(found, key=lambda one: (order.index(one.status), -one.ranks, one.code, one.subject)))
 
 
 def _found(
     *, code: Code, status: Status, subject: str, seen: str, expected: str, ranks: int,
     lines: tuple[LogPosition, ...],
 ) -> JobFinding:  # fmt: skip
-    """A finding, with what its rule says of it."""
+    """A finding, with layer, cost and references of its rule."""
     rule = BY_CODE[code]
     return JobFinding(
         code=code, layer=rule.layer, status=status, subject=subject, seen=seen, expected=expected,
@@ -61,7 +60,7 @@ def _of_job(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
 
 
 def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
-    """One finding for each code that alone keeps routes from being direct."""
+    """One finding for each code that is the only possible cause of routes not being direct."""
     found: dict[str, dict[str, tuple[Rank, LegReason]]] = defaultdict(dict)
     for rank in (rank for job in jobs for rank in job.ranks):
         for route in rank.routes:
@@ -72,10 +71,10 @@ def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
         first = min(
             (pair for pair in ranks.values()), key=lambda p: (p[1].line is UNSET, p[1].line, p[0].name)
         )
-        places = sorted({reason.line for _, reason in ranks.values() if reason.line is not UNSET})
+        positions = sorted({reason.line for _, reason in ranks.values() if reason.line is not UNSET})
         yield _found(
             code=code, status="failed", subject=first[0].name, seen=first[1].text,
-            expected="a channel with GDRDMA", ranks=len(ranks), lines=tuple(places[:QUOTED]),
+            expected="a channel with GDRDMA", ranks=len(ranks), lines=tuple(positions[:QUOTED]),
         )  # fmt: skip
 
 
@@ -83,60 +82,64 @@ def _of_reasons(jobs: list[JobPart]) -> Iterator[JobFinding]:
 
 
 def _environment(gathered: GatheredRanks, processes: list[JobProcess]) -> Iterator[JobFinding]:
-    """Variables with other values on some ranks, or set on some alone, among ranks that print any."""
+    """Variables with different values, or set only on some ranks, among ranks that print any."""
     printing = [
-        process for process in processes if any(variable.resolved for variable in process.all(said.Variable))
+        process
+        for process in processes
+        if any(variable.resolved for variable in process.all(nccl_records.Variable))
     ]
     for name in COMPARED:
         values: dict[str, list[tuple[str, LogPosition | None]]] = defaultdict(list)
         for process in printing:
             value = process.variable(name, resolved=True)
-            place = None if value is None else gathered.where(value[1])
-            values["unset" if value is None else value[0]].append((process.name, place))
+            position = None if value is None else gathered.where(value[1])
+            values["unset" if value is None else value[0]].append((process.name, position))
         if len(values) < 2:
             continue
         common = max(values, key=lambda value: (len(values[value]), value))
         others = sorted(value for value in values if value != common)
-        words = [f"{value} on {_who(values[value])}" for value in (common, *others)]
-        places = sorted(place for value in values.values() for _, place in value[:1] if place is not None)
+        words = [f"{value} on {_names(values[value])}" for value in (common, *others)]
+        positions = sorted(
+            position for value in values.values() for _, position in value[:1] if position is not None
+        )
         yield _found(
             code="env-differs-between-ranks", status="warning", subject=name,
             seen=f"{name} is {', '.join(words)}", expected="one value on all ranks",
-            ranks=sum(len(values[value]) for value in others), lines=tuple(places[:QUOTED]),
+            ranks=sum(len(values[value]) for value in others), lines=tuple(positions[:QUOTED]),
         )  # fmt: skip
 
 
-def _who(members: list[tuple[str, LogPosition | None]]) -> str:
+def _names(members: list[tuple[str, LogPosition | None]]) -> str:
     first = min(name for name, _ in members)
     return first if len(members) == 1 else f"{first} and {len(members) - 1} more"
 
 
 def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFinding]:
-    """NCCL's own complaint, of whichever process; else the versions that a job's processes print."""
+    """NCCL's own warning, of any process; without one, the versions that a job's processes print."""
     mixed = sorted(
-        (entry.place, found.text)
+        (entry.position, found.text)
         for process in gathered.processes.values()
-        for found, entry in process.all(said.MixedVersions).items()
+        for found, entry in process.all(nccl_records.MixedVersions).items()
     )
     if mixed:
         yield _found(
             code="versions-differ-between-ranks", status="warning", subject="job", seen=mixed[0][1],
             expected="one version", ranks=len(mixed),
-            lines=tuple(gathered.where(place) for place, _ in mixed[:QUOTED]),
+            lines=tuple(gathered.where(position) for position, _ in mixed[:QUOTED]),
         )  # fmt: skip
         return
     for job in jobs:
         if len(job.nccl_versions) > 1:
-            places = sorted(
-                gathered.where(entry.place)
+            positions = sorted(
+                gathered.where(entry.position)
                 for process in gathered.processes.values()
-                for found, entry in process.all(said.Version).items()
+                for found, entry in process.all(nccl_records.Version).items()
                 if found.text in job.nccl_versions
             )
             yield _found(
                 code="versions-differ-between-ranks", status="warning", subject=f"job {job.number}",
                 seen=f"NCCL {' and '.join(job.nccl_versions)}", expected="one version", ranks=len(job.ranks),
-                lines=tuple(places[:QUOTED]),
+                lines=tuple(positions[:QUOTED]),
             )  # fmt: skip
 
 
@@ -144,7 +147,7 @@ def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFindi
 
 
 def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
-    """Devices that NCCL lists on a host and gives no channel there, while others carry all."""
+    """Devices that NCCL lists on a host without using them in a channel there, though it uses others."""
     hosts: dict[str, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
         hosts[rank.host].append(rank)
@@ -152,38 +155,40 @@ def _unused(gathered: GatheredRanks, job: JobPart) -> Iterator[JobFinding]:
     for host, ranks in hosts.items():
         listed: dict[str, int] = {}
         for name in {rank.process for rank in ranks}:
-            for hcas, entry in gathered.processes[name].all(said.Hcas).items():
+            for hcas, entry in gathered.processes[name].all(nccl_records.Hcas).items():
                 for part in (part for hca in hcas.devices for part in hca.name.split("+")):
-                    listed[part] = min(entry.place, listed.get(part, entry.place))
-        routes = [route for rank in ranks for route in rank.routes if route.carried in said.OVER_NETWORK]
+                    listed[part] = min(entry.position, listed.get(part, entry.position))
+        routes = [
+            route for rank in ranks for route in rank.routes if route.carried in nccl_records.OVER_NETWORK
+        ]
         used = {part for route in routes for part in route.device.split("+")}
         unused = tuple(sorted(set(listed) - used))
         if unused and used and "" not in used:
-            place = gathered.where(min(listed.values()))
-            idle[unused].append((host, len(ranks), len(listed), place))
-    for names, places in idle.items():
-        full = any(ranks >= devices for _, ranks, devices, _ in places)
-        more = f" and {len(places) - 1} more hosts" if len(places) > 1 else ""
+            position = gathered.where(min(listed.values()))
+            idle[unused].append((host, len(ranks), len(listed), position))
+    for names, positions in idle.items():
+        full = any(ranks >= devices for _, ranks, devices, _ in positions)
+        more = f" and {len(positions) - 1} more hosts" if len(positions) > 1 else ""
         yield _found(
             code="hca-not-selected", status="warning" if full else "note", subject=", ".join(names),
-            seen=f"no channel uses {', '.join(names)} on {min(places)[0]}{more}, which NCCL lists as usable",
-            expected="channels over every device that is meant to carry data",
-            ranks=sum(ranks for _, ranks, _, _ in places),
-            lines=tuple(sorted(place for *_, place in places)[:QUOTED]),
+            seen=f"no channel uses {', '.join(names)} on {min(positions)[0]}{more}; NCCL lists it as usable",
+            expected="channels over every device that should carry data",
+            ranks=sum(ranks for _, ranks, _, _ in positions),
+            lines=tuple(sorted(position for *_, position in positions)[:QUOTED]),
         )  # fmt: skip
 
 
 def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) -> Iterator[JobFinding]:
     names: dict[str, list[LogPosition]] = defaultdict(list)
     for process in processes:
-        for network, entry in process.all(said.Network).items():
+        for network, entry in process.all(nccl_records.Network).items():
             if network.name not in ("IB", "Socket"):
-                names[network.name].append(gathered.where(entry.place))
-    for name, places in names.items():
+                names[network.name].append(gathered.where(entry.position))
+    for name, positions in names.items():
         yield _found(
             code="net-plugin-replaced", status="note", subject=f"job {job.number}",
-            seen=f"Using network {name}", expected="IB", ranks=len(places),
-            lines=tuple(sorted(places)[:QUOTED]),
+            seen=f"Using network {name}", expected="IB", ranks=len(positions),
+            lines=tuple(sorted(positions)[:QUOTED]),
         )  # fmt: skip
 
 
@@ -193,7 +198,7 @@ def _plugin(gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]) 
 def _without_effect(
     gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]
 ) -> Iterator[JobFinding]:
-    """dma-buf turned off where that is no reason for anything that is seen."""
+    """dma-buf switched off, if it is not among the reasons that were found."""
     blamed = {
         code for r in job.ranks for route in r.routes for reason in route.reasons for code in reason.codes
     }
@@ -213,11 +218,11 @@ def _without_effect(
 def _level_on_c2c(
     gathered: GatheredRanks, job: JobPart, processes: list[JobProcess]
 ) -> Iterator[JobFinding]:
-    """PXB or PIX on a machine with NVLink-C2C, where it now forbids what it used to allow."""
+    """PXB or PIX on a machine with NVLink-C2C, where newer versions forbid what older ones allowed."""
     if len(job.nccl_versions) != 1 or not release(job.nccl_versions[0]).compares_p2c:
         return
     coherent = any(route.forced_pcie for rank in job.ranks for route in rank.routes) or any(
-        found.form == "c2c" for process in processes for found in process.all(said.Remark)
+        found.form == "c2c" for process in processes for found in process.all(nccl_records.Remark)
     )
     for process in processes:
         value = process.variable(LEVEL)
@@ -230,34 +235,34 @@ def _level_on_c2c(
 
 
 def _level_ignored(gathered: GatheredRanks, jobs: list[JobPart]) -> Iterator[JobFinding]:
-    """A level that was given and is not understood, or that no rank took, though ranks print theirs."""
+    """A level that was given but is not valid, or that no rank reports, though ranks report settings."""
     version = next((job.nccl_versions[0] for job in jobs if len(job.nccl_versions) == 1), "")
     printed = [
         variable.name
         for process in gathered.processes.values()
-        for variable in process.all(said.Variable)
+        for variable in process.all(nccl_records.Variable)
         if variable.resolved
     ]
     for process in gathered.processes.values():
-        for variable, entry in process.all(said.Variable).items():
+        for variable, entry in process.all(nccl_records.Variable).items():
             if variable.name != LEVEL or variable.resolved:
                 continue
             level = gdr_level(variable.value, version)
             if level is None:
                 seen, expected = f"{LEVEL}={variable.value!r}", "LOC, PIX, PXB, PHB or SYS"
             elif printed and LEVEL not in printed and (not version or release(version).prints_level):
-                seen = f"{LEVEL}={variable.value} is given, and no rank prints that it took it"
+                seen = f"{LEVEL}={variable.value} is given, but no rank reports it"
                 expected = f"{LEVEL} set by environment to {level}"
             else:
                 continue
             yield _found(
                 code="gdr-level-ignored", status="warning", subject=LEVEL, seen=seen, expected=expected,
-                ranks=sum(len(job.ranks) for job in jobs), lines=(gathered.where(entry.place),),
+                ranks=sum(len(job.ranks) for job in jobs), lines=(gathered.where(entry.position),),
             )  # fmt: skip
 
 
 def _of_error(error: JobError) -> Iterator[JobFinding]:
-    """Errors of one cause."""
+    """A finding for an error with a single possible cause."""
     if len(error.codes) == 1:
         yield _found(
             code=error.codes[0], status="failed" if error.call in BLOCKING else "warning",

@@ -1,4 +1,4 @@
-"""From counted lines to processes, with what each said, and to ranks with their routes."""
+"""Processes with their log records, and ranks with their routes, from counted lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gdrkit.jobs.job import LegDirection, LegRoute, LogPosition, Rank
 from gdrkit.jobs.tally import LogUnit, Tally, TallyEntry
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records
 from gdrkit.messages.nccl import via
 
 R = TypeVar("R")
@@ -19,36 +19,36 @@ Where = Callable[[int], LogPosition]
 
 
 class JobProcess:
-    """What one process said, of all its devices. The one named "" is whoever wrote between the lines."""
+    """The records of one process, for all its devices. The one named "" has text outside of NCCL's lines."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.records: dict[type, dict[said.NcclRecord, TallyEntry]] = defaultdict(dict)
+        self.records: dict[type, dict[nccl_records.NcclRecord, TallyEntry]] = defaultdict(dict)
 
     @property
     def host(self) -> str:
         return self.name.rpartition(":")[0]
 
     def all(self, kind: type[R]) -> dict[R, TallyEntry]:
-        """Everything of one kind that it said, in the log's order, whichever process read it first."""
+        """All records of one kind, in the order of the log."""
         found: dict[R, TallyEntry] = self.records.get(kind, {})  # type: ignore[assignment]
         if len(found) < 2:
             return found
-        return dict(sorted(found.items(), key=lambda item: item[1].place))
+        return dict(sorted(found.items(), key=lambda item: item[1].position))
 
-    def add(self, found: said.NcclRecord, entry: TallyEntry) -> None:
+    def add(self, found: nccl_records.NcclRecord, entry: TallyEntry) -> None:
         known = self.records[type(found)].get(found)
         if known is None:
-            known = self.records[type(found)][found] = TallyEntry(0, entry.place, entry.words)
+            known = self.records[type(found)][found] = TallyEntry(0, entry.position, entry.words)
         known.count += entry.count
-        if entry.place < known.place:
-            known.place, known.words = entry.place, entry.words
+        if entry.position < known.position:
+            known.position, known.words = entry.position, entry.words
 
     def variable(self, name: str, *, resolved: bool | None = None) -> tuple[str, int] | None:
-        """A variable's value and the place that tells, what NCCL printed before what was given."""
+        """A variable's value and its position; what NCCL printed takes precedence over what was given."""
         found = [
-            (not variable.resolved, entry.place, variable.value)
-            for variable, entry in self.all(said.Variable).items()
+            (not variable.resolved, entry.position, variable.value)
+            for variable, entry in self.all(nccl_records.Variable).items()
             if variable.name == name and resolved in (None, variable.resolved)
         ]
         return (min(found)[2], min(found)[1]) if found else None
@@ -65,30 +65,30 @@ class GatheredRanks:
         for unit in self.units:
             if unit.process not in self.processes:
                 self.processes[unit.process] = JobProcess(unit.process)
-        self.communicators: dict[LogUnit, dict[said.Communicator, int]] = defaultdict(dict)
+        self.communicators: dict[LogUnit, dict[nccl_records.Communicator, int]] = defaultdict(dict)
         for (number, found), entry in tally.entries.items():
             unit = self.units[number]
             self.processes[unit.process].add(found, entry)
-            if isinstance(found, said.Communicator):
+            if isinstance(found, nccl_records.Communicator):
                 here = self.communicators[unit]
-                here[found] = min(entry.place, here.get(found, entry.place))
+                here[found] = min(entry.position, here.get(found, entry.position))
         self.cut_lines = 0
         self.around = self.processes.get("") or JobProcess("")
         self._first_legs: dict[str, int] = {}
         for (number, _), first in tally.firsts.items():
             name = self.units[number].process
-            self._first_legs[name] = min(first.place, self._first_legs.get(name, first.place))
+            self._first_legs[name] = min(first.position, self._first_legs.get(name, first.position))
         self._named = {name: device_names(process) for name, process in self.processes.items()}
         self._of_host: dict[str, dict[int, str]] = {}
         for name in sorted(self.processes):
             if self._named[name]:
                 self._of_host.setdefault(self.processes[name].host, self._named[name])
 
-    def first_heard(self, name: str) -> int:
-        """Where a process first says anything; beyond all places if it never does."""
+    def first_position(self, name: str) -> int:
+        """The position of a process's first record; beyond all positions if there is none."""
         records = self.processes[name].records.values()
-        places = [entry.place for kind in records for entry in kind.values()]
-        return min((*places, self._first_legs.get(name, sys.maxsize)))
+        positions = [entry.position for kind in records for entry in kind.values()]
+        return min((*positions, self._first_legs.get(name, sys.maxsize)))
 
     def ranks(self) -> list[Rank]:
         """Every unit that has channels or is in a communicator, with its routes, by first appearance."""
@@ -97,10 +97,10 @@ class GatheredRanks:
         gpus: dict[LogUnit, str] = {}
         for (number, tail), first in self.tally.firsts.items():
             unit = self.units[number]
-            channels, place = self.tally.legs[number][tail], first.place
-            before = shapes[unit].get(tail, (0, place))
-            shapes[unit][tail] = before[0] | channels, min(place, before[1])
-            owns[unit][first.rank] = min(place, owns[unit].get(first.rank, place))
+            channels, position = self.tally.legs[number][tail], first.position
+            before = shapes[unit].get(tail, (0, position))
+            shapes[unit][tail] = before[0] | channels, min(position, before[1])
+            owns[unit][first.rank] = min(position, owns[unit].get(first.rank, position))
             gpus[unit] = gpus.get(unit) or first.gpu
         units = dict.fromkeys((*self.communicators, *shapes))
         framed = any(":" in unit.process for unit in units)
@@ -111,7 +111,7 @@ class GatheredRanks:
             if len(shapes[unit]) + len(self.communicators[unit]) <= GLUED_KINDS
         ]
         self.cut_lines = len(cut)
-        for unit in cut:  # the rear halves of lines, where all others have a frame
+        for unit in cut:  # rear halves of lines: all others have a prefix with host and process
             del units[unit]
         return [self._rank(unit, shapes[unit], owns[unit], gpus.get(unit, "")) for unit in units]
 
@@ -128,8 +128,8 @@ class GatheredRanks:
         routes = sorted(
             (
                 made
-                for tail, (channels, place) in shapes.items()
-                if (made := self._route(tail, channels, place, names)) is not None
+                for tail, (channels, position) in shapes.items()
+                if (made := self._route(tail, channels, position, names)) is not None
             ),
             key=_order,
         )
@@ -137,27 +137,28 @@ class GatheredRanks:
             rank=number, process=unit.process, cuda_device=unit.device, gpu=gpu, routes=_joined(routes)
         )
 
-    def _route(self, tail: bytes, channels: int, place: int, names: dict[int, str]) -> LegRoute | None:
+    def _route(self, tail: bytes, channels: int, position: int, names: dict[int, str]) -> LegRoute | None:
         text = tail.decode("utf-8", "replace")
         bracket, _, carried = text.rpartition("] via ")
         found = via(carried or text)
         if found is None:
             return None
         numbers = tuple(i for i in range(channels.bit_length()) if channels >> i & 1)
-        if found.carried not in said.OVER_NETWORK:
+        if found.carried not in nccl_records.OVER_NETWORK:
             return LegRoute(
-                direction=LegDirection.BOTH, carried=found.carried, channels=numbers, line=self.where(place),
-                how=found.how,
+                direction=LegDirection.BOTH, carried=found.carried, channels=numbers,
+                line=self.where(position), how=found.how,
             )  # fmt: skip
         return LegRoute(
-            direction=LegDirection(bracket), carried=found.carried, channels=numbers, line=self.where(place),
-            network=found.network, index=found.index, device=names.get(found.index, ""),
+            direction=LegDirection(bracket), carried=found.carried, channels=numbers,
+            line=self.where(position), network=found.network, index=found.index,
+            device=names.get(found.index, ""),
             collnet=found.kind == "collnet", forced_pcie=found.pci, pxn_proxy=found.proxy,
             shared_buffers=found.shared, how="GDRDMA" if found.gdr else "",
         )  # fmt: skip
 
     def names(self, name: str) -> dict[int, str]:
-        """The names of network devices by index: of the process itself, else of another on its host."""
+        """The names of network devices by index, from the process itself or another one on its host."""
         return self._named[name] or self._of_host.get(self.processes[name].host, {})
 
 
@@ -166,26 +167,26 @@ def _order(route: LegRoute) -> tuple[str, str, int, int, LogPosition]:
 
 
 def device_names(process: JobProcess) -> dict[int, str]:
-    """Network devices of one process by the index that its channel lines show.
+    """The names of network devices of one process, by the index in its channel lines.
 
-    From 2.24 on fused ones follow the ports: `Made virtual device` names both kinds."""
+    From 2.24 on fused devices follow the ports: `Made virtual device` names both kinds."""
     names: dict[int, str] = {}
-    for group in process.all(said.OfiNic):
+    for group in process.all(nccl_records.OfiNic):
         names[group.group] = "+".join(filter(None, (names.get(group.group), group.address)))
-    for using in process.all(said.Hcas):
+    for using in process.all(nccl_records.Hcas):
         names |= {hca.index: hca.name for hca in using.devices}
-    for device in process.all(said.NetDevice):
+    for device in process.all(nccl_records.NetDevice):
         if device.network != "Socket":
             names.setdefault(device.index, device.device)
-    return names | {fused.index: fused.name for fused in process.all(said.FusedDevice)}
+    return names | {fused.index: fused.name for fused in process.all(nccl_records.FusedDevice)}
 
 
 GLUED_KINDS = 2
-"""Kinds of lines of a process that is none: a line or two, of which the front was written over."""
+"""The most kinds of lines of a false process: a line or two whose beginning was overwritten."""
 
 
 def _weights(tally: Tally) -> dict[str, int]:
-    """How many kinds of lines each process has."""
+    """The number of kinds of lines of each process."""
     weights = dict.fromkeys((unit.process for unit in tally.units), 0)
     units = list(tally.units)
     for number, _ in (*tally.entries, *tally.firsts):
@@ -194,8 +195,8 @@ def _weights(tally: Tally) -> dict[str, int]:
 
 
 def _settled(weights: dict[str, int]) -> dict[str, str]:
-    """Each process by its own name. One of a line or two whose name is that of another process with less or
-    more at its front is that process: lines that were written into each other."""
+    """The right name of each process. A name with only a line or two that ends like another one, or the
+    other way round, is that other process: lines were written into each other."""
     by_pid: dict[str, list[str]] = defaultdict(list)
     for name in weights:
         if weights[name] > GLUED_KINDS and name.partition(":")[0]:
@@ -210,7 +211,7 @@ def _settled(weights: dict[str, int]) -> dict[str, str]:
 
 
 def _joined(routes: list[LegRoute]) -> tuple[LegRoute, ...]:
-    """Routes that differ by nothing but how a log happens to spell them, as one."""
+    """Routes with those merged that differ only in how the log spells them."""
     found: dict[tuple[object, ...], LegRoute] = {}
     for route in routes:
         key = (

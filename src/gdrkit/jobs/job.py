@@ -1,4 +1,4 @@
-"""What an analysis of a job's logs is made of; most of it is written as it is."""
+"""The types of an analysis of a job's logs; most are part of the document."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Status = Literal["failed", "warning", "note"]
 
 
 class LegDirection(StrEnum):
-    """Which way the bytes of a route go."""
+    """The direction of a route's data."""
 
     SEND = "send"
     RECEIVE = "receive"
     BOTH = "both"  # inside a node
-    UNSAID = ""  # of CollNet, in versions that do not print it
+    NOT_PRINTED = ""  # CollNet, in versions that do not print it
 
 
 class LogPosition:
-    """A line of a log. No struct: it is written as text, file:number."""
+    """A line of a log. Not a Struct, since it is written as text, file:number."""
 
     __slots__ = ("file", "line")
 
@@ -53,7 +53,7 @@ LogLineNumber = Annotated[
 
 
 class LegReason(Struct, frozen=True, omit_defaults=True):
-    """Why a route is not direct. Several codes: the log leaves them open. None: nothing to mend is known."""
+    """Why a route is not direct. Several codes: the log does not show which one. None: no known remedy."""
 
     text: str
     codes: tuple[Code, ...] = ()
@@ -65,7 +65,7 @@ class LegReason(Struct, frozen=True, omit_defaults=True):
 
 
 class LegRoute(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One way that one rank's channels go, proven by a channel line."""
+    """One path of a rank's channels, proven by a channel line."""
 
     direction: LegDirection
     carried: Carrier
@@ -73,11 +73,11 @@ class LegRoute(Struct, frozen=True, kw_only=True, omit_defaults=True):
     line: LogLineNumber  # the first such line
     network: str = ""  # IB, IBext_v10, AWS Libfabric; "" inside a node
     index: int | None = None  # of the network device, as channel lines show it
-    device: str = ""  # its name, where another line tells: mlx5_0, or mlx5_0+mlx5_1 of one fused from two
+    device: str = ""  # its name, if another line shows it: mlx5_0, or mlx5_0+mlx5_1 for a fused one
     how: str = ""  # inside a node
     forced_pcie: bool = False  # GDRDMA(PCI)
-    pxn_proxy: int | None = None  # the rank whose GPU stands beside the NIC
-    collnet: bool = False  # with a switch that adds up
+    pxn_proxy: int | None = None  # the rank whose GPU is next to the NIC
+    collnet: bool = False  # reduction in the switch
     shared_buffers: bool = False
     reasons: tuple[LegReason, ...] = ()
 
@@ -85,7 +85,7 @@ class LegRoute(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Rank(Struct, kw_only=True):
     """One GPU of a job."""
 
-    rank: int | None  # in the largest communicator it is in; None where no line tells
+    rank: int | None  # in its largest communicator; None if no line shows it
     process: str  # host:pid
     cuda_device: int | None
     gpu: str  # bus id, 1b000, or NVML index, as the log has it
@@ -101,7 +101,7 @@ class Rank(Struct, kw_only=True):
 
 
 class JobPart(Struct, kw_only=True):
-    """Ranks that are linked by communicators: a job, or one of several in the same logs."""
+    """Ranks linked by communicators: a job, or one of several jobs in the same logs."""
 
     number: int
     nccl_versions: tuple[str, ...]
@@ -112,16 +112,16 @@ class JobPart(Struct, kw_only=True):
 
 
 class JobFinding(Struct, frozen=True, kw_only=True):
-    """A finding, with what its rule says of it."""
+    """A finding, with layer, cost and references of its rule."""
 
     code: Code
     layer: Layer
-    status: Status  # failed: it keeps something from the direct path
+    status: Status  # failed: it keeps a route from being direct
     subject: str
     seen: str
     expected: str
     cost: str
-    ranks: int  # how many it concerns
+    ranks: int  # how many are affected
     lines: tuple[LogLineNumber, ...]
     references: tuple[str, ...]
 
@@ -133,7 +133,7 @@ class JobError(Struct, frozen=True, kw_only=True):
     number: int | None
     vendor_error: int | None
     meaning: str
-    codes: tuple[Code, ...]  # what can cause it; () where it only follows from another error
+    codes: tuple[Code, ...]  # possible causes; () if it only follows from another error
     ranks: int
     count: int
     line: LogLineNumber  # the first
@@ -141,28 +141,28 @@ class JobError(Struct, frozen=True, kw_only=True):
 
 
 class MisleadingLine(Struct, frozen=True, kw_only=True):
-    """A line that is taken for more than it says."""
+    """A line that is often read as more than it shows."""
 
     words: str
     truth: str
-    count: int  # of processes that print it, each of its devices apart
+    count: int  # of processes and devices that print it
     line: LogLineNumber  # the first
 
 
 class LegCounts(Struct, frozen=True, kw_only=True):
-    """A leg is one channel of one rank in one direction over a network, by the worst that carries it."""
+    """Legs by what carries them. A leg is one channel of one rank in one direction over a network."""
 
-    ranks: int  # that print channels or belong to a communicator
-    expected: int  # ranks of the communicators, printed or not
-    unknown: int  # expected, and no line is of them
-    channels: int  # different ones of the rank with most
+    ranks: int  # with channels or a communicator in the logs
+    expected: int  # ranks of the communicators, in the logs or not
+    unknown: int  # expected ranks without any line
+    channels: int  # of the rank with the most channels
     direct: int
     bounced: int
     socket: int
 
 
 class LoggedKinds(Struct, frozen=True, kw_only=True):
-    """Which kinds of lines the logs have. One that they do not have says nothing."""
+    """Which kinds of lines the logs have. An absent kind does not prove anything."""
 
     channels: bool
     net: bool
@@ -171,7 +171,7 @@ class LoggedKinds(Struct, frozen=True, kw_only=True):
 
 
 class JobAnalysis(Struct, kw_only=True):
-    """All that logs prove."""
+    """All results of an analysis."""
 
     jobs: list[JobPart]
     counts: LegCounts
@@ -182,4 +182,4 @@ class JobAnalysis(Struct, kw_only=True):
     damaged: int  # lines that were cut, or cut into each other
     first_damaged: LogPosition | None
     logged: LoggedKinds
-    refused: list[tuple[str, LegReason]]  # by process, where no channel shows what came of it
+    refused: list[tuple[str, LegReason]]  # by process, if no channel shows the result

@@ -1,6 +1,6 @@
-"""The logs of a job: files, folders, patterns of names, standard input; plain, gzip or zstd; in chunks.
+"""The logs of a job: files, folders, name patterns, standard input; plain, gzip or zstd; read in chunks.
 
-Memory is bounded by the chunks, whatever a file holds or unpacks to.
+Memory is bounded by the chunks, not by the size of a file, packed or unpacked.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 512 << 10
 SECTION_BYTES = 16 << 20
-"""A part of a large file that one process counts at a time."""
+"""The part of a large file that one process counts at a time."""
 HEAD_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 1 << 20
-"""A longer line is taken for several: no line of NCCL's is longer than 4 KiB, src/debug.cc."""
+"""A longer line counts as several: NCCL writes no line longer than 4 KiB, src/debug.cc."""
 STDIN = "-"
 
 
@@ -40,19 +40,19 @@ class LogSection(Struct, frozen=True):
 
 
 def find(arguments: list[str]) -> list[str]:
-    """The files that arguments name, each once: files, folders with all below, patterns, "-".
+    """The files named by arguments, each once: files, all files below folders, patterns, "-".
 
-    Raises TargetError for one that names nothing."""
+    Raises TargetError for an argument without files."""
     found: dict[str, None] = {}
     for argument in arguments or [STDIN]:
         if argument == STDIN:
             if sys.stdin.isatty():
-                raise TargetError("no log: standard input is a terminal", "name a file, or pipe one in")
+                raise TargetError("no log: standard input is a terminal", "name a file, or pipe a log in")
             found[STDIN] = None
         elif os.path.isdir(argument):
             files = list(_below(argument))
             if not files:
-                raise TargetError(f"{argument}: no files in it")
+                raise TargetError(f"{argument}: no files in this folder")
             found.update(dict.fromkeys(files))
         elif os.path.lexists(argument):
             found[argument] = None
@@ -80,7 +80,7 @@ def _matching(pattern: str) -> list[str]:
 
 
 def sections(files: list[str]) -> list[LogSection]:
-    """The parts that can be counted apart. What is packed, piped or wrapped by a runtime is one."""
+    """The parts that can be counted separately. A file that is packed, piped or wrapped is one part."""
     found = []
     for number, path in enumerate(files):
         if path == STDIN or not os.path.isfile(path):
@@ -98,7 +98,8 @@ def sections(files: list[str]) -> list[LogSection]:
 
 
 def _line_start(file: BinaryIO, at: int) -> int:
-    """Where the first line begins at or behind a place; the place itself in an endless line."""
+    """The offset of the first line that begins at or after an offset; that offset itself in an endless
+    line."""
     file.seek(at)
     newline = file.read(LONGEST_LINE_BYTES).find(b"\n")
     return at + newline + 1
@@ -111,17 +112,18 @@ def _opened(path: str) -> BinaryIO:
         raise TargetError(f"{path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def count(tally: Tally, number: int, section: LogSection, path: str, told: Callable[[int], None]) -> str:
-    """Feed a section to a tally; what was wrong with the file, "" if nothing. `told` hears of bytes read."""
+def count(tally: Tally, number: int, section: LogSection, path: str, progress: Callable[[int], None]) -> str:
+    """Feed a section to a tally. Returns the fault of the file, or "". `progress` gets numbers of bytes
+    read."""
     stream: Any = sys.stdin.buffer if path == STDIN else _opened(path)
     try:
-        pieces = _pieces(stream, section, told)
+        pieces = _pieces(stream, section, progress)
         head = next(pieces, b"")
         if compression(head):
             pieces = _unpacked(compression(head), head, pieces)
             head = next(pieces, b"")
         if b"\0" in head[:HEAD_BYTES]:
-            return "not a text"
+            return "not a text file"
         _feed(tally, number, Unwrapper(head[:HEAD_BYTES]), head, pieces)
     except FormatError as error:
         return str(error)
@@ -134,7 +136,7 @@ def count(tally: Tally, number: int, section: LogSection, path: str, told: Calla
 
 
 def _feed(tally: Tally, number: int, wrapper: Unwrapper, head: bytes, pieces: Iterator[bytes]) -> None:
-    """Whole lines to the tally; a damaged archive's lines up to the damage, before the error goes on."""
+    """Feeds whole lines to the tally; of a damaged archive those up to the damage, before it raises."""
     rest, piece = b"", head
     try:
         while piece:
@@ -149,20 +151,20 @@ def _feed(tally: Tally, number: int, wrapper: Unwrapper, head: bytes, pieces: It
             tally.feed(wrapper.feed(rest), number, ends_whole=False)
 
 
-def _pieces(stream: Any, section: LogSection, told: Callable[[int], None]) -> Iterator[bytes]:
+def _pieces(stream: Any, section: LogSection, progress: Callable[[int], None]) -> Iterator[bytes]:
     left = section.end - section.start if section.end >= 0 else sys.maxsize
     if section.start:
         stream.seek(section.start)
     while left > 0 and (piece := stream.read(min(CHUNK_BYTES, left))):
         left -= len(piece)
-        told(len(piece))
+        progress(len(piece))
         yield piece
 
 
 def _unpacked(kind: str, head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The content of a packed file, all its streams. Raises FormatError where it is damaged or cut off."""
+    """The content of all streams of a packed file. Raises FormatError if it is damaged or truncated."""
     if kind == "xz":
-        raise FormatError("packed with xz: unpack it, and pipe it in")
+        raise FormatError("xz is not supported: unpack the file, and pipe it in")
     start = decoder(kind)
     stream, data = start(), head
     try:
@@ -176,6 +178,6 @@ def _unpacked(kind: str, head: bytes, pieces: Iterator[bytes]) -> Iterator[bytes
                     return
                 stream = start()
             elif not output and not (data := next(pieces, b"")):
-                raise FormatError(f"the {kind} file is cut off")
+                raise FormatError(f"the {kind} file is truncated")
     except damage(kind):
         raise FormatError(f"the {kind} file is damaged") from None

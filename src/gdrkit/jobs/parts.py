@@ -1,4 +1,4 @@
-"""Which ranks belong together: jobs that stand in the same logs, told apart by their communicators."""
+"""The jobs in the same logs, distinguished by their communicators."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import defaultdict
 from gdrkit.jobs.gather import GatheredRanks
 from gdrkit.jobs.job import JobPart, Rank
 from gdrkit.jobs.tally import LogUnit
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records
 
 
 def parts(gathered: GatheredRanks, ranks: list[Rank]) -> list[JobPart]:
-    """Each job, with its ranks in order. Communicators that share a process are of one job."""
+    """Each job, with its ranks in order. Communicators that share a process belong to one job."""
     groups = _groups(gathered, ranks)
     found = []
     for number, group in enumerate(groups, 1):
@@ -28,17 +28,17 @@ def parts(gathered: GatheredRanks, ranks: list[Rank]) -> list[JobPart]:
     return found
 
 
-def _communicators(gathered: GatheredRanks, rank: Rank) -> dict[said.Communicator, int]:
+def _communicators(gathered: GatheredRanks, rank: Rank) -> dict[nccl_records.Communicator, int]:
     return gathered.communicators.get(LogUnit(rank.process, rank.cuda_device), {})
 
 
 def _size(gathered: GatheredRanks, rank: Rank) -> int:
-    """Ranks of the largest communicator that a rank is in; 0 where no line tells."""
+    """The number of ranks in a rank's largest communicator; 0 if no line shows it."""
     return max((one.ranks for one in _communicators(gathered, rank)), default=0)
 
 
 def _groups(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
-    """Ranks linked by processes and identifiers of communicators; those of none by their numbers."""
+    """Ranks grouped by processes and identifiers of communicators; without identifiers, by their numbers."""
     roots: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -66,7 +66,7 @@ def _groups(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
 
 
 def _by_number(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
-    """Ranks of logs without identifiers: the second rank 0 of the same size begins a second job."""
+    """Ranks of logs without identifiers: a second rank 0 of the same size begins a second job."""
     found: list[list[Rank]] = []
     taken: list[set[object]] = []
     for rank in sorted(ranks, key=lambda rank: (_first(gathered, rank), rank.process)):
@@ -82,20 +82,21 @@ def _by_number(gathered: GatheredRanks, ranks: list[Rank]) -> list[list[Rank]]:
 
 
 def _first(gathered: GatheredRanks, rank: Rank) -> int:
-    """Where a rank's process is first heard of."""
-    return gathered.first_heard(rank.process)
+    """The position of the first record of a rank's process."""
+    return gathered.first_position(rank.process)
 
 
 def _versions(gathered: GatheredRanks, jobs: list[JobPart]) -> None:
-    """Versions that a job's own processes print; an unsigned one is of the job that begins beside it."""
+    """Sets the versions that a job's processes print; one without a process belongs to the job that begins
+    nearest to it."""
     starts = [min(_first(gathered, rank) for rank in job.ranks) for job in jobs]
     members = [{rank.process for rank in job.ranks} for job in jobs]
     own: list[dict[str, None]] = [{} for _ in jobs]
     for process in gathered.processes.values():
-        for version, entry in process.all(said.Version).items():
+        for version, entry in process.all(nccl_records.Version).items():
             holders = [i for i, names in enumerate(members) if process.name in names]
             if not holders and jobs:
-                apart = [abs(start - entry.place) for start in starts]
+                apart = [abs(start - entry.position) for start in starts]
                 holders = [apart.index(min(apart))]
             for i in holders:
                 own[i][version.text] = None

@@ -1,6 +1,6 @@
-"""Why a route over the network is not direct, as far as the log tells.
+"""Why a route over the network is not direct, as far as the log shows it.
 
-The order is NCCL's own: src/graph/paths.cc, ncclTopoCheckGdr(). What it does not print it does not deny.
+The order is NCCL's own: src/graph/paths.cc, ncclTopoCheckGdr(). A missing line does not prove anything.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gdrkit.consumers.nccl_releases import release
 from gdrkit.facts.environment import integer
 from gdrkit.jobs.gather import GatheredRanks, JobProcess
 from gdrkit.jobs.job import LegDirection, LegReason, LegRoute, LogPosition, Rank
-from gdrkit.messages import nccl_records as said
+from gdrkit.messages import nccl_records
 
 LOCAL_ID = (1 << 56) - 1
-"""The number of a device within its host, in an id that has the host above it: src/graph/topo.h,
+"""The bits of an id that number a device within its host; those above are the host: src/graph/topo.h,
 NCCL_TOPO_LOCAL_ID_MASK, since 2.21."""
 
 ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
@@ -26,112 +26,114 @@ NO_GPU_SIDE = ("gpu-integrated", "gpu-consumer", "gpu-unsupported")
 
 
 class ReasonFinder:
-    """Answers for the routes of one job."""
+    """Finds the reasons for the routes of one job."""
 
     def __init__(self, gathered: GatheredRanks, version: str) -> None:
         self.gathered, self.version = gathered, version
 
     def of(self, rank: Rank, route: LegRoute) -> tuple[LegReason, ...]:
-        """All that is known against a direct route, what is certain first. Never empty."""
+        """All known reasons why a route is not direct, certain ones first. Never empty."""
         process = self.gathered.processes[rank.process]
-        if route.carried is said.Carrier.SOCKET:
+        if route.carried is nccl_records.Carrier.SOCKET:
             found = list(self._socket(process, route))
         else:
             found = [*self._settings(process, route), *self._lines(process, rank, route)]
         if not found:
-            found = [self._unsaid(process, rank, route)]
+            found = [self._not_printed(process, rank, route)]
         return tuple(sorted(dict.fromkeys(found), key=lambda reason: not reason.sure))
 
     def refused(self, process: JobProcess) -> Iterator[LegReason]:
-        """What lines refuse for a process, whether or not a channel shows what came of it."""
-        for pair, entry in process.all(said.PairLine).items():
+        """What lines refuse for a process, with or without a channel that shows the result."""
+        for pair, entry in process.all(nccl_records.PairLine).items():
             if not pair.allowed:
-                reason = self._refused(process, pair, self.gathered.where(entry.place))
+                reason = self._refused(process, pair, self.gathered.where(entry.position))
                 yield LegReason(
                     f"GPU {pair.gpu} and HCA {pair.hca}: {reason.text}", reason.codes, reason.line
                 )
-        for device, entry in process.all(said.NetDevice).items():
+        for device, entry in process.all(nccl_records.NetDevice).items():
             if not device.enabled and device.network != "Socket":
-                yield self._no_nic_side(process, device, self.gathered.where(entry.place))
+                yield self._no_nic_side(process, device, self.gathered.where(entry.position))
 
     # -- sockets -----------------------------------------------------------------------------------------
 
     def _socket(self, process: JobProcess, route: LegRoute) -> Iterator[LegReason]:
         if route.how:
-            text = "NCCL takes the socket for able, as a topology file says: TCP has no direct path"
+            text = "a topology file states support for the socket, but TCP has no direct path"
             yield LegReason(text)
         for name, off in (("NCCL_IB_DISABLE", _not_zero), ("NCCL_NET", _is_socket)):
-            value, place = self.variable(process, name)
+            value, position = self.variable(process, name)
             if value is not None and off(value):
-                yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), place)
-        for no_verbs, entry in process.all(said.VerbsUnavailable).items():
+                yield LegReason(f"{name}={value} keeps NCCL from RDMA", ("ib-disabled-by-env",), position)
+        for no_verbs, entry in process.all(nccl_records.VerbsUnavailable).items():
             open_causes = ("rdma-device-not-in-container", "no-rdma-device")
-            yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.place))
-        for entry in process.all(said.NoIbDevice).values():
+            yield LegReason(no_verbs.text, open_causes, self.gathered.where(entry.position))
+        for entry in process.all(nccl_records.NoIbDevice).values():
             chosen, _ = self.variable(process, "NCCL_IB_HCA")
             others = ("no-rdma-device", "rdma-device-not-in-container", "port-down")
             causes = ("hca-not-selected", *others) if chosen else others
             text = "NET/IB finds no device" + (f" with NCCL_IB_HCA={chosen}" if chosen else "")
-            yield LegReason(text, causes, self.gathered.where(entry.place))
+            yield LegReason(text, causes, self.gathered.where(entry.position))
 
     # -- settings ----------------------------------------------------------------------------------------
 
     def variable(self, process: JobProcess, name: str) -> tuple[str | None, LogPosition | UnsetType]:
-        """A variable of a process, else one that was given around the log; where it stands."""
+        """The value and position of a variable: of a process, or given in text around NCCL's lines."""
         found = process.variable(name) or self.gathered.around.variable(name)
         return (None, UNSET) if found is None else (found[0], self.gathered.where(found[1]))
 
     def _settings(self, process: JobProcess, route: LegRoute) -> Iterator[LegReason]:
-        value, place = self.variable(process, "NCCL_NET_GDR_LEVEL")
+        value, position = self.variable(process, "NCCL_NET_GDR_LEVEL")
         if value is not None and gdr_level(value, self.version) == "LOC":
-            text = f"NCCL_NET_GDR_LEVEL={value} allows no distance at all"
-            yield LegReason(text, ("gdr-level-too-low",), place)
-        value, place = self.variable(process, "NCCL_NET_GDR_READ")
+            text = f"NCCL_NET_GDR_LEVEL={value} allows no distance"
+            yield LegReason(text, ("gdr-level-too-low",), position)
+        value, position = self.variable(process, "NCCL_NET_GDR_READ")
         if route.direction is LegDirection.SEND and value is not None and integer(value) == 0:
             yield LegReason(
-                "NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory", ("gdr-read-off",), place
+                "NCCL_NET_GDR_READ=0 keeps NICs from reading GPU memory", ("gdr-read-off",), position
             )
 
     # -- lines about pairs and devices -------------------------------------------------------------------
 
     def _lines(self, process: JobProcess, rank: Rank, route: LegRoute) -> Iterator[LegReason]:
-        for pair, entry in process.all(said.PairLine).items():
+        for pair, entry in process.all(nccl_records.PairLine).items():
             if not pair.allowed and self._is(pair, rank, route):
-                yield self._refused(process, pair, self.gathered.where(entry.place))
-        for device, entry in process.all(said.NetDevice).items():
+                yield self._refused(process, pair, self.gathered.where(entry.position))
+        for device, entry in process.all(nccl_records.NetDevice).items():
             if device.index == route.index and not device.enabled and device.network != "Socket":
-                yield self._no_nic_side(process, device, self.gathered.where(entry.place))
-        for remark, entry in process.all(said.Remark).items():
+                yield self._no_nic_side(process, device, self.gathered.where(entry.position))
+        for remark, entry in process.all(nccl_records.Remark).items():
             if remark.form == "ofi-without-gdr":
-                yield LegReason(remark.text, (), self.gathered.where(entry.place))
+                yield LegReason(remark.text, (), self.gathered.where(entry.position))
 
-    def _is(self, pair: said.PairLine, rank: Rank, route: LegRoute) -> bool:
-        """Whether a line about a pair is about this GPU, this device and this direction.
+    def _is(self, pair: nccl_records.PairLine, rank: Rank, route: LegRoute) -> bool:
+        """Whether a line about a pair is about this GPU, device and direction.
 
-        A GPU is a bus id up to 2.23 and a rank since; a device an index up to 2.20, and an id since."""
+        A GPU is a bus id up to 2.23, then a rank; a device is an index up to 2.20, then an id."""
         if pair.read is not None and pair.read != (route.direction is LegDirection.SEND):
             return False
         gpu = pair.gpu == rank.gpu or pair.gpu == str(rank.rank)
         number = int(pair.hca.rpartition("-")[2], 16)
         return gpu and route.index in (number, number & LOCAL_ID)
 
-    def _refused(self, process: JobProcess, pair: said.PairLine, place: LogPosition) -> LegReason:
-        words = f"distance {pair.distance} against level {pair.level}"
+    def _refused(self, process: JobProcess, pair: nccl_records.PairLine, position: LogPosition) -> LegReason:
+        words = f"distance {pair.distance} exceeds level {pair.level}"
         kind = printed_type(pair.distance, self.version) if pair.distance is not None else ""
         level = printed_type(pair.level, self.version) if pair.level is not None else ""
         if kind and level:
-            words += f": {kind}, where {level} is the farthest allowed"
+            words += f": {kind}, but {level} is the farthest allowed"
         else:
-            words += " (what the numbers mean depends on the version, which the log does not tell)"
+            words += " (the meaning of the numbers depends on the version, which the log does not show)"
         if self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None:
-            return LegReason(words, ("gdr-level-too-low",), place)
+            return LegReason(words, ("gdr-level-too-low",), position)
         codes = {"SYS": ("pair-cross-socket",), "": ("pair-distant", "pair-cross-socket")}
-        return LegReason(words, codes.get(kind, ("pair-distant",)), place)
+        return LegReason(words, codes.get(kind, ("pair-distant",)), position)
 
-    def _no_nic_side(self, process: JobProcess, device: said.NetDevice, place: LogPosition) -> LegReason:
+    def _no_nic_side(
+        self, process: JobProcess, device: nccl_records.NetDevice, position: LogPosition
+    ) -> LegReason:
         value, set_at = self.variable(process, "NCCL_DMABUF_ENABLE")
         if value is not None and integer(value) == 0:
-            text = f"NCCL_DMABUF_ENABLE={value}, and nvidia-peermem is not found for {device.device}"
+            text = f"NCCL_DMABUF_ENABLE={value}, and NCCL does not find nvidia-peermem for {device.device}"
             return LegReason(text, ("dmabuf-disabled-by-env", *NO_NIC_SIDE[:1]), set_at)
         causes: tuple[str, ...] = (*NO_NIC_SIDE, "gpu-integrated")
         text = f"NCCL finds neither nvidia-peermem nor dma-buf for {device.device}"
@@ -139,14 +141,14 @@ class ReasonFinder:
             causes = ("nccl-misses-peermem", *causes)
         if self.version and not release(self.version).has_dmabuf:
             causes = ("nccl-misses-peermem", "nccl-lacks-dmabuf", "peermem-not-loaded")
-            text = f"NCCL {self.version} has no dma-buf and finds no nvidia-peermem for {device.device}"
-        return LegReason(text, causes, place)
+            text = f"NCCL {self.version} has no dma-buf and does not find nvidia-peermem for {device.device}"
+        return LegReason(text, causes, position)
 
-    # -- what nobody said --------------------------------------------------------------------------------
+    # -- reasons that are not printed --------------------------------------------------------------------
 
-    def _unsaid(self, process: JobProcess, rank: Rank, route: LegRoute) -> LegReason:
-        if route.carried is said.Carrier.SOCKET:
-            return LegReason("the log does not say why NCCL took the socket")
+    def _not_printed(self, process: JobProcess, rank: Rank, route: LegRoute) -> LegReason:
+        if route.carried is nccl_records.Carrier.SOCKET:
+            return LegReason("the log does not show why NCCL uses the socket")
         other = next(
             (r for r in rank.routes if r.direction != route.direction and r.index == route.index and r.how),
             None,
@@ -154,18 +156,16 @@ class ReasonFinder:
         if route.direction is LegDirection.SEND and other is not None:
             old = self.version and release(self.version).reads_need_nvlink
             which = "without NVLink" if old else "older than Ampere, or without NVLink up to NCCL 2.18"
-            text = f"receiving is direct: NCCL lets NICs read the memory of no GPU {which}"
+            text = f"receiving is direct: NCCL does not let NICs read the memory of a GPU {which}"
             return LegReason(text, (), other.line)
-        devices = process.all(said.NetDevice).items()
+        devices = process.all(nccl_records.NetDevice).items()
         enabled = [entry for device, entry in devices if device.index == route.index and device.enabled]
         if enabled:
             silent = release(self.version).silent_pairs
-            rest = (
-                "the distance is not printed by this version" if silent else "no line refuses the distance"
-            )
-            text = f"the NIC's side is enabled, and {rest}: the GPU's side is open"
-            return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].place))
-        return LegReason(f"the log does not say why: it has no lines of NET about it ({ASK})")
+            rest = "this version does not print the distance" if silent else "no line refuses the distance"
+            text = f"the NIC's side is enabled, and {rest}: the GPU's side is not known"
+            return LegReason(text, NO_GPU_SIDE, self.gathered.where(enabled[0].position))
+        return LegReason(f"the log does not show why: it has no NET lines about it ({ASK})")
 
 
 def _not_zero(value: str) -> bool:

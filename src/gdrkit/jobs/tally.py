@@ -1,10 +1,9 @@
-"""All that a log says, counted by who says it, however long it is.
+"""The records of a log of any length, counted by process and device.
 
-A log of a thousand ranks has ten million lines of some ten thousand shapes: a channel line's is the line
-without the two ranks that it connects. Each shape goes through the parser of NCCL's lines once; a line whose
-shape was seen is passed over without a step of Python's. What is kept grows with processes, devices and
-kinds of lines, and not with the length of the log.
-"""
+A log of a thousand ranks has ten million lines of about ten thousand shapes; the shape of a channel line is
+the line without the two ranks that it connects. Each shape goes through the parser of NCCL's lines once; a
+line whose shape was seen is skipped without running any Python for it. Memory grows with processes, devices
+and kinds of lines, not with the length of the log."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ from gdrkit.messages.nccl_records import Failure, Leg, NcclRecord, Version
 
 MARK, WARNS, VIA = b" NCCL INFO ", b" NCCL WARN ", b" via "
 MOST_CHANNELS = 64
-"""src/include/device.h, MAXCHANNELS. The channels of a shape are the bits of one number."""
+"""src/include/device.h, MAXCHANNELS. The channels of a shape are bits of one number."""
 
 WANTED = frozenset(
     (
@@ -30,45 +29,47 @@ WANTED = frozenset(
         b"mess", b"nccl",
     )
 )  # fmt: skip
-"""How the words begin that may be of a known form, by their first four bytes."""
+"""The first four bytes of messages that may have a known form."""
 MOST_UNITS, MOST_SHAPES, MOST_KINDS = 200_000, 1_000_000, 64
-"""Bounds for what is kept of hostile input: processes, shapes of channel lines, and different records of one
-kind of one process. The largest jobs known have some 30,000 GPUs."""
+"""Bounds against hostile input: processes, shapes of channel lines, and different records of one kind of one
+process. The largest known jobs have about 30,000 GPUs."""
 CACHED = 400_000
-"""Shapes that are remembered to save work, before they are forgotten and learnt anew."""
+"""Shapes that are cached; beyond that the cache is cleared."""
 QUOTED = 240
 
 Shapes = dict[bytes, int]
-"""Of one unit: what stands behind the last bracket of a channel line, and the channels that had it."""
+"""Of one unit: the text after the last bracket of a channel line, and the channels that had it."""
 
 
 class LogUnit(NamedTuple):
-    """Who prints: one process, and the device that it has selected."""
+    """The origin of a line: one process, and the device that it has selected."""
 
     process: str
     device: int | None
 
 
 class FirstSeen(NamedTuple):
-    """The first line of a shape: its place, and whose end of the channel it tells of."""
+    """The first line of a shape: its position, and the rank and GPU whose end of the channel it shows."""
 
-    place: int
+    position: int
     rank: int
     gpu: str
 
 
 class TallyEntry:
-    """Where something was said first, and in which words. Warnings are counted; what is merely told is not,
-    since a line whose shape was seen is passed over: 0."""
+    """The first line of a record, its position and words. Only warnings are counted, since other lines are
+    skipped once their shape was seen; their count is 0."""
 
-    __slots__ = ("count", "place", "words")
+    __slots__ = ("count", "position", "words")
 
-    def __init__(self, count: int, place: int, words: str) -> None:
-        self.count, self.place, self.words = count, place, words
+    def __init__(self, count: int, position: int, words: str) -> None:
+        self.count, self.position, self.words = count, position, words
 
 
 class Tally:
-    """Feed it chunks of whole lines, section by section. A section is a file or a part of one."""
+    """A tally of log lines, fed with chunks of whole lines, section by section.
+
+    A section is a file or a part of one."""
 
     def __init__(self) -> None:
         self.units: dict[LogUnit, int] = {}
@@ -90,7 +91,7 @@ class Tally:
         last = shapes.pop()
         base = self.lines.get(section, 0) + 1
         self.lines[section] = base - 1 + len(shapes)
-        wanted = _telling(set(shapes) - self._seen)
+        wanted = _candidates(set(shapes) - self._seen)
         lines = chunk.split(b"\n") if wanted or last else []
         for number in _positions(shapes, wanted):
             if not self._another_channel(shapes[number]):
@@ -106,7 +107,8 @@ class Tally:
             self._last(lines[-1], section)
 
     def _another_channel(self, shape: bytes) -> bool:
-        """Whether a shape only adds a channel to a way that is known of its unit; then it does."""
+        """Adds a channel to a route that is known of the unit. Returns False if the shape is not of that
+        kind."""
         head, _, words = shape.partition(MARK)
         known = self._heads.get(head)
         if known is None or not _CHANNEL.match(words):
@@ -118,7 +120,7 @@ class Tally:
         return True
 
     def _last(self, line: bytes, section: int) -> None:
-        """A last line without an end: what may go on, with /GDRDMA or another digit, says nothing."""
+        """Counts a last line without a newline, unless it may continue, with /GDRDMA or another digit."""
         number = self.lines.get(section, 0) + 1
         self.lines[section] = number
         words = line.partition(MARK)[2]
@@ -132,34 +134,34 @@ class Tally:
 
     # -- a shape that was not seen before ----------------------------------------------------------------
 
-    def _slow(self, line: bytes, place: int) -> None:
-        """Take one line apart and count it."""
+    def _slow(self, line: bytes, position: int) -> None:
+        """Parses and counts one line."""
         text = line.decode("utf-8", "replace")
-        who = frame(text)
-        if who.cut:
+        prefix = frame(text)
+        if prefix.cut:
             parts = _screen().split(text)
             if len(parts) == 1:
-                self._damage(place)
+                self._damage(position)
             for part in parts if len(parts) > 1 else ():
-                self._slow(part.encode(), place)
+                self._slow(part.encode(), position)
             return
-        found = record(who.message)
+        found = record(prefix.message)
         if found is None:
-            if who.device is None:
+            if prefix.device is None:
                 for variable in given(text):
-                    self._say(self._unit(LogUnit("", None)), variable, place, text, False)
-            elif " via " in who.message and who.message[:7] == "Channel":
-                self._damage(place)
+                    self._record(self._unit(LogUnit("", None)), variable, position, text, False)
+            elif " via " in prefix.message and prefix.message[:7] == "Channel":
+                self._damage(position)
             return
         if isinstance(found, Leg):
-            self._leg(line, who.process, who.device, found, place)
+            self._leg(line, prefix.process, prefix.device, found, position)
             return
-        unit = self._unit(LogUnit(who.process, who.device if not isinstance(found, Version) else None))
+        unit = self._unit(LogUnit(prefix.process, prefix.device if not isinstance(found, Version) else None))
         if isinstance(found, Failure) and found.call == "completion":
             found = replace(found, text="")  # names the peer: as many texts as peers
-        self._say(unit, found, place, who.message, WARNS in line)
+        self._record(unit, found, position, prefix.message, WARNS in line)
 
-    def _leg(self, line: bytes, process: str, device: int | None, leg: Leg, place: int) -> None:
+    def _leg(self, line: bytes, process: str, device: int | None, leg: Leg, position: int) -> None:
         words = line.partition(MARK)[2]
         own = leg.target if leg.direction == "receive" and leg.target is not None else leg.source
         unit = self._unit(LogUnit(process, device) if process else LogUnit(f"rank {own}", None))
@@ -170,10 +172,10 @@ class Tally:
         if tail not in shapes:
             if len(self.firsts) >= MOST_SHAPES:
                 raise FormatError(f"more than {MOST_SHAPES} kinds of channels")
-            self.firsts[unit, tail] = FirstSeen(place, own, leg.own_gpu)
+            self.firsts[unit, tail] = FirstSeen(position, own, leg.own_gpu)
         shapes[tail] = shapes.get(tail, 0) | (1 << leg.channel % MOST_CHANNELS)
 
-    def _say(self, unit: int, found: NcclRecord, place: int, words: str, warns: bool) -> None:
+    def _record(self, unit: int, found: NcclRecord, position: int, words: str, warns: bool) -> None:
         entry = self.entries.get((unit, found))
         if entry is not None:
             entry.count += warns
@@ -183,7 +185,7 @@ class Tally:
         if count > MOST_KINDS:
             self.forgotten += 1
         else:
-            self.entries[unit, found] = TallyEntry(int(warns), place, words[:QUOTED])
+            self.entries[unit, found] = TallyEntry(int(warns), position, words[:QUOTED])
 
     def _unit(self, unit: LogUnit) -> int:
         number = self.units.get(unit)
@@ -194,15 +196,15 @@ class Tally:
             self.legs.append({})
         return number
 
-    def _damage(self, place: int) -> None:
+    def _damage(self, position: int) -> None:
         self.damaged += 1
-        if self.first_damaged < 0 or place < self.first_damaged:
-            self.first_damaged = place
+        if self.first_damaged < 0 or position < self.first_damaged:
+            self.first_damaged = position
 
     # -- two parts of one job ----------------------------------------------------------------------------
 
     def add(self, other: Tally) -> None:
-        """Take in what another tally counted of other sections. The order does not matter."""
+        """Adds the counts of another tally, of other sections. The order does not matter."""
         names = {number: self._unit(unit) for unit, number in other.units.items()}
         for theirs, shapes in enumerate(other.legs):
             mine = self.legs[names[theirs]]
@@ -212,36 +214,36 @@ class Tally:
             key = names[theirs], tail
             self.firsts[key] = min(first, self.firsts.get(key, first))
         for (unit, found), entry in other.entries.items():
-            here = self.entries.setdefault((names[unit], found), TallyEntry(0, entry.place, entry.words))
+            here = self.entries.setdefault((names[unit], found), TallyEntry(0, entry.position, entry.words))
             here.count += entry.count
-            if entry.place < here.place:
-                here.place, here.words = entry.place, entry.words
+            if entry.position < here.position:
+                here.position, here.words = entry.position, entry.words
         for section, lines in other.lines.items():
             self.lines[section] = self.lines.get(section, 0) + lines
         self.damaged += other.damaged
         self.forgotten += other.forgotten
-        places = [place for place in (self.first_damaged, other.first_damaged) if place >= 0]
-        self.first_damaged = min(places, default=-1)
+        positions = [position for position in (self.first_damaged, other.first_damaged) if position >= 0]
+        self.first_damaged = min(positions, default=-1)
 
 
 @functools.cache
 def _peers() -> re.Pattern[bytes]:
-    """What makes channel lines of one shape differ: the two ranks. Never more than one line's."""
+    """The two ranks, in which channel lines of one shape differ; never across lines."""
     return re.compile(rb": [^ \n]++ -> [^ \n]++")
 
 
 @functools.cache
 def _screen() -> re.Pattern[str]:
-    """Between two lines that were copied from a screen as one, with the blanks that filled the first."""
+    """The blanks between two lines that were copied from a screen as one."""
     return re.compile(r"\s{2,}(?=[^\s:]{1,255}:\d{1,10}:\d{1,10} \[\d{1,4}\] NCCL )")
 
 
 _CHANNEL = re.compile(rb"Channel \d\d(?:/\d+)? {1,2}(?:\[(?:send|receive)\] )?via [^\[:]*$")
-"""A channel line without its ranks, and nothing of another line in it."""
+"""A channel line without its ranks, and without parts of another line."""
 
 
-def _telling(shapes: set[bytes]) -> list[bytes]:
-    """The lines that can be of a form that is known."""
+def _candidates(shapes: set[bytes]) -> list[bytes]:
+    """The lines that may have a known form."""
     found = []
     for shape in shapes:
         at = shape.find(MARK)
@@ -259,7 +261,7 @@ def _telling(shapes: set[bytes]) -> list[bytes]:
 
 
 def _positions(shapes: list[bytes], wanted: list[bytes]) -> Iterator[int]:
-    """Where each wanted shape stands first; a warning wherever it stands, since each one counts."""
+    """The first index of each wanted shape; of warnings every index, since each one counts."""
     if not wanted:
         return
     if len(wanted) < FEW and not any(WARNS in shape for shape in wanted):
@@ -274,4 +276,4 @@ def _positions(shapes: list[bytes], wanted: list[bytes]) -> Iterator[int]:
 
 
 FEW = 8
-"""Shapes that are quicker to find one by one than by going through all lines of a chunk."""
+"""Below this number, shapes are found faster one by one than in a pass over all lines of a chunk."""

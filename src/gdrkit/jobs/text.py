@@ -14,7 +14,7 @@ STYLES = {
     "failed": "red", "warning": "yellow", "note": "dim", "quote": "dim",
 }  # fmt: skip
 EACH = 16
-"""Ranks that are listed one by one; of more, those that do the same share a row."""
+"""Up to this number ranks are listed one by one; with more, equal ones share a row."""
 WORDS = 150
 CARRIED = {
     "direct": "GDRDMA", "bounced": "through host memory", "socket": "TCP", "p2p": "P2P", "shm": "host SHM",
@@ -23,40 +23,45 @@ ASK = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,ENV,NET,GRAPH"
 
 
 def text(
-    told: NcclDocument, *, rank: int | None = None, every: bool = False, colour: bool = False,
+    document: NcclDocument, *, rank: int | None = None, every: bool = False, colour: bool = False,
     width: int | None = None,
 ) -> str:  # fmt: skip
-    """The document as lines. `rank`: that rank alone, with every line of proof; `every`: all of them so."""
-    rows = _detail(told, rank) if rank is not None or every else _page(told)
+    """The document as lines. `rank`: only that rank, with every route and its line; `every`: all ranks
+    so."""
+    rows = _detail(document, rank) if rank is not None or every else _page(document)
     return render(rows, STYLES, colour=colour, width=width)
 
 
-def _page(told: NcclDocument) -> Iterator[Row]:
-    yield from _head(told)
-    if told.findings:
+def _page(document: NcclDocument) -> Iterator[Row]:
+    yield from _head(document)
+    if document.findings:
         yield 0, "head", "Findings"
-        for finding in told.findings:
+        for finding in document.findings:
             yield from _finding(finding)
         yield 0, "", ""
-    yield from _why(told)
-    yield from _refused(told)
-    yield from _errors(told)
-    for job in told.jobs:
-        yield from _table(job, len(told.jobs) > 1)
-    yield from _misleading(told)
-    if told.damaged_lines:
-        yield 0, "note", f"{told.damaged_lines} lines are cut, or cut into each other, and say nothing here"
-    if not told.logged.net:
-        yield 0, "note", f"no lines of NET are here, which is not a denial; {ASK} shows them"
+    yield from _why(document)
+    yield from _refused(document)
+    yield from _errors(document)
+    for job in document.jobs:
+        yield from _table(job, len(document.jobs) > 1)
+    yield from _misleading(document)
+    if document.damaged_lines:
+        yield (
+            0,
+            "note",
+            f"{document.damaged_lines} lines are truncated or mixed into each other: not counted",
+        )
+    if not document.logged.net:
+        yield 0, "note", f"the logs have no NET lines, which proves nothing; {ASK} shows them"
 
 
-def _head(told: NcclDocument) -> Iterator[Row]:
-    yield 0, told.verdict.state, f"{told.verdict.state}  {told.verdict.summary}"
-    for job in told.jobs:
+def _head(document: NcclDocument) -> Iterator[Row]:
+    yield 0, document.verdict.state, f"{document.verdict.state}  {document.verdict.summary}"
+    for job in document.jobs:
         version = (
             f"NCCL {' and '.join(job.nccl_versions)}" if job.nccl_versions else "NCCL of unknown version"
         )
-        name = f"job {job.number}: " if len(told.jobs) > 1 else ""
+        name = f"job {job.number}: " if len(document.jobs) > 1 else ""
         of = f"{len(job.ranks)} of " if job.expected and job.expected != len(job.ranks) else ""
         ranks = of + _count(job.expected if of and job.expected else len(job.ranks), "rank")
         network = f", network {', '.join(job.networks)}" if job.networks else ""
@@ -73,55 +78,55 @@ def _finding(finding: JobFinding) -> Iterator[Row]:
         yield 6, "quote", ", ".join(map(str, finding.lines))
 
 
-def _why(told: NcclDocument) -> Iterator[Row]:
-    undecided = [why for why in told.why_not_direct if len(why.codes) != 1]  # the others are findings
+def _why(document: NcclDocument) -> Iterator[Row]:
+    undecided = [why for why in document.why_not_direct if len(why.codes) != 1]  # the others are findings
     if not undecided:
         return
     yield 0, "head", "Why not direct"
     for why in undecided[:EACH]:
-        causes = f"; may be {', '.join(why.codes)}" if why.codes else ""
-        who = f"{_count(why.ranks, 'rank')}, {' and '.join(filter(None, why.directions))}"
-        yield 2, "", f"{who}: {why.text}{causes}"
+        causes = f"; possible causes: {', '.join(why.codes)}" if why.codes else ""
+        ranks = f"{_count(why.ranks, 'rank')}, {' and '.join(filter(None, why.directions))}"
+        yield 2, "", f"{ranks}: {why.text}{causes}"
         yield 6, "quote", str(why.line)
     if len(undecided) > EACH:
         yield 2, "note", f"and {len(undecided) - EACH} more: --json has all"
     yield 0, "", ""
 
 
-def _refused(told: NcclDocument) -> Iterator[Row]:
-    if not told.refused:
+def _refused(document: NcclDocument) -> Iterator[Row]:
+    if not document.refused:
         return
-    yield 0, "head", "Refused, though no channel shows what came of it"
-    for why in told.refused[:EACH]:
-        causes = f"; may be {', '.join(why.codes)}" if len(why.codes) > 1 else "".join(why.codes)
+    yield 0, "head", "Refused (no channel line shows the result)"
+    for why in document.refused[:EACH]:
+        causes = f"; possible causes: {', '.join(why.codes)}" if len(why.codes) > 1 else "".join(why.codes)
         yield 2, "warning", f"{why.text}{causes if len(why.codes) != 1 else f' ({causes})'}"
         yield 6, "quote", str(why.line)
-    if len(told.refused) > EACH:
-        yield 2, "note", f"and {len(told.refused) - EACH} more: --json has all"
+    if len(document.refused) > EACH:
+        yield 2, "note", f"and {len(document.refused) - EACH} more: --json has all"
     yield 0, "", ""
 
 
-def _errors(told: NcclDocument) -> Iterator[Row]:
-    if not told.errors:
+def _errors(document: NcclDocument) -> Iterator[Row]:
+    if not document.errors:
         return
     yield 0, "head", "Errors"
-    for error in told.errors:
+    for error in document.errors:
         number = "" if error.number is None else f" {error.number}"
         vendor = "" if error.vendor_error is None else f", vendor error {error.vendor_error}"
         where = f"{error.count} x on {_count(error.ranks, 'process', 'es')}"
-        yield 2, "failed", f"{error.call}{number}{vendor}: {error.meaning or 'not known'} ({where})"
+        yield 2, "failed", f"{error.call}{number}{vendor}: {error.meaning or 'unknown error'} ({where})"
         if len(error.codes) > 1:
-            yield 6, "", f"may be {', '.join(error.codes)}"
+            yield 6, "", f"possible causes: {', '.join(error.codes)}"
         yield 6, "quote", f"{error.line}: {_cut(error.words)}"
     yield 0, "", ""
 
 
-def _misleading(told: NcclDocument) -> Iterator[Row]:
-    if not told.misleading:
+def _misleading(document: NcclDocument) -> Iterator[Row]:
+    if not document.misleading:
         return
     yield 0, "", ""
-    yield 0, "head", "Lines that say less than they seem to"
-    for line in told.misleading:
+    yield 0, "head", "Misleading lines"
+    for line in document.misleading:
         times = f" ({line.count:,} such lines)" if line.count > 1 else ""
         yield 2, "quote", f"{line.line}: {_cut(line.words)}{times}"
         yield 6, "", line.truth
@@ -157,7 +162,7 @@ def _name(rank: Rank) -> str:
 
 
 def _words(routes: Iterable[LegRoute], *, device: bool) -> list[str]:
-    """What a rank's routes are, each kind once: `send GDRDMA mlx5_0`, `inside P2P`."""
+    """The kinds of a rank's routes: `send GDRDMA mlx5_0`, `inside P2P`."""
     found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
     for route in routes:
         carried = CARRIED[route.carried] + ("(PCI)" if route.forced_pcie else "")
@@ -172,24 +177,24 @@ def _words(routes: Iterable[LegRoute], *, device: bool) -> list[str]:
     ]
 
 
-def _detail(told: NcclDocument, number: int | None) -> Iterator[Row]:
+def _detail(document: NcclDocument, number: int | None) -> Iterator[Row]:
     shown = False
-    for job in told.jobs:
+    for job in document.jobs:
         for rank in job.ranks:
             if number is not None and rank.rank != number:
                 continue
             shown = True
-            yield 0, "head", (f"job {job.number}  " if len(told.jobs) > 1 else "") + _name(rank)
+            yield 0, "head", (f"job {job.number}  " if len(document.jobs) > 1 else "") + _name(rank)
             for route in rank.routes:
                 yield from _route(route)
             yield 0, "", ""
     if not shown:
-        yield 0, "unknown", f"no line is of rank {number}"
+        yield 0, "unknown", f"no lines of rank {number}"
 
 
 def _route(route: LegRoute) -> Iterator[Row]:
     (words,) = _words([route], device=True)
-    extras = [f"rank {route.pxn_proxy}'s GPU hands it on"] if route.pxn_proxy is not None else []
+    extras = [f"through the GPU of rank {route.pxn_proxy}"] if route.pxn_proxy is not None else []
     extras += ["shared buffers"] if route.shared_buffers else []
     extras += [route.how] if route.carried in ("p2p", "shm") else []
     more = f" ({', '.join(extras)})" if extras else ""
@@ -213,7 +218,7 @@ def _cut(words: str) -> str:
 
 
 def _spans(numbers: Iterable[int]) -> str:
-    """Numbers as spans: 0-7, 12."""
+    """Numbers as ranges: 0-7, 12."""
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and spans[-1][1] == number - 1:

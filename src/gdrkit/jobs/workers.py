@@ -1,4 +1,4 @@
-"""Counting the logs of a job in two processes where that pays."""
+"""Counts the logs of a job, in two processes if that is faster."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 WORTH_TWO_BYTES = 48 << 20
-"""From this size on a second process is started: below, one is done within half a second."""
+"""From this size on a second process is started; below, one finishes within half a second."""
 TOKEN_BYTES = 4
 MOST_TOKENS = 8_000
-"""Sections that are handed out through a pipe, which holds 64 KiB: pipe(7). More are grouped."""
+"""The most sections that are distributed through a pipe, which holds 64 KiB: pipe(7). More are counted by
+one process."""
 
 
 class CountedLogs(Struct):
-    """What files hold, and what was wrong with them."""
+    """The counts of files, and a note on each faulty one."""
 
     tally: Tally
     files: list[str]
@@ -32,8 +33,8 @@ class CountedLogs(Struct):
     notes: list[str]
     bases: list[int] = []
 
-    def place(self, number: int) -> LogPosition:
-        """The line of a file behind a place of the tally's."""
+    def position(self, number: int) -> LogPosition:
+        """The line of a file at a position of the tally."""
         if not self.bases:
             ends: dict[int, int] = {}
             for index, part in enumerate(self.sections):
@@ -46,15 +47,15 @@ class CountedLogs(Struct):
         )
 
 
-def count(files: list[str], told: Callable[[int, int], None] = lambda done, size: None) -> CountedLogs:
-    """Count all files. `told` hears of bytes done and of bytes in all, where that is known."""
+def count(files: list[str], progress: Callable[[int, int], None] = lambda done, size: None) -> CountedLogs:
+    """The counts of all files. `progress` gets the bytes done and the total, 0 if that is not known."""
     sections = job_logs.sections(files)
     size = sum(_size(path) for path in files)
     alone = size < WORTH_TWO_BYTES or len(sections) < 2 or len(os.sched_getaffinity(0)) < 2
     if alone or len(sections) > MOST_TOKENS:
-        tally, notes = _work(files, sections, iter(range(len(sections))), lambda n: told(n, size))
+        tally, notes = _work(files, sections, iter(range(len(sections))), lambda n: progress(n, size))
     else:
-        tally, notes = _with_another(files, sections, lambda n: told(2 * n, size))
+        tally, notes = _with_another(files, sections, lambda n: progress(2 * n, size))
     return CountedLogs(tally, files, sections, notes)
 
 
@@ -66,14 +67,14 @@ def _size(path: str) -> int:
 
 
 def _work(
-    files: list[str], sections: list[job_logs.LogSection], numbers: Any, told: Callable[[int], None]
+    files: list[str], sections: list[job_logs.LogSection], numbers: Any, progress: Callable[[int], None]
 ) -> tuple[Tally, list[str]]:
     tally, notes, done = Tally(), [], 0
 
     def add(size: int) -> None:
         nonlocal done
         done += size
-        told(done)
+        progress(done)
 
     for number in numbers:
         path = files[sections[number].file]
@@ -83,9 +84,9 @@ def _work(
 
 
 def _with_another(
-    files: list[str], sections: list[job_logs.LogSection], told: Callable[[int], None]
+    files: list[str], sections: list[job_logs.LogSection], progress: Callable[[int], None]
 ) -> tuple[Tally, list[str]]:
-    """A child takes sections from the same pipe as we do, so that neither waits for the other."""
+    """Counts in two processes that take sections from the same pipe, so that neither waits for the other."""
     import pickle
 
     tokens, to_tokens = os.pipe()
@@ -106,13 +107,15 @@ def _with_another(
         finally:
             os._exit(code)
     os.close(to_answer)
-    tally, notes = _work(files, sections, _taken(tokens), told)
+    tally, notes = _work(files, sections, _taken(tokens), progress)
     with open(answer, "rb") as incoming:
         data = incoming.read()
     _, status = os.waitpid(child, 0)
     os.close(tokens)
     if status or not data:
-        return _work(files, sections, iter(range(len(sections))), told)  # alone, and the error is ours
+        return _work(
+            files, sections, iter(range(len(sections))), progress
+        )  # the child failed: count alone, and raise its error here
     other, theirs = pickle.loads(data)
     tally.add(other)
     return tally, notes + theirs

@@ -1,6 +1,6 @@
-"""What container runtimes and terminals write around each line, taken off.
+"""Removes what container runtimes and terminals add to each line.
 
-Lines keep their numbers: where a runtime splits a long line in two, the first becomes an empty one.
+Lines keep their numbers: if a runtime splits a long line in two, the first becomes empty.
 Sources: Kubernetes pkg/kubelet/kuberuntime/logs (`time stream P|F text`, CRI); Docker
 daemon/logger/jsonfilelog (`{"log": ..., "stream": ...}`); ECMA-48, 5.4 for colours.
 """
@@ -15,11 +15,11 @@ import msgspec
 from gdrkit.formats.errors import FormatError
 
 PARTIAL_BYTES = 1 << 16
-"""How much of a line that a runtime split is put together again. Both split at 16 KiB."""
+"""How much of a line that a runtime split is joined again. Both split at 16 KiB."""
 
 
 class Unwrapper:
-    """For one file, from its first bytes. Feed it chunks of whole lines."""
+    """Unwraps chunks of whole lines of one file; its first bytes decide the format."""
 
     def __init__(self, head: bytes) -> None:
         first = next((line for line in head.split(b"\n") if line.strip()), b"")
@@ -34,7 +34,7 @@ class Unwrapper:
         self._partial: dict[bytes, bytes] = {}
 
     def feed(self, chunk: bytes) -> bytes:
-        """The chunk as the program wrote it."""
+        """The chunk without its wrapping."""
         if self.kind == "cri":
             if b" P " in chunk or self._partial:
                 chunk = b"\n".join(map(self._cri, chunk.split(b"\n")))
@@ -69,7 +69,7 @@ class Unwrapper:
 
 
 class _Logged(msgspec.Struct):
-    """One line in JSON: of Docker, or of a collector that calls the text by another name."""
+    """One line in JSON, from Docker or from a collector that uses another key for the text."""
 
     log: str | None = None
     message: str | None = None
@@ -83,7 +83,7 @@ class _Logged(msgspec.Struct):
 
 
 def _logged(line: bytes) -> _Logged | None:
-    """A line that holds a logged text in JSON; None if it does not."""
+    """A line with a logged text in JSON; None for any other line."""
     try:
         found = _decoder().decode(line)
     except (msgspec.DecodeError, UnicodeError):
@@ -113,11 +113,11 @@ def _colour() -> re.Pattern[bytes]:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether the first bytes of a file can be a log: no zero bytes, which binaries and UTF-16 have."""
+    """Whether the first bytes of a file may be a log: without zero bytes, which binaries and UTF-16 have."""
     return b"\0" not in head
 
 
 def check(head: bytes) -> None:
-    """Raises FormatError for what is no log at all."""
+    """Raises FormatError if a file cannot be a log."""
     if not is_text(head):
-        raise FormatError("not a text")
+        raise FormatError("not a text file")

@@ -1,8 +1,8 @@
-"""Bandwidths that others published, with the hardware they were measured on.
+"""Published bandwidths, with the hardware that they were measured on.
 
 Only what a public source states is here. A size that it does not state is None, and widens our bounds; a
-link or port that it does not mention is left out. docs/measurements.md is made of this table by
-`python -m tools.measurements`.
+link or port that it does not mention is left out. `python -m tools.measurements` writes docs/measurements.md
+from this table.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Unit = Literal["Gb/s", "GB/s", "MiB/s", "MB/s"]
 GB_PER_S = {"Gb/s": 1 / 8, "GB/s": 1.0, "MiB/s": 1048576 / 1e9, "MB/s": 1 / 1000}
 
 CLOCK = 0.002
-"""What a clock may be wrong by: perftest divides cycles by a processor frequency that it samples in whole
-MHz (src/get_clock.c), and IEEE 802.3 lets each end of a link be off by 100 ppm."""
+"""The error of a clock: perftest divides cycles by a processor frequency that it samples in whole MHz
+(src/get_clock.c), and IEEE 802.3 allows each end of a link an error of 100 ppm."""
 
 
 class Published(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Published(Struct, frozen=True, kw_only=True):
     c2c: bool = False
     copy: Literal["", "read", "write"] = ""  # a copy by the GPU: reads host memory, or writes it
     error: float = CLOCK  # share of the value
-    saturates: bool = True  # one named link or port is all that limits it, by its source or its method
+    saturates: bool = True  # only one named link or port limits it, according to its source or its method
     note: str = ""
 
     @property
@@ -49,7 +49,7 @@ class Published(Struct, frozen=True, kw_only=True):
 
     @property
     def ceiling(self) -> Interval:
-        """What our estimate says of this hardware."""
+        """Our estimate for this hardware."""
         bounds = []
         if self.links:
             bounds.append(total(both_ways(link) for link in self.links))
@@ -65,7 +65,7 @@ class Published(Struct, frozen=True, kw_only=True):
 
     @property
     def prediction_error(self) -> float:
-        """How far the middle of our bounds is from what was measured, as a share of it."""
+        """The distance of the middle of our bounds from the measured value, as a share of it."""
         return abs(self.ceiling.middle_gb_per_s - self.gb_per_s) / self.gb_per_s
 
 

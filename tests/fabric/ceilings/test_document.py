@@ -8,7 +8,7 @@ from gdrkit.fabric.ceilings.measured import readings, sniff
 from gdrkit.fabric.ceilings.node_links import CommonPoint, NodeLinks
 from gdrkit.fabric.ceilings.text import measured_text, text
 from tests.fabric.ceilings.test_measured import NDR, perftest
-from tests.fabric.ceilings.test_paths import GPU_GEN5, nic, pair, roce, spark, wire
+from tests.fabric.ceilings.test_paths import GPU_GEN5, link, nic, pair, roce, spark
 
 
 def test_each_pair_has_the_paths_that_the_hardware_has():
@@ -31,15 +31,15 @@ def test_bits_are_eight_times_bytes_and_the_tightest_is_named():
     assert [limit.name for limit in direct.limits] == ["gpu-link", "nic-link", "port"]
 
 
-def test_what_shares_a_limit_is_listed():
+def test_devices_that_share_a_limit_are_listed():
     (first, *_) = document(spark({"p0", "p1"})).pairs
 
     assert first.paths[0].tightest.name == "nic-link"
     assert first.paths[0].tightest.shared_with == ("rocep1s0f1",)
 
 
-def test_what_is_not_known_leaves_the_low_bound_open():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:1c:00", 32.0, 16)], None))
+def test_an_unknown_port_removes_the_lower_bound():
+    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], None))
     direct = document(machine).pairs[0].paths[0]
 
     assert direct.rate.low_gb_per_s == 0
@@ -50,34 +50,34 @@ def test_what_is_not_known_leaves_the_low_bound_open():
 
 def test_json_reads_back():
     machine, _ = pair(GPU_GEN5, NDR)
-    told = document(machine, node="a", source="tree", readings=readings(machine, sniff(run())))
+    made = document(machine, node="a", source="tree", readings=readings(machine, sniff(run())))
 
-    assert msgspec.json.decode(msgspec.json.encode(told), type=EstimateDocument) == told
+    assert msgspec.json.decode(msgspec.json.encode(made), type=EstimateDocument) == made
 
 
 def run():
     return perftest("mlx5_0", 391.0)
 
 
-def test_text_joins_pairs_that_are_alike():
+def test_text_groups_equal_pairs():
     machine = spark({"p0", "p1"})
     shown = text(document(machine, node="spark-a"))
 
-    assert shown.startswith("spark-a: what it can move at most")
+    assert shown.startswith("spark-a: ceilings in one direction")
     assert "4 pairs through the processor" in shown
     assert shown.count("host-mapped ") == 1
     assert "22.3 to 30.1 GB/s (178 to 241 Gb/s)" in shown
 
 
-def test_pairs_that_differ_stay_apart():
-    fast, slow = NDR, nic("mlx5_1", [wire("0000:2c:00", 32.0, 4)], roce(200))
+def test_text_separates_pairs_that_differ():
+    fast, slow = NDR, nic("mlx5_1", [link("0000:2c:00", 32.0, 4)], roce(200))
     (_, one), (_, other) = pair(GPU_GEN5, fast), pair(GPU_GEN5, slow)
 
     assert text(document(NodeLinks((GPU_GEN5,), (fast, slow), (one, other)))).count("1 pair behind") == 2
 
 
-def test_what_is_down_is_named_so_and_comes_last():
-    down = nic("mlx5_1", [wire("0000:2c:00", 32.0, 16)], None)
+def test_devices_that_are_down_are_marked_and_come_last():
+    down = nic("mlx5_1", [link("0000:2c:00", 32.0, 16)], None)
     down = msgspec.structs.replace(down, active=False, down="DOWN")
     (_, one), (_, other) = pair(GPU_GEN5, down), pair(GPU_GEN5, NDR, CommonPoint.ROOT_COMPLEX)
     shown = text(document(NodeLinks((GPU_GEN5,), (down, NDR), (one, other))))
@@ -87,7 +87,7 @@ def test_what_is_down_is_named_so_and_comes_last():
     assert shown.index("1 pair through the processor") < shown.index("1 pair behind one PCIe switch")
 
 
-def test_a_measurement_is_told_alone():
+def test_a_measurement_is_shown_alone():
     machine, _ = pair(GPU_GEN5, NDR)
     shown = measured_text(document(machine, readings=readings(machine, sniff(run()))))
 
@@ -95,6 +95,6 @@ def test_a_measurement_is_told_alone():
     assert "You are at 98 %" in shown
 
 
-def test_nothing_there_is_said():
-    assert "no RDMA device here" in text(document(NodeLinks()))
-    assert "no GPU here" in text(document(NodeLinks((), (NDR,))))
+def test_text_reports_a_node_without_devices_or_gpus():
+    assert "no RDMA devices found" in text(document(NodeLinks()))
+    assert "no GPUs found" in text(document(NodeLinks((), (NDR,))))

@@ -1,4 +1,4 @@
-"""Machines read from whole nodes: the ones that are described under tests/evidence."""
+"""Links read from the whole nodes described under tests/evidence."""
 
 import pytest
 
@@ -23,16 +23,16 @@ def test_a_spark_is_one_card_with_two_links_and_two_ports(read):
 
     assert [gpu.attachment for gpu in found.gpus] == [Attachment.INTEGRATED]
     assert len(found.cards) == 1
-    assert {function.wires[0].address for function in found.functions} == {"0000:01:00", "0002:01:00"}
+    assert {function.links[0].address for function in found.functions} == {"0000:01:00", "0002:01:00"}
     assert {function.port_key[1] for function in found.functions} == {"p0", "p1"}
     assert 25.67 in node_total(found).rate
 
 
-def test_an_idle_gpu_is_taken_at_the_speed_it_can_do(read):
+def test_an_idle_gpu_counts_with_the_best_speed_of_its_link(read):
     """The GPUs of these nodes idle at 2.5 GT/s."""
     found = read("ubuntu-6.8-h100")
 
-    assert {gpu.wires[0].link.gt_per_s for gpu in found.gpus} == {32.0}
+    assert {gpu.links[0].pcie.gt_per_s for gpu in found.gpus} == {32.0}
 
 
 def test_a_nic_in_a_slot_of_four_lanes_is_bound_by_it(read):
@@ -43,13 +43,13 @@ def test_a_nic_in_a_slot_of_four_lanes_is_bound_by_it(read):
     assert "x4" in tightest.description
 
 
-def test_redirecting_ports_send_the_way_through_the_root_complex(read):
+def test_redirecting_ports_move_the_common_point_to_the_root_complex(read):
     found = read("acs-redirect")
 
     assert {route.common_point for route in found.routes} == {CommonPoint.ROOT_COMPLEX}
 
 
-def test_a_port_that_is_down_counts_for_nothing(read):
+def test_a_port_that_is_down_does_not_count(read):
     found = read("acs-redirect")
     whole = node_total(found)
 
@@ -64,7 +64,7 @@ def test_a_port_that_is_down_counts_for_nothing(read):
     [("1: DOWN", "DOWN"), ("2: INIT", "INIT"), ("3: ARMED", "ARMED"), ("4: ACTIVE", ""),
      ("5: ACTIVE_DEFER", ""), ("0: NOP", ""), (None, "")],
 )  # fmt: skip
-def test_only_a_state_that_was_read_makes_a_port_down(tmp_path, state, down):
+def test_a_port_is_down_only_if_its_state_was_read(tmp_path, state, down):
     path = build("acs-redirect", tmp_path)
     file = path.resolve() / "sys/class/infiniband/mlx5_1/ports/1/state"
     file.unlink()
@@ -76,7 +76,7 @@ def test_only_a_state_that_was_read_makes_a_port_down(tmp_path, state, down):
     assert found["mlx5_1"].active is (state == "4: ACTIVE")
 
 
-def test_a_gh200_is_joined_by_c2c(read):
+def test_a_gh200_is_attached_by_c2c(read):
     found = read("gh200")
 
     assert [gpu.attachment for gpu in found.gpus] == [Attachment.C2C]

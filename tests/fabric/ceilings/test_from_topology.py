@@ -1,4 +1,4 @@
-"""Machines read from saved topologies."""
+"""Links read from saved topologies."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def of(text):
     return node_links(read(text.encode()).topology)
 
 
-def test_a_file_that_somebody_wrote_has_links_and_no_ports():
+def test_a_handwritten_file_has_links_and_no_ports():
     found = of(ONE_SWITCH)
     (route,) = found.routes
     direct = chain(found, route, "direct")
@@ -29,7 +29,7 @@ def test_a_file_that_somebody_wrote_has_links_and_no_ports():
     assert direct.rate.low_gb_per_s == 0
 
 
-def test_what_nccl_wrote_names_speeds_and_no_link_layer():
+def test_a_dump_of_nccl_shows_speeds_and_no_link_layer():
     found = of(DUMP)
     route = next(route for route in found.routes if route.common_point is CommonPoint.SWITCH)
     direct = chain(found, route, "direct")
@@ -46,11 +46,11 @@ def test_ports_of_one_device_share_its_link():
     assert len(found.cards) == 1
 
 
-def test_a_link_of_which_the_file_says_nothing_is_not_known():
+def test_a_link_without_attributes_is_not_known():
     far = next(gpu for gpu in of(DUMP).gpus if gpu.address == "0000:4b:00.0")
 
     assert far.attachment is Attachment.C2C_SHARED
-    assert far.wires[1].link is None
+    assert far.links[1].pcie is None
 
 
 SPARK = """<system version="1">
@@ -78,16 +78,16 @@ def test_a_spark_s_file_shows_one_port_twice():
 
 
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "nic-x4", "acs-redirect", "gh200", "spark-two-cables"])
-def test_a_node_s_own_graph_meets_where_its_facts_do(name, tmp_path):
-    """Two ways from one node's evidence to its machine have the same GPUs, links and meeting points."""
+def test_a_node_and_its_graph_have_the_same_routes(name, tmp_path):
+    """Read from facts and from the graph, a node has the same GPUs, links and common points."""
     node = Node(open_host(str(build(name, tmp_path))))
     by_facts, by_graph = machine_of_node(node), node_links(from_node.topology(node))
 
-    def ways(found):
+    def routes(found):
         return {
             (route.gpu.address, route.function.name): (
                 route.common_point, route.gpu.attachment,
-                [wire.link for wire in route.gpu_wires], [wire.link for wire in route.nic_wires],
+                [link.pcie for link in route.gpu_links], [link.pcie for link in route.nic_links],
             )
             for route in found.routes
         }  # fmt: skip
@@ -95,5 +95,5 @@ def test_a_node_s_own_graph_meets_where_its_facts_do(name, tmp_path):
     def down(found):
         return {function.name: function.down for function in found.functions}
 
-    assert ways(by_graph) == ways(by_facts)
+    assert routes(by_graph) == routes(by_facts)
     assert down(by_graph) == down(by_facts)

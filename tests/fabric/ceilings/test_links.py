@@ -1,4 +1,4 @@
-"""What PCIe links carry, held against numbers that others reckoned and measured."""
+"""Rates of PCIe links, compared with numbers computed and measured by others."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def link(gt_per_s, width, max_payload_bytes=None, read_request_bytes=None):
 
 
 @pytest.mark.parametrize(
-    ("gt_per_s", "width", "kernel_says"),
+    ("gt_per_s", "width", "kernel_prints"),
     [  # Linux drivers/pci/pci.c, pcie_bandwidth_available(): "63.008 Gb/s available PCIe bandwidth"
         (2.5, 16, 32.0),
         (5.0, 8, 32.0),
@@ -25,8 +25,8 @@ def link(gt_per_s, width, max_payload_bytes=None, read_request_bytes=None):
         (32.0, 16, 504.112),
     ],
 )
-def test_the_raw_rate_is_what_linux_prints_for_a_link(gt_per_s, width, kernel_says):
-    assert link(gt_per_s, width).raw_gbit_per_s == pytest.approx(kernel_says, rel=5e-4)
+def test_the_raw_rate_is_what_linux_prints_for_a_link(gt_per_s, width, kernel_prints):
+    assert link(gt_per_s, width).raw_gbit_per_s == pytest.approx(kernel_prints, rel=5e-4)
 
 
 def test_flits_carry_236_bytes_of_packets_in_256():
@@ -41,31 +41,31 @@ def test_a_write_of_256_bytes_has_24_bytes_around_it():
 
 
 def test_a_completion_has_a_shorter_header_than_a_write():
-    reads, writes = (payload(link(16.0, 16, 256), way) for way in ("read", "write"))
+    reads, writes = (payload(link(16.0, 16, 256), direction) for direction in ("read", "write"))
 
     assert reads.high_gb_per_s > writes.high_gb_per_s
     assert both_ways(link(16.0, 16, 256)) == writes
 
 
-def test_small_read_requests_make_small_completions():
+def test_small_read_requests_lead_to_small_completions():
     assert payload(link(16.0, 16, 256, 128), "read") == payload(link(16.0, 16, 128), "read")
     assert payload(link(16.0, 16, 256, 4096), "read") == payload(link(16.0, 16, 256), "read")
 
 
-def test_an_unknown_payload_size_widens_the_bounds_to_both_sides():
+def test_an_unknown_payload_size_widens_both_bounds():
     known, unknown = both_ways(link(32.0, 4, 256)), both_ways(link(32.0, 4))
 
     assert unknown.low_gb_per_s < known.low_gb_per_s
     assert unknown.high_gb_per_s > known.high_gb_per_s
 
 
-def test_copies_measured_on_an_h200_lie_within_the_bounds_of_its_link():
-    """55.2 and 55.4 GB/s of 32 GT/s x16."""
+def test_copies_measured_on_an_h200_are_within_the_bounds_of_its_link():
+    """55.2 and 55.4 GB/s on 32 GT/s x16."""
     bounds = both_ways(link(32.0, 16, 256))
 
     assert 55.2 in bounds
     assert 55.4 in bounds
-    assert 63.0 not in bounds  # the raw rate is no ceiling
+    assert 63.0 not in bounds  # the raw rate is not reachable
 
 
 def test_one_function_of_a_dgx_spark_carries_about_12_gb_per_s():

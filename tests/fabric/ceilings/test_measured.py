@@ -1,4 +1,4 @@
-"""Measured rates beside the ceilings of machines of our own making, and what is said of them."""
+"""Measured rates compared with the ceilings of constructed nodes, and the sentences on them."""
 
 import contextlib
 
@@ -12,9 +12,9 @@ from gdrkit.fabric.ceilings.measured import readings, sniff
 from gdrkit.fabric.ceilings.measured_rate import plateau
 from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks, PairRoute
 from gdrkit.formats.errors import FormatError
-from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, nic, pair, roce, spark, wire
+from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, link, nic, pair, roce, spark
 
-NDR = nic("mlx5_0", [wire("0000:1c:00", 32.0, 16)], infiniband(400, "NDR"))
+NDR = nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], infiniband(400, "NDR"))
 
 
 def perftest(device, gbits, mtu=4096, title="RDMA_Write BW", before="", size=65536):
@@ -28,7 +28,7 @@ def perftest(device, gbits, mtu=4096, title="RDMA_Write BW", before="", size=655
 
 
 def nccl(program, busbw, nodes=2, per_node=1, sizes=(1 << 28, 1 << 29, 1 << 30)):
-    """A run whose rate is the same for all sizes, unless rates are given."""
+    """A run with one rate for all sizes, or with one rate per size."""
     rates = busbw if isinstance(busbw, tuple) else (busbw,) * len(sizes)
     ranks = "".join(
         f"#  Rank {n * per_node + g} Group 0 Pid 1 on host{n} device {g} [0x00] GPU\n"
@@ -53,7 +53,7 @@ def only(machine, text):
 # -- perftest --------------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_full_is_said_to_be_at_its_ceiling():
+def test_a_full_port_is_reported_at_its_ceiling():
     machine, _ = pair(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 391.0))
 
@@ -62,22 +62,22 @@ def test_a_port_that_is_full_is_said_to_be_at_its_ceiling():
     assert "this is the ceiling" in reading.sentences[-1]
 
 
-def test_half_of_a_port_is_not():
+def test_half_of_a_port_is_not_at_its_ceiling():
     machine, _ = pair(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 200.0))
 
     assert "something else limits this one" in reading.sentences[-1]
 
 
-def test_more_than_a_port_carries_is_no_success():
+def test_more_than_a_port_can_carry_is_reported():
     machine, _ = pair(GPU_GEN5, NDR)
     reading = only(machine, perftest("mlx5_0", 410.0))
 
     assert "is more than the port of mlx5_0 can carry" in reading.sentences[-1]
 
 
-def test_the_mtu_of_the_run_decides():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:1c:00", 32.0, 16)], roce(100, 4096)))
+def test_the_mtu_of_the_run_determines_the_ceiling():
+    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], roce(100, 4096)))
     reading = only(machine, perftest("mlx5_0", 92.55, mtu=1024))
 
     assert reading.share == pytest.approx(1.0, abs=0.002)
@@ -89,22 +89,22 @@ def test_both_directions_have_twice_the_ceiling():
     reading = only(machine, perftest("mlx5_0", 782.0, title="RDMA_Write Bidirectional BW"))
 
     assert reading.share == pytest.approx(0.984, abs=0.002)
-    assert any("Both directions" in sentence for sentence in reading.sentences)
+    assert any("sum of both directions" in sentence for sentence in reading.sentences)
 
 
 def test_a_run_on_gpu_memory_crosses_the_gpus_link_too():
-    machine, _ = pair(LinkedGpu("0000:07:00.0", wires=(wire("0000:07:00", 16.0, 8),)), NDR)
+    machine, _ = pair(LinkedGpu("0000:07:00.0", links=(link("0000:07:00", 16.0, 8),)), NDR)
 
     on_gpu = only(machine, perftest("mlx5_0", 100.0, before="initializing CUDA\n"))
     in_host = only(machine, perftest("mlx5_0", 100.0))
     assert on_gpu.tightest.name == "gpu-link"
     assert in_host.tightest.name == "port"
-    assert any("nothing of GPU memory" in sentence for sentence in in_host.sentences)
-    assert not any("nothing of GPU memory" in sentence for sentence in on_gpu.sentences)
+    assert any("not the path to GPU memory" in sentence for sentence in in_host.sentences)
+    assert not any("not the path to GPU memory" in sentence for sentence in on_gpu.sentences)
 
 
-def test_the_gpu_of_the_run_decides_where_there_are_several():
-    slow = LinkedGpu("0000:17:00.0", wires=(wire("0000:17:00", 16.0, 8),))
+def test_the_gpu_of_the_run_counts_if_there_are_several():
+    slow = LinkedGpu("0000:17:00.0", links=(link("0000:17:00", 16.0, 8),))
     (_, to_fast), (_, to_slow) = pair(GPU_GEN5, NDR), pair(slow, NDR)
     machine = NodeLinks((GPU_GEN5, slow), (NDR,), (to_fast, to_slow))
     listed = (
@@ -117,7 +117,7 @@ def test_the_gpu_of_the_run_decides_where_there_are_several():
     assert only(machine, perftest("mlx5_0", 100.0, before=other)).tightest.subject == "mlx5_0"
 
 
-def test_on_an_integrated_gpu_it_is_a_host_memory_run():
+def test_a_run_on_an_integrated_gpu_uses_host_memory():
     text = perftest("rocep1s0f0", 97.28, before="ib_write_bw --use_cuda=0\ninitializing CUDA\n")
     reading = only(spark({"p0"}), text)
 
@@ -126,7 +126,7 @@ def test_on_an_integrated_gpu_it_is_a_host_memory_run():
     assert "Tuned runs reach 11.14 and more: this is one of them" in reading.sentences[-1]
 
 
-def test_the_run_alone_may_tell_that_its_gpu_is_integrated():
+def test_the_run_itself_may_show_that_its_gpu_is_integrated():
     machine, _ = pair(GPU_GEN5, NDR)
     text = perftest("mlx5_0", 300.0, before="initializing CUDA\nCUDA device integrated: 1\n")
 
@@ -138,7 +138,7 @@ def test_a_device_of_another_node_has_no_ceiling():
     reading = only(machine, perftest("mlx5_7", 391.0))
 
     assert reading.share is None
-    assert "Of an RDMA device mlx5_7 nothing is known on this node." in reading.sentences
+    assert "This node has no RDMA device mlx5_7." in reading.sentences
 
 
 def test_a_device_whose_port_is_down_has_no_ceiling():
@@ -149,13 +149,13 @@ def test_a_device_whose_port_is_down_has_no_ceiling():
     assert "On this node the port of mlx5_0 is down" in reading.sentences[-1]
 
 
-def test_what_was_refused_or_measured_time_alone_has_no_rate():
+def test_a_failed_run_and_a_latency_run_have_no_rate():
     machine, _ = pair(GPU_GEN5, NDR)
 
     refused = only(machine, "ib_write_bw --use_cuda=0\nCouldn't allocate MR with error=14\n")
-    assert "could not be registered" in refused.sentences[0]
+    assert "Memory registration failed" in refused.sentences[0]
     latency = " #bytes #iterations    t_avg[usec]    t_min[usec]  t_max[usec]\n 2 1000 1.9 1.8 4.0\n"
-    assert "latencies" in only(machine, latency).sentences[0]
+    assert "latency" in only(machine, latency).sentences[0]
 
 
 # -- nccl-tests ------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_sendrecv_of_two_sparks_with_one_cable():
     assert "this is the ceiling" in reading.sentences[-1]
 
 
-def test_a_second_cable_of_a_spark_leaves_the_links_the_limit():
+def test_with_a_second_cable_the_links_of_a_spark_are_the_limit():
     reading = only(spark({"p0", "p1"}), nccl("all_gather", 25.67))
 
     assert reading.tightest.name == "nic-link"
@@ -185,37 +185,37 @@ def test_the_average_over_sizes_is_not_compared():
     assert any("average over all sizes" in sentence for sentence in reading.sentences)
 
 
-def test_above_the_network_is_normal_for_a_tree_between_two_nodes():
+def test_busbw_above_the_network_is_normal_for_a_tree_between_two_nodes():
     gpus = tuple(
-        LinkedGpu(f"0000:{n:02x}:00.0", wires=(wire(f"0000:{n:02x}:00", 32.0, 16),))
+        LinkedGpu(f"0000:{n:02x}:00.0", links=(link(f"0000:{n:02x}:00", 32.0, 16),))
         for n in range(0x1B, 0x23)
     )
     nics = tuple(
-        nic(f"mlx5_{n}", [wire(f"0000:{n + 64:02x}:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(8)
+        nic(f"mlx5_{n}", [link(f"0000:{n + 64:02x}:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(8)
     )
     routes = tuple(
-        PairRoute(g, n, CommonPoint.SWITCH, g.wires, n.wires) for g, n in zip(gpus, nics, strict=True)
+        PairRoute(g, n, CommonPoint.SWITCH, g.links, n.links) for g, n in zip(gpus, nics, strict=True)
     )
     node = NodeLinks(gpus, nics, routes)
 
     reading = only(node, nccl("all_reduce", 480.0, per_node=8))
-    assert any("normal on 2 nodes for a tree" in sentence for sentence in reading.sentences)
+    assert any("normal on 2 nodes with a tree" in sentence for sentence in reading.sentences)
     assert reading.share < 1
     assert only(node, nccl("all_reduce", 390.0, per_node=8)).share == pytest.approx(0.98, abs=0.005)
     assert "is more than" in only(node, nccl("sendrecv", 480.0, per_node=8)).sentences[-1]
-    # every GPU sends most of what it has to the other node, over its own NIC
+    # every GPU sends most of its data to the other node, over its own NIC
     assert only(node, nccl("alltoall", 90.0, per_node=8)).share == pytest.approx(0.97, abs=0.01)
 
 
-def test_one_node_says_nothing_of_the_network():
+def test_a_run_on_one_node_does_not_measure_the_network():
     machine, _ = pair(GPU_GEN5, NDR)
     reading = only(machine, nccl("all_reduce", 300.0, nodes=1, per_node=8))
 
     assert reading.share is None
-    assert any("nothing of the network" in sentence for sentence in reading.sentences)
+    assert any("not the network" in sentence for sentence in reading.sentences)
 
 
-def test_ranks_that_are_all_zero_ran_alone():
+def test_processes_that_are_all_rank_0_ran_alone():
     machine, _ = pair(GPU_GEN5, NDR)
     text = nccl("all_reduce", 300.0).replace("Rank 1 ", "Rank 0 ")
 
@@ -234,8 +234,8 @@ COPYING = """\
 """
 
 
-def test_traffic_is_held_against_the_raw_rate_for_headers_are_counted():
-    """Copies of 55.27 GB/s to an H200, MaxPayload 256, as nvidia-smi 580 showed them."""
+def test_traffic_is_compared_with_the_raw_rate_since_headers_are_counted():
+    """Copies of 55.27 GB/s to an H200, MaxPayload 256, as shown by nvidia-smi 580."""
     machine, _ = pair(GPU_GEN5, NDR)
     received, sent = readings(machine, sniff(COPYING))
 
@@ -244,8 +244,8 @@ def test_traffic_is_held_against_the_raw_rate_for_headers_are_counted():
     assert "the link is not the limit" in sent.sentences[-1]
 
 
-def test_headers_of_the_specification_are_those_that_nvidia_smi_counts():
-    """The same run: completions of 256 bytes come in, one request of 256 goes out for each."""
+def test_nvidia_smi_counts_the_headers_of_the_specification():
+    """The same run: completions of 256 bytes come in, one request goes out for each."""
     completion, request = 256 + COMPLETION_HEADER_BYTES[False] + FRAMING_BYTES, 16 + FRAMING_BYTES
 
     assert pytest.approx(55.27 * completion / 256, rel=0.01) == 59.3
@@ -253,19 +253,19 @@ def test_headers_of_the_specification_are_those_that_nvidia_smi_counts():
     assert pytest.approx(55.29 * (256 + WRITE_HEADER_BYTES + FRAMING_BYTES) / 256, rel=0.01) == 60.16
 
 
-def test_a_gpu_that_does_not_count_and_one_of_another_node():
+def test_traffic_of_a_gpu_without_counters_or_of_another_node_is_not_compared():
     machine, _ = pair(GPU_GEN5, NDR)
     received, _ = readings(machine, sniff("# gpu  rxpci  txpci\n    0      -      -\n"))
     elsewhere, _ = readings(machine, sniff("# gpu  rxpci  txpci\n    3  48000   4000\n"))
 
-    assert "does not count" in received.sentences[0]
+    assert "does not report" in received.sentences[0]
     assert (elsewhere.gb_per_s, elsewhere.share) == (48.0, None)
 
 
 # -- any text --------------------------------------------------------------------------------------
 
 
-def test_a_plateau_is_that_of_the_largest_sizes():
+def test_the_plateau_is_at_the_largest_sizes():
     assert plateau({8: 1.0, 1 << 28: 24.0, 1 << 29: 24.4, 1 << 30: 24.2}) == (24.2, ())
     rate, notes = plateau({1 << 10: 1.0, 1 << 20: 10.0, 1 << 21: 15.0})
     assert rate == 15.0
@@ -273,7 +273,7 @@ def test_a_plateau_is_that_of_the_largest_sizes():
 
 
 @pytest.mark.parametrize("text", ["", "bash: ib_write_bw: command not found in this text\n", "[]"])
-def test_no_program_s_output_is_refused(text):
+def test_text_of_no_known_program_is_refused(text):
     with pytest.raises(FormatError):
         readings(NodeLinks(), sniff(text.replace("ib_write_bw", "nothing")))
 

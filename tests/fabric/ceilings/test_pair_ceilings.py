@@ -28,7 +28,7 @@ def test_both_ports_of_one_function_pair_share_their_link(tmp_path):
     assert found["rocep1s0f0"].high_gb_per_s == pytest.approx(15.05)
 
 
-def test_a_node_that_nobody_looked_at_has_none():
+def test_a_node_without_evidence_has_no_ceilings():
     assert ceilings(Node(MemoryHost())) == {}
 
 

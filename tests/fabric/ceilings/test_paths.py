@@ -1,4 +1,4 @@
-"""Chains of limits on machines of our own making: what is tightest, what is shared, what is not known."""
+"""Chains of limits of constructed nodes: the tightest limit, shared limits, unknown limits."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,14 +11,16 @@ from gdrkit.fabric.ceilings.node_links import (
     NicFunction,
     NodeLinks,
     PairRoute,
-    Wire,
+    UpstreamLink,
 )
 from gdrkit.fabric.ceilings.paths import card_chain, chain, node_total, possible
 from gdrkit.fabric.ceilings.ports import NetworkPort
 
 
-def wire(address, gt_per_s, width, max_payload_bytes=256):
-    return Wire(address, PcieLink(gt_per_s=gt_per_s, width=width, max_payload_bytes=max_payload_bytes))
+def link(address, gt_per_s, width, max_payload_bytes=256):
+    return UpstreamLink(
+        address, PcieLink(gt_per_s=gt_per_s, width=width, max_payload_bytes=max_payload_bytes)
+    )
 
 
 def roce(rate, mtu=4096):
@@ -29,27 +31,28 @@ def infiniband(rate, generation):
     return NetworkPort(rate_gbit_per_s=rate, link_layer="InfiniBand", mtu_bytes=4096, generation=generation)
 
 
-def nic(name, wires, port, card="", port_name="p0"):
-    return NicFunction(name=name, card=card or name, wires=tuple(wires), port_name=port_name, port=port)
+def nic(name, links, port, card="", port_name="p0"):
+    return NicFunction(name=name, card=card or name, links=tuple(links), port_name=port_name, port=port)
 
 
-def pair(gpu, function, meeting=CommonPoint.SWITCH):
-    """One GPU and one NIC whose own links are all that lies between them."""
-    route = PairRoute(gpu, function, meeting, gpu.wires, function.wires)
+def pair(gpu, function, common_point=CommonPoint.SWITCH):
+    """One GPU and one NIC with only their own links between them."""
+    route = PairRoute(gpu, function, common_point, gpu.links, function.links)
     return NodeLinks((gpu,), (function,), (route,)), route
 
 
-GPU_GEN5 = LinkedGpu("0000:1b:00.0", wires=(wire("0000:1b:00", 32.0, 16),))
-GPU_GEN4 = LinkedGpu("0000:07:00.0", wires=(wire("0000:07:00", 16.0, 16),))
+GPU_GEN5 = LinkedGpu("0000:1b:00.0", links=(link("0000:1b:00", 32.0, 16),))
+GPU_GEN4 = LinkedGpu("0000:07:00.0", links=(link("0000:07:00", 16.0, 16),))
 
 
 def spark(cables):
-    """One ConnectX-7, two links of four lanes, each port on both. MaxPayload is for root, so not known."""
+    """One ConnectX-7, two links of four lanes, each port on both. MaxPayload needs root, so it is
+    unknown."""
     functions = tuple(
         NicFunction(
             name=name,
             card="e09d",
-            wires=(wire(bus, 32.0, 4, None),),
+            links=(link(bus, 32.0, 4, None),),
             port_name=port,
             port=roce(200) if port in cables else None,
             active=port in cables,
@@ -62,16 +65,16 @@ def spark(cables):
         )
     )
     gpu = LinkedGpu("000f:01:00.0", Attachment.INTEGRATED)
-    routes = tuple(PairRoute(gpu, f, CommonPoint.ROOT_COMPLEX, (), f.wires) for f in functions)
+    routes = tuple(PairRoute(gpu, f, CommonPoint.ROOT_COMPLEX, (), f.links) for f in functions)
     return NodeLinks((gpu,), functions, routes)
 
 
-def test_one_cable_of_a_spark_carries_200_gbit_and_both_its_links_are_needed_for_it():
+def test_one_cable_of_a_spark_carries_200_gbit_and_needs_both_links():
     machine = spark({"p0"})
     bounds = node_total(machine).rate
 
     assert bounds.high_gb_per_s * 8 == pytest.approx(196.07, abs=0.01)  # the port, at an MTU of 4096
-    assert 189.85 / 8 in bounds  # the sum that NVIDIA's guide makes
+    assert 189.85 / 8 in bounds  # the sum in NVIDIA's guide
     one = chain(machine, machine.routes[0], "host-mapped")
     assert 12.0 in one.rate
     assert one.rate.high_gb_per_s < bounds.low_gb_per_s
@@ -79,7 +82,7 @@ def test_one_cable_of_a_spark_carries_200_gbit_and_both_its_links_are_needed_for
 
 
 def test_a_second_cable_of_a_spark_adds_no_link():
-    """The forum's 25.67 GB/s over two cables is what two links of four lanes carry: no half of anything."""
+    """The forum's 25.67 GB/s over two cables is the rate of two links of four lanes, not half of a rate."""
     one, two = (node_total(spark(cables)).rate for cables in ({"p0"}, {"p0", "p1"}))
 
     assert 25.67 in two
@@ -89,7 +92,7 @@ def test_a_second_cable_of_a_spark_adds_no_link():
     assert card_chain(spark({"p0"}).functions).tightest.name == "port"
 
 
-def test_functions_of_a_spark_name_those_they_share_link_and_port_with():
+def test_functions_of_a_spark_name_the_others_on_their_link_and_port():
     machine = spark({"p0", "p1"})
     limits = {limit.name: limit for limit in chain(machine, machine.routes[0], "host-mapped").limits}
 
@@ -97,7 +100,7 @@ def test_functions_of_a_spark_name_those_they_share_link_and_port_with():
     assert limits["port"].shared_with == ("roceP2p1s0f0",)
 
 
-def test_the_second_port_of_a_spark_known_to_be_down_changes_nothing():
+def test_a_second_port_of_a_spark_that_is_down_has_no_effect():
     one = spark({"p0"})
     functions = tuple(replace(f, down="" if f.active else "DOWN") for f in one.functions)
     known = NodeLinks(one.gpus, functions)
@@ -108,7 +111,7 @@ def test_the_second_port_of_a_spark_known_to_be_down_changes_nothing():
 
 
 def test_a_link_above_ports_that_are_down_carries_nothing():
-    """Of a Spark one function's port is up: the link of the other half is of no use."""
+    """One function of a Spark has an active port: the link of the other functions is not used."""
     functions = tuple(
         replace(f, down="" if f.name == "rocep1s0f0" else "DOWN", active=f.name == "rocep1s0f0")
         for f in spark({"p0"}).functions
@@ -119,7 +122,7 @@ def test_a_link_above_ports_that_are_down_carries_nothing():
 
 
 DOWN = NicFunction(
-    name="mlx5_1", card="b", wires=(wire("0000:98:00", 32.0, 16),), port=None, active=False, down="DOWN"
+    name="mlx5_1", card="b", links=(link("0000:98:00", 32.0, 16),), port=None, active=False, down="DOWN"
 )
 
 
@@ -133,8 +136,8 @@ def test_a_port_that_is_down_carries_nothing_on_any_path():
     assert node_total(machine).limits[0].subject == "0 cards"
 
 
-def test_beside_a_port_that_is_down_an_unknown_one_stays_unknown():
-    unknown = nic("mlx5_2", [wire("0000:18:00", 32.0, 16)], None)
+def test_an_unknown_port_stays_unknown_if_another_one_is_down():
+    unknown = nic("mlx5_2", [link("0000:18:00", 32.0, 16)], None)
     machine = NodeLinks((GPU_GEN5,), (DOWN, unknown))
 
     assert node_total(machine).unknown == ("port of mlx5_2",)
@@ -156,8 +159,8 @@ def test_a_spark_has_neither_a_direct_nor_a_staged_path():
 
 
 def test_25_gbe_on_gen3_x8_is_bound_by_its_port():
-    """The link would do 57 Gbit/s; the published run reached 24.51 (docs/measurements.md)."""
-    machine, route = pair(GPU_GEN4, nic("mlx5_0", [wire("0000:04:00", 8.0, 8)], roce(25)))
+    """The link could carry 57 Gbit/s; the published run reached 24.51 (docs/measurements.md)."""
+    machine, route = pair(GPU_GEN4, nic("mlx5_0", [link("0000:04:00", 8.0, 8)], roce(25)))
     found = chain(machine, route, "direct")
 
     assert found.tightest.name == "port"
@@ -165,7 +168,7 @@ def test_25_gbe_on_gen3_x8_is_bound_by_its_port():
 
 
 def test_a_400g_port_is_just_below_gen5_x16():
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
+    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
     found = chain(machine, route, "direct")
 
     assert found.tightest.name == "port"
@@ -173,9 +176,9 @@ def test_a_400g_port_is_just_below_gen5_x16():
 
 
 def test_two_100g_ports_exceed_gen3_x16():
-    link = [wire("0000:3b:00", 8.0, 16)]
+    shared = [link("0000:3b:00", 8.0, 16)]
     functions = tuple(
-        nic(f"mlx5_{n}", link, infiniband(100, "EDR"), card="a", port_name=f"p{n}") for n in (0, 1)
+        nic(f"mlx5_{n}", shared, infiniband(100, "EDR"), card="a", port_name=f"p{n}") for n in (0, 1)
     )
     found = card_chain(functions)
 
@@ -183,10 +186,10 @@ def test_two_100g_ports_exceed_gen3_x16():
     assert found.rate.high_gb_per_s == pytest.approx(14.4, abs=0.01)
 
 
-def test_a_gh200_is_bound_by_its_port_though_the_way_leads_through_its_cpu():
-    gpu = LinkedGpu("0009:01:00.0", Attachment.C2C, (wire("0009:01:00", 32.0, 16),))
+def test_a_gh200_is_bound_by_its_port_though_the_path_is_through_its_cpu():
+    gpu = LinkedGpu("0009:01:00.0", Attachment.C2C, (link("0009:01:00", 32.0, 16),))
     machine, route = pair(
-        gpu, nic("mlx5_0", [wire("0000:01:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.ROOT_COMPLEX
+        gpu, nic("mlx5_0", [link("0000:01:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.ROOT_COMPLEX
     )
     found = chain(machine, route, "direct")
 
@@ -194,9 +197,9 @@ def test_a_gh200_is_bound_by_its_port_though_the_way_leads_through_its_cpu():
     assert found.tightest.name == "port"
 
 
-def test_staging_on_an_h200_is_bound_by_the_copy_that_was_measured():
+def test_staging_on_an_h200_is_bound_by_the_measured_copy():
     """55.2 and 55.4 GB/s by copy, 36.5 by NCCL through shared memory."""
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:18:00", 32.0, 16)], infiniband(800, "XDR")))
+    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(800, "XDR")))
     found = chain(machine, route, "staged")
 
     copy = {limit.name: limit for limit in found.limits}["host-copy"]
@@ -204,8 +207,8 @@ def test_staging_on_an_h200_is_bound_by_the_copy_that_was_measured():
         assert gb_per_s in copy.rate
 
 
-def test_an_a100_with_200g_is_bound_by_the_port_and_not_by_gen4_x16():
-    machine, route = pair(GPU_GEN4, nic("mlx5_0", [wire("0000:0c:00", 16.0, 16)], infiniband(200, "HDR")))
+def test_an_a100_with_200g_is_bound_by_the_port_not_by_gen4_x16():
+    machine, route = pair(GPU_GEN4, nic("mlx5_0", [link("0000:0c:00", 16.0, 16)], infiniband(200, "HDR")))
 
     assert chain(machine, route, "direct").tightest.name == "port"
     assert chain(machine, route, "direct").rate.high_gb_per_s == pytest.approx(24.84, abs=0.01)
@@ -213,17 +216,17 @@ def test_an_a100_with_200g_is_bound_by_the_port_and_not_by_gen4_x16():
 
 def hgx():
     """Two GPUs and two NICs below each switch, one link of 16 lanes from the switch to the processor."""
-    uplink = wire("0000:16:00.0", 32.0, 16)
-    gpus = tuple(LinkedGpu(f"0000:1{n}:00.0", wires=(wire(f"0000:1{n}:00", 32.0, 16), uplink)) for n in "bc")
+    uplink = link("0000:16:00.0", 32.0, 16)
+    gpus = tuple(LinkedGpu(f"0000:1{n}:00.0", links=(link(f"0000:1{n}:00", 32.0, 16), uplink)) for n in "bc")
     nics = tuple(
-        nic(f"mlx5_{n}", [wire(f"0000:1{n + 8}:00", 32.0, 16), uplink], infiniband(400, "NDR"))
+        nic(f"mlx5_{n}", [link(f"0000:1{n + 8}:00", 32.0, 16), uplink], infiniband(400, "NDR"))
         for n in (0, 1)
     )
-    routes = tuple(PairRoute(g, f, CommonPoint.SWITCH, g.wires[:1], f.wires[:1]) for g in gpus for f in nics)
+    routes = tuple(PairRoute(g, f, CommonPoint.SWITCH, g.links[:1], f.links[:1]) for g in gpus for f in nics)
     return NodeLinks(gpus, nics, routes)
 
 
-def test_the_direct_path_below_a_switch_does_not_touch_the_uplink_and_the_staged_one_shares_it():
+def test_below_a_switch_the_direct_path_avoids_the_uplink_that_the_staged_one_shares():
     machine = hgx()
     direct, staged = (chain(machine, machine.routes[0], path) for path in ("direct", "staged"))
 
@@ -232,9 +235,9 @@ def test_the_direct_path_below_a_switch_does_not_touch_the_uplink_and_the_staged
     assert set(uplink.shared_with) == {"0000:1c:00.0", "mlx5_0", "mlx5_1"}
 
 
-def test_a_redirected_or_distant_pair_is_no_longer_sure_of_its_links():
+def test_a_distant_pair_has_a_lower_bound_below_that_of_its_links():
     machine, route = pair(
-        GPU_GEN5, nic("mlx5_0", [wire("0000:98:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.SOCKETS
+        GPU_GEN5, nic("mlx5_0", [link("0000:98:00", 32.0, 16)], infiniband(400, "NDR")), CommonPoint.SOCKETS
     )
     near = pair(GPU_GEN5, route.function)
     far, close = chain(machine, route, "direct"), chain(*near, "direct")
@@ -245,7 +248,7 @@ def test_a_redirected_or_distant_pair_is_no_longer_sure_of_its_links():
 
 def test_one_gpu_bounds_a_node_with_four_nics():
     nics = tuple(
-        nic(f"mlx5_{n}", [wire(f"0000:{n}8:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(4)
+        nic(f"mlx5_{n}", [link(f"0000:{n}8:00", 32.0, 16)], infiniband(400, "NDR")) for n in range(4)
     )
     machine = NodeLinks((GPU_GEN5,), nics)
 
@@ -253,8 +256,8 @@ def test_one_gpu_bounds_a_node_with_four_nics():
     assert node_total(machine).rate.high_gb_per_s == pytest.approx(57.6, abs=0.05)
 
 
-def test_an_unknown_link_leaves_a_bound_from_above_and_none_from_below():
-    function = nic("mlx5_0", [Wire("0000:18:00", None)], infiniband(400, "NDR"))
+def test_an_unknown_link_leaves_an_upper_bound_and_no_lower_one():
+    function = nic("mlx5_0", [UpstreamLink("0000:18:00", None)], infiniband(400, "NDR"))
     machine, route = pair(GPU_GEN5, function)
     found = chain(machine, route, "direct")
 
@@ -263,7 +266,7 @@ def test_an_unknown_link_leaves_a_bound_from_above_and_none_from_below():
     assert found.rate.high_gb_per_s == pytest.approx(49.68, abs=0.01)
 
 
-def test_a_pair_of_which_nothing_is_known_has_no_ceiling():
+def test_a_pair_without_known_limits_has_no_ceiling():
     route = PairRoute(LinkedGpu("0000:1b:00.0"), NicFunction(name="mlx5_0", card="a"), CommonPoint.UNKNOWN)
     machine = NodeLinks((route.gpu,), (route.function,), (route,))
     found = chain(machine, route, "direct")
@@ -273,14 +276,14 @@ def test_a_pair_of_which_nothing_is_known_has_no_ceiling():
     assert set(found.unknown) == {"PCIe link of 0000:1b:00.0", "PCIe link of mlx5_0", "port of mlx5_0"}
 
 
-def test_sockets_over_infiniband_are_left_open():
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
+def test_sockets_over_infiniband_are_unknown():
+    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], infiniband(400, "NDR")))
 
     assert "IP over this port" in chain(machine, route, "socket").unknown
 
 
-def test_sockets_over_ethernet_lose_tcp_headers_and_promise_little():
-    machine, route = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:18:00", 32.0, 16)], roce(100)))
+def test_sockets_over_ethernet_lose_tcp_headers_and_have_a_low_lower_bound():
+    machine, route = pair(GPU_GEN5, nic("mlx5_0", [link("0000:18:00", 32.0, 16)], roce(100)))
     found = chain(machine, route, "socket")
 
     assert found.tightest.name == "tcp"

@@ -1,4 +1,4 @@
-"""What ports carry, held against runs of perftest that nothing else limited."""
+"""Rates of ports, compared with runs of perftest that only the port limited."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def infiniband(rate, generation, mtu=4096):
 @pytest.mark.parametrize(
     ("port", "gbit_per_s"),
     [
-        (roce(100, 1024), 92.59),  # 92.56 and 92.57 are what everybody gets at an Ethernet MTU of 1500
+        (roce(100, 1024), 92.59),  # runs at an Ethernet MTU of 1500 reach 92.56 and 92.57
         (roce(200, 4096), 196.07),
         (roce(25, 4096), 24.51),
         (roce(400, 4096), 392.15),
@@ -25,7 +25,7 @@ def infiniband(rate, generation, mtu=4096):
         (infiniband(400, "NDR"), 397.48),
     ],
 )
-def test_the_bound_is_the_rate_less_headers(port, gbit_per_s):
+def test_the_bound_is_the_rate_without_headers(port, gbit_per_s):
     assert payload(port).high_gb_per_s * 8 == pytest.approx(gbit_per_s, abs=0.01)
 
 
@@ -33,7 +33,7 @@ def test_the_bound_is_the_rate_less_headers(port, gbit_per_s):
     ("printed", "generation", "data"),
     [(10, "SDR", 8), (20, "DDR", 16), (40, "QDR", 32), (56, "FDR", 54.545)],
 )
-def test_older_infiniband_prints_signals_and_not_data(printed, generation, data):
+def test_older_infiniband_prints_the_signalling_rate(printed, generation, data):
     headers = 4096 / (4096 + 26)
 
     assert payload(infiniband(printed, generation)).high_gb_per_s * 8 == pytest.approx(
@@ -41,7 +41,7 @@ def test_older_infiniband_prints_signals_and_not_data(printed, generation, data)
     )
 
 
-def test_ethernet_rates_are_those_of_data_whatever_linux_calls_them():
+def test_ethernet_rates_are_data_rates_in_every_generation_that_linux_prints():
     """A port at 40GbE prints `40 Gb/sec (4X FDR10)`, one at 10GbE `10 Gb/sec (1X QDR)`."""
     port = NetworkPort(
         rate_gbit_per_s=10, link_layer="Ethernet", mtu_bytes=4096, ip_version=4, generation="QDR"
@@ -57,7 +57,7 @@ def test_an_unknown_mtu_widens_the_bounds():
     assert bounds.low_gb_per_s == payload(roce(100, 1024)).low_gb_per_s
 
 
-def test_a_port_of_another_kind_is_bounded_by_its_rate_alone():
+def test_a_port_of_another_kind_is_bounded_only_by_its_rate():
     bounds = payload(NetworkPort(rate_gbit_per_s=100, link_layer="Unspecified"))
 
     assert bounds.high_gb_per_s == 12.5
@@ -68,8 +68,8 @@ def test_a_port_of_another_kind_is_bounded_by_its_rate_alone():
     ("interface", "rdma"),
     [(1500, 1024), (2200, 2048), (4200, 4096), (9000, 4096), (4191, 2048), (300, None)],
 )
-def test_an_interface_mtu_becomes_the_rdma_mtu_that_linux_makes_of_it(interface, rdma):
-    """include/rdma/ib_addr.h, iboe_get_mtu(): 96 bytes are kept free."""
+def test_the_rdma_mtu_follows_from_the_interface_mtu_as_in_linux(interface, rdma):
+    """include/rdma/ib_addr.h, iboe_get_mtu(): 96 bytes are reserved."""
     assert roce_mtu(interface) == rdma
 
 

@@ -1,4 +1,5 @@
-"""Our ceilings beside what others measured: never below it, and near to it where one link is the limit."""
+"""Our ceilings compared with published measurements: never below them, and close if one link is the
+limit."""
 
 import statistics
 
@@ -9,18 +10,18 @@ from tests.fabric.ceilings.published import COPIES, PUBLISHED, SPARKS
 
 
 @pytest.mark.parametrize("row", PUBLISHED, ids=lambda row: f"{row.what} {row.hardware}")
-def test_nothing_was_measured_above_our_ceiling_by_more_than_its_error(row):
+def test_no_measurement_exceeds_our_ceiling_by_more_than_its_error(row):
     assert row.gb_per_s * (1 - row.error) <= row.ceiling.high_gb_per_s
 
 
-def test_the_middle_of_our_bounds_is_within_five_percent_of_what_fills_a_link_in_the_median():
+def test_the_middle_of_our_bounds_is_off_by_at_most_five_percent_in_the_median():
     errors = [row.prediction_error for row in PUBLISHED if row.saturates]
 
     assert len(errors) >= 30
     assert statistics.median(errors) <= 0.05
 
 
-def test_the_median_holds_for_links_and_for_ports_by_themselves():
+def test_the_median_error_is_small_for_links_and_for_ports_separately():
     copies = [row.prediction_error for row in COPIES if row.saturates]
     ports = [row.prediction_error for row in PUBLISHED if row.saturates and row.ports]
 
@@ -28,19 +29,19 @@ def test_the_median_holds_for_links_and_for_ports_by_themselves():
     assert statistics.median(ports) <= 0.05
 
 
-def test_at_least_thirty_rows_are_others_and_say_where_they_are_from():
+def test_at_least_thirty_rows_are_by_others_and_every_row_has_a_source():
     others = [row for row in PUBLISHED if row.source != "measured for gdrkit"]
 
     assert len(others) >= 30
     assert all(row.source for row in PUBLISHED)
 
 
-def test_the_forums_number_lies_within_our_bounds_and_far_below_two_ports():
+def test_the_forums_number_is_within_our_bounds_and_far_below_two_ports():
     row = next(row for row in SPARKS if row.value == 25.67)
 
     assert row.gb_per_s in row.ceiling
     assert row.ceiling.high_gb_per_s < 0.65 * 50.0
 
 
-def test_the_page_is_made_of_the_table():
+def test_the_page_is_generated_from_the_table():
     assert PAGE.read_text() == page(), "run: uv run --no-sync python -m tools.measurements"

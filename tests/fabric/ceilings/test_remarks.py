@@ -1,84 +1,84 @@
-"""What is said of a node's ceilings in words."""
+"""The sentences on a node's ceilings."""
 
 from gdrkit.fabric.ceilings.node_links import CommonPoint, NicFunction, NodeLinks, PairRoute
 from gdrkit.fabric.ceilings.remarks import remarks
-from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, nic, pair, roce, spark, wire
+from tests.fabric.ceilings.test_paths import GPU_GEN5, infiniband, link, nic, pair, roce, spark
 
 
 def test_two_cables_of_a_spark():
-    said = remarks(spark({"p0", "p1"}))
+    found = remarks(spark({"p0", "p1"}))
 
-    assert any("show 800 Gb/s together, but are 2 ports of one card: 400 Gb/s" in words for words in said)
+    assert any("show 800 Gb/s in total, but are 2 ports of one card: 400 Gb/s" in words for words in found)
     assert any(
-        "about 52 % of the 400 Gb/s of 2 cables is the ceiling" in words
-        and "A second cable buys nothing to speak of" in words
-        for words in said
+        "the ceiling is about 52 % of the 400 Gb/s of 2 cables" in words
+        and "A second cable adds almost nothing" in words
+        for words in found
     )
-    assert any("each alone moves 11.1 to 15.0 GB/s" in words for words in said)
-    assert any("no memory of its own" in words for words in said)
+    assert any("each alone carries 11.1 to 15.0 GB/s" in words for words in found)
+    assert any("no memory of its own" in words for words in found)
 
 
 def test_one_cable_of_a_spark_is_one_port_on_two_devices():
-    said = remarks(spark({"p0"}))
+    found = remarks(spark({"p0"}))
 
-    assert any("show 400 Gb/s together, but are 1 port of one card: 200 Gb/s" in words for words in said)
-    assert not any("cables" in words for words in said)
-    assert any("The rest takes the other link" in words for words in said)
+    assert any("show 400 Gb/s in total, but are 1 port of one card: 200 Gb/s" in words for words in found)
+    assert not any("cables" in words for words in found)
+    assert any("use the other link of this card as well" in words for words in found)
 
 
 def test_two_ports_on_a_link_that_carries_one():
     """2 x 100 Gb/s on PCIe 3.0 x16."""
     card = tuple(
         NicFunction(
-            name=name, card="cx5", wires=(wire("0000:3b:00", 8.0, 16),), port_name=name, port=roce(100)
+            name=name, card="cx5", links=(link("0000:3b:00", 8.0, 16),), port_name=name, port=roce(100)
         )
         for name in ("mlx5_0", "mlx5_1")
     )
-    (said,) = remarks(NodeLinks((GPU_GEN5,), card))
+    (found,) = remarks(NodeLinks((GPU_GEN5,), card))
 
-    assert "the link of this card carries" in said
-    assert "A second cable buys nothing to speak of" in said
+    assert "the link of this card carries" in found
+    assert "A second cable adds almost nothing" in found
 
 
 def test_two_ports_whose_link_carries_more_than_one_of_them():
-    """2 x 200 Gb/s on PCIe 4.0 x16 carry more than one port does: the second cable is not in vain."""
+    """2 x 200 Gb/s on PCIe 4.0 x16 carry more than one port: the second cable helps."""
     card = tuple(
         NicFunction(
-            name=name, card="cx6", wires=(wire("0000:3b:00", 32.0, 8, 512),), port_name=name, port=roce(100)
+            name=name, card="cx6", links=(link("0000:3b:00", 32.0, 8, 512),), port_name=name, port=roce(100)
         )
         for name in ("mlx5_0", "mlx5_1")
     )
 
-    assert not any("buys nothing" in words for words in remarks(NodeLinks((GPU_GEN5,), card)))
+    assert not any("adds almost nothing" in words for words in remarks(NodeLinks((GPU_GEN5,), card)))
 
 
 def test_a_slot_that_is_too_narrow():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:1c:00", 32.0, 4)], infiniband(400, "NDR")))
-    (said,) = remarks(machine)
+    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 4)], infiniband(400, "NDR")))
+    (found,) = remarks(machine)
 
-    assert "mlx5_0: alone moves 12.1 to 14.4 GB/s, for its link is PCIe 32 GT/s x4" in said
+    assert "mlx5_0: alone carries 12.1 to 14.4 GB/s, since its link is PCIe 32 GT/s x4" in found
 
 
-def test_a_card_in_the_right_slot_needs_no_word():
-    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [wire("0000:1c:00", 32.0, 16)], infiniband(400, "NDR")))
+def test_a_card_in_a_sufficient_slot_has_no_remark():
+    machine, _ = pair(GPU_GEN5, nic("mlx5_0", [link("0000:1c:00", 32.0, 16)], infiniband(400, "NDR")))
 
     assert remarks(machine) == ()
 
 
 def test_an_uplink_that_two_nics_share():
-    uplink = wire("0000:16:00.0", 16.0, 16)
+    uplink = link("0000:16:00.0", 16.0, 16)
     nics = tuple(
-        nic(f"mlx5_{n}", [wire(f"0000:{n + 24}:00", 16.0, 16), uplink], roce(200)) for n in range(2)
+        nic(f"mlx5_{n}", [link(f"0000:{n + 24}:00", 16.0, 16), uplink], roce(200)) for n in range(2)
     )
     machine = NodeLinks(
         (GPU_GEN5,), nics, tuple(PairRoute(GPU_GEN5, f, CommonPoint.SWITCH, (), ()) for f in nics)
     )
-    (said,) = remarks(machine)
+    (found,) = remarks(machine)
 
-    assert "mlx5_0 and mlx5_1 share the switch link 0000:16:00.0" in said
+    assert "mlx5_0 and mlx5_1 share the switch link 0000:16:00.0" in found
 
 
-def test_a_card_whose_link_nobody_could_read_has_no_word():
-    function = NicFunction(name="mlx5_0", card="a", wires=(), port=roce(100))
+def test_a_card_with_an_unknown_link_has_no_remark():
+    function = NicFunction(name="mlx5_0", card="a", links=(), port=roce(100))
 
     assert remarks(NodeLinks((GPU_GEN5,), (function,))) == ()

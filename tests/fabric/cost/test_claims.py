@@ -1,4 +1,4 @@
-"""The numbers of docs/cost.md that answer an article, derived once more: two DGX Sparks, Llama 3 70B."""
+"""The numbers of docs/cost.md on an article, derived a second time: two DGX Sparks, Llama 3 70B."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ def test_a_prompt_of_4096_sends_64_mib_not_once_but_twice_a_layer(steps):
     assert once * row.per_layer * 80 == pytest.approx(0.72, rel=0.01)  # seconds, all layers
 
 
-def test_a_prompt_is_not_dwarfed_by_computing(steps):
+def test_sending_a_prompt_is_not_negligible_next_to_computing(steps):
     staged = next(on for on in steps["prefill"].paths if on.path.name == "staged")
 
     assert staged.share[0] > 0.10
     assert staged.share[1] < 0.25
 
 
-def test_a_token_waits_for_weights_and_hardly_for_its_cache(steps):
+def test_a_token_waits_for_weights_and_barely_for_its_cache(steps):
     cache = 4352 * 327_680 / 2
 
     assert cache / steps["decode"].compute.read_bytes < 0.011
     assert steps["decode"].compute.bound == "memory"
 
 
-def test_a_token_is_hardly_held_up_by_the_network(steps):
+def test_a_token_is_barely_delayed_by_the_network(steps):
     staged = next(on for on in steps["decode"].paths if on.path.name == "staged")
 
     assert staged.share[1] < 0.05

@@ -1,4 +1,4 @@
-"""What a job sends and what that costs, derived a second time by hand."""
+"""The traffic of a job and its cost, derived a second time by hand."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_stages_within_a_node_send_nothing_out_of_it():
     assert [(row.calls, row.network_bytes) for row in sends] == [(3, 12288), (12, 0)]
 
 
-def test_deepseek_sends_a_token_to_a_node_once_however_many_experts_it_has_there():
+def test_deepseek_sends_a_token_once_to_a_node_with_several_of_its_experts():
     found = cost(job("deepseek-v3", ep=16, dp=16, gpus=8, dtype="fp8", batch=8), PATHS)
     there = rows(found, "decode")["tokens to experts"]
     back = rows(found, "decode")["experts' outputs back"]
@@ -103,13 +103,13 @@ def test_deepseek_sends_a_token_to_a_node_once_however_many_experts_it_has_there
     assert there.sent_bytes == pytest.approx(8 * 8 * 15 / 16 * token)  # a copy for every expert elsewhere
 
 
-def test_one_copy_per_node_beats_one_copy_per_expert():
+def test_one_copy_per_node_is_less_than_one_copy_per_expert():
     assert nodes_reached(256, 8, 4) < 8 * 3 / 4
     assert nodes_reached(8, 1, 8) == pytest.approx(7 / 8)
     assert nodes_reached(128, 8, 1) == 0
 
 
-def test_expert_parallelism_takes_the_feed_forward_all_reduces_away():
+def test_expert_parallelism_replaces_the_feed_forward_all_reduces():
     found = cost(job("qwen3-235b-a22b", tp=2, ep=2), PATHS)
 
     assert rows(found, "decode")["attention and feed-forward"].calls == 94
@@ -143,13 +143,13 @@ def test_a_cache_of_4096_tokens_of_llama_2_7b_is_two_gibibytes():
     assert step(found, "kv-transfer").network_bytes == 2 << 30
 
 
-def test_a_latent_cache_is_a_twenty_fifth_of_what_its_heads_would_take():
+def test_a_latent_cache_is_a_twenty_fifth_of_one_with_all_heads():
     found = cost(job("deepseek-v3", kv_transfer=True, kv_dtype="fp8"), PATHS)
 
     assert step(found, "kv-transfer").network_bytes == 4096 * 61 * (512 + 64)
 
 
-def test_nothing_crosses_where_the_group_fits_into_a_node():
+def test_nothing_crosses_if_the_group_fits_into_a_node():
     found = cost(job("gpt-oss-120b", tp=8, gpus=8), PATHS)
 
     assert all(step.network_bytes == 0 for step in found.steps)
@@ -160,7 +160,7 @@ def test_nothing_crosses_where_the_group_fits_into_a_node():
 # -- time ----------------------------------------------------------------------------------------------
 
 
-def test_a_large_all_reduce_takes_its_bytes_and_two_hops():
+def test_a_large_all_reduce_takes_the_time_of_its_bytes_and_two_hops():
     on = step(cost(job(tp=2), (EXACT,)), "prefill").paths[0]
     one = 2 * 14e-6 + (64 << 20) / 10e9
     logits = 14e-6 + 128256 / 10e9
@@ -170,7 +170,7 @@ def test_a_large_all_reduce_takes_its_bytes_and_two_hops():
     assert on.communication.high_s > on.communication.low_s
 
 
-def test_a_small_all_reduce_is_all_latency():
+def test_a_small_all_reduce_is_bound_by_latency():
     on = step(cost(job(tp=2), (EXACT,)), "decode").paths[0]
 
     hops = 161 * 2 * 5e-6 + 5e-6
@@ -186,14 +186,14 @@ def test_a_token_of_llama_70b_reads_its_weights_and_its_cache_once():
     assert found.time.low_s == pytest.approx(found.read_bytes / (4800e9 * 0.92))
 
 
-def test_llama_2_7b_on_an_a100_decodes_as_fast_as_was_measured():
+def test_llama_2_7b_on_an_a100_decodes_at_the_measured_rate():
     """104.9 tokens a second in BF16 at batch 1: pytorch.org/blog/accelerating-generative-ai-2."""
     found = step(cost(job("llama-2-7b", "A100-80GB", prompt=8, output=200), ()), "decode").compute
 
     assert found.time.low_s < 1 / 104.9 < found.time.high_s
 
 
-def test_a_prompt_multiplies_two_for_each_weight_and_token():
+def test_a_prompt_takes_two_flop_per_weight_and_token():
     found = step(cost(job("llama-3-8b", prompt=1024), ()), "prefill").compute
     layers = 7_504_658_432 - 128256 * 4096
 
@@ -201,7 +201,7 @@ def test_a_prompt_multiplies_two_for_each_weight_and_token():
     assert found.bound == "compute"
 
 
-def test_training_multiplies_six_for_each_weight_and_token():
+def test_training_takes_six_flop_per_weight_and_token():
     found = step(cost(job("llama-3-8b", prompt=1024, training=True), ()), "training").compute
 
     assert found.flop == pytest.approx(6 * 1024 * 7_504_658_432, rel=0.03)
@@ -218,7 +218,7 @@ def test_a_gpu_without_fp8_multiplies_fp8_weights_in_bf16():
 # -- what is saved ------------------------------------------------------------------------------------
 
 
-def test_the_slower_the_other_path_the_more_is_saved():
+def test_a_slower_other_path_means_a_larger_saving():
     slow = given_path("staged", 2, 3, "test")
     ours = cost(job(tp=2, gpu="GB10"), PATHS).savings[0]
     theirs = cost(job(tp=2, gpu="GB10"), (DIRECT, slow)).savings[0]
@@ -226,7 +226,7 @@ def test_the_slower_the_other_path_the_more_is_saved():
     assert theirs.middle > ours.middle > 0
 
 
-def test_all_that_can_be_hidden_may_leave_nothing_to_save():
+def test_hiding_all_traffic_may_leave_nothing_to_save():
     prefill = next(s for s in cost(job(tp=2, gpu="GB10"), PATHS).savings if s.phase == "prefill")
     decode = next(s for s in cost(job(tp=2, gpu="GB10"), PATHS).savings if s.phase == "decode")
 
@@ -288,7 +288,7 @@ def test_any_job_has_ordered_bounds(model, layout, gpu, batch, rate, training):
         ({"tp": 8, "gpus": 3}, "--tp 8"), ({"training": True, "kv_transfer": True}, "--kv-transfer"),
     ],
 )  # fmt: skip
-def test_numbers_that_describe_no_job_are_refused_by_the_option(changes, named):
+def test_numbers_that_do_not_describe_a_job_are_refused_by_option(changes, named):
     with pytest.raises(CostError, match=named):
         cost(job(**changes), PATHS)
 
@@ -298,7 +298,7 @@ def test_experts_that_do_not_divide_are_refused():
         cost(job("mixtral-8x7b", ep=3), PATHS)
 
 
-def test_a_smaller_gpu_holds_no_more_for_it():
+def test_memory_per_gpu_does_not_depend_on_the_gpu():
     found = cost(replace(job(), gpu=rates_of("L40S")), PATHS)
 
     assert found.weights_bytes > 48e9
@@ -319,7 +319,7 @@ def test_a_smaller_gpu_holds_no_more_for_it():
         ("Tesla V100-SXM2-32GB", "V100"), ("Tesla V100-PCIE-16GB", "V100-PCIe"), ("h200", "H200"),
     ],
 )  # fmt: skip
-def test_a_product_name_means_its_row(product, row):
+def test_a_product_name_finds_its_row(product, row):
     assert rates_of(product).name == row
 
 
@@ -328,5 +328,5 @@ def test_a_product_name_means_its_row(product, row):
     ["NVIDIA A10", "NVIDIA H20", "NVIDIA GB200", "NVIDIA H800", "NVIDIA L40", "NVIDIA A100X",
      "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU", ""],
 )  # fmt: skip
-def test_a_near_miss_is_nobody(product):
+def test_a_similar_product_name_finds_nothing(product):
     assert rates_of(product) is None

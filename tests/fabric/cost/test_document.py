@@ -1,4 +1,4 @@
-"""The sentence at the end, and what it says where something is not known."""
+"""The concluding sentence, also if something is not known."""
 
 from __future__ import annotations
 
@@ -19,29 +19,32 @@ HOST_MAPPED = given_path("host-mapped", 20, 24, "test")
 SPARK = Workload(model=known_model("llama-3-70b"), layout=ParallelLayout(tensor=2), gpu=rates_of("GB10"))
 
 
-def test_the_sentence_names_phases_bounds_and_what_it_is_held_against():
-    said = conclusion(cost(SPARK, (DIRECT, STAGED)))
+def test_the_conclusion_names_phases_bounds_and_the_compared_path():
+    sentence = conclusion(cost(SPARK, (DIRECT, STAGED)))
 
-    assert said.startswith("GPUDirect would save you ")
-    assert "of the prompt (0 to " in said
-    assert "% of a token (" in said
-    assert said.endswith(", beside staged.")
-
-
-def test_a_path_that_the_hardware_has_not_is_said_to_be_none():
-    said = conclusion(cost(SPARK, (replace(DIRECT, possible=False), HOST_MAPPED)))
-
-    assert said.startswith("GPUDirect, which this hardware cannot do, would save you ")
-    assert said.endswith(", beside host-mapped.")
+    assert sentence.startswith("GPUDirect would save you ")
+    assert "of the prompt (0 to " in sentence
+    assert "% of a token (" in sentence
+    assert sentence.endswith(", compared with staged.")
 
 
-def test_a_path_that_is_as_near_leaves_nothing_to_save():
+def test_the_conclusion_notes_a_path_that_the_hardware_lacks():
+    sentence = conclusion(cost(SPARK, (replace(DIRECT, possible=False), HOST_MAPPED)))
+
+    assert sentence.startswith("GPUDirect, which this hardware cannot do, would save you ")
+    assert sentence.endswith(", compared with host-mapped.")
+
+
+def test_an_equally_fast_path_leaves_nothing_to_save():
     near = replace(DIRECT, name="host-mapped")
 
-    assert conclusion(cost(SPARK, (DIRECT, near))) == "GPUDirect would save you nothing beside host-mapped."
+    assert (
+        conclusion(cost(SPARK, (DIRECT, near)))
+        == "GPUDirect would save you nothing compared with host-mapped."
+    )
 
 
-def test_what_nothing_crosses_saves_nothing():
+def test_a_job_without_network_traffic_saves_nothing():
     job = replace(SPARK, layout=ParallelLayout(tensor=2, gpus_per_node=8))
 
     assert conclusion(cost(job, (DIRECT, STAGED))) == (
@@ -59,41 +62,49 @@ def test_what_nothing_crosses_saves_nothing():
         (SPARK, (), "--path"),
     ],
 )
-def test_what_is_not_known_is_said_with_the_option_that_would_tell(job, paths, asks):
-    said = conclusion(cost(job, paths))
+def test_what_is_not_known_is_reported_with_the_option_that_sets_it(job, paths, asks):
+    sentence = conclusion(cost(job, paths))
 
-    assert "not known" in said
-    assert asks in said
+    assert "not known" in sentence
+    assert asks in sentence
 
 
-def test_the_text_shows_each_phase_each_path_and_the_conclusion():
+def test_the_text_shows_every_phase_every_path_and_the_conclusion():
     shown = text(document(cost(replace(SPARK, kv_transfer=True), (DIRECT, STAGED)), ("socket: not known",)))
 
-    for words in ("prefill:", "decode:", "cache transfer:", "direct  ", "staged  ", "? socket", "assumes:"):
+    for words in (
+        "prefill:",
+        "decode:",
+        "cache transfer:",
+        "direct  ",
+        "staged  ",
+        "? socket",
+        "assumptions:",
+    ):
         assert words in shown
     assert "161 x" not in shown
     assert "GPUDirect would save you" in shown
 
 
-def test_weights_that_do_not_fit_are_said_not_to():
+def test_weights_that_do_not_fit_are_reported():
     assert "DOES NOT FIT" in text(document(cost(replace(SPARK, layout=ParallelLayout()), (DIRECT, STAGED))))
     assert "DOES NOT FIT" not in text(document(cost(SPARK, (DIRECT, STAGED))))
 
 
 def test_the_document_survives_json():
-    told = document(cost(SPARK, (DIRECT, STAGED)))
-    read = msgspec.json.decode(msgspec.json.encode(told))
+    made = document(cost(SPARK, (DIRECT, STAGED)))
+    read = msgspec.json.decode(msgspec.json.encode(made))
 
     assert read["schema"] == "gdrkit.cost/1"
     assert read["cost"]["steps"][0]["traffic"][0]["network_bytes"] == 64 << 20
-    assert read["assumptions"] == list(assumptions(told.cost))
+    assert read["assumptions"] == list(assumptions(made.cost))
 
 
 @pytest.mark.parametrize(
     ("share", "words"),
     [(0.0, "nothing"), (0.0004, "under 0.1 %"), (0.004, "0.4 %"), (0.03, "3.0 %"), (0.4, "40 %")],
 )
-def test_a_share_is_told_in_as_many_digits_as_it_deserves(share, words):
+def test_a_share_has_a_suitable_number_of_digits(share, words):
     assert percent(share) == words
 
 

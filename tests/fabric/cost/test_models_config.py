@@ -76,7 +76,7 @@ def test_heads_without_a_kv_count_are_all_kv_heads():
     assert read(config).kv_heads == 64
 
 
-def test_a_window_that_is_switched_off_is_none():
+def test_a_window_that_is_switched_off_does_not_count():
     config = {**LLAMA, "model_type": "qwen2", "sliding_window": 32768, "use_sliding_window": False}
 
     assert read(config).window == 0
@@ -98,7 +98,7 @@ def test_a_hostile_value_is_refused_by_its_key(key, value):
         read({**LLAMA, key: value})
 
 
-def test_a_number_of_three_hundred_digits_is_refused_and_not_printed_whole():
+def test_a_number_of_three_hundred_digits_is_refused_and_abbreviated():
     with pytest.raises(FormatError, match="hidden_size") as caught:
         parse_config(json.dumps({**LLAMA, "hidden_size": 1}).replace(": 1,", ": " + "9" * 300 + ",", 1), "x")
     assert len(str(caught.value)) < 300
@@ -113,12 +113,12 @@ def test_an_unknown_kind_of_model_is_refused_by_name(kind):
 @pytest.mark.parametrize(
     "key", ["linear_key_head_dim", "conv_kernel_size", "num_mtp_heads", "index_n_heads"]
 )
-def test_a_size_that_is_not_known_here_is_refused_by_its_key(key):
+def test_an_unknown_size_is_refused_by_its_key(key):
     with pytest.raises(FormatError, match=key):
         read({**LLAMA, key: 4})
 
 
-def test_a_key_that_is_no_size_is_passed_over():
+def test_a_key_that_is_not_a_size_is_ignored():
     assert read({**LLAMA, "rope_theta": 1e9, "_name_or_path": "x"}) == read(LLAMA)
 
 
@@ -133,17 +133,17 @@ def test_a_key_that_is_no_size_is_passed_over():
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings"),
     ],
 )
-def test_shapes_that_cannot_be_are_refused(change, named):
+def test_impossible_shapes_are_refused(change, named):
     with pytest.raises(FormatError, match=named):
         read({**LLAMA, **change})
 
 
-def test_more_experts_for_a_token_than_there_are_is_refused():
+def test_more_experts_per_token_than_experts_are_refused():
     with pytest.raises(FormatError, match="num_experts_per_tok"):
         read({**DEEPSEEK, "num_experts_per_tok": 257})
 
 
-def test_a_config_cut_off_anywhere_is_refused():
+def test_a_truncated_config_is_refused():
     text = json.dumps(LLAMA).encode()
 
     for end in range(len(text)):

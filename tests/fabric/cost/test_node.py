@@ -1,4 +1,4 @@
-"""What a node moves on each path, from its GPUs, cards and links."""
+"""The bandwidth of a node on each path, from its GPUs, cards and links."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def paths(machine, gpus=1):
     return {path.name: path for path in node_paths(machine, gpus)[0]}
 
 
-def test_a_spark_moves_what_both_of_its_links_do_and_has_no_copy_to_save(machines):
+def test_a_spark_uses_both_links_and_has_no_copy_to_save(machines):
     found = paths(machines["spark-two-cables"])
 
     assert "staged" not in found
@@ -37,31 +37,31 @@ def test_a_spark_moves_what_both_of_its_links_do_and_has_no_copy_to_save(machine
         < found["host-mapped"].bandwidth_high_gb_per_s
         < 31.5
     )
-    assert found["host-mapped"].latency_high_us == 0  # the buffer lies where the GPU's memory lies
+    assert found["host-mapped"].latency_high_us == 0  # the buffer is in the GPU's own memory
 
 
-def test_eight_gpus_move_eight_times_what_one_does(machines):
+def test_eight_gpus_have_eight_times_the_bandwidth_of_one(machines):
     one, eight = (paths(machines["ubuntu-6.8-h100"], gpus)["direct"] for gpus in (1, 8))
 
     assert 45 < one.bandwidth_low_gb_per_s < one.bandwidth_high_gb_per_s < 50
     assert eight.bandwidth_high_gb_per_s == pytest.approx(8 * one.bandwidth_high_gb_per_s)
 
 
-def test_a_copy_costs_bandwidth_or_latency_and_never_gains(machines):
+def test_a_copy_never_improves_bandwidth_or_latency(machines):
     found = paths(machines["ubuntu-6.8-h100"])
 
     assert found["staged"].bandwidth_low_gb_per_s <= found["direct"].bandwidth_low_gb_per_s
     assert found["staged"].latency_low_us > found["direct"].latency_low_us
 
 
-def test_no_gpu_is_no_path(machines):
+def test_a_node_without_a_gpu_has_no_path(machines):
     found, why = node_paths(replace(machines["ubuntu-6.8-h100"], gpus=()), 1)
 
     assert found == ()
     assert why
 
 
-def test_a_link_that_nobody_knows_leaves_a_path_without_a_lower_bound(machines):
+def test_an_unknown_link_leaves_a_path_without_a_lower_bound(machines):
     whole = machines["ubuntu-6.8-h100"]
     blind = tuple(replace(function, port=None) for function in whole.functions)
     routes = tuple(replace(r, function=replace(r.function, port=None)) for r in whole.routes)
@@ -71,7 +71,7 @@ def test_a_link_that_nobody_knows_leaves_a_path_without_a_lower_bound(machines):
     assert any(words.startswith("direct: not known") for words in why)
 
 
-def test_of_a_node_whose_ports_are_all_down_nothing_is_reckoned(machines):
+def test_a_node_with_all_ports_down_has_no_path(machines):
     whole = machines["ubuntu-6.8-h100"]
     down = tuple(replace(f, down="DOWN", active=False, port=None) for f in whole.functions)
 

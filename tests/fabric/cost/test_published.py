@@ -1,4 +1,4 @@
-"""What others measured, beside what we reckon: collectives between two DGX Sparks, and tokens on one."""
+"""Published measurements compared with our bounds: collectives between two DGX Sparks, tokens on one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL_REDUCE_US = {  # bytes: out of place, in place
 
 
 @pytest.mark.parametrize(("size", "measured_us"), ALL_REDUCE_US.items())
-def test_a_small_all_reduce_between_two_sparks_lies_within_our_bounds(size, measured_us):
+def test_a_small_all_reduce_between_two_sparks_is_within_our_bounds(size, measured_us):
     bounds = all_reduce(SPARKS, RankGroup(ranks=2, nodes=2), size)
 
     for us in measured_us:
@@ -49,7 +49,7 @@ Spark Performance Enables Intensive AI Tasks" and posts of its forum, as AI-Dail
 
 
 @pytest.mark.parametrize(("model", "dtype", "kv_dtype", "tokens_per_s"), TOKENS_PER_S)
-def test_tokens_on_one_spark_lie_within_our_bounds(model, dtype, kv_dtype, tokens_per_s):
+def test_tokens_on_one_spark_are_within_our_bounds(model, dtype, kv_dtype, tokens_per_s):
     job = Workload(
         model=known_model(model), layout=ParallelLayout(), gpu=rates_of("GB10"),
         dtype=dtype, kv_dtype=kv_dtype,
@@ -61,7 +61,7 @@ def test_tokens_on_one_spark_lie_within_our_bounds(model, dtype, kv_dtype, token
     assert decode.compute.time.low_s <= 1 / tokens_per_s <= decode.compute.time.high_s
 
 
-def test_a_path_without_a_lower_bound_costs_nothing_known():
+def test_a_path_without_a_lower_bound_has_no_known_cost():
     from gdrkit.fabric.ceilings.chain import chained
 
     assert path_cost(chained("direct", (), ("the port",))) is None

@@ -1,4 +1,4 @@
-"""Small topologies for NCCL's model, of the tests' own making."""
+"""Small constructed topologies for NCCL's model."""
 
 from gdrkit.consumers.nccl_releases import release
 from gdrkit.fabric.nccl.graph import GPU, NET
@@ -44,7 +44,7 @@ def system_xml(*cpus):
 
 
 def computed(root, version="2.28.9", environment=None):
-    """The system, GPUs and NICs by their numbers, and what NCCL makes of the environment."""
+    """The system, GPUs and NICs by number, and NCCL's settings from the environment."""
     rules = release(version)
     given = settings(rules, environment or {})
     system = system_of(root, rules)

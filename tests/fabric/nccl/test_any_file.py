@@ -1,4 +1,4 @@
-"""Whatever stands in a file, the model computes it or refuses it."""
+"""The model computes or refuses any file."""
 
 import contextlib
 

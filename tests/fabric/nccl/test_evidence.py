@@ -1,4 +1,4 @@
-"""What a node's own files and probes say of the NIC's side."""
+"""The NIC's side of GPUDirect RDMA, from a node's files and probes."""
 
 import json
 
@@ -49,13 +49,13 @@ def gdr(host, version="2.27.5", environment=None):
     return net.nccl.gdr if net.nccl else ""
 
 
-def test_a_loaded_module_is_believed_by_versions_that_look_for_it():
+def test_a_loaded_module_counts_in_versions_that_test_for_it():
     host = MemoryHost(MODULE, complete=True)
     assert gdr(host, "2.23.4") == "1"
     assert gdr(host, "2.21.5") == "", "it looks elsewhere, and nobody asked for dma-buf"
 
 
-def test_files_that_nobody_looked_for_leave_the_question_open():
+def test_without_collected_files_support_is_unknown():
     assert nic_evidence(Node(MemoryHost()), release("2.27.5")).files is None
     assert gdr(MemoryHost()) == ""
 

@@ -1,4 +1,4 @@
-"""Does NCCL go directly, each way, and what does the answer rest on?"""
+"""NCCL's decision on GPUDirect RDMA in each direction, and its reasons."""
 
 import pytest
 
@@ -33,20 +33,20 @@ def decision(root, version="2.28.9", environment=None, *, sends=False, rank=0, e
 
 
 def refusal(root, version="2.28.9", environment=None, **more):
-    """The condition that does not hold; None where data goes directly."""
+    """The condition that does not hold; None if GPUDirect RDMA is used."""
     found = decision(root, version, environment, **more)
     return found.because.condition if found.direct is False else None
 
 
 @pytest.mark.parametrize("sends", [False, True])
-def test_a_pair_below_one_switch_goes_directly(sends):
+def test_a_pair_below_one_switch_uses_gpudirect_rdma(sends):
     found = decision(NEAR, sends=sends)
     assert (found.direct, found.mode, found.because) == (True, "Default", None)
     assert [reason.condition for reason in found.reasons][-1] is Condition.DISTANCE
     assert all(reason.source.startswith("src/") for reason in found.reasons)
 
 
-def test_a_pair_across_the_cpu_goes_directly_only_if_told():
+def test_a_pair_across_the_cpu_uses_gpudirect_rdma_only_if_configured():
     assert refusal(FAR) is Condition.DISTANCE
     assert decision(FAR).because.seen == "PHB is farther than PXB"
     assert refusal(FAR, environment={"NCCL_NET_GDR_LEVEL": "PHB"}) is None
@@ -54,10 +54,10 @@ def test_a_pair_across_the_cpu_goes_directly_only_if_told():
 
 
 @pytest.mark.parametrize("version", ["2.29.2", "2.30.7"])
-def test_only_a_machine_with_c2c_reads_of_p2c_unless_it_was_asked_for(version):
+def test_p2c_is_named_only_with_c2c_or_if_it_was_configured(version):
     assert decision(FAR, version).because.seen == "PHB is farther than PXB"
-    told = {"NCCL_NET_GDR_LEVEL": "P2C"}
-    assert decision(FAR, version, told).because.seen == "PHB is farther than P2C"
+    configured = {"NCCL_NET_GDR_LEVEL": "P2C"}
+    assert decision(FAR, version, configured).because.seen == "PHB is farther than P2C"
     assert decision(SUPERCHIP, version).reasons[-1].seen == "P2C is within P2C"
 
 
@@ -70,12 +70,12 @@ def test_levels_as_nccl_parses_them(value, direct):
     assert (refusal(FAR, environment={"NCCL_NET_GDR_LEVEL": value}) is None) is direct
 
 
-def test_loc_refuses_everything():
+def test_level_loc_refuses_everything():
     assert refusal(NEAR, environment={"NCCL_NET_GDR_LEVEL": "LOC"}) is Condition.DISTANCE
     assert refusal(NEAR, environment={"NCCL_NET_GDR_LEVEL": "0"}) is Condition.DISTANCE
 
 
-def test_the_level_never_helps_a_side_that_does_not_support_it():
+def test_no_level_helps_a_side_without_support():
     nic_side = system_xml(cpu(0, switch("10", gpu("18"), nic("19", net(0, gdr=0)))))
     gpu_side = system_xml(cpu(0, switch("10", gpu("18", gdr=0), nic("19", net(0)))))
     assert refusal(nic_side, environment={"NCCL_NET_GDR_LEVEL": "SYS"}) is Condition.NIC
@@ -90,7 +90,7 @@ def pair_of_gpus(sm, *, linked=False):
     return system_xml(cpu(0, switch("10", one("18", 0, "21"), one("21", 1, "18"), nic("19", net(0)))))
 
 
-def test_sends_before_ampere_need_nvlink_and_before_2_19_all_do():
+def test_sending_needs_nvlink_before_ampere_and_always_before_2_19():
     pair = pair_of_gpus
     assert refusal(pair(70), sends=True) is Condition.READ
     assert refusal(pair(70), sends=False) is None
@@ -141,10 +141,10 @@ def test_a_proxy_is_named_with_its_distance():
     found = decision(root, sends=True, rank=1)
     assert found.direct
     assert found.via.rank == 0
-    assert "which sends in its place" in found.reasons[-1].seen
+    assert "which sends instead" in found.reasons[-1].seen
 
 
-# -- where the topology says nothing of a side ----------------------------------------------------------
+# -- sides that the topology does not state ------------------------------------------------------------
 
 BOTH = GpuEvidence(gdr=True, dmabuf=True, cuda="12.4")
 
@@ -154,28 +154,28 @@ def evidence(files=frozenset(), probes=None, on_gpu=BOTH):
     return GdrEvidence(nics, on_gpu, file_says_nic=False, file_says_gpu=False)
 
 
-def test_dmabuf_wins_over_peermem():
+def test_dmabuf_takes_precedence_over_peermem():
     both = evidence(frozenset({"sys/module/nvidia_peermem/version"}))
     assert decision(NEAR, evidence=both).mechanism == "dmabuf"
     assert decision(NEAR, environment={"NCCL_DMABUF_ENABLE": "0"}, evidence=both).mechanism == "peermem"
 
 
-def test_what_nobody_looked_at_is_not_no():
+def test_evidence_that_was_not_collected_is_not_a_refusal():
     found = decision(NEAR, evidence=evidence(files=None, probes={}))
     assert found.direct is None
     assert found.because.condition is Condition.NIC
-    assert "nobody looked" in found.because.seen
+    assert "not collected" in found.because.seen
     assert decision(FAR, evidence=evidence(files=None, probes={})).direct is False  # too far in any case
 
 
-def test_an_old_nccl_misses_peermem_by_its_file():
+def test_an_old_nccl_tests_another_file_and_misses_peermem():
     loaded = NicEvidence(frozenset({"sys/module/nvidia_peermem/version"}))
     assert peermem(release("2.22.3"), loaded).works is False
     assert peermem(release("2.23.4"), loaded).works is True
     assert peermem(release("2.23.4"), NicEvidence()).works is None
 
 
-def test_before_2_23_the_first_device_speaks_for_all():
+def test_before_2_23_the_first_device_counts_for_all():
     nics = NicEvidence(frozenset(), {"rxe0": False, "mlx5_0": True})
     given = settings(release("2.22.3"), {})
     assert dmabuf(release("2.22.3"), given, "mlx5_0", nics, BOTH).works is False
@@ -200,7 +200,7 @@ def test_dmabuf_needs_the_gpus_driver_too(on_gpu, works):
      ({"NCCL_IB_HCA": "^mlx5_1"}, "NCCL_IB_HCA=^mlx5_1"), ({"NCCL_IB_HCA": "^=mlx5_1"}, ""),
      ({"NCCL_IB_HCA": "mlx5_10:2"}, "NCCL_IB_HCA=mlx5_10:2")],
 )  # fmt: skip
-def test_which_ports_take_part(environment, left_out):
+def test_variables_select_the_ports_that_are_used(environment, left_out):
     assert unused(settings(release("2.28.9"), environment), "mlx5_10", 1) == left_out
 
 
@@ -210,22 +210,22 @@ def test_which_ports_take_part(environment, left_out):
 @pytest.mark.parametrize(
     ("version", "name", "value", "why"),
     [
-        ("2.28.9", "NCCL_NET_GDR_LEVEL", "ALL", "not understood"),
-        ("2.26.2", "NCCL_NET_GDR_LEVEL", "P2C", "not understood"),
+        ("2.28.9", "NCCL_NET_GDR_LEVEL", "ALL", "unrecognized"),
+        ("2.26.2", "NCCL_NET_GDR_LEVEL", "P2C", "unrecognized"),
         ("2.25.1", "NCCL_NET_GDR_C2C", "1", "unknown before 2.26.2"),
         ("2.26.2", "NCCL_PXN_C2C", "1", "unknown before 2.27.3"),
         ("2.28.9", "NCCL_NET_GDR_READ", "yes", "read as 0"),
         ("2.28.9", "NCCL_NET_MERGE_LEVEL", "NONE", "counts as LOC"),
-        ("2.28.9", "NCCL_NETDEVS_POLICY", "MAX:0", "AUTO stays"),
+        ("2.28.9", "NCCL_NETDEVS_POLICY", "MAX:0", "AUTO applies"),
     ],
 )
-def test_settings_that_change_nothing_are_named(version, name, value, why):
+def test_settings_without_effect_are_listed(version, name, value, why):
     (ignored,) = settings(release(version), {name: value}).ignored
     assert (ignored.name, ignored.value) == (name, value)
     assert why in ignored.why
 
 
-def test_settings_that_are_understood_are_not_named():
+def test_valid_settings_are_not_listed():
     environment = {"NCCL_NET_GDR_LEVEL": "PHB", "NCCL_NET_GDR_READ": "1", "NCCL_P2P_DISABLE": "0"}
     given = settings(release("2.28.9"), environment)
     assert given.ignored == ()
@@ -240,20 +240,20 @@ def test_the_check_agrees_with_the_decision():
 # -- on whole nodes -------------------------------------------------------------------------------------
 
 
-def ways(name, folder, environment):
+def directions(name, folder, environment):
     node = Node(open_host(str(build(name, folder))))
     seen = view(SavedTopology(topology(node, ask_driver=True), node=node), "2.28.9", environment)
     return {pair.receive for pair in seen.pairs.values() if pair.path == "PIX"}
 
 
 def test_a_node_with_peermem_and_no_dmabuf_registers_by_peermem(tmp_path):
-    found = ways("rhel-9-mofed", tmp_path, {"NCCL_DMABUF_ENABLE": "0"})
-    assert {way.mechanism for way in found} == {"peermem"}
+    found = directions("rhel-9-mofed", tmp_path, {"NCCL_DMABUF_ENABLE": "0"})
+    assert {direction.mechanism for direction in found} == {"peermem"}
 
 
-def test_a_node_without_peermem_is_refused_for_its_files(tmp_path):
-    found = ways("peermem-blacklisted", tmp_path, {"NCCL_DMABUF_ENABLE": "0"})
-    assert {way.because for way in found} == {"the NIC's side does not support it"}
-    (seen,) = {way.seen for way in found}
+def test_a_node_without_peermem_is_refused_by_its_files(tmp_path):
+    found = directions("peermem-blacklisted", tmp_path, {"NCCL_DMABUF_ENABLE": "0"})
+    assert {direction.because for direction in found} == {"the NIC's side does not support it"}
+    (seen,) = {direction.seen for direction in found}
     assert "NCCL_DMABUF_ENABLE=0" in seen
     assert "sys/module/nvidia_peermem/version" in seen

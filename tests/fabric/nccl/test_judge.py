@@ -1,4 +1,4 @@
-"""NCCL itself judges the model: answers recorded on two H200s, and from NCCL's own graph code at 22 tags."""
+"""The model compared with NCCL: answers recorded on two H200s, and of NCCL's own graph code at 22 tags."""
 
 import json
 from functools import lru_cache
@@ -29,7 +29,7 @@ def test_many_topologies_were_run_on_gpus():
     assert set(PLAIN_JOBS) < {job.name for job in jobs}
 
 
-def test_the_seeds_still_make_the_environments_that_ran():
+def test_the_seeds_still_produce_the_recorded_environments():
     fixture = [job for job in recorded()[1] if job.name.isdigit()]
     gpus, nets = ("0000:00:06.0", "0000:00:07.0"), ("eth0", "eth0:1", "eth0:2", "eth0:3")
     for job in fixture:
@@ -46,32 +46,32 @@ def test_every_path_and_decision_equals_nccls_own(mode):
     assert sum(verdict.decisions for verdict in verdicts) > 200
 
 
-def test_the_judge_notices_a_wrong_model():
+def test_the_comparison_detects_a_wrong_model():
     _, jobs = recorded()
     wrong = [text for job in jobs for text in judge(job, "2.26.2").disagreements]
     assert len(wrong) > 500
     assert any("distance" in text for text in wrong)
 
 
-def test_a_log_whose_table_is_missing_is_no_agreement():
+def test_a_log_without_its_table_does_not_count_as_agreement():
     _, jobs = recorded()
     job = next(job for job in jobs if job.name == "default")
     assert judge(job._replace(ranks=[[], []]), "2.28.9").disagreements
 
 
 @pytest.mark.parametrize("version", FROM_SOURCE)
-def test_the_model_gives_what_nccls_own_source_gives(version):
+def test_the_model_equals_nccls_own_source(version):
     answers = json.loads((HERE / "nccl_from_source.json").read_text())[version]
     assert len(answers) >= 20
     assert [digest(predict(case(seed), version)) for seed in range(len(answers))] == answers
 
 
-def test_versions_differ_where_they_should():
+def test_versions_differ_as_expected():
     answers = json.loads((HERE / "nccl_from_source.json").read_text())
     assert len({tuple(answers[version]) for version in FROM_SOURCE}) >= 12
 
 
-def test_what_stands_behind_a_version_is_said():
+def test_the_basis_of_each_version_is_reported():
     assert (recorded()[0],) == ON_GPUS
     assert model_basis("2.28.9") is ModelBasis.ON_GPUS
     assert model_basis("2.27.5+cuda12.8") is ModelBasis.FROM_SOURCE

@@ -1,4 +1,4 @@
-"""Ports of one card become one NIC."""
+"""Ports of one card that NCCL fuses into one NIC."""
 
 import pytest
 from msgspec import structs
@@ -30,13 +30,13 @@ def names(root):
 
 
 @pytest.mark.parametrize("version", ["2.20.5", "2.23.4", "2.24.3", "2.30.7"])
-def test_two_ports_of_a_card_are_one_nic(version):
+def test_two_ports_of_a_card_become_one_nic(version):
     root, found = fused(TWO_PORTS, version)
     assert found == (FusedNic("mlx5_0+mlx5_1", ("mlx5_0", "mlx5_1"), 800_000),)
     assert names(root) == ["mlx5_0+mlx5_1"]
 
 
-def test_the_new_nic_is_counted_behind_the_old_ones_since_2_24():
+def test_the_fused_nic_is_numbered_after_the_others_since_2_24():
     def numbers(version):
         return [node.get("dev") for node in fused(TWO_PORTS, version)[0].walk() if node.name == "net"]
 
@@ -53,14 +53,14 @@ def test_when_nothing_is_fused(version, environment):
     assert fused(TWO_PORTS, version, environment) == (TWO_PORTS, ())
 
 
-def test_sockets_and_other_cards_stay_apart():
+def test_sockets_and_other_cards_are_not_fused():
     sockets = card(net(0, name="eth0", guid="0x0"), net(1, name="eth1", guid="0x1"))
     assert fused(sockets)[1] == ()
     apart = system_xml(cpu(0, nic("19", net(0)), nic("29", net(1))))
     assert fused(apart)[1] == ()
 
 
-def test_four_at_most_two_before_2_24():
+def test_at_most_four_ports_are_fused_and_two_before_2_24():
     five = card(*(net(dev, guid="0xe41d2d03000000aa") for dev in range(5)))
     assert [len(one.parts) for one in fused(five)[1]] == [4]
     assert [len(one.parts) for one in fused(five, "2.22.3")[1]] == [2, 2]
@@ -76,7 +76,7 @@ IB, ETHERNET = "InfiniBand", "Ethernet"
 
 
 @pytest.mark.parametrize("version", ["2.20.5", "2.23.4", "2.26.2", "2.30.7"])
-def test_infiniband_and_ethernet_stay_apart(version):
+def test_infiniband_and_ethernet_are_not_fused(version):
     root, layers = ports(IB, ETHERNET)
     assert fused(root, version, layers=layers) == (root, ())
     root, layers = ports(ETHERNET, ETHERNET)
@@ -84,9 +84,9 @@ def test_infiniband_and_ethernet_stay_apart(version):
 
 
 @pytest.mark.parametrize("version", ["2.24.3", "2.25.1"])
-def test_two_releases_give_up_over_a_card_of_both(version):
+def test_two_releases_fail_on_a_card_with_both_link_layers(version):
     root, layers = ports(IB, ETHERNET)
-    with pytest.raises(FormatError, match="NCCL gives up"):
+    with pytest.raises(FormatError, match="NCCL fails"):
         fused(root, version, layers=layers)
 
 
@@ -98,24 +98,22 @@ def test_two_releases_give_up_over_a_card_of_both(version):
             "2.28.9",
             (IB, ETHERNET, IB),
             [],
-        ),  # the first is kept from both, and then the second from the third
+        ),  # the first is not fused with either, nor the second with the third
         ("2.28.9", (ETHERNET, IB, IB), [("mlx5_1", "mlx5_2")]),
     ],
 )
-def test_of_three_ports_the_plugin_finds_those_alike_and_the_topology_gives_up_the_first(
-    version, kinds, parts
-):
+def test_of_three_ports_the_plugin_fuses_equal_ones_and_the_topology_drops_the_first(version, kinds, parts):
     root, layers = ports(*kinds)
     assert [one.parts for one in fused(root, version, layers=layers)[1]] == parts
 
 
 @pytest.mark.parametrize("kinds", [(IB, ""), ("", ETHERNET), ("", "")])
-def test_a_port_of_an_unknown_link_layer_is_taken_to_be_like_the_others(kinds):
+def test_a_port_of_unknown_link_layer_counts_as_like_the_others(kinds):
     root, layers = ports(*kinds)
     assert len(fused(root, layers=layers)[1]) == 1
 
 
-def test_the_link_layers_of_a_graph_are_heeded():
+def test_the_link_layers_of_a_graph_are_used():
     saved = read(nccl_xml.written(TWO_PORTS))
     nets = tuple(
         structs.replace(one, link_layer=layer)
@@ -125,7 +123,7 @@ def test_the_link_layers_of_a_graph_are_heeded():
     assert view(mixed, "2.28.9", {}).fused == ()
 
 
-def test_both_ports_of_a_fused_nic_keep_their_answer():
+def test_both_ports_of_a_fused_nic_have_an_answer():
     saved = read(nccl_xml.written(TWO_PORTS))
     seen = view(saved, "2.28.9", {})
     assert [one.parts for one in seen.fused] == [("mlx5_0", "mlx5_1")]
@@ -140,7 +138,7 @@ def test_a_port_that_is_left_out_is_not_fused():
     assert sorted(pair.send.because for pair in seen.pairs.values()) == ["", "NCCL_IB_HCA==mlx5_0"]
 
 
-def test_a_refusal_names_where_nccl_tests_it():
+def test_a_refusal_names_the_source_of_nccls_test():
     saved = read(nccl_xml.written(TWO_PORTS))
     seen = view(saved, "2.28.9", {"NCCL_NET_GDR_LEVEL": "LOC"})
     assert {pair.receive.because for pair in seen.pairs.values()} == {"PIX is farther than LOC"}

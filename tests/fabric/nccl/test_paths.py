@@ -53,17 +53,17 @@ def test_two_switches_are_pxb_unless_they_are_two_levels_of_one_broadcom():
     ("speed", "width", "bandwidth"),
     [
         ("32.0 GT/s PCIe", "16", 48.0),
-        ("64.0 GT/s PCIe", "16", 50.0),  # then the port is the limit
+        ("64.0 GT/s PCIe", "16", 50.0),  # the port is the limit
         ("16.0 GT/s PCIe", "8", 12.0),
         ("16 GT/s", "16", 24.0),  # kernels before 5.7
-        ("16.0 GT/s", "16", 12.0),  # without " PCIe" nobody knows it: Gen3
+        ("16.0 GT/s", "16", 12.0),  # unknown without " PCIe": Gen3
         ("Unknown", "16", 12.0),
         ("", "0", 12.0),
         ("8.0 GT/s PCIe", "4", 3.0),
         ("2.5 GT/s PCIe", "1", 0.19),
     ],
 )
-def test_link_speeds_as_nccl_reads_the_words(speed, width, bandwidth):
+def test_link_speeds_are_parsed_as_by_nccl(speed, width, bandwidth):
     link = f'link_speed="{speed}" link_width="{width}"'
     root = system_xml(cpu(0, switch("10", gpu("18", link='link_speed="64.0 GT/s PCIe" link_width="16"'),
                                     nic("19", net(0), link=link))))  # fmt: skip
@@ -133,7 +133,7 @@ CONNECTX_7, CONNECTX_8 = 'vendor="0x15b3" device="0x1021"', 'vendor="0x15b3" dev
      ("2.31.2", 90, CONNECTX_7, {"NCCL_TOPO_SCATTER_START_NET": "1"}, 0),
      ("2.30.4", 90, CONNECTX_7, {"NCCL_TOPO_SCATTER_START_NET": "1"}, 2)],
 )  # fmt: skip
-def test_where_gpus_that_share_nics_begin(version, sm, chip, environment, first):
+def test_the_first_nic_of_gpus_that_share_nics(version, sm, chip, environment, first):
     """GPUs 2 and 3 share three NICs: counted from the first GPU of the machine, or of those that share."""
     shared = switch(
         "40", gpu("48", 2, sm=sm), gpu("49", 3, sm=sm),
@@ -144,13 +144,13 @@ def test_where_gpus_that_share_nics_begin(version, sm, chip, environment, first)
     assert local_nets(system, gpus[2], given)[0].dev == first
 
 
-def test_a_refused_pair_is_led_through_the_cpu():
+def test_a_refused_pair_is_routed_through_the_cpu():
     refused = system_xml(cpu(0, switch("10", gpu("18"), nic("19", net(0, gdr=0)))))
     assert path(refused) == ("PHB", 48.0, 5)
 
 
 @pytest.mark.parametrize("version", ["2.28.9", "2.30.7"])
-def test_a_gpu_sends_through_its_neighbour_that_has_the_nic(version):
+def test_a_gpu_sends_through_a_neighbour_that_is_near_the_nic(version):
     link = NVSWITCH.format(18)
     near = switch("10", gpu("18", 0, inside=link), nic("19", net(0)))
     root = system_xml(cpu(0, near, gpu("20", 1, inside=link)))
@@ -188,7 +188,7 @@ def test_gpus_behind_one_another_use_nvlink_once():
     assert system.rules.named(gpus[0].paths[gpus[2]].type) == "PHB"
 
 
-def test_of_ways_as_short_the_wider_counts_until_2_30_4_then_the_nearer():
+def test_of_equally_short_paths_the_wider_counts_until_2_30_4_then_the_nearer():
     def linked(rank, *others):
         links = "".join(f'<nvlink target="0000:{20 + o}:00.0" count="2" tclass="0x030200"/>' for o in others)
         return gpu(str(20 + rank), rank, inside=links)
@@ -199,7 +199,7 @@ def test_of_ways_as_short_the_wider_counts_until_2_30_4_then_the_nearer():
         assert system.rules.named(gpus[0].paths[gpus[2]].type) == kind
 
 
-def test_gpus_that_use_neither_links_nor_memory_are_apart():
+def test_gpus_without_p2p_and_shared_memory_are_disconnected():
     root = system_xml(cpu(0, gpu("18", 0), gpu("19", 1), nic("20", net(0))))
     system, gpus, _, _ = computed(root, environment={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
     assert system.rules.named(gpus[0].paths[gpus[1]].type) == "NET"
@@ -207,7 +207,7 @@ def test_gpus_that_use_neither_links_nor_memory_are_apart():
     assert system.rules.named(gpus[0].paths[gpus[1]].type) == "PHB"
 
 
-def test_a_file_that_nccl_gives_up_on_is_refused():
+def test_a_file_that_nccl_rejects_is_refused():
     with pytest.raises(FormatError, match="no link_speed"):
         computed(system_xml(cpu(0, '<pci busid="0000:18:00.0" class="0x030200" link_width="16"/>')))
     with pytest.raises(FormatError, match="no arch"):
@@ -217,7 +217,7 @@ def test_a_file_that_nccl_gives_up_on_is_refused():
         computed(system_xml(cpu(0, below)), "2.21.5")
 
 
-def test_a_gpu_without_a_rank_takes_no_part():
+def test_a_gpu_without_a_rank_is_left_out():
     bare = '<pci busid="0000:18:00.0" class="0x030200" link_speed="" link_width="16"><gpu dev="0"/></pci>'
     system, _, _, _ = computed(system_xml(cpu(0, bare)))
     assert system.nodes[GPU] == []
@@ -230,8 +230,9 @@ def test_path_types_have_the_numbers_of_their_version():
     assert release(NEWEST).path_types.index("SYS") == 9
 
 
-def test_eight_gpus_and_eight_nics_take_few_steps_and_twice_the_machine_at_most_four_times_as_many():
-    """73,000 steps, some 10 ms; a GPU and a NIC make a pair with each of the others, so squared it is."""
+def test_steps_are_few_and_grow_at_most_with_the_square_of_the_machine():
+    """73,000 steps, about 10 ms, for eight GPUs and eight NICs; pairs grow with the square of the
+    machine."""
     link = NVSWITCH.format(18)
 
     def machine(switches):

@@ -1,4 +1,4 @@
-"""Files that others published, where they are at hand: NCCL's own tables, and dumps of real machines."""
+"""Published files, if they are available: NCCL's own tables, and dumps of real machines."""
 
 import pytest
 from lab.nccl.judge import Job, judge
@@ -20,7 +20,7 @@ ENVIRONMENTS = {"PHB": {"NCCL_NET_GDR_LEVEL": "PHB"}, "SYS": {"NCCL_NET_GDR_LEVE
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name)
-def test_tables_in_logs_are_ours(path):
+def test_tables_in_logs_equal_ours(path):
     stem = path.name.removesuffix(".log.txt")
     dump = path.with_name(f"{stem}.dump.xml.txt")
     if not dump.exists():

@@ -1,4 +1,4 @@
-"""A graph as NCCL sees it: what the machine is, and what NCCL does with it."""
+"""NCCL's view of a graph: the paths of the machine, and NCCL's decisions."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def judge(saved, environment, version="2.27.5"):
     return view(saved, version, environment)
 
 
-def test_a_refused_pair_keeps_the_path_that_the_machine_has():
+def test_a_refused_pair_keeps_the_path_of_the_hardware():
     refused = judge(read(TWO_SOCKETS.format(gdr=0)), {}).pairs[NEAR]
     allowed = judge(read(TWO_SOCKETS.format(gdr=1)), {}).pairs[NEAR]
     assert (refused.path, allowed.path) == ("PIX", "PIX"), "NCCL's own table says PHB of the first"
@@ -56,14 +56,14 @@ def test_a_refused_pair_keeps_the_path_that_the_machine_has():
     assert allowed.gbyte_per_s == 48.0
 
 
-def test_a_far_gpu_sends_through_one_that_is_near():
+def test_a_far_gpu_sends_through_a_near_one():
     pair = judge(read(TWO_SOCKETS.format(gdr=1)), {}).pairs[FAR]
     assert pair.path == "SYS"
     assert pair.send.through == "0000:1b:00.0"
     assert pair.receive.through == "", "receives are never led through another GPU"
 
 
-def test_without_that_the_distance_decides():
+def test_without_pxn_the_distance_counts():
     pair = judge(read(TWO_SOCKETS.format(gdr=1)), {"NCCL_PXN_DISABLE": "1"}).pairs[FAR]
     assert pair.send.because == "SYS is farther than PXB"
 
@@ -74,24 +74,24 @@ def test_without_that_the_distance_decides():
      ({"NCCL_NET": "Socket"}, "NCCL_NET=Socket"), ({"NCCL_NET_GDR_LEVEL": "LOC"}, "PIX is farther than LOC"),
      ({"NCCL_IB_HCA": "mlx5"}, "")],
 )  # fmt: skip
-def test_variables_decide_as_nccl_reads_them(environment, because):
+def test_variables_have_the_effect_that_they_have_in_nccl(environment, because):
     assert judge(read(TWO_SOCKETS.format(gdr=1)), environment).pairs[NEAR].receive.because == because
 
 
-def test_a_file_that_nccl_would_refuse_is_mended_and_it_says_so():
+def test_a_file_that_nccl_would_refuse_is_completed_with_a_note():
     found = judge(read(DUMP.replace(' numaid="0"', "")), {})
     assert any("numaid" in words for words in found.assumed)
     assert found.pairs
 
 
-def test_a_tree_written_by_hand_is_filled_in_and_it_says_so():
+def test_a_handwritten_tree_is_completed_with_a_note():
     found = judge(read(ONE_SWITCH), {})
     assert found.pairs["0000:1b:00.0", "0000:18:00.0"].path == "PIX"
     assert found.assumed
 
 
 def test_a_port_that_is_down_is_not_used_and_not_fused_with_another(tmp_path):
-    """ncclIbInitDevices() takes active ports alone; the second port of each function is up here."""
+    """ncclIbInitDevices() uses only active ports; the second port of each function is active here."""
     direct = from_node.topology(Node(open_host(str(build("zgx-3852", tmp_path)))))
     found = view(SavedTopology(direct), NEWEST, {})
     because = {net: pair.receive.because for (_, net), pair in found.pairs.items()}
@@ -100,14 +100,14 @@ def test_a_port_that_is_down_is_not_used_and_not_fused_with_another(tmp_path):
     assert found.fused == ()
 
 
-def test_a_port_whose_state_nobody_told_is_taken_for_active():
+def test_a_port_of_unknown_state_counts_as_active():
     net = read(TWO_SOCKETS.format(gdr=1)).topology.nets[0]
     assert net.state == ""
     assert judge(read(TWO_SOCKETS.format(gdr=1)), {}).pairs[NEAR].receive.because == ""
 
 
 @pytest.mark.parametrize("version", [OLDEST, "2.20.3", "2.24.3", NEWEST])
-def test_a_node_looks_alike_read_from_sysfs_from_hwloc_and_from_its_own_nccl_file(version, tmp_path):
+def test_a_node_has_the_same_paths_from_sysfs_hwloc_and_its_own_nccl_file(version, tmp_path):
     """The rates of ports are unknown to hwloc, so bandwidths may differ; path types may not."""
     from gdrkit.fabric.nccl import writer as nccl_writer
 
@@ -121,7 +121,7 @@ def test_a_node_looks_alike_read_from_sysfs_from_hwloc_and_from_its_own_nccl_fil
     assert view(saved, version, {}).pairs == seen.pairs
 
 
-def test_classes_that_somebody_left_out_are_those_of_what_hangs_there():
+def test_a_missing_class_is_derived_from_what_is_below_the_function():
     bare = TWO_SOCKETS.format(gdr=1).replace(' class="0x030200"', "").replace(' class="0x020700"', "")
     found = judge(read(bare), {})
     assert any("has no class" in words for words in found.assumed)
@@ -130,7 +130,7 @@ def test_classes_that_somebody_left_out_are_those_of_what_hangs_there():
 
 @pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"), ids=str)
 @pytest.mark.parametrize("version", [OLDEST, "2.24.3", NEWEST])
-def test_nccl_gets_through_every_public_file(version, path):
+def test_the_model_computes_every_public_file(version, path):
     try:
         saved = from_file.read(path.read_bytes())
     except FormatError:

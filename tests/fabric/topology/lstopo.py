@@ -1,4 +1,4 @@
-"""The real lstopo on an evidence node's tree: hwloc reads a copied /sys as it reads a machine's own."""
+"""The real lstopo on an evidence node's tree: hwloc reads a copied /sys like a machine's own."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ PROGRAM = os.environ.get("GDRKIT_LSTOPO") or shutil.which("lstopo-no-graphics") 
 
 
 def export(tree: Path) -> bytes:
-    """What `lstopo --whole-io --of xml` writes of a tree, once it has the processors that hwloc wants."""
+    """The output of `lstopo --whole-io --of xml` for a tree, after adding the processors that hwloc
+    needs."""
     _add_processors(tree)
     argv = [PROGRAM, "--input", str(tree), "--input-format", "fsroot", "--whole-io", "--of", "xml", "-"]
     return subprocess.run(argv, capture_output=True, check=True).stdout
 
 
 def _add_processors(tree: Path) -> None:
-    """Two packages of two processors, a NUMA node each; every PCI device near its node."""
+    """Adds two packages of two processors, a NUMA node each; every PCI device is near its node."""
     system = tree / "sys/devices/system"
     for cpu in range(4):
         package, mask = cpu // 2, f"{1 << cpu:x}\n"

@@ -1,4 +1,4 @@
-"""The graph in Graphviz's language."""
+"""The graph for Graphviz."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ def lines(topology):
     return dot(topology).splitlines()[2:-1]
 
 
-def test_every_device_is_a_node_and_hangs_on_what_is_above(tmp_path):
+def test_every_device_is_a_node_joined_to_its_parent(tmp_path):
     found = from_node.topology(Node(open_host(str(build("acs-redirect", tmp_path)))))
     drawn = lines(found)
     for device in found.devices:
@@ -42,7 +42,7 @@ def test_a_narrow_link_is_red(tmp_path):
     ]
 
 
-def test_nvlink_is_drawn_once_and_c2c_leads_to_the_cpu():
+def test_nvlink_is_drawn_once_and_c2c_to_the_cpu():
     drawn = lines(from_nccl_xml.topology(nccl_xml.parse(DUMP.encode())))
     assert [line for line in drawn if "NVLink" in line] == [
         '  "0000:1b:00.0" -- "NVSwitch" [style=dashed, label="NVLink x18"]',
@@ -51,14 +51,14 @@ def test_nvlink_is_drawn_once_and_c2c_leads_to_the_cpu():
     assert '  "numa1" -- "0000:4b:00.0" [style=bold, label="C2C"]' in drawn
 
 
-def test_a_matrix_is_drawn_by_its_names():
+def test_a_matrix_is_drawn_with_its_names():
     drawn = lines(from_file.read(MATRIX.encode()).topology)
     assert sum("NVLink x18" in line for line in drawn) == 1
     assert any(line.startswith('  "mlx5_0" [') for line in drawn)
 
 
 @given(st.text(max_size=30))
-def test_any_name_is_one_word_of_the_language(name):
+def test_any_name_is_quoted_as_one_word(name):
     device = TopologyDevice(address="0000:01:00.0", role=Role.GPU, host_bridge="0000:00")
     gpu = TopologyGpu(id="0000:01:00.0", address="0000:01:00.0", name=name)
     drawn = dot(Topology(origin=TopologySource.SYSFS, devices=(device,), gpus=(gpu,)))

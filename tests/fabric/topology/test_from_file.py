@@ -1,4 +1,4 @@
-"""Files that somebody saved: content decides what they are."""
+"""Saved files, recognised by content."""
 
 import contextlib
 
@@ -39,7 +39,7 @@ LISTING = """15:01.0 PCI bridge [0604]: Intel Corporation Device [8086:352a]
      (MATRIX, Kind.MATRIX), ("$ nvidia-smi topo -m\n" + MATRIX, Kind.MATRIX), (DRAWING, Kind.DRAWING),
      (LISTING, Kind.LSPCI)],
 )  # fmt: skip
-def test_a_file_is_what_it_holds(content, kind):
+def test_a_file_is_recognised_by_its_content(content, kind):
     saved = from_file.read(content.encode())
     assert saved.kind is kind
     assert saved.topology.gpus
@@ -47,7 +47,7 @@ def test_a_file_is_what_it_holds(content, kind):
 
 
 @pytest.mark.parametrize("content", [b"", b"\x1f\x8b\0\0", b"hello", b"<html></html>", b"[]", b"# GPU0\n"])
-def test_what_is_no_topology_is_none(content):
+def test_other_files_are_not_topologies(content):
     assert from_file.kind_of(content) is None
     with pytest.raises(FormatError):
         from_file.read(content)
@@ -58,7 +58,7 @@ def test_the_dialect_of_rccl_is_refused_in_one_sentence():
         from_file.read(b'<system version="2"><cpu><pci busid="0000:c1:00.0"/></cpu></system>')
 
 
-def test_a_matrix_states_distances_and_bonds_and_nothing_else():
+def test_a_matrix_has_only_distances_and_bonds():
     found = from_file.read(MATRIX.encode()).topology
     assert smi_paths(found, found.gpus[0], found.nets[0]) == (SmiPath.PIX,)
     assert found.gpus[0].nvlinks == (NvLink("GPU1", 18),)
@@ -66,7 +66,7 @@ def test_a_matrix_states_distances_and_bonds_and_nothing_else():
     assert found.devices == ()
 
 
-def test_a_drawing_gives_the_tree_and_leaves_numa_open():
+def test_a_drawing_has_the_tree_and_no_numa_nodes():
     found = from_file.read(DRAWING.encode()).topology
     assert [gpu.id for gpu in found.gpus] == ["0000:19:00.0"], "its audio function is no GPU"
     near, far = found.nets
@@ -80,7 +80,7 @@ def test_a_drawing_without_names_is_refused():
         from_file.read(bare.encode())
 
 
-def test_a_listing_gives_links_numa_and_the_way_up():
+def test_a_listing_has_links_numa_nodes_and_bridges():
     found = from_file.read(LISTING.encode()).topology
     assert found.by_address["0000:16:00.0"].parent == "0000:15:01.0"
     assert found.numa_node(found.gpus[0]) == 0

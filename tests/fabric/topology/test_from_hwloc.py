@@ -1,4 +1,4 @@
-"""hwloc's exports as a graph, held against the same node read directly."""
+"""hwloc's exports as a graph, compared with the same node read directly."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.evidence_nodes import build
 from tests.fabric.topology import lstopo
 
 EXPORTED = Path(__file__).parent / "lstopo-2.9-h100.xml"
-"""What the real lstopo 2.9.0 wrote of the evidence node ubuntu-6.8-h100; see lstopo.py."""
+"""The output of the real lstopo 2.9.0 for the evidence node ubuntu-6.8-h100; see lstopo.py."""
 
 
 def read(content):
@@ -28,7 +28,7 @@ def paths(found):
 
 
 def same(hwloc, direct):
-    """Whether both show one machine, as far as hwloc says anything."""
+    """Whether both show the same machine, as far as hwloc shows it."""
     assert {(d.address, d.role, d.parent, d.host_bridge) for d in hwloc.devices} == {
         (d.address, d.role, d.parent, d.host_bridge) for d in direct.devices
     }
@@ -39,20 +39,20 @@ def same(hwloc, direct):
     assert paths(hwloc) == paths(direct)
 
 
-def test_lstopo_shows_the_machine_that_sysfs_shows(tmp_path):
+def test_lstopo_and_sysfs_show_the_same_machine(tmp_path):
     direct = from_node.topology(Node(open_host(str(build("ubuntu-6.8-h100", tmp_path)))))
     same(read(EXPORTED.read_bytes()), direct)
 
 
 @pytest.mark.skipif(not lstopo.PROGRAM, reason="lstopo is not installed: apt-get install hwloc-nox")
 @pytest.mark.parametrize("name", ["ubuntu-6.8-h100", "acs-redirect", "gh200"])
-def test_lstopo_of_this_machine_shows_what_sysfs_shows(name, tmp_path):
+def test_lstopo_here_and_sysfs_show_the_same_machine(name, tmp_path):
     tree = build(name, tmp_path)
     hwloc = read(lstopo.export(tree))
     same(hwloc, from_node.topology(Node(open_host(str(tree)))))
 
 
-def test_nccl_reckons_the_same_from_a_link_of_which_the_product_is_known():
+def test_nccl_computes_the_same_from_a_link_with_only_its_bandwidth():
     found = read(EXPORTED.read_bytes())
     written = from_nccl_xml.topology(nccl_xml.parse(nccl_xml.written(nccl_writer.system(found))))
     assert found.by_address["0000:1b:00.0"].link.gbyte_per_s == 63.015385
@@ -61,7 +61,7 @@ def test_nccl_reckons_the_same_from_a_link_of_which_the_product_is_known():
     assert found.origin is TopologySource.HWLOC_XML
 
 
-def test_what_hwloc_does_not_say_is_unknown():
+def test_what_hwloc_does_not_show_is_unknown():
     found = read(EXPORTED.read_bytes())
     assert all(device.acs is None and device.iommu_group is None for device in found.devices)
     assert all(net.rate_gbit_per_s is None for net in found.nets)
@@ -76,7 +76,7 @@ def machine(inside):
     return f'<topology version="2.0"><object type="Machine">{inside}</object></topology>'.encode()
 
 
-def test_one_gpu_below_a_host_bridge_is_enough():
+def test_one_gpu_below_a_host_bridge_is_sufficient():
     (device,) = read(machine(HOST.format(DEVICE))).devices
     assert (device.role, device.host_bridge, device.parent) == (Role.GPU, "0000:15", "")
 

@@ -23,7 +23,7 @@ def again(topology):
     return from_nccl_xml.topology(nccl_xml.parse(nccl_xml.written(nccl_writer.system(topology))))
 
 
-def test_a_tree_written_by_hand_has_gpus_and_nics_by_their_class():
+def test_a_handwritten_tree_has_gpus_and_nics_by_class():
     found = read(ONE_SWITCH)
     assert [gpu.id for gpu in found.gpus] == ["0000:1b:00.0"]
     assert [(net.id, net.device) for net in found.nets] == [("0000:18:00.0", "")]
@@ -31,7 +31,7 @@ def test_a_tree_written_by_hand_has_gpus_and_nics_by_their_class():
     assert found.by_address["0000:1b:00.0"].link.max_gt_per_s == 32.0
 
 
-def test_a_dump_says_what_nccl_found():
+def test_a_dump_shows_what_nccl_found():
     found = read(DUMP)
     gpu = found.gpus[0]
     assert (gpu.index, gpu.compute_capability, gpu.gdr) == (0, 90, True)
@@ -44,19 +44,19 @@ def test_a_dump_says_what_nccl_found():
     assert found.cpus[0].family == 25, "NCCL joins the two fields of CPUID to 175"
 
 
-def test_an_unknown_link_is_unknown_and_no_link_of_width_0():
+def test_an_unknown_link_is_unknown_and_not_of_width_0():
     link = read(DUMP).by_address["0000:46:00.0"].link
     assert (link.max_gt_per_s, link.max_width) == (None, None)
 
 
 @pytest.mark.parametrize("text", [ONE_SWITCH, DUMP])
-def test_what_is_written_says_all_that_was_read(text):
+def test_written_files_have_all_that_was_read(text):
     found = read(text)
     assert again(found) == found
 
 
 @pytest.mark.parametrize("path", shared_files("data/topologies/*.xml", "data/h200x2/*.xml.txt"), ids=str)
-def test_public_files_say_all_that_was_read(path):
+def test_public_files_are_written_again_completely(path):
     try:
         found = from_nccl_xml.topology(nccl_xml.parse(path.read_bytes()))
     except FormatError as error:
@@ -66,12 +66,12 @@ def test_public_files_say_all_that_was_read(path):
     assert again(found) == found
 
 
-def test_speeds_are_written_as_every_nccl_knows_them():
+def test_speeds_are_written_in_the_form_that_every_nccl_accepts():
     text = ONE_SWITCH.replace("32.0 GT/s PCIe", "32.0 GT/s")
     assert b'link_speed="32.0 GT/s PCIe"' in nccl_xml.written(nccl_writer.system(read(text)))
 
 
-def test_of_several_hosts_the_first_is_read_and_it_says_so():
+def test_of_several_hosts_the_first_is_read_with_a_note():
     other = DUMP.replace('0x1d" numaid="1', '0x2e" numaid="0')
     found = read(other)
     assert [gpu.index for gpu in found.gpus] == [0]
@@ -89,13 +89,13 @@ def test_of_several_hosts_the_first_is_read_and_it_says_so():
         '<graphs version="1"/>',
     ],
 )
-def test_what_contradicts_itself_is_refused(text):
+def test_contradictory_files_are_refused(text):
     with pytest.raises(FormatError):
         read(text)
 
 
 @pytest.mark.parametrize("kind, role", [("0x068000", Role.NVSWITCH), ("0x080100", Role.OTHER)])
-def test_other_functions_are_kept_for_what_they_are(kind, role):
+def test_other_functions_keep_their_role(kind, role):
     found = read(ONE_SWITCH.replace("0x020700", kind))
     assert found.by_address["0000:18:00.0"].role is role
 

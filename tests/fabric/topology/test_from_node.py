@@ -32,7 +32,7 @@ def test_a_switch_shows_its_ports_and_what_they_enforce(tmp_path):
     assert found.by_address["0000:18:00.0"].max_payload_bytes == 512
 
 
-def test_a_redirecting_port_stands_in_the_way_of_its_own_pair_and_says_where(tmp_path):
+def test_a_redirecting_port_is_an_obstacle_of_its_own_pair_with_its_address(tmp_path):
     found = read("acs-redirect", tmp_path)
     seen = obstacles(found, found.gpus[0], found.nets[0])
     assert [(o.code, o.address) for o in seen] == [("acs-redirect", "0000:17:01.0")]
@@ -41,53 +41,55 @@ def test_a_redirecting_port_stands_in_the_way_of_its_own_pair_and_says_where(tmp
 @pytest.mark.parametrize(
     "name", ["ubuntu-6.8-h100", "dgx-a100-proprietary", "gh200", "acs-redirect", "iommu-translating"]
 )
-def test_distances_are_those_that_doctor_tells(name, tmp_path):
+def test_distances_equal_those_of_doctor(name, tmp_path):
     found = read(name, tmp_path)
-    told = expected(name).distances
+    doctors = expected(name).distances
     pairs = {
         f"{gpu.address} {net.device}": smi_paths(found, gpu, net) for gpu in found.gpus for net in found.nets
     }
-    assert told
-    assert {pair: tuple(map(str, pairs[pair])) for pair in told} == {pair: (told[pair],) for pair in told}
+    assert doctors
+    assert {pair: tuple(map(str, pairs[pair])) for pair in doctors} == {
+        pair: (doctors[pair],) for pair in doctors
+    }
 
 
 @pytest.mark.parametrize(
     "name", ["acs-redirect", "gb200-force-pcie", "iommu-translating", "nic-x4", "ubuntu-6.8-h100", "gh200"]
 )
-def test_what_stands_in_a_way_is_what_doctor_finds(name, tmp_path):
+def test_obstacles_equal_the_findings_of_doctor(name, tmp_path):
     target = str(build(name, tmp_path))
     found = from_node.topology(Node(open_host(target)))
     seen = {o.code for gpu in found.gpus for net in found.nets for o in obstacles(found, gpu, net)}
-    told = {f.code for f in diagnose(open_host(target)).findings if f.status in ("failed", "warning")}
-    assert seen == told & {"acs-redirect", "iommu-translating", "link-degraded"}
+    doctors = {f.code for f in diagnose(open_host(target)).findings if f.status in ("failed", "warning")}
+    assert seen == doctors & {"acs-redirect", "iommu-translating", "link-degraded"}
 
 
-def test_a_narrow_link_is_known_by_what_both_its_ends_can_do(tmp_path):
+def test_a_narrow_link_is_recognised_by_the_maximum_of_both_ends(tmp_path):
     found = read("nic-x4", tmp_path)
     assert [(o.code, o.seen) for o in obstacles(found, found.gpus[0], found.nets[0])] == [
         ("link-degraded", "x4 of x16")
     ]
 
 
-def test_a_translating_iommu_is_named(tmp_path):
+def test_a_translating_iommu_is_reported(tmp_path):
     found = read("iommu-translating", tmp_path)
     assert [o.code for o in obstacles(found, found.gpus[0], found.nets[0])] == ["iommu-translating"]
 
 
-def test_registers_that_are_for_root_are_unknown_and_not_off(tmp_path):
+def test_registers_that_need_root_are_unknown_and_not_off(tmp_path):
     found = read("spark-two-cables", tmp_path)
     assert all(device.acs is None for device in found.devices)
     assert any("ACS" in note and "as root" in note for note in found.notes)
 
 
-def test_ports_below_a_shared_switch_count_as_unknown_where_nobody_may_read_them(tmp_path):
+def test_ports_below_a_shared_switch_are_unknown_if_not_readable(tmp_path):
     found = read("ubuntu-6.8-h100", tmp_path)
     pair = found.gpus[0], found.nets[0]
     assert smi_paths(found, *pair) == (SmiPath.PIX,)
     assert unknown_ports(found, *pair) == ()
 
 
-def test_each_function_of_a_card_is_there_with_its_ports(tmp_path):
+def test_each_function_of_a_card_is_listed_with_its_ports(tmp_path):
     found = read("spark-two-cables", tmp_path)
     assert len(found.nets) == 4
     assert {net.rate_gbit_per_s for net in found.nets} == {200.0}
@@ -96,7 +98,7 @@ def test_each_function_of_a_card_is_there_with_its_ports(tmp_path):
     assert found.gpus[0].compute_capability == 121
 
 
-def test_text_of_lspci_gives_the_same_tree(tmp_path):
+def test_output_of_lspci_gives_the_same_tree(tmp_path):
     found = read("dgx-os-5-nv-peer-mem", tmp_path)
     assert found.origin is TopologySource.LSPCI
     assert len(found.gpus) == 8
@@ -104,7 +106,7 @@ def test_text_of_lspci_gives_the_same_tree(tmp_path):
     assert any("RDMA" not in note and "ACS" in note for note in found.notes)
 
 
-def test_nccl_sees_of_a_switch_the_upstream_port_alone(tmp_path):
+def test_only_the_upstream_port_of_a_switch_is_written_for_nccl(tmp_path):
     found = read("ubuntu-6.8-h100", tmp_path)
     written = from_nccl_xml.topology(nccl_xml.parse(nccl_xml.written(nccl_writer.system(found))))
     upward = {d.address for d in found.devices if d.port == "upstream-port"}
@@ -114,7 +116,7 @@ def test_nccl_sees_of_a_switch_the_upstream_port_alone(tmp_path):
     assert [(cpu.arch, cpu.vendor) for cpu in written.cpus] == [("x86_64", "GenuineIntel")] * 2
 
 
-def test_a_second_port_of_a_card_is_written_where_nccl_looks_for_it(tmp_path):
+def test_a_second_port_of_a_card_is_written_below_the_function_that_nccl_uses(tmp_path):
     found = read("spark-two-cables", tmp_path)
     written = nccl_writer.system(found, details=True)
     nets = [
@@ -137,12 +139,12 @@ def two_gpus(**more):
     return Node(MemoryHost(files, links=links, **more))
 
 
-def test_nvlink_is_as_wide_as_the_driver_says_and_no_switch_is_made_up():
+def test_nvlink_has_the_drivers_width_without_an_invented_switch():
     found = from_node.topology(two_gpus(commands={("nvidia-smi", "topo", "-m"): SMI_PAIR}))
     assert found.gpus[0].nvlinks == (NvLink("0000:00:07.0", 18),)
 
 
-def test_nvlink_is_unknown_where_nobody_asked():
+def test_nvlink_is_unknown_unless_the_driver_is_asked():
     found = from_node.topology(two_gpus())
     assert found.gpus[0].nvlinks is None
     assert any("NVLink" in note for note in found.notes)
@@ -155,7 +157,7 @@ def test_the_driver_is_not_asked_unless_it_may_be():
     assert "nvidia-smi topo -m" not in node.host.opened
 
 
-def test_a_matrix_of_other_gpus_is_not_believed():
+def test_a_matrix_of_other_gpus_is_ignored():
     one = "\tGPU0\tCPU Affinity\nGPU0\t X \t0-31\n"
     found = from_node.topology(two_gpus(commands={("nvidia-smi", "topo", "-m"): one}))
     assert found.gpus[0].nvlinks is None

@@ -1,4 +1,4 @@
-"""What NCCL would find out by itself, filled in and said."""
+"""Defaults for what NCCL detects itself, with notes."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def read(text):
     return from_nccl_xml.topology(nccl_xml.parse(text.encode()))
 
 
-def test_a_tree_written_by_hand_gets_gpus_and_nets():
+def test_a_handwritten_tree_gets_gpus_and_nets():
     found, assumed = completed(read(ONE_SWITCH))
     root = nccl_writer.system(found, details=True)
     (gpu,) = [node for node in root.walk() if node.name == "gpu"]
@@ -30,7 +30,7 @@ def test_a_tree_written_by_hand_gets_gpus_and_nets():
     assert any("8.0 or newer" in words for words in assumed)
 
 
-def test_a_port_of_which_nobody_knows_the_function_is_not_placed(tmp_path):
+def test_a_port_of_unknown_function_is_left_out(tmp_path):
     direct = from_node.topology(Node(open_host(str(build("dgx-os-5-nv-peer-mem", tmp_path)))))
     assert any(net.device and not net.address for net in direct.nets)
     found, _ = completed(direct)
@@ -38,7 +38,7 @@ def test_a_port_of_which_nobody_knows_the_function_is_not_placed(tmp_path):
     assert all(net.address for net in found.nets)
 
 
-def test_what_a_dump_says_is_kept():
+def test_the_content_of_a_dump_is_kept():
     dump = read(DUMP)
     found, assumed = completed(dump)
     assert [gpu for gpu in found.gpus if gpu.gdr] == [dump.gpus[0]]
@@ -49,7 +49,7 @@ def test_what_a_dump_says_is_kept():
 @pytest.mark.parametrize(
     "name, gdr", [("ubuntu-6.8-h100", True), ("zgx-3285", False), ("rocky-3090-stock", False)]
 )
-def test_gpus_that_cuda_refuses_are_not_taken_for_capable(name, gdr, tmp_path):
+def test_gpus_that_cuda_refuses_do_not_count_as_capable(name, gdr, tmp_path):
     found, _ = completed(from_node.topology(Node(open_host(str(build(name, tmp_path))))))
     assert {gpu.gdr for gpu in found.gpus} == {gdr}
 
@@ -61,8 +61,8 @@ def test_functions_of_one_card_have_one_number(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gh200", "gb200-force-pcie", "ubuntu-6.8-h100"])
-def test_a_file_that_only_has_the_tree_is_judged_as_the_node_that_it_was_written_from(name, tmp_path):
-    """What --write-nccl-xml writes names no C2C: NCCL finds it out, by NVML."""
+def test_a_file_with_only_the_tree_is_judged_like_its_node(name, tmp_path):
+    """Files of --write-nccl-xml do not show C2C: NCCL detects it by NVML."""
     direct = from_node.topology(Node(open_host(str(build(name, tmp_path)))))
     bare = from_file.read(nccl_xml.written(nccl_writer.system(direct)))
     here, there = (
@@ -73,7 +73,7 @@ def test_a_file_that_only_has_the_tree_is_judged_as_the_node_that_it_was_written
     assert here == there
 
 
-def test_the_speed_of_c2c_is_assumed_where_no_one_says_it(tmp_path):
+def test_the_speed_of_c2c_is_assumed_if_not_known(tmp_path):
     found, assumed = completed(from_node.topology(Node(open_host(str(build("gh200", tmp_path))))))
     assert (found.gpus[0].c2c.mbyte_per_s, found.gpus[0].c2c.count) == (45_000, 10)
     assert any("450 GB/s" in words for words in assumed)

@@ -1,4 +1,4 @@
-"""Topology files of our own making: one per kind of machine."""
+"""Constructed topology files, one per kind of machine."""
 
 ONE_SWITCH = """<system version="1">
   <cpu numaid="0" affinity="ffffffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
@@ -10,7 +10,7 @@ ONE_SWITCH = """<system version="1">
   </cpu>
 </system>
 """
-"""As somebody writes it by hand: NCCL fills in the rest."""
+"""A handwritten file: NCCL adds the rest."""
 
 DUMP = """<system version="1">
   <cpu host_hash="0x1d" numaid="0" affinity="ff" arch="x86_64" vendor="AuthenticAMD"
@@ -48,4 +48,4 @@ DUMP = """<system version="1">
   </cpu>
 </system>
 """
-"""As NCCL writes it, with a bit of everything."""
+"""A dump as NCCL writes it, with every kind of element."""

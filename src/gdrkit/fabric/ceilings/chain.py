@@ -1,4 +1,4 @@
-"""A way for data as a chain of limits, of which one is the tightest."""
+"""A data path as a chain of limits, of which one is the tightest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from gdrkit.fabric.ceilings.interval import Interval, between, least
 
 PathName = Literal["direct", "host-mapped", "staged", "socket"]
-"""direct stands for dmabuf and peermem, which differ in how memory is registered and not in the way."""
+"""direct covers dmabuf and peermem, which register memory differently and take the same path."""
 
 LimitName = Literal[
     "gpu-link",
@@ -27,20 +27,20 @@ LimitName = Literal[
 
 
 class Limit(Struct, frozen=True):
-    """One thing on the way, and what it lets pass in one direction."""
+    """One link, port or copy on a path, and the rate that it allows in one direction."""
 
     name: LimitName
     subject: str  # a PCI address, an RDMA device, or what is counted together
     description: str  # what it is: "32 GT/s x4, MaxPayload 256"
     rate: Interval
-    shared_with: tuple[str, ...]  # who else needs it
+    shared_with: tuple[str, ...]  # GPUs and RDMA devices that use it too
 
 
 class Chain(Struct, frozen=True):
-    """The limits of one path, in the order of the way, and what on that way nobody knows.
+    """The limits of one path, in the order that data passes them, and what is not known of it.
 
-    `rate` is what passes, null where nothing is known. `tightest` has the lowest upper bound, and is the
-    first of equals.
+    `rate` is that of the whole path, null where no limit is known. `tightest` has the lowest upper bound;
+    of equals, the first.
     """
 
     path: PathName
@@ -51,8 +51,8 @@ class Chain(Struct, frozen=True):
 
 
 def chained(path: PathName, limits: tuple[Limit, ...], unknown: tuple[str, ...] = ()) -> Chain:
-    """The chain of these limits. Where one is unknown, the others still bound the rate from above, and
-    nothing does from below."""
+    """The chain of these limits. If anything is unknown, the others still give an upper bound, and the
+    lower bound is 0."""
     if not limits:
         return Chain(path, None, None, limits, unknown)
     rate = least(limit.rate for limit in limits)

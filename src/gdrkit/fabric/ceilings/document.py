@@ -1,6 +1,6 @@
 """A node's ceilings as a document: `gdr estimate --json`, schema gdrkit.estimate/1.
 
-Made of the types that the ceilings are reckoned in, with numbers rounded at the very end."""
+Uses the types that the ceilings are computed in; numbers are rounded last."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DIGITS, DIGITS_OF_SHARE = 3, 4
 
 
 class CardEstimate(Struct, frozen=True, kw_only=True):
-    """What all RDMA devices of one card move together."""
+    """The joint ceiling of all RDMA devices of one card."""
 
     devices: tuple[str, ...]
     ceiling: Chain
 
 
 class PairEstimate(Struct, frozen=True, kw_only=True):
-    """The paths between a GPU and an RDMA device, only those that the hardware has."""
+    """The paths between a GPU and an RDMA device that the hardware has."""
 
     gpu: str  # PCI address
     device: str  # RDMA device
@@ -35,7 +35,7 @@ class PairEstimate(Struct, frozen=True, kw_only=True):
 
 
 class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.estimate/1"):
-    """All that `gdr estimate` tells. `network` is all cards of the node together."""
+    """The output of `gdr estimate`. `network` is all cards of the node together."""
 
     node: str  # host name
     source: str  # live, tree, bundle, ...
@@ -49,7 +49,7 @@ class EstimateDocument(Struct, frozen=True, kw_only=True, tag_field="schema", ta
 def document(
     machine: NodeLinks, *, node: str = "", source: str = "", readings: Iterable[MeasuredRate] = ()
 ) -> EstimateDocument:
-    """All ceilings of a node, and what was measured beside them."""
+    """All ceilings of a node, and the measured rates compared with them."""
     return EstimateDocument(
         node=node,
         source=source,

@@ -1,6 +1,6 @@
 """A node's GPUs, RDMA devices and links, as ceilings need them.
 
-What cannot be read is left open, never guessed: a link without a speed, a port without an MTU."""
+A value that cannot be read stays unknown and is never guessed: a link's speed, a port's MTU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gdrkit.fabric.ceilings.node_links import (
     NicFunction,
     NodeLinks,
     PairRoute,
-    Wire,
+    UpstreamLink,
 )
 from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort, roce_mtu
 from gdrkit.facts import pci
@@ -42,7 +42,7 @@ from gdrkit.node import Node, fact, if_missing
 T = TypeVar("T")
 
 ONE_TO_A_GRACE = ("2342", "2348")
-"""PCI ids of GH200; other coherent GPUs come two to a Grace. Source: open-gpu-kernel-modules README.md."""
+"""PCI ids of GH200; of other coherent GPUs two share a Grace. Source: open-gpu-kernel-modules README.md."""
 
 COMMON_POINTS = {
     "PIX": CommonPoint.SWITCH,
@@ -55,8 +55,8 @@ COMMON_POINTS = {
 
 @fact
 def node_links(node: Node) -> NodeLinks:
-    """What moves data in this node. Raises EvidenceMissing where nobody knows its GPUs or its RDMA
-    devices."""
+    """The GPUs, RDMA devices and links of a node. Raises EvidenceMissing if its GPUs or its RDMA devices
+    are not known."""
     gpus = {gpu.address: _gpu(node, gpu) for gpu in pci.gpus(node)}
     one_card = any(gpu.attachment is Attachment.INTEGRATED for gpu in gpus.values())
     functions = {
@@ -70,7 +70,7 @@ def node_links(node: Node) -> NodeLinks:
 
 
 def _gpu(node: Node, gpu: pci.PciGpu) -> LinkedGpu:
-    return LinkedGpu(gpu.address, _attachment(node, gpu), _wires(node, gpu.address, idles=True))
+    return LinkedGpu(gpu.address, _attachment(node, gpu), _links(node, gpu.address, idles=True))
 
 
 def _attachment(node: Node, gpu: pci.PciGpu) -> Attachment:
@@ -82,14 +82,15 @@ def _attachment(node: Node, gpu: pci.PciGpu) -> Attachment:
 
 
 def _is_whole(node: Node, device: RdmaDevice) -> bool:
-    """Not a virtual function, whose link and port are those of its physical function, which is here, too."""
+    """Whether this is not a virtual function: those use the link and port of a physical function listed
+    here."""
     return not if_missing(False, is_virtual_function, node, device.name)
 
 
 def _function(node: Node, device: RdmaDevice, one_card: bool) -> NicFunction:
-    """One RDMA device. A machine with a GB10 has one NIC, should its functions not name their card: DGX
-    Spark User Guide."""
-    wires = _wires(node, device.pci_address, idles=False) if device.pci_address else ()
+    """One RDMA device. If functions do not name their card, a machine with a GB10 has one: DGX Spark User
+    Guide."""
+    links = _links(node, device.pci_address, idles=False) if device.pci_address else ()
     card = device.sys_image_guid if device.sys_image_guid.strip("0:") else ""
     if not card and one_card and device.driver in ("mlx5_core", ""):
         card = "ConnectX-7"
@@ -99,7 +100,7 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> NicFunction:
     return NicFunction(
         name=device.name,
         card=card or device.pci_address[:-2] or device.name,
-        wires=wires,
+        links=links,
         port_name=if_missing("", phys_port_name, node, device.name, port.number if port else 1),
         port=_port(node, port, mtu) if port else None,
         active=port is not None,
@@ -109,7 +110,7 @@ def _function(node: Node, device: RdmaDevice, one_card: bool) -> NicFunction:
 
 
 def _active_port(known: tuple[_Port, ...]) -> _Port | None:
-    """The fastest port in use; None where none is, or where nobody can tell."""
+    """The fastest active port; None if there is none, or if it is not known."""
     active = [port for port in known if port.state == "ACTIVE" and port.rate_gbit_per_s > 0]
     return max(active, key=lambda port: port.rate_gbit_per_s, default=None)
 
@@ -138,20 +139,21 @@ def _port(node: Node, port: _Port, interface_mtu: int | None) -> NetworkPort:
     )
 
 
-def _wires(node: Node, address: str, *, idles: bool) -> tuple[Wire, ...]:
-    """The links above a device. A device's own stands for all functions of the device."""
+def _links(node: Node, address: str, *, idles: bool) -> tuple[UpstreamLink, ...]:
+    """The links above a device. All functions of a device share its own link."""
     try:
         segments = links_to_root(node, address)
     except EvidenceMissing:
-        return (Wire(address[:-2], None),)
+        return (UpstreamLink(address[:-2], None),)
     return tuple(
-        Wire(s.address[:-2] if index == 0 else s.address, _link(node, s, idles=idles and index == 0))
+        UpstreamLink(s.address[:-2] if index == 0 else s.address, _link(node, s, idles=idles and index == 0))
         for index, s in enumerate(segments)
     )
 
 
 def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
-    """A link as it runs; an idle GPU's at the speed that both ends can do, for it lowers the speed alone."""
+    """A link as it runs; a GPU's at the best speed of both ends, since an idle GPU lowers its link's speed
+    (and not its width)."""
     express = if_missing(None, lambda: config(node, segment.address).express)
     sizes = express if isinstance(express, Express) else None
     return PcieLink(
@@ -163,23 +165,25 @@ def _link(node: Node, segment: Segment, *, idles: bool) -> PcieLink:
 
 
 def _route(node: Node, gpu: LinkedGpu, function: NicFunction) -> PairRoute:
-    meeting = COMMON_POINTS.get(
+    common_point = COMMON_POINTS.get(
         if_missing("", distance, node, Pair(gpu.address, function.name)), CommonPoint.UNKNOWN
     )
-    if meeting is not CommonPoint.SWITCH:
-        return PairRoute(gpu, function, meeting, gpu.wires, function.wires)
+    if common_point is not CommonPoint.SWITCH:
+        return PairRoute(gpu, function, common_point, gpu.links, function.links)
     address = _address(function)
     try:
         _, gpu_side, nic_side = below_common_bridge(node, gpu.address, address)
-    except EvidenceMissing:  # nvidia-smi knows the distance, nobody the bridges
-        return PairRoute(gpu, function, meeting, gpu.wires[:1], function.wires[:1])
+    except EvidenceMissing:  # nvidia-smi shows the distance; the bridges are not known
+        return PairRoute(gpu, function, common_point, gpu.links[:1], function.links[:1])
     if any(_redirects(node, port) for port in (*gpu_side, *nic_side)):
-        return PairRoute(gpu, function, CommonPoint.ROOT_COMPLEX, gpu.wires, function.wires)
-    return PairRoute(gpu, function, meeting, _below(gpu.wires, gpu_side), _below(function.wires, nic_side))
+        return PairRoute(gpu, function, CommonPoint.ROOT_COMPLEX, gpu.links, function.links)
+    return PairRoute(
+        gpu, function, common_point, _below(gpu.links, gpu_side), _below(function.links, nic_side)
+    )
 
 
 def _address(function: NicFunction) -> str:
-    return f"{function.wires[0].address}.0" if function.wires else ""
+    return f"{function.links[0].address}.0" if function.links else ""
 
 
 def _redirects(node: Node, port: str) -> bool:
@@ -188,6 +192,6 @@ def _redirects(node: Node, port: str) -> bool:
     return found is not None and found.request_redirect
 
 
-def _below(wires: tuple[Wire, ...], bridges: tuple[str, ...]) -> tuple[Wire, ...]:
-    """A device's own link, and those of the switches between it and the meeting point."""
-    return (*wires[:1], *(wire for wire in wires[1:] if wire.address in bridges))
+def _below(links: tuple[UpstreamLink, ...], bridges: tuple[str, ...]) -> tuple[UpstreamLink, ...]:
+    """A device's own link, and those of the switches between it and the common point."""
+    return (*links[:1], *(link for link in links[1:] if link.address in bridges))

@@ -1,7 +1,7 @@
 """A saved topology's GPUs, ports and links, as ceilings need them: NCCL's XML, lspci's listing.
 
-What the source does not say is left open. NCCL's files name the speed and width that a link can have, not
-what it runs at, and of a net neither link layer nor MTU. hwloc names the product of both alone."""
+What the source does not show stays unknown. NCCL's files show the speed and width that a link can have, not
+what it runs at, and neither link layer nor MTU of a net. hwloc shows only the product of speed and width."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gdrkit.fabric.ceilings.node_links import (
     NicFunction,
     NodeLinks,
     PairRoute,
-    Wire,
+    UpstreamLink,
 )
 from gdrkit.fabric.ceilings.ports import DOWN, NetworkPort
 from gdrkit.fabric.topology import graph
@@ -23,14 +23,15 @@ from gdrkit.fabric.topology.paths import DevicePath, device_path, obstacles, smi
 from gdrkit.facts.gpu_ids import INTEGRATED
 
 GB10 = 121
-"""Compute capability of the one GPU without memory of its own that NCCL's files may show: NVIDIA, "CUDA GPU
+"""Compute capability of the only GPU without its own memory that NCCL's files may show: NVIDIA, "CUDA GPU
 Compute Capability"."""
 
 NOT_STATED = "of a link layer that is not stated"
 
 
 def node_links(topology: Topology) -> NodeLinks:
-    """What moves data in this node. Nothing of a source without addresses, as nvidia-smi's matrix is."""
+    """The GPUs, ports and links of a node. Empty for a source without addresses, such as nvidia-smi's
+    matrix."""
     gpus = {gpu.address: _gpu(topology, gpu) for gpu in topology.gpus if gpu.address}
     nets = {net.id: net for net in _nets(topology)}
     functions = {net.id: _function(topology, net) for net in nets.values()}
@@ -44,7 +45,7 @@ def node_links(topology: Topology) -> NodeLinks:
 
 
 def _nets(topology: Topology) -> list[Net]:
-    """Ports of RDMA devices; where a source knows none by name, as lspci, its NICs by address."""
+    """Ports of RDMA devices; if the source names none, as lspci does not, its NICs by address."""
     named = [net for net in topology.nets if net.address and not net.is_virtual]
     if not topology.nets:
         nics = [device for device in topology.devices if device.role is Role.NIC]
@@ -54,7 +55,7 @@ def _nets(topology: Topology) -> list[Net]:
 
 
 def _gpu(topology: Topology, gpu: graph.TopologyGpu) -> LinkedGpu:
-    return LinkedGpu(gpu.address, _attachment(topology, gpu), _wires(topology, gpu.address, idles=True))
+    return LinkedGpu(gpu.address, _attachment(topology, gpu), _links(topology, gpu.address, idles=True))
 
 
 def _attachment(topology: Topology, gpu: graph.TopologyGpu) -> Attachment:
@@ -74,8 +75,8 @@ def _is_integrated(topology: Topology, gpu: graph.TopologyGpu) -> bool:
 
 
 def _function(topology: Topology, net: Net) -> NicFunction:
-    """Where the source does not name the physical port, the PCI function's number tells it: a card's further
-    PCI devices number their functions as the first one does."""
+    """One port. If the source does not name the physical port, the PCI function's number identifies it: all
+    PCI devices of a card number their functions alike."""
     guid = net.guid.removeprefix("0x")
     card = guid if guid.strip("0:") else ""
     if not card and any(_is_integrated(topology, gpu) for gpu in topology.gpus):
@@ -84,7 +85,7 @@ def _function(topology: Topology, net: Net) -> NicFunction:
     return NicFunction(
         name=net.id,
         card=card or net.address[:-2],
-        wires=_wires(topology, net.address, idles=False),
+        links=_links(topology, net.address, idles=False),
         port_name=net.port_name or f"function {net.address[-1]} port {net.number or 1}",
         port=NetworkPort(rate_gbit_per_s=rate, link_layer=net.link_layer or NOT_STATED) if rate else None,
         active=net.state in ("ACTIVE", ""),
@@ -92,20 +93,24 @@ def _function(topology: Topology, net: Net) -> NicFunction:
     )
 
 
-def _wires(topology: Topology, address: str, *, idles: bool) -> tuple[Wire, ...]:
-    """A device's own link, and those of the switches above it, which stand at their upper ends."""
+def _links(topology: Topology, address: str, *, idles: bool) -> tuple[UpstreamLink, ...]:
+    """A device's own link, and those of the switches above it, each by its upstream port."""
     device = topology.by_address.get(address)
     if device is None:
-        return (Wire(address[:-2], None),)
+        return (UpstreamLink(address[:-2], None),)
     return (
-        Wire(address[:-2], _link(device, idles=idles)),
-        *(Wire(port.address, _link(port, idles=False)) for port in reversed(_upper_ends(topology, address))),
+        UpstreamLink(address[:-2], _link(device, idles=idles)),
+        *(
+            UpstreamLink(port.address, _link(port, idles=False))
+            for port in reversed(_upper_ends(topology, address))
+        ),
     )
 
 
 def _upper_ends(topology: Topology, address: str) -> list[TopologyDevice]:
-    """The bridges above a device that have a link of their own: upstream ports, where the source tells ports
-    apart or shows them all, a root port first and then two for each switch; else every one."""
+    """The bridges above a device that have a link of their own. A source that names the kinds of ports shows
+    the upstream ports; one that shows all ports has a root port first, then two for each switch; of any
+    other source, every bridge."""
     return [
         port
         for index, port in enumerate(topology.above(address))
@@ -114,7 +119,8 @@ def _upper_ends(topology: Topology, address: str) -> list[TopologyDevice]:
 
 
 def _link(device: TopologyDevice, *, idles: bool) -> PcieLink | None:
-    """As it runs, where the source says so; an idle GPU's at what both its ends can do."""
+    """A link as it runs, where the source shows that; a GPU's at the best of both ends, since it may
+    idle."""
     link = device.link
     now, best = link.gt_per_s, link.max_gt_per_s
     speed = best or now if idles else now or best
@@ -132,27 +138,27 @@ def _link(device: TopologyDevice, *, idles: bool) -> PcieLink | None:
 def _route(
     topology: Topology, graph_gpu: graph.TopologyGpu, net: Net, gpu: LinkedGpu, function: NicFunction
 ) -> PairRoute:
-    meeting = _meeting(smi_paths(topology, graph_gpu, net))
+    common_point = _common_point(smi_paths(topology, graph_gpu, net))
     between = device_path(topology, graph_gpu, net)
     redirected = any(found.code == "acs-redirect" for found in obstacles(topology, graph_gpu, net))
-    if meeting is CommonPoint.SWITCH and redirected:
-        meeting = CommonPoint.ROOT_COMPLEX
-    if meeting is not CommonPoint.SWITCH or between is None:
-        return PairRoute(gpu, function, meeting, gpu.wires, function.wires)
-    return PairRoute(gpu, function, meeting, *_below(between, gpu.wires, function.wires))
+    if common_point is CommonPoint.SWITCH and redirected:
+        common_point = CommonPoint.ROOT_COMPLEX
+    if common_point is not CommonPoint.SWITCH or between is None:
+        return PairRoute(gpu, function, common_point, gpu.links, function.links)
+    return PairRoute(gpu, function, common_point, *_below(between, gpu.links, function.links))
 
 
 def _below(
-    between: DevicePath, gpu: tuple[Wire, ...], nic: tuple[Wire, ...]
-) -> tuple[tuple[Wire, ...], tuple[Wire, ...]]:
+    between: DevicePath, gpu: tuple[UpstreamLink, ...], nic: tuple[UpstreamLink, ...]
+) -> tuple[tuple[UpstreamLink, ...], tuple[UpstreamLink, ...]]:
     """The links below the switch that both share."""
     shared = {device.address for device in between.shared}
     return (
-        (*gpu[:1], *(wire for wire in gpu[1:] if wire.address not in shared)),
-        (*nic[:1], *(wire for wire in nic[1:] if wire.address not in shared)),
+        (*gpu[:1], *(link for link in gpu[1:] if link.address not in shared)),
+        (*nic[:1], *(link for link in nic[1:] if link.address not in shared)),
     )
 
 
-def _meeting(words: tuple[SmiPath, ...]) -> CommonPoint:
-    found = {COMMON_POINTS[word.value] for word in words}
+def _common_point(candidates: tuple[SmiPath, ...]) -> CommonPoint:
+    found = {COMMON_POINTS[path.value] for path in candidates}
     return found.pop() if len(found) == 1 else CommonPoint.UNKNOWN

@@ -10,9 +10,9 @@ BITS = 8
 
 
 class Interval(Struct, frozen=True):
-    """Bounds on a rate in one direction: nothing goes faster than high; tuned runs reach low.
+    """Bounds on a rate in one direction: no run exceeds high; tuned runs reach low.
 
-    What nobody knows widens it."""
+    Anything unknown widens it."""
 
     low_gb_per_s: float
     high_gb_per_s: float
@@ -21,7 +21,7 @@ class Interval(Struct, frozen=True):
 
     @property
     def middle_gb_per_s(self) -> float:
-        """The single number to name where one is asked for."""
+        """The middle, where a single number is needed."""
         return (self.low_gb_per_s + self.high_gb_per_s) / 2
 
     def __contains__(self, gb_per_s: float) -> bool:
@@ -32,7 +32,7 @@ class Interval(Struct, frozen=True):
         return between(self.low_gb_per_s * low, self.high_gb_per_s * (low if high is None else high))
 
     def rounded(self, digits: int) -> Interval:
-        """For people: each number by itself, so that none is rounded twice."""
+        """Each number rounded by itself, so that none is rounded twice."""
         return Interval(
             round(self.low_gb_per_s, digits),
             round(self.high_gb_per_s, digits),
@@ -47,12 +47,12 @@ def between(low_gb_per_s: float, high_gb_per_s: float) -> Interval:
 
 
 def least(intervals: Iterable[Interval]) -> Interval:
-    """What passes through all of them in turn. Raises ValueError for none."""
+    """The rate through all of them in series. Raises ValueError if there are none."""
     found = tuple(intervals)
     return between(min(i.low_gb_per_s for i in found), min(i.high_gb_per_s for i in found))
 
 
 def total(intervals: Iterable[Interval]) -> Interval:
-    """What passes beside each other."""
+    """The rate of all of them in parallel."""
     found = tuple(intervals)
     return between(sum(i.low_gb_per_s for i in found), sum(i.high_gb_per_s for i in found))

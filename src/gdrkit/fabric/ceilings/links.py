@@ -1,8 +1,8 @@
-"""What a PCIe link carries of payload, in one direction.
+"""The payload rate of a PCIe link, in one direction.
 
-Three things come off the raw rate: the encoding of bits, the header that each packet has, and the packets
-that only keep the link going (acknowledgements and flow control). The first two follow from the
-specification, so they bound it from above. The third, and whatever else is not perfect, was measured.
+Three things reduce the raw rate: the encoding of bits, the header of each packet, and the packets that only
+maintain the link (acknowledgements and flow control). The first two follow from the specification and give
+the upper bound. The third, with all other losses, was measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gdrkit.facts.pci_path import ENCODING
 Direction = Literal["read", "write"]
 
 FRAMING_BYTES = 8
-"""Of every packet outside FLITs: at 8 GT/s and above an STP token of 4 bytes, which holds the sequence
+"""Of every packet outside FLITs: at 8 GT/s and above an STP token of 4 bytes, which includes the sequence
 number, and a link CRC of 4 (Base 5.0, 4.2.2.3.1 and 3.6.2.2); below, STP and END of 1 byte each, 2 of
 sequence number and 4 of CRC (4.2.1.2)."""
 
@@ -28,23 +28,23 @@ COMPLETION_HEADER_BYTES = {False: 12, True: 16}
 """A completion with data: three double words (Base 5.0, 2.2.9), four in FLIT mode (Base 6.0, 2.2.9)."""
 
 SMALLEST_PAYLOAD_BYTES, LARGEST_PAYLOAD_BYTES = 128, 512
-"""What MaxPayload may be where nobody could read it: every device must take 128 (Base 5.0, 7.5.3.4), and
-512 is what ConnectX adapters can do; lspci of a ConnectX-6 Dx, github.com/NVIDIA/l2fwd-nv/issues/6."""
+"""The range of MaxPayload where it is not readable: every device must accept 128 (Base 5.0, 7.5.3.4), and
+ConnectX adapters support 512; lspci of a ConnectX-6 Dx, github.com/NVIDIA/l2fwd-nv/issues/6."""
 
 TUNED_SHARE = 0.84
-"""The least share of the bound that runs without a known fault were seen to reach. NVIDIA's own guide to
-the DGX Spark shows 97.28 Gbit/s on 32 GT/s x4, 0.84 of 115.2; others got 111.7 there, and copies between
-host and GPU 0.87 to 0.96 (docs/measurements.md). Neugebauer et al., "Understanding PCIe performance for end
-host networking" (SIGCOMM 2018), reckon with 0.92 for flow control and acknowledgements alone."""
+"""The lowest share of the bound seen in runs without a known fault. NVIDIA's own guide to the DGX Spark
+shows 97.28 Gbit/s on 32 GT/s x4, 0.84 of 115.2; others measured 111.7 there, and copies between host and
+GPU reach 0.87 to 0.96 (docs/measurements.md). Neugebauer et al., "Understanding PCIe performance for end
+host networking" (SIGCOMM 2018), assume 0.92 for flow control and acknowledgements alone."""
 
 
 class PcieLink(Struct, frozen=True, kw_only=True):
-    """One PCIe link. Sizes are None where nobody could read them: they are for root."""
+    """One PCIe link. Sizes are None if they were not readable: only root can read them."""
 
     gt_per_s: float
     width: int
     max_payload_bytes: int | None = None  # device control, Max_Payload_Size as set
-    read_request_bytes: int | None = None  # device control, Max_Read_Request_Size, of who reads
+    read_request_bytes: int | None = None  # device control, Max_Read_Request_Size, of the reader
 
     @property
     def raw_gbit_per_s(self) -> float:
@@ -56,9 +56,9 @@ class PcieLink(Struct, frozen=True, kw_only=True):
 
 
 def payload(link: PcieLink, direction: Direction) -> Interval:
-    """What a device moves over its link: write, into memory; read, out of memory, in completions.
+    """The payload rate of a device over its link: write, into memory; read, out of memory, in completions.
 
-    A completion is no larger than a packet may be, nor than what was asked for (Base 5.0, 2.3.1.1)."""
+    A completion is limited by MaxPayload and by the size of the read request (Base 5.0, 2.3.1.1)."""
     known = link.max_payload_bytes
     sizes = [known] if known else [SMALLEST_PAYLOAD_BYTES, LARGEST_PAYLOAD_BYTES]
     if direction == "read" and link.read_request_bytes:
@@ -69,12 +69,12 @@ def payload(link: PcieLink, direction: Direction) -> Interval:
 
 
 def both_ways(link: PcieLink) -> Interval:
-    """The lesser of reading and writing: what one node reads, another one writes."""
+    """The lower of reading and writing, since what one node reads another one writes."""
     return least((payload(link, "read"), payload(link, "write")))
 
 
 def _share(gt_per_s: float, payload_bytes: int, direction: Direction) -> float:
-    """The payload's share of a packet with everything that travels with it."""
+    """The payload's share of a packet, with its header and framing."""
     flit = gt_per_s == 64.0
     header = WRITE_HEADER_BYTES if direction == "write" else COMPLETION_HEADER_BYTES[flit]
     return payload_bytes / (payload_bytes + header + (0 if flit else FRAMING_BYTES))

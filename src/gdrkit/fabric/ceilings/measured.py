@@ -1,4 +1,4 @@
-"""What a benchmark measured, beside what the node could do."""
+"""The rates that a benchmark measured, compared with the ceilings of a node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gdrkit.formats.perftest import Perftest, parse_perftest
 
 
 class Measured(Struct, frozen=True):
-    """What a file holds. One of the three is not empty."""
+    """The runs in a file. One of the three is not empty."""
 
     perftest: tuple[Perftest, ...] = ()
     nccl: tuple[NcclTest, ...] = ()
@@ -27,7 +27,9 @@ class Measured(Struct, frozen=True):
 
 
 def sniff(text: str) -> Measured:
-    """Whose output a text is, by what only that program prints. Raises FormatError for none's."""
+    """The runs in the output of one of three programs, recognised by what only that program prints.
+
+    Raises FormatError for any other text."""
     if '"test_info"' in text:
         return Measured(perftest=parse_perftest(text))
     if "busbw" in text or '"bus_bw"' in text:
@@ -38,12 +40,12 @@ def sniff(text: str) -> Measured:
         return Measured(perftest=parse_perftest(text))
     except FormatError:
         raise FormatError(
-            "none of perftest's, of nccl-tests' or of nvidia-smi dmon's outputs is known in it"
+            "unrecognized output: not that of perftest, nccl-tests or nvidia-smi dmon"
         ) from None
 
 
 def readings(machine: NodeLinks, measured: Measured) -> tuple[MeasuredRate, ...]:
-    """Each run beside its ceiling on this node."""
+    """Each run compared with its ceiling on this node."""
     return (
         *(_perftest(machine, run) for run in measured.perftest),
         *(collectives.compare(machine, run) for run in measured.nccl),
@@ -56,26 +58,26 @@ def readings(machine: NodeLinks, measured: Measured) -> tuple[MeasuredRate, ...]
 
 def _perftest(machine: NodeLinks, run: Perftest) -> MeasuredRate:
     program = run.command.split(" ")[0] or run.test or "perftest"
-    what = f"{program} on {run.device or 'a device that is not shown'}"
+    what = f"{program} on {run.device or 'an unnamed device'}"
     if run.refused:
-        return reading(what, sentences=("Memory could not be registered: nothing was measured.",))
+        return reading(what, sentences=("Memory registration failed: nothing was measured.",))
     rates = {r.size_bytes: r.average_gb_per_s for r in run.rows if r.average_gb_per_s}
     gb_per_s, notes = plateau({size: rate for size, rate in rates.items() if rate is not None})
     if gb_per_s is None:
         latency = any(row.typical_us is not None or row.average_us is not None for row in run.rows)
-        said = "A run of latencies: no ceiling here is about those." if latency else notes[0]
-        return reading(what, sentences=(said,))
+        sentence = "A latency run: ceilings apply to bandwidth only." if latency else notes[0]
+        return reading(what, sentences=(sentence,))
     in_host = not run.uses_gpu or _is_integrated(machine, run)
     notes += _memory(machine, run)
     function = next((f for f in machine.functions if f.name == run.device), None)
     if function is None:
-        missing = f"Of an RDMA device {run.device} nothing is known on this node." if run.device else ""
+        missing = f"This node has no RDMA device {run.device}." if run.device else ""
         return judged(what, gb_per_s, None, None, (*notes, *filter(None, (missing,))))
     chain = _with_mtu(machine, function, run, in_host=in_host)
     bounds = chain.rate
     if bounds is not None and run.bidirectional:
         bounds = bounds.scaled(2.0)
-        notes += ("Both directions at once: the ceiling is that of both.",)
+        notes += ("The run is bidirectional: the ceiling is the sum of both directions.",)
     return judged(what, gb_per_s, bounds, chain.tightest, notes)
 
 
@@ -84,23 +86,23 @@ def _is_integrated(machine: NodeLinks, run: Perftest) -> bool:
 
 
 def _memory(machine: NodeLinks, run: Perftest) -> tuple[str, ...]:
-    """What the memory of the run says. perftest allocates host memory on an integrated GPU:
+    """Notes on a run that did not use GPU memory. perftest allocates host memory on an integrated GPU:
     src/cuda_memory.c, cuda_memory_allocate_buffer()."""
     if not run.uses_gpu:
         return (
-            "No line of CUDA in it, so a run in host memory: it says what the network does, and nothing of "
-            "GPU memory.",
+            "The output shows no CUDA, so the run used host memory: it measures the network, not the path "
+            "to GPU memory.",
         )
     if _is_integrated(machine, run):
         return (
-            "You measured a host-memory run: perftest allocates host memory where the GPU is integrated, "
-            "whatever --use_cuda says. It proves nothing of GPUDirect.",
+            "You measured a host-memory run: perftest allocates host memory if the GPU is integrated, "
+            "even with --use_cuda. It does not test GPUDirect.",
         )
     return ()
 
 
 def _with_mtu(machine: NodeLinks, function: NicFunction, run: Perftest, *, in_host: bool) -> Chain:
-    """The chain of the run's device, whose port has the MTU that the run printed."""
+    """The chain of the run's device, with the MTU that the run printed."""
     if function.port is not None and run.mtu_bytes:
         function = replace(function, port=replace(function.port, mtu_bytes=run.mtu_bytes))
     if run.dual_port:
@@ -115,41 +117,43 @@ def _with_mtu(machine: NodeLinks, function: NicFunction, run: Perftest, *, in_ho
     known = [chain for chain in chains if chain.rate is not None]
     if not known:
         return paths.network_chain(machine, function)
-    # where the text does not say which GPU it was: the one that can do most
+    # if the output does not show which GPU was used: the fastest one
     return max(known, key=lambda chain: chain.rate.high_gb_per_s if chain.rate else 0.0)
 
 
 # -- nvidia-smi dmon -------------------------------------------------------------------------------
 
 BUSY = TUNED_SHARE
-"""From this share on, packets fill a link as well as tuned runs do."""
+"""From this share on, a link is as full as in tuned runs."""
 
 
 def _traffic(machine: NodeLinks, lines: tuple[DmonTraffic, ...]) -> list[MeasuredRate]:
-    """The most that each GPU took in and gave out, beside its link. NVML counts GPUs by address."""
+    """The highest rates that each GPU received and sent, compared with its link. NVML orders GPUs by
+    address."""
     gpus = sorted(machine.gpus, key=lambda gpu: gpu.address)
     found = []
     for index in sorted({line.gpu for line in lines}):
         mine = [line for line in lines if line.gpu == index]
-        link = gpus[index].wires[0].link if index < len(gpus) and gpus[index].wires else None
+        link = gpus[index].links[0].pcie if index < len(gpus) and gpus[index].links else None
         found.append(_one_way(f"GPU {index} received", [line.rx_mb_per_s for line in mine], link))
         found.append(_one_way(f"GPU {index} sent", [line.tx_mb_per_s for line in mine], link))
     return found
 
 
-def _one_way(who: str, rates: list[float | None], link: PcieLink | None) -> MeasuredRate:
-    """Beside the raw rate of the link, for packets are counted with their headers."""
-    what = f"{who} over PCIe, at most"
+def _one_way(direction: str, rates: list[float | None], link: PcieLink | None) -> MeasuredRate:
+    """One direction, compared with the raw rate of the link, since packets are counted with their
+    headers."""
+    what = f"{direction} over PCIe, at most"
     known = [rate for rate in rates if rate is not None]
     if not known:
-        return reading(what, sentences=("This GPU does not count its PCIe traffic.",))
+        return reading(what, sentences=("This GPU does not report its PCIe traffic.",))
     gb_per_s = max(known) / 1e3
-    note = "Packets are counted with their headers, requests for reading too."
+    note = "Packets are counted with their headers, including read requests."
     if link is None:
-        return reading(what, gb_per_s, sentences=(note, "How fast its link is, is not known here."))
+        return reading(what, gb_per_s, sentences=(note, "The speed of its link is not known."))
     raw = link.raw_gbit_per_s / 8
     share = gb_per_s / raw
     verdict = "the link is the limit" if share >= BUSY else "the link is not the limit"
-    busy = f"The link, PCIe {link}, was busy to {share * 100:.0f} % of {raw:.2f} GB/s: {verdict}."
+    busy = f"The link, PCIe {link}, was {share * 100:.0f} % busy (of {raw:.2f} GB/s): {verdict}."
     bounds = between(raw * BUSY, raw)
     return reading(what, gb_per_s, ceiling=bounds, share=share, sentences=(note, busy))

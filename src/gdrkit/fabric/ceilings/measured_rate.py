@@ -1,4 +1,4 @@
-"""A measured rate beside its ceiling, in words."""
+"""A measured rate compared with its ceiling, in words."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from gdrkit.fabric.ceilings.chain import Limit
 from gdrkit.fabric.ceilings.interval import BITS, Interval
 
 ROUNDING = 1.002
-"""What a measurement may lie above a ceiling before it says that something was misread: both are rounded,
-and perftest's clock is calibrated against the processor's frequency. The closest in docs/measurements.md
-agree to 1e-5."""
+"""How far a measurement may exceed a ceiling before one of them must be wrong: both are rounded, and
+perftest's clock is calibrated against the processor's frequency. The closest in docs/measurements.md agree
+to 1e-5."""
 
 CLOSE = 0.91
-"""From this share of the upper bound on, no more is to be won than what published runs differ by: 8.4 % at
+"""From this share of the upper bound on, tuning cannot gain more than published runs differ by: 8.4 % at
 most, docs/measurements.md."""
 
 RISING = 1.05
-"""A rate that grows by more than this from one size to the next has not come to its plateau."""
+"""A rate that grows by more than this from one size to the next has not reached its plateau."""
 
 NAMES = {
     "gpu-link": "the PCIe link of GPU",
     "gpu-c2c": "the NVLink-C2C of GPU",
     "gpu-links": "the PCIe links of",
     "switch-uplink": "the PCIe switch's link",
-    "root-complex": "the processor between",
+    "root-complex": "the root complex between",
     "nic-link": "the PCIe link of",
     "port": "the port of",
     "host-copy": "copying through host memory by GPU",
@@ -38,7 +38,7 @@ NAMES = {
 
 
 class MeasuredRate(Struct, frozen=True, kw_only=True):
-    """One run, and what it says. The share is of the ceiling's upper bound."""
+    """One run, and what it shows. The share is of the ceiling's upper bound."""
 
     what: str  # ib_write_bw on mlx5_0
     gb_per_s: float | None  # the plateau; null where the run shows none
@@ -58,7 +58,7 @@ def reading(
     share: float | None = None,
     sentences: tuple[str, ...] = (),
 ) -> MeasuredRate:
-    """A run of which all else is not known."""
+    """A measured rate; what is not given is not known."""
     return MeasuredRate(
         what=what,
         gb_per_s=gb_per_s,
@@ -82,13 +82,13 @@ def judged(
     tightest: Limit | None,
     sentences: Iterable[str] = (),
 ) -> MeasuredRate:
-    """What the share says. The ceiling's lower bound is what tuned runs reach at least."""
+    """A measured rate with a sentence on its share of the ceiling. Tuned runs reach at least the ceiling's
+    lower bound."""
     if ceiling is not None and tightest is not None and ceiling.high_gb_per_s <= 0:
-        down = f"On this node {describe_limit(tightest)} is down: what it could reach is not known here."
+        down = f"On this node {describe_limit(tightest)} is down: its ceiling is not known."
         return reading(what, gb_per_s, sentences=(*sentences, down))
     if ceiling is None or tightest is None:
-        told = (*sentences, "What this could reach is not known here.")
-        return reading(what, gb_per_s, sentences=told)
+        return reading(what, gb_per_s, sentences=(*sentences, "The ceiling of this run is not known."))
     share = gb_per_s / ceiling.high_gb_per_s
     return reading(
         what,
@@ -104,21 +104,23 @@ def _verdict(share: float, gb_per_s: float, ceiling: Interval, tightest: Limit) 
     link, high = describe_limit(tightest), ceiling.high_gb_per_s
     if share > ROUNDING:
         return (
-            f"{gb_per_s:.2f} GB/s is more than {link} can carry ({high:.2f}): the run did not cross it, or "
-            "it is read wrongly here. Two ends on one machine, two ports and both directions look like this."
+            f"{gb_per_s:.2f} GB/s is more than {link} can carry ({high:.2f}): either the run did not cross "
+            "it, or its output is misread here. Two ends on one machine, two ports or both directions can "
+            "cause this."
         )
     at = f"You are at {share * 100:.0f} % of what {link} can do ({high:.2f} GB/s; {tightest.description})"
     if gb_per_s < ceiling.low_gb_per_s:
-        least = f"Tuned runs reach {ceiling.low_gb_per_s:.2f} at least"
-        return f"{at}. {least}: something else limits this one."
+        return f"{at}. Tuned runs reach at least {ceiling.low_gb_per_s:.2f}: something else limits this one."
     if share >= CLOSE:
-        return f"{at}: this is the ceiling, and nothing that is tuned here would lift it."
+        return f"{at}: this is the ceiling, and tuning cannot raise it."
     return f"{at}. Tuned runs reach {ceiling.low_gb_per_s:.2f} and more: this is one of them."
 
 
 def plateau(rates: Mapping[int, float]) -> tuple[float | None, tuple[str, ...]]:
-    """The rate of the largest sizes, by size in bytes, and what is to be said of it. Never an average over
-    all sizes: small ones are bound by latency. Sizes within a factor of four of the largest count."""
+    """The rate of the largest messages in GB/s, and notes on it, from rates by size in bytes.
+
+    Never an average over all sizes, since small ones are bound by latency: only sizes within a factor of
+    four of the largest count."""
     if not rates:
         return None, ("The run shows no rate.",)
     largest = max(rates)
@@ -127,8 +129,8 @@ def plateau(rates: Mapping[int, float]) -> tuple[float | None, tuple[str, ...]]:
     before = [size for size in rates if size * 2 <= largest]
     if before and rates[largest] > RISING * rates[max(before)]:
         notes.append(
-            f"The rate still rises at the largest size, {largest} bytes: the plateau lies beyond; measure "
-            "larger ones."
+            f"The rate still rises at the largest size, {largest} bytes: the plateau is beyond it; measure "
+            "larger sizes."
         )
         return rates[largest], tuple(notes)
     return statistics.median_high(top.values()), ()

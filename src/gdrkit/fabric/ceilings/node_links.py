@@ -1,4 +1,4 @@
-"""What moves data in a node, as far as ceilings need it: GPUs, RDMA devices, the links above them."""
+"""The GPUs and RDMA devices of a node and the PCIe links above them, as far as ceilings need them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Attachment(enum.StrEnum):
     INTEGRATED = "integrated"  # no memory of its own
 
 
-class Wire(Struct, frozen=True):
-    """One PCIe link by the device or switch at its lower end. The functions of a device share one."""
+class UpstreamLink(Struct, frozen=True):
+    """One PCIe link, named by the device or switch at its lower end. All functions of a device share one."""
 
     address: str  # 0000:1b:00.0; without the function where it is a device's own link
-    link: PcieLink | None  # None where nobody can tell how fast it is
+    pcie: PcieLink | None  # None if its speed is not known
 
 
 class LinkedGpu(Struct, frozen=True):
-    """One GPU. Its links, own first, up to the root complex."""
+    """One GPU, and its links up to the root complex, its own first."""
 
     address: str
     attachment: Attachment = Attachment.PCIE
-    wires: tuple[Wire, ...] = ()
+    links: tuple[UpstreamLink, ...] = ()
 
 
 class NicFunction(Struct, frozen=True, kw_only=True):
@@ -41,21 +41,21 @@ class NicFunction(Struct, frozen=True, kw_only=True):
 
     name: str
     card: str  # one name for all functions of a card
-    wires: tuple[Wire, ...] = ()
+    links: tuple[UpstreamLink, ...] = ()
     port_name: str = ""  # p0; functions of one card that show the same name share the port
-    port: NetworkPort | None = None  # None where nobody could read it
+    port: NetworkPort | None = None  # None if it was not readable
     active: bool = True
-    down: str = ""  # DOWN, INIT, ARMED, where the port is known to carry nothing; empty: in use or unknown
+    down: str = ""  # DOWN, INIT, ARMED: the port is known to carry nothing; empty: in use or unknown
     interface_mtu: int | None = None
 
     @property
     def port_key(self) -> tuple[str, str]:
-        """The physical port; a function of which nobody knows the port's name has one to itself."""
+        """The physical port. A function whose port has no known name counts as having its own port."""
         return self.card, self.port_name or self.name
 
 
 class CommonPoint(enum.StrEnum):
-    """Where the way between a GPU and a NIC turns."""
+    """The lowest part of the PCIe tree that a GPU and a NIC have in common."""
 
     SWITCH = "switch"
     ROOT_COMPLEX = "root-complex"  # one NUMA node
@@ -69,8 +69,8 @@ class PairRoute(Struct, frozen=True):
     gpu: LinkedGpu
     function: NicFunction
     common_point: CommonPoint
-    gpu_wires: tuple[Wire, ...] = ()  # below the meeting point, the GPU's own first
-    nic_wires: tuple[Wire, ...] = ()
+    gpu_links: tuple[UpstreamLink, ...] = ()  # below the common point, the GPU's own first
+    nic_links: tuple[UpstreamLink, ...] = ()
 
 
 class NodeLinks(Struct, frozen=True, dict=True):
@@ -82,15 +82,15 @@ class NodeLinks(Struct, frozen=True, dict=True):
 
     @cached_property
     def users(self) -> dict[str, tuple[str, ...]]:
-        """The GPUs and RDMA devices above which each link stands, by the link's address. A device whose port
-        is down needs none."""
+        """The GPUs and RDMA devices below each link, by the link's address. A device whose port is down does
+        not count."""
         found: dict[str, list[str]] = {}
         for gpu in self.gpus:
-            for wire in gpu.wires:
-                found.setdefault(wire.address, []).append(gpu.address)
+            for link in gpu.links:
+                found.setdefault(link.address, []).append(gpu.address)
         for function in in_use(self.functions):
-            for wire in function.wires:
-                found.setdefault(wire.address, []).append(function.name)
+            for link in function.links:
+                found.setdefault(link.address, []).append(function.name)
         return {address: tuple(names) for address, names in found.items()}
 
     @cached_property
@@ -111,13 +111,13 @@ class NodeLinks(Struct, frozen=True, dict=True):
 
 
 def in_use(functions: Iterable[NicFunction]) -> tuple[NicFunction, ...]:
-    """Those of which nobody knows that their port is down."""
+    """Those whose port is not known to be down."""
     return tuple(function for function in functions if not function.down)
 
 
-def own_wires(functions: Iterable[NicFunction]) -> dict[str, Wire]:
-    """The links right above some RDMA devices, each once."""
-    return {function.wires[0].address: function.wires[0] for function in functions if function.wires}
+def own_links(functions: Iterable[NicFunction]) -> dict[str, UpstreamLink]:
+    """The links directly above some RDMA devices, each once."""
+    return {function.links[0].address: function.links[0] for function in functions if function.links}
 
 
 def active_ports(functions: Iterable[NicFunction]) -> dict[tuple[str, str], NetworkPort]:

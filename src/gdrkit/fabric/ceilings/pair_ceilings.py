@@ -1,4 +1,4 @@
-"""What each pair can move at most, for the report of a node."""
+"""The ceiling of each GPU-NIC pair, for the report of a node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from gdrkit.report.document import Ceiling
 
 
 def ceilings(node: Node) -> dict[tuple[str, str], Ceiling]:
-    """By GPU and RDMA device: the first path that the hardware has, direct where it can be. Pairs of which
-    nothing is known are left out, as are virtual functions, which share what their port has."""
+    """The ceilings by GPU and RDMA device, each of the best path that the hardware has (direct if possible).
+
+    Pairs whose ceiling is not known are left out, as are virtual functions, which share their port's
+    rate."""
     found = if_missing(None, node_links, node)
-    told = ((route, _ceiling(found, route)) for route in found.routes) if found else ()
-    return {(r.gpu.address, r.function.name): ceiling for r, ceiling in told if ceiling is not None}
+    by_route = ((route, _ceiling(found, route)) for route in found.routes) if found else ()
+    return {(r.gpu.address, r.function.name): ceiling for r, ceiling in by_route if ceiling is not None}
 
 
 def _ceiling(machine: NodeLinks, route: PairRoute) -> Ceiling | None:

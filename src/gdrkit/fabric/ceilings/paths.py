@@ -15,10 +15,10 @@ from gdrkit.fabric.ceilings.node_links import (
     NicFunction,
     NodeLinks,
     PairRoute,
-    Wire,
+    UpstreamLink,
     active_ports,
     in_use,
-    own_wires,
+    own_links,
 )
 
 PATHS: tuple[PathName, ...] = ("direct", "host-mapped", "staged", "socket")
@@ -32,23 +32,23 @@ def chain(machine: NodeLinks, route: PairRoute, path: PathName) -> Chain:
 
 
 def possible(route: PairRoute) -> tuple[PathName, ...]:
-    """The paths that the hardware has: a GPU without memory of its own has none that a NIC could reach, and
-    nothing that needs to be copied out of it."""
+    """The paths that the hardware has. A GPU without its own memory has none that a NIC could reach, and
+    nothing to copy out of it."""
     if route.gpu.attachment is Attachment.INTEGRATED:
         return ("host-mapped", "socket")
     return PATHS
 
 
 def network_chain(machine: NodeLinks, function: NicFunction) -> Chain:
-    """What one RDMA device moves between host memory and the wire."""
-    limits, unknown = _nic_side(machine, function, function.wires)
+    """The limits of one RDMA device between host memory and the network."""
+    limits, unknown = _nic_side(machine, function, function.links)
     return chained("direct", limits, unknown)
 
 
 def _direct(machine: NodeLinks, route: PairRoute) -> Chain:
     """The NIC reads and writes GPU memory."""
-    gpu = _gpu_side(machine, route.gpu, route.gpu_wires)
-    nic = _nic_side(machine, route.function, route.nic_wires)
+    gpu = _gpu_side(machine, route.gpu, route.gpu_links)
+    nic = _nic_side(machine, route.function, route.nic_links)
     limits, unknown = gpu[0] + nic[0], gpu[1] + nic[1]
     if route.common_point is not CommonPoint.SWITCH and limits and route.gpu.attachment is Attachment.PCIE:
         limits += (_through_cpu(route, limits),)
@@ -56,27 +56,27 @@ def _direct(machine: NodeLinks, route: PairRoute) -> Chain:
 
 
 def _host_mapped(machine: NodeLinks, route: PairRoute) -> Chain:
-    """The buffer lies in host memory, which the GPU uses in place."""
-    gpu = _gpu_side(machine, route.gpu, route.gpu.wires)
-    nic = _nic_side(machine, route.function, route.function.wires)
+    """The buffer is in host memory, which the GPU uses in place."""
+    gpu = _gpu_side(machine, route.gpu, route.gpu.links)
+    nic = _nic_side(machine, route.function, route.function.links)
     return chained("host-mapped", gpu[0] + nic[0], gpu[1] + nic[1])
 
 
 def _staged(machine: NodeLinks, route: PairRoute) -> Chain:
-    """The GPU copies between its memory and the host's, the NIC between the host's and the wire. Both go on
-    at once; what the copying program makes of it is the lower bound."""
-    gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.wires)
+    """The GPU copies between its memory and host memory, the NIC between host memory and the network, both
+    at once. The lower bound is the efficiency of the program that copies."""
+    gpu, unknown = _gpu_side(machine, route.gpu, route.gpu.links)
     if gpu:
         copy = least(limit.rate for limit in gpu)
         low = memory.STAGED_SHARE if route.gpu.attachment is Attachment.PCIE else 1.0
-        said = "copy between GPU and host memory, by the GPU's copy engines"
-        gpu += (Limit("host-copy", route.gpu.address, said, copy.scaled(low, 1.0), ()),)
-    nic = _nic_side(machine, route.function, route.function.wires)
+        description = "copy between GPU and host memory, by the GPU's copy engines"
+        gpu += (Limit("host-copy", route.gpu.address, description, copy.scaled(low, 1.0), ()),)
+    nic = _nic_side(machine, route.function, route.function.links)
     return chained("staged", gpu + nic[0], unknown + nic[1])
 
 
 def _socket(machine: NodeLinks, route: PairRoute) -> Chain:
-    """As staged, and the kernel copies once more."""
+    """As staged, with one more copy by the kernel."""
     staged = _staged(machine, route)
     function = route.function
     if function.down:
@@ -91,24 +91,24 @@ def _socket(machine: NodeLinks, route: PairRoute) -> Chain:
 
 
 def _gpu_side(
-    machine: NodeLinks, gpu: LinkedGpu, wires: tuple[Wire, ...]
+    machine: NodeLinks, gpu: LinkedGpu, links: tuple[UpstreamLink, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
     match gpu.attachment:
         case Attachment.C2C:
             return (Limit("gpu-c2c", gpu.address, "NVLink-C2C", memory.C2C, ()),), ()
         case Attachment.C2C_SHARED:
-            said = "NVLink-C2C, shared by two GPUs"
-            return (Limit("gpu-c2c", gpu.address, said, memory.C2C_OTHER, ()),), ()
+            description = "NVLink-C2C, shared by two GPUs"
+            return (Limit("gpu-c2c", gpu.address, description, memory.C2C_OTHER, ()),), ()
         case Attachment.INTEGRATED:
             return (), ()
         case Attachment.PCIE:
-            return _links(machine, gpu.address, "gpu-link", wires)
+            return _links(machine, gpu.address, "gpu-link", links)
 
 
 def _nic_side(
-    machine: NodeLinks, function: NicFunction, wires: tuple[Wire, ...]
+    machine: NodeLinks, function: NicFunction, links: tuple[UpstreamLink, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
-    limits, unknown = _links(machine, function.name, "nic-link", wires)
+    limits, unknown = _links(machine, function.name, "nic-link", links)
     if function.down:
         return (*limits, _dead((function,))), unknown
     if function.port is None:
@@ -119,43 +119,43 @@ def _nic_side(
 
 
 def _dead(functions: tuple[NicFunction, ...]) -> Limit:
-    """The ports of these are known to be down."""
+    """The limit of devices whose ports are known to be down."""
     names = ", ".join(function.name for function in functions)
     states = ", ".join(dict.fromkeys(function.down for function in functions))
     return Limit("port", names, f"{states}, carries nothing", between(0.0, 0.0), ())
 
 
 def _links(
-    machine: NodeLinks, who: str, own: LimitName, wires: tuple[Wire, ...]
+    machine: NodeLinks, user: str, own: LimitName, links: tuple[UpstreamLink, ...]
 ) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
-    """A device's own link, then those of the switches above it."""
-    if not wires:
-        return (), (f"PCIe link of {who}",)
+    """The limits of a device's own link, then those of the switches above it; and what is unknown."""
+    if not links:
+        return (), (f"PCIe link of {user}",)
     limits, unknown = [], []
-    for index, wire in enumerate(wires):
-        if wire.link is None:
-            unknown.append(f"PCIe link of {who if index == 0 else wire.address}")
+    for index, link in enumerate(links):
+        if link.pcie is None:
+            unknown.append(f"PCIe link of {user if index == 0 else link.address}")
             continue
-        others = tuple(name for name in machine.users.get(wire.address, ()) if name != who)
+        others = tuple(name for name in machine.users.get(link.address, ()) if name != user)
         name: LimitName = own if index == 0 else "switch-uplink"
-        subject = who if index == 0 else wire.address
-        limits.append(Limit(name, subject, describe_link(wire.link), both_ways(wire.link), others))
+        subject = user if index == 0 else link.address
+        limits.append(Limit(name, subject, describe_link(link.pcie), both_ways(link.pcie), others))
     return tuple(limits), tuple(unknown)
 
 
 def describe_link(link: PcieLink) -> str:
-    """A link in words, with what decides its overhead."""
+    """A link in words, with MaxPayload, on which its overhead depends."""
     size = link.max_payload_bytes
     return f"PCIe {link}, " + (f"MaxPayload {size}" if size else "MaxPayload not known")
 
 
 def _through_cpu(route: PairRoute, limits: Iterable[Limit]) -> Limit:
-    """Peer traffic that turns in a processor: its links bound it from above, what was seen from below."""
+    """The limit of peer traffic through a processor: between the lowest rate seen and that of the links."""
     links = [limit.rate for limit in limits if limit.name != "port"]
     words = {
         CommonPoint.ROOT_COMPLEX: "peer traffic through one root complex",
         CommonPoint.SOCKETS: "peer traffic between two sockets",
-        CommonPoint.UNKNOWN: "peer traffic: nobody can tell whether a switch joins them",
+        CommonPoint.UNKNOWN: "peer traffic, not known whether through a switch",
     }
     rate = least(links or [limit.rate for limit in limits]).scaled(memory.THROUGH_CPU_SHARE, 1.0)
     return Limit(
@@ -167,24 +167,21 @@ def _through_cpu(route: PairRoute, limits: Iterable[Limit]) -> Limit:
 
 
 def card_chain(functions: tuple[NicFunction, ...]) -> Chain:
-    """What one card moves in one direction: its links together, its ports in use together. What is down
-    counts for nothing, and its link with it; a card of which all is down moves nothing."""
+    """The limits of one card in one direction: all its links, all its active ports. A device whose port is
+    down does not count, nor does its link; a card with all ports down carries nothing."""
     alive = in_use(functions)
     dead = () if alive else functions
     functions = alive or functions
     limits: list[Limit] = []
     names = ", ".join(function.name for function in functions)
-    wires, busy = own_wires(functions), active_ports(functions)
-    unknown = [f"PCIe link of {name}" for name, wire in wires.items() if wire.link is None]
-    links = [wire.link for wire in wires.values() if wire.link is not None]
-    if links and not unknown:
-        words = (
-            describe_link(links[0])
-            if len(links) == 1
-            else f"{len(links)} links, each {describe_link(links[0])}"
-        )
-        limits.append(Limit("nic-link", names, words, total(both_ways(link) for link in links), ()))
-    if not wires:
+    links, busy = own_links(functions), active_ports(functions)
+    unknown = [f"PCIe link of {name}" for name, link in links.items() if link.pcie is None]
+    pcie = [link.pcie for link in links.values() if link.pcie is not None]
+    if pcie and not unknown:
+        words = describe_link(pcie[0])
+        words = words if len(pcie) == 1 else f"{len(pcie)} links, each {words}"
+        limits.append(Limit("nic-link", names, words, total(both_ways(link) for link in pcie), ()))
+    if not links:
         unknown.append(f"PCIe link of {names}")
     if busy:
         words = str(next(iter(busy.values())))
@@ -199,15 +196,15 @@ def card_chain(functions: tuple[NicFunction, ...]) -> Chain:
 
 
 def gpus_together(machine: NodeLinks) -> Interval | None:
-    """What all GPUs move over their own links at once. None where that is not known or nothing bounds it."""
-    sides = [_gpu_side(machine, gpu, gpu.wires[:1]) for gpu in machine.gpus]
+    """The rate of all GPUs over their own links at once. None if it is not known or not limited."""
+    sides = [_gpu_side(machine, gpu, gpu.links[:1]) for gpu in machine.gpus]
     if not sides or any(unknown or not limits for limits, unknown in sides):
         return None
     return total(least(limit.rate for limit in limits) for limits, _ in sides)
 
 
 def node_total(machine: NodeLinks) -> Chain:
-    """What the node moves over its network in one direction: all cards together, or all GPUs, if less."""
+    """The limits of the node's network in one direction: all cards together, and all GPUs together."""
     cards = [(card, card_chain(functions)) for card, functions in machine.cards.items()]
     known = [found.rate for _, found in cards if found.rate is not None]
     limits = []
@@ -224,7 +221,7 @@ def node_total(machine: NodeLinks) -> Chain:
 
 
 def _counted(machine: NodeLinks) -> str:
-    """What goes into the sum of all cards, and what does not."""
+    """What the sum of all cards counts, and which devices it leaves out."""
     down = [function.name for function in machine.functions if function.down]
     words = "cards and ports, each counted once"
     return f"{words}; down and not counted: {', '.join(down)}" if down else words

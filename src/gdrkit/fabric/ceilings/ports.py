@@ -1,4 +1,4 @@
-"""What a network port carries of RDMA payload, in one direction."""
+"""The RDMA payload rate of a network port, in one direction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gdrkit.fabric.ceilings.interval import Interval, between
 
 TRANSPORT_BYTES = 12 + 4
 """Base transport header and invariant CRC of every packet (InfiniBand Architecture Specification 1, 9.2 and
-7.8.1). The 16 bytes of an RDMA header (9.3) come once in a message, which is nothing for large ones."""
+7.8.1). The 16 bytes of an RDMA header (9.3) occur once per message and are negligible in large ones."""
 
 INFINIBAND_BYTES = 8 + 2
 """Local route header and variant CRC (InfiniBand Architecture Specification 1, 7.7 and 7.8.2)."""
@@ -25,28 +25,30 @@ TCP_BYTES = {4: 20 + 20 + 12, 6: 40 + 20 + 12}
 
 DATA_SHARE = {"SDR": 0.8, "DDR": 0.8, "QDR": 0.8, "FDR": 54.5454 / 56.0}
 """InfiniBand's share of data in the rate that Linux prints: 8b/10b up to QDR, and for FDR 14.0625 GBd at
-64b/66b, printed as 14 a lane (InfiniBand Architecture Specification 2, 5.6; Linux drivers/infiniband/core/
-sysfs.c, rate_show()). From EDR on the printed rate is that of the data. Ethernet's rates always are."""
+64b/66b, printed as 14 per lane (InfiniBand Architecture Specification 2, 5.6; Linux
+drivers/infiniband/core/sysfs.c, rate_show()). From EDR on, and always for Ethernet, the printed rate is the
+data rate."""
 
 TUNED_SHARE = 0.96
-"""The least share of the bound that large messages were seen to reach where the port alone limits them:
-95.4 of 99.4 Gbit/s over EDR, github.com/linux-rdma/perftest/pull/98. Most reach 0.99."""
+"""The lowest share of the bound seen for large messages where only the port limits them: 95.4 of
+99.4 Gbit/s over EDR, github.com/linux-rdma/perftest/pull/98. Most reach 0.99."""
 
 OTHER_SHARE = 0.75
-"""The same for a port that is neither InfiniBand nor Ethernet (EFA says Unspecified): its headers are not
-public. A guess on the safe side."""
+"""The same for a port that is neither InfiniBand nor Ethernet (EFA reports Unspecified): its headers are not
+public. A conservative guess."""
 
 INFINIBAND_MTU, ROCE_MTU = (2048, 4096), (1024, 4096)
-"""Path MTUs where nobody could read them. A subnet manager gives 2048 or 4096 (opensm(8), partition
-configuration); Ethernet's 1500 makes 1024 of it."""
+"""The range of path MTUs where they are not readable. A subnet manager sets 2048 or 4096 (opensm(8),
+partition configuration); an Ethernet MTU of 1500 leads to 1024."""
 
 MTUS = (4096, 2048, 1024, 512, 256)
 DOWN = ("DOWN", "INIT", "ARMED")
 """States in which a port carries no data: InfiniBand Architecture Specification 1, 7.2.7, and Linux
-drivers/infiniband/core/sysfs.c, state_show(). ACTIVE_DEFER may be over at any moment, NOP says nothing."""
+drivers/infiniband/core/sysfs.c, state_show(). ACTIVE_DEFER may end at any moment; NOP does not show a
+state."""
 
 ROCE_RESERVE_BYTES = 40 + 8 + 12 + 4 + 28 + 4
-"""What Linux keeps free for headers before it rounds an interface's MTU down: include/rdma/ib_addr.h,
+"""What Linux reserves for headers before it rounds an interface's MTU down: include/rdma/ib_addr.h,
 iboe_get_mtu()."""
 
 
@@ -54,8 +56,8 @@ class NetworkPort(Struct, frozen=True, kw_only=True):
     """One physical port."""
 
     rate_gbit_per_s: float
-    link_layer: str  # InfiniBand, Ethernet, or what else the driver says
-    mtu_bytes: int | None = None  # of RDMA packets; None where nobody could read it
+    link_layer: str  # InfiniBand, Ethernet, or what else the driver reports
+    mtu_bytes: int | None = None  # of RDMA packets; None if it was not readable
     ip_version: int | None = None  # 4 or 6, for RoCE v2
     generation: str = ""  # SDR to XDR, of InfiniBand; empty where it is not known
 
@@ -66,12 +68,12 @@ class NetworkPort(Struct, frozen=True, kw_only=True):
 
 
 def roce_mtu(interface_mtu: int) -> int | None:
-    """The RDMA MTU that Linux makes of an interface's; None where not even 256 bytes fit."""
+    """The RDMA MTU that Linux derives from an interface's MTU; None if not even 256 bytes fit."""
     return next((mtu for mtu in MTUS if interface_mtu - ROCE_RESERVE_BYTES >= mtu), None)
 
 
 def payload(port: NetworkPort) -> Interval:
-    """RDMA payload of a port."""
+    """The RDMA payload rate of a port."""
     rate = port.rate_gbit_per_s / 8
     if port.link_layer == "InfiniBand":
         rate *= DATA_SHARE.get(port.generation, 1.0)
@@ -87,9 +89,10 @@ def payload(port: NetworkPort) -> Interval:
 
 
 def tcp_payload(rate_gbit_per_s: float, interface_mtu: int | None) -> float:
-    """What TCP could carry of payload over Ethernet, in GB/s, did processors cost nothing.
+    """The TCP payload rate over Ethernet in GB/s, without the cost of processors.
 
-    Without an MTU, that of jumbo frames bounds it: 9000, which vendors agree on and no standard names."""
+    If the MTU is not known, 9000 is assumed: jumbo frames, a size that vendors share and no standard
+    sets."""
     mtu = interface_mtu or 9000
     return rate_gbit_per_s / 8 * (mtu - TCP_BYTES[4]) / (mtu + ETHERNET_BYTES)
 

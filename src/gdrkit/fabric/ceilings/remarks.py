@@ -1,4 +1,4 @@
-"""What a node's ceilings mean for who wonders about a number."""
+"""Sentences that explain a node's ceilings."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gdrkit.fabric.ceilings.node_links import (
     NodeLinks,
     active_ports,
     in_use,
-    own_wires,
+    own_links,
 )
 
 NEARLY_ALL = 0.9
-"""From here on one port counts as all that a card's links carry: the middles of intervals are off by up to
+"""From this share on, one port counts as filling a card's links: the middles of intervals are off by up to
 8.4 %, docs/estimate.md."""
 
 
@@ -30,7 +30,7 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
     for gpu in machine.gpus:
         if gpu.attachment is Attachment.INTEGRATED:
             found.append(
-                f"GPU {gpu.address} has no memory of its own that a NIC could reach: buffers lie in host "
+                f"GPU {gpu.address} has no memory of its own that a NIC could reach: buffers are in host "
                 "memory, and nothing is copied out of the GPU."
             )
     return tuple(found)
@@ -39,10 +39,10 @@ def remarks(machine: NodeLinks) -> tuple[str, ...]:
 def _card(functions: tuple[NicFunction, ...]) -> Iterator[str]:
     functions = in_use(functions)
     busy = active_ports(functions)
-    links = [wire.link for wire in own_wires(functions).values()]
-    if not busy or not links or any(link is None for link in links):
+    pcie = [link.pcie for link in own_links(functions).values()]
+    if not busy or not pcie or any(link is None for link in pcie):
         return
-    carried = total(both_ways(link) for link in links if link is not None)
+    carried = total(both_ways(link) for link in pcie if link is not None)
     rate = sum(port.rate_gbit_per_s for port in busy.values())
     shown = [f for f in functions if f.active and f.port is not None]
     yield from _shown_twice(shown, rate)
@@ -53,70 +53,70 @@ def _card(functions: tuple[NicFunction, ...]) -> Iterator[str]:
         if (words := _narrow(function)) is not None:
             narrow.setdefault(words, []).append(function)
     for words, those in narrow.items():
-        each = "each alone moves" if len(those) > 1 else "alone moves"
-        rest = " The rest takes the other link of this card as well." if len(links) > 1 else ""
+        each = "each alone carries" if len(those) > 1 else "alone carries"
+        rest = " To fill the port, use the other link of this card as well." if len(pcie) > 1 else ""
         yield f"{_names(those)}: {each} {words}{rest}"
 
 
 def _shown_twice(shown: list[NicFunction], rate: float) -> Iterator[str]:
-    """Devices that show the rate of a port which they share."""
+    """A remark on devices that share a port and each show its rate."""
     keys = {function.port_key for function in shown}
     if len(keys) < len(shown):
-        told = sum(f.port.rate_gbit_per_s for f in shown if f.port)
+        sum_of_rates = sum(f.port.rate_gbit_per_s for f in shown if f.port)
         whole = "1 port" if len(keys) == 1 else f"{len(keys)} ports"
         yield (
-            f"{_names(shown)} show {told:g} Gb/s together, but are {whole} of one card: {rate:g} Gb/s, "
-            "however many devices a program uses."
+            f"{_names(shown)} show {sum_of_rates:g} Gb/s in total, but are {whole} of one card: "
+            f"{rate:g} Gb/s, however many devices a program uses."
         )
 
 
 def _cables(shown: list[NicFunction], carried: Interval) -> str:
-    """More than one port, and links that carry less than those."""
+    """A remark on a card whose links carry less than its ports."""
     busy = active_ports(shown)
     rate = sum(port.rate_gbit_per_s for port in busy.values())
     one = max((ports.payload(p) for p in busy.values()), key=lambda payload: payload.high_gb_per_s)
-    wires = own_wires(shown)
+    links = own_links(shown)
     words = "the link of this card carries"
-    if len(wires) > 1:
-        words = f"the {len(wires)} links of this card carry"
+    if len(links) > 1:
+        words = f"the {len(links)} links of this card carry"
     share = carried.middle_gb_per_s * 8 / rate
-    told = f"{_range(carried)} ({carried.low_gb_per_s * 8:.0f} to {carried.high_gb_per_s * 8:.0f} Gb/s)"
+    rates = f"{_range(carried)} ({carried.low_gb_per_s * 8:.0f} to {carried.high_gb_per_s * 8:.0f} Gb/s)"
     text = (
-        f"{_names(shown)}: {words} {told}, so about {share * 100:.0f} % of the {rate:g} Gb/s of "
-        f"{len(busy)} cables is the ceiling, and no lack of efficiency."
+        f"{_names(shown)}: {words} {rates}, so the ceiling is about {share * 100:.0f} % of the "
+        f"{rate:g} Gb/s of {len(busy)} cables. That is not a fault."
     )
     if one.high_gb_per_s < NEARLY_ALL * carried.middle_gb_per_s:
         return text
     cable = "second cable" if len(busy) == 2 else "further cable"
-    return f"{text} A {cable} buys nothing to speak of: one alone brings {_range(one)}."
+    return f"{text} A {cable} adds almost nothing: one alone carries {_range(one)}."
 
 
 def _narrow(function: NicFunction) -> str | None:
-    """Of a device whose own link carries less than its port: how much, and why."""
-    wire = function.wires[0] if function.wires else None
-    if wire is None or wire.link is None or function.port is None:
+    """The rate of a device whose own link carries less than its port, and the reason; else None."""
+    link = function.links[0] if function.links else None
+    if link is None or link.pcie is None or function.port is None:
         return None
-    link, port = both_ways(wire.link), ports.payload(function.port)
-    if link.high_gb_per_s >= port.low_gb_per_s:
+    carried, port = both_ways(link.pcie), ports.payload(function.port)
+    if carried.high_gb_per_s >= port.low_gb_per_s:
         return None
-    return f"{_range(link)}, for its link is PCIe {wire.link}; the port would carry {_range(port)}."
+    return f"{_range(carried)}, since its link is PCIe {link.pcie}; the port could carry {_range(port)}."
 
 
 def _uplinks(machine: NodeLinks) -> Iterator[str]:
-    """Links of switches that more than one NIC needs for what goes through host memory."""
-    wires = {wire.address: wire for function in machine.functions for wire in function.wires[1:]}
+    """Remarks on switch links that limit several NICs when data goes through host memory."""
+    links = {link.address: link for function in machine.functions for link in function.links[1:]}
     nics = {function.name: function for function in machine.functions}
-    for address, wire in wires.items():
+    for address, link in links.items():
         users = [nics[name] for name in machine.users.get(address, ()) if name in nics]
         busy = active_ports(users)
-        if wire.link is None or len(busy) < 2:
+        if link.pcie is None or len(busy) < 2:
             continue
-        link, wanted = both_ways(wire.link), total(ports.payload(port) for port in busy.values())
-        if link.high_gb_per_s < wanted.low_gb_per_s:
+        carried, wanted = both_ways(link.pcie), total(ports.payload(port) for port in busy.values())
+        if carried.high_gb_per_s < wanted.low_gb_per_s:
             yield (
-                f"{_names(users)} share the switch link {address}, PCIe {wire.link}: through host memory "
-                f"they move {_range(link)} together, and {_range(wanted)} only between devices behind that "
-                "switch."
+                f"{_names(users)} share the switch link {address}, PCIe {link.pcie}: through host memory "
+                f"they carry {_range(carried)} together; between devices below that switch "
+                f"{_range(wanted)}."
             )
 
 

@@ -17,10 +17,10 @@ COMMON_POINTS = {
     CommonPoint.SWITCH: "behind one PCIe switch",
     CommonPoint.ROOT_COMPLEX: "through the processor",
     CommonPoint.SOCKETS: "between two processors",
-    CommonPoint.UNKNOWN: "nobody can tell how they are joined",
+    CommonPoint.UNKNOWN: "with an unknown common point",
 }
 PAIRS_SHOWN = 8
-"""Of those that have the same ceilings; --json has all."""
+"""How many pairs with the same ceilings are named; --json has all."""
 
 
 def text(document: EstimateDocument, *, colour: bool = False, width: int | None = None) -> str:
@@ -29,15 +29,15 @@ def text(document: EstimateDocument, *, colour: bool = False, width: int | None 
 
 
 def measured_text(document: EstimateDocument, *, colour: bool = False, width: int | None = None) -> str:
-    """Only what was measured."""
+    """The measured rates as lines."""
     return render(_measured(document.measured), STYLES, colour=colour, width=width)
 
 
 def _rows(document: EstimateDocument) -> Iterator[Row]:
     name = document.node or "this node"
-    yield 0, "head", f"{name}: what it can move at most, GB/s and Gb/s in one direction"
+    yield 0, "head", f"{name}: ceilings in one direction, GB/s and Gb/s"
     if not document.cards:
-        yield 0, "", "no RDMA device here"
+        yield 0, "", "no RDMA devices found"
         return
     yield 0, "", f"network   {_range(document.network.rate)}   {_bound(document.network)}"
     yield from _unknown(document.network, 2)
@@ -46,7 +46,7 @@ def _rows(document: EstimateDocument) -> Iterator[Row]:
     yield from _cards(document.cards)
     if not document.pairs:
         yield 0, "", ""
-        yield 0, "", "no GPU here"
+        yield 0, "", "no GPUs found"
     for pairs in _alike(document.pairs):
         yield 0, "", ""
         yield from _pairs(pairs)
@@ -60,7 +60,7 @@ def _rows(document: EstimateDocument) -> Iterator[Row]:
 
 
 def _cards(cards: Iterable[CardEstimate]) -> Iterator[Row]:
-    """Those that differ in nothing but their names, in one line."""
+    """Cards that differ only in their names share a line."""
     groups: dict[str, list[str]] = {}
     for card in cards:
         words = f"{_range(card.ceiling.rate)}   {_bound(card.ceiling)}"
@@ -74,7 +74,7 @@ def _cards(cards: Iterable[CardEstimate]) -> Iterator[Row]:
 
 
 def _alike(pairs: Iterable[PairEstimate]) -> list[list[PairEstimate]]:
-    """Pairs that differ in nothing but their names, the fastest first, those that carry nothing last."""
+    """Pairs grouped if they differ only in their names, the fastest first, those that carry nothing last."""
     groups: dict[tuple[object, ...], list[PairEstimate]] = {}
     for pair in pairs:
         looks = tuple(
@@ -119,9 +119,9 @@ def _unknown(path: Chain, indent: int) -> Iterator[Row]:
 
 
 def _bound(path: Chain) -> str:
-    """What the upper bound is from, and the lower one where that is something else."""
+    """Which limit sets the upper bound, and which the lower one if that is another."""
     if path.tightest is None:
-        return "nothing is known"
+        return "no limit is known"
     text = f"bound by {path.tightest.name}: {path.tightest.description}"
     worst = min(path.limits, key=lambda limit: limit.rate.low_gb_per_s)
     if path.unknown or worst.rate.low_gb_per_s >= path.tightest.rate.low_gb_per_s:

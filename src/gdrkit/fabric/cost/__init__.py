@@ -1,1 +1,1 @@
-"""What a model's traffic costs where a direct path is missing."""
+"""The cost of a model's traffic without a direct path."""

@@ -1,9 +1,8 @@
-"""What the bus bandwidth of nccl-tests can come to between nodes.
+"""The highest bus bandwidth that nccl-tests can measure between nodes.
 
-Bus bandwidth is the rate of data (algorithm bandwidth) times a factor of the operation, which makes it the
-rate of the slowest link where a ring is used: NVIDIA/nccl-tests doc/PERFORMANCE.md. What crosses a node's
-boundary at the least follows from the operation alone.
-"""
+Bus bandwidth is the rate of data (algorithm bandwidth) times a factor of the operation, so that with a ring
+it is the rate of the slowest link: NVIDIA/nccl-tests doc/PERFORMANCE.md. How much must cross a node's
+boundary at least depends on the operation only."""
 
 from __future__ import annotations
 
@@ -17,40 +16,40 @@ from gdrkit.fabric.ceilings.node_links import CommonPoint, LinkedGpu, NodeLinks
 from gdrkit.formats.nccl_tests import NcclTest
 
 NEAREST = (CommonPoint.SWITCH, CommonPoint.ROOT_COMPLEX, CommonPoint.UNKNOWN, CommonPoint.SOCKETS)
-"""NCCL takes the NICs that are nearest to a GPU: src/graph/topo.cc, ncclTopoGetLocal()."""
+"""NCCL uses the NICs nearest to a GPU: src/graph/topo.cc, ncclTopoGetLocal()."""
 
 
 def compare(machine: NodeLinks, run: NcclTest) -> MeasuredRate:
-    """One run of nccl-tests beside the ceiling of its nodes, each taken to be as this one."""
+    """One run of nccl-tests compared with the ceiling of its nodes, all assumed to be like this one."""
     per_host = Counter(rank.hostname for rank in run.ranks)
     nodes = "1 node" if len(per_host) == 1 else f"{len(per_host)} nodes" if per_host else "nodes not shown"
-    operation = run.program or "an operation of nccl-tests that is not shown"
+    operation = run.program or "an unnamed operation of nccl-tests"
     what = f"{operation}, {len(run.ranks)} GPUs on {nodes}"
     rates = {r.size_bytes: r.best.bus_gb_per_s for r in run.rows if r.best and r.best.bus_gb_per_s}
     gb_per_s, notes = plateau({size: rate for size, rate in rates.items() if rate is not None})
     if run.average_bus_gb_per_s and len(rates) > 1:
         average = f"{run.average_bus_gb_per_s:g} GB/s"
-        notes += (f"The average over all sizes that the run prints, {average}, has no ceiling to compare.",)
+        notes += (f"No ceiling applies to the average over all sizes that the run prints, {average}.",)
     if gb_per_s is None:
         return reading(what, sentences=notes)
     if run.alone:
-        alone = "Each process is rank 0: they ran alone, as nccl-tests built without MPI do (MPI=1)."
+        alone = "Every process is rank 0: each ran alone, as nccl-tests do if built without MPI (MPI=1)."
         return reading(what, gb_per_s, sentences=(*notes, alone))
     if len(per_host) < 2:
-        inside = "One node: this measures the way between its GPUs, and nothing of the network."
-        cut = "The text does not show which nodes took part."
+        inside = "One node: this measures the paths between its GPUs, not the network."
+        cut = "The output does not show which nodes took part."
         return reading(what, gb_per_s, sentences=(*notes, inside if per_host else cut))
     used = [_gpu(machine, rank.device) for rank in run.ranks if rank.hostname == run.hosts[0]]
     chain = network(machine, tuple(gpu for gpu in used if gpu is not None))
     bounds = chain.rate
     if bounds is None:
         return judged(what, gb_per_s, None, None, notes)
-    ceiling, said = _ceiling(run, bounds, max(per_host.values()), gb_per_s)
-    return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *said))
+    ceiling, more_notes = _ceiling(run, bounds, max(per_host.values()), gb_per_s)
+    return judged(what, gb_per_s, ceiling, chain.tightest, (*notes, *more_notes))
 
 
 def network(machine: NodeLinks, gpus: tuple[LinkedGpu, ...]) -> Chain:
-    """What these GPUs move between their node and others, over the NICs nearest to each of them."""
+    """The limits of these GPUs' traffic to other nodes, over the NICs nearest to each of them."""
     gpus = gpus or machine.gpus
     names = {name for gpu in gpus for name in _nearest(machine, gpu)}
     functions = tuple(f for f in machine.functions if f.name in names) or machine.functions
@@ -59,7 +58,7 @@ def network(machine: NodeLinks, gpus: tuple[LinkedGpu, ...]) -> Chain:
     cards = tuple(part.cards.values())
     if len(cards) != 1:
         return whole
-    one = paths.card_chain(cards[0])  # names link and port, which the total does not
+    one = paths.card_chain(cards[0])  # shows link and port, which the total does not
     links = tuple(limit for limit in whole.limits if limit.name == "gpu-links")
     return chained("direct", (*one.limits, *links), one.unknown)
 
@@ -73,18 +72,18 @@ def _nearest(machine: NodeLinks, gpu: LinkedGpu) -> list[str]:
 
 
 def _gpu(machine: NodeLinks, index: int) -> LinkedGpu | None:
-    """By CUDA's index, which follows addresses where all GPUs are alike."""
+    """The GPU with that CUDA index, which follows addresses if all GPUs are alike."""
     gpus: list[LinkedGpu] = sorted(machine.gpus, key=lambda gpu: gpu.address)
     return gpus[index] if index < len(gpus) else None
 
 
 def _ceiling(run: NcclTest, ring: Interval, g: int, gb_per_s: float) -> tuple[Interval, tuple[str, ...]]:
-    """The most that bus bandwidth can be, by what has to cross each node's boundary: of n ranks, g are here.
+    """The highest possible bus bandwidth, from what must cross each node's boundary; of n ranks, g are here.
 
-    A ring carries bus bandwidth over every link, so the network's own ceiling is that of all operations that
-    use one. Others need less of it: all_reduce crosses once each way in a tree between two nodes, or where
-    switches reduce, 2 (n - 1) / n; all_gather, reduce_scatter, gather and scatter have to bring what other
-    nodes hold alone, (n - 1) / (n - g). alltoall has no ring: that for each of g ranks."""
+    A ring carries the bus bandwidth over every link, so the network's own ceiling applies to all operations
+    that use one. Without a ring less crosses: for all_reduce, once each way in a tree between two nodes or
+    with switches that reduce, 2 (n - 1) / n; for all_gather, reduce_scatter, gather and scatter, only what
+    other nodes hold, (n - 1) / (n - g). alltoall never uses a ring: the same for each of g ranks."""
     n = len(run.ranks)
     gather = (n - 1) / (n - g)
     if run.program in ("alltoall", "alltoallv"):
@@ -94,9 +93,9 @@ def _ceiling(run: NcclTest, ring: Interval, g: int, gb_per_s: float) -> tuple[In
     high = ring.high_gb_per_s
     if run.program in ("all_reduce", "all_reduce_group", ""):
         nodes = len(run.hosts)
-        way = "a tree, which crosses it once" if nodes == 2 else "switches that reduce (SHARP)"
+        algorithm = "a tree, which crosses it once" if nodes == 2 else "switches that reduce (SHARP)"
         most = 2 * (n - 1) / n
-        note = f"busbw above the {high:.2f} GB/s of the network is normal on {nodes} nodes for {way}"
+        note = f"busbw above the {high:.2f} GB/s of the network is normal on {nodes} nodes with {algorithm}"
     elif run.program in ("all_gather", "reduce_scatter", "gather", "scatter"):
         most = gather
         note = f"busbw above the {high:.2f} GB/s of the network is normal without a ring"

@@ -1,7 +1,7 @@
-"""How long a GPU computes for one step: what it reads against what it multiplies.
+"""The computing time of a GPU for one step, by the roofline model: reading or multiplying.
 
-The roofline: the longer of the two, each at a stated share of the datasheet's rate. Norms, sampling,
-launches and whatever the framework does beside are not in it."""
+The longer of the two counts, each at a stated share of the datasheet's rate. Norms, sampling, launches and
+the framework's own work are not included."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ WEIGHT_BYTES: dict[Dtype, float] = {
 """Of one element. MXFP4: 32 of four bits share a scale of eight; OCP Microscaling Formats 1.0, 5.2."""
 
 TRAINING_FACTOR = 3
-"""Forward and backward against forward alone: Kaplan et al., arXiv 2001.08361, section 2.1."""
+"""Forward and backward relative to forward alone: Kaplan et al., arXiv 2001.08361, section 2.1."""
 
 
 BoundBy = Literal["memory", "compute", "memory or compute"]
-"""The last where the efficiencies decide."""
+"""The last: it depends on the efficiencies."""
 
 
 class Compute(Struct, frozen=True):
@@ -55,7 +55,8 @@ class Compute(Struct, frozen=True):
 
 
 def held_bytes(model: ModelShape, layout: ParallelLayout, dtype: Dtype) -> float:
-    """Weights on one GPU. Embeddings count once per stage that has them: an upper bound for the others."""
+    """Bytes of weights on one GPU. Embeddings are spread over all stages, though only some stages have
+    them."""
     routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
     rest = total_parameters(model) - routed
     share = layout.expert if layout.expert > 1 else layout.tensor
@@ -65,8 +66,8 @@ def held_bytes(model: ModelShape, layout: ParallelLayout, dtype: Dtype) -> float
 def cache_bytes(
     model: ModelShape, layout: ParallelLayout, context: int, batch: int, element_bytes: float
 ) -> float:
-    """Cache of one GPU's layers together, all stages counted: heads are split over tensor ranks as far as
-    there are any, and a latent vector is kept whole on each (vLLM, SGLang)."""
+    """Bytes of cache on one GPU, summed over all stages: heads are split over tensor ranks until there is
+    one head per rank, and a latent vector is kept whole on each (vLLM, SGLang)."""
     split = 1 if model.latent else min(layout.tensor, model.kv_heads)
     return batch * cache_tokens(model, context) * cache_elements(model) * element_bytes / split
 
@@ -80,7 +81,7 @@ def decode(
     context: int,
     cache_element_bytes: float,
 ) -> Compute:
-    """One new token for each request: every weight that is needed is read once, and all of the cache."""
+    """One new token for each request: every weight in use is read once, and the whole cache."""
     dense = dense_parameters(model) + head_parameters(model)
     if layout.expert > 1:
         touched = experts_touched(model, batch * layout.data) / layout.expert
@@ -95,7 +96,7 @@ def decode(
 def prefill(
     model: ModelShape, layout: ParallelLayout, gpu: GpuRates, dtype: Dtype, batch: int, prompt: int
 ) -> Compute:
-    """All tokens of all prompts at once; logits for the last of each alone."""
+    """All tokens of all prompts at once; logits only for the last token of each."""
     flop = _flop(model, layout, batch * prompt, batch)
     flop += batch * prefill_attention_flop(model, prompt) / layout.tensor
     read = held_bytes(model, layout, dtype) * layout.pipeline
@@ -105,7 +106,7 @@ def prefill(
 def training(
     model: ModelShape, layout: ParallelLayout, gpu: GpuRates, dtype: Dtype, batch: int, sequence: int
 ) -> Compute:
-    """Forward and backward of one replica's batch, stages at work side by side (no bubble)."""
+    """Forward and backward of one replica's batch, all stages at work at once (no bubble)."""
     flop = _flop(model, layout, batch * sequence, batch * sequence)
     flop += batch * prefill_attention_flop(model, sequence) / layout.tensor
     read = TRAINING_FACTOR * held_bytes(model, layout, dtype)
@@ -113,7 +114,7 @@ def training(
 
 
 def _flop(model: ModelShape, layout: ParallelLayout, tokens: int, logits: int) -> float:
-    """Two per weight and token, on one GPU; routed experts' evenly over their ranks."""
+    """FLOP on one GPU: two per weight and token, those of routed experts spread evenly over their ranks."""
     dense = tokens * dense_parameters(model) + logits * head_parameters(model)
     per_token = model.experts.per_token if model.experts else 0
     routed = tokens * model.moe_layers * per_token * expert_parameters(model)
@@ -123,11 +124,11 @@ def _flop(model: ModelShape, layout: ParallelLayout, tokens: int, logits: int) -
 
 
 def _roofline(read: float, flop: float, gpu: GpuRates, dtype: Dtype) -> Compute:
-    peak = gpu.bf16_tflop_per_s  # 4-bit weights are widened before they are multiplied
+    peak = gpu.bf16_tflop_per_s  # 4-bit weights are widened before multiplication
     if dtype in ("fp8", "int8") and gpu.fp8_tflop_per_s is not None:
         peak = gpu.fp8_tflop_per_s
     if dtype == "fp32":
-        peak = gpu.bf16_tflop_per_s / 2  # as TF32 does on every GPU of the table that has it
+        peak = gpu.bf16_tflop_per_s / 2  # TF32, at half of BF16's rate on every GPU of the table that has it
     reading = [read / (gpu.memory_gb_per_s * 1e9 * share) for share in reversed(MEMORY_EFFICIENCY)]
     multiplying = [flop / (peak * 1e12 * share) for share in reversed(COMPUTE_EFFICIENCY)]
     bound: BoundBy

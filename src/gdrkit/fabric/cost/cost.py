@@ -1,4 +1,4 @@
-"""What GPUDirect RDMA would save a job: steps, their traffic, and their time on every path."""
+"""What GPUDirect RDMA would save a job: its steps, their traffic, and their time on every path."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Workload(Struct, frozen=True, kw_only=True):
-    """What runs."""
+    """A job: model, parallelism, sizes and data types."""
 
     model: ModelShape
     layout: ParallelLayout
@@ -43,15 +43,15 @@ class Workload(Struct, frozen=True, kw_only=True):
     sequence_parallel: bool = False
     kv_transfer: bool = False
     training: bool = False
-    gpu: GpuRates | None = None  # None: nobody knows how fast it computes
+    gpu: GpuRates | None = None  # None: its computing rate is not known
 
 
 class PhaseOnPath(Struct, frozen=True):
-    """A step over one path: what its traffic takes, and what share of a step that is if none of it hides."""
+    """A step over one path: the time of its traffic, and its share of the step if none of it is hidden."""
 
     path: PathCost
-    waited_for: Span  # what nothing can hide: the next operation needs it
-    hideable: Span  # what other work could hide, if there is some
+    waited_for: Span  # cannot be hidden: the next operation needs it
+    hideable: Span  # other work can hide it, if there is any
     share: tuple[Share, Share] | None  # null where computing time is unknown
 
     @property
@@ -60,7 +60,7 @@ class PhaseOnPath(Struct, frozen=True):
 
 
 class PhaseCost(Struct, frozen=True):
-    """One phase of the job. A `decode` step makes one token for every request."""
+    """One phase of the job. A `decode` step produces one token for every request."""
 
     phase: Phase
     traffic: tuple[Traffic, ...]
@@ -69,13 +69,13 @@ class PhaseCost(Struct, frozen=True):
 
     @property
     def network_bytes(self) -> float:
-        """What leaves one node in the step."""
+        """Bytes that leave one node in the step."""
         return sum(row.network_bytes * row.calls for row in self.traffic)
 
 
 class Saving(Struct, frozen=True):
-    """What the direct path takes off a step beside another path. Shares of the other's step; both bounds may
-    be 0."""
+    """How much shorter a step is on the direct path than on another one, as shares of the other's step. Both
+    bounds may be 0."""
 
     phase: Phase
     instead_of: PathName
@@ -93,7 +93,7 @@ class Cost(Struct, frozen=True):
 
 
 def cost(job: Workload, paths: tuple[PathCost, ...]) -> Cost:
-    """Every step on every path. Raises CostError for numbers that describe no job."""
+    """Every step on every path. Raises CostError for numbers that do not describe a job."""
     _check(job)
     if job.training:
         steps = [_training(job, paths)]
@@ -117,7 +117,7 @@ def _check(job: Workload) -> None:
     positive("--output", job.output)
     for option, dtype in (("--dtype", job.dtype), ("--kv-dtype", job.kv_dtype)):
         if dtype not in WEIGHT_BYTES:
-            raise CostError(f"{option} {dtype[:20]!r} is none of {', '.join(WEIGHT_BYTES)}")
+            raise CostError(f"{option}: unknown type {dtype[:20]!r}; known: {', '.join(WEIGHT_BYTES)}")
     if job.training and job.kv_transfer:
         raise CostError("--kv-transfer: training keeps no cache to transfer")
 
@@ -134,7 +134,7 @@ def _traffic(job: Workload, tokens: int, logits: int, *, training: bool) -> tupl
 
 
 def _decode(job: Workload, paths: tuple[PathCost, ...]) -> PhaseCost:
-    """The token in the middle of the output."""
+    """The step of the token in the middle of the output."""
     context = job.prompt + job.output // 2
     busy = None
     if job.gpu is not None:
@@ -161,8 +161,8 @@ def _training(job: Workload, paths: tuple[PathCost, ...]) -> PhaseCost:
 def _step(
     phase: Phase, rows: tuple[Traffic, ...], busy: Compute | None, paths: tuple[PathCost, ...]
 ) -> PhaseCost:
-    """Every path. Prompts and batches can be split, and one half computed while the other is sent; in
-    decoding that is done for experts alone (DeepSeek-V3, arXiv 2412.19437, section 3.4.2)."""
+    """One step on every path. Prompts and batches can be split, so that one half computes while the other is
+    sent; in decoding only experts' traffic is (DeepSeek-V3, arXiv 2412.19437, section 3.4.2)."""
     found = []
     for path in paths:
         waited, hideable = Span(), Span()
@@ -184,8 +184,8 @@ def _part(spent: float, computing: float) -> float:
 
 
 def savings(step: PhaseCost) -> list[Saving]:
-    """The direct path against every other. Where computing time is unknown, nothing can be said; a transfer
-    of caches computes nothing, and is compared by itself."""
+    """The direct path compared with every other. Empty if the computing time is unknown; a transfer of
+    caches computes nothing and is compared by itself."""
     direct = next((on for on in step.paths if on.path.name == "direct"), None)
     if direct is None or (step.compute is None and step.phase != "kv-transfer"):
         return []
@@ -195,8 +195,9 @@ def savings(step: PhaseCost) -> list[Saving]:
 
 
 def _saved(busy: Span, direct: PhaseOnPath, other: PhaseOnPath) -> tuple[float, float, float]:
-    """Lowest, middle, highest. The two paths share wire and collective, so good goes with good and bad with
-    bad; computing may be fast or slow with either; nothing is hidden behind it, or all that can be."""
+    """The lowest, middle and highest share saved. Both paths share network and collective, so best is
+    compared with best and worst with worst, each with fast and slow computing, and with all or none of what
+    computing can hide hidden."""
     found = []
     for computing in (busy.low_s, busy.high_s):
         for bound in ("low_s", "high_s"):

@@ -1,4 +1,4 @@
-"""What a job costs on a node's paths, as sentences and as a document."""
+"""The cost of a job on a node's paths, as sentences and as a document."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ PHASES: dict[Phase, str] = {
     "decode": "a token",
     "prefill": "the prompt",
     "training": "a training step",
-    "kv-transfer": "handing over the cache",
+    "kv-transfer": "the cache transfer",
 }
 
 
 class CostDocument(Struct, frozen=True, tag_field="schema", tag="gdrkit.cost/1"):
-    """What `gdr estimate --model ... --json` writes. Bytes, seconds, GB/s of 1e9 bytes."""
+    """The output of `gdr estimate --model ... --json`. Bytes, seconds, GB/s of 1e9 bytes."""
 
     cost: Cost
     conclusion: str
@@ -36,26 +36,26 @@ def conclusion(cost: Cost) -> str:
         nodes = "1 node" if layout.nodes == 1 else f"{layout.nodes} nodes"
         crossing = f"Nothing of this job crosses the network ({ranks} on {nodes})"
         return f"{crossing}: GPUDirect RDMA would save nothing."
-    unknown = "What GPUDirect would save is not known"
+    unknown = "The saving of GPUDirect is not known"
     direct = [on.path for on in paths if on.path.name == "direct"]
     if not direct:
-        return f"{unknown}: nothing bounds the direct path here; see --path."
+        return f"{unknown}: the direct path has no known limits on this node; see --path."
     other = fallback(paths)
     if other is None:
-        return f"{unknown}: no other path is known here; see --path."
+        return f"{unknown}: no other path of this node is known; see --path."
     sending = {step.phase for step in cost.steps if step.network_bytes}
     saved = [one for one in cost.savings if one.instead_of == other and one.phase in sending]
     if not saved:
-        return f"{unknown}: how fast this GPU computes is not; see --gpu."
+        return f"{unknown}: the computing rate of this GPU is not; see --gpu."
     would = "GPUDirect" if direct[0].possible else "GPUDirect, which this hardware cannot do,"
     if not any(one.high for one in saved):
-        return f"{would} would save you nothing beside {other}."
-    told = " and ".join(filter(None, (", ".join(map(_saved, saved[:-1])), _saved(saved[-1]))))
-    return f"{would} would save you {told}, beside {other}."
+        return f"{would} would save you nothing compared with {other}."
+    savings = " and ".join(filter(None, (", ".join(map(_saved, saved[:-1])), _saved(saved[-1]))))
+    return f"{would} would save you {savings}, compared with {other}."
 
 
 def fallback(paths: tuple[PhaseOnPath, ...]) -> str | None:
-    """The path that is taken without GPUDirect: staged, or what the hardware has in its place."""
+    """The path used without GPUDirect: staged, or what the hardware has instead."""
     has = {on.path.name: on.path.possible for on in paths}
     for name in ("staged", "host-mapped", "socket"):
         if has.get(name):
@@ -69,7 +69,7 @@ def _saved(saving: Saving) -> str:
 
 
 def percent(share: float) -> str:
-    """`3 %`, `0.4 %`, `under 0.1 %`, `nothing` for none at all."""
+    """A share as text: `3 %`, `0.4 %`, `under 0.1 %`, and `nothing` for 0."""
     value = share * 100
     if value == 0:
         return "nothing"
@@ -79,14 +79,14 @@ def percent(share: float) -> str:
 
 
 def assumptions(cost: Cost) -> tuple[str, ...]:
-    """What the numbers stand on, for who wants to argue."""
+    """The assumptions behind the numbers."""
     layout, job = cost.job.layout, cost.job
     gpus = f"{layout.gpus_per_node} GPU{'s' if layout.gpus_per_node > 1 else ''}"
     lines = [
         f"nodes of {gpus}, tensor groups innermost, then experts and data, then pipeline stages",
-        "lower bounds hide all that can be hidden behind computing, upper ones nothing; no part of a token's"
-        " all-reduces can: the next layer waits for them",
-        "collectives as NCCL's own tuning model reckons them; within a node they cost hops, no bandwidth",
+        "lower bounds hide all hideable traffic behind computing, upper bounds none; a token's all-reduces"
+        " cannot be hidden, since the next layer waits for them",
+        "collectives cost what NCCL's own tuning model computes; within a node they cost hops, no bandwidth",
     ]
     if job.gpu is not None:
         memory, flop = (f"{low:.0%} to {high:.0%}" for low, high in (MEMORY_EFFICIENCY, COMPUTE_EFFICIENCY))
@@ -95,24 +95,26 @@ def assumptions(cost: Cost) -> tuple[str, ...]:
             f"BF16, of which {memory} and {flop} are reached; {job.gpu.source}"
         )
     if layout.expert > 1:
-        lines.append("tokens choose experts evenly, and go to a node once however many of them lie there")
+        lines.append(
+            "tokens choose experts evenly, and go to each node once, even for several of its experts"
+        )
     if any(step.phase == "decode" for step in cost.steps):
         middle = job.prompt + job.output // 2
-        lines.append(f"a token is the one in the middle of the output, with {middle} tokens before it")
+        lines.append(f"the token of a decode step is in the middle of the output, after {middle} tokens")
     if job.training:
-        lines.append("gradients are summed in BF16, the stages of a pipeline never wait for each other")
-        lines.append("gradients and the optimizer's state need memory beside the weights; it is not counted")
+        lines.append("gradients are summed in BF16, and the stages of a pipeline never wait for each other")
+        lines.append("gradients and the optimizer's state also need memory, which is not counted")
     return tuple(lines)
 
 
 def crossing(step: PhaseCost) -> str:
-    """`2.77 MB in 162 collectives`, what a step sends out of a node."""
+    """What a step sends out of a node: `2.77 MB in 162 calls`."""
     calls = sum(row.calls for row in step.traffic if row.network_bytes)
     return f"{size(step.network_bytes)} in {calls} call{'s' if calls != 1 else ''}"
 
 
 def size(count: float) -> str:
-    """Bytes, decimal: `16.4 kB`."""
+    """A number of bytes in decimal units: `16.4 kB`."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000:
             return f"{count:.0f} B" if unit == "B" else f"{count:.3g} {unit}"
@@ -121,7 +123,7 @@ def size(count: float) -> str:
 
 
 def seconds(count: float) -> str:
-    """`1.9 ms`."""
+    """A time as text: `1.9 ms`."""
     for unit, factor in (("us", 1e6), ("ms", 1e3)):
         if count * factor < 1000:
             return f"{count * factor:.3g} {unit}"

@@ -1,19 +1,20 @@
-"""What a GPU can read and multiply, by product. Dense rates: datasheets print those with sparsity."""
+"""Memory and computing rates of GPUs, by product. Dense rates: datasheets print those with sparsity."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 MEMORY_EFFICIENCY = (0.55, 0.92)
-"""What decoding gets of the datasheet's memory bandwidth. Low: 55 to 60 % for Llama 2 70B over some H100s at
-batch 1, Databricks, "LLM Inference Performance Engineering: Best Practices" (2023). Between: 72 % for Llama
-7B on one A100, pytorch.org/blog/accelerating-generative-ai-2. High: just above what an H200 reached here of
-its 4800 GB/s: 4352 reading 4 GiB, 4267 copying 1 GiB (driver 580.159.04)."""
+"""The share of the datasheet's memory bandwidth that decoding reaches. Low: 55 to 60 % for Llama 2 70B over
+several H100s at batch 1, Databricks, "LLM Inference Performance Engineering: Best Practices" (2023).
+Between: 72 % for Llama 7B on one A100, pytorch.org/blog/accelerating-generative-ai-2. High: just above what
+an H200 reached of its 4800 GB/s in our measurement: 4352 reading 4 GiB, 4267 copying 1 GiB (driver
+580.159.04)."""
 
 COMPUTE_EFFICIENCY = (0.38, 0.80)
-"""What prompts and training get of the dense peak. Low: 38 to 43 % model FLOP utilisation in training Llama
-3 405B, arXiv 2407.21783, table 4. High: more than an H200 reached here of its 989.5 TFLOP/s in BF16 products
-of 8192 x 8192 (PyTorch 2.11): 723 at first, 665 once it was warm."""
+"""The share of the dense peak that prompts and training reach. Low: 38 to 43 % model FLOP utilisation in
+training Llama 3 405B, arXiv 2407.21783, table 4. High: more than an H200 reached of its 989.5 TFLOP/s in our
+measurement of BF16 products of 8192 x 8192 (PyTorch 2.11): 723 at first, 665 once it was warm."""
 
 
 class GpuRates(Struct, frozen=True):
@@ -25,11 +26,12 @@ class GpuRates(Struct, frozen=True):
     bf16_tflop_per_s: float
     fp8_tflop_per_s: float | None  # None: has no FP8 arithmetic
     source: str
-    words: tuple[str, ...] = ()  # all of them stand in a product name that means this row
+    words: tuple[str, ...] = ()  # a product whose name has all of them is this row
 
 
 VARIANTS = frozenset(("TI", "D", "SUPER", "LAPTOP"))
-"""Words that make another product of a known one: an RTX 3090 Ti reads faster, a 4090 D computes less."""
+"""Words that mark another product than the known one: an RTX 3090 Ti reads faster, a 4090 D computes
+less."""
 
 _H100 = "NVIDIA H100 Tensor Core GPU datasheet, half of the rates with sparsity"
 GPUS: tuple[GpuRates, ...] = (
@@ -61,7 +63,8 @@ GPUS: tuple[GpuRates, ...] = (
 
 
 def rates_of(product: str) -> GpuRates | None:
-    """The row that a product's name means (`NVIDIA H100 80GB HBM3`), or a row's own name; None if none."""
+    """The row of a product's name (`NVIDIA H100 80GB HBM3`) or of a row's own name; None if there is
+    none."""
     wanted = product.upper()
     for gpu in GPUS:
         if wanted == gpu.name.upper():
@@ -76,5 +79,6 @@ def rates_of(product: str) -> GpuRates | None:
 
 
 def _same(word: str, part: str) -> bool:
-    """`H100` is no `GH100`, but `PCIE` stands in `PCIe-80GB` and `144` in `144G`."""
+    """Whether part of a product's name is a word of a row: `H100` is not `GH100`, but `144` matches
+    `144G`."""
     return part == word or (word.isdigit() and part.startswith(word) and not part[len(word) :].isdigit())

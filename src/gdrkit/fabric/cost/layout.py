@@ -1,7 +1,7 @@
 """How ranks are laid out over nodes, and which of their groups cross the network.
 
-Ranks that talk most lie closest: tensor, then expert and data, then pipeline, as Megatron-LM orders them
-(megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"). Nodes are filled one after the other."""
+Ranks that communicate most are closest: tensor, then expert and data, then pipeline, as Megatron-LM orders
+them (megatron/core/parallel_state.py, order "tp-cp-ep-dp-pp"). Nodes are filled one after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from msgspec import Struct
 from gdrkit.fabric.cost.models import ModelShape
 
 LIMIT = 1 << 20
-"""Of ranks, requests and tokens: above it a number is a slip of the keyboard, and floats lose exactness."""
+"""The largest number of ranks, requests or tokens: a higher one is a typing error, and floats lose
+exactness."""
 
 
 class CostError(ValueError):
@@ -29,7 +30,7 @@ class RankGroup(Struct, frozen=True):
 
 
 class ParallelLayout(Struct, frozen=True, kw_only=True):
-    """A job's parallelism, and how many of a node's GPUs it takes."""
+    """A job's parallelism, and how many of a node's GPUs it uses."""
 
     tensor: int = 1
     pipeline: int = 1
@@ -66,7 +67,7 @@ class ParallelLayout(Struct, frozen=True, kw_only=True):
 
     @property
     def stages_apart(self) -> int:
-        """Boundaries between pipeline stages that lie between two nodes."""
+        """Boundaries between pipeline stages that are also boundaries between nodes."""
         stages_per_node = self.gpus_per_node // self.stage_ranks
         if stages_per_node <= 1:
             return self.pipeline - 1
@@ -74,7 +75,7 @@ class ParallelLayout(Struct, frozen=True, kw_only=True):
 
 
 def checked(layout: ParallelLayout, model: ModelShape) -> ParallelLayout:
-    """The layout, if this model can be laid out so. Raises CostError."""
+    """The layout, if it suits this model. Raises CostError otherwise."""
     for name, value in (
         ("--tp", layout.tensor), ("--pp", layout.pipeline), ("--ep", layout.expert),
         ("--dp", layout.data), ("--gpus-per-node", layout.gpus_per_node),
@@ -95,7 +96,7 @@ def checked(layout: ParallelLayout, model: ModelShape) -> ParallelLayout:
 
 
 def positive(name: str, value: int, least: int = 1) -> int:
-    """The value, if it is a number of things. Raises CostError."""
+    """The value, if it is within bounds. Raises CostError otherwise."""
     if not least <= value <= LIMIT:
-        raise CostError(f"{name} {value}: a number from {least} to {LIMIT} is wanted")
+        raise CostError(f"{name} {value}: must be a number from {least} to {LIMIT}")
     return value

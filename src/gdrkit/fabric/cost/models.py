@@ -1,9 +1,9 @@
-"""The shapes of common language models, as far as they decide what must be moved.
+"""The shapes of common language models, as far as their traffic depends on them.
 
 Source of every row: the `config.json` of the model's own repository on huggingface.co, named in the row. The
-test of this table is another publication: the parameters that the shape adds up to are the published number.
+table is tested against another publication: the parameters of each shape add up to the published number.
 (Meta's own `llama-models/models/sku_list.py` gives Llama 2 7B and 13B eight KV heads and Llama 3's
-vocabulary; the checkpoints have 32 and 40 heads and 32000 words, as config.json and the Llama 2 paper say.)
+vocabulary; the checkpoints have 32 and 40 heads and 32000 words, as in config.json and the Llama 2 paper.)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 
 class Latent(Struct, frozen=True):
-    """Multi-head latent attention: what is cached is one compressed vector per token, not keys and values.
+    """Multi-head latent attention: the cache holds one compressed vector per token, not keys and values.
 
     Source: DeepSeek-V2, arXiv 2405.04434, section 2.1; names as in config.json."""
 
@@ -27,10 +27,10 @@ class Experts(Struct, frozen=True):
     """The mixture-of-experts feed-forward of a layer."""
 
     count: int  # routed experts of a layer
-    per_token: int  # of them, how many a token goes to
+    per_token: int  # how many of them a token goes to
     intermediate_size: int  # of one expert
-    shared_intermediate_size: int = 0  # of all shared experts together: every token passes them
-    dense_layers: int = 0  # layers whose feed-forward is dense all the same
+    shared_intermediate_size: int = 0  # of all shared experts together: every token goes to them
+    dense_layers: int = 0  # layers whose feed-forward is dense nevertheless
 
 
 class ModelShape(Struct, frozen=True):
@@ -154,11 +154,11 @@ MODELS: tuple[ModelShape, ...] = (
 
 
 class UnknownModel(ValueError):
-    """A name that the table does not hold; the message offers the closest ones."""
+    """A name that is not in the table; the message offers the closest ones."""
 
 
 def known_model(name: str) -> ModelShape:
-    """The model of that name, in any case and with `_` for `-`. Raises UnknownModel."""
+    """The model of that name; upper case and `_` for `-` are accepted. Raises UnknownModel."""
     wanted = name.strip().lower().replace("_", "-").rpartition("/")[2]
     for model in MODELS:
         if model.name == wanted:
@@ -169,4 +169,4 @@ def known_model(name: str) -> ModelShape:
     meant = (
         f"; did you mean {', '.join(close)}?" if close else f"; known: {', '.join(m.name for m in MODELS)}"
     )
-    raise UnknownModel(f"no model is called {name[:60]!r}{meant}")
+    raise UnknownModel(f"unknown model: {name[:60]!r}{meant}")

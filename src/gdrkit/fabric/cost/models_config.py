@@ -1,7 +1,7 @@
 """Read a Hugging Face `config.json` into a model's shape.
 
-Sources: transformers' configuration_*.py of each model type: the keys, their defaults, what they mean.
-What is not certain is refused by the key's name: a size that is not known here may change every number.
+Sources: transformers' configuration_*.py of each model type: the keys, their defaults, their meaning.
+An unknown key of a size is rejected by name, since it may change every number.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from gdrkit.formats.errors import FormatError
 
 LIMITS = {"vocab_size": 1 << 24, "num_hidden_layers": 4096}
 LIMIT = 1 << 20
-"""Of a size: sixteen times the largest published ones, so that a slip is told from a model."""
+"""The largest size accepted: sixteen times the largest published one, to catch typing errors."""
 
 PLAIN = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "phi3")
 MIXED = ("mixtral", "qwen3_moe", "qwen2_moe", "gpt_oss", "llama4_text", "deepseek_v2", "deepseek_v3")
 
-NESTED = ("text_config", "llm_config")  # multimodal models keep the language model's shape below
+NESTED = (
+    "text_config",
+    "llm_config",
+)  # multimodal models keep the language model's shape below one of these
 
 SIZE_ENDINGS = (
     "_size",
@@ -44,7 +47,7 @@ KNOWN_SIZES = frozenset((
     "num_nextn_predict_layers", "ep_size", "chunk_size_feed_forward", "no_rope_layers",
     "attention_chunk_size", "moe_layers", "no_rope_layer_interval", "mm_tokens_per_image",
 ))  # fmt: skip
-"""Keys of sizes that are read here, or that change none of the sizes in a step: a draft head of multi-token
+"""Keys of sizes that are read here, or that do not change the sizes of a step: a draft head of multi-token
 prediction (`num_nextn_predict_layers`), how a checkpoint was split (`ep_size`), which layers have no rotary
 embedding."""
 
@@ -65,14 +68,14 @@ def parse_config(text: bytes | str, name: str) -> ModelShape:
     kind = keys.word("model_type")
     if kind not in PLAIN + MIXED:
         raise FormatError(
-            f"config.json: model_type {kind[:40]!r} is not known here; known: {', '.join(PLAIN + MIXED)}"
+            f"config.json: unsupported model_type {kind[:40]!r}; supported: {', '.join(PLAIN + MIXED)}"
         )
     keys.refuse_unknown_sizes()
     return _model(keys, kind, name)
 
 
 class _Keys:
-    """The keys of a config, each read as what it must be."""
+    """The keys of a config, each with a check of its type."""
 
     def __init__(self, content: Mapping[str, object]) -> None:
         self.content = content
@@ -80,11 +83,11 @@ class _Keys:
     def word(self, key: str) -> str:
         value = self.content.get(key)
         if not isinstance(value, str):
-            raise FormatError(f"config.json: {key} is {'missing' if value is None else 'no word'}")
+            raise FormatError(f"config.json: {key} is {'missing' if value is None else 'not a string'}")
         return value
 
     def number(self, key: str, default: int | None = None, least: int = 1) -> int:
-        """An integer within its bounds; null and missing are the default, if there is one."""
+        """An integer within its bounds; the default, if there is one, for null or a missing key."""
         value = self.content.get(key)
         if value is None:
             if default is None:
@@ -93,26 +96,26 @@ class _Keys:
         limit = LIMITS.get(key, LIMIT)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
             raise FormatError(
-                f"config.json: {key} is {str(value)[:40]!r}; a number from {least} to {limit} is wanted"
+                f"config.json: {key} is {str(value)[:40]!r}; must be a number from {least} to {limit}"
             )
         return value
 
     def yes(self, key: str, default: bool) -> bool:
         value = self.content.get(key, default)
         if not isinstance(value, bool):
-            raise FormatError(f"config.json: {key} is {str(value)[:40]!r}; true or false is wanted")
+            raise FormatError(f"config.json: {key} is {str(value)[:40]!r}; must be true or false")
         return value
 
     def list_of(self, key: str) -> list[object]:
         value = self.content.get(key)
         if value is not None and not isinstance(value, list):
-            raise FormatError(f"config.json: {key} is no list")
+            raise FormatError(f"config.json: {key} is not a list")
         return value or []
 
     def refuse_unknown_sizes(self) -> None:
         for key in self.content:
             if key.endswith(SIZE_ENDINGS) and key not in KNOWN_SIZES:
-                raise FormatError(f"config.json: {key} is a size that is not known here")
+                raise FormatError(f"config.json: unknown size: {key}")
 
 
 def _model(keys: _Keys, kind: str, name: str) -> ModelShape:
@@ -140,7 +143,7 @@ def _model(keys: _Keys, kind: str, name: str) -> ModelShape:
 
 
 def _latent(keys: _Keys) -> Latent:
-    """DeepSeek's: configuration_deepseek_v3.py."""
+    """DeepSeek's keys: configuration_deepseek_v3.py."""
     return Latent(
         keys.number("kv_lora_rank"), keys.number("qk_rope_head_dim"), keys.number("qk_nope_head_dim"),
         keys.number("v_head_dim"), keys.number("q_lora_rank", default=0, least=0),
@@ -171,7 +174,7 @@ def _dense_layers(keys: _Keys, kind: str, layers: int) -> int:
         return layers - layers // step
     if kind.startswith("deepseek"):
         if keys.number("moe_layer_freq", default=1) != 1:
-            raise FormatError("config.json: moe_layer_freq other than 1 is not known here")
+            raise FormatError("config.json: moe_layer_freq other than 1 is not supported")
         return min(layers, keys.number("first_k_dense_replace", default=0, least=0))
     if kind.startswith("qwen"):
         step = keys.number("decoder_sparse_step", default=1)
@@ -181,15 +184,15 @@ def _dense_layers(keys: _Keys, kind: str, layers: int) -> int:
 
 
 def _window(keys: _Keys, kind: str, layers: int) -> tuple[int, int]:
-    """How far back layers with a window look, and how many there are.
+    """How many tokens layers with a window look back, and how many such layers there are.
 
-    `layer_types` says it in newer configs; before, Gemma 2 alternated, Gemma 3 had one full layer in six
+    Newer configs list `layer_types`; in older ones Gemma 2 alternates, Gemma 3 has one full layer in six
     (`sliding_window_pattern`), Llama 4 chunks three layers in four, and Qwen has a switch that is off."""
     types = keys.list_of("layer_types")
     known = ("full_attention", "sliding_attention", "chunked_attention")
     for word in types:
         if word not in known:
-            raise FormatError(f"config.json: layer_types has {str(word)[:40]!r}, which is not known here")
+            raise FormatError(f"config.json: layer_types: unknown type {str(word)[:40]!r}")
     if types and len(types) != layers:
         raise FormatError(f"config.json: layer_types has {len(types)} entries for {layers} layers")
     if kind == "llama4_text":

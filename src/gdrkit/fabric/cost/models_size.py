@@ -1,4 +1,4 @@
-"""What a model's shape amounts to: parameters, arithmetic, cache. Elements and FLOP, not bytes."""
+"""The parameters, arithmetic and cache that follow from a model's shape. Elements and FLOP, not bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def expert_parameters(model: ModelShape) -> int:
 
 
 def dense_parameters(model: ModelShape) -> int:
-    """Elements that every token passes, embeddings excepted: attention, dense and shared feed-forward."""
+    """Elements that every token uses, without embeddings: attention, dense and shared feed-forward."""
     dense_layers = model.layers - model.moe_layers
     total = model.layers * attention_parameters(model)
     total += dense_layers * GATED_MATRICES * model.hidden_size * model.intermediate_size
@@ -43,21 +43,21 @@ def dense_parameters(model: ModelShape) -> int:
 
 
 def head_parameters(model: ModelShape) -> int:
-    """Elements of the matrix that makes logits, read in each step."""
+    """Elements of the matrix that produces logits, read in each step."""
     return model.hidden_size * model.vocabulary
 
 
 def total_parameters(model: ModelShape) -> int:
-    """Elements of the whole model, but for norms and biases."""
+    """Elements of the whole model, without norms and biases."""
     embeddings = head_parameters(model) * (1 if model.tied_embeddings else 2)
     routed = model.moe_layers * (model.experts.count if model.experts else 0) * expert_parameters(model)
     return embeddings + dense_parameters(model) + routed
 
 
 def experts_touched(model: ModelShape, tokens: float) -> float:
-    """How many of a layer's experts that many tokens reach on average, if routing is even.
+    """How many of a layer's experts that many tokens reach on average, assuming even routing.
 
-    An assumption: trained routers are near it in the mean, and skewed for single batches."""
+    Trained routers are close to even on average, and skewed for single batches."""
     if not model.experts:
         return 0.0
     count, per_token = model.experts.count, model.experts.per_token
@@ -66,14 +66,14 @@ def experts_touched(model: ModelShape, tokens: float) -> float:
 
 
 def cache_elements(model: ModelShape) -> int:
-    """Elements that one token leaves in one layer's cache: keys and values, or the latent vector."""
+    """Elements of one token in one layer's cache: keys and values, or the latent vector."""
     if latent := model.latent:
         return latent.kv_lora_rank + latent.qk_rope_head_dim
     return 2 * model.kv_heads * model.head_dim
 
 
 def cache_tokens(model: ModelShape, context: int) -> int:
-    """Tokens that all layers together keep of that context: a layer with a window keeps no more than it."""
+    """Tokens of a context cached by all layers together: a layer with a window caches at most its window."""
     full = model.layers - model.window_layers
     return full * context + model.window_layers * (min(context, model.window) if model.window else context)
 

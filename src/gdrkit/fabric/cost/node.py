@@ -1,4 +1,4 @@
-"""What a node moves on each path, for as many of its GPUs as a job uses."""
+"""The bandwidth of a node on each path, for as many of its GPUs as a job uses."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gdrkit.fabric.cost.paths import PathCost, path_cost
 
 
 def node_paths(machine: NodeLinks, gpus: int) -> tuple[tuple[PathCost, ...], tuple[str, ...]]:
-    """Every path of which both bounds are known, and why the others are missing.
+    """Every path with two known bounds, and why the others are missing.
 
-    Each GPU takes the card that lets it through best, with all of the card's ports, as NCCL spreads its
-    channels; all GPUs together pass no more than the node's network does."""
+    Each GPU uses the card with the fastest path, and all of the card's ports, as NCCL spreads its channels;
+    the node's network limits all GPUs together."""
     used = machine.gpus[:gpus]
     if not used or not machine.functions:
-        return (), ("nobody knows a GPU and an RDMA device of this node",)
+        return (), ("no GPU or no RDMA device of this node is known",)
     if all(function.down for function in machine.functions):
         return (), ("every port of this node is down",)
     found, missing = [], []
@@ -24,11 +24,11 @@ def node_paths(machine: NodeLinks, gpus: int) -> tuple[tuple[PathCost, ...], tup
         chains = [_best(machine, gpu.address, path) for gpu in used]
         known = [one for one in chains if one is not None]
         if len(known) < len(used):
-            missing.append(f"{path}: no RDMA device of this node is known well enough")
+            missing.append(f"{path}: not enough is known of this node's RDMA devices")
             continue
         together = _together(machine, path, known)
         can = all(path in possible(route) for route in machine.routes if route.gpu in used)
-        if not can and path != "direct":  # what it would be worth is asked of the direct path alone
+        if not can and path != "direct":  # only the direct path is shown although impossible, for its worth
             continue
         integrated = any(gpu.attachment is Attachment.INTEGRATED for gpu in used)
         cost = path_cost(together, possible=can, in_place=integrated)
@@ -52,9 +52,10 @@ def _rank(one: Chain) -> tuple[float, float]:
 
 
 def _through_card(machine: NodeLinks, route: PairRoute, path: PathName) -> Chain:
-    """The pair's limits, but for the NIC's own: its card's, all functions and ports of it together."""
+    """The pair's limits, with those of the whole card (all functions and ports) in place of the NIC's
+    own."""
     pair = chain(machine, route, path)
-    if path == "socket":  # TCP: what one port's connections reach
+    if path == "socket":  # TCP: connections use one port
         return pair
     card = card_chain(machine.cards[route.function.card])
     kept = tuple(limit for limit in pair.limits if limit.name not in ("nic-link", "port"))
@@ -68,9 +69,9 @@ def _together(machine: NodeLinks, path: PathName, chains: list[Chain]) -> Chain:
         return chains[0]
     bounds = [one.rate for one in chains if one.rate is not None]
     each = chains[0].tightest
-    said = f"{len(chains)} GPUs, each {each.name if each else '?'}"
+    description = f"{len(chains)} GPUs, each {each.name if each else '?'}"
     limits = (
-        Limit("gpus-together", f"{len(chains)} GPUs", said, total(bounds), ()),
+        Limit("gpus-together", f"{len(chains)} GPUs", description, total(bounds), ()),
         *node_total(machine).limits,
     )
     unknown = tuple(dict.fromkeys(word for one in chains for word in one.unknown))

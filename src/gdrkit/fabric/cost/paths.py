@@ -1,9 +1,9 @@
-"""What one collective costs on each path to the network: NCCL's own tuning model, path by path.
+"""The time of one collective on each path to the network, by NCCL's own tuning model.
 
 Source: NCCL 2.30.7 src/graph/tuning.cc, ncclTunerConstantsDefaults and ncclTopoTuneModel, for the lower
-bounds; a measurement for the upper ones. LL and Simple are modelled; LL128 lies between them. NCCL's
-constants know no staging; what it adds per hop is what NCCL counts for a hop over PCIe, once at each end.
-That is an inference of ours."""
+bounds; a measurement for the upper ones. LL and Simple are modelled; LL128 is between them. NCCL's constants
+do not cover staging: it is assumed to add NCCL's latency of a PCIe hop at each end, which is our
+inference."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ from gdrkit.fabric.ceilings.chain import Chain, PathName
 from gdrkit.fabric.cost.layout import RankGroup
 
 LAUNCH_US = (0.0, 6.6)
-"""Before a collective moves anything. High: baseLatencies, Ring/LL. Low: captured in a CUDA graph."""
+"""The time before a collective moves data. High: baseLatencies, Ring/LL. Low: captured in a CUDA graph."""
 
 HOP_LL_US, HOP_SIMPLE_US = (5.0, 14.0), (14.0, 30.0)
-"""One hop between nodes. Low: hwLatencies NET, Tree; for one rank per node NCCL takes it for rings, too.
-High: what two DGX Sparks need of it, 30 to 35 us for an all-reduce of 8 to 16 KiB and 65 to 68 for 64 KiB,
-by NCCL 2.31.2 over host memory: github.com/NVIDIA/dgx-spark-playbooks/pull/103."""
+"""One hop between nodes. Low: hwLatencies NET, Tree; with one rank per node NCCL uses it for rings, too.
+High: derived from two DGX Sparks, 30 to 35 us for an all-reduce of 8 to 16 KiB and 65 to 68 for 64 KiB,
+with NCCL 2.31.2 over host memory: github.com/NVIDIA/dgx-spark-playbooks/pull/103."""
 
 HOP_INSIDE_LL_US, HOP_INSIDE_SIMPLE_US = (0.6, 1.0), (3.4, 5.7)
 """One hop inside a node: hwLatencies Ring, NVLINK and PCI."""
 
 LL_SHARE_RING, LL_SHARE_TREE = 0.5, 1 / 3.8
 TREE_SHARE = 0.92
-"""What a protocol leaves of the link: `busBw * .5`, `busBw * 1.0 / 3.8`, `busBw * .92`."""
+"""The share of the link that a protocol reaches: `busBw * .5`, `busBw * 1.0 / 3.8`, `busBw * .92`."""
 
 LL_SHARE_SLOW = 0.088
-"""What LL left of it on those two, from 8 KiB to 64 KiB: few channels, of which each is slow."""
+"""The share that LL reached on those two DGX Sparks, from 8 KiB to 64 KiB: few channels, each of them
+slow."""
 
 EXTRA_HOP_US: dict[PathName, tuple[float, float]] = {
     "direct": (0.0, 0.0),
@@ -44,11 +45,11 @@ class PathCost(Struct, frozen=True):
     name: PathName
     bandwidth_low_gb_per_s: float
     bandwidth_high_gb_per_s: float
-    latency_low_us: float  # of a hop, beside what a hop on the direct path takes
+    latency_low_us: float  # of a hop, in addition to a hop on the direct path
     latency_high_us: float
     source: str
-    limit: str = ""  # what holds it back
-    possible: bool = True  # false for what the hardware cannot do; kept to say what it would be worth
+    limit: str = ""  # its tightest limit
+    possible: bool = True  # false if the hardware does not support it; shown for what it would save
 
 
 class Span(Struct, frozen=True):
@@ -65,19 +66,19 @@ class Span(Struct, frozen=True):
 
     @property
     def middle_s(self) -> float:
-        """Geometric: bounds are factors apart."""
+        """The geometric mean, since the bounds differ by factors."""
         return float((self.low_s * self.high_s) ** 0.5)
 
 
 def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) -> PathCost | None:
-    """The cost of a path from its ceilings; None where nothing bounds it from below. `in_place`: the GPU's
-    memory is the host's, and host-mapped buffers are as near as any."""
+    """The cost of a path from its ceilings; None without a known lower bound. `in_place`: the GPU uses host
+    memory as its own, so host-mapped buffers add no latency."""
     bounds = chain.rate
     if bounds is None or bounds.low_gb_per_s <= 0:
         return None
     low, high = EXTRA_HOP_US["direct" if in_place and chain.path == "host-mapped" else chain.path]
     tightest = chain.tightest
-    said = f"{tightest.name}: {tightest.description}" if tightest else ""
+    limit = f"{tightest.name}: {tightest.description}" if tightest else ""
     return PathCost(
         chain.path,
         bounds.low_gb_per_s,
@@ -85,27 +86,28 @@ def path_cost(chain: Chain, *, possible: bool = True, in_place: bool = False) ->
         low,
         high,
         "ceilings of this node",
-        said,
+        limit,
         possible,
     )
 
 
 def given_path(name: str, low_gb_per_s: float, high_gb_per_s: float, source: str) -> PathCost:
-    """A path whose bandwidth somebody says. Raises KeyError for a name that is no path's."""
+    """A path with a given bandwidth. Raises KeyError for an unknown name of a path."""
     known = {str(path): path for path in EXTRA_HOP_US}
     path = known[name]
     return PathCost(path, low_gb_per_s, high_gb_per_s, *EXTRA_HOP_US[path], source)
 
 
 def ring_bytes(group: RankGroup, payload: float, passes: int) -> float:
-    """What leaves a node for one ring collective: each pass moves (n-1)/n of the payload over every link.
+    """Bytes that leave a node in one ring collective: each pass moves (n-1)/n of the payload over every
+    link.
 
     `passes` is 2 for all-reduce, 1 for all-gather and reduce-scatter: nccl-tests doc/PERFORMANCE.md."""
     return passes * (group.ranks - 1) / group.ranks * payload
 
 
 def tree_bytes(group: RankGroup, payload: float) -> float:
-    """What leaves a node for a tree all-reduce: the payload once between two nodes, twice among more, where
+    """Bytes that leave a node in a tree all-reduce: the payload once with two nodes, twice with more, where
     each node is a leaf of one of two trees and an inner node of the other.
 
     Source: NCCL src/graph/trees.cc, ncclGetDtree."""
@@ -113,7 +115,7 @@ def tree_bytes(group: RankGroup, payload: float) -> float:
 
 
 def all_reduce(path: PathCost, group: RankGroup, payload: float) -> Span:
-    """The faster of ring and tree, and of LL and Simple, as NCCL's tuner picks. Seconds."""
+    """Seconds of the fastest combination of ring or tree with LL or Simple, as NCCL's tuner picks."""
     if group.nodes == 1:
         return Span()
     ring = _ring(path, group, payload, passes=2)
@@ -122,12 +124,12 @@ def all_reduce(path: PathCost, group: RankGroup, payload: float) -> Span:
 
 
 def ring_pass(path: PathCost, group: RankGroup, payload: float) -> Span:
-    """All-gather or reduce-scatter of a whole payload. Seconds."""
+    """Seconds of an all-gather or reduce-scatter of a whole payload."""
     return _ring(path, group, payload, passes=1) if group.nodes > 1 else Span()
 
 
 def point_to_point(path: PathCost, payload: float, messages: int = 1) -> Span:
-    """Messages sent one after the other into the pipe: one latency, all bytes. Seconds."""
+    """Seconds of messages sent back to back: one latency, all bytes."""
     inside = max(0, messages - 1) * 1e-6  # getNetOverhead: 1 us to post each further one
     low = LAUNCH_US[0] + HOP_LL_US[0] + path.latency_low_us
     high = LAUNCH_US[1] + HOP_SIMPLE_US[1] + path.latency_high_us

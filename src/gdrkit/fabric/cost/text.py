@@ -1,4 +1,4 @@
-"""What a job costs, for a terminal."""
+"""The cost of a job, for a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TITLES = {
     "decode": "decode: one token for every request",
     "prefill": "prefill: all prompts once",
     "training": "training: one step",
-    "kv-transfer": "cache transfer: from the node that read the prompts to the one that writes on",
+    "kv-transfer": "cache transfer: from the prefill node to the decode node",
 }
 
 
@@ -35,7 +35,7 @@ def _rows(document: CostDocument) -> Iterator[Row]:
         yield 0, "quiet", f"? {words}"
     yield 0, "", ""
     yield 0, "conclusion", document.conclusion
-    yield 0, "quiet", "assumes:"
+    yield 0, "quiet", "assumptions:"
     for words in document.assumptions:
         yield 2, "quiet", f"- {words}"
 
@@ -48,31 +48,36 @@ def _head(cost: Cost) -> Iterator[Row]:
     degrees = (
         ("tp", layout.tensor), ("ep", layout.expert), ("dp", layout.data), ("pp", layout.pipeline),
     )  # fmt: skip
-    told = " ".join(f"{name} {value}" for name, value in degrees if value > 1) or "one GPU"
+    parallelism = " ".join(f"{name} {value}" for name, value in degrees if value > 1) or "one GPU"
     gpu = job.gpu.name if job.gpu else "GPU not known"
     nodes = "1 node" if layout.nodes == 1 else f"{layout.nodes} nodes"
     tokens = f"batch {job.batch}, prompt {job.prompt}, output {job.output}"
-    yield 0, "", f"{told}: {layout.ranks} x {gpu} on {nodes}; {tokens}; {job.dtype}, cache {job.kv_dtype}"
+    work = f"{tokens}; {job.dtype}, cache {job.kv_dtype}"
+    yield 0, "", f"{parallelism}: {layout.ranks} x {gpu} on {nodes}; {work}"
     held = cost.weights_bytes + cost.cache_bytes
-    room = f", of {job.gpu.memory_gb:g} GB" if job.gpu else ""
+    capacity = f", of {job.gpu.memory_gb:g} GB" if job.gpu else ""
     fits = ": DOES NOT FIT" if job.gpu and held > job.gpu.memory_gb * 1e9 else ""
     parts = f"{size(cost.weights_bytes)} of weights"
     if cost.cache_bytes:
         parts += f" and {size(cost.cache_bytes)} of cache"
-    yield 0, "", f"each GPU holds {parts}{room}{fits}"
+    yield 0, "", f"each GPU holds {parts}{capacity}{fits}"
 
 
 def _step(step: PhaseCost) -> Iterator[Row]:
     yield 0, "head", TITLES[step.phase]
     if step.traffic:
-        yield 2, "quiet", _columns("collective", "calls", "payload", "a rank sends", "messages", "of")
+        yield 2, "quiet", _columns("collective", "calls", "payload", "sent by rank", "messages", "data")
     for row in step.traffic:
         yield 2, "", _traffic(row)
-    yield 2, "", f"leaves each node: {crossing(step)}" if step.network_bytes else "leaves no node"
+    yield 2, "", f"leaves each node: {crossing(step)}" if step.network_bytes else "stays within a node"
     if step.compute:
         low, high = step.compute.time.low_s, step.compute.time.high_s
         work = f"{size(step.compute.read_bytes)} read, {step.compute.flop / 1e12:.3g} TFLOP"
-        yield 2, "", f"computing: {seconds(low)} to {seconds(high)}, bound by {step.compute.bound} ({work})"
+        yield (
+            2,
+            "",
+            f"computing: {seconds(low)} to {seconds(high)}, limited by {step.compute.bound} ({work})",
+        )
     if step.network_bytes:
         yield from _paths(step)
 
@@ -82,7 +87,7 @@ def _columns(kind: str, calls: str, payload: str, sent: str, messages: str, what
 
 
 def _traffic(row: Traffic) -> str:
-    """Per call: what the collective is of, what one rank sends for it, and in how many messages."""
+    """One collective: its payload, what one rank sends per call, and in how many messages."""
     often = f", {row.per_layer:g} per layer" if row.per_layer else ""
     inside = "" if row.network_bytes else " (within a node)"
     return _columns(
@@ -102,5 +107,5 @@ def _paths(step: PhaseCost) -> Iterator[Row]:
         if on.share:
             share = f"{percent(on.share[0])} to {percent(on.share[1])}".replace("under ", "<")
         limit = path.limit.partition(":")[0] or path.source
-        can = "" if path.possible else "impossible here; "
-        yield 2, "", f"{path.name:<12}{rate:>14}{spent:>22}{share:>20}  {can}{limit}"
+        note = "" if path.possible else "impossible on this hardware; "
+        yield 2, "", f"{path.name:<12}{rate:>14}{spent:>22}{share:>20}  {note}{limit}"

@@ -1,4 +1,4 @@
-"""What one step sends between ranks: bytes and messages, by kind of parallelism.
+"""The bytes and messages that one step sends between ranks, by kind of parallelism.
 
 Sources: tensor and sequence parallelism, Shoeybi et al., arXiv 1909.08053, section 3, and Korthikanti et
 al., arXiv 2205.05198, section 4.2; pipeline, Narayanan et al., arXiv 2104.04473; experts, DeepSeek-V3,
@@ -26,14 +26,14 @@ class CollectiveKind(enum.StrEnum):
     SEND = "send"
 
 
-ACTIVATION_BYTES = 2  # BF16 between ranks, whatever weights are kept in: vLLM, Megatron-LM
+ACTIVATION_BYTES = 2  # BF16 between ranks, for weights of any type: vLLM, Megatron-LM
 
 
 Parallelism = Literal["tensor", "pipeline", "expert", "data", "kv-transfer"]
 
 
 class Traffic(Struct, frozen=True):
-    """One collective, and how often a step makes it."""
+    """One collective, and how often a step calls it."""
 
     what: str  # "attention and feed-forward outputs"
     parallelism: Parallelism
@@ -42,12 +42,12 @@ class Traffic(Struct, frozen=True):
     payload_bytes: float  # of one call, on one rank, before the collective's own factor
     calls: int  # in a step, one after the other
     per_layer: float  # calls in one layer that has them
-    sent_bytes: float  # what one rank sends for one call
-    messages: int  # what one rank sends them in
-    network_bytes: float  # what leaves one node for one call; 0 where the group lies in one node
+    sent_bytes: float  # by one rank in one call
+    messages: int  # by one rank in one call
+    network_bytes: float  # out of one node in one call; 0 if the group is in one node
 
     def time(self, path: PathCost) -> Span:
-        """Seconds of one step's calls over this path; nothing where no call crosses nodes."""
+        """Seconds of one step's calls over this path; 0 if no call crosses nodes."""
         if self.network_bytes == 0:
             return Span()
         match self.kind:
@@ -84,8 +84,9 @@ def tensor_traffic(
     model: ModelShape, layout: ParallelLayout, tokens: int, logits: int, *, sequence: bool, training: bool
 ) -> tuple[Traffic, ...]:
     """Two all-reduces per layer, or as many pairs of reduce-scatter and all-gather, with the same bytes; the
-    backward pass of training doubles them. Expert parallelism takes the feed-forward's away. Then the word
-    embeddings' one, and the logits' gathering (inference: training reduces its loss in place)."""
+    backward pass of training doubles them. Expert parallelism replaces that of the feed-forward. Then one
+    for the word embeddings, and an all-gather of the logits (inference only: training reduces its loss in
+    place)."""
     if layout.tensor == 1:
         return ()
     group, passes = layout.tensor_group, 2 if training else 1
@@ -112,8 +113,8 @@ def tensor_traffic(
 def pipeline_traffic(
     model: ModelShape, layout: ParallelLayout, tokens: int, *, training: bool
 ) -> tuple[Traffic, ...]:
-    """Hidden states from stage to stage, and their gradients back. vLLM sends the residual beside them,
-    which doubles the bytes; ranks of a tensor group send a share each."""
+    """Hidden states from stage to stage, and their gradients back. vLLM also sends the residual, which
+    doubles the bytes; each rank of a tensor group sends a share."""
     if layout.pipeline == 1:
         return ()
     payload = float(tokens * model.hidden_size * ACTIVATION_BYTES)
@@ -143,9 +144,10 @@ def pipeline_traffic(
 
 
 def nodes_reached(experts: int, per_token: int, nodes: int) -> float:
-    """Nodes other than its own that a token goes to on average, if every choice of experts is as likely.
+    """Nodes other than its own that a token goes to on average, if every choice of experts is equally
+    likely.
 
-    A node is missed if all chosen experts lie elsewhere; hypergeometric."""
+    A node is missed if all chosen experts are on other nodes; hypergeometric."""
     here = experts // nodes
     missed = 1.0
     for index in range(per_token):
@@ -156,8 +158,8 @@ def nodes_reached(experts: int, per_token: int, nodes: int) -> float:
 def expert_traffic(
     model: ModelShape, layout: ParallelLayout, tokens: int, dispatch_bytes: float, *, training: bool
 ) -> tuple[Traffic, ...]:
-    """Each token to its experts, and their outputs back. A rank holds tokens/ep of the group's; a token goes
-    to a node once, however many of its experts lie there; without that it goes once per expert."""
+    """Each token to its experts, and their outputs back. A rank holds tokens/ep of the group's tokens;
+    between nodes a token goes once to each node, within a node once to each expert."""
     experts = model.experts
     if experts is None or layout.expert == 1:
         return ()
@@ -185,8 +187,8 @@ def expert_traffic(
 def data_traffic(
     model: ModelShape, layout: ParallelLayout, gradient_bytes: float, *, training: bool
 ) -> tuple[Traffic, ...]:
-    """Gradients, each summed once per step: reduce-scatter, then all-gather. Inference sends nothing. Every
-    GPU of a node is in a group of its own, and they share the network."""
+    """Gradients, each summed once per step: reduce-scatter, then all-gather. Inference sends nothing. The
+    GPUs of a node are in separate groups, which share the network."""
     if layout.data == 1 or not training:
         return ()
     group = layout.data_group
@@ -208,8 +210,8 @@ def data_traffic(
 
 
 def cache_traffic(model: ModelShape, tokens_per_request: int, batch: int, element_bytes: float) -> Traffic:
-    """The prompts' caches, from the node that read them to the one that writes on: once per request, always
-    across the network. Each layer is sent as soon as it is there, so latencies hide but one per layer."""
+    """The prompts' caches, from the prefill node to the decode node: once per request, always across the
+    network. Each layer is sent once it is computed, in a message of its own."""
     payload = batch * cache_tokens(model, tokens_per_request) * cache_elements(model) * element_bytes
     return Traffic(
         "prompts' caches",

@@ -1,1 +1,1 @@
-"""NCCL's model of a node: its system tree, paths, bandwidths, and whether it takes GPUDirect RDMA."""
+"""NCCL's model of a node: its system tree, paths, bandwidths, and whether it uses GPUDirect RDMA."""

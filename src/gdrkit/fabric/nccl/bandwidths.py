@@ -1,6 +1,6 @@
-"""The bandwidths that NCCL's model of a machine counts with.
+"""The bandwidths in NCCL's model of a machine.
 
-Source: NCCL src/graph/topo.h and topo.cc. What differs between releases is in consumers/nccl_releases.py.
+Source: NCCL src/graph/topo.h and topo.cc. Differences between releases are in consumers/nccl_releases.py.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ SPEEDS: tuple[tuple[str, int], ...] = (
     ("32.0 GT/s PCIe", 240),
     ("64.0 GT/s PCIe", 480),
 )
-"""Beginnings of link speeds that are known, in hundreds of Mb/s for each lane: topo.cc, kvDictPciGen. The
-first of them that fits counts, so "16.0 GT/s" without " PCIe" fits none."""
+"""Known prefixes of link speeds, in hundreds of Mb/s per lane: topo.cc, kvDictPciGen. The first match
+counts; "16.0 GT/s" without " PCIe" matches none."""
 UNKNOWN_SPEED = 60
-"""Any other speed is taken for PCIe 3.0."""
+"""Any other speed counts as PCIe 3.0."""
 UNKNOWN_WIDTH = 16
-"""Lanes, where the width is 0: topo.cc, ncclTopoAddPci()."""
+"""Lanes if the width is 0: topo.cc, ncclTopoAddPci()."""
 GRANITE_RAPIDS = (0xAD, 0xAE, 0xAF)
-"""Models of Granite Rapids and Sierra Forest, newer than their numbers: topo.cc, ncclTopoAddCpu()."""
+"""Models of Granite Rapids and Sierra Forest, whose numbers are lower than those of older models: topo.cc,
+ncclTopoAddCpu()."""
 
 
 def nvlink(rules: Release, capability: int) -> float:
@@ -64,7 +65,7 @@ def between_cpus(rules: Release, arch: str, vendor: str, family: int, model: int
 
 
 def _amd(rules: Release, family: int) -> float:
-    """By the family of CPUID, or by what files of before 2.31 hold in its place."""
+    """GB/s by the family of CPUID, or by the number that files from before 2.31 have instead."""
     if not rules.amd_links:
         return rules.amd_link
     zen_1, zen_3, zen_5 = rules.amd_links

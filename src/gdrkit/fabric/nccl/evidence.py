@@ -1,4 +1,6 @@
-"""What a node's own files and probes say of the NIC's side of GPUDirect RDMA, as NCCL would look."""
+"""Support for GPUDirect RDMA on the NIC's and the GPU's side, from a node's files and probes.
+
+The tests are those that NCCL makes."""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from gdrkit.node import Node, if_missing
 
 
 def nic_evidence(node: Node, rules: Release) -> NicEvidence:
-    """The files of nvidia-peermem that this release looks for, and what verbs said of dma-buf, if asked."""
+    """Which of the files of nvidia-peermem that this release tests exist, and the dma-buf probes of
+    verbs."""
     files = if_missing(None, lambda: frozenset(name for name in rules.peermem_files if node.exists(name)))
     calls = if_missing([], lambda: [call for call in verbs_calls(node) if call.call == "ibv_reg_dmabuf_mr"])
     return NicEvidence(
@@ -26,7 +29,7 @@ def nic_evidence(node: Node, rules: Release) -> NicEvidence:
 
 
 def gpu_evidence(node: Node) -> GpuEvidence:
-    """What CUDA said of the first GPU, if asked."""
+    """The CUDA attributes of the first GPU, if they were probed."""
     try:
         found = cuda_attributes(node, gpus(node)[0].address)
     except (EvidenceMissing, IndexError):
@@ -39,7 +42,7 @@ def gpu_evidence(node: Node) -> GpuEvidence:
 
 
 def with_nic_side(topology: Topology, node: Node, rules: Release, given: Settings) -> Topology:
-    """The graph with the NIC's side of each port, where files and probes settle it."""
+    """The graph, with the NIC's side of each port set if files and probes determine it."""
     nics, gpu = nic_evidence(node, rules), gpu_evidence(node)
 
     def judged(net: Net) -> Net:

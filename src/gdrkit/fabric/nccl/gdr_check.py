@@ -1,7 +1,7 @@
-"""NCCL's test of a pair of GPU and NIC, for one direction: may data go directly?
+"""NCCL's test of whether a GPU and a NIC may use GPUDirect RDMA, for one direction.
 
-Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at every release from 2.18.1 to 2.30.7. The test is
-silent about everything but distance, and since 2.30.3 about that too.
+Source: NCCL src/graph/paths.cc, ncclTopoCheckGdr(), at every release from 2.18.1 to 2.30.7. Of all results
+NCCL logs only the distance, and since 2.30.3 not even that.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gdrkit.fabric.nccl.settings import Settings
 from gdrkit.formats.errors import FormatError
 
 Mode = Literal["", "Default", "PCI"]
-"""How NCCL goes directly; "" where it does not."""
+"""NCCL's mode of GPUDirect RDMA; "" if it does not use it."""
 
 AMPERE = 80
 """Compute capability from which sends need no NVLink, since 2.19.1."""
 
 
 class Condition(enum.StrEnum):
-    """What has to hold, in the order in which it is tested."""
+    """The conditions, in the order in which NCCL tests them."""
 
     NIC = "nic"
     GPU = "gpu"
@@ -35,10 +35,11 @@ class Condition(enum.StrEnum):
 
 
 class GdrCheck(Struct, frozen=True):
-    """The outcome. `refused_by` is the first condition that does not hold.
+    """The result of the test. `refused_by` is the first condition that does not hold.
 
-    `distance` is the path's type, `compared` what it counts as with C2C, `level` what is allowed.
-    `via` is the GPU that sends in this one's place (PXN). `mode` is "" where refused, Default or PCI."""
+    `distance` is the path's type, `compared` the type that it counts as with C2C, `level` the farthest type
+    allowed. `via` is the GPU that sends instead of this one (PXN). `mode` is "" if refused, else Default or
+    PCI."""
 
     refused_by: Condition | None
     distance: str
@@ -51,7 +52,7 @@ class GdrCheck(Struct, frozen=True):
 
 
 def check(system: NcclSystem, gpu: GraphNode, net: GraphNode, sends: bool, settings: Settings) -> GdrCheck:
-    """Whether this pair goes directly when it sends, or when it receives. The pair must be connected."""
+    """Whether this pair uses GPUDirect RDMA to send, or to receive. The pair must be connected."""
     rules = system.rules
     level = rules.order[settings.gdr_level or default_level(rules, settings)]
     via = proxy(system, gpu, net)
@@ -63,8 +64,8 @@ def check(system: NcclSystem, gpu: GraphNode, net: GraphNode, sends: bool, setti
     refused = _refused(system, gpu, net, sends, settings)
     if refused is None and compared > level:
         refused = Condition.DISTANCE
-    ways = ("P2C",) if rules.compares_p2c else ("C2C",)
-    forced = rules.modes and over_c2c and rules.named(compared) not in ways
+    c2c_types = ("P2C",) if rules.compares_p2c else ("C2C",)
+    forced = rules.modes and over_c2c and rules.named(compared) not in c2c_types
     return GdrCheck(
         refused_by=refused,
         distance=rules.named(distance),
@@ -78,12 +79,12 @@ def check(system: NcclSystem, gpu: GraphNode, net: GraphNode, sends: bool, setti
 
 
 def default_level(rules: Release, settings: Settings) -> str:
-    """How far NCCL goes directly where NCCL_NET_GDR_LEVEL is not set."""
+    """The farthest path type for GPUDirect RDMA if NCCL_NET_GDR_LEVEL is not set."""
     return "P2C" if rules.compares_p2c and settings.gdr_c2c else "PXB"
 
 
 def _compared(rules: Release, settings: Settings, distance: int, over_c2c: bool) -> int:
-    """What a distance counts as: until 2.28.9 a way over C2C is taken for a near one."""
+    """The path type that a distance counts as: until 2.28.9 a path over C2C counts as near."""
     if not settings.gdr_c2c:
         return distance
     named = rules.named(distance)
@@ -107,7 +108,8 @@ def _refused(
 
 
 def may_read(system: NcclSystem, gpu: GraphNode, settings: Settings) -> bool:
-    """Whether NICs may read this GPU's memory, which sends need: NCCL_NET_GDR_READ, or the rule for -2."""
+    """Whether NICs may read this GPU's memory, which sending needs: NCCL_NET_GDR_READ, or the rule for
+    -2."""
     if settings.gdr_read >= 0:
         return settings.gdr_read != 0
     if gpu.sm >= AMPERE and not system.rules.reads_need_nvlink:
@@ -118,7 +120,7 @@ def may_read(system: NcclSystem, gpu: GraphNode, settings: Settings) -> bool:
 
 
 def proxy(system: NcclSystem, gpu: GraphNode, net: GraphNode) -> GraphNode | None:
-    """The GPU that sends in another's place: ncclTopoGetIntermediateRank(). None where there is none."""
+    """The GPU that sends instead of this one, or None: ncclTopoGetIntermediateRank()."""
     path = gpu.paths[net]
     if path.type != system.rules.order["PXN"]:
         return None
@@ -128,5 +130,5 @@ def proxy(system: NcclSystem, gpu: GraphNode, net: GraphNode) -> GraphNode | Non
         return first
     found = next((other for other in system.nodes[GPU] if other.parent is first and first is not None), None)
     if found is None:
-        raise FormatError("NCCL gives up: it cannot find the GPU that would send in another's place")
+        raise FormatError("NCCL fails: it does not find the GPU that sends for another one (PXN)")
     return found

@@ -1,7 +1,7 @@
-"""Whether NCCL goes directly for a GPU and a NIC, each way, with everything that the answer rests on.
+"""Whether NCCL uses GPUDirect RDMA for a GPU and a NIC in one direction, with the reasons.
 
-A topology file says of GPUs and NICs that they support GPUDirect RDMA or not; NCCL believes it, and finds
-out by itself where the file says nothing. This module does both.
+A topology file may state whether GPUs and NICs support GPUDirect RDMA. NCCL accepts that, and tests what the
+file does not state. This module does both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Mechanism = Literal["", "dmabuf", "peermem"]
 
 
 class ConditionResult(Struct, frozen=True):
-    """One condition: whether it holds, None where nobody knows, what was seen, and where NCCL tests it."""
+    """One condition: whether it holds (None: not known), what was seen, and where NCCL tests it."""
 
     condition: Condition
     holds: bool | None
@@ -39,7 +39,7 @@ class ConditionResult(Struct, frozen=True):
 
 
 class GdrEvidence(Struct, frozen=True):
-    """What is known of both sides beyond the topology file. A file's own word (`gdr`) goes before it."""
+    """What is known of both sides beyond the topology file. The file's own `gdr` takes precedence."""
 
     nic: NicEvidence = NicEvidence()
     gpu: GpuEvidence = GpuEvidence()
@@ -48,9 +48,9 @@ class GdrEvidence(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """One GPU, one NIC, one direction. `direct` is None where it hangs on what nobody knows.
+    """One GPU, one NIC, one direction. `direct` is None if it depends on something unknown.
 
-    `mechanism` is what NCCL registers with, dmabuf or peermem; "" where not known. It prints neither."""
+    `mechanism` is what NCCL registers memory with, dmabuf or peermem; "" if not known. NCCL logs neither."""
 
     sends: bool
     direct: bool | None
@@ -61,14 +61,14 @@ class Decision(Struct, frozen=True):
 
     @property
     def because(self) -> ConditionResult | None:
-        """The first condition that does not hold, or else the first that is not known."""
+        """The first condition that does not hold; if there is none, the first that is not known."""
         failing = [reason for reason in self.reasons if reason.holds is False]
         unknown = [reason for reason in self.reasons if reason.holds is None]
         return next(iter(failing or unknown), None)
 
 
 def settled(known: GdrEvidence, rules: Release, settings: Settings, device: str) -> GdrEvidence:
-    """The same, with the NIC's side taken from the evidence if that settles it for a device."""
+    """The same evidence, with the NIC's side taken from it if it is conclusive for a device."""
     sides = dmabuf(rules, settings, device, known.nic, known.gpu), peermem(rules, known.nic)
     works = {side.works for side in sides}
     return structs.replace(known, file_says_nic=True not in works and None in works)
@@ -83,10 +83,10 @@ def decide(
     evidence: GdrEvidence | None = None,
     asked: Iterable[LoggedCheck] = (),
 ) -> Decision:
-    """What NCCL decides for a pair that is connected in a system whose paths are computed.
+    """NCCL's decision for a connected pair of a system whose paths are computed.
 
-    `asked` is what compute_paths() returned: a pair that was refused is led through the CPU afterwards,
-    and its distance is the one that it had before."""
+    `asked` is what compute_paths() returned. A pair that was refused is routed through the CPU afterwards;
+    the distance that counts is the one before."""
     known = evidence or GdrEvidence()
     near_enough = check(system, gpu, net, sends, settings)
     before = next(
@@ -122,7 +122,7 @@ def _sides(
 
 
 def _mechanism(sides: tuple[MechanismSupport, MechanismSupport]) -> Mechanism:
-    """dma-buf wins where both work, and nothing falls back: src/transport/net.cc, sendProxyConnect()."""
+    """dma-buf is used if both work, without a fallback: src/transport/net.cc, sendProxyConnect()."""
     by_dmabuf, by_peermem = sides
     if by_dmabuf.works:
         return "dmabuf"
@@ -146,7 +146,7 @@ def _gpu(gpu: GraphNode, known: GdrEvidence) -> ConditionResult:
         return ConditionResult(
             Condition.GPU, bool(gpu.gdr), f"gdr={gpu.gdr} of the GPU in the topology", _CHECK
         )
-    seen = "nobody asked for CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED)"
+    seen = "CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) was not probed"
     if known.gpu.gdr is not None:
         seen = f"CUDA attribute 116 (GPU_DIRECT_RDMA_SUPPORTED) is {int(known.gpu.gdr)}"
     return ConditionResult(Condition.GPU, known.gpu.gdr, seen, _GPU)
@@ -165,14 +165,14 @@ def _read(
     if settings.gdr_read >= 0:
         seen = f"NCCL_NET_GDR_READ={settings.gdr_read}"
     elif system.rules.reads_need_nvlink:
-        seen = "sends need NVLink to another GPU of the job, or a single GPU, in this version"
+        seen = "sending needs NVLink to another GPU of the job, or a single GPU, in this version"
     else:
-        seen = f"compute capability {gpu.sm / 10:.1f}; below 8.0 sends need NVLink or a single GPU"
+        seen = f"compute capability {gpu.sm / 10:.1f}; below 8.0 sending needs NVLink or a single GPU"
     return (ConditionResult(Condition.READ, found.may_read, seen, _READ),)
 
 
 def _named_level(system: NcclSystem, settings: Settings, found: GdrCheck) -> str:
-    """The level in a word that fits the machine. P2C, the default since 2.29.2, allows PXB and what leads
+    """The level by the path types that the machine has. P2C, the default since 2.29.2, allows PXB and paths
     over C2C; without C2C that is PXB."""
     if settings.gdr_level or found.level != "P2C":
         return found.level
@@ -190,5 +190,5 @@ def _distance(found: GdrCheck, level: str) -> ConditionResult:
         counted = f"{found.distance}, which counts as {found.compared},"
     seen = f"{counted} is {'within' if found.near_enough else 'farther than'} {level}"
     if found.via is not None:
-        seen += f", from {found.via.printed}, which sends in its place"
+        seen += f", from {found.via.printed}, which sends instead"
     return ConditionResult(Condition.DISTANCE, found.near_enough, seen, _CHECK)

@@ -21,7 +21,7 @@ class GraphLink:
 
 
 class GraphPath:
-    """The way from one node to another: its nodes after the first, its slowest link in GB/s, its type."""
+    """A path from one node to another: its nodes after the first, its slowest link in GB/s, its type."""
 
     __slots__ = ("bandwidth", "nodes", "type")
 
@@ -34,7 +34,7 @@ class GraphPath:
 
 
 class GraphNode:
-    """A node of NCCL's graph. What does not belong to its kind keeps its default."""
+    """A node of NCCL's graph. Attributes of other kinds keep their defaults."""
 
     __slots__ = (
         "between", "chip", "dev", "device", "gdr", "id", "kind", "links", "name", "parent", "partition",
@@ -55,7 +55,7 @@ class GraphNode:
 
     @property
     def printed(self) -> str:
-        """As a log names it since 2.21: kind, host and id in hexadecimal."""
+        """The name that logs show since 2.21: kind, host and id in hexadecimal."""
         local = (self.rank_on_device << 40 | self.id) if self.kind == GPU else self.id
         return f"{self.kind}/{self.system:x}-{local & 0xFFFFFFFFFFFFFF:x}"
 
@@ -90,7 +90,8 @@ class NcclSystem:
                 other.links = [link for link in other.links if link.to is not node]
 
     def link(self, node: GraphNode, to: GraphNode, kind: str, bandwidth: float) -> None:
-        """Adds to a link that is there, and keeps links ordered, fastest first: ncclTopoConnectNodes()."""
+        """Adds bandwidth to an existing or new link; links stay ordered, fastest first:
+        ncclTopoConnectNodes()."""
         number = self.rules.order[kind]
         at = next(
             (at for at, link in enumerate(node.links) if link.to is to and link.type == number),

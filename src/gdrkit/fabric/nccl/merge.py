@@ -1,13 +1,13 @@
-"""NICs that NCCL fuses into one: the ports of a card, in the topology as NCCL then uses it.
+"""The ports of a card that NCCL fuses into one NIC, and the topology that NCCL then uses.
 
-NCCL_TOPO_DUMP_FILE shows NICs before they are fused. Until 2.23.4 fusing was the business of NET/IB
-(src/transport/net_ib.cc, ncclIbFindMatchingDev()), since 2.24.3 of the topology (src/graph/topo.cc,
+NCCL_TOPO_DUMP_FILE shows NICs before they are fused. Until 2.23.4 NET/IB fused them
+(src/transport/net_ib.cc, ncclIbFindMatchingDev()), since 2.24.3 the topology does (src/graph/topo.cc,
 ncclTopoAutoMerge()). Sockets are not fused, nor is InfiniBand with Ethernet: ncclIbFindMatchingDev()
-compares link layers, and since 2.24.3 ncclIbMakeVDeviceInternal() refuses ports that differ in them. At that
-NCCL stopped until 2.25.1 (ncclTopoMakeVnic()); since 2.26.2 it leaves out the first port and tries again.
+compares link layers, and since 2.24.3 ncclIbMakeVDeviceInternal() refuses ports that differ in them. Until
+2.25.1 NCCL then stopped (ncclTopoMakeVnic()); since 2.26.2 it leaves out the first port and tries again.
 
-What is modelled is the default, ports that sit on one PCI function as NCCL sees it; not the wider levels of
-NCCL_NET_MERGE_LEVEL, for which NCCL makes up PCI devices, and not NCCL_NET_FORCE_MERGE.
+The default is modelled: ports of one PCI function, as NCCL sees it. Not modelled are the wider levels of
+NCCL_NET_MERGE_LEVEL, for which NCCL invents PCI devices, and NCCL_NET_FORCE_MERGE.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
 SOCKET_GUIDS = 0xFFFF
-"""Above any GUID of a socket, which is the number of the device: src/transport/net_socket.cc."""
+"""Higher than any GUID of a socket, which is the device's number: src/transport/net_socket.cc."""
 
 
 class FusedNic(Struct, frozen=True):
@@ -41,11 +41,11 @@ def fuse(
     left_out: Collection[str] = (),
     layers: Mapping[int, str] | None = None,
 ) -> tuple[XmlNode, tuple[FusedNic, ...]]:
-    """The topology with fused NICs in place of their parts, and which they are.
+    """The topology with fused NICs in place of their parts, and a list of those NICs.
 
-    `left_out` are names of ports that NCCL is told not to use. `layers` are link layers by the number of the
-    port (`dev`), which no topology file has; a port of an unknown one is taken to be like the others.
-    Raises FormatError where NCCL gives up."""
+    `left_out` are names of ports that NCCL is configured not to use. `layers` are link layers by the number
+    of the port (`dev`), which no topology file has; a port of an unknown one is assumed to be like the
+    others. Raises FormatError if NCCL would fail."""
     wide = MERGE_LEVELS.index(settings.merge_level) >= MERGE_LEVELS.index("PORT")
     if not rules.merges or not settings.merge_nics or (rules.merges == "topology" and not wide):
         return root, ()
@@ -75,13 +75,13 @@ def _fuse(
 
 
 class _Alike:
-    """Which ports of a card one version fuses."""
+    """The rule by which one version fuses ports of a card."""
 
     def __init__(self, rules: Release, layers: Mapping[int, str]) -> None:
         self.rules, self.layers = rules, layers
 
     def groups(self, nets: list[XmlNode]) -> list[list[XmlNode]]:
-        """The ports of a card, as many together as this version allows."""
+        """The ports of a card in groups, as large as this version allows."""
         alone = [[net] for net in nets if _is_socket(net)]
         ports = [net for net in nets if not _is_socket(net)]
         found = self._by_topology(ports) if self.rules.merges == "topology" else self._by_plugin(ports)
@@ -100,7 +100,7 @@ class _Alike:
         return groups
 
     def _by_topology(self, ports: list[XmlNode]) -> list[list[XmlNode]]:
-        """A group that the plugin refuses is given up: its first port is kept from all others of it."""
+        """If the plugin refuses a group, its first port is not combined with any other of that group."""
         groups: list[list[XmlNode]] = []
         left, apart = list(range(len(ports))), set[tuple[int, int]]()
         while left:
@@ -109,7 +109,7 @@ class _Alike:
             group = [first, *near[: self.rules.merge_limit - 1]]
             if any(self._differ(ports[first], ports[other]) for other in group[1:]):
                 if not self.rules.retries_merge:
-                    raise FormatError("NCCL gives up: it fuses no InfiniBand port with an Ethernet one")
+                    raise FormatError("NCCL fails: it cannot fuse an InfiniBand port with an Ethernet port")
                 apart.update((first, other) for other in group[1:])
                 continue
             groups.append([ports[index] for index in group])
@@ -127,7 +127,7 @@ def _is_socket(net: XmlNode) -> bool:
 
 
 def _virtual(group: list[XmlNode], rules: Release, dev: int) -> XmlNode:
-    """The NIC that stands for several: the first one's attributes, and what they sum up to."""
+    """The virtual NIC of several ports: the attributes of the first, and the sum of their speeds."""
     first = group[0]
     names = [part.get("name") for part in group]
     attributes = {

@@ -1,8 +1,8 @@
-"""What makes NCCL believe in a NIC: a file for nvidia-peermem, a call for dma-buf; and which it uses.
+"""NCCL's tests of a NIC's support for GPUDirect RDMA: a file for nvidia-peermem, a call for dma-buf.
 
 Source: NCCL src/transport/net_ib.cc, from 2.29.2 on src/transport/net_ib/gdr.cc: ncclIbGdrSupport()
-and ncclIbDmaBufSupport(); src/init.cc, dmaBufSupported(). Other networks, such as plugins, answer for
-themselves.
+and ncclIbDmaBufSupport(); src/init.cc, dmaBufSupported(). Other networks, such as plugins, have tests of
+their own.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gdrkit.facts.environment import selects
 from gdrkit.formats.versions import numbers
 
 CUDA_WITH_DMABUF = (11, 7)
-"""init.cc, dmaBufSupported(): the driver's version of CUDA; NCCL has to be built with it too."""
+"""init.cc, dmaBufSupported(): the driver's version of CUDA; NCCL must be built with it, too."""
 
 
 class NicEvidence(Struct, frozen=True):
-    """What the node says. None, or a device that is not named: nobody looked.
+    """The evidence of a node. None, or a device that is not named: not collected.
 
-    `files` are those of `Release.peermem_files` that exist. `dmabuf` holds, in the order of the
-    devices, whether ibv_reg_dmabuf_mr() with a bad descriptor fails otherwise than with EOPNOTSUPP or
+    `files` are those of `Release.peermem_files` that exist. `dmabuf` holds for each device, in their order,
+    whether ibv_reg_dmabuf_mr() with a bad descriptor fails with another error than EOPNOTSUPP or
     EPROTONOSUPPORT."""
 
     files: frozenset[str] | None = None
@@ -32,7 +32,8 @@ class NicEvidence(Struct, frozen=True):
 
 
 class GpuEvidence(Struct, frozen=True):
-    """Attributes of CUDA: 116, GPUDirect RDMA; 124, dma-buf; and the driver's CUDA. None: nobody asked."""
+    """CUDA attributes 116, GPUDirect RDMA, and 124, dma-buf (None: not probed); the driver's CUDA
+    version."""
 
     gdr: bool | None = None
     dmabuf: bool | None = None
@@ -40,17 +41,17 @@ class GpuEvidence(Struct, frozen=True):
 
 
 class MechanismSupport(Struct, frozen=True):
-    """One mechanism: whether NCCL counts on it, None where that is not known, and why."""
+    """One mechanism: whether NCCL considers it supported (None: not known), and why."""
 
     works: bool | None
     why: str
 
 
 def peermem(rules: Release, evidence: NicEvidence) -> MechanismSupport:
-    """Whether NCCL believes in nvidia-peermem. A file is all it looks at, for all devices at once."""
+    """Whether NCCL considers nvidia-peermem loaded. It only tests for a file, once for all devices."""
     wanted = rules.peermem_files
     if evidence.files is None:
-        return MechanismSupport(None, f"nobody looked for {', '.join(wanted)}")
+        return MechanismSupport(None, f"not collected: {', '.join(wanted)}")
     found = [name for name in wanted if name in evidence.files]
     return MechanismSupport(
         bool(found), f"{found[0]} exists" if found else f"none of {', '.join(wanted)} exists"
@@ -71,16 +72,16 @@ def dmabuf(
     if not rules.probes_each_nic and nics.dmabuf:
         name = next(iter(nics.dmabuf))
     known = nics.dmabuf.get(name)
-    asked = name if name == device else f"{name}, which is asked for all,"
+    asked = name if name == device else f"{name}, which NCCL asks for all devices,"
     if known is False:
         return MechanismSupport(False, f"ibv_reg_dmabuf_mr() is not supported by {asked} or its kernel")
     if known is None or gpu.dmabuf is None:
-        return MechanismSupport(None, "nobody asked the device and the GPU for dma-buf")
+        return MechanismSupport(None, "dma-buf support of the device and the GPU was not probed")
     return MechanismSupport(True, f"{asked} and the GPU support dma-buf")
 
 
 def unused(settings: Settings, device: str, port: int | None = None) -> str:
-    """The variable for which NET/IB leaves a port out, with its value; "" where it takes part."""
+    """The variable because of which NET/IB does not use a port, with its value; "" if it uses the port."""
     if settings.ib_disable:
         return "NCCL_IB_DISABLE"
     if settings.net.lower() == "socket":

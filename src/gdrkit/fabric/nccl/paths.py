@@ -1,4 +1,4 @@
-"""The paths of NCCL's graph as it uses them: searched, then led around what it will not use.
+"""The paths of NCCL's graph: searched, then routed around what NCCL does not use.
 
 Source: NCCL src/graph/paths.cc, ncclTopoComputePaths(), ncclTopoCheckP2p(), ncclTopoCheckNet(),
 addInterStep() and ncclTopoTrimSystem(); src/transport/p2p.cc and shm.cc, canConnect().
@@ -15,7 +15,7 @@ from gdrkit.fabric.nccl.settings import Settings
 
 
 class LoggedCheck(Struct, frozen=True):
-    """A test that NCCL made on the way, as its log shows it: with the paths as they stood then."""
+    """A test that NCCL made and logged while it computed paths, with the paths of that moment."""
 
     gpu: GraphNode
     net: GraphNode
@@ -26,37 +26,38 @@ class LoggedCheck(Struct, frozen=True):
 def compute_paths(
     system: NcclSystem, settings: Settings, *, between_ranks: bool = True
 ) -> list[LoggedCheck]:
-    """Fills in the paths of every node, and returns the tests that this took.
+    """Sets the paths of every node, and returns the tests made meanwhile.
 
-    Without ranks, GPUs that cannot reach one another stay connected. Raises FormatError where NCCL fails."""
+    Without ranks, GPUs that cannot reach one another stay connected. Raises FormatError if NCCL would
+    fail."""
     for nodes in system.nodes.values():
         for node in nodes:
             node.paths = {}
     for kind in (CPU, GPU, NET, NVS):
         for node in system.nodes[kind]:
             set_paths(system, node, settings)
-    _lead_gpus(system, settings, between_ranks)
+    _route_gpus(system, settings, between_ranks)
     if system.rules.p2c:
         _mark_p2c(system)
     asked: list[LoggedCheck] = []
     for net in system.nodes[NET]:
         for gpu in system.nodes[GPU]:
             if net in gpu.paths and gpu in net.paths:
-                _lead_pair(system, gpu, net, settings, asked)
+                _route_pair(system, gpu, net, settings, asked)
     return asked
 
 
 def settle(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[LoggedCheck]:
-    """What one rank ends up with: paths, the GPUs that it reaches, and paths again: src/init.cc.
+    """Computes a rank's final paths: paths, removal of GPUs out of reach, paths again: src/init.cc.
 
-    Returns the tests of both passes. Raises FormatError where NCCL fails."""
+    Returns the tests of both passes. Raises FormatError if NCCL would fail."""
     asked = compute_paths(system, settings)
     trim(system, gpu)
     return asked + compute_paths(system, settings)
 
 
 def trim(system: NcclSystem, gpu: GraphNode) -> None:
-    """Takes out the GPUs that a rank does not reach inside the machine: ncclTopoTrimSystem()."""
+    """Removes the GPUs that a rank does not reach inside the machine: ncclTopoTrimSystem()."""
     network = system.rules.order["NET"]
     gpus = system.nodes[GPU]
     domains = list(range(len(gpus)))
@@ -72,7 +73,7 @@ def trim(system: NcclSystem, gpu: GraphNode) -> None:
 
 
 def through(system: NcclSystem, middle: GraphNode, source: GraphNode, target: GraphNode) -> None:
-    """Leads a path through a third node: addInterStep()."""
+    """Routes a path through a third node: addInterStep()."""
     rules = system.rules
     first, second = source.paths.get(middle), middle.paths.get(target)
     if first is None or second is None:
@@ -91,8 +92,8 @@ def through(system: NcclSystem, middle: GraphNode, source: GraphNode, target: Gr
 # -- between GPUs ---------------------------------------------------------------------------------------
 
 
-def _lead_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> None:
-    """GPUs that may not reach one another directly do it through the CPU, or not at all."""
+def _route_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> None:
+    """Routes GPUs that may not reach one another directly through the CPU, or disconnects them."""
     level = p2p_level(system, settings)
     network = system.rules.order["NET"]
     for target in system.nodes[GPU]:
@@ -117,7 +118,7 @@ def _lead_gpus(system: NcclSystem, settings: Settings, between_ranks: bool) -> N
 
 
 def p2p_level(system: NcclSystem, settings: Settings) -> int:
-    """How far GPUs reach one another's memory directly: ncclTopoCheckP2p()."""
+    """The farthest path type over which GPUs access one another's memory: ncclTopoCheckP2p()."""
     order = system.rules.order
     if settings.p2p_level is not None:
         return order[settings.p2p_level]
@@ -151,7 +152,7 @@ def _leads_through_gpu(system: NcclSystem, path: GraphPath) -> bool:
 
 
 def _network_is_faster(system: NcclSystem, source: GraphNode, target: GraphNode) -> bool:
-    """Whether NICs near both GPUs are faster than the way between them: ncclTopoCheckNet()."""
+    """Whether NICs near both GPUs are faster than the path between them: ncclTopoCheckNet()."""
     near, speed = system.rules.order["PXB"], source.paths[target].bandwidth
     for gpu in (source, target):
         paths = (gpu.paths.get(net) for net in system.nodes[NET])
@@ -164,7 +165,7 @@ def _network_is_faster(system: NcclSystem, source: GraphNode, target: GraphNode)
 
 
 def _mark_p2c(system: NcclSystem) -> None:
-    """Gives pairs that meet at a CPU, of which the GPU is connected by C2C, a type of their own."""
+    """Gives pairs joined at a CPU to which the GPU is connected by C2C the type P2C."""
     rules = system.rules
     for gpu in system.nodes[GPU]:
         cpu = local_cpu(system, gpu)
@@ -190,10 +191,10 @@ def _bring_nearer(system: NcclSystem, node: GraphNode, other: GraphNode) -> None
     node.paths[other] = GraphPath(kind, path.bandwidth, path.nodes)
 
 
-def _lead_pair(
+def _route_pair(
     system: NcclSystem, gpu: GraphNode, net: GraphNode, settings: Settings, asked: list[LoggedCheck]
 ) -> None:
-    """Sends through a GPU that is nearer to the NIC; goes through the CPU where it is refused."""
+    """Routes a pair through a GPU nearer to the NIC; through the CPU if GPUDirect RDMA is refused."""
     order = system.rules.order
     if not settings.pxn_disable:
         helper = local_gpu(system, net, settings)
@@ -217,7 +218,7 @@ def _helps(
     settings: Settings,
     asked: list[LoggedCheck],
 ) -> bool:
-    """Whether a GPU may send in another's place (PXN)."""
+    """Whether a GPU may send for another one (PXN)."""
     rules, order = system.rules, system.rules.order
     direct, own, between = helper.paths.get(net), gpu.paths[net], helper.paths.get(gpu)
     if direct is None or between is None or between.type > order["NVL"]:

@@ -1,7 +1,7 @@
-"""How NCCL searches paths in its graph, and which GPUs and NICs it holds for one another's nearest.
+"""NCCL's search for paths in its graph, and its choice of the nearest GPUs and NICs.
 
 Source: NCCL src/graph/paths.cc, ncclTopoSetPaths(); topo.cc, ncclTopoGetLocal(), ncclTopoGetLocalNet() and
-ncclTopoGetLocalGpu(). Ties fall as they do there: by the order of links, then by what came first.
+ncclTopoGetLocalGpu(). Ties are resolved as in NCCL: by the order of links, then by what was found first.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ CONNECTX_8 = ((0x15B3, 0x1023), (0x15B3, 0x2100))
 
 
 def set_paths(system: NcclSystem, base: GraphNode, settings: Settings) -> None:
-    """The best way from every node to this one: a search in breadth from it.
+    """Sets the best path from every node to this one, by a breadth-first search from it.
 
-    Until 2.30.4 the way with the fewest hops counts, and of ways as short the one with more bandwidth; from
-    2.30.7 on the better type, then more bandwidth, then fewer hops."""
+    Until 2.30.4 the path with the fewest hops is best, and of equally short ones the one with more
+    bandwidth; from 2.30.7 on the better type, then more bandwidth, then fewer hops."""
     rules = system.rules
     better = _better_type if rules.best_type_first else _shorter
     base.paths[base] = GraphPath(rules.order["LOC"], LOCAL_BANDWIDTH, ())
@@ -56,7 +56,8 @@ def _better_type(known: GraphPath | None, path: GraphPath, kind: int, bandwidth:
 def _is_barred(
     rules: Release, settings: Settings, base: GraphNode, node: GraphNode, link: GraphLink, path: GraphPath
 ) -> bool:
-    """Whether a way would lead through a GPU, which only NVLink to one neighbour may."""
+    """Whether a path may not continue over a link: through a GPU only NVLink to one neighbour may be
+    used."""
     nvlink = rules.order["NVL"]
     if not rules.devices:
         through = node is not base and node.kind == GPU
@@ -71,7 +72,7 @@ def _is_barred(
 
 
 def _type(rules: Release, base: GraphNode, node: GraphNode, link: GraphLink, path: GraphPath) -> int:
-    """The type of a path that goes on over a link: the farther of both."""
+    """The type of a path extended by a link: the farther of both."""
     order = rules.order
     kind = order["LOC"] if link.type == order["NET"] else link.type
     if node.kind == PCI and link.to.kind == PCI:
@@ -86,7 +87,7 @@ def _type(rules: Release, base: GraphNode, node: GraphNode, link: GraphLink, pat
 
 
 def nearest(system: NcclSystem, node: GraphNode, kind: str) -> list[GraphNode]:
-    """The nodes of a kind with the most bandwidth from here, of those the nearest: ncclTopoGetLocal()."""
+    """The nearest of the nodes of a kind with the most bandwidth from this node: ncclTopoGetLocal()."""
     best, nearest_type = 0.0, system.rules.order["DIS"]
     found: list[GraphNode] = []
     for other in system.nodes[kind]:
@@ -102,7 +103,7 @@ def nearest(system: NcclSystem, node: GraphNode, kind: str) -> list[GraphNode]:
 
 
 def local_cpu(system: NcclSystem, gpu: GraphNode) -> GraphNode | None:
-    """The NUMA node that is nearest to a GPU: ncclGetLocalCpu()."""
+    """The NUMA node nearest to a GPU: ncclGetLocalCpu()."""
     if system.rules.nearest_cpu_by_bandwidth:
         cpus = nearest(system, gpu, CPU)
     else:
@@ -111,7 +112,7 @@ def local_cpu(system: NcclSystem, gpu: GraphNode) -> GraphNode | None:
 
 
 def local_nets(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[GraphNode]:
-    """The NICs that a GPU uses, in the order of the channels: ncclTopoGetLocalNet() of one after another."""
+    """The NICs that a GPU uses, in the order of channels: ncclTopoGetLocalNet() for each of them."""
     if system.rules.nearest_nets_by_mask:
         return _nets_of_mask(system, gpu)
     nets = nearest(system, gpu, NET)
@@ -130,14 +131,14 @@ def local_nets(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[G
 
 
 def _counts_locally(system: NcclSystem, gpu: GraphNode, nets: list[GraphNode], settings: Settings) -> bool:
-    """Whether the GPUs of one NIC count from the first of them when they choose where to start."""
+    """Whether a GPU's first NIC depends on its index among the GPUs of that NIC, not on its CUDA index."""
     if not system.rules.spreads_connectx8:
         return system.rules.spreads_by_local_index
     return settings.scatter_start_net or (gpu.sm >= 100 and any(net.chip in CONNECTX_8 for net in nets))
 
 
 def _mirrored(value: int, size: int) -> int:
-    """The bits of a number in reverse, of as many as count up to size: mirrorBits()."""
+    """A number below size with its bits reversed: mirrorBits()."""
     mirrored, bit, image = 0, 1, size >> 1
     while bit < size:
         if value & bit:
@@ -199,6 +200,6 @@ def _gpu_of_mask(system: NcclSystem, net: GraphNode) -> GraphNode | None:
             nearest_type, mask, gpus = kind, mine, []
         if kind == nearest_type:
             if mine != mask:
-                raise FormatError("this version of NCCL gives up: GPUs as near share not the same NICs")
+                raise FormatError("this version of NCCL fails: equally near GPUs do not share the same NICs")
             gpus.append(gpu)
     return gpus[mask.index(net) % len(gpus)] if gpus else None

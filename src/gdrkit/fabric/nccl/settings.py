@@ -1,4 +1,4 @@
-"""What NCCL makes of its variables, as far as they decide about paths and GPUDirect RDMA.
+"""NCCL's variables as it reads them, as far as they affect paths and GPUDirect RDMA.
 
 Source: NCCL src/misc/param.cc, ncclLoadParam(): strtoll() with base 0, so that a word is 0 and an empty
 value is the default; src/graph/paths.cc, ncclGetLevel(); topo.cc, getNetDevsPolicyOnce().
@@ -17,7 +17,7 @@ from gdrkit.facts.environment import integer
 
 
 class Ignored(Struct, frozen=True):
-    """A variable that is set and changes nothing, and why."""
+    """A variable that is set and has no effect, and why."""
 
     name: str
     value: str
@@ -25,7 +25,7 @@ class Ignored(Struct, frozen=True):
 
 
 class Settings(Struct, frozen=True):
-    """Variables as this version reads them. None: not set, or not there in this version."""
+    """Variables as this version reads them. None: not set, or unknown to this version."""
 
     gdr_level: str | None = None
     gdr_read: int = -2
@@ -50,7 +50,7 @@ class Settings(Struct, frozen=True):
 
 
 MERGE_LEVELS = ("LOC", "PORT", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
-"""topo.cc, nicPathKvList: matched by their beginning; anything else counts as LOC."""
+"""topo.cc, nicPathKvList: matched by prefix; anything else counts as LOC."""
 
 
 MODELLED = frozenset(
@@ -63,7 +63,7 @@ MODELLED = frozenset(
 
 
 def not_modelled(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The settings that this model does not read, or whose value it does not follow: see nccl_merge.py."""
+    """The settings that this model does not cover, or whose value it does not cover: see merge.py."""
     followed = {"NCCL_NET": ("", "ib", "socket"), "NCCL_NET_MERGE_LEVEL": ("loc", "port")}
     return tuple(
         f"{name}={value}"
@@ -73,7 +73,8 @@ def not_modelled(environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def settings(rules: Release, environment: Mapping[str, str]) -> Settings:
-    """What a version makes of an environment, and what it ignores. Never fails: NCCL does not either."""
+    """The settings of a version in an environment, and the variables that it ignores. Never fails, as
+    NCCL."""
     reader = _Reader(rules, environment)
     return Settings(
         gdr_level=reader.level("NCCL_NET_GDR_LEVEL"),
@@ -130,14 +131,14 @@ class _Reader:
         level = nccl_levels.level(self.environment[name], self.rules)
         if level is None:
             known = " ".join(nccl_levels.levels(self.rules))
-            self._ignore(name, f"not understood, the default stays; known are {known} and numbers")
+            self._ignore(name, f"unrecognized, the default applies; valid: {known} and numbers")
         return level
 
     def p2p_level(self) -> str | None:
-        """NCCL_P2P_DISABLE=1 is a level too, and the stronger one: ncclGetLevel()."""
+        """The level; NCCL_P2P_DISABLE=1 sets one, too, and takes precedence: ncclGetLevel()."""
         if self.number("NCCL_P2P_DISABLE", 0) == 1:
             if "NCCL_P2P_LEVEL" in self.environment:
-                self._ignore("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE=1 comes first")
+                self._ignore("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE=1 takes precedence")
             return "LOC"
         return self.level("NCCL_P2P_LEVEL")
 
@@ -148,7 +149,7 @@ class _Reader:
         known = (level for level in MERGE_LEVELS if level == "PORT" or level in self.rules.path_types)
         level = next((level for level in known if value.startswith(level)), None)
         if level is None:
-            self._ignore("NCCL_NET_MERGE_LEVEL", "not understood, which counts as LOC: no NIC is merged")
+            self._ignore("NCCL_NET_MERGE_LEVEL", "unrecognized, so it counts as LOC: no NIC is merged")
         return level or "LOC"
 
     def nets_policy(self) -> str:
@@ -160,7 +161,7 @@ class _Reader:
         match = re.match(r"max:\s*\+?(\d+)", value, re.IGNORECASE)
         if match and int(match[1]) > 0:
             return match[1]
-        self._ignore("NCCL_NETDEVS_POLICY", "not understood, AUTO stays")
+        self._ignore("NCCL_NETDEVS_POLICY", "unrecognized, AUTO applies")
         return ""
 
     def _ignore(self, name: str, why: str) -> None:

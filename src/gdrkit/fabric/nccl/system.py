@@ -1,8 +1,7 @@
 """NCCL's own graph of a machine, built from its topology XML as NCCL builds it.
 
-Source: NCCL src/graph/topo.cc, ncclTopoGetSystemFromXml() and what it calls. The order of nodes and links is
-NCCL's: where several paths are as good, it decides which one is found.
-"""
+Source: NCCL src/graph/topo.cc, ncclTopoGetSystemFromXml() and the functions that it calls. The order of
+nodes and links is NCCL's, since it determines which of several equally good paths is found."""
 
 from __future__ import annotations
 
@@ -31,15 +30,15 @@ _CLASSES = (
     ("0x03", GPU),
     ("0x02", NIC),
 )
-"""Beginnings of PCI classes: topo.cc, kvDictPciClass. Any other is a switch."""
+"""Prefixes of PCI classes: topo.cc, kvDictPciClass. Any other class is a switch."""
 
 BROADCOM_GEN4, BROADCOM_GEN5 = 0x1000C0101000A000, 0x1000C03010000000
-"""vendor, device, subsystem vendor, subsystem device of switches that show themselves in two levels:
-topo.cc, getBcmGen(). The last twelve bits do not count."""
+"""Vendor, device, subsystem vendor and subsystem device of switches that appear as two levels: topo.cc,
+getBcmGen(). The last twelve bits are ignored."""
 
 
 def system_of(root: XmlNode, rules: Release) -> NcclSystem:
-    """The graph that NCCL makes of a `system` element. Raises FormatError where NCCL fails."""
+    """The graph that NCCL builds from a `system` element. Raises FormatError if NCCL would fail."""
     system = NcclSystem(rules)
     for cpu in root.all("cpu"):
         _add_cpu(system, cpu)
@@ -62,7 +61,7 @@ def system_of(root: XmlNode, rules: Release) -> NcclSystem:
 
 
 def _host(system: NcclSystem, cpu: XmlNode) -> int:
-    """Which host a NUMA node belongs to: ncclGetSystemId(). Before 2.21 there was one."""
+    """The number of a NUMA node's host: ncclGetSystemId(). Always 0 before 2.21."""
     if not system.rules.knows_hosts:
         return 0
     identity = number(cpu.get("host_hash") or "0", 16)
@@ -72,7 +71,7 @@ def _host(system: NcclSystem, cpu: XmlNode) -> int:
 
 
 def number(text: str, base: int = 0) -> int:
-    """What strtol() makes of text: the digits that it starts with, 0 if it starts with none."""
+    """The result of strtol() for a text: the number that it starts with, or 0."""
     if base == 16:
         match = re.match(r"\s*([+-]?)(?:0[xX])?([0-9a-fA-F]{1,16})", text)
         return int(match[1] + match[2], 16) if match else 0
@@ -89,7 +88,7 @@ def number(text: str, base: int = 0) -> int:
 
 
 def attribute(node: XmlNode, name: str) -> str:
-    """Raises FormatError where NCCL gives up: an attribute that it needs is not there."""
+    """An attribute that NCCL needs. Raises FormatError if it is missing, as NCCL then fails."""
     if name not in node.attributes:
         where = node.get("busid") or node.get("name") or node.get("numaid")
         raise FormatError(f"<{node.name}> {where} has no {name}; NCCL refuses to start")
@@ -97,7 +96,7 @@ def attribute(node: XmlNode, name: str) -> str:
 
 
 def bus_id(text: str) -> int:
-    """The number of an address: its hexadecimal digits in a row, utils.cc, busIdToInt64()."""
+    """An address as a number, its hexadecimal digits concatenated: utils.cc, busIdToInt64()."""
     digits = ""
     for character in text:
         if character in ".:":
@@ -161,7 +160,7 @@ def _add_pci(system: NcclSystem, element: XmlNode, parent: GraphNode) -> None:
 def _add_gpu(
     system: NcclSystem, element: XmlNode, identity: int, parent: GraphNode, bandwidth: float
 ) -> GraphNode | None:
-    """A GPU; from 2.30.3 on behind a node for the device, which ranks may share."""
+    """Adds a GPU; from 2.30.3 on below a node for the device, which ranks may share."""
     gpu = system.create(GPU, identity, parent.system)
     gpu.sm, gpu.rank, gpu.dev, gpu.gdr = (
         number(attribute(element, name)) for name in ("sm", "rank", "dev", "gdr")
@@ -181,7 +180,8 @@ def _add_gpu(
 
 
 def link_bandwidth(element: XmlNode) -> float:
-    """GB/s of the link above a PCI element: lanes times what one carries, as NCCL reads the words."""
+    """GB/s of the link above a PCI element: its lanes times the rate of one, as NCCL reads the
+    attributes."""
     width = number(attribute(element, "link_width")) or UNKNOWN_WIDTH
     speed = attribute(element, "link_speed")
     lane = next((value for start, value in SPEEDS if speed.startswith(start)), UNKNOWN_SPEED)
@@ -207,7 +207,7 @@ def _add_nets(system: NcclSystem, element: XmlNode, nic: GraphNode, chip: tuple[
 
 
 def _add_gpu_links(system: NcclSystem, element: XmlNode, host: int, name: str, above: str = "") -> None:
-    """NVLink or C2C of the GPUs below an element: ncclTopoAddNvLinks(), ncclTopoAddC2c()."""
+    """Adds NVLink or C2C of the GPUs below an element: ncclTopoAddNvLinks(), ncclTopoAddC2c()."""
     above = element.get("busid") or above
     for child in element.children:
         if child.name != name:
@@ -216,7 +216,7 @@ def _add_gpu_links(system: NcclSystem, element: XmlNode, host: int, name: str, a
         kind = DEV if system.rules.devices else GPU
         device = system.find(kind, bus_id(above), host)
         if device is None:
-            raise FormatError(f"<{name}> below {above}, which is no GPU of a rank; NCCL refuses to start")
+            raise FormatError(f"<{name}> below {above}, which is not a GPU of a rank; NCCL refuses to start")
         if name == "c2c":
             _add_c2c(system, child, device)
         else:
@@ -251,8 +251,8 @@ def _add_nvlink(system: NcclSystem, element: XmlNode, device: GraphNode, host: i
 def local_cpu_of(node: GraphNode, rules: Release, stack: tuple[GraphNode, ...] = ()) -> GraphNode | None:
     """The NUMA node above a device in the PCI tree: findLocalCpu().
 
-    Raises FormatError where a version runs in a circle: until 2.25.1 nothing keeps it from going back, until
-    2.21.5 not even into other devices, so that it dies of any switch on its way."""
+    Raises FormatError if a version recurses endlessly: until 2.25.1 nothing keeps it from going back, until
+    2.21.5 not even into other devices, so that it crashes on any switch above the device."""
     if node.kind == CPU:
         return node
     if node in stack:
@@ -276,14 +276,14 @@ def _add_peer_links(system: NcclSystem, element: XmlNode, host: int, above: str 
             continue
         switch = system.find(PCI, bus_id(above), host)
         if switch is None:
-            raise FormatError(f"<pcilink> below {above}, which is no switch; NCCL refuses to start")
+            raise FormatError(f"<pcilink> below {above}, which is not a switch; NCCL refuses to start")
         other = system.find(PCI, bus_id(attribute(child, "target")), host)
         if other is not None:
             system.link(switch, other, "LOC", LOCAL_BANDWIDTH)
 
 
 def _generation(system: NcclSystem, node: GraphNode, level: int) -> int:
-    """Of Broadcom's switches that are put together; 0 of any other."""
+    """The generation of a Broadcom switch whose levels NCCL merges; 0 for any other."""
     seen = node.device & ~0xFFF
     if seen == BROADCOM_GEN4:
         return 4
@@ -292,7 +292,7 @@ def _generation(system: NcclSystem, node: GraphNode, level: int) -> int:
 
 
 def _flatten(system: NcclSystem) -> None:
-    """Puts the two levels of Broadcom's switches together: ncclTopoFlattenBcmSwitches()."""
+    """Merges the two levels of Broadcom's switches: ncclTopoFlattenBcmSwitches()."""
     at = 0
     while at < len(system.nodes[PCI]):
         switch = system.nodes[PCI][at]
@@ -313,7 +313,7 @@ def _flatten(system: NcclSystem) -> None:
 
 
 def _take_over(system: NcclSystem, switch: GraphNode, lower: GraphNode) -> None:
-    """Gives a switch what is linked to another, and removes that one."""
+    """Moves the links of a lower switch to an upper one, and removes the lower one."""
     for link in lower.links:
         if link.to is switch:
             continue
@@ -331,7 +331,7 @@ def _same(system: NcclSystem, switch: GraphNode, lower: GraphNode, generation: i
 
 
 def _sort(node: GraphNode, above: GraphNode | None, pci: int) -> None:
-    """Moves the link upwards behind all others: ncclTopoSort()."""
+    """Moves the link to the parent behind all others: ncclTopoSort()."""
     if above is not None:
         at = next(at for at, link in enumerate(node.links) if link.to is above)
         node.links.append(node.links.pop(at))

@@ -1,4 +1,4 @@
-"""A graph as NCCL of one version sees it, in one environment: path types, and what goes directly."""
+"""NCCL's view of a graph, for one version and environment: path types, and where it uses GPUDirect RDMA."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ from gdrkit.node import Node
 
 
 class DirectionView(Struct, frozen=True, omit_defaults=True):
-    """Whether NCCL would go directly, one way. `because` says why not."""
+    """Whether NCCL would use GPUDirect RDMA in one direction. `because` is the reason if not."""
 
     direct: bool
     because: str = ""
-    mode: Mode = ""  # PCI where NCCL asks for a mapping over PCIe past C2C; else Default
-    through: str = ""  # the GPU through which NCCL sends in this one's place (PXN)
+    mode: Mode = ""  # PCI if NCCL requests a mapping over PCIe that avoids C2C; else Default
+    through: str = ""  # the GPU that sends instead of this one (PXN)
     source: str = ""  # where NCCL tests the condition that does not hold
-    seen: str = ""  # what of it was seen
-    mechanism: Mechanism = ""  # where it goes directly, and both sides are known
+    seen: str = ""  # what was seen of that condition
+    mechanism: Mechanism = ""  # if it is direct, and both sides are known
 
     def __str__(self) -> str:
-        """One word for a table."""
+        """One word for a table: no, yes, PXN, PCI."""
         if not self.direct:
             return "no"
         return "PXN" if self.through else "PCI" if self.mode == "PCI" else "yes"
 
 
 class NcclPair(Struct, frozen=True):
-    """One GPU and one net. The path is that of the machine, whatever NCCL then does."""
+    """One GPU and one net. The path is that of the hardware, before any of NCCL's decisions."""
 
     path: NcclPath
     gbyte_per_s: float
@@ -54,13 +54,13 @@ class NcclPair(Struct, frozen=True):
 
 
 class NcclView(Struct, frozen=True):
-    """What one NCCL makes of a graph. Pairs that it does not connect are left out."""
+    """The view of one NCCL version. Pairs that it does not connect are left out."""
 
     pairs: dict[tuple[str, str], NcclPair]
     ignored: tuple[str, ...] = ()  # variables without effect, each with the reason
-    assumed: tuple[str, ...] = ()  # what the source does not say
+    assumed: tuple[str, ...] = ()  # what the source does not show
     fused: tuple[FusedNic, ...] = ()  # ports of one card that NCCL uses as one NIC
-    model_basis: ModelBasis = ModelBasis.READ  # what stands behind the rules of this version
+    model_basis: ModelBasis = ModelBasis.READ  # how the rules of this version are confirmed
 
 
 _INIT = "src/transport/net_ib.cc (net_ib/init.cc from 2.29.2), ncclIbInitDevices()"
@@ -73,9 +73,9 @@ WORDS = {
 
 
 def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> NcclView:
-    """What NCCL of a version makes of a graph, from its own file, where the graph came from one.
+    """The view of one NCCL version, computed from its own file if the graph came from one.
 
-    Raises FormatError where NCCL would stop."""
+    Raises FormatError if NCCL would fail."""
     rules = release(version)
     given = settings(rules, environment)
     topology, system = saved.topology, saved.system
@@ -86,8 +86,8 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
         system = written(whole, details=True)
     try:
         bare = _ends(_physical(system_of(system, rules)))
-    except FormatError as error:  # somebody left out of the file what the graph does without
-        assumed = (*assumed, f"the file is mended: as it is, {error}")
+    except FormatError as error:  # the file lacks attributes that the graph does not need
+        assumed = (*assumed, f"missing attributes are added to the file; without them, {error}")
         system = written(whole, details=True)
         bare = _ends(_physical(system_of(system, rules)))
     out = {net.device for net in whole.nets if net.address and _left_out(given, net)}
@@ -116,7 +116,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
 def _parts(
     led: NcclSystem, system: XmlNode, fused: tuple[FusedNic, ...]
 ) -> dict[tuple[str, int | None], GraphNode]:
-    """The fused NIC that stands for each of its ports, by the number of the port."""
+    """The fused NIC of each of its ports, by the number of the port."""
     by_name = {node.name: node for node in led.nodes[NET]}
     numbers = {net.get("name"): net.get("dev") for net in system.walk() if net.name == "net"}
     return {(NET, number(numbers[part])): by_name[one.name] for one in fused for part in one.parts}
@@ -139,7 +139,7 @@ def _dev(net: Net) -> int | None:
 
 
 def _physical(system: NcclSystem) -> NcclSystem:
-    """The paths of the machine itself: nothing is refused, so that NCCL leads nothing around."""
+    """The paths of the hardware: with nothing refused, NCCL does not route around anything."""
     for node in (*system.nodes[GPU], *system.nodes[NET]):
         node.gdr = 1
     compute_paths(system, Settings(gdr_level="SYS", gdr_read=1, gdr_mlopart=1, pxn_disable=True))
@@ -173,7 +173,7 @@ def _direction(
 
 
 def _left_out(given: Settings, port: Net) -> str:
-    """Why NET/IB does not use a port at all; "" where it does, or where its state is not known."""
+    """Why NET/IB does not use a port; "" if it does, or if the port's state is not known."""
     if port.state and port.state != "ACTIVE":
         return f"the port is {port.state}"
     return unused(given, port.device, port.number)

@@ -1,9 +1,8 @@
 """A graph as NCCL's topology file.
 
-What NCCL needs of an NCCL_TOPO_FILE is the PCI tree; it fills in GPUs and nets itself, and believes whatever
-already stands there (NCCL src/graph/xml.cc, xmlInitAttr). So the details are left out where NCCL will look
-itself, and written where a dump is to be read by others.
-"""
+An NCCL_TOPO_FILE needs only the PCI tree: NCCL adds GPUs and nets itself, and keeps any attribute that the
+file already has (NCCL src/graph/xml.cc, xmlInitAttr). So details are left out of a file for NCCL itself, and
+written into a file for other readers."""
 
 from __future__ import annotations
 
@@ -28,14 +27,14 @@ from gdrkit.formats.nccl_xml import VERSION
 from gdrkit.formats.xml_text import XmlNode
 
 CLASS_OF = {Role.BRIDGE: "060400", Role.GPU: "030200", Role.NIC: "020000", Role.NVSWITCH: "068000"}
-"""For devices whose source names no class. Source: topo.cc, kvDictPciClass."""
+"""Classes for devices whose source shows none. Source: topo.cc, kvDictPciClass."""
 OWN_PLUGIN = ("efa",)
-"""Drivers of NICs that NCCL reaches through a plugin, which names addresses as they are; NET/IB joins the
-functions of a card into its first (net_ib/init.cc, ncclIbGetPciPath(): function 0 and device 0)."""
+"""Drivers of NICs that NCCL uses through a plugin, which keeps addresses as they are; NET/IB replaces the
+functions of a card by its first (net_ib/init.cc, ncclIbGetPciPath(): function 0 and device 0)."""
 
 
 class _Tree(Struct, frozen=True):
-    """What hangs where, by busid; "" below a CPU."""
+    """Children by the busid of their parent; "" is a CPU."""
 
     below: dict[str, list[TopologyDevice]]
     gpus: dict[str, list[TopologyGpu]]
@@ -46,22 +45,26 @@ class _Tree(Struct, frozen=True):
 
 
 def system(topology: Topology, *, details: bool | None = None) -> XmlNode:
-    """The `system` element, as NCCL would build it: of each switch the upstream port alone.
+    """The `system` element, as NCCL would build it, with only the upstream port of each switch.
 
-    `details`: whether <gpu> and <net> are written; if None, where the graph came from a file of NCCL's."""
+    `details`: whether <gpu> and <net> are written; None: only if the graph came from a file of NCCL's."""
     tree = _tree(topology, topology.origin is TopologySource.NCCL_XML if details is None else details)
     cpus = list(topology.cpus)
     here = {device.numa_node for device in tree.below.get("", ())}
     here |= {net.numa_node for net in tree.nets.get("", ())}
-    for place in sorted(here - {cpu.numa_node for cpu in cpus}, key=str):
+    for numa_node in sorted(here - {cpu.numa_node for cpu in cpus}, key=str):
         model = cpus[0] if cpus else TopologyCpu(numa_node=None)
         cpus.append(
             TopologyCpu(
-                numa_node=place, arch=model.arch, vendor=model.vendor, family=model.family, model=model.model
+                numa_node=numa_node,
+                arch=model.arch,
+                vendor=model.vendor,
+                family=model.family,
+                model=model.model,
             )
         )
     elements = tuple(_cpu(cpu, tree) for cpu in cpus)
-    if topology.shows_ports:  # NCCL knows a CPU by what hangs on it
+    if topology.shows_ports:  # NCCL lists only CPUs that have devices
         elements = tuple(element for element in elements if element.children) or elements
     return XmlNode("system", {"version": VERSION}, elements)
 
@@ -81,18 +84,18 @@ def _tree(topology: Topology, details: bool) -> _Tree:
         for net in topology.nets:
             function = topology.by_address.get(net.address)
             if net.device and (function is not None or not net.address):
-                place = _busid(function, topology) if function else ""
-                tree.nets.setdefault(place, []).append(net)
+                busid = _busid(function, topology) if function else ""
+                tree.nets.setdefault(busid, []).append(net)
     for link in topology.peer_links:
         tree.links.setdefault(link.one, []).append(link.other)
     return tree
 
 
 def _kept(topology: Topology) -> dict[str, str]:
-    """The devices that NCCL would show, with what each hangs on there.
+    """The devices that NCCL would show, each with its parent there.
 
-    NCCL goes up two steps at a time from GPUs and NICs: a downstream or root port is passed over, the
-    upstream port is kept. Source: xml.cc, ncclTopoGetXmlFromSys()."""
+    From GPUs and NICs NCCL goes up two steps at a time: a downstream or root port is skipped, the upstream
+    port is kept. Source: xml.cc, ncclTopoGetXmlFromSys()."""
     if not topology.shows_ports:
         return {device.address: device.parent for device in topology.devices}
     kept: dict[str, str] = {}
@@ -117,7 +120,7 @@ def _busid(device: TopologyDevice, topology: Topology) -> str:
 
 def _cpu(cpu: TopologyCpu, tree: _Tree) -> XmlNode:
     family = cpu.family
-    if family is not None and family > 15:  # NCCL joins the two fields of CPUID as it should not: xml.cc
+    if family is not None and family > 15:  # NCCL combines the two fields of CPUID wrongly: xml.cc
         family = 15 + (family - 15 << 4)
     known = {
         "host_hash": cpu.host_hash,
@@ -162,7 +165,7 @@ def _inside(device: TopologyDevice, busid: str, tree: _Tree) -> Iterator[XmlNode
     for target in tree.links.get(device.address, ()):
         yield XmlNode("pcilink", {"target": target})
     for gpu in tree.gpus.get(device.address, ()):
-        if gpu != TopologyGpu(id=gpu.id, address=gpu.address):  # something is known of it
+        if gpu != TopologyGpu(id=gpu.id, address=gpu.address):  # it has known attributes
             yield _gpu(gpu)
     if nets := tree.nets.get(busid):
         yield XmlNode("nic", {}, tuple(_net(net) for net in nets))
@@ -171,8 +174,8 @@ def _inside(device: TopologyDevice, busid: str, tree: _Tree) -> Iterator[XmlNode
 
 
 def _lanes(link: DeviceLink) -> tuple[float | None, int | None]:
-    """Speed and width. Where only their product is known, the widest of at most 16 lanes that carries it:
-    NCCL reckons with the product, too."""
+    """Speed and width. If only their product is known, the widest link of at most 16 lanes with that rate;
+    NCCL uses the product only."""
     if link.max_gt_per_s is not None or link.max_width is not None or link.gbyte_per_s is None:
         return link.max_gt_per_s, link.max_width
     for width in (16, 8, 4, 2, 1):
@@ -184,8 +187,8 @@ def _lanes(link: DeviceLink) -> tuple[float | None, int | None]:
 
 
 def link_speed(gt_per_s: float | None) -> str:
-    """A speed in the one form that every NCCL since 2.11.4 knows; empty, for which NCCL takes
-    8 GT/s, where it is not known. Source: topo.cc, kvDictPciGen."""
+    """A speed in the only form that every NCCL since 2.11.4 accepts; empty if not known, for which NCCL
+    assumes 8 GT/s. Source: topo.cc, kvDictPciGen."""
     return "" if gt_per_s is None else f"{gt_per_s:.1f} GT/s PCIe"
 
 
@@ -232,7 +235,7 @@ def _net(net: Net) -> XmlNode:
 
 
 def _attributes(known: Mapping[str, object]) -> dict[str, str]:
-    """Those that are known, as words."""
+    """The known attributes, as strings."""
     return {name: str(value) for name, value in known.items() if value not in (None, "")}
 
 

@@ -33,8 +33,9 @@ def _lines(topology: Topology) -> Iterator[str]:
         names.setdefault(gpu.address or gpu.id, []).append(f"{index}{gpu.name or gpu.id}")
     for net in topology.nets:
         names.setdefault(net.address or net.id, []).append(net.id)
-    for place in _places(topology):
-        yield _node(f"numa{place}", "no NUMA node named" if place is None else f"NUMA node {place}", "house")
+    for number in _numa_nodes(topology):
+        label = "no known NUMA node" if number is None else f"NUMA node {number}"
+        yield _node(f"numa{number}", label, "house")
     for bridge in topology.host_bridges:
         yield _node(f"host {bridge.bus}", f"host bridge {bridge.bus}", "invhouse")
         yield f"{_quoted(f'numa{bridge.numa_node}')} -- {_quoted(f'host {bridge.bus}')}"
@@ -47,8 +48,8 @@ def _lines(topology: Topology) -> Iterator[str]:
     yield from _nvlinks(topology)
 
 
-def _places(topology: Topology) -> list[int | None]:
-    """The NUMA nodes on which something is drawn."""
+def _numa_nodes(topology: Topology) -> list[int | None]:
+    """The NUMA nodes that are drawn."""
     found: dict[int | None, None] = {cpu.numa_node: None for cpu in topology.cpus}
     found |= {bridge.numa_node: None for bridge in topology.host_bridges}
     found |= {d.numa_node: None for d in topology.devices if not d.parent and not d.host_bridge}
@@ -74,7 +75,7 @@ def _ends_without_address(topology: Topology) -> list[TopologyGpu | Net]:
 
 
 def _without_address(topology: Topology) -> Iterator[str]:
-    """Devices of a matrix, and nets that are no PCI functions: each hangs on its NUMA node."""
+    """Devices of a matrix, and nets without a PCI function: each is joined to its NUMA node."""
     for end in _ends_without_address(topology):
         role = Role.GPU if isinstance(end, TopologyGpu) else Role.NIC
         yield _node(end.id, end.id, SHAPES[role], COLOURS[role])
@@ -82,7 +83,7 @@ def _without_address(topology: Topology) -> Iterator[str]:
 
 
 def _nvlinks(topology: Topology) -> Iterator[str]:
-    """Each bond once, whichever end names it."""
+    """Each bond once, even if both ends name it."""
     seen: set[frozenset[str]] = set()
     ids = {gpu.id for gpu in topology.gpus}
     switches = {d.address for d in topology.devices if d.role is Role.NVSWITCH}
@@ -97,8 +98,8 @@ def _nvlinks(topology: Topology) -> Iterator[str]:
                 label = _quoted(f"NVLink x{count}")
                 yield f"{_quoted(gpu.id)} -- {_quoted(end)} [style=dashed, label={label}]"
         if gpu.c2c is not None:
-            place = _quoted(f"numa{topology.numa_node(gpu)}")
-            yield f'{place} -- {_quoted(gpu.id)} [style=bold, label="C2C"]'
+            numa_node = _quoted(f"numa{topology.numa_node(gpu)}")
+            yield f'{numa_node} -- {_quoted(gpu.id)} [style=bold, label="C2C"]'
 
 
 def _node(name: str, label: str, shape: str, colour: str = "#eeeeee") -> str:
@@ -106,6 +107,6 @@ def _node(name: str, label: str, shape: str, colour: str = "#eeeeee") -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of the language: quotes and backslashes are escaped, a new line is \\\\n."""
+    """A quoted string: quotes and backslashes are escaped, a line feed becomes \\\\n."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""A file that somebody saved, whatever it is, as a graph. Content decides, never a name."""
+"""A saved file as a graph. Its format is recognised by content, never by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gdrkit.node import Node
 
 
 class TopologyFileKind(enum.StrEnum):
-    """What a file is."""
+    """The formats of files."""
 
     NCCL = "NCCL topology XML"
     HWLOC = "hwloc XML"
@@ -29,8 +29,8 @@ class TopologyFileKind(enum.StrEnum):
 
 
 class SavedTopology(Struct, frozen=True):
-    """What was read. `system` is NCCL's own tree, where the file is one of NCCL's; `node`, where it was no
-    file."""
+    """A graph and its source. `system` is NCCL's own tree if it was read from NCCL's file; `node` is set if
+    it was not read from a file."""
 
     topology: Topology
     kind: TopologyFileKind | None = None
@@ -44,7 +44,7 @@ _MATRIX = re.compile(r"^\s*(?:\x1b\[\d*m)?\s*GPU0\s", re.MULTILINE)
 
 
 def kind_of(content: bytes) -> TopologyFileKind | None:
-    """What a file seems to be by its beginning; None for all that is no topology."""
+    """The format of a file by its beginning; None if it is not a topology."""
     start = content.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] == b"<":
         bare = re.sub(rb"<!--.*?(?:-->|\Z)|<[?!][^>]*>", b"", start, flags=re.DOTALL).lstrip()
@@ -65,7 +65,7 @@ def kind_of(content: bytes) -> TopologyFileKind | None:
 
 
 def read(content: bytes) -> SavedTopology:
-    """The graph of a file. Raises FormatError for what is none, is cut, or is a dialect of others."""
+    """The graph of a file. Raises FormatError if it is not a topology, truncated or malformed."""
     kind = kind_of(content)
     match kind:
         case TopologyFileKind.NCCL:
@@ -80,7 +80,9 @@ def read(content: bytes) -> SavedTopology:
         case TopologyFileKind.LSPCI:
             return SavedTopology(_of_listing(content), kind)
         case _:
-            raise FormatError("no topology: neither XML of NCCL or hwloc nor a known output")
+            raise FormatError(
+                "unsupported format: not XML of NCCL or hwloc, nor output of nvidia-smi topo -m or lspci"
+            )
 
 
 def _text(content: bytes) -> str:
@@ -88,18 +90,18 @@ def _text(content: bytes) -> str:
 
 
 def _of_listing(content: bytes) -> Topology:
-    """lspci's listing is evidence of a node of which nothing else is known."""
+    """The graph of lspci's listing, read as the only evidence of a node."""
     try:
         return from_node.topology(Node(_Listing(content)))
-    except EvidenceMissing as lacks:
-        missing = lacks.missing
+    except EvidenceMissing as error:
+        missing = error.missing
         raise FormatError(
             f"{missing.source}: {missing.why.value.replace('-', ' ')}; {missing.ask}"
         ) from None
 
 
 class _Listing:
-    """A host of which lspci's output is all there is."""
+    """A host with nothing but the output of lspci."""
 
     source = "lspci"
 
@@ -127,4 +129,4 @@ class _Listing:
         raise EvidenceMissing(Missing(command.line, MissingReason.NOT_COLLECTED, command.line))
 
     def origin(self, name: str) -> None:
-        """Nowhere but in itself."""
+        """None: there is no file behind it."""

@@ -1,6 +1,6 @@
 """hwloc's export as a graph.
 
-hwloc writes of a link its bandwidth as it runs, in GB/s, and neither speed nor width; of ports their state.
+For links hwloc writes the current bandwidth in GB/s, neither speed nor width; for ports the state.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.hwloc_xml import HwlocObject
 
 OPENFABRICS, NETWORK = "3", "2"
-ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}  # NCCL src/graph/xml.cc, the words of `arch`
+ARCHITECTURES = {"aarch64": "arm64", "ppc64le": "ppc64"}  # NCCL src/graph/xml.cc, the values of `arch`
 PORT_STATES = {"1": "DOWN", "2": "INIT", "3": "ARMED", "4": "ACTIVE"}  # enum ibv_port_state
 NOTES = (
-    "hwloc says of a link what it carries, not how many lanes it has, nor what it could carry",
-    "hwloc says nothing of ACS, IOMMU, the rate of ports, and NVLink",
+    "hwloc shows the current bandwidth of links, not their width, nor their maximum",
+    "hwloc does not show ACS, IOMMU, the rate of ports, and NVLink",
 )
 
 
 def topology(machine: HwlocObject) -> Topology:
-    """The graph of a machine. Raises FormatError without PCI devices, which lstopo --whole-io shows."""
+    """The graph of a machine. Raises FormatError without PCI devices, which lstopo --whole-io writes."""
     reader = _Reader()
     reader.visit(machine, machine.infos, "", "", machine.nodes)
-    kept = _with_what_stands_above(reader.devices)
+    kept = _with_bridges(reader.devices)
     if not kept:
         raise FormatError("no GPU and no NIC in the file; lstopo --whole-io --of xml writes them")
     if not reader.host_bridges:
-        raise FormatError("no bridges in the file, so that distances are lost; lstopo --whole-io shows them")
+        raise FormatError(
+            "no bridges in the file, so distances are not known; lstopo --whole-io writes them"
+        )
     return Topology(
         origin=TopologySource.HWLOC_XML,
         cpus=tuple(sorted(reader.cpus, key=lambda cpu: cpu.numa_node or 0)),
@@ -52,7 +54,7 @@ def topology(machine: HwlocObject) -> Topology:
 
 
 class _Reader:
-    """What is read so far."""
+    """The objects read so far."""
 
     def __init__(self) -> None:
         self.cpus: list[TopologyCpu] = []
@@ -62,25 +64,25 @@ class _Reader:
         self.nets: list[Net] = []
 
     def visit(
-        self, thing: HwlocObject, about: dict[str, str], parent: str, bus: str, places: tuple[int, ...]
+        self, thing: HwlocObject, about: dict[str, str], parent: str, bus: str, numa_nodes: tuple[int, ...]
     ) -> None:
-        """One object and those inside; `about` is what is known of the processors around it."""
+        """Reads an object and those inside; `about` describes the processors around it."""
         about = {**about, **thing.infos} if thing.type in ("Machine", "Package", "Socket") else about
-        places = thing.nodes or places
+        numa_nodes = thing.nodes or numa_nodes
         if thing.type == "NUMANode":
             self.numa_node(thing, about)
         if thing.root_bus:
             bus, parent = thing.root_bus, ""
-            self.host_bridges.append(HostBridge(bus, places[0] if len(places) == 1 else None))
+            self.host_bridges.append(HostBridge(bus, numa_nodes[0] if len(numa_nodes) == 1 else None))
         if thing.pci is not None:
-            self.device(thing, parent, bus, places[0] if len(places) == 1 else None)
+            self.device(thing, parent, bus, numa_nodes[0] if len(numa_nodes) == 1 else None)
             parent = thing.pci.address
         for child in thing.children:
-            self.visit(child, about, parent, bus, places)
+            self.visit(child, about, parent, bus, numa_nodes)
 
     def numa_node(self, thing: HwlocObject, about: dict[str, str]) -> None:
         if thing.os_index is None or any(cpu.numa_node == thing.os_index for cpu in self.cpus):
-            raise FormatError("a NUMA node without a number, or two with one")
+            raise FormatError("a NUMA node without a number, or two with the same number")
         if thing.cpus:
             arch = about.get("Architecture", "")
             self.cpus.append(
@@ -95,10 +97,10 @@ class _Reader:
                 )
             )
 
-    def device(self, thing: HwlocObject, parent: str, bus: str, place: int | None) -> None:
+    def device(self, thing: HwlocObject, parent: str, bus: str, numa_node: int | None) -> None:
         pci = thing.pci
         if pci is None or pci.address in self.devices:
-            raise FormatError(f"PCI device {pci.address if pci else ''} is there twice")
+            raise FormatError(f"duplicate PCI device {pci.address if pci else ''}")
         fabrics = [child for child in thing.children if child.osdev_type == OPENFABRICS]
         kind = Role.NIC if fabrics else role(pci.class_code, pci.vendor, pci.device)
         self.devices[pci.address] = TopologyDevice(
@@ -106,7 +108,7 @@ class _Reader:
             role=kind,
             parent=parent,
             host_bridge=bus,
-            numa_node=place,
+            numa_node=numa_node,
             vendor=pci.vendor,
             device=pci.device,
             class_code=pci.class_code + "00",
@@ -147,7 +149,7 @@ def _nets(thing: HwlocObject, fabrics: list[HwlocObject], address: str) -> list[
     ]
 
 
-def _with_what_stands_above(devices: dict[str, TopologyDevice]) -> tuple[TopologyDevice, ...]:
+def _with_bridges(devices: dict[str, TopologyDevice]) -> tuple[TopologyDevice, ...]:
     """The ends of paths and the bridges above them, in the order of the file."""
     kept: set[str] = set()
     for device in devices.values():

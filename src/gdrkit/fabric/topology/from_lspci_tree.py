@@ -18,17 +18,17 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.lspci_tree import DrawnFunction
 
 NOTES = (
-    "lspci -t draws the tree alone: links, ACS, IOMMU, NUMA nodes and RDMA devices are not known",
-    "GPUs and NICs are told by their names",
+    "lspci -t shows only the tree: links, ACS, IOMMU, NUMA nodes and RDMA devices are not known",
+    "GPUs and NICs are recognised by their names",
 )
 NO_GPU = re.compile(r"Audio|USB|UCSI|Serial|Switch|Bridge|Memory Controller|Host Controller")
 NO_NIC = re.compile(r"DMA|Bridge|Switch|SoC|Management|Crypto|Virtual Function|nvme", re.IGNORECASE)
 NETWORK = ("Mellanox Technologies", "Amazon.com, Inc. Elastic Fabric Adapter")
-"""Beginnings of names in pci.ids of what is shown as a NIC."""
+"""Prefixes of names in pci.ids that are shown as NICs."""
 
 
 def topology(drawing: tuple[DrawnFunction, ...]) -> Topology:
-    """The graph of a drawing. Raises FormatError for one without a GPU and a NIC that pci.ids names."""
+    """The graph of a drawing. Raises FormatError if it has neither a GPU nor a NIC that pci.ids names."""
     by_address = {drawn.address: drawn for drawn in drawing}
     roles = {drawn.address: kind for drawn in drawing if (kind := _role(drawn.name))}
     if not roles:
@@ -42,7 +42,7 @@ def topology(drawing: tuple[DrawnFunction, ...]) -> Topology:
             host_bridge=by_address[address].root_bus,
             name=by_address[address].name,
         )
-        for address in by_address  # a bridge stands before what hangs on it
+        for address in by_address  # bridges first, then the devices below them
         if address in kept
     )
     gpus = [device for device in devices if device.role is Role.GPU]

@@ -16,25 +16,25 @@ from gdrkit.fabric.topology.graph import (
 from gdrkit.formats.topo_matrix import Matrix
 
 NOTES = (
-    "nvidia-smi names no addresses: links, ACS and IOMMU are not known, nor is the tree",
-    "NVML reckons PIX and PXB by ports, NCCL by switches: the two may differ in these",
+    "nvidia-smi shows no addresses: links, ACS, IOMMU and the tree are not known",
+    "NVML distinguishes PIX and PXB by ports, NCCL by switches: the two may differ",
 )
 
 
 def topology(matrix: Matrix) -> Topology:
-    """The devices of a matrix, and what it states of each pair."""
+    """The devices of a matrix, and the path type of each pair."""
     gpus = tuple(name for name in matrix.names if re.fullmatch(r"GPU\d+", name))
-    places = sorted(
-        {place for row in matrix.rows.values() if (place := _place(row.numa_affinity)) is not None}
+    numa_nodes = sorted(
+        {number for row in matrix.rows.values() if (number := _numa_node(row.numa_affinity)) is not None}
     )
     return Topology(
         origin=TopologySource.NVIDIA_SMI_TOPO,
-        cpus=tuple(TopologyCpu(numa_node=place) for place in places),
+        cpus=tuple(TopologyCpu(numa_node=number) for number in numa_nodes),
         gpus=tuple(
             TopologyGpu(
                 id=name,
                 index=int(name[3:]),
-                numa_node=_place(matrix.rows[name].numa_affinity),
+                numa_node=_numa_node(matrix.rows[name].numa_affinity),
                 nvlinks=_nvlinks(matrix, name, gpus),
             )
             for name in gpus
@@ -54,6 +54,6 @@ def _nvlinks(matrix: Matrix, name: str, gpus: tuple[str, ...]) -> tuple[NvLink, 
     return tuple(NvLink(other, int(word[2:])) for other, word in words if word.startswith("NV"))
 
 
-def _place(affinity: str) -> int | None:
-    """A NUMA node; None where several are near, or none is named."""
+def _numa_node(affinity: str) -> int | None:
+    """The number of a NUMA node; None if several are near, or none is shown."""
     return int(affinity) if affinity.isascii() and affinity.isdigit() and len(affinity) < 6 else None

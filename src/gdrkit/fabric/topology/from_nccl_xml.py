@@ -1,7 +1,7 @@
 """NCCL's topology files as a graph.
 
 Source: NCCL src/graph/xml.cc and topo.cc. link_speed and link_width are what both ends can do, the lower of
-max_link_speed and max_link_width of device and port (ncclTopoGetXmlFromSys()); only 2.30.7 puts down a GPU's
+max_link_speed and max_link_width of device and port (ncclTopoGetXmlFromSys()); only 2.30.7 writes a GPU's
 current link, which may be idle.
 """
 
@@ -30,28 +30,28 @@ from gdrkit.formats.errors import FormatError
 from gdrkit.formats.xml_text import XmlNode
 
 ANY_SWITCH = "fffffff:ff:ff.0"
-"""The target of a link to an NVSwitch that shows no address. Source: xml.cc, ncclTopoGetXmlFromGpu()."""
+"""The target of a link to an NVSwitch without an address. Source: xml.cc, ncclTopoGetXmlFromGpu()."""
 NVSWITCH_CLASS = "0680"
 
 _ADDRESS = re.compile(r"(?:0{0,4})([0-9a-f]{4}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-9a-f])")
 
 
 def topology(root: XmlNode) -> Topology:
-    """The graph of a `system` element. Of several hosts (one NVLink domain), the first.
+    """The graph of a `system` element; if it has several hosts (one NVLink domain), of the first.
 
     Raises FormatError."""
     if root.name != "system":
-        raise FormatError(f"<{root.name}> holds no topology; NCCL_TOPO_DUMP_FILE writes one")
+        raise FormatError(f"<{root.name}> is not a topology; NCCL_TOPO_DUMP_FILE writes one")
     cpus = root.all("cpu")
     if not cpus:
-        raise FormatError("no <cpu> in the file, so that nothing hangs anywhere")
+        raise FormatError("no <cpu> in the file")
     hosts = list(dict.fromkeys(cpu.get("host_hash") for cpu in cpus))
     reader = _Reader()
     for cpu in cpus:
         if cpu.get("host_hash") == hosts[0]:
             reader.cpu(cpu)
     if len(hosts) > 1:
-        reader.notes.append(f"the file joins {len(hosts)} hosts; this is the first")
+        reader.notes.append(f"the file has {len(hosts)} hosts; this is the first")
     return Topology(
         origin=TopologySource.NCCL_XML,
         cpus=tuple(reader.cpus),
@@ -70,7 +70,7 @@ def speed_gt_per_s(text: str) -> float | None:
 
 
 class _Reader:
-    """What is read so far."""
+    """The elements read so far."""
 
     def __init__(self) -> None:
         self.cpus: list[TopologyCpu] = []
@@ -83,12 +83,12 @@ class _Reader:
 
     def cpu(self, node: XmlNode) -> None:
         numa = _number(node, "numaid")
-        place = numa if numa is not None and numa >= 0 else None
-        if any(cpu.numa_node == place for cpu in self.cpus):
+        numa_node = numa if numa is not None and numa >= 0 else None
+        if any(cpu.numa_node == numa_node for cpu in self.cpus):
             raise FormatError(f"two <cpu> with numaid {node.get('numaid') or 'missing'}")
         self.cpus.append(
             TopologyCpu(
-                numa_node=place,
+                numa_node=numa_node,
                 arch=node.get("arch"),
                 vendor=node.get("vendor"),
                 family=_family(_number(node, "familyid")),
@@ -98,20 +98,20 @@ class _Reader:
             )
         )
         for child in node.all("pci"):
-            self.pci(child, "", place)
+            self.pci(child, "", numa_node)
         for child in node.all("nic"):
-            self.nic(child, "", place)
+            self.nic(child, "", numa_node)
 
-    def pci(self, node: XmlNode, parent: str, place: int | None) -> None:
+    def pci(self, node: XmlNode, parent: str, numa_node: int | None) -> None:
         address = pci_address(node.get("busid"))
         if address in self.seen:
-            raise FormatError(f"busid {address} is there twice")
+            raise FormatError(f"duplicate busid {address}")
         self.seen.add(address)
         nothing = TopologyGpu(id=address, address=address)
         gpus = [gpu for gpu in (_gpu(child, address) for child in node.all("gpu")) if gpu != nothing]
         has_net = any(nic.all("net") for nic in node.all("nic"))
         role = Role.GPU if gpus else Role.NIC if has_net else _role(node)
-        self.devices.append(_device(node, role, address, parent, place))
+        self.devices.append(_device(node, role, address, parent, numa_node))
         for number, gpu in enumerate(gpus):
             self.gpus.append(structs.replace(gpu, id=f"{address}/{number}") if len(gpus) > 1 else gpu)
         if role is Role.GPU and not gpus:
@@ -123,11 +123,11 @@ class _Reader:
         for child in node.all("nic"):
             self.nic(child, address, None)
         for child in node.all("pci"):
-            self.pci(child, address, place)
+            self.pci(child, address, numa_node)
 
-    def nic(self, node: XmlNode, address: str, place: int | None) -> None:
+    def nic(self, node: XmlNode, address: str, numa_node: int | None) -> None:
         for child in node.all("net"):
-            net = _net(child, address, place)
+            net = _net(child, address, numa_node)
             taken = {other.id for other in self.nets}
             names = (net.id, f"{net.device}/{net.number}", *(f"{net.device}#{n}" for n in range(2, 4096)))
             name = next((name for name in names if name not in taken), None)
@@ -143,14 +143,14 @@ def _family(joined: int | None) -> int | None:
     return 15 + (joined - 15 >> 4)
 
 
-def _device(node: XmlNode, role: Role, address: str, parent: str, place: int | None) -> TopologyDevice:
+def _device(node: XmlNode, role: Role, address: str, parent: str, numa_node: int | None) -> TopologyDevice:
     subsystem = _digits(node, "subsystem_vendor", 4), _digits(node, "subsystem_device", 4)
     width = _number(node, "link_width")
     return TopologyDevice(
         address=address,
         role=role,
         parent=parent,
-        numa_node=place,
+        numa_node=numa_node,
         vendor=_digits(node, "vendor", 4),
         device=_digits(node, "device", 4),
         class_code=_digits(node, "class", 6),
@@ -162,7 +162,7 @@ def _device(node: XmlNode, role: Role, address: str, parent: str, place: int | N
 
 
 def _role(node: XmlNode) -> Role:
-    """By class. What hangs on a function says more: a hypervisor may have made up its class."""
+    """The role by class and by what is below a function, since a hypervisor may show a false class."""
     kind = _digits(node, "class", 6)
     if kind.startswith(NVSWITCH_CLASS):
         return Role.NVSWITCH
@@ -196,14 +196,14 @@ def _nvlinks(gpu: XmlNode) -> Iterator[NvLink]:
         )
 
 
-def _net(node: XmlNode, address: str, place: int | None) -> Net:
+def _net(node: XmlNode, address: str, numa_node: int | None) -> Net:
     speed = _number(node, "speed")
     name = node.get("name") or f"net{node.get('dev')}"
     return Net(
         id=name,
         device=name,
         address=address,
-        numa_node=place,
+        numa_node=numa_node,
         number=_number(node, "port"),
         rate_gbit_per_s=speed / 1000 if speed and speed > 0 else None,
         guid=node.get("guid"),
@@ -221,18 +221,18 @@ def pci_address(text: str) -> str:
 
 
 def _number(node: XmlNode, attribute: str) -> int | None:
-    """A whole number; None where it is not written."""
+    """A whole number; None if it is not written."""
     text = node.get(attribute)
     if not text:
         return None
     if not re.fullmatch(r"-?\d{1,18}", text, re.ASCII):
-        raise FormatError(f'{attribute}="{text[:20]}" of <{node.name}> is no number')
+        raise FormatError(f'{attribute}="{text[:20]}" of <{node.name}> is not a number')
     return int(text)
 
 
 def _digits(node: XmlNode, attribute: str, count: int) -> str:
-    """`0x10de` as 10de; empty where it is not written."""
+    """`0x10de` as 10de; empty if it is not written."""
     text = node.get(attribute).lower().removeprefix("0x")
     if text and not re.fullmatch(r"[0-9a-f]{1,8}", text):
-        raise FormatError(f'{attribute}="{text[:20]}" of <{node.name}> is no hexadecimal number')
+        raise FormatError(f'{attribute}="{text[:20]}" of <{node.name}> is not a hexadecimal number')
     return text.zfill(count) if text else ""

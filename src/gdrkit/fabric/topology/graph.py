@@ -1,7 +1,7 @@
 """A node as a graph: NUMA nodes, host bridges, PCIe ports and devices, ports of NICs, NVLink, C2C.
 
-Whatever the source, the types are the same; what a source cannot say is None or empty, and never guessed.
-A source with registers shows every port of a switch; NCCL's files show a switch as its upstream port alone.
+The types are the same for every source; what a source does not show is None or empty, and never guessed.
+A source with registers shows every port of a switch; NCCL's files show only its upstream port.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import Struct
 
 
 class TopologySource(enum.StrEnum):
-    """Where a topology was read."""
+    """The sources of topologies."""
 
     SYSFS = "sysfs"
     LSPCI = "lspci"
@@ -24,7 +24,7 @@ class TopologySource(enum.StrEnum):
 
 
 class SmiPath(enum.StrEnum):
-    """How near two devices are, in the words of `nvidia-smi topo -m`, nearest first; see its legend."""
+    """The path types of `nvidia-smi topo -m`, nearest first; see its legend."""
 
     PIX = "PIX"  # at most one PCIe bridge
     PXB = "PXB"  # several bridges, no host bridge
@@ -34,7 +34,7 @@ class SmiPath(enum.StrEnum):
 
 
 class NcclPath(enum.StrEnum):
-    """The same in NCCL's words, nearest first. Source: NCCL src/include/graph.h, topoPathTypeStr."""
+    """NCCL's path types, nearest first. Source: NCCL src/include/graph.h, topoPathTypeStr."""
 
     LOC = "LOC"
     NVL = "NVL"
@@ -51,7 +51,7 @@ class NcclPath(enum.StrEnum):
 
 
 class Role(enum.StrEnum):
-    """What a PCI function is to this graph."""
+    """The role of a PCI function in a graph."""
 
     BRIDGE = "bridge"
     GPU = "gpu"
@@ -61,27 +61,27 @@ class Role(enum.StrEnum):
 
 
 class DeviceLink(Struct, frozen=True):
-    """The PCIe link above a device, and what both its ends can do. None: not known."""
+    """The PCIe link above a device, and the maximum of both its ends. None: not known."""
 
     gt_per_s: float | None = None
     width: int | None = None
     max_gt_per_s: float | None = None
     max_width: int | None = None
-    gbyte_per_s: float | None = None  # where a source names the product alone, as it runs, less its encoding
+    gbyte_per_s: float | None = None  # current rate without encoding, if a source shows only this
 
     @property
     def is_degraded(self) -> bool | None:
-        """Whether the link is narrower than both its ends can be. A lower speed may be idleness."""
+        """Whether the link is narrower than both its ends allow. (A lower speed may be an idle link.)"""
         return None if self.width is None or self.max_width is None else self.width < self.max_width
 
     @property
     def is_slow(self) -> bool | None:
-        """Whether it runs below the speed of both its ends; idle GPUs do, to save power."""
+        """Whether the link is slower than both its ends allow, as with idle GPUs, which save power."""
         return None if None in (self.gt_per_s, self.max_gt_per_s) else self.gt_per_s < self.max_gt_per_s  # type: ignore[operator]
 
 
 class TopologyCpu(Struct, frozen=True, kw_only=True):
-    """One NUMA node with processors. `numa_node` is None where the firmware names none (NCCL writes -1)."""
+    """One NUMA node with processors. `numa_node` is None if the firmware names none (NCCL writes -1)."""
 
     numa_node: int | None
     arch: str = ""  # x86_64, arm64, ppc64
@@ -101,11 +101,11 @@ class HostBridge(Struct, frozen=True):
 
 
 class TopologyDevice(Struct, frozen=True, kw_only=True):
-    """One PCI function. Empty and None: the source does not say."""
+    """One PCI function. Empty and None: the source does not show it."""
 
     address: str
     role: Role
-    parent: str = ""  # the port or bridge right above; empty below a host bridge
+    parent: str = ""  # the port or bridge directly above; empty below a host bridge
     host_bridge: str = ""  # the root bus, "0000:15"
     numa_node: int | None = None
     port: str = ""  # root-port, upstream-port, downstream-port, endpoint, ...
@@ -119,17 +119,17 @@ class TopologyDevice(Struct, frozen=True, kw_only=True):
     payload_bytes: int | None = None  # MaxPayload now
     max_payload_bytes: int | None = None  # what the device supports
     read_request_bytes: int | None = None
-    acs: tuple[str, ...] | None = None  # what it enforces, in lspci's words; () for none or no ACS
+    acs: tuple[str, ...] | None = None  # the bits set in ACSCtl, in lspci's words; () for none or no ACS
     ats_enabled: bool | None = None
-    iommu_group: str | None = None  # empty: no IOMMU stands before it
+    iommu_group: str | None = None  # empty: not behind an IOMMU
     iommu_type: str = ""  # identity, DMA, DMA-FQ, ...
     serial: str = ""  # PCI Express device serial number
     slot: str = ""  # name of the physical slot, as firmware has it
-    physical_function: str = ""  # address, where this is a virtual function
+    physical_function: str = ""  # its address, if this is a virtual function
 
     @property
     def redirects(self) -> bool | None:
-        """Whether it sends requests of peers up to the root complex, and does not let them pass."""
+        """Whether it sends requests between peers up to the root complex."""
         return None if self.acs is None else "ReqRedir" in self.acs
 
 
@@ -150,11 +150,11 @@ class C2C(Struct, frozen=True):
 
 
 class TopologyGpu(Struct, frozen=True, kw_only=True):
-    """One GPU. `id` is its address, or the name the source gives where there is none, GPU0."""
+    """One GPU. `id` is its address, or without one the name in the source, GPU0."""
 
     id: str
     address: str = ""
-    numa_node: int | None = None  # where it has no address
+    numa_node: int | None = None  # set only without an address
     index: int | None = None  # as NVML and NCCL count
     name: str = ""
     compute_capability: int | None = None  # 90 for 9.0
@@ -171,8 +171,8 @@ class Net(Struct, frozen=True, kw_only=True):
 
     id: str  # "mlx5_0", "mlx5_0/2" for further ports
     device: str  # "mlx5_0"
-    address: str = ""  # of its PCI function; empty for devices that are no PCI functions
-    numa_node: int | None = None  # where it has no address
+    address: str = ""  # of its PCI function; empty for devices without a PCI function
+    numa_node: int | None = None  # set only without an address
     number: int | None = None  # of the port
     rate_gbit_per_s: float | None = None
     state: str = ""  # ACTIVE, DOWN
@@ -188,7 +188,7 @@ class Net(Struct, frozen=True, kw_only=True):
 
 
 class NcclNet(Struct, frozen=True):
-    """What only NCCL's files say of a net. Words as written there; empty: not written."""
+    """Attributes of a net that only NCCL's files have, as written there; empty: not written."""
 
     dev: str = ""
     latency: str = ""
@@ -204,7 +204,7 @@ class NcclNet(Struct, frozen=True):
 
 
 class StatedPath(Struct, frozen=True):
-    """A path that the source states outright: one cell of a matrix."""
+    """A path type stated by the source: one cell of a matrix."""
 
     one: str
     other: str
@@ -212,14 +212,14 @@ class StatedPath(Struct, frozen=True):
 
 
 class PeerLink(Struct, frozen=True):
-    """A link between two PCIe switches beside the tree: NCCL's `pcilink`, made for Broadcom switches."""
+    """A link between two PCIe switches outside the tree: NCCL's `pcilink`, for Broadcom switches."""
 
     one: str
     other: str
 
 
 class Topology(Struct, frozen=True, kw_only=True, dict=True):
-    """One node. Devices stand in the order of their source, parents before children."""
+    """One node. Devices are in the order of their source, parents before children."""
 
     origin: TopologySource
     cpus: tuple[TopologyCpu, ...] = ()
@@ -230,7 +230,7 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
     peer_links: tuple[PeerLink, ...] = ()
     stated: tuple[StatedPath, ...] = ()
     shows_ports: bool = False  # root ports and downstream ports are among the devices
-    notes: tuple[str, ...] = ()  # what the source does not say
+    notes: tuple[str, ...] = ()  # what the source does not show
 
     @cached_property
     def by_address(self) -> dict[str, TopologyDevice]:
@@ -238,7 +238,7 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def below(self) -> dict[str, tuple[TopologyDevice, ...]]:
-        """The devices right below each device, by its address; below the host bridges under ""."""
+        """The devices directly below each device, by its address; those below host bridges under ""."""
         found: dict[str, list[TopologyDevice]] = {}
         for device in self.devices:
             found.setdefault(device.parent, []).append(device)
@@ -255,7 +255,7 @@ class Topology(Struct, frozen=True, kw_only=True, dict=True):
         return tuple(reversed(chain))
 
     def numa_node(self, device: TopologyGpu | Net) -> int | None:
-        """The NUMA node that a GPU or a port is near."""
+        """The NUMA node nearest to a GPU or a port."""
         if not device.address:
             return device.numa_node
         found = self.by_address.get(device.address)

@@ -1,7 +1,7 @@
-"""What NCCL would find out by itself, filled in where a source does not say it, and said so.
+"""Defaults for what NCCL detects itself and a source does not show, with a note for each.
 
-NCCL asks the driver for a GPU's generation, and verbs for a port's rate; a tree written by hand or drawn by
-lspci has neither. Paths depend on the tree alone; decisions on what is assumed here."""
+NCCL asks the driver for a GPU's generation, and verbs for a port's rate; a tree written by hand or by lspci
+has neither. Paths depend only on the tree; decisions also depend on these defaults."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from gdrkit.facts.gpu_chips import by_device_id
 C2C_MBYTE_PER_S, C2C_LINKS = 45_000, 10
 """450 GB/s in each direction: NVIDIA Grace Hopper Superchip architecture whitepaper, NVLink-C2C."""
 NO_LIMIT_GBIT_PER_S = 1600.0
-"""More than a NIC's link carries (64 GT/s x16 is 968), so that an unknown port limits nothing."""
+"""More than a NIC's link carries (64 GT/s x16 is 968), so that an unknown port is never the limit."""
 SAPPHIRE_RAPIDS = 0x8F  # Linux arch/x86/include/asm/intel-family.h
 CAPABILITY = 80
-"""For a chip that is not known: from 8.0 on NCCL's rules for GPUDirect RDMA are the same."""
+"""For an unknown chip: from 8.0 on NCCL's rules for GPUDirect RDMA are the same."""
 
 
 def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
-    """A graph in which NCCL finds all it needs, and what was assumed, a line each.
+    """A graph with everything that NCCL needs, and the assumptions, a line each.
 
-    Ports of which nobody knows the PCI function are left out: where they are would be a guess."""
+    Ports without a known PCI function are left out, since their position would be a guess."""
     assumed: dict[str, None] = {}
     placed = tuple(net for net in topology.nets if net.address or topology.origin is TopologySource.NCCL_XML)
     if len(topology.gpus) > 1 and topology.origin is not TopologySource.NCCL_XML and _lacks_nvlink(topology):
-        assumed["no NVLink between GPUs: whether there is any is not known"] = None
+        assumed["no NVLink between GPUs"] = None
     gpus = tuple(_gpu(topology, gpu, index, assumed) for index, gpu in enumerate(topology.gpus))
     taken = {net.nccl.dev for net in placed if net.nccl and net.nccl.dev}
     free = (str(n) for n in range(len(placed) + len(taken)) if str(n) not in taken)
@@ -54,9 +54,9 @@ def completed(topology: Topology) -> tuple[Topology, tuple[str, ...]]:
 
 
 def _cpu(cpu: TopologyCpu, assumed: dict[str, None]) -> TopologyCpu:
-    """Only the bandwidth between sockets depends on it."""
+    """A processor with vendor and model, on which only the bandwidth between sockets depends."""
     if cpu.arch in ("", "x86_64") and not (cpu.arch and cpu.vendor):
-        assumed["processors are Intel's Sapphire Rapids: theirs is NCCL's figure between sockets"] = None
+        assumed["processors are Intel Sapphire Rapids, for the bandwidth between sockets"] = None
         return structs.replace(cpu, arch="x86_64", vendor="GenuineIntel", family=6, model=SAPPHIRE_RAPIDS)
     return cpu
 
@@ -76,10 +76,10 @@ def _gpu(topology: Topology, gpu: TopologyGpu, index: int, assumed: dict[str, No
     if gdr is None:
         gdr = not (gpu.is_integrated or device_id in gpu_ids.INTEGRATED or gpu_ids.is_consumer(device_id))
         if gdr:
-            assumed["the driver supports GPUDirect RDMA on these GPUs; gdr doctor tells"] = None
+            assumed["the driver supports GPUDirect RDMA on these GPUs; gdr doctor checks that"] = None
     c2c = gpu.c2c
     if c2c is None and gpu.compute_capability is None and device_id in gpu_ids.COHERENT:
-        c2c = C2C(None, None)  # NCCL asks NVML where a file does not describe the GPU: xml.cc
+        c2c = C2C(None, None)  # NCCL asks NVML if a file does not describe the GPU: xml.cc
     if c2c is not None and (c2c.mbyte_per_s is None or c2c.count is None):
         c2c = C2C(C2C_MBYTE_PER_S, C2C_LINKS)
         assumed["NVLink-C2C carries 450 GB/s in each direction"] = None
@@ -96,11 +96,11 @@ def _gpu(topology: Topology, gpu: TopologyGpu, index: int, assumed: dict[str, No
 def _net(net: Net, free: Iterator[str], assumed: dict[str, None]) -> Net:
     known = net.nccl or NcclNet()
     if not known.gdr:
-        assumed["NICs take part, by nvidia-peermem or dma-buf; gdr doctor tells"] = None
+        assumed["NICs support GPUDirect RDMA by nvidia-peermem or dma-buf; gdr doctor checks that"] = None
     rate = net.rate_gbit_per_s
     if rate is None:
         rate = NO_LIMIT_GBIT_PER_S
-        assumed["no port is slower than the link of its NIC: rates are not known"] = None
+        assumed["no port is slower than the link of its NIC, since rates are not known"] = None
     return structs.replace(
         net,
         device=net.device or net.id,
@@ -118,7 +118,7 @@ def _net(net: Net, free: Iterator[str], assumed: dict[str, None]) -> Net:
 
 
 def _guid(text: str) -> str:
-    """One number for each card, as NCCL writes it."""
+    """A GUID or an address as NCCL writes a GUID."""
     if text.startswith("0x"):
         return text
     digits = re.sub(r"[^0-9a-f]", "", text.lower())[:16]

@@ -1,4 +1,4 @@
-"""The way between a GPU and a NIC: how far it is in nvidia-smi's words, and what stands in the way."""
+"""The path between a GPU and a NIC: its type by nvidia-smi, and its obstacles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gdrkit.fabric.topology.graph import Net, SmiPath, Topology, TopologyDevice,
 
 
 class DevicePath(Struct, frozen=True):
-    """What stands between two devices. Each side begins at the end nearest to what both share."""
+    """The bridges between two devices. Each side begins next to the shared part."""
 
     shared: tuple[TopologyDevice, ...]  # bridges above both, the one below the host bridge first
     to_gpu: tuple[TopologyDevice, ...]
@@ -18,7 +18,7 @@ class DevicePath(Struct, frozen=True):
 
 
 class Obstacle(Struct, frozen=True):
-    """One thing that slows a way down, or that may. `code` is that of doctor's finding."""
+    """Something that slows a path down, or may do so. `code` is that of doctor's finding."""
 
     code: Literal["acs-redirect", "iommu-translating", "link-degraded"]
     address: str
@@ -26,7 +26,7 @@ class Obstacle(Struct, frozen=True):
 
 
 def device_path(topology: Topology, gpu: TopologyGpu, net: Net) -> DevicePath | None:
-    """The bridges between two devices; None where the source shows no tree."""
+    """The bridges between two devices; None if the source shows no tree."""
     if gpu.address not in topology.by_address or net.address not in topology.by_address:
         return None
     first, second = topology.above(gpu.address), topology.above(net.address)
@@ -37,11 +37,11 @@ def device_path(topology: Topology, gpu: TopologyGpu, net: Net) -> DevicePath | 
 
 
 def smi_paths(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[SmiPath, ...]:
-    """What `nvidia-smi topo -m` would print for a pair: one word, or those between which the source leaves
-    the choice; () where it says nothing.
+    """The path types that `nvidia-smi topo -m` may print for a pair: one, several if the source does not
+    show which one applies, () if it shows nothing.
 
     In a tree with ports, each side's first port belongs to the switch that both share, any further one to
-    another switch. NCCL's files have one element for a switch."""
+    another switch. NCCL's files have one element per switch."""
     between = device_path(topology, gpu, net)
     if between is None:
         words = {cell.word for cell in topology.stated if (cell.one, cell.other) == (gpu.id, net.id)}
@@ -68,9 +68,9 @@ def _through_cpu(topology: Topology, gpu: TopologyDevice, nic: TopologyDevice) -
 
 
 def obstacles(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[Obstacle, ...]:
-    """What slows the way of a pair down. What is not known is not among them; see `unknown_ports`.
+    """The known obstacles of a pair; for ports that are not known, see `unknown_ports`.
 
-    Ports above the shared switch do not matter: peer traffic turns round below them."""
+    Ports above the shared switch do not matter: peer traffic stays below them."""
     between = device_path(topology, gpu, net)
     if between is None:
         return ()
@@ -92,15 +92,15 @@ def obstacles(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[Obstacle,
 
 
 def enforced(port: TopologyDevice) -> str:
-    """What a port does with peer traffic, as lspci prints it: ReqRedir+ CmpltRedir+."""
+    """The ACS bits of a port that affect peer traffic, as lspci prints them: ReqRedir+ CmpltRedir+."""
     bits = (bit for bit in port.acs or () if bit.endswith("Redir") or bit == "DirectTrans")
     return " ".join(f"{bit}+" for bit in bits)
 
 
 def redirects(port: TopologyDevice, nic: TopologyDevice) -> bool:
-    """Whether a port is known to send what comes from or goes to a NIC up to the root complex.
+    """Whether a port is known to send a NIC's peer traffic up to the root complex.
 
-    Direct Translated lets a request pass whose address the NIC has translated itself (PCI Express Base
+    With Direct Translated, requests whose address the NIC has translated itself pass (PCI Express Base
     Specification 5.0, 6.12.3)."""
     bits = port.acs or ()
     if "ReqRedir" not in bits and "CmpltRedir" not in bits:
@@ -109,7 +109,7 @@ def redirects(port: TopologyDevice, nic: TopologyDevice) -> bool:
 
 
 def unknown_ports(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[str, ...]:
-    """Ports below the shared switch of which nobody can tell whether they redirect."""
+    """Ports below the shared switch whose ACS is not known."""
     between = device_path(topology, gpu, net)
     if between is None or not between.shared or not topology.shows_ports:
         return ()
@@ -117,7 +117,8 @@ def unknown_ports(topology: Topology, gpu: TopologyGpu, net: Net) -> tuple[str, 
 
 
 def link_fault(device: TopologyDevice, *, is_gpu: bool) -> str:
-    """How a link falls short of what both its ends can do: "x4 of x16"; empty if it does not, or if unknown.
+    """How a link falls short of the maximum of both its ends: "x4 of x16"; empty if it does not, or if
+    unknown.
 
     An idle GPU lowers the speed of its own link, never the width."""
     link = device.link

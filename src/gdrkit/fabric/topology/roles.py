@@ -1,4 +1,4 @@
-"""What a PCI function is to a topology, by class and vendor.
+"""The role of a PCI function in a topology, by class and vendor.
 
 Source: pci.ids, classes and vendors."""
 
@@ -9,12 +9,12 @@ from gdrkit.fabric.topology.graph import Role
 NVIDIA = "10de"
 DISPLAY, NETWORK, INFINIBAND, BRIDGE, NVSWITCH = ("0300", "0302"), "02", "0207", "0604", "0680"
 RDMA_NICS = (("15b3", ""), ("1d0f", "efa"))
-"""Vendors and beginnings of devices: Mellanox, Amazon's EFA. Their network functions are shown even where no
-RDMA device is seen on them."""
+"""Vendors and prefixes of devices: Mellanox, Amazon's EFA. Their network functions are shown even without a
+visible RDMA device."""
 
 
 def role(class_code: str, vendor: str, device: str) -> Role:
-    """OTHER for all that is neither on the way of GPU traffic nor at its ends."""
+    """The role of a function; OTHER if it is neither an end of GPU traffic nor on its path."""
     if vendor == NVIDIA and class_code[:4] in DISPLAY:
         return Role.GPU
     if vendor == NVIDIA and class_code.startswith(NVSWITCH):
