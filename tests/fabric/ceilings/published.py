@@ -98,21 +98,21 @@ SPARKS = (
         what="ib_write_bw, one function beside another",
         hardware="DGX Spark, one cable, MTU 1024",
         value=92.57, unit="Gb/s", source=GUIDE, links=(SPARK,), ports=(roce(100, 1024, 4),),
-        note="half of a 200 Gb/s port at this MTU is 92.59: both functions were at work",
+        note="half of a 200 Gb/s port at this MTU is 92.59: both functions were in use",
     ),
     Published(
         what="ib_write_bw, one function, one queue pair",
         hardware="DGX Spark, one cable, MTU 1024",
         value=97.28, unit="Gb/s", source=GUIDE, links=(SPARK,), ports=(roce(200, 1024, 4),),
-        note="more than half of the port at this MTU, so measured while the other function was quiet",
+        note="more than half of the port at this MTU, so the other function was idle",
     ),
     Published(
         what="ib_write_bw, the sum that the guide makes of both functions",
         hardware="DGX Spark, one cable, MTU 1024",
         value=189.85, unit="Gb/s", source=GUIDE, links=(SPARK, SPARK), ports=(roce(200, 1024, 4),),
         error=4.71 / 189.85,
-        note="a 200 Gb/s port carries 185.17 at this MTU: the two numbers are not of one moment, and differ "
-        "by 4.71, which is taken as their error",
+        note="a 200 Gb/s port carries 185.17 at this MTU: the two numbers are from different moments; their "
+        "difference of 4.71 counts as their error",
     ),
     Published(
         what="ib_write_bw, one function, four queue pairs",
@@ -137,15 +137,15 @@ SPARKS = (
         hardware="2 x DGX Spark, one cable, both functions, Ethernet MTU 1500",
         value=20.95, unit="GB/s", links=(SPARK, SPARK), ports=(roce(200, 1024),), saturates=False,
         source="https://github.com/NVIDIA/dgx-spark-playbooks/issues/25",
-        note="its reporter shows it as what an untuned set-up gives",
+        note="its reporter shows it as the rate of an untuned setup",
     ),
     Published(
         what="NCCL 2.28.3 all_gather_perf, 8 GB",
         hardware="2 x DGX Spark, two cables, all four functions",
         value=25.67, unit="GB/s", links=(SPARK, SPARK), ports=(roce(200), roce(200)),
         source="https://forums.developer.nvidia.com, topic 352051",
-        note="its reporter calls it 52 % of 400 Gb/s. Whether it is algorithm or bus bandwidth is not said: "
-        "for two ranks of all_gather the one is twice the other",
+        note="its reporter calls it 52 % of 400 Gb/s. It does not state whether it is algorithm or bus "
+        "bandwidth: for two ranks of all_gather one is twice the other",
     ),
     Published(
         what="nccl-tests, bus bandwidth over one function",
@@ -173,7 +173,7 @@ PORTS = (
         hardware="DGX-1, ConnectX-5 at 100 GbE, MTU printed as 4096",
         value=92.40, unit="Gb/s", links=(GEN3,), ports=(roce(100, 4096, 4),),
         source="https://github.com/NVIDIA/deepops, docs on RoCE performance in Kubernetes",
-        note="just what an MTU of 1024 carries; taken as printed",
+        note="exactly the rate at an MTU of 1024; used as printed",
     ),
     Published(
         what="NCCL all_reduce_perf, 2 GiB, bus bandwidth of the ring",
@@ -257,7 +257,7 @@ PORTS = (
         what="NCCL all_reduce_perf, ring, 1 GiB in place, 2 nodes",
         hardware="4 x H100 SXM, 4 NICs of 200 Gb/s per node",
         value=97.54, unit="GB/s", ports=(infiniband(200, "NDR"),) * 4, source=f"{TESTS}/252",
-        saturates=False, note="that its NICs do 200 Gb/s is what its answerer takes for granted",
+        saturates=False, note="the answer there assumes that its NICs carry 200 Gb/s",
     ),
     Published(
         what="NCCL all_reduce_perf, bus bandwidth, 32 ranks of 4 nodes",
@@ -284,13 +284,13 @@ PORTS = (
         what="NCCL all_reduce_perf with one GPU per node, 4 NICs, bus bandwidth",
         hardware="H100 SXM on 32 GT/s x16, 4 NICs of 400 Gb/s",
         value=50.0, unit="GB/s", gpus=(GEN5,), ports=(roce(400),) * 4, error=0.02,
-        source=f"{TESTS}/232", note="the GPU's own link is the limit, whatever the number of NICs",
+        source=f"{TESTS}/232", note="the GPU's own link is the limit for any number of NICs",
     ),
     Published(
         what="osu_bw from host to device memory, 1 MiB",
         hardware="FDR",
         value=6122.04, unit="MB/s", ports=(infiniband(56, "FDR"),), saturates=False,
-        source="https://github.com/openucx/ucx/issues/3984", note="MPI and gdrcopy are at work",
+        source="https://github.com/openucx/ucx/issues/3984", note="includes MPI and gdrcopy",
     ),
 )  # fmt: skip
 
@@ -372,7 +372,7 @@ COPIES = (
         hardware="K40, 8 GT/s x16, Ivy Bridge",
         value=10.06, unit="GB/s", gpus=(GEN3,), copy="read", saturates=False,
         source="http://rcuda.net/index.php/48-rcuda-connectib-perf.html",
-        note="what that processor's root complex let pass",
+        note="the limit is that processor's root complex",
     ),
     Published(
         what="rCUDA, host memory of one node to GPU of another",

@@ -76,7 +76,7 @@ def _step(step: PhaseCost) -> Iterator[Row]:
         yield (
             2,
             "",
-            f"computing: {seconds(low)} to {seconds(high)}, limited by {step.compute.bound} ({work})",
+            f"computing: {seconds(low)} to {seconds(high)}, bound by {step.compute.bound} ({work})",
         )
     if step.network_bytes:
         yield from _paths(step)
@@ -107,5 +107,5 @@ def _paths(step: PhaseCost) -> Iterator[Row]:
         if on.share:
             share = f"{percent(on.share[0])} to {percent(on.share[1])}".replace("under ", "<")
         limit = path.limit.partition(":")[0] or path.source
-        note = "" if path.possible else "impossible on this hardware; "
+        note = "" if path.possible else "not possible; "
         yield 2, "", f"{path.name:<12}{rate:>14}{spent:>22}{share:>20}  {note}{limit}"
