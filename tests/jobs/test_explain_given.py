@@ -17,7 +17,7 @@ def codes(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("beside", "code"),
+    ("settings", "code"),
     [
         ("export NCCL_NET_GDR_LEVEL=ALL", "gdr-level-ignored"),
         (
@@ -28,8 +28,8 @@ def codes(text: str) -> set[str]:
         ("$ NCCL_NET_GDR_READ=0 NCCL_DEBUG=INFO torchrun train.py", "gdr-read-off"),
     ],
 )
-def test_a_command_or_export_next_to_a_log_belongs_to_its_job(beside: str, code: str):
-    assert code in codes(f"I run this:\n\n{beside}\n{LOG}")
+def test_a_command_or_export_next_to_a_log_belongs_to_its_job(settings: str, code: str):
+    assert code in codes(f"I run this:\n\n{settings}\n{LOG}")
     assert code not in codes(LOG)
 
 

@@ -10,7 +10,7 @@ from gdrkit.cli.arguments import Parser, write
 def parser() -> Parser:
     parser = Parser(
         "nccl",
-        "Show from a job's logs of any size whether NCCL used GPUDirect RDMA, for each rank, GPU, network "
+        "Show whether NCCL used GPUDirect RDMA, from a job's logs of any size: for each rank, GPU, network "
         "device and direction, and if not, why, with the line that proves it. Only channel lines count as "
         "proof; a missing line proves nothing.",
         "  gdr nccl job.log\n"

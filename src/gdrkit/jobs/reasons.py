@@ -116,12 +116,15 @@ class ReasonFinder:
         return gpu and route.index in (number, number & LOCAL_ID)
 
     def _refused(self, process: JobProcess, pair: nccl_records.PairLine, position: LogPosition) -> LegReason:
-        words = f"distance {pair.distance} exceeds level {pair.level}"
+        if pair.distance is None:
+            words = "the pair is refused, and the line shows no distance"
+        else:
+            words = f"distance {pair.distance} exceeds level {pair.level}"
         kind = printed_type(pair.distance, self.version) if pair.distance is not None else ""
         level = printed_type(pair.level, self.version) if pair.level is not None else ""
         if kind and level:
             words += f": {kind}, but {level} is the farthest allowed"
-        else:
+        elif pair.distance is not None:
             words += " (the meaning of the numbers depends on the version, which the log does not show)"
         if self.variable(process, "NCCL_NET_GDR_LEVEL")[0] is not None:
             return LegReason(words, ("gdr-level-too-low",), position)

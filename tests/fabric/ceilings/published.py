@@ -95,7 +95,7 @@ NCCL, TESTS, PERFTEST, BANDWIDTH = (
 
 SPARKS = (
     Published(
-        what="ib_write_bw, one function beside another",
+        what="ib_write_bw, one of two functions in use",
         hardware="DGX Spark, one cable, MTU 1024",
         value=92.57, unit="Gb/s", source=GUIDE, links=(SPARK,), ports=(roce(100, 1024, 4),),
         note="half of a 200 Gb/s port at this MTU is 92.59: both functions were in use",

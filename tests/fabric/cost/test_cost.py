@@ -84,7 +84,7 @@ def test_mixtral_in_two_stages_sends_its_hidden_states_once():
 def test_stages_within_a_node_send_nothing_out_of_it():
     found = cost(job("mixtral-8x22b", pp=16, tp=2, gpus=8), PATHS)
 
-    # four stages of two GPUs fill a node: three of fifteen boundaries lie between four nodes
+    # four stages of two GPUs fill a node: three of fifteen boundaries are between four nodes
     sends = [row for row in step(found, "decode").traffic if row.kind is CollectiveKind.SEND]
     assert [(row.calls, row.network_bytes) for row in sends] == [(3, 12288), (12, 0)]
 

@@ -52,7 +52,7 @@ def gdr(host, version="2.27.5", environment=None):
 def test_a_loaded_module_counts_in_versions_that_test_for_it():
     host = MemoryHost(MODULE, complete=True)
     assert gdr(host, "2.23.4") == "1"
-    assert gdr(host, "2.21.5") == "", "it looks elsewhere, and nobody asked for dma-buf"
+    assert gdr(host, "2.21.5") == "", "it looks elsewhere, and dma-buf was not probed"
 
 
 def test_without_collected_files_support_is_unknown():

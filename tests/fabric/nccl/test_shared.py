@@ -24,7 +24,7 @@ def test_tables_in_logs_equal_ours(path):
     stem = path.name.removesuffix(".log.txt")
     dump = path.with_name(f"{stem}.dump.xml.txt")
     if not dump.exists():
-        pytest.skip("no dump beside this log")
+        pytest.skip("no dump for this log")
     lines = [line for line in path.read_text().splitlines() if " NCCL INFO " in line]
     ranks = [
         [line.partition(" NCCL INFO ")[2] for line in lines if f"[{rank}] NCCL" in line] for rank in range(2)

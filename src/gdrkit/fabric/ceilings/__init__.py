@@ -1,1 +1,1 @@
-"""What a node's links can carry at most, and what a measurement says beside that."""
+"""The ceilings of a node's paths, and measured rates compared with them."""

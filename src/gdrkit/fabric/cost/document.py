@@ -46,7 +46,7 @@ def conclusion(cost: Cost) -> str:
     sending = {step.phase for step in cost.steps if step.network_bytes}
     saved = [one for one in cost.savings if one.instead_of == other and one.phase in sending]
     if not saved:
-        return f"{unknown}: the computing rate of this GPU is not; see --gpu."
+        return f"{unknown}: the computing rate of this GPU is unknown; see --gpu."
     would = "GPUDirect" if direct[0].possible else "GPUDirect, which this hardware cannot do,"
     if not any(one.high for one in saved):
         return f"{would} would save you nothing compared with {other}."

@@ -81,16 +81,16 @@ def decide(
     sends: bool,
     settings: Settings,
     evidence: GdrEvidence | None = None,
-    asked: Iterable[LoggedCheck] = (),
+    checks: Iterable[LoggedCheck] = (),
 ) -> Decision:
     """NCCL's decision for a connected pair of a system whose paths are computed.
 
-    `asked` is what compute_paths() returned. A pair that was refused is routed through the CPU afterwards;
+    `checks` is what compute_paths() returned. A pair that was refused is routed through the CPU afterwards;
     the distance that counts is the one before."""
     known = evidence or GdrEvidence()
     near_enough = check(system, gpu, net, sends, settings)
     before = next(
-        (one.check for one in asked if one.gpu is gpu and one.net is net and not one.sends), near_enough
+        (one.check for one in checks if one.gpu is gpu and one.net is net and not one.sends), near_enough
     )
     sides = _sides(system, net, settings, known)
     reasons = [

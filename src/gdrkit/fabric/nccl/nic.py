@@ -72,12 +72,14 @@ def dmabuf(
     if not rules.probes_each_nic and nics.dmabuf:
         name = next(iter(nics.dmabuf))
     known = nics.dmabuf.get(name)
-    asked = name if name == device else f"{name}, which NCCL asks for all devices,"
+    asked_device = name if name == device else f"{name}, which NCCL asks for all devices,"
     if known is False:
-        return MechanismSupport(False, f"ibv_reg_dmabuf_mr() is not supported by {asked} or its kernel")
+        return MechanismSupport(
+            False, f"ibv_reg_dmabuf_mr() is not supported by {asked_device} or its kernel"
+        )
     if known is None or gpu.dmabuf is None:
         return MechanismSupport(None, "dma-buf support of the device and the GPU was not probed")
-    return MechanismSupport(True, f"{asked} and the GPU support dma-buf")
+    return MechanismSupport(True, f"{asked_device} and the GPU support dma-buf")
 
 
 def unused(settings: Settings, device: str, port: int | None = None) -> str:

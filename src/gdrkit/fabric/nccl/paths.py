@@ -39,21 +39,21 @@ def compute_paths(
     _route_gpus(system, settings, between_ranks)
     if system.rules.p2c:
         _mark_p2c(system)
-    asked: list[LoggedCheck] = []
+    checks: list[LoggedCheck] = []
     for net in system.nodes[NET]:
         for gpu in system.nodes[GPU]:
             if net in gpu.paths and gpu in net.paths:
-                _route_pair(system, gpu, net, settings, asked)
-    return asked
+                _route_pair(system, gpu, net, settings, checks)
+    return checks
 
 
 def settle(system: NcclSystem, gpu: GraphNode, settings: Settings) -> list[LoggedCheck]:
     """Computes a rank's final paths: paths, removal of GPUs out of reach, paths again: src/init.cc.
 
     Returns the tests of both passes. Raises FormatError if NCCL would fail."""
-    asked = compute_paths(system, settings)
+    checks = compute_paths(system, settings)
     trim(system, gpu)
-    return asked + compute_paths(system, settings)
+    return checks + compute_paths(system, settings)
 
 
 def trim(system: NcclSystem, gpu: GraphNode) -> None:
@@ -192,18 +192,18 @@ def _bring_nearer(system: NcclSystem, node: GraphNode, other: GraphNode) -> None
 
 
 def _route_pair(
-    system: NcclSystem, gpu: GraphNode, net: GraphNode, settings: Settings, asked: list[LoggedCheck]
+    system: NcclSystem, gpu: GraphNode, net: GraphNode, settings: Settings, checks: list[LoggedCheck]
 ) -> None:
     """Routes a pair through a GPU nearer to the NIC; through the CPU if GPUDirect RDMA is refused."""
     order = system.rules.order
     if not settings.pxn_disable:
         helper = local_gpu(system, net, settings)
-        if helper is not None and helper is not gpu and _helps(system, helper, gpu, net, settings, asked):
+        if helper is not None and helper is not gpu and _helps(system, helper, gpu, net, settings, checks):
             through(system, helper, gpu, net)
     if gpu.paths[net].type >= order["PHB"] and not system.rules.reroutes_far_pairs:
         return
-    asked.append(LoggedCheck(gpu, net, False, check(system, gpu, net, False, settings)))
-    if asked[-1].check.refused_by:
+    checks.append(LoggedCheck(gpu, net, False, check(system, gpu, net, False, settings)))
+    if checks[-1].check.refused_by:
         cpu = local_cpu(system, gpu)
         if cpu is not None:
             through(system, cpu, net, gpu)
@@ -216,7 +216,7 @@ def _helps(
     gpu: GraphNode,
     net: GraphNode,
     settings: Settings,
-    asked: list[LoggedCheck],
+    checks: list[LoggedCheck],
 ) -> bool:
     """Whether a GPU may send for another one (PXN)."""
     rules, order = system.rules, system.rules.order
@@ -226,8 +226,8 @@ def _helps(
     if rules.pxn_same_host and helper.system != gpu.system:
         return False
     if rules.pxn_needs_gdr:
-        asked.append(LoggedCheck(helper, net, True, check(system, helper, net, True, settings)))
-        if asked[-1].check.refused_by:
+        checks.append(LoggedCheck(helper, net, True, check(system, helper, net, True, settings)))
+        if checks[-1].check.refused_by:
             return False
     farthest = order["P2C"] if settings.pxn_c2c else order["PXB"]
     near = direct.type <= order["PXB"] or (settings.pxn_c2c and rules.named(direct.type) == "P2C")

@@ -91,7 +91,8 @@ def attribute(node: XmlNode, name: str) -> str:
     """An attribute that NCCL needs. Raises FormatError if it is missing, as NCCL then fails."""
     if name not in node.attributes:
         where = node.get("busid") or node.get("name") or node.get("numaid")
-        raise FormatError(f"<{node.name}> {where} has no {name}; NCCL refuses to start")
+        element = f"<{node.name}> {where}".rstrip()
+        raise FormatError(f"{element} has no {name}; NCCL refuses to start")
     return node.attributes[name]
 
 

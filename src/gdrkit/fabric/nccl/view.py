@@ -87,14 +87,14 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
     try:
         bare = _ends(_physical(system_of(system, rules)))
     except FormatError as error:  # the file lacks attributes that the graph does not need
-        assumed = (*assumed, f"missing attributes are added to the file; without them, {error}")
+        assumed = (*assumed, f"attributes that the file lacks are added: {error}")
         system = written(whole, details=True)
         bare = _ends(_physical(system_of(system, rules)))
     out = {net.device for net in whole.nets if net.address and _left_out(given, net)}
     layers = {dev: net.link_layer for net in whole.nets if (dev := _dev(net)) is not None}
     merged, fused = fuse(system, rules, given, out, layers)
     led = system_of(merged, rules)
-    asked = compute_paths(led, given)
+    checks = compute_paths(led, given)
     ends = _ends(led) | _parts(led, system, fused)
     known = _known(saved.node, rules)
     pairs = {}
@@ -105,7 +105,7 @@ def view(saved: SavedTopology, version: str, environment: Mapping[str, str]) -> 
                 physical = bare[keys[0]].paths[bare[keys[1]]]
                 kind = NcclPath(rules.named(physical.type))
                 sides = settled(known, rules, given, net.device) if known else None
-                decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, asked=asked)
+                decided = partial(decide, led, ends[keys[0]], ends[keys[1]], settings=given, checks=checks)
                 decided = partial(decided, evidence=sides)
                 judge = partial(_direction, whole, decided, (ends[keys[0]], ends[keys[1]]), given, net)
                 pairs[gpu.id, net.id] = NcclPair(kind, physical.bandwidth, judge(True), judge(False))
