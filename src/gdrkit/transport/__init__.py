@@ -1,9 +1,9 @@
-"""Move memory between two processes on the best path there is.
+"""Move memory between two processes on the best available path.
 
-key = generate_key()                                     # give it to both sides
-with listen("10.0.0.1", key=key, gpu=0) as door:         # here
-    connection = door.accept()
-connection = connect("10.0.0.1", port, key=key, gpu=1)   # there
+key = generate_key()                                     # both sides need it
+with listen("10.0.0.1", key=key, gpu=0) as listener:     # in one process
+    connection = listener.accept()
+connection = connect("10.0.0.1", port, key=key, gpu=1)   # in the other process
 connection.send(tensor).wait(timeout=10)
 connection.recv(tensor).wait(timeout=10)
 """

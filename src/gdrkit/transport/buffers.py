@@ -1,6 +1,4 @@
-"""Memory of any library as an address, a size and a device: CUDA array interface, DLPack, buffer
-protocol.
-"""
+"""Any library's memory as an address, a size and a device: CUDA array interface, DLPack, buffer protocol."""
 
 from __future__ import annotations
 
@@ -13,13 +11,13 @@ from gdrkit.agent.native.cuda_abi import STREAM_NON_BLOCKING
 from gdrkit.transport.errors import TransportError
 from gdrkit.transport.mapped import MappedMemory
 
-_CHECK_BYTES = 16 << 20  # how much GPU memory is brought to the host at a time to be checked
+_CHECK_BYTES = 16 << 20  # GPU memory copied to the host at a time for a CRC
 _DLPACK_DEVICE_CUDA, _DLPACK_DEVICE_CUDA_HOST = 2, 3  # dlpack.h, DLDeviceType
 
 
 class Buffer(NamedTuple):
-    """A contiguous piece of memory. `device` is the CUDA ordinal it lies on, or None for host memory;
-    `owner` keeps it alive.
+    """A contiguous range of memory. `device` is the CUDA ordinal of its GPU, or None for host memory;
+    `owner` keeps the memory alive.
     """
 
     address: int
@@ -28,52 +26,52 @@ class Buffer(NamedTuple):
     owner: Any
 
     def part(self, offset: int, size_bytes: int) -> Buffer:
-        """A piece of it. Raises TransportError where it would reach beyond the end."""
+        """Part of this memory. Raises TransportError if the part extends beyond the end."""
         if offset < 0 or size_bytes < 0 or offset + size_bytes > self.size_bytes:
             raise TransportError(f"{size_bytes} bytes at {offset} do not fit into {self.size_bytes} bytes")
         return Buffer(self.address + offset, size_bytes, self.device, self.owner)
 
     def crc32(self) -> int:
-        """The CRC-32 of its contents; GPU memory is copied to the host for it, so this is slow."""
+        """The CRC-32 of the contents. Slow for GPU memory, which is copied to the host first."""
         if self.device is None:
             return zlib.crc32(memory(self.address, self.size_bytes)) if self.size_bytes else 0
         from gdrkit.transport.native.cuda import cuda
 
         driver, crc = cuda(), 0
-        room = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
+        chunk = ctypes.create_string_buffer(min(_CHECK_BYTES, self.size_bytes))
         with driver.on(self.device):
-            # A stream of its own: on the default stream other messages may be waited for.
+            # A separate stream: the default stream may be waiting for other messages.
             stream = driver.number("cuStreamCreate", STREAM_NON_BLOCKING)
             try:
                 for offset in range(0, self.size_bytes, _CHECK_BYTES):
                     size = min(_CHECK_BYTES, self.size_bytes - offset)
-                    to = ctypes.addressof(room)
-                    driver.call("cuMemcpyAsync", to, self.address + offset, size, stream)
+                    destination = ctypes.addressof(chunk)
+                    driver.call("cuMemcpyAsync", destination, self.address + offset, size, stream)
                     driver.call("cuStreamSynchronize", stream)
-                    crc = zlib.crc32(memoryview(room)[:size], crc)
+                    crc = zlib.crc32(memoryview(chunk)[:size], crc)
             finally:
                 driver.call("cuStreamDestroy_v2", stream)
         return crc
 
 
 def memory(address: int, size_bytes: int) -> memoryview:
-    """Host memory at an address, as something that sockets take."""
+    """A memoryview of host memory at an address, for sockets."""
     return memoryview((ctypes.c_char * size_bytes).from_address(address)).cast("B")
 
 
 def buffer(thing: Any, *, writable: bool = False) -> Buffer:
-    """The memory behind a tensor, an array, bytes or anything else that exposes it.
+    """The memory of a tensor, an array, bytes or any other object that exposes its memory.
 
-    In order: Buffer itself, memory of `host_mapped` and `window`, `__cuda_array_interface__` (PyTorch on
-    CUDA, CuPy, Numba), `__dlpack__` on a CUDA device (JAX), the buffer protocol (NumPy, bytearray, bytes),
-    `__dlpack__` on the host. Raises TransportError for memory that is not contiguous, is read-only where
-    `writable` is asked for, is closed, or is not exposed at all.
+    Tried in this order: Buffer itself, memory of `host_mapped` and `window`, `__cuda_array_interface__`
+    (PyTorch on CUDA, CuPy, Numba), `__dlpack__` on a CUDA device (JAX), the buffer protocol (NumPy,
+    bytearray, bytes), `__dlpack__` on the host. Raises TransportError if the memory is not contiguous, is
+    read-only although `writable` is true, or is closed, and if the object exposes no memory.
 
     Source: numba's "CUDA Array Interface (Version 3)", dlpack.h 1.0, PEP 3118.
     """
     if isinstance(thing, Buffer):
         return thing
-    if isinstance(thing, MappedMemory):  # host memory, whatever a GPU calls it
+    if isinstance(thing, MappedMemory):  # host memory, although it has a GPU address too
         if not thing.address:
             raise TransportError("the memory is closed")
         return Buffer(thing.address, thing.size_bytes, None, thing)
@@ -97,7 +95,7 @@ def buffer(thing: Any, *, writable: bool = False) -> Buffer:
 def _cuda_array_interface(thing: Any) -> dict[str, Any] | None:
     try:
         interface = thing.__cuda_array_interface__
-    except (AttributeError, TypeError):  # PyTorch's CPU tensors raise on the way
+    except (AttributeError, TypeError):  # the property of PyTorch's CPU tensors raises
         return None
     return interface if isinstance(interface, dict) else None
 
@@ -129,7 +127,7 @@ class _DataType(ctypes.Structure):
 
 
 class _Tensor(ctypes.Structure):
-    """DLTensor of dlpack.h, which every managed tensor begins with."""
+    """DLTensor of dlpack.h, the first member of every managed tensor."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -158,7 +156,7 @@ def _of_dlpack(thing: Any) -> Buffer:
     on_gpu = tensor.device.type == _DLPACK_DEVICE_CUDA
     if not on_gpu and tensor.device.type not in (1, _DLPACK_DEVICE_CUDA_HOST):
         raise TransportError(f"DLPack device type {tensor.device.type} is neither host nor CUDA")
-    # The capsule is kept, not consumed: its own destructor frees the tensor when the Buffer goes.
+    # The capsule is kept, not consumed: its destructor frees the tensor when the Buffer is freed.
     return Buffer(
         tensor.data + tensor.byte_offset, size, tensor.device.id if on_gpu else None, (thing, capsule)
     )

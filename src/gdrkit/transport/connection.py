@@ -1,4 +1,4 @@
-"""Two processes that move memory: in messages (send and recv), or one-sided (write and read)."""
+"""A connection between two processes: messages (send and recv) and one-sided access (write and read)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from gdrkit.transport.operation import Channel, Operation
 from gdrkit.transport.rdma import Endpoint, RdmaChannel
 from gdrkit.transport.registration import RegistrationRefusal
 from gdrkit.transport.transfer import OneSided, Transfer
-from gdrkit.transport.window import Window, agree
+from gdrkit.transport.window import Window, open_window
 
 MESSAGES, OURS, THEIRS = 0, 1, 2
-"""The three channels: messages, requests that this side makes, requests that the other side makes."""
+"""The three channels: messages, requests made by this side, requests made by the other side."""
 
-_Told = TypeVar("_Told")
+_Offer = TypeVar("_Offer")
 
 
 class Connection:
-    """A pair of processes, on one path. Made by `connect` and `Listener.accept`; close it, or use
-    `with`.
+    """A connection between two processes over one path. `connect` and `Listener.accept` return it; close
+    it, or use `with`.
 
-    `path` is the path that its bytes take, `considered` the better ones that could not be had, with the
-    reason. Methods may be called from several threads; messages arrive in the order in which they were
+    `path` is the path in use. `considered` lists the better paths that are not available, each with the
+    reason. Methods may be called from several threads. Messages arrive in the order in which they were
     sent.
     """
 
@@ -69,15 +69,16 @@ class Connection:
         self._reader.start()
 
     def send(self, thing: Any, *, stream: int | None = 0, integrity: bool = False) -> Transfer:
-        """Begin to send memory; see `buffer` for what counts as memory. Returns at once; but on `shared` it
-        waits where 64 messages are under way already, or those under way are of the other kind of memory.
+        """Start sending memory; `buffer` lists what is accepted. Returns at once, with two exceptions on the
+        path `shared`: it waits while 64 messages are in flight, and while messages of the other kind of
+        memory (host or GPU) are in flight.
 
-        GPU memory is sent after what is queued on `stream` now (a CUstream as an int; 0 is the default
-        stream), and what is queued there later waits until the memory may be overwritten. With None it
-        is sent at once, in no stream's order; what works on the memory has to be waited for before. With
-        `integrity` its CRC-32 goes along: the receiver's `wait` raises IntegrityFailed if the bytes are
-        not the same. That reads the memory on the CPU, and is slow. Raises TransportError where the
-        connection is broken.
+        GPU memory is sent after the work that is queued on `stream` now (a CUstream as an int; 0 is the
+        default stream). Work queued on `stream` later waits until the memory may be overwritten. With None
+        the memory is sent at once, without stream order: first wait for all work that writes to it. With
+        `integrity` the CRC-32 is sent too, and the receiver's `wait` raises IntegrityFailed if the bytes
+        differ. The CPU reads the memory for that, which is slow. Raises TransportError if the connection is
+        broken.
         """
         what = _settled(thing, stream)
         crc = self._crc(what, stream) if integrity else None
@@ -86,9 +87,9 @@ class Connection:
             return Transfer(self, self._channels[MESSAGES].transmit(what, stream, crc), what, received=False)
 
     def recv(self, thing: Any, *, stream: int | None = 0) -> Transfer:
-        """Begin to receive a message of exactly this memory's size. As `send`: what is queued on
-        `stream` later finds the message there. With None nothing may touch the memory before `wait`, and
-        a large message is there some 2 % sooner on the path `shared`.
+        """Start receiving a message of exactly this memory's size. As in `send`, work queued on `stream`
+        later sees the message. With None nothing may access the memory before `wait` returns, and a large
+        message arrives about 2 % sooner on the path `shared`.
         """
         into = _writable(thing, stream)
         with self._lock:
@@ -98,7 +99,8 @@ class Connection:
     def exchange(
         self, thing: Any, *, readable: bool = True, writable: bool = True, timeout: float = 30
     ) -> protocol.Region:
-        """Show memory to the other side and learn of its: both sides call this, and get each other's region.
+        """Expose memory to the other side, and return the region that the other side exposed. Both sides
+        call this.
 
         The memory stays exposed until the connection closes. Raises TimedOut, PeerLost.
         """
@@ -106,40 +108,41 @@ class Connection:
         with self._lock:
             self._check()
             mine = protocol.Region(len(self._exposed), what.size_bytes, readable, writable)
-            if self._endpoint and readable and writable:  # a key opens memory for both
+            if self._endpoint and readable and writable:  # an rkey allows both reads and writes
                 found = self._endpoint.keep(what)
                 if found.region:
                     mine = mine._replace(address=what.address, rkey=found.region.rkey)
             self._exposed.append((what, mine))
-            self.tell(mine)
-            return self._told(self._offers, timeout, "exchanged no memory")
+            self.send_control(mine)
+            return self._next_of(self._offers, timeout, "did not call exchange")
 
     def window(self, size_bytes: int, *, timeout: float = 30) -> Window:
-        """Memory that both processes map, and the GPU of each side that named one: both sides call this,
-        with the same size. A kernel here reads and writes what the other process owns, in place. On the
-        path `shared` alone. Raises TransportError, PeerLost; see `Window` for what orders the two sides.
+        """Memory that both processes map, and that is mapped for the GPU of each side that named one. Both
+        sides call this with the same size. GPU kernels of both processes read and write the same memory, in
+        place. Only on the path `shared`. `Window` describes how to order the two sides. Raises
+        TransportError, PeerLost.
         """
         if size_bytes <= 0:
-            raise TransportError(f"{size_bytes} bytes are no memory")
+            raise TransportError(f"not a valid size: {size_bytes} bytes")
         with self._lock:
             self._check()
             if self.path != "shared":
-                raise TransportError(f"a window needs the path shared, and this is {self.path}")
-            return agree(
+                raise TransportError(f"a window needs the path shared; this connection uses {self.path}")
+            return open_window(
                 size_bytes,
                 self._gpu,
-                makes=self._listening,
-                tell=self.tell,
-                told=lambda: self._told(self._windows, timeout, "opened no window"),
+                creates=self._listening,
+                send=self.send_control,
+                receive=lambda: self._next_of(self._windows, timeout, "did not call window"),
             )
 
-    def _told(self, box: list[_Told], timeout: float, failing: str) -> _Told:
-        """The next message of a kind. Raises PeerLost; holds the lock, except to wait."""
-        if not self._offered.wait_for(lambda: box or self._broken, timeout):
+    def _next_of(self, inbox: list[_Offer], timeout: float, failing: str) -> _Offer:
+        """The next message of a kind. Raises PeerLost. Holds the lock, except while it waits."""
+        if not self._offered.wait_for(lambda: inbox or self._broken, timeout):
             self.break_(PeerLost(f"the other side {failing} within {timeout} s"))
-        if not box:
+        if not inbox:
             self._check()
-        return box.pop(0)
+        return inbox.pop(0)
 
     def write(
         self,
@@ -150,15 +153,15 @@ class Connection:
         stream: int | None = 0,
         integrity: bool = False,
     ) -> Transfer:
-        """Begin to write memory into the other side's region; nobody there has to call anything. It is
-        done when the bytes are in place. Its `wait` raises RemoteRefused for what the region does not
-        allow.
+        """Start writing memory into the other side's region; the other side does not have to call anything.
+        The transfer is done when the bytes are in place. `wait` raises RemoteRefused for an access that the
+        region does not allow.
         """
         what = _settled(thing, stream)
         return self._ask(what, to, offset, True, stream, self._crc(what, stream) if integrity else None)
 
     def read(self, thing: Any, of: protocol.Region, offset: int = 0, *, stream: int | None = 0) -> Transfer:
-        """Begin to read from the other side's region into memory. As `write`."""
+        """Start reading from the other side's region into memory. As `write`."""
         into = _writable(thing, stream)
         return self._ask(into, of, offset, False, stream, None)
 
@@ -183,19 +186,18 @@ class Connection:
                 if write
                 else (lambda: channel.receive(what, stream))
             )
-            asked = self._requests[self._numbers] = OneSided(begin, needs_done=write)
-            self.tell(
+            pending = self._requests[self._numbers] = OneSided(begin, needs_done=write)
+            self.send_control(
                 protocol.MemoryRequest(
                     self._numbers, write, region.token, offset, what.size_bytes, crc is not None
                 )
             )
-            return Transfer(self, asked, what, received=not write)
+            return Transfer(self, pending, what, received=not write)
 
     def register(self, thing: Any) -> str:
-        """Register memory for as long as the connection lasts, so that no transfer has to; the path that
-        took it: `dmabuf`, `peermem`, `host`, or `staged` for GPU memory that none took (see
-        `refusals`). The memory must stay where it is, and is kept alive. On other paths than `verbs`
-        nothing has to be registered.
+        """Register memory once for all transfers of this connection, and return how: `dmabuf`, `peermem`,
+        `host`, or `staged` for GPU memory that could not be registered (`refusals` has the reasons). The
+        memory must not move; the connection keeps it alive. Only the path `verbs` registers memory.
         """
         what = buffer(thing)
         if self._endpoint is None:
@@ -225,17 +227,17 @@ class Connection:
     def _check(self, *, receiving: bool = False) -> None:
         if self._broken:
             raise self._broken
-        if self._peer_closed_at is not None and not receiving:  # what it sent before may still be on its way
+        if self._peer_closed_at is not None and not receiving:  # messages it sent earlier may still arrive
             raise PeerLost("the other side has closed the connection")
 
-    def tell(self, message: protocol.ProtocolMessage) -> None:
+    def send_control(self, message: protocol.ProtocolMessage) -> None:
         """Send a control message. Raises PeerLost."""
         with self._sending:
             write_frame(self._sock, protocol.encode(message))
 
     def break_(self, error: TransportError) -> None:
-        """Make the connection unusable, and end all waiting, here and on the GPU."""
-        with self._breaking:  # not _lock: a `send` that waits for the other side to take messages holds that
+        """Make the connection unusable, and end all waits, on the CPU and on the GPU."""
+        with self._breaking:  # not _lock: a `send` holds it while it waits for the other side
             if self._broken is None:
                 self._broken = error
                 for channel in self._channels:
@@ -247,11 +249,11 @@ class Connection:
     def _hang_up(self) -> None:
         try:
             self._sock.shutdown(socket.SHUT_RDWR)
-        except OSError:  # it is down already
+        except OSError:  # already shut down
             return
 
     def _listen(self) -> None:
-        """The control thread: one message after another, until the other side is done or gone."""
+        """The control thread: handle messages until the other side closes the connection or is lost."""
         try:
             while True:
                 message = protocol.decode(read_frame(self._sock))
@@ -273,19 +275,19 @@ class Connection:
         elif isinstance(message, protocol.MemoryRequest):
             self._serve(message)
         elif isinstance(message, (protocol.RequestGranted, protocol.RequestRefused, protocol.RequestDone)):
-            asked = self._requests.get(message.number)
-            if asked is None:
-                raise TransportError(f"an answer to request {message.number}, which was not made")
-            asked.take(message)
-            if not asked.open:
+            pending = self._requests.get(message.number)
+            if pending is None:
+                raise TransportError(f"answer to unknown request {message.number}")
+            pending.take(message)
+            if not pending.open:
                 del self._requests[message.number]
         else:
-            raise TransportError(f"{type(message).__name__} at the wrong time")
+            raise TransportError(f"unexpected control message: {type(message).__name__}")
 
     def _serve(self, request: protocol.MemoryRequest) -> None:
-        """Begin our half of what the other side asks for, in the order of asking."""
+        """Start our half of the other side's request; requests are served in order."""
         if why := self._objection(request):
-            self.tell(protocol.RequestRefused(request.number, why))
+            self.send_control(protocol.RequestRefused(request.number, why))
             return
         part = self._exposed[request.token][0].part(request.offset, request.size_bytes)
         channel = self._channels[THEIRS]
@@ -295,11 +297,11 @@ class Connection:
             self._served.submit(self._report, request.number, done)
         else:
             channel.transmit(part, None, None)
-        self.tell(protocol.RequestGranted(request.number))
+        self.send_control(protocol.RequestGranted(request.number))
 
     def _objection(self, request: protocol.MemoryRequest) -> str:
         if not 0 <= request.token < len(self._exposed):
-            return f"there is no region {request.token}"
+            return f"no such region: {request.token}"
         region = self._exposed[request.token][1]
         if not (region.writable if request.write else region.readable):
             return f"region {request.token} is not {'writable' if request.write else 'readable'}"
@@ -316,18 +318,18 @@ class Connection:
     def _report(self, number: int, arrival: Transfer) -> None:
         try:
             arrival.wait()
-            self.tell(protocol.RequestDone(number, ""))
+            self.send_control(protocol.RequestDone(number, ""))
         except TransportError as error:
             if self._broken is None:
-                self.tell(protocol.RequestDone(number, str(error)))
+                self.send_control(protocol.RequestDone(number, str(error)))
 
     def close(self) -> None:
-        """Say goodbye and give everything back. What was sent and waited for arrives; what was not
-        waited for may not. May be called twice.
+        """Close the connection and release its resources. Messages that were sent and waited for arrive;
+        others may be lost. May be called twice.
         """
         if self._broken is None:
             try:
-                self.tell(protocol.Bye())
+                self.send_control(protocol.Bye())
             except TransportError as error:
                 self.break_(error)
             self._broken = self._broken or PeerLost("this side has closed the connection")
@@ -352,7 +354,7 @@ class Connection:
 
 
 def _settled(thing: Any, stream: int | None) -> Buffer:
-    """The memory, after what a GPU writes there in place: no copy waits for that on the stream."""
+    """The memory to send. Waits for GPU writes to mapped memory, since no copy on the stream does."""
     if isinstance(thing, MappedMemory):
         thing.settle(stream)
     what = buffer(thing)
@@ -361,18 +363,18 @@ def _settled(thing: Any, stream: int | None) -> Buffer:
 
 
 def _writable(thing: Any, stream: int | None) -> Buffer:
-    """The memory that something is to come into."""
+    """The memory to receive into."""
     into = buffer(thing, writable=True)
     _refuse_graph(into, stream)
     return into
 
 
 def _refuse_graph(what: Buffer, stream: int | None) -> None:
-    """Raise TransportError for a stream that records a CUDA graph: what is queued there does not run."""
+    """Raise TransportError if the stream is capturing a CUDA graph: work queued there does not run."""
     if stream and what.device is not None:
         from gdrkit.transport.native.cuda import cuda
 
         status = ctypes.c_int()
         cuda().call("cuStreamIsCapturing", stream, ctypes.byref(status))
         if status.value:
-            raise TransportError("the stream records a CUDA graph: a message cannot be part of one")
+            raise TransportError("the stream is capturing a CUDA graph; a message cannot be part of a graph")

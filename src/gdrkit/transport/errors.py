@@ -1,37 +1,35 @@
-"""What can go wrong between two processes. Each error says what happened, on which side, and what was
-seen.
-"""
+"""The errors of a connection. Each message says what happened, on which side, and what was observed."""
 
 from __future__ import annotations
 
 
 class TransportError(Exception):
-    """Any failure of this package."""
+    """The base class of this package's errors."""
 
 
 class AuthenticationFailed(TransportError):
-    """The other side does not hold the key, or is not a gdrkit transport at all."""
+    """The other side does not have the key, or is not a gdrkit transport."""
 
 
 class PeerLost(TransportError):
-    """The other process is gone, or closed the connection, with work outstanding."""
+    """The other process has died, or closed the connection while work was outstanding."""
 
 
 class TimedOut(TransportError):
-    """The time given has passed. The connection cannot be used afterwards: half a message may be in it."""
+    """The timeout has expired. The connection is unusable afterwards: half a message may be in it."""
 
 
 class IntegrityFailed(TransportError):
-    """The bytes that arrived are not those that were sent."""
+    """The received bytes differ from the sent bytes."""
 
 
 class RegistrationFailed(TransportError):
-    """No path takes this memory; the message has each attempt with its errno."""
+    """The memory could not be registered on any path; the message lists each attempt with its errno."""
 
 
 class PathUnavailable(TransportError):
-    """The path that was asked for cannot be had here; the message says why."""
+    """The requested path is not available; the message gives the reason."""
 
 
 class RemoteRefused(TransportError):
-    """The other side refused a read or write: no such region, out of bounds, or not allowed."""
+    """The other side refused a read or write: no such region, out of bounds, or not permitted."""

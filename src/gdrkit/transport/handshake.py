@@ -1,8 +1,8 @@
-"""Two processes prove to each other that they hold one key, before anything else is said.
+"""Mutual authentication with a shared key, before any other message, and the framing of control messages.
 
-Mutual challenge and response with HMAC-SHA256 (RFC 2104) over both sides' random nonces and the roles,
-so that no answer can be played back or reflected. The key itself never travels. What follows is not
-encrypted: run it on a network that you trust with the data, as RDMA itself has to be.
+Challenge and response in both directions with HMAC-SHA256 (RFC 2104) over both sides' random nonces and the
+roles, so that an answer cannot be replayed or reflected. The key itself is never sent. Later traffic is not
+encrypted: use a network that you trust with the data, as RDMA requires in any case.
 """
 
 from __future__ import annotations
@@ -15,41 +15,39 @@ import struct
 from gdrkit.transport.errors import AuthenticationFailed, PeerLost, TimedOut, TransportError
 
 MAGIC = b"gdrkit-transport/1\n"
-NONCE_BYTES, PROOF_BYTES, KEY_BYTES_AT_LEAST = 32, 32, 16
-FRAME_LIMIT = 1 << 20  # control messages are short: anything longer is not ours
+NONCE_BYTES, PROOF_BYTES, MIN_KEY_BYTES = 32, 32, 16
+FRAME_LIMIT = 1 << 20  # control messages are short: anything longer is not one
 _LENGTH = struct.Struct("!I")
 
 
 def generate_key() -> bytes:
-    """A new random key of 32 bytes, to be given to both sides over a channel that is trusted."""
+    """A new random key of 32 bytes. Give it to both sides over a trusted channel."""
     return secrets.token_bytes(32)
 
 
-def prove(sock: socket.socket, key: bytes, role: str, purpose: bytes = b"control") -> bytes:
-    """Authenticate both ways; returns a secret of this session that further sockets are bound to it with.
+def authenticate(sock: socket.socket, key: bytes, role: str, purpose: bytes = b"control") -> bytes:
+    """Authenticate both sides, and return a session secret that binds further sockets to this session.
 
-    `role` is "listen" or "connect". Raises AuthenticationFailed, or PeerLost where the other side hangs up.
+    `role` is "listen" or "connect". Raises AuthenticationFailed, or PeerLost if the other side hangs up.
     """
-    if len(key) < KEY_BYTES_AT_LEAST:
-        raise TransportError(f"a key of {len(key)} bytes is too short: {KEY_BYTES_AT_LEAST} at least")
+    if len(key) < MIN_KEY_BYTES:
+        raise TransportError(f"key too short: {len(key)} bytes, at least {MIN_KEY_BYTES} needed")
     mine = secrets.token_bytes(NONCE_BYTES)
     sock.sendall(MAGIC + mine)
-    if exactly(sock, len(MAGIC)) != MAGIC:
+    if read_exactly(sock, len(MAGIC)) != MAGIC:
         raise AuthenticationFailed("the other side is not a gdrkit transport")
-    theirs = exactly(sock, NONCE_BYTES)
+    theirs = read_exactly(sock, NONCE_BYTES)
     if hmac.compare_digest(mine, theirs):
-        raise AuthenticationFailed("the other side sent our own challenge back")
+        raise AuthenticationFailed("the other side reflected our own challenge")
     nonces = mine + theirs if role == "connect" else theirs + mine
     other = "listen" if role == "connect" else "connect"
     sock.sendall(_digest(key, b"proof", role.encode(), purpose, nonces))
     try:
-        proof = exactly(sock, PROOF_BYTES)
+        proof = read_exactly(sock, PROOF_BYTES)
     except PeerLost:
-        raise AuthenticationFailed(
-            "the other side hung up: its key differs, or it expected another"
-        ) from None
+        raise AuthenticationFailed("the other side hung up: the keys probably differ") from None
     if not hmac.compare_digest(proof, _digest(key, b"proof", other.encode(), purpose, nonces)):
-        raise AuthenticationFailed("the other side does not hold this key")
+        raise AuthenticationFailed("the other side does not have this key")
     return _digest(key, b"session", purpose, nonces)
 
 
@@ -57,8 +55,8 @@ def _digest(key: bytes, *parts: bytes) -> bytes:
     return hmac.digest(key, b"".join(_LENGTH.pack(len(part)) + part for part in parts), "sha256")
 
 
-def exactly(sock: socket.socket, count: int) -> bytes:
-    """That many bytes. Raises PeerLost at the end of the stream, TimedOut when the socket's time is over."""
+def read_exactly(sock: socket.socket, count: int) -> bytes:
+    """Exactly `count` bytes. Raises PeerLost at the end of the stream, TimedOut at the socket's timeout."""
     pieces = bytearray()
     while len(pieces) < count:
         try:
@@ -78,14 +76,14 @@ def write_frame(sock: socket.socket, body: bytes) -> None:
     try:
         sock.sendall(_LENGTH.pack(len(body)) + body)
     except TimeoutError:
-        raise TimedOut(f"the other side took nothing for {sock.gettimeout()} s") from None
+        raise TimedOut(f"the other side read nothing for {sock.gettimeout()} s") from None
     except OSError as error:
         raise PeerLost(f"the connection broke: {error.strerror}") from None
 
 
 def read_frame(sock: socket.socket) -> bytes:
-    """One control message. Raises TransportError where its length cannot be ours."""
-    (length,) = _LENGTH.unpack(exactly(sock, _LENGTH.size))
+    """One control message. Raises TransportError if it is longer than FRAME_LIMIT."""
+    (length,) = _LENGTH.unpack(read_exactly(sock, _LENGTH.size))
     if length > FRAME_LIMIT:
-        raise TransportError(f"a control message of {length} bytes is not one of ours")
-    return exactly(sock, length)
+        raise TransportError(f"control message too long: {length} bytes")
+    return read_exactly(sock, length)

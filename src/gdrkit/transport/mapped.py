@@ -1,7 +1,7 @@
-"""Host memory that a GPU uses in place, with no copy: pinned, and mapped into the GPU's addresses.
+"""Host memory that a GPU accesses in place, without a copy: pinned, and mapped into the GPU's address space.
 
-Over PCIe each access crosses the link. Where CPU and GPU share their memory (GB10) nothing is crossed,
-which is taken from NVIDIA's documents and was not measured.
+With a PCIe GPU each access crosses the link. Where CPU and GPU share their memory (GB10) no link is crossed;
+this is from NVIDIA's documents and was not measured.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from gdrkit.transport.native.cuda import cuda
 
 
 class MappedMemory:
-    """Memory with the buffer protocol for the CPU and `__cuda_array_interface__` for a GPU, of unsigned
-    bytes: NumPy takes it by the one, CuPy and Numba by the other, and every path sends and receives it.
+    """Memory with the buffer protocol for the CPU (NumPy) and `__cuda_array_interface__` for a GPU (CuPy,
+    Numba), as unsigned bytes. Every path sends and receives it.
 
-    `address` is where the CPU finds it (0 once closed), `device_address` where the GPU does, `gpu` the
-    CUDA ordinal that it was mapped for, None for none.
+    `address` is the CPU's address (0 once closed), `device_address` the GPU's, `gpu` the CUDA ordinal that
+    the memory was mapped for, or None.
     """
 
     address: int
@@ -31,7 +31,7 @@ class MappedMemory:
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
         if self.gpu is None or not self.address:
-            raise AttributeError("this memory is mapped for no GPU")
+            raise AttributeError("this memory is not mapped for a GPU")
         return {
             "shape": (self.size_bytes,),
             "typestr": "|u1",
@@ -41,14 +41,14 @@ class MappedMemory:
         }
 
     def settle(self, stream: int | None) -> None:
-        """Wait here until what is queued on a stream is done: no copy waits for a GPU's own writes."""
+        """Wait on the CPU until a stream is idle: no copy on it would wait for a kernel's writes here."""
         if self.gpu is not None and stream:
             with cuda().on(self.gpu):
                 cuda().call("cuStreamSynchronize", stream)
 
 
 class HostMapped(MappedMemory):
-    """Memory of `host_mapped`; `close` frees it, as the end of its last reference does."""
+    """Memory of `host_mapped`. `close` frees it, and so does dropping the last reference."""
 
     _free: weakref.finalize[Any, Any]
 
@@ -57,8 +57,8 @@ class HostMapped(MappedMemory):
         def __buffer__(self, flags: int) -> memoryview: ...
 
     def close(self) -> None:
-        """Free it. Nothing may use it any more: no transfer, no kernel, no array or memoryview made from it.
-        May be called twice.
+        """Free the memory. No transfer, kernel, array or memoryview may use it any more. May be called
+        twice.
         """
         self.address = 0
         self._free()
@@ -73,19 +73,19 @@ class HostMapped(MappedMemory):
 def host_mapped(size_bytes: int, gpu: int) -> HostMapped:
     """Pinned host memory of this size that the GPU (a CUDA ordinal) reads and writes in place.
 
-    Send it, receive into it, expose it: it is host memory to every path, and `verbs` registers it as such.
-    `send` and `write` wait for what is queued on their `stream`, kernels that write here among it; a kernel
-    that reads what was received is to be launched after `wait`. Raises NoCuda, CudaError where the driver
-    refuses.
+    You can send it, receive into it and expose it: every path treats it as host memory, and `verbs`
+    registers it as such. `send` and `write` wait for the work queued on their `stream`, including kernels
+    that write to this memory. Launch a kernel that reads a received message after `wait`. Raises
+    CudaNotAvailable, and CudaError if the driver refuses.
 
     Source: CUDA driver API, cuMemHostAlloc with CU_MEMHOSTALLOC_DEVICEMAP and CU_MEMHOSTALLOC_PORTABLE.
     """
     if size_bytes <= 0:
-        raise TransportError(f"{size_bytes} bytes are no memory")
+        raise TransportError(f"not a valid size: {size_bytes} bytes")
     with cuda().on(gpu):
         address = cuda().number("cuMemHostAlloc", size_bytes, REGISTER_DEVICE_MAP | REGISTER_PORTABLE)
         device_address = cuda().number("cuMemHostGetDevicePointer_v2", address, 0)
-    # An array of ctypes' is the one object of an address that has the buffer protocol before Python 3.12.
+    # Before Python 3.12 only a ctypes array gives memory at an address the buffer protocol.
     kind: Any = type("HostMapped", (HostMapped, ctypes.c_uint8 * size_bytes), {})
     made: HostMapped = kind.from_address(address)
     made.address, made.size_bytes, made.gpu = address, size_bytes, gpu

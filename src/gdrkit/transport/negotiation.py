@@ -1,4 +1,4 @@
-"""What each side can offer, which path both can take, and the channels of that path."""
+"""What each side offers, the path that both can use, and the channels of that path."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from gdrkit.transport.ring import RING_BYTES, Ring
 from gdrkit.transport.shared import SharedChannel
 from gdrkit.transport.socket_channel import PeerChannel, TcpChannel
 
-LINES = 6
-"""Three channels of two directions: each needs a socket, or a ring."""
-_SERVICE_SHARE = 4  # the rings of one-sided access are smaller than those of messages
-_Line = TypeVar("_Line")
+DIRECTIONS = 6
+"""Three channels with two directions each; each direction needs a socket or a ring."""
+_SERVICE_SHARE = 4  # the rings for one-sided access are smaller than those for messages
+_Link = TypeVar("_Link")
 
 
 class LocalSide(NamedTuple):
-    """What one process brings: the CUDA ordinal of its GPU, its RDMA device, the paths it allows."""
+    """What one process offers: the CUDA ordinal of its GPU, its RDMA device, the paths it allows."""
 
     gpu: int | None
     device: str | None
@@ -41,7 +41,7 @@ class LocalSide(NamedTuple):
 
 
 class PreparedPath:
-    """One side's resources for a path, before it is known whether the other side can take it."""
+    """One side's resources for a path, before it is known whether the other side can use it."""
 
     def __init__(self, path: str, side: LocalSide) -> None:
         self.path = path
@@ -58,16 +58,16 @@ class PreparedPath:
         return self.path != "shared"
 
     def make_rings(self) -> None:
-        """The listener makes the shared memory. Raises PathUnavailable."""
+        """Create the shared memory; the listener does this. Raises PathUnavailable."""
         if self.path == "shared":
-            for index in range(LINES):
+            for index in range(DIRECTIONS):
                 share = 1 if index < 2 else _SERVICE_SHARE
                 self.rings.append(Ring.create(ring_bytes=RING_BYTES // share))
 
     def open_rings(self, names: Sequence[str]) -> None:
-        """The connector opens it. Raises PathUnavailable."""
+        """Open the shared memory; the connector does this. Raises PathUnavailable."""
         if self.path == "shared":
-            if len(names) != LINES:
+            if len(names) != DIRECTIONS:
                 raise PathUnavailable("the other side named no rings")
             for name in names:
                 self.rings.append(Ring.open(name))
@@ -76,74 +76,74 @@ class PreparedPath:
         return self.endpoint.ends() if self.endpoint else ()
 
     def connect(self, ends: tuple[protocol.RdmaEnd, ...]) -> None:
-        """Connect the queue pairs, if there are any."""
+        """Connect the queue pairs, if the path has any."""
         if self.endpoint:
             self.endpoint.connect(ends)
 
-    def give_back(self) -> None:
-        """The path is not taken."""
+    def release(self) -> None:
+        """Release the resources of a path that is not used."""
         for ring in self.rings:
             ring.close()
         if self.endpoint:
             self.endpoint.close()
 
     def channels(
-        self, wires: Sequence[socket.socket], *, listening: bool
+        self, sockets: Sequence[socket.socket], *, listening: bool
     ) -> tuple[Channel, Channel, Channel]:
-        """The channels for messages, for our requests and for theirs."""
+        """The channels for messages, for our requests and for the other side's requests."""
         for ring in self.rings:
             ring.unlink()
         made: list[Channel] = []
         if self.path == "shared":
             made = [SharedChannel(out, into) for out, into in _directions(self.rings, listening)]
         elif self.path == "peer":
-            made = [PeerChannel(out, into) for out, into in _directions(wires, listening)]
+            made = [PeerChannel(out, into) for out, into in _directions(sockets, listening)]
         elif self.endpoint:
             endpoint = self.endpoint
             made = [
                 RdmaChannel(out, into, endpoint, index)
-                for index, (out, into) in enumerate(_directions(wires, listening))
+                for index, (out, into) in enumerate(_directions(sockets, listening))
             ]
         else:
-            made = [TcpChannel(out, into) for out, into in _directions(wires, listening)]
-        # The second is for the listener's requests, the third for the connector's.
+            made = [TcpChannel(out, into) for out, into in _directions(sockets, listening)]
+        # The second channel is for the listener's requests, the third for the connector's.
         return (made[0], made[1], made[2]) if listening else (made[0], made[2], made[1])
 
 
-def _directions(lines: Sequence[_Line], listening: bool) -> list[tuple[_Line, _Line]]:
-    """(out, in) of each channel; lines 0, 2 and 4 lead from the listener."""
-    pairs = [(lines[index], lines[index + 1]) for index in range(0, LINES, 2)]
+def _directions(links: Sequence[_Link], listening: bool) -> list[tuple[_Link, _Link]]:
+    """(out, in) of each channel; the listener sends on links 0, 2 and 4."""
+    pairs = [(links[index], links[index + 1]) for index in range(0, DIRECTIONS, 2)]
     return pairs if listening else [(into, out) for out, into in pairs]
 
 
-def possible(path: str, mine: protocol.Hello, theirs: protocol.Hello) -> None:
-    """Raises PathUnavailable where what both sides said rules a path out."""
+def check_possible(path: str, mine: protocol.Hello, theirs: protocol.Hello) -> None:
+    """Raise PathUnavailable if the two sides' hellos rule a path out."""
     if path not in mine.paths or path not in theirs.paths:
         raise PathUnavailable("not allowed on both sides")
     if path in ("peer", "shared") and mine.boot_id != theirs.boot_id:
         raise PathUnavailable("the two processes are on different machines")
     if path == "verbs" and not (mine.device and theirs.device):
-        raise PathUnavailable("not both sides named an RDMA device")
+        raise PathUnavailable("both sides must name an RDMA device")
     if path == "peer":
         if not (mine.gpu and theirs.gpu):
-            raise PathUnavailable("not both sides named a GPU")
-        _reaches(mine.gpu, theirs.gpu)
+            raise PathUnavailable("both sides must name a GPU")
+        _check_peer_access(mine.gpu, theirs.gpu)
 
 
 def check_paths(paths: tuple[str, ...]) -> None:
-    """Raises TransportError for a name that is no path's."""
+    """Raise TransportError for an unknown path name."""
     if unknown := [path for path in paths if path not in PATHS]:
         raise TransportError(f"no such path: {unknown[0]} (of {', '.join(PATHS)})")
 
 
-def _reaches(mine: str, theirs: str) -> None:
+def _check_peer_access(mine: str, theirs: str) -> None:
     from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
     try:
         driver = cuda()
         here, there = (driver.number("cuDeviceGetByPCIBusId", gpu.encode()) for gpu in (mine, theirs))
         if here != there and not driver.number("cuDeviceCanAccessPeer", here, there):
-            raise PathUnavailable(f"{mine} cannot reach the memory of {theirs}")
+            raise PathUnavailable(f"{mine} cannot access the memory of {theirs}")
     except (CudaNotAvailable, CudaError) as error:
         raise PathUnavailable(f"{theirs} is not visible here: {error}") from None
 
@@ -152,5 +152,5 @@ def _boot_id() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:  # a sandbox: nothing tells that two processes share a kernel, so none do
+    except OSError:  # in a sandbox: assume that the two processes do not share a kernel
         return os.urandom(16).hex()

@@ -1,4 +1,4 @@
-"""Work that is under way: on a GPU's streams, or in a thread."""
+"""Operations in flight, on a GPU's streams or in a thread, and how to wait for them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _SHORTEST, _LONGEST, _SHARE = 50e-6, 1e-3, 0.01
 
 
 def pause(waited: float, spin_seconds: float = SPIN_SECONDS) -> float:
-    """How many seconds to sleep before the next look at what was waited for so long; 0 is not at all.
+    """Seconds to sleep before the next check, after having waited `waited` seconds; 0 means do not sleep.
 
-    Short messages are over before a sleep would be. What takes longer is noticed within a hundredth of its
-    time, or a millisecond; to look more often takes the processor from whoever moves the bytes, which in a
-    software device is the kernel.
+    A short message is done before a sleep would end. The end of a longer one is seen within a hundredth of
+    its time, or a millisecond. More frequent checks would take the CPU from the thread that moves the bytes,
+    which with a software device is the kernel's.
     """
     return 0.0 if waited < spin_seconds else min(_LONGEST, max(_SHORTEST, _SHARE * waited))
 
 
-def rest(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
-    """Sleep as long as `pause` says. Where it says not at all, let other threads have their turn.
+def back_off(waited: float, spin_seconds: float = SPIN_SECONDS) -> None:
+    """Sleep for the time that `pause` returns; if that is 0, yield to other threads.
 
-    time.sleep(0) would last 50 us and more: the timer slack of every thread (prctl(2), PR_SET_TIMERSLACK).
+    time.sleep(0) would take 50 us and more: the timer slack of every thread (prctl(2), PR_SET_TIMERSLACK).
     """
     if seconds := pause(waited, spin_seconds):
         time.sleep(seconds)
     else:
-        _sched_yield()  # through ctypes, which gives up the interpreter's lock meanwhile
+        _sched_yield()  # through ctypes, which releases the GIL during the call
 
 
 def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: False) -> None:
@@ -44,48 +44,46 @@ def until(condition: Callable[[], bool], gone: Callable[[], bool] = lambda: Fals
     while not condition():
         if gone():
             raise PeerLost("the other process is gone")
-        rest(time.monotonic() - begun)
+        back_off(time.monotonic() - begun)
 
 
 class Operation(Protocol):
-    """One message on its way in or out."""
+    """One message that is being sent or received."""
 
     def progressing(self) -> AbstractContextManager[None]:
-        """What a thread is in while it does nothing but wait for this message."""
+        """A context for a thread that only waits for this message."""
         return nullcontext()
 
-    def rest(self, waited: float) -> None:
-        """Pass some time between two looks, `waited` seconds after the first."""
+    def back_off(self, waited: float) -> None:
+        """Let some time pass between two checks, `waited` seconds after the first."""
 
     def done(self) -> bool:
-        """Whether the buffer may be used again. Raises what went wrong."""
+        """Whether the buffer may be used again. Raises the operation's error if it failed."""
 
     def expected_crc32(self) -> int | None:
-        """After `done`: the CRC-32 that the sender announced for what was received, None where it gave
-        none.
-        """
+        """After `done`: the CRC-32 that the sender announced for a received message, or None."""
 
 
 class Channel(Protocol):
-    """One path between two processes, both ways, messages in order."""
+    """A bidirectional channel on one path between two processes. Messages stay in order."""
 
     name: str
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        """Begin to send it, in its place on a stream (a CUstream as an int), or at once."""
+        """Start sending it, in the order of a stream (a CUstream as an int), or at once."""
 
     def receive(self, into: Buffer, stream: int | None) -> Operation:
-        """Begin to receive a message of exactly its size."""
+        """Start receiving a message of exactly its size."""
 
     def abandon(self) -> None:
-        """End all waiting: the peer is gone. What is under way comes to an end, with any bytes."""
+        """End all waits, since the peer is gone. Operations in flight end; their bytes are undefined."""
 
     def close(self) -> None:
-        """Give everything back. Nothing is under way."""
+        """Release all resources. Nothing may be in flight."""
 
 
 class ConnectionState(Protocol):
-    """What a transfer asks of the connection that it is part of."""
+    """What a transfer needs from its connection."""
 
     @property
     def broken(self) -> TransportError | None:
@@ -96,18 +94,18 @@ class ConnectionState(Protocol):
         """When (time.monotonic) the other side closed in good order, or None."""
 
     def break_(self, error: TransportError) -> None:
-        """Make the connection unusable, and end all waiting, here and on the GPU."""
+        """Make the connection unusable, and end all waits, on the CPU and on the GPU."""
 
 
 class ThreadedOperation(Operation):
-    """An operation that a thread carries out; its result is the announced CRC-32, or None."""
+    """An operation that a thread executes; its result is the announced CRC-32, or None."""
 
     def __init__(self, future: Future[int | None]) -> None:
         self._future = future
 
-    def rest(self, waited: float) -> None:
-        # No looking again and again: that would take the interpreter's lock from the thread. But no long
-        # sleep either, from which a processor of a virtual machine takes 100 us to wake.
+    def back_off(self, waited: float) -> None:
+        # Do not spin: that would take the GIL from the thread. Do not sleep long either: a CPU of a virtual
+        # machine takes 100 us to wake up.
         wait((self._future,), pause(waited, 0.0))
 
     def done(self) -> bool:

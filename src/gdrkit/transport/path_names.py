@@ -1,4 +1,4 @@
-"""What the paths are called. It needs the standard library alone, as all that is sent to other machines."""
+"""The names of the paths. Standard library only, as for all code that is sent to other machines."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from typing import Literal, get_args
 
 PathName = Literal["verbs", "peer", "shared", "tcp"]
 PATHS: tuple[PathName, ...] = get_args(PathName)
-"""Best first. `verbs` needs an RDMA device that both sides name, `peer` a GPU that both name."""
+"""Best first. `verbs` requires both sides to name an RDMA device, `peer` to name a GPU."""

@@ -1,7 +1,8 @@
-"""What this machine can do for a GPU and an RDMA device, in gdrkit's own judgement: for programs that ask
-before they allocate, and fall back.
+"""The paths that this machine offers for a GPU and an RDMA device, as gdrkit judges them: for programs that
+check before they allocate, and fall back.
 
-The rest of gdrkit judges; it is imported when asked, as a node to which this package was sent lacks it.
+The judgement needs the rest of gdrkit. It is imported on demand, since a node to which only this package was
+sent does not have it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PathReason(NamedTuple):
-    """Why a path is usable or not: gdrkit's `code` for the question, its answer, and what that stands on."""
+    """Why a path is usable or not: the finding `code`, the answer, and its evidence."""
 
     code: str
     answer: str
@@ -27,8 +28,8 @@ class PathReason(NamedTuple):
 
 
 class PathOption(NamedTuple):
-    """A path, whether it is `usable` ("yes", "no", "unknown"), and the reasons: of a "no" what stops it,
-    of an "unknown" what could not be read, of a "yes" each question that was asked.
+    """A path, whether it is `usable` ("yes", "no", "unknown"), and the reasons: for "no" what blocks it, for
+    "unknown" what could not be read, for "yes" each check that passed.
     """
 
     name: str
@@ -38,26 +39,26 @@ class PathOption(NamedTuple):
 
 def paths(gpu: int | str, device: str, *, probe: bool = False) -> tuple[PathOption, ...]:
     """The paths between a GPU and an RDMA device of this machine, best first: dmabuf, peermem,
-    host-mapped, staged, socket. On a GPU without memory of its own host-mapped is the best that is usable.
+    host-mapped, staged, socket. For a GPU without its own memory host-mapped is the best usable path.
 
-    `gpu` is a CUDA ordinal or a PCI address, `device` a name as "mlx5_0" or "mlx5_0:1". "no" is certain
-    enough to skip the path (a GPU that CUDA does not give this program has no other answer). What is
-    "unknown" is worth a try, as a registration that fails falls to the next path. `probe` asks the drivers
-    as well (CUDA, verbs), in a process of their own: that takes up to seconds, and outranks inference.
-    Raises TransportError for a GPU or a device that this machine does not have, and where gdrkit's
-    judgement is not installed.
+    `gpu` is a CUDA ordinal or a PCI address, `device` a name such as "mlx5_0" or "mlx5_0:1". "no" is
+    certain enough to skip the path; if this program cannot see the GPU through CUDA, every path is "no".
+    An "unknown" path is worth a try: if the registration fails, the next path is used. `probe` also asks
+    the drivers (CUDA, verbs) in separate processes; that takes up to seconds, and the answers take
+    precedence over inference. Raises TransportError for a GPU or a device that this machine does not have,
+    and if only a part of gdrkit is installed.
     """
     try:
         from gdrkit.evidence.live import LiveHost
         from gdrkit.node import Node
     except ImportError as error:
-        raise TransportError(f"only all of gdrkit judges paths, and here is a part of it: {error}") from None
+        raise TransportError(f"judging paths needs a complete gdrkit installation: {error}") from None
     node = Node(LiveHost(probe))
     try:
         address = cuda().address(gpu) if isinstance(gpu, int) else gpu
         cuda().number("cuDeviceGetByPCIBusId", address.encode())
     except (CudaNotAvailable, CudaError) as error:
-        why = PathReason("no-cuda", f"CUDA does not give this program GPU {gpu}", (str(error),))
+        why = PathReason("no-cuda", f"CUDA does not show GPU {gpu} to this program", (str(error),))
         return tuple(
             PathOption(choice.name, "no", (why, *(choice.reasons if choice.usable == "no" else ())))
             for choice in judged(node, gpu if isinstance(gpu, str) else "", device)
@@ -66,7 +67,7 @@ def paths(gpu: int | str, device: str, *, probe: bool = False) -> tuple[PathOpti
 
 
 def judged(node: Node, gpu: str, device: str) -> tuple[PathOption, ...]:
-    """As `paths`, of any node: `gpu` is a PCI address, or "" for one that is not there."""
+    """As `paths`, for any node: `gpu` is a PCI address, or "" for a GPU that is not present."""
     from gdrkit.consumers.consumer import Path
     from gdrkit.consumers.table import CONSUMERS
     from gdrkit.consumers.verbs import VERBS
@@ -76,43 +77,42 @@ def judged(node: Node, gpu: str, device: str) -> tuple[PathOption, ...]:
 
     pair = _pair(node, gpu, device.partition(":")[0])
     answers = [
-        ruling
-        for ruling in check_results(node, RULES)
-        if ruling.subject is None or concerns(ruling.subject, pair)
+        result
+        for result in check_results(node, RULES)
+        if result.subject is None or concerns(result.subject, pair)
     ]
-    # A socket is no path of verbs programs: it is judged for the first program that has it.
+    # Verbs programs have no socket path, so it is judged for the first program that has one.
     sockets = next(consumer.name for consumer in CONSUMERS if Path.SOCKET in consumer.paths)
     cells = [*((path.value, VERBS.name) for path in VERBS.paths), (Path.SOCKET.value, sockets)]
     table = judgements_at(node, answers, [pair], cells)[pair]
     return tuple(
-        _choice(node, answers, [judgement for judgement in table if judgement.path == path])
-        for path, _ in cells
+        _choice(node, answers, [state for state in table if state.path == path]) for path, _ in cells
     )
 
 
 def _pair(node: Node, gpu: str, device: str) -> Pair:
-    """Raises TransportError for what a machine that was looked at does not have."""
+    """The GPU and the device. Raises TransportError if the evidence shows that one does not exist."""
     from gdrkit.facts.pci import gpus
     from gdrkit.facts.rdma import Pair, rdma_devices
     from gdrkit.node import if_missing
 
     pair = Pair(gpu, device)
-    # The rules tell what could not be read.
+    # The rules report what could not be read.
     devices, here = if_missing(((), ()), lambda: (rdma_devices(node), gpus(node)))
     names, addresses = [found.name for found in devices], [found.address for found in here]
     if names and device not in names:
-        raise TransportError(f"no RDMA device {device} here (of {', '.join(names)})")
+        raise TransportError(f"no such RDMA device: {device} (of {', '.join(names)})")
     if addresses and gpu and gpu not in addresses:
-        raise TransportError(f"no GPU {gpu} here (of {', '.join(addresses)})")
+        raise TransportError(f"no such GPU: {gpu} (of {', '.join(addresses)})")
     return pair
 
 
-def _choice(node: Node, answers: list[CheckResult], judgements: list[PathState]) -> PathOption:
-    """Of a path whose directions differ, the worse: a connection needs both."""
+def _choice(node: Node, answers: list[CheckResult], states: list[PathState]) -> PathOption:
+    """The path's worse direction: a connection needs both."""
     from gdrkit.rules.rule import Passed
     from gdrkit.verdict.path_state import BEST_FIRST, State, would_block
 
-    worst = max(judgements, key=lambda judgement: BEST_FIRST.index(judgement.state))
+    worst = max(states, key=lambda path: BEST_FIRST.index(path.state))
     if worst.state in (State.BLOCKED, State.IMPOSSIBLE):
         usable, decisive = "no", worst.blocked_by
     elif worst.state is State.UNKNOWN:
@@ -120,30 +120,30 @@ def _choice(node: Node, answers: list[CheckResult], judgements: list[PathState])
     else:
         usable = "yes"
         decisive = tuple(
-            ruling
-            for ruling in answers
-            if isinstance(ruling.outcome, Passed) and would_block(ruling, worst.path, worst.consumer)
+            result
+            for result in answers
+            if isinstance(result.outcome, Passed) and would_block(result, worst.path, worst.consumer)
         )
-    reasons = (_reason(node, ruling) for ruling in decisive)
+    reasons = (_reason(node, result) for result in decisive)
     return PathOption(worst.path, usable, tuple(dict.fromkeys(reasons)))
 
 
-def _reason(node: Node, ruling: CheckResult) -> PathReason:
+def _reason(node: Node, result: CheckResult) -> PathReason:
     from gdrkit.rules.engine import trail_of
     from gdrkit.rules.rule import Failed, Passed, Unknown
 
     evidence = tuple(
         dict.fromkeys(
             f"{source.name}: {source.text}" if source.text else source.name
-            for source in trail_of(node, ruling).sources
+            for source in trail_of(node, result).sources
         )
     )
-    outcome, said = ruling.outcome, ""
+    outcome, answer = result.outcome, ""
     if isinstance(outcome, Failed):
-        said = f"{outcome.seen}; expected: {outcome.expected}" if outcome.expected else outcome.seen
+        answer = f"{outcome.seen}; expected: {outcome.expected}" if outcome.expected else outcome.seen
     elif isinstance(outcome, Unknown):
         missing = outcome.missing
-        said, evidence = f"{missing.why.value}: {missing.source}", (f"ask: {missing.ask}", *evidence)
+        answer, evidence = f"{missing.why.value}: {missing.source}", (f"ask: {missing.ask}", *evidence)
     elif isinstance(outcome, Passed):
-        said = outcome.why
-    return PathReason(ruling.rule.code, said, evidence)
+        answer = outcome.why
+    return PathReason(result.rule.code, answer, evidence)

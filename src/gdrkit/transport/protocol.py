@@ -1,7 +1,7 @@
-"""What two connected processes say to each other beside the data: JSON, checked field by field.
+"""The control messages of two connected processes: JSON, checked field by field.
 
-Standard library alone, like all of this package and of `native`, so that it runs on a node that has
-nothing else.
+Standard library only, like this whole package and `native`, so that it runs on a node without other
+packages.
 """
 
 import json
@@ -13,9 +13,9 @@ VERSION = 3
 
 
 class Hello(NamedTuple):
-    """Who is there.
+    """One side's identity.
 
-    `boot_id` tells whether both run on one kernel, `gpu` is a PCI address or "", `device` an RDMA device
+    `boot_id` shows whether both run on one kernel, `gpu` is a PCI address or "", `device` an RDMA device
     or "".
     """
 
@@ -36,9 +36,9 @@ class RdmaEnd(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """The listener wants to take this path; "" is none.
+    """The listener proposes a path; "" means that none is left.
 
-    `rings` are the names of shared memory, six of them, or none; `ends` are three queue pairs, or none.
+    `rings` are the names of six shared memory files, or empty; `ends` are three queue pairs, or empty.
     """
 
     path: str
@@ -47,14 +47,14 @@ class Proposal(NamedTuple):
 
 
 class ProposalAnswer(NamedTuple):
-    """The connector can take the proposed path, or why not."""
+    """The connector's answer; `refused` is why it cannot use the proposed path, or ""."""
 
     refused: str = ""
     ends: tuple[RdmaEnd, ...] = ()
 
 
 class Region(NamedTuple):
-    """A piece of memory that the other side may read or write; with `rkey`, its device does so by itself."""
+    """Memory that the other side may read or write; with `rkey` its RDMA device accesses it directly."""
 
     token: int
     size_bytes: int
@@ -65,7 +65,7 @@ class Region(NamedTuple):
 
 
 class WindowOffer(NamedTuple):
-    """Memory for both to map, in the file `path`; as an answer, without one. `why` there is none, or ""."""
+    """Memory for both sides to map, in the file `path` ("" in the answer). `why` is the error, or ""."""
 
     size_bytes: int
     path: str = ""
@@ -73,7 +73,7 @@ class WindowOffer(NamedTuple):
 
 
 class MemoryRequest(NamedTuple):
-    """The wish to read or write a region. `checked`: with a CRC-32."""
+    """A request to read or write a region. `checked`: with a CRC-32."""
 
     number: int
     write: bool
@@ -84,27 +84,27 @@ class MemoryRequest(NamedTuple):
 
 
 class RequestGranted(NamedTuple):
-    """The other side has begun its half of that request."""
+    """The other side has started its half of the request."""
 
     number: int
 
 
 class RequestRefused(NamedTuple):
-    """It will not, and why."""
+    """The other side refuses the request; `why` is the reason."""
 
     number: int
     why: str
 
 
 class RequestDone(NamedTuple):
-    """What was written has arrived; `why` is what went wrong, or ""."""
+    """A write has completed; `why` is the error, or ""."""
 
     number: int
     why: str
 
 
 class Bye(NamedTuple):
-    """The other side closes in good order."""
+    """The other side closes the connection in good order."""
 
 
 ProtocolMessage = Union[  # noqa: UP007 (Python 3.9)
@@ -142,30 +142,30 @@ def encode(message: ProtocolMessage) -> bytes:
 
 
 def decode(body: bytes) -> ProtocolMessage:
-    """Raises TransportError for what is none of these messages, to the last field."""
+    """The message. Raises TransportError unless it is one of these messages, with valid fields."""
     try:
         name, *fields = json.loads(body)
         message: ProtocolMessage = _made(_KINDS[name], fields)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise TransportError(f"a control message that is not ours: {error}") from None
+        raise TransportError(f"invalid control message: {error}") from None
     return message
 
 
 def _made(kind: Any, fields: Any) -> Any:
-    """A tuple of that kind, each field of the type that it declares. Raises ValueError, TypeError."""
+    """A message of that kind, with each field checked against its type. Raises ValueError, TypeError."""
     types = list(kind.__annotations__.values())
     if not isinstance(fields, list) or len(fields) != len(types):
-        raise ValueError(f"{kind.__name__} has {len(types)} fields")
+        raise ValueError(f"{kind.__name__} must have {len(types)} fields")
     return kind(*(_field(wanted, value) for wanted, value in zip(types, fields)))  # noqa: B905 (Python 3.9)
 
 
 def _field(wanted: Any, value: Any) -> Any:
     if wanted in (int, str, bool):
         if type(value) is not wanted:
-            raise ValueError(f"{value!r:.40} is no {wanted.__name__}")
+            raise ValueError(f"not of type {wanted.__name__}: {value!r:.40}")
         return value
     if not isinstance(value, list):
-        raise TypeError(f"{value!r:.40} is no list")
+        raise TypeError(f"not a list: {value!r:.40}")
     if wanted == tuple[str, ...]:
         return tuple(_field(str, item) for item in value)
     return tuple(_made(RdmaEnd, item) for item in value)

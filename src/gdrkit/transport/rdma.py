@@ -1,12 +1,12 @@
-"""Between machines that have RDMA devices: the path `verbs`, over reliable connections (RC).
+"""The path `verbs`, between machines with RDMA devices, over reliable connections (RC).
 
-The receiver offers memory, the sender writes into it (RDMA WRITE), and the last write brings a notice
-(immediate data): only its completion tells that all bytes are in place, whatever way they took. Offers
-go over a socket. Regions of `exchange` are written and read directly; nobody at the other end has to be
-awake.
+The receiver offers memory, the sender writes into it (RDMA WRITE), and the last write carries immediate
+data. Only the receiver's completion of that write guarantees that all bytes are in place, whatever route
+they took. Offers are sent over a socket. Regions of `exchange` are written and read directly, without any
+action of the other process.
 
-GPU memory that no path registers is staged: copied to pinned memory that the device reaches, piece by
-piece. Run over rdma_rxe. Never run with GPU memory on a real RDMA device.
+GPU memory that cannot be registered is staged: copied piece by piece to pinned memory that the device can
+access. Run over rdma_rxe. Never run with GPU memory on a real RDMA device.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from gdrkit.transport.errors import (
     RemoteRefused,
     TransportError,
 )
-from gdrkit.transport.handshake import exactly
+from gdrkit.transport.handshake import read_exactly
 from gdrkit.transport.native.verbs import (
     Completion,
     CompletionQueue,
@@ -36,7 +36,7 @@ from gdrkit.transport.native.verbs import (
     VerbsDevice,
     VerbsError,
 )
-from gdrkit.transport.operation import Operation, rest, until
+from gdrkit.transport.operation import Operation, back_off, until
 from gdrkit.transport.registration import Registered, register
 from gdrkit.transport.socket_channel import SocketChannel
 from gdrkit.transport.staging import Staging
@@ -47,7 +47,7 @@ _LARGEST_WRITE = 1 << 30  # a message of RC is at most 2**31 bytes: InfiniBand s
 
 
 class Endpoint:
-    """An open port of an RDMA device, and what is registered with it. `device` is "mlx5_0" or "mlx5_0:1"."""
+    """An open port of an RDMA device and its registrations. `device` is "mlx5_0" or "mlx5_0:1"."""
 
     def __init__(self, device: str, gid_index: int | None = None) -> None:
         name, _, number = device.partition(":")
@@ -72,13 +72,13 @@ class Endpoint:
         self._regions: set[MemoryRegion] = set()
 
     def ends(self) -> tuple[protocol.RdmaEnd, ...]:
-        """What the other side has to know of our queue pairs."""
+        """Our queue pairs, as the other side needs to know them."""
         return tuple(
             protocol.RdmaEnd(pair.number, self.gid.hex(), self.lid, self.mtu) for pair in self.pairs
         )
 
     def connect(self, ends: tuple[protocol.RdmaEnd, ...]) -> None:
-        """Connect every queue pair with the other side's. Raises PathUnavailable."""
+        """Connect every queue pair to the other side's. Raises PathUnavailable."""
         if len(ends) != CHANNELS:
             raise PathUnavailable("the other side named no queue pairs")
         try:
@@ -89,18 +89,18 @@ class Endpoint:
             raise PathUnavailable(str(error)) from None
 
     def queues(self, index: int) -> tuple[CompletionQueue, CompletionQueue]:
-        """Completions of what was sent, and of what was received."""
+        """A channel's completion queues for sends and for receives."""
         return self._queues[index]
 
     def keep(self, what: Buffer) -> Registered:
-        """Register memory until the endpoint closes; its owner is held as long."""
+        """Register memory until the endpoint closes, and keep its owner alive until then."""
         key = (what.address, what.size_bytes)
         if key not in self._kept:
             self._kept[key] = self.register(what)
         return self._kept[key]
 
     def register(self, what: Buffer) -> Registered:
-        """As `register`; raises RegistrationFailed."""
+        """Register memory, as the function `register` does. Raises RegistrationFailed."""
         try:
             found = register(self.device, what)
         except VerbsError as error:
@@ -111,26 +111,26 @@ class Endpoint:
         return found
 
     def release(self, found: Registered) -> None:
-        """Give a registration back."""
+        """Undo a registration."""
         if found.region and found.region in self._regions:
             self._regions.remove(found.region)
             found.region.close()
 
     def kept(self, what: Buffer) -> Registered | None:
-        """Memory that was registered to stay, if all of `what` lies in it."""
+        """The kept registration that contains all of `what`, or None."""
         for (address, size), found in self._kept.items():
             if address <= what.address and what.address + what.size_bytes <= address + size:
                 return found
         return None
 
     def close(self) -> None:
-        """Give everything back, in the order in which it depends on each other."""
+        """Release all resources, in the order of their dependencies."""
         for pair in self.pairs:
             pair.close()
         for queues in self._queues:
             for queue in queues:
                 queue.close()
-        for region in self._regions:  # those of requests that never came to an end, too
+        for region in self._regions:  # including those of requests that never completed
             region.close()
         self._regions.clear()
         self._kept.clear()
@@ -155,9 +155,9 @@ class RdmaChannel(SocketChannel):
         self.announce(what, crc32)
         done = 0
         while done < what.size_bytes:
-            address, rkey, size = _OFFER.unpack(exactly(self._out, _OFFER.size))
+            address, rkey, size = _OFFER.unpack(read_exactly(self._out, _OFFER.size))
             if not 0 < size <= what.size_bytes - done:
-                raise TransportError(f"an offer of {size} bytes where {what.size_bytes - done} are left")
+                raise TransportError(f"invalid offer of {size} bytes; {what.size_bytes - done} are left")
             self._write(what.part(done, size), staging, address, rkey, notify=True)
             done += size
         return None
@@ -171,8 +171,8 @@ class RdmaChannel(SocketChannel):
     def access(
         self, what: Buffer, stream: int | None, region: protocol.Region, offset: int, *, write: bool
     ) -> Operation:
-        """Write to, or read from, memory that the other side has exposed. Raises TransportError beyond
-        its end.
+        """Write to, or read from, memory that the other side has exposed. Raises RemoteRefused beyond its
+        end.
         """
         if offset < 0 or offset + what.size_bytes > region.size_bytes:
             raise RemoteRefused(
@@ -192,7 +192,7 @@ class RdmaChannel(SocketChannel):
         return self.run(what, stream, work)
 
     def _posted(self, what: Buffer, use: _Use, remote: int, rkey: int, *, write: bool) -> Operation:
-        """Post at once, so that many may be on their way; a full queue is waited for here."""
+        """Post the request at once, so that several can be in flight; waits only while the queue is full."""
         _, lkey = use.__enter__()
         opcode = "IBV_WR_RDMA_WRITE" if write else "IBV_WR_RDMA_READ"
         request = self._post(opcode, what.address, what.size_bytes, lkey or 0, remote, rkey)
@@ -281,7 +281,7 @@ class RdmaChannel(SocketChannel):
         return self._outstanding < DEPTH
 
     def sent(self, request: int) -> bool:
-        """Whether a request is through. Raises TransportError for what the device reports of it."""
+        """Whether a request has completed. Raises TransportError if it completed with an error."""
         if request not in self._finished:
             self._reap()
         if request not in self._finished:
@@ -290,7 +290,7 @@ class RdmaChannel(SocketChannel):
         return True
 
     def _reap(self) -> None:
-        """Take what has completed from the queue, for whoever waits for it."""
+        """Move all completions from the queue to `_finished`, where waiting threads find them."""
         with self._posting:
             while (completion := self._poll(self._sent)) is not None:
                 self._finished[completion.request] = completion
@@ -306,14 +306,14 @@ class RdmaChannel(SocketChannel):
         try:
             return queue.poll()
         except VerbsError as error:
-            raise PeerLost(f"the device is gone: {error}") from None
+            raise PeerLost(f"the RDMA device failed: {error}") from None
 
     def _check(self, completion: Completion) -> None:
         if completion.ok:
             return
         if self._gone.is_set():
             raise PeerLost("the other process is gone")
-        raise TransportError(f"the device reports: {completion.words}")
+        raise TransportError(f"the RDMA device reports: {completion.words}")
 
     def _until(self, condition: Callable[[], bool]) -> None:
         until(condition, self._gone.is_set)
@@ -324,14 +324,14 @@ class RdmaChannel(SocketChannel):
 
 
 class _Posted(Operation):
-    """A request that the device works on by itself."""
+    """A request that was posted to the device."""
 
     def __init__(self, channel: RdmaChannel, request: int, use: _Use) -> None:
         self._channel, self._request, self._use = channel, request, use
         self._done = False
 
-    def rest(self, waited: float) -> None:
-        rest(waited)
+    def back_off(self, waited: float) -> None:
+        back_off(waited)
 
     def done(self) -> bool:
         if not self._done and self._channel.sent(self._request):
@@ -344,9 +344,9 @@ class _Posted(Operation):
 
 
 class _Use:
-    """Memory for the time of one request: kept registrations are used, others are made and given back.
+    """Registered memory for the duration of one request: a kept registration, or a temporary one.
 
-    As a context: (what was registered, its lkey), or (None, None) where the memory has to be staged.
+    As a context: (the registration, its lkey), or (None, None) if the memory has to be staged.
     """
 
     def __init__(self, endpoint: Endpoint, what: Buffer) -> None:
@@ -363,7 +363,7 @@ class _Use:
 
 
 def roce_gid(name: str, port: int) -> int:
-    """The index of the GID to use on Ethernet: RoCE v2 with an IPv4 address, else any RoCE v2, else 0.
+    """The GID index to use on Ethernet: RoCE v2 with an IPv4 address, else any RoCE v2, else 0.
 
     Source: Documentation/ABI/stable/sysfs-class-infiniband, gid_attrs/types.
     """
@@ -376,7 +376,7 @@ def roce_gid(name: str, port: int) -> int:
                     kind = file.read().strip()
                 with open(f"{folder}/gids/{index}", encoding="ascii") as file:
                     gid = file.read().strip()
-            except OSError:  # an empty entry answers EINVAL
+            except OSError:  # reading an empty entry fails with EINVAL
                 continue
             if kind == "RoCE v2" and gid.replace(":", "").strip("0"):
                 found.append((0 if gid.startswith("0000:0000:0000:0000:0000:ffff:") else 1, index))

@@ -1,4 +1,4 @@
-"""Memory that an RDMA device may reach: on the best path that takes it, and why the better ones did not."""
+"""Memory registered with an RDMA device: on the best path that accepts it, and why better ones did not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gdrkit.transport.native.verbs import MemoryRegion, VerbsDevice, VerbsError
 
 
 class RegistrationRefusal(NamedTuple):
-    """A path that was tried in vain: the call that failed, and its number (an errno, or a CUresult)."""
+    """A path that failed: the call, its number (an errno or a CUresult), and the number's meaning."""
 
     path: str
     call: str
@@ -20,8 +20,8 @@ class RegistrationRefusal(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """Memory on a path: `dmabuf` or `peermem` of a GPU, `host`; or `staged`, which no device reaches
-    (`region` is None). `refusals` are the better paths that were tried.
+    """Memory and its path: `dmabuf` or `peermem` for GPU memory, `host`; or `staged`, which no device can
+    access (`region` is None). `refusals` are the better paths that failed.
     """
 
     buffer: Buffer
@@ -31,14 +31,13 @@ class Registered(NamedTuple):
 
 
 def register(device: VerbsDevice, what: Buffer) -> Registered:
-    """Register memory with a device on the best path that it takes.
+    """Register memory with a device on the best path that the device accepts.
 
-    GPU memory: as a dma-buf (ibv_reg_dmabuf_mr), else by its address (ibv_reg_mr, which peermem makes
-    work), else it is `staged`. Host memory that no device takes raises VerbsError: there is nothing
-    below it.
+    GPU memory: as a dma-buf (ibv_reg_dmabuf_mr), else by its address (ibv_reg_mr, which needs peermem), else
+    it is `staged`. Raises VerbsError for host memory that the device refuses: there is no fallback.
 
-    Never run on a machine that has a GPU beside an RDMA device: the dma-buf export was run on an H200,
-    the registration and its refusals over rdma_rxe.
+    Never run on a machine with both a GPU and an RDMA device: the dma-buf export was run on an H200, the
+    registration and its refusals over rdma_rxe.
     """
     if what.device is None:
         return Registered(what, "host", device.register(what.address, what.size_bytes))
@@ -60,16 +59,16 @@ def _by_address(device: VerbsDevice, what: Buffer) -> MemoryRegion:
 
 
 def _by_dmabuf(device: VerbsDevice, what: Buffer) -> MemoryRegion:
-    """The whole allocation as a dma-buf, and our part of it registered."""
+    """Export the whole allocation as a dma-buf, and register our part of it."""
     from gdrkit.transport.native.cuda import cuda
 
     driver = cuda()
     base, size = driver.allocation(what.address)
-    # The range has to be of whole host pages (CUDA driver API, cuMemGetHandleForAddressRange).
+    # The range must consist of whole host pages (CUDA driver API, cuMemGetHandleForAddressRange).
     page = os.sysconf("SC_PAGESIZE")
     whole = -(-size // page) * page
     descriptor = driver.number("cuMemGetHandleForAddressRange", base, whole, HANDLE_DMA_BUF, 0)
     try:
         return device.register_dmabuf(descriptor, what.address - base, what.size_bytes, what.address)
     finally:
-        os.close(descriptor)  # the region holds the dma-buf now
+        os.close(descriptor)  # the region holds its own reference to the dma-buf

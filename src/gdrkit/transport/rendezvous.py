@@ -1,4 +1,4 @@
-"""How two processes find each other, prove the key, and agree on the best path that both can take."""
+"""Rendezvous: two processes connect, authenticate, and negotiate the best path that both can use."""
 
 from __future__ import annotations
 
@@ -17,61 +17,62 @@ from gdrkit.transport.errors import (
     TimedOut,
     TransportError,
 )
-from gdrkit.transport.handshake import exactly, prove, read_frame, write_frame
-from gdrkit.transport.negotiation import LINES, LocalSide, PreparedPath, check_paths, possible
+from gdrkit.transport.handshake import authenticate, read_exactly, read_frame, write_frame
+from gdrkit.transport.negotiation import DIRECTIONS, LocalSide, PreparedPath, check_paths, check_possible
 from gdrkit.transport.path_names import PATHS
 
 _Wanted = TypeVar("_Wanted", bound=protocol.ProtocolMessage)
-_STRANGER, _IDENTITY_BYTES = bytes(16), 16
-_HANDSHAKE_SECONDS = 5.0  # what a stranger may cost a listener
+_NEW_SESSION, _IDENTITY_BYTES = bytes(16), 16
+_HANDSHAKE_SECONDS = 5.0  # how long an unauthenticated peer can block a listener
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 5, socket.TCP_KEEPINTVL: 2, socket.TCP_KEEPCNT: 3}
-"""A machine that dies without a word is noticed after 5 + 2 * 3 s: tcp(7)."""
+"""A machine that dies silently is detected after 5 + 2 * 3 s: tcp(7)."""
 
 
 class Listener:
-    """A socket on the address that was given, and no other. `address` is (host, port)."""
+    """A listening socket on exactly one address. `address` is (host, port), `rejected` counts the
+    connections that did not authenticate.
+    """
 
     def __init__(self, host: str, port: int, key: bytes, side: LocalSide) -> None:
-        family, kind, number, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        if place[0] in ("0.0.0.0", "::"):
-            raise TransportError("give the address to listen on: all of them at once is refused")
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        if address[0] in ("0.0.0.0", "::"):
+            raise TransportError(f"listening on all addresses is not allowed: {host}; give one address")
         self._key, self._side = key, side
         self._socket = socket.socket(family, kind, number)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._socket.bind(place)
+        self._socket.bind(address)
         self._socket.listen(16)
         self._waiting: list[tuple[bytes, socket.socket]] = []
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        self.turned_away = 0
+        self.rejected = 0
 
     def accept(self, timeout: float = 60) -> Connection:
-        """The next process that holds the key. Raises TimedOut, which tells how many others were turned
-        away.
+        """A connection to the next peer that has the key. Raises TimedOut, which gives the number of
+        rejected connections.
         """
         deadline, last = time.monotonic() + timeout, ""
         while True:
             identity, sock = self._next(deadline, last)
             try:
-                if identity != _STRANGER:
-                    raise AuthenticationFailed("a connection to a session that is not open")
+                if identity != _NEW_SESSION:
+                    raise AuthenticationFailed("a data connection of an unknown session")
                 sock.settimeout(_HANDSHAKE_SECONDS)
-                secret = prove(sock, self._key, "listen")
+                secret = authenticate(sock, self._key, "listen")
                 sock.settimeout(max(1.0, deadline - time.monotonic()))
-                return self._welcome(sock, secret, deadline)
+                return self._negotiate(sock, secret, deadline)
             except PathUnavailable:
                 raise
             except TransportError as error:
                 sock.close()
-                self.turned_away += 1
+                self.rejected += 1
                 last = str(error)
 
     def _next(self, deadline: float, last: str = "") -> tuple[bytes, socket.socket]:
-        """The next socket and the identity that it names."""
+        """The next connection's session identity and socket."""
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                others = f"; {self.turned_away} turned away, the last: {last}" if self.turned_away else ""
-                raise TimedOut(f"nobody came who holds the key{others}")
+                raise TimedOut(f"timed out: no authenticated peer{self._rejections(last)}")
             self._socket.settimeout(left)
             try:
                 sock, _ = self._socket.accept()
@@ -79,34 +80,43 @@ class Listener:
                 continue
             sock.settimeout(_HANDSHAKE_SECONDS)
             try:
-                return exactly(sock, _IDENTITY_BYTES), sock
+                return read_exactly(sock, _IDENTITY_BYTES), sock
             except TransportError:
                 sock.close()
-                self.turned_away += 1
+                self.rejected += 1
 
-    def _welcome(self, sock: socket.socket, secret: bytes, deadline: float) -> Connection:
+    def _rejections(self, last: str) -> str:
+        if not self.rejected:
+            return ""
+        connections = "connection" if self.rejected == 1 else "connections"
+        reason = f", the last one: {last}" if last else ""
+        return f" ({self.rejected} {connections} rejected{reason})"
+
+    def _negotiate(self, sock: socket.socket, secret: bytes, deadline: float) -> Connection:
         theirs = _expect(sock, protocol.Hello)
         mine = self._side.hello()
         write_frame(sock, protocol.encode(mine))
         if theirs.version != mine.version:
-            raise PeerLost(f"the other side speaks version {theirs.version} of this, not {mine.version}")
+            raise PeerLost(
+                f"the other side uses protocol version {theirs.version}, this side version {mine.version}"
+            )
         considered: list[str] = []
         for path in self._side.paths:
             try:
-                possible(path, mine, theirs)
+                check_possible(path, mine, theirs)
                 prepared = PreparedPath(path, self._side)
             except PathUnavailable as error:
                 considered.append(f"{path}: {error}")
                 continue
             try:
-                wires = self._propose(prepared, sock, secret, deadline)
+                sockets = self._propose(prepared, sock, secret, deadline)
             except TransportError as error:
-                prepared.give_back()
+                prepared.release()
                 if not isinstance(error, PathUnavailable):
                     raise
                 considered.append(f"{path}: {error}")
                 continue
-            channels = prepared.channels(wires, listening=True)
+            channels = prepared.channels(sockets, listening=True)
             return Connection(
                 sock, channels, tuple(considered), prepared.endpoint, listening=True, gpu=self._side.gpu
             )
@@ -117,7 +127,7 @@ class Listener:
     def _propose(
         self, prepared: PreparedPath, sock: socket.socket, secret: bytes, deadline: float
     ) -> list[socket.socket]:
-        """Agree on one path; its sockets, if it takes any. Raises PathUnavailable."""
+        """Propose one path, and return its sockets, if it needs any. Raises PathUnavailable."""
         prepared.make_rings()
         names = tuple(ring.path for ring in prepared.rings)
         proposal = protocol.Proposal(prepared.path, names, prepared.ends())
@@ -126,22 +136,22 @@ class Listener:
         if answer.refused:
             raise PathUnavailable(answer.refused)
         prepared.connect(answer.ends)
-        return self._gather(secret, deadline) if prepared.needs_sockets else []
+        return self._accept_data(secret, deadline) if prepared.needs_sockets else []
 
-    def _gather(self, secret: bytes, deadline: float) -> list[socket.socket]:
-        """The data sockets of a session; each proves the session's secret."""
-        wires: dict[int, socket.socket] = {}
-        while len(wires) < LINES:
+    def _accept_data(self, secret: bytes, deadline: float) -> list[socket.socket]:
+        """The data sockets of a session; each authenticates with the session's secret."""
+        sockets: dict[int, socket.socket] = {}
+        while len(sockets) < DIRECTIONS:
             identity, sock = self._next(deadline)
             try:
                 if identity != _identity(secret):
-                    raise AuthenticationFailed("not of this session")
-                prove(sock, secret, "listen", b"data")
-                wires[exactly(sock, 1)[0] % LINES] = sock
+                    raise AuthenticationFailed("not a connection of this session")
+                authenticate(sock, secret, "listen", b"data")
+                sockets[read_exactly(sock, 1)[0] % DIRECTIONS] = sock
             except TransportError:
                 sock.close()
-                self.turned_away += 1
-        return [wires[index] for index in range(LINES)]
+                self.rejected += 1
+        return [sockets[index] for index in range(DIRECTIONS)]
 
     def close(self) -> None:
         self._socket.close()
@@ -165,11 +175,11 @@ def listen(
     gid_index: int | None = None,
     paths: tuple[str, ...] = PATHS,
 ) -> Listener:
-    """Wait for others on one address of this machine.
+    """Listen for peers on one address of this machine.
 
-    `gpu` is the CUDA ordinal whose memory will be moved, `device` an RDMA device ("mlx5_0" or
-    "mlx5_0:1"); `paths` are those allowed, best first. Raises TransportError for an address that means
-    all addresses, else OSError.
+    `gpu` is the CUDA ordinal of the GPU whose memory will be sent or received, `device` an RDMA device
+    ("mlx5_0" or "mlx5_0:1"); `paths` are the allowed paths, best first. Raises TransportError for a wildcard
+    address, and OSError.
     """
     check_paths(paths)
     return Listener(host, port, key, LocalSide(gpu, device, gid_index, paths))
@@ -186,15 +196,15 @@ def connect(
     paths: tuple[str, ...] = PATHS,
     timeout: float = 30,
 ) -> Connection:
-    """Connect to a listener. Raises AuthenticationFailed, TimedOut, PeerLost; PathUnavailable with every
-    path's reason where none can be had.
+    """Connect to a listener. Raises AuthenticationFailed, TimedOut, PeerLost, and PathUnavailable with the
+    reason for each path if no path is available.
     """
     check_paths(paths)
     side = LocalSide(gpu, device, gid_index, paths)
     sock = _dial(host, port, timeout)
     try:
-        sock.sendall(_STRANGER)
-        secret = prove(sock, key, "connect")
+        sock.sendall(_NEW_SESSION)
+        secret = authenticate(sock, key, "connect")
         mine = side.hello()
         write_frame(sock, protocol.encode(mine))
         theirs = _expect(sock, protocol.Hello)
@@ -202,7 +212,9 @@ def connect(
         while True:
             proposal = _expect(sock, protocol.Proposal)
             if not proposal.path:
-                raise PathUnavailable("; ".join(considered) or "the two sides allow no path in common")
+                raise PathUnavailable(
+                    "; ".join(considered) or "the two sides have no allowed path in common"
+                )
             try:
                 prepared = _answer(proposal, side, mine, theirs)
             except PathUnavailable as error:
@@ -210,29 +222,29 @@ def connect(
                 write_frame(sock, protocol.encode(protocol.ProposalAnswer(str(error))))
                 continue
             write_frame(sock, protocol.encode(protocol.ProposalAnswer(ends=prepared.ends())))
-            wires: list[socket.socket] = []
+            sockets: list[socket.socket] = []
             if prepared.needs_sockets:
-                wires = [_bind(host, port, secret, index, timeout) for index in range(LINES)]
-            channels = prepared.channels(wires, listening=False)
+                sockets = [_bind(host, port, secret, index, timeout) for index in range(DIRECTIONS)]
+            channels = prepared.channels(sockets, listening=False)
             return Connection(sock, channels, tuple(considered), prepared.endpoint, gpu=gpu)
     except (TransportError, OSError) as error:
         sock.close()
         if isinstance(error, TransportError):
             raise
-        raise PeerLost(f"the other side is no gdrkit transport: {error}") from None
+        raise PeerLost(f"the other side is not a gdrkit transport: {error}") from None
 
 
 def _answer(
     proposal: protocol.Proposal, side: LocalSide, mine: protocol.Hello, theirs: protocol.Hello
 ) -> PreparedPath:
     """The connector's half of a path. Raises PathUnavailable."""
-    possible(proposal.path, mine, theirs)
+    check_possible(proposal.path, mine, theirs)
     prepared = PreparedPath(proposal.path, side)
     try:
         prepared.open_rings(proposal.rings)
         prepared.connect(proposal.ends)
     except PathUnavailable:
-        prepared.give_back()
+        prepared.release()
         raise
     return prepared
 
@@ -240,13 +252,13 @@ def _answer(
 def _bind(host: str, port: int, secret: bytes, index: int, timeout: float) -> socket.socket:
     sock = _dial(host, port, timeout)
     sock.sendall(_identity(secret))
-    prove(sock, secret, "connect", b"data")
+    authenticate(sock, secret, "connect", b"data")
     sock.sendall(bytes([index]))
     return sock
 
 
 def _dial(host: str, port: int, timeout: float) -> socket.socket:
-    """A connection, tried again while nobody listens yet. Raises TimedOut."""
+    """A connected socket; retries while the port is not open yet. Raises TimedOut, PeerLost."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -254,7 +266,7 @@ def _dial(host: str, port: int, timeout: float) -> socket.socket:
             break
         except ConnectionRefusedError:
             if time.monotonic() > deadline:
-                raise TimedOut(f"nobody listens on {host}:{port}") from None
+                raise TimedOut(f"timed out: no listener on {host}:{port}") from None
             time.sleep(0.05)
         except OSError as error:
             raise PeerLost(f"{host}:{port}: {error.strerror or error}") from None
@@ -272,5 +284,5 @@ def _identity(secret: bytes) -> bytes:
 def _expect(sock: socket.socket, kind: type[_Wanted]) -> _Wanted:
     message = protocol.decode(read_frame(sock))
     if not isinstance(message, kind):
-        raise PeerLost(f"the other side said {type(message).__name__}, not {kind.__name__}")
+        raise PeerLost(f"the other side sent {type(message).__name__} where {kind.__name__} was expected")
     return message

@@ -1,9 +1,9 @@
-"""One direction between two processes of a node: a ring of shared memory, and counters that GPUs wait on.
+"""One direction between two processes of a node: a ring in shared memory, and counters that GPUs wait on.
 
-A message takes the next bytes of the ring, whole units of 4 KiB. One counter tells how many units were
-put in, the other how many were taken out; each side cuts a message into chunks as it likes. Both only
-grow (modulo 2**32), so a GPU's copy engine can wait for them by itself (cuStreamWaitValue32 compares
-cyclically): no CPU stands between the two copies.
+A message occupies the next bytes of the ring, in whole units of 4 KiB. The producer's counter is the
+number of units written, the consumer's the number of units read; each side splits a message into chunks
+independently. Both counters only grow (modulo 2**32), so a GPU's copy engine can wait on them without help
+(cuStreamWaitValue32 compares cyclically): no CPU is involved between the two copies.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ RING_BYTES = 64 << 20
 UNIT_BYTES = 4096
 SMALLEST_CHUNK = 512 << 10
 _SMALLEST_RING = 512 << 10
-_CHUNKS = 4  # at least so many lie in a ring: one being filled, one being emptied, and some to spare
+_CHUNKS = 4  # the fewest in a ring: one being written, one being read, and some to spare
 _OVERHEAD_BYTES = 200_000
-"""What a copy engine moves in the 3.5 us that one more chunk costs it at 55 GB/s: measured on an H200."""
-DESCRIPTORS = 64  # messages that may be announced and not yet taken
+"""What a copy engine copies at 55 GB/s in the 3.5 us that each further chunk costs it: measured on an
+H200.
+"""
+DESCRIPTORS = 64  # messages that may be announced and not yet received
 _HEADER = 8192
 _MAGIC = int.from_bytes(b"gdrring3", "little")
 _MEMBARRIER = {"aarch64": 283}
 WRAP = 1 << 32
-"""Where counters start again."""
+"""Counters are modulo this."""
 _GLOBAL, _POISON = 1, 1 << 29
 
 
@@ -39,9 +41,7 @@ class _Descriptor(ctypes.Structure):
 
 
 class _Header(ctypes.Structure):
-    """What both processes see. Each counter has a cache line of its own, so that writers do not disturb
-    readers.
-    """
+    """The shared header. Each counter has its own cache line, so that writers do not disturb readers."""
 
     _fields_ = (
         ("magic", ctypes.c_uint64),
@@ -51,7 +51,7 @@ class _Header(ctypes.Structure):
         ("consumed", ctypes.c_uint32 * 32),
         ("announced", ctypes.c_uint32 * 32),
         ("taken", ctypes.c_uint32 * 32),
-        ("noticed", ctypes.c_uint32 * 32),
+        ("acknowledged", ctypes.c_uint32 * 32),
         ("descriptors", _Descriptor * DESCRIPTORS),
     )
 
@@ -68,21 +68,23 @@ class Ring:
         self.address = ctypes.addressof(self._base)
         self.header = _Header.from_buffer(self._map)
         self.produced, self.consumed = self.header.produced, self.header.consumed
-        self._noticed = self.header.noticed
+        self._acknowledged = self.header.acknowledged
         self._pinned_by: int | None = None
         self._device_offset = 0
 
     @classmethod
     def create(cls, folder: str = "/dev/shm", ring_bytes: int = RING_BYTES) -> Ring:
-        """A new ring, readable by this user alone, and smaller where the file system has less room.
+        """A new ring, readable only by this user, and smaller if the file system has too little space.
 
-        Raises PathUnavailable where there is no room at all (a container's /dev/shm is often 64 MiB).
+        Raises PathUnavailable if there is not enough space even for the smallest ring (a container's
+        /dev/shm is often 64 MiB).
         """
         descriptor, path = new_file(folder)
         try:
             while True:
                 try:
-                    # Reserved, not merely sized: a full file system is an error here, and SIGBUS later.
+                    # Reserve the space, not just the size: if the file system is full, this fails here, and
+                    # not later with SIGBUS.
                     os.posix_fallocate(descriptor, 0, _HEADER + ring_bytes)
                     break
                 except OSError as error:
@@ -99,78 +101,78 @@ class Ring:
 
     @classmethod
     def open(cls, path: str) -> Ring:
-        """The ring that the other process made. Raises PathUnavailable where it cannot be seen or is not
-        one.
+        """The ring that the other process created. Raises PathUnavailable if the file cannot be opened or
+        is not a ring.
         """
         descriptor = open_file(path)
         try:
             start = os.pread(descriptor, 16, 0)
             ring_bytes = int.from_bytes(start[8:], "little")
-            right = int.from_bytes(start[:8], "little") == _MAGIC and ring_bytes >= _SMALLEST_RING
-            if not right or ring_bytes % UNIT_BYTES or os.fstat(descriptor).st_size < _HEADER + ring_bytes:
+            valid = int.from_bytes(start[:8], "little") == _MAGIC and ring_bytes >= _SMALLEST_RING
+            if not valid or ring_bytes % UNIT_BYTES or os.fstat(descriptor).st_size < _HEADER + ring_bytes:
                 raise PathUnavailable(f"{path} is not a ring")
             return cls(descriptor, path, ring_bytes)
         finally:
             os.close(descriptor)
 
     def unlink(self) -> None:
-        """Take its name away; both mappings stay."""
+        """Remove the file's name; both mappings remain."""
         remove(self.path)
 
     @property
     def filled(self) -> int:
-        """The unit before which all is put in, modulo WRAP, as far as a processor can know by now: what
-        GPUs count in `produced`, or what the sender's processor has noticed before.
+        """The unit before which everything is written, modulo WRAP, as far as a CPU can know now: the GPU's
+        count in `produced`, or the sender's acknowledgement where that is ahead of it.
         """
         produced: int = self.produced[0]
-        ahead = (self._noticed[0] - produced) % WRAP
+        ahead = (self._acknowledged[0] - produced) % WRAP
         return (produced + ahead) % WRAP if ahead <= self.units else produced
 
     def counters(self) -> tuple[int, int, int]:
-        """All that changes when bytes have moved."""
-        return self.produced[0], self.consumed[0], self._noticed[0]
+        """All values that change when bytes have moved."""
+        return self.produced[0], self.consumed[0], self._acknowledged[0]
 
     def acknowledge(self, position: int) -> None:
-        """Tell the other side that all before that unit is put in."""
-        self._noticed[0] = position % WRAP
+        """Tell the other side that everything before that unit is written."""
+        self._acknowledged[0] = position % WRAP
 
-    def place(self, position: int) -> tuple[int, int]:
-        """Where that unit lies, and the bytes from there to the ring's end."""
+    def locate(self, position: int) -> tuple[int, int]:
+        """The unit's address, and the bytes from there to the ring's end."""
         unit = position % self.units
         return self.address + _HEADER + unit * UNIT_BYTES, (self.units - unit) * UNIT_BYTES
 
     def step(self, size_bytes: int, *, busy: bool) -> int:
-        """Bytes of a chunk for a message of that size.
+        """The size in bytes of the chunks for a message of `size_bytes`.
 
-        The second copy begins when the first chunk is there, so large chunks cost time; each chunk costs a
-        copy engine a pause, so many do, too. Their sum is least at chunks of sqrt(message x what the pause
-        would move). Where messages before this one are still under way the first cost is paid, and chunks
-        are twice as large. What goes round the ring is cut so that the ring holds a whole number of chunks:
-        none is larger than the others.
+        The receiver's copy starts when the first chunk has arrived, so large chunks cost time. But each
+        chunk pauses a copy engine, so many chunks cost time too. The sum is smallest for chunks of
+        sqrt(message x bytes copied in one pause). If earlier messages are still in flight (`busy`), the
+        first cost is already paid, and chunks are twice as large. A message that wraps around the ring is
+        divided so that the ring holds a whole number of chunks, and none is larger than the others.
         """
         return _step(size_bytes, self.units, self.largest_step, busy)
 
     def piece(self, position: int, size_bytes: int, step: int) -> tuple[int, int, int]:
-        """The first chunk of what is left of a message: the unit it ends before, its address, its bytes.
+        """The first chunk of the rest of a message: the unit after its end, its address, its size in bytes.
 
-        `step`, a whole number of units, is the most that a chunk has. What lies before the ring's end is
-        divided evenly: a small rest would cost a pause as a whole chunk does.
+        `step`, a whole number of units, is the largest chunk size. The part before the ring's end is divided
+        evenly: a small last chunk would cost the same pause as a full one.
         """
-        place, most = self.place(position)
+        address, most = self.locate(position)
         lap = min(size_bytes, most)
         took = units(-(-lap // -(-lap // step)))
-        return position + took, place, min(took * UNIT_BYTES, lap)
+        return position + took, address, min(took * UNIT_BYTES, lap)
 
     def pieces(self, position: int, size_bytes: int, step: int) -> Iterator[tuple[int, int, int, int]]:
-        """A message's chunks as `piece` has them, each with its offset before its bytes."""
+        """A message's chunks as from `piece`: unit after its end, address, offset in the message, size."""
         offset = 0
         while offset < size_bytes:
-            position, place, size = self.piece(position, size_bytes - offset, step)
-            yield position, place, offset, size
+            position, address, size = self.piece(position, size_bytes - offset, step)
+            yield position, address, offset, size
             offset += size
 
     def pin(self, device: int) -> None:
-        """Let CUDA's copy engines reach it, through that device or another. Raises CudaError."""
+        """Make the ring accessible to CUDA copy engines, of that device or another. Raises CudaError."""
         if self._pinned_by is not None:
             return
         from gdrkit.transport.native.cuda import cuda
@@ -180,19 +182,19 @@ class Ring:
         self._pinned_by = device
 
     def on_device(self, counter: ctypes.Array[ctypes.c_uint32]) -> int:
-        """A counter's address as the GPU knows it."""
+        """A counter's address in the GPU's address space."""
         return ctypes.addressof(counter) + self._device_offset
 
     def poison(self, position: int) -> None:
-        """Set both counters far beyond what is queued, so that no stream goes on waiting for a peer that
-        is gone.
+        """Set both counters far beyond the queued work, so that no stream keeps waiting for a peer that is
+        gone.
 
-        To be repeated while streams run: their own writes undo it.
+        Repeat this while streams run: their own writes undo it.
         """
         self.produced[0] = self.consumed[0] = (position + _POISON) % WRAP
 
     def close(self) -> None:
-        """Unpin and unmap. Nothing may be using it."""
+        """Unpin and unmap the ring. Nothing may be using it."""
         self.unlink()
         if self._pinned_by is not None:
             from gdrkit.transport.native.cuda import cuda
@@ -202,12 +204,10 @@ class Ring:
             self._pinned_by = None
         if self.address:
             self.address = 0
-            del self.produced, self.consumed, self._noticed, self.header, self._base
+            del self.produced, self.consumed, self._acknowledged, self.header, self._base
             try:
                 self._map.close()
-            except (
-                BufferError
-            ):  # an error that somebody keeps has frames that refer to it: it goes with them
+            except BufferError:  # the frames of a stored exception still refer to it, and free it in the end
                 return
 
 
@@ -220,7 +220,7 @@ def _step(size_bytes: int, ring_units: int, most: int, busy: bool) -> int:
 
 
 def new_file(folder: str) -> tuple[int, str]:
-    """An open file that this user alone may open, and its path. Raises PathUnavailable."""
+    """A new file that only this user may open: its descriptor and path. Raises PathUnavailable."""
     path = f"{folder}/gdrkit-{secrets.token_hex(16)}"
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path
@@ -229,11 +229,11 @@ def new_file(folder: str) -> tuple[int, str]:
 
 
 def open_file(path: str) -> int:
-    """The file that the other process made. Raises PathUnavailable where it cannot be seen, or where its
-    name is none of ours.
+    """The descriptor of a file that the other process created. Raises PathUnavailable if it cannot be
+    opened, or if its name is not one that `new_file` makes.
     """
     if not path.startswith("/dev/shm/gdrkit-") or "/" in path.removeprefix("/dev/shm/"):
-        raise PathUnavailable(f"{path} is not a ring's name")
+        raise PathUnavailable(f"not the name of a ring or a window: {path}")
     try:
         return os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
@@ -241,7 +241,7 @@ def open_file(path: str) -> int:
 
 
 def remove(path: str) -> None:
-    """Take a file's name away, if it has one."""
+    """Remove a file's name, if it still exists."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -249,18 +249,18 @@ def remove(path: str) -> None:
 
 
 def units(size_bytes: int) -> int:
-    """How many units of a ring a message takes."""
+    """The number of units of a ring that a message occupies."""
     return -(-size_bytes // UNIT_BYTES)
 
 
 def reached(counter: int, wanted: int) -> bool:
-    """Whether a counter is at `wanted` or beyond, as the GPU compares them: (int)(counter - wanted) >= 0."""
+    """Whether a counter is at `wanted` or beyond, compared as the GPU does: (int)(counter - wanted) >= 0."""
     return (counter - wanted) % WRAP < WRAP // 2
 
 
 class Barrier:
-    """Orders this CPU's writes of data before its write of a counter. x86-64 does so by itself (Intel
-    SDM 3A, 9.2.2: stores are seen in order); 64-bit Arm does not, and there membarrier(2) does.
+    """Orders this CPU's writes of data before its write of a counter. x86-64 guarantees that order (Intel
+    SDM 3A, 9.2.2: stores are seen in order); 64-bit Arm does not, so membarrier(2) is called there.
     """
 
     def __init__(self) -> None:
@@ -268,7 +268,7 @@ class Barrier:
         self._syscall = None
         if machine != "x86_64":
             if machine not in _MEMBARRIER:
-                raise TransportError(f"shared memory was not written for {machine}")
+                raise TransportError(f"the path shared does not support this architecture: {machine}")
             self._number = _MEMBARRIER[machine]
             self._syscall = ctypes.CDLL(None, use_errno=True).syscall
 

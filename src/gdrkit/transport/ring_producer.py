@@ -1,4 +1,4 @@
-"""A sender's engine: out of a GPU, into a ring."""
+"""The sender's engine: copies from a GPU into a ring."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gdrkit.agent.native.cuda_abi import EVENT_DISABLE_TIMING
 from gdrkit.transport.engine import Engine, RingMessage
 from gdrkit.transport.ring import Ring, reached, units
 
-_MARKS = 16  # copies on their way that a waiting sender looks after; a ring holds ten of a large message
+_MARKS = 16  # copies in flight that a waiting sender tracks; a ring holds ten chunks of a large message
 
 
 class RingProducer(Engine):
-    """A sender's. Copies go through the program's own stream, which keeps their order by itself."""
+    """The sender's engine. Copies are queued on the program's own stream, which keeps their order."""
 
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
@@ -27,47 +27,47 @@ class RingProducer(Engine):
             if self._latest == self._own:
                 self.follow(queue, self._own)
             else:
-                self._ends.follow(queue, self._latest)
+                self._stream_events.follow(queue, self._latest)
         self._latest = queue
         if stream is None:
             self._expect(message)
         else:
             self._queue_on(message, message.begin, stream)
-            self._ends.mark(stream)
+            self._stream_events.mark(stream)
 
     def _queue(self, message: RingMessage, position: int) -> None:
         self._queue_on(message, position, self._own)
 
     def _queue_on(self, message: RingMessage, position: int, queue: int) -> None:
         ring, allowed = self.ring, position
-        address, left = message.rest(position)
-        for reaches, place, offset, size in ring.pieces(position, left, message.step):
-            if reaches > allowed and not self._has_room(reaches):
-                # Each wait stops the copy engine for 2.5 us: one for half of the ring.
+        address, left = message.remaining(position)
+        for reaches, target, offset, size in ring.pieces(position, left, message.step):
+            if reaches > allowed and not self._has_space(reaches):
+                # Each wait stops the copy engine for 2.5 us, so wait once per half of the ring.
                 most = reaches + ring.units // 2 - units(message.step)
                 allowed = min(message.end, max(reaches, most))
                 self.wait(queue, self._consumed, allowed - ring.units)
-            self.copy(place, address + offset, size, queue)
+            self.copy(target, address + offset, size, queue)
             self.count(message, queue, self._produced, reaches)
 
-    def _has_room(self, reaches: int) -> bool:
+    def _has_space(self, reaches: int) -> bool:
         return reached(self.ring.consumed[0], reaches - self.ring.units)
 
     def _can_advance(self) -> bool:
-        return self._has_room(self._position + 1)
+        return self._has_space(self._position + 1)
 
     def _advance(self) -> None:
         while self.messages and self._fill(self.messages[0]):
             self._next()
 
     def _fill(self, message: RingMessage) -> bool:
-        """Queue copies for which there is room; whether that were all of the message."""
-        address, left = message.rest(self._position)
+        """Queue the copies that the ring has space for. Returns whether the whole message is queued."""
+        address, left = message.remaining(self._position)
         while left:
-            reaches, place, size = self.ring.piece(self._position, left, message.step)
-            if not self._has_room(reaches):
+            reaches, target, size = self.ring.piece(self._position, left, message.step)
+            if not self._has_space(reaches):
                 return False
-            self.copy(place, address, size, self._own)
+            self.copy(target, address, size, self._own)
             if self._spare and not message.short:
                 mark = self._spare.pop()
                 self.call(self._record, mark, self._own)

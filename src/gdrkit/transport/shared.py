@@ -1,8 +1,8 @@
-"""Within a node: each GPU copies to or from pinned memory that both processes map. The path `shared`.
+"""The path `shared`, within a node: each GPU copies to or from pinned memory that both processes map.
 
-The sender's stream waits for room in a ring and copies a chunk into it, which is then counted; the
-receiver's copies it out after that, and counts in turn. Host memory takes the same ring, moved by a
-thread.
+The sender's stream waits for space in a ring and copies a chunk into it; then the producer's counter is
+updated. The receiver's stream waits for that, copies the chunk out, and the consumer's counter is updated.
+Host memory uses the same rings; a thread copies it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING
 
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.operation import Operation, ThreadedOperation, rest, until
+from gdrkit.transport.operation import Operation, ThreadedOperation, back_off, until
 from gdrkit.transport.ring import DESCRIPTORS, WRAP, Barrier, Ring, reached, units
 
 if TYPE_CHECKING:
     from gdrkit.transport.engine import Engine
 
-_DRAIN_SECONDS = 10.0  # far more than a ring's contents take to copy
-_SPIN_SECONDS = 0.02  # while nothing moves; the copies need no processor that looking could take from them
-_LOOK_EVERY = 256  # polls between looks at whether the GPU has failed
-_GLANCES = 40
-"""Looks at the counters alone before the processor is offered to others and all else is looked at, which
-takes as long as some of them: a change would be seen so much later.
+_DRAIN_SECONDS = 10.0  # far longer than copying a full ring takes
+_SPIN_SECONDS = 0.02  # while nothing moves; the copies need no CPU time, so spinning takes none from them
+_FAILURE_POLLS = 256  # calls of `done` between checks for a GPU failure
+_COUNTER_READS = 40
+"""Reads of the counters alone before the CPU is yielded and everything else is checked. That takes as long
+as several reads, and delays the detection of a change by as much.
 """
-_RENEW_UNITS = WRAP // 4  # what was noticed so long ago would come to seem ahead: counters start again
+_RENEW_UNITS = WRAP // 4  # an older acknowledgement would appear to be ahead, since counters wrap around
 
 
 class SharedChannel:
@@ -50,7 +50,7 @@ class SharedChannel:
         return self._into.begin(into, stream, None)
 
     def _prepare(self, device: int | None) -> None:
-        # Both directions at once: to pin memory may wait for a stream that waits for the other direction.
+        # Both directions together: pinning memory may block on a stream that waits for the other direction.
         if device is not None:
             self._out.prepare(device)
             self._into.prepare(device)
@@ -65,28 +65,26 @@ class SharedChannel:
 
 
 class _Half:
-    """One direction, seen from one side. Chunks are numbered when they are queued, so the two kinds of
-    movers (a GPU's streams, a thread) may not be at work at once: a change of kind waits for what is
-    under way.
+    """One direction, on one side. Chunks are numbered when they are queued, so the two kinds of movers (a
+    GPU's streams, a thread) must not work at the same time: a change of kind waits for the messages in
+    flight.
     """
 
     def __init__(self, ring: Ring, *, sending: bool) -> None:
         self.ring, self.sending = ring, sending
         self.gone = False
-        self._position = 0  # in the ring's units, of what is queued
+        self._position = 0  # the end of the queued messages, in the ring's units
         self._messages = 0
         self._taken, self._taken_early, self._taking = 0, set[int](), threading.Lock()
-        self._renewed = 0  # where we were when we last noticed what is filled for that alone
-        self._mover: int | None = None  # a device; None is the thread
+        self._renewed = 0  # our position when we last renewed the acknowledgement
+        self._mover: int | None = None  # a CUDA ordinal; None is the thread
         self._last: Operation | None = None
         self._gpus: dict[int, Engine] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gdrkit-shared")
         self._barrier = Barrier()
 
     def begin(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
-        """Queue a message. A sender waits here while the receiver has not taken the 64th message before
-        it.
-        """
+        """Queue a message. A sender waits here until the receiver has taken the 64th message before it."""
         if self.gone:
             raise PeerLost("the connection is broken")
         if self._mover != what.device and (last := self._last) is not None:
@@ -107,7 +105,7 @@ class _Half:
             with gpu.driver.on(what.device):
                 gpu.move(what, begin, step, stream, idle=idle)
             operation = _OnGpu(self, number, what.size_bytes, self._position, gpu)
-        if self.sending:  # after the copies have begun: the receiver asks for it when they are there
+        if self.sending:  # after the copies are started: the receiver needs it only when they have arrived
             self._announce(number, what.size_bytes, crc32)
         self._last = operation
         return operation
@@ -123,19 +121,21 @@ class _Half:
             self.ring.acknowledge(self.ring.filled)
 
     def announced(self, number: int, size_bytes: int) -> tuple[bool, int | None]:
-        """Whether the message of that number was announced, and its CRC-32. Raises where its size is
-        another.
+        """Whether the message with that number is announced, and its CRC-32 or None. Raises TransportError
+        if its size differs.
         """
         header = self.ring.header
         if not reached(header.announced[0], number + 1):
             return False, None
         row = header.descriptors[number % DESCRIPTORS]
         if row.size_bytes != size_bytes and not self.gone:
-            raise TransportError(f"{row.size_bytes} bytes were sent where {size_bytes} were expected")
+            raise TransportError(
+                f"message of {row.size_bytes} bytes received where {size_bytes} were expected"
+            )
         return True, row.crc32 if row.checked else None
 
     def take(self, number: int) -> None:
-        """Let the sender announce another message in its place, once all before it are taken as well."""
+        """Free the message's descriptor for the sender, once all messages before it are taken too."""
         with self._taking:
             self._taken_early.add(number)
             while self._taken in self._taken_early:
@@ -152,16 +152,16 @@ class _Half:
             self._until(lambda: self.announced(number, what.size_bytes)[0])
             crc = self.announced(number, what.size_bytes)[1]
         produced, consumed = ring.produced, ring.consumed
-        for end, place, offset, size in ring.pieces(begin, what.size_bytes, step):
+        for end, address, offset, size in ring.pieces(begin, what.size_bytes, step):
             if self.sending:
                 self._until(lambda: reached(consumed[0], end - ring.units))  # noqa: B023
-                ctypes.memmove(place, what.address + offset, size)
+                ctypes.memmove(address, what.address + offset, size)
                 self._barrier()
                 produced[0] = end % WRAP
             else:
                 self._until(lambda: reached(produced[0], end))  # noqa: B023
                 self._barrier()
-                ctypes.memmove(what.address + offset, place, size)
+                ctypes.memmove(what.address + offset, address, size)
                 self._barrier()
                 consumed[0] = end % WRAP
         if self.gone:
@@ -171,7 +171,7 @@ class _Half:
         return crc
 
     def prepare(self, device: int) -> None:
-        """Pin the ring and make the streams, once for each device."""
+        """Pin the ring and create the streams, once for each device."""
         if device not in self._gpus:
             from gdrkit.transport.native.cuda import cuda
             from gdrkit.transport.ring_consumer import RingConsumer
@@ -183,12 +183,12 @@ class _Half:
 
     @property
     def _through(self) -> int:
-        """The unit before which our side is through, modulo WRAP."""
+        """The unit before which our side has finished, modulo WRAP."""
         count: int = (self.ring.produced if self.sending else self.ring.consumed)[0]
         return count
 
     def reached(self, position: int) -> bool:
-        """Whether our side is through with all chunks before that position."""
+        """Whether our side has finished all chunks before that position."""
         return reached(self._through, position)
 
     def abandon(self) -> None:
@@ -196,8 +196,8 @@ class _Half:
         self.ring.poison(self._position)
 
     def close(self) -> None:
-        """End our own thread and streams, then unmap. What they wait for is kept in reach until they
-        have ended.
+        """End our thread and streams, then unmap the ring. Until they have ended, their wait conditions
+        are kept satisfied.
         """
         self.gone = True
         self._thread.shutdown(wait=True)
@@ -215,31 +215,31 @@ class _Half:
 
 
 class _OnGpu(Operation):
-    """A message whose copies are queued. The counters tell when it is over, without a call into the
+    """A message whose copies are queued. The counters show when it is done, without a call into the
     driver.
     """
 
     def __init__(self, half: _Half, number: int, size_bytes: int, end: int, gpu: Engine) -> None:
         self._half, self._number, self._size, self._end, self._gpu = half, number, size_bytes, end, gpu
         self._crc: int | None = None
-        self._announced = half.sending  # by ourselves, or the other side
+        self._announced = half.sending  # the receiver has to check for the announcement
         self._polls = 0
-        self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they stand still
+        self._seen, self._quiet_since = (0, 0, 0), 0.0  # the counters, and since when they have not changed
         self._finished = False
 
     def progressing(self) -> AbstractContextManager[None]:
         return self._gpu.progressing()
 
-    def rest(self, waited: float) -> None:
+    def back_off(self, waited: float) -> None:
         gpu, seen, counters = self._gpu, self._seen, self._half.ring.counters
-        for _ in range(_GLANCES):
+        for _ in range(_COUNTER_READS):
             gpu.poll()
             if (now := counters()) != seen:
                 self._seen, self._quiet_since = now, waited
-                if gpu.messages:  # at once: the copy to come is all that anybody waits for
+                if gpu.messages:  # at once: everything waits for the next copy
                     gpu.progress()
                 return
-        rest(waited - self._quiet_since, _SPIN_SECONDS)
+        back_off(waited - self._quiet_since, _SPIN_SECONDS)
 
     def done(self) -> bool:
         if self._finished:
@@ -247,8 +247,8 @@ class _OnGpu(Operation):
         if self._half.gone:
             raise PeerLost("the other process is gone")
         self._polls += 1
-        if self._polls % _LOOK_EVERY == 0:
-            self._gpu.look()
+        if self._polls % _FAILURE_POLLS == 0:
+            self._gpu.raise_failure()
         if self._gpu.messages:
             self._gpu.progress()
         if not self._announced:

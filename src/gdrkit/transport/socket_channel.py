@@ -1,8 +1,8 @@
-"""Paths whose messages a thread moves over sockets: `tcp`, and `peer` (one GPU into another, through
-CUDA's IPC).
+"""The paths that use sockets and threads: `tcp`, and `peer` (one GPU into another, through CUDA IPC).
 
-Each direction has a socket and a thread of its own. On `tcp` the bytes take the socket; on `peer` the
-receiver sends a handle of its memory, the sender copies into it over NVLink or PCIe, and says so.
+Each direction has its own socket and thread. On `tcp` the bytes go through the socket. On `peer` the
+receiver sends a handle of its memory; the sender copies into it over NVLink or PCIe, and then notifies the
+receiver.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from concurrent.futures import ThreadPoolExecutor
 from gdrkit.agent.native.cuda_abi import IPC_LAZY_PEER_ACCESS
 from gdrkit.transport.buffers import Buffer, memory
 from gdrkit.transport.errors import PeerLost, TransportError
-from gdrkit.transport.handshake import exactly
+from gdrkit.transport.handshake import read_exactly
 from gdrkit.transport.operation import Operation, ThreadedOperation
 from gdrkit.transport.staging import Staging, Tickets, recorded
 
 _HEADER = struct.Struct("!QII")  # bytes, CRC-32, the flags below
 CHECKED, ON_GPU = 1, 2
-"""Flags of a message: it has a CRC-32; its sender has it in GPU memory."""
+"""Flags of a message: it has a CRC-32; the sender's memory is GPU memory."""
 
 
 class SocketChannel:
-    """What both paths have in common: a thread for each direction, and its place among the streams' work."""
+    """The common part of both paths: a thread for each direction, in stream order."""
 
-    name = "wire"
+    name = "socket"
 
     def __init__(self, out: socket.socket, into: socket.socket) -> None:
         self._out, self._into = out, into
-        for wire in (out, into):
-            wire.settimeout(None)
-            wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for sock in (out, into):
+            sock.settimeout(None)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._senders, self._receivers = _Worker("send"), _Worker("receive")
 
     def transmit(self, what: Buffer, stream: int | None, crc32: int | None) -> Operation:
@@ -45,12 +45,12 @@ class SocketChannel:
         return self._receivers.submit(into, stream, lambda staging: self.pull(into, staging))
 
     def run(self, what: Buffer, stream: int | None, work: Callable[[Staging | None], None]) -> Operation:
-        """Do other work with memory in the sending thread, in its place among a stream's."""
+        """Run other work on memory in the sending thread, in stream order."""
         self._prepare(what.device)
         return self._senders.submit(what, stream, work)
 
     def _prepare(self, device: int | None) -> None:
-        # Both directions at once: to pin memory may wait for a stream that waits for the other direction.
+        # Both directions together: pinning memory may block on a stream that waits for the other direction.
         if device is not None:
             self._senders.prepare(device)
             self._receivers.prepare(device)
@@ -60,35 +60,35 @@ class SocketChannel:
         raise TransportError(f"{self.name} does not send")
 
     def pull(self, into: Buffer, staging: Staging | None) -> int | None:
-        """Receive one message; its CRC-32, if it came with one. Runs in the receiving thread."""
+        """Receive one message; returns its CRC-32, or None. Runs in the receiving thread."""
         raise TransportError(f"{self.name} does not receive")
 
     def announce(self, what: Buffer, crc32: int | None, flags: int = 0) -> None:
-        """Tell the other side of a message that comes."""
+        """Send the header of the next message."""
         checked = CHECKED if crc32 is not None else 0
         self.send(_HEADER.pack(what.size_bytes, crc32 or 0, flags | checked))
 
     def announced(self, into: Buffer) -> tuple[int | None, int]:
-        """The CRC-32, if any, and the flags of the message that comes. Raises TransportError for one of
-        another size.
+        """The CRC-32 (or None) and the flags of the next message. Raises TransportError if its size
+        differs.
         """
-        size, crc, flags = _HEADER.unpack(exactly(self._into, _HEADER.size))
+        size, crc, flags = _HEADER.unpack(read_exactly(self._into, _HEADER.size))
         if size != into.size_bytes:
-            raise TransportError(f"{size} bytes were sent where {into.size_bytes} were expected")
+            raise TransportError(f"message of {size} bytes received where {into.size_bytes} were expected")
         return (crc if flags & CHECKED else None), flags
 
     def send(self, data: bytes | memoryview) -> None:
-        """All of it, or PeerLost."""
+        """Send all of the data. Raises PeerLost."""
         _send(self._out, data)
 
     def answer(self, data: bytes) -> None:
-        """Tell a sender something, on the line that it sends on. All of it, or PeerLost."""
+        """Send data back to a sender, on the socket that it sends on. Raises PeerLost."""
         _send(self._into, data)
 
     def abandon(self) -> None:
-        for wire in (self._out, self._into):
+        for sock in (self._out, self._into):
             try:
-                wire.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
             except OSError:  # already closed by the other side
                 continue
 
@@ -100,15 +100,15 @@ class SocketChannel:
         self._into.close()
 
 
-def _send(wire: socket.socket, data: bytes | memoryview) -> None:
+def _send(sock: socket.socket, data: bytes | memoryview) -> None:
     try:
-        wire.sendall(data)
+        sock.sendall(data)
     except OSError as error:
         raise PeerLost(f"the connection broke: {error.strerror}") from None
 
 
 class _Worker:
-    """A thread that moves messages one after another, with pinned memory for each device that it met."""
+    """A thread that moves messages one after another, with pinned memory for each device it has used."""
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"gdrkit-{name}")
@@ -147,7 +147,7 @@ class _Worker:
 
 
 class TcpChannel(SocketChannel):
-    """Bytes over TCP; GPU memory is staged through pinned memory, copy and wire at the same time."""
+    """Bytes over TCP. GPU memory is staged through pinned memory; copies and socket I/O overlap."""
 
     name = "tcp"
 
@@ -162,7 +162,7 @@ class TcpChannel(SocketChannel):
         return crc
 
     def push_bytes(self, what: Buffer, staging: Staging | None) -> None:
-        """The contents, through the socket."""
+        """Send the contents through the socket."""
         if staging is not None:
             for piece in staging.out_of(what):
                 self.send(piece)
@@ -170,21 +170,21 @@ class TcpChannel(SocketChannel):
             self.send(memory(what.address, what.size_bytes))
 
     def pull_bytes(self, into: Buffer, staging: Staging | None) -> None:
-        """The contents, from the socket."""
+        """Receive the contents from the socket."""
         if staging is not None:
             staging.into(into, self._fill)
         elif into.size_bytes:
             self._fill(memory(into.address, into.size_bytes))
 
-    def _fill(self, room: memoryview) -> None:
-        while room:
+    def _fill(self, target: memoryview) -> None:
+        while target:
             try:
-                count = self._into.recv_into(room)
+                count = self._into.recv_into(target)
             except OSError as error:
                 raise PeerLost(f"the connection broke: {error.strerror}") from None
             if not count:
                 raise PeerLost("the other side closed the connection")
-            room = room[count:]
+            target = target[count:]
 
 
 _OFFER = struct.Struct("!64sQ")  # the allocation's IPC handle, offset into it
@@ -192,11 +192,11 @@ _NO_HANDLE = bytes(64)
 
 
 class PeerChannel(TcpChannel):
-    """One GPU's copy engine writes into the other's memory: NVLink where there is one, else PCIe.
+    """One GPU's copy engine writes into the other's memory: over NVLink if there is one, else over PCIe.
 
-    Both ends must be memory of cudaMalloc or cuMemAlloc: CUDA gives no IPC handle for cuMemCreate's (which
-    PyTorch uses with expandable segments). Source: CUDA driver API, cuIpcGetMemHandle. A message with host
-    memory at either end takes the socket.
+    Both ends must be memory of cudaMalloc or cuMemAlloc: CUDA has no IPC handles for memory of cuMemCreate
+    (which PyTorch uses with expandable segments). Source: CUDA driver API, cuIpcGetMemHandle. A message with
+    host memory at either end goes through the socket.
     """
 
     name = "peer"
@@ -213,7 +213,7 @@ class PeerChannel(TcpChannel):
         if staging is None:
             self.push_bytes(what, None)
             return None
-        handle, offset = _OFFER.unpack(exactly(self._out, _OFFER.size))
+        handle, offset = _OFFER.unpack(read_exactly(self._out, _OFFER.size))
         if handle == _NO_HANDLE:
             self.push_bytes(what, staging)
             return None
@@ -229,7 +229,7 @@ class PeerChannel(TcpChannel):
         if flags & ON_GPU:
             self.answer(_OFFER.pack(*(_ipc_handle(into) if staging else (_NO_HANDLE, 0))))
             if staging:
-                exactly(self._into, 1)
+                read_exactly(self._into, 1)
                 return crc
         self.pull_bytes(into, staging)
         return crc
@@ -244,7 +244,7 @@ class PeerChannel(TcpChannel):
 
 
 def _ipc_handle(buffer: Buffer) -> tuple[bytes, int]:
-    """The IPC handle of the allocation that a buffer lies in, and the buffer's offset in it. Raises
+    """The IPC handle of the allocation that contains a buffer, and the buffer's offset in it. Raises
     CudaError.
     """
     import ctypes

@@ -1,5 +1,5 @@
-"""What the paths with a thread in them share: pinned memory to stage through, and a GPU that waits for
-the thread.
+"""Common parts of the paths that use threads: pinned memory for staging, and GPU streams that wait for a
+thread.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ HALVES = 2
 
 
 class Tickets:
-    """A pinned counter: a stream waits for a ticket, a thread redeems it. Thus work that a thread does
-    keeps its place among a stream's, as a copy on that stream would.
+    """A pinned counter: a stream waits for a ticket, and a thread redeems it. So a thread's work keeps its
+    position in stream order, as a copy on that stream would.
     """
 
     def __init__(self) -> None:
         self._address = 0
         self._issued = 0
-        self._device = 0  # that made it
-        self._ends: dict[int, StreamEvents] = {}
+        self._device = 0  # the device whose context allocated the counter
+        self._stream_events: dict[int, StreamEvents] = {}
 
     def prepare(self, device: int) -> None:
-        """Make the counter, if there is none. To be called while no stream waits for a thread."""
+        """Allocate the counter, once. Call this while no stream waits for a thread."""
         from gdrkit.transport.native.cuda import cuda
 
         if not self._address:
@@ -44,16 +44,18 @@ class Tickets:
             ctypes.memset(self._address, 0, 4096)
 
     def issue(self, device: int, stream: int) -> Callable[[], None]:
-        """Let the stream wait until the returned function is called, in the order of issue."""
+        """Make the stream wait until the returned function is called. Call these functions in order of
+        issue.
+        """
         from gdrkit.transport.native.cuda import cuda
 
         driver = cuda()
         self._issued = ticket = (self._issued + 1) % (1 << 32)
         counter = ctypes.c_uint32.from_address(self._address)
         with driver.on(device):
-            place = driver.number("cuMemHostGetDevicePointer_v2", self._address, 0)
-            driver.call("cuStreamWaitValue32_v2", stream, place, ticket, WAIT_GEQ)
-            self._ends.setdefault(device, StreamEvents()).mark(stream)
+            device_address = driver.number("cuMemHostGetDevicePointer_v2", self._address, 0)
+            driver.call("cuStreamWaitValue32_v2", stream, device_address, ticket, WAIT_GEQ)
+            self._stream_events.setdefault(device, StreamEvents()).mark(stream)
 
         def redeem() -> None:
             counter.value = ticket
@@ -61,13 +63,13 @@ class Tickets:
         return redeem
 
     def close(self) -> None:
-        """Free the counter, when the last stream has seen it. All tickets are redeemed."""
+        """Free the counter after the last stream has passed it. All tickets must be redeemed."""
         if self._address:
             from gdrkit.transport.native.cuda import cuda
 
-            for device, ends in self._ends.items():
+            for device, events in self._stream_events.items():
                 with cuda().on(device):
-                    ends.close()
+                    events.close()
             with cuda().on(self._device):
                 cuda().call("cuMemFreeHost", self._address)
             self._address = 0
@@ -86,11 +88,12 @@ class Staging:
             self._events = [self._driver.number("cuEventCreate", 2) for _ in range(HALVES)]
 
     def begin(self, event: int | None) -> None:
-        """To be called first in the thread that is to copy: returns when an event recorded elsewhere has
-        passed, and forgets that event.
+        """Prepare the thread that will copy. Returns when an event that was recorded elsewhere has passed,
+        and destroys that event.
 
-        No copy is queued here before its turn. One that waits in a stream holds up all copies that share
-        its hardware queue (CUDA_DEVICE_MAX_CONNECTIONS; seen on H200s), among them those it waits for.
+        A copy is queued here only when it can run. A copy that waits in a stream blocks all copies that
+        share its hardware queue (CUDA_DEVICE_MAX_CONNECTIONS; seen on H200s), including those it waits
+        for.
         """
         self._driver.use(self._device)
         if event is not None:
@@ -98,16 +101,16 @@ class Staging:
             self._driver.call("cuEventDestroy_v2", event)
 
     def settle(self) -> None:
-        """Wait until all that is queued here is done."""
+        """Wait until all work queued here is done."""
         self._driver.call("cuStreamSynchronize", self._stream)
 
     def out_of(self, what: Buffer) -> Iterator[memoryview]:
-        """The contents of GPU memory, piece by piece; each is valid until the next but one is asked for."""
+        """The contents of GPU memory, piece by piece; each is valid until the next but one is requested."""
         for address, size in self.pieces_out_of(what):
             yield memory(address, size)
 
     def pieces_out_of(self, what: Buffer) -> Iterator[tuple[int, int]]:
-        """As `out_of`: address and bytes in pinned memory."""
+        """As `out_of`, but each piece as its address in pinned memory and its size in bytes."""
         pieces = [
             (offset, min(CHUNK_BYTES, what.size_bytes - offset))
             for offset in range(0, what.size_bytes, CHUNK_BYTES)
@@ -123,11 +126,11 @@ class Staging:
                 yield self._address + (index - 1) % HALVES * CHUNK_BYTES, pieces[index - 1][1]
 
     def into(self, what: Buffer, fill: Callable[[memoryview], None]) -> None:
-        """Fill GPU memory; `fill` is called for each piece of it in turn. Returns when all is in place."""
+        """Fill GPU memory: `fill` is called for each piece in order. Returns when all bytes are in place."""
         self.pieces_into(what, lambda address, size: fill(memory(address, size)))
 
     def pieces_into(self, what: Buffer, fill: Callable[[int, int], None]) -> None:
-        """As `into`: `fill` is given address and bytes in pinned memory."""
+        """As `into`, but `fill` takes an address in pinned memory and a size in bytes."""
         for index, offset in enumerate(range(0, what.size_bytes, CHUNK_BYTES)):
             size = min(CHUNK_BYTES, what.size_bytes - offset)
             half = self._address + index % HALVES * CHUNK_BYTES
@@ -144,12 +147,12 @@ class Staging:
         self.settle()
 
     def _wait(self, index: int) -> None:
-        # Yields the GIL: ctypes gives it up for each call, and the copy of a piece takes 80 us at 50 GB/s.
+        # Yields the GIL: ctypes releases it for each call, and the copy of a piece takes 80 us at 50 GB/s.
         while not self._driver.event_done(self._events[index % HALVES]):
             continue
 
     def close(self) -> None:
-        """Free all of it."""
+        """Free the memory, the stream and the events."""
         with self._driver.on(self._device):
             self.settle()
             self._driver.call("cuStreamDestroy_v2", self._stream)
@@ -159,7 +162,7 @@ class Staging:
 
 
 def recorded(device: int, stream: int) -> int:
-    """An event that passes when all that is queued on a stream now is done. Staging.begin takes it."""
+    """An event that passes when all work queued on a stream so far is done. Pass it to Staging.begin."""
     from gdrkit.transport.native.cuda import cuda
 
     driver = cuda()

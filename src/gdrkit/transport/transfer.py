@@ -1,4 +1,4 @@
-"""What `send`, `recv`, `write` and `read` return: something to ask, and to wait for."""
+"""The result of `send`, `recv`, `write` and `read`: poll it with `done`, or `wait` for it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from gdrkit.transport import protocol
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.errors import IntegrityFailed, PeerLost, RemoteRefused, TimedOut, TransportError
-from gdrkit.transport.operation import ConnectionState, Operation, rest
+from gdrkit.transport.operation import ConnectionState, Operation, back_off
 
 GRACE_SECONDS = 5.0
-"""How long what the other side sent before it closed in good order may take to arrive."""
+"""How long messages that the other side sent before an orderly close may take to arrive."""
 
 
 class Transfer:
-    """One message, read or write that is under way."""
+    """One message, read or write in flight."""
 
     def __init__(
         self, connection: ConnectionState, operation: Operation, memory: Buffer, *, received: bool
@@ -26,7 +26,7 @@ class Transfer:
         self._finished = False
 
     def done(self) -> bool:
-        """Whether it is over: what was received is in place, what was sent may be overwritten.
+        """Whether it is finished: a received message is in place, sent memory may be overwritten.
 
         Raises PeerLost, IntegrityFailed, RemoteRefused, or TransportError for a message of another size.
         """
@@ -43,19 +43,20 @@ class Transfer:
             raise
         except TransportError as error:
             self._connection.break_(error)
-            raise (
-                self._connection.broken or error
-            ) from None  # the first that went wrong, not what came of it
+            raise (self._connection.broken or error) from None  # the first error, not its consequences
 
     def _finish(self) -> None:
         self._finished = True
         expected = self._operation.expected_crc32() if self._received else None
         if expected is not None and (found := self._memory.crc32()) != expected:
-            raise IntegrityFailed(f"CRC-32 {found:08x} arrived where {expected:08x} was sent")
+            raise IntegrityFailed(
+                f"CRC-32 of the received bytes is {found:08x}, of the sent bytes {expected:08x}"
+            )
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it is over; returns its bytes. Raises what `done` raises, and TimedOut after `timeout`
-        seconds: the connection is broken then."""
+        """Wait until it is finished; returns its size in bytes. Raises what `done` raises, and TimedOut
+        after `timeout` seconds; that breaks the connection.
+        """
         if not self._finished:
             if not self._over():
                 with self._operation.progressing():
@@ -72,15 +73,15 @@ class Transfer:
             closed = self._connection.peer_closed_at
             if closed is not None and now - max(closed, begun) > GRACE_SECONDS:
                 self._connection.break_(
-                    PeerLost("the other side closed the connection before this was over")
+                    PeerLost("the other side closed the connection before this was finished")
                 )
             elif timeout is not None and now - begun > timeout:
                 self._connection.break_(TimedOut(f"not done after {timeout} s"))
-            self._operation.rest(now - begun)
+            self._operation.back_off(now - begun)
 
 
 class OneSided(Operation):
-    """A read or write that the other side has yet to grant: then `begin` starts our half of it."""
+    """A read or write that the other side has to grant first; then `begin` starts our half of it."""
 
     def __init__(self, begin: Callable[[], Operation], *, needs_done: bool) -> None:
         self._begin, self._needs_done = begin, needs_done
@@ -91,8 +92,8 @@ class OneSided(Operation):
     def take(
         self, message: protocol.RequestGranted | protocol.RequestRefused | protocol.RequestDone
     ) -> None:
-        """The other side's answer. Begins in the order of answers, which is that of the other side's
-        halves.
+        """Handle the other side's answer. Our halves start in the order of the answers, which is the order
+        of the other side's halves.
         """
         if isinstance(message, protocol.RequestRefused):
             self._error, self.open = RemoteRefused(message.why), False
@@ -104,8 +105,8 @@ class OneSided(Operation):
             if message.why:
                 self._error = TransportError(f"the other side: {message.why}")
 
-    def rest(self, waited: float) -> None:
-        rest(waited)
+    def back_off(self, waited: float) -> None:
+        back_off(waited)
 
     def done(self) -> bool:
         if self._error:

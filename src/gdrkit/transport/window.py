@@ -1,4 +1,4 @@
-"""A window: memory that two processes of a machine both map, and both their GPUs, where they have one."""
+"""A window: memory that two processes of a machine map, each also for its GPU if it has one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gdrkit.transport.ring import new_file, open_file, remove
 
 
 class Window(MappedMemory, mmap.mmap):
-    """What one process writes there the other reads, by CPU or by GPU, with no transfer at all.
+    """One process writes to it and the other reads, with the CPU or a GPU, without any transfer.
 
-    Nothing orders the two but what the program does: a message after the writes, or flags that a kernel
-    accesses with .release and .acquire at system scope. It stays mapped until it is closed, the other
-    side's end and the end of the connection notwithstanding.
+    The program must order the accesses itself: with a message after the writes, or with flags that a
+    kernel accesses with .release and .acquire at system scope. The window stays mapped until it is closed,
+    even if the other process or the connection ends.
     """
 
     _unpin: weakref.finalize[Any, Any] | None
 
     def __new__(cls, descriptor: int, size_bytes: int, gpu: int | None) -> Window:
-        """Map a file, and register it with CUDA for the GPU. Raises TransportError where that is refused."""
+        """Map a file, and register it with CUDA for the GPU. Raises TransportError if CUDA refuses."""
         made = super().__new__(cls, descriptor, size_bytes)
         made.address = ctypes.addressof(ctypes.c_char.from_buffer(made))
         made.size_bytes, made.gpu, made.device_address, made._unpin = size_bytes, gpu, 0, None
@@ -40,7 +40,7 @@ class Window(MappedMemory, mmap.mmap):
         return made
 
     def __init__(self, *_: object) -> None:
-        """All is done by `__new__`."""
+        """Do nothing: `__new__` does all the work."""
 
     def _pin(self, gpu: int) -> None:
         with cuda().on(gpu):
@@ -48,8 +48,8 @@ class Window(MappedMemory, mmap.mmap):
         self._unpin = weakref.finalize(self, _unpin, self.address, gpu)
 
     def close(self) -> None:
-        """Unregister and unmap. No kernel and no transfer may use it any more; BufferError where an array or
-        a memoryview made from it does. May be called twice.
+        """Unregister and unmap. No kernel or transfer may use it any more. Raises BufferError while an
+        array or a memoryview made from it exists. May be called twice.
         """
         if self._unpin:
             self._unpin()
@@ -61,39 +61,40 @@ class Window(MappedMemory, mmap.mmap):
         self.close()
 
 
-def agree(
+def open_window(
     size_bytes: int,
     gpu: int | None,
     *,
-    makes: bool,
-    tell: Callable[[protocol.WindowOffer], None],
-    told: Callable[[], protocol.WindowOffer],
+    creates: bool,
+    send: Callable[[protocol.WindowOffer], None],
+    receive: Callable[[], protocol.WindowOffer],
 ) -> Window:
-    """One window, on both sides; one makes its file, which has lost its name when this returns. Raises
-    TransportError, on both sides the same.
+    """The same window on both sides. The side with `creates` creates the file, whose name is removed again
+    before this returns. Raises TransportError, the same on both sides.
     """
-    if not makes:
-        return _join(told(), size_bytes, gpu, tell)
+    if not creates:
+        return _join(receive(), size_bytes, gpu, send)
     try:
         descriptor, path = new_file("/dev/shm")
     except PathUnavailable as error:
-        tell(protocol.WindowOffer(size_bytes, "", str(error)))
+        send(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
     try:
-        # Reserved, not merely sized: a full file system is an error here, and SIGBUS later.
+        # Reserve the space, not just the size: if the file system is full, this fails here, and not later
+        # with SIGBUS.
         os.posix_fallocate(descriptor, 0, size_bytes)
         made = Window(descriptor, size_bytes, gpu)
     except (OSError, TransportError) as error:
         remove(path)
-        words = error.strerror if isinstance(error, OSError) else error
-        why = f"no window of {size_bytes} bytes in /dev/shm: {words}"
-        tell(protocol.WindowOffer(size_bytes, "", why))
+        reason = error.strerror if isinstance(error, OSError) else error
+        why = f"cannot create a window of {size_bytes} bytes in /dev/shm: {reason}"
+        send(protocol.WindowOffer(size_bytes, "", why))
         raise PathUnavailable(why) from None
     finally:
         os.close(descriptor)
     try:
-        tell(protocol.WindowOffer(size_bytes, path))
-        answer = told()
+        send(protocol.WindowOffer(size_bytes, path))
+        answer = receive()
         if answer.why:
             raise TransportError(answer.why)
     except TransportError:
@@ -108,26 +109,26 @@ def _join(
     offer: protocol.WindowOffer,
     size_bytes: int,
     gpu: int | None,
-    tell: Callable[[protocol.WindowOffer], None],
+    send: Callable[[protocol.WindowOffer], None],
 ) -> Window:
     if offer.why:
         raise TransportError(offer.why)
     try:
         if offer.size_bytes != size_bytes:
             raise TransportError(
-                f"a window of {offer.size_bytes} bytes on one side, {size_bytes} on the other"
+                f"window sizes differ: {offer.size_bytes} bytes on one side, {size_bytes} on the other"
             )
         descriptor = open_file(offer.path)
         try:
             if os.fstat(descriptor).st_size < size_bytes:
-                raise PathUnavailable(f"{offer.path} is no window")
+                raise PathUnavailable(f"{offer.path} is too small for the window")
             found = Window(descriptor, size_bytes, gpu)
         finally:
             os.close(descriptor)
     except TransportError as error:
-        tell(protocol.WindowOffer(size_bytes, "", str(error)))
+        send(protocol.WindowOffer(size_bytes, "", str(error)))
         raise
-    tell(protocol.WindowOffer(size_bytes))
+    send(protocol.WindowOffer(size_bytes))
     return found
 
 

@@ -1,1 +1,1 @@
-"""Libraries that talk to hardware, through ctypes: each call checked, each refusal named."""
+"""libcuda and libibverbs through ctypes, with every result checked."""

@@ -1,6 +1,6 @@
-"""The CUDA driver's functions that moving bytes needs, each with its result checked.
+"""The CUDA driver functions that data transfers need, with every result checked.
 
-A function that this libcuda lacks is an error of the call, not of the import.
+A function that this libcuda does not have fails when it is called, not on import.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _QUEUED_AS_COPY = 32 << 10
 
 
 class CudaError(Exception):
-    """A call that the driver refused: `call`, the CUresult `number`, and the driver's `name` for it."""
+    """A CUDA driver call that failed: `call`, the CUresult `number`, and the driver's `name` for it."""
 
     def __init__(self, call: str, number: int, name: str) -> None:
         super().__init__(f"{call} returned {number} ({name})")
@@ -34,13 +34,13 @@ class CudaError(Exception):
 
 
 class CudaNotAvailable(Exception):
-    """There is no usable libcuda; the message says why."""
+    """No usable libcuda; the message gives the reason."""
 
 
 class Cuda:
-    """libcuda, loaded and initialised. Every method raises CudaError on a refusal.
+    """libcuda, loaded and initialised. Every method raises CudaError if the driver refuses a call.
 
-    Contexts are the primary ones, which PyTorch, CuPy and JAX use too, so their pointers are valid here.
+    Uses the primary contexts, as PyTorch, CuPy and JAX do, so their pointers are valid here.
     """
 
     def __init__(self) -> None:
@@ -50,11 +50,13 @@ class Cuda:
             raise CudaNotAvailable(str(error)) from None
         self._contexts: dict[int, int] = {}
         self.call("cuInit", 0)
-        # It only reads a variable of this thread: to give up the interpreter's lock for that takes longer.
+        # It only reads a thread-local variable; releasing the GIL for that would take longer.
         self._get_current = load(keep_lock=True)[0].cuCtxGetCurrent
 
     def function(self, name: str) -> Any:
-        """The function of that name, with its argument types set; CudaError 500 where libcuda lacks it."""
+        """The function of that name, with its argument types set. Raises CudaError 500 if libcuda lacks
+        it.
+        """
         try:
             return getattr(self._library, name)
         except AttributeError:
@@ -63,19 +65,19 @@ class Cuda:
             ) from None
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call it; anything but CUDA_SUCCESS is raised."""
+        """Call a function. Raises CudaError for any result but CUDA_SUCCESS."""
         if result := self.function(name)(*arguments):
             raise self.error(name, result)
 
     def number(self, name: str, *arguments: Any) -> int:
-        """Call what writes one number through its first argument, and return that number."""
+        """Call a function that writes one number through its first argument, and return that number."""
         out = ctypes.c_uint64()
         if result := self.function(name)(ctypes.byref(out), *arguments):
             raise self.error(name, result)
         return out.value
 
     def error(self, name: str, result: int) -> CudaError:
-        """What to raise for a call that returned this number, with the driver's name for it."""
+        """The exception for a call that returned this number, with the driver's name for it."""
         text = ctypes.c_char_p()
         known = not self._library.cuGetErrorName(result, ctypes.byref(text)) and text.value
         return CudaError(name, result, known.decode("ascii") if known else "unknown to this driver")
@@ -84,7 +86,7 @@ class Cuda:
         return self.number("cuDeviceGetCount")
 
     def attribute(self, device: int, attribute: int) -> int:
-        """cuDeviceGetAttribute; CudaError where the driver does not know the number."""
+        """cuDeviceGetAttribute. Raises CudaError if the driver does not know the attribute."""
         return self.number("cuDeviceGetAttribute", attribute, device)
 
     def address(self, device: int) -> str:
@@ -104,35 +106,37 @@ class Cuda:
         self.call("cuCtxSetCurrent", self.context(device))
 
     def on(self, device: int) -> _On:
-        """`use` for a block. Afterwards the thread is on the device that its program had chosen."""
+        """`use` for a block. Afterwards the thread's previous context is current again."""
         return _On(self, self.context(device))
 
     def current(self) -> int:
-        """The context that is current in this thread; 0 is none."""
+        """The context that is current in this thread; 0 means none."""
         out = ctypes.c_uint64()
         if result := self._get_current(ctypes.byref(out)):
             raise self.error("cuCtxGetCurrent", result)
         return out.value
 
-    def copy(self, to: int, of: int, size_bytes: int, stream: int) -> None:
-        """A copy that takes its turn among copies, however small it is.
+    def copy(self, destination: int, source: int, size_bytes: int, stream: int) -> None:
+        """Queue a copy that always uses the copy queues, however small it is.
 
-        cuMemcpyAsync puts less than 32 KiB for a GPU where streams wait for words: with few such queues
-        (CUDA_DEVICE_MAX_CONNECTIONS) it stands behind a stream that may be waiting for it. Copies of two
-        rows do not (both seen on H200s, driver 580.159.04). A single byte has no two rows.
+        cuMemcpyAsync puts copies to a GPU of less than 32 KiB into the queues in which streams wait for
+        words. With few such queues (CUDA_DEVICE_MAX_CONNECTIONS) the copy is queued behind a stream that
+        may be waiting for it. A copy of two rows is not (both seen on H200s, driver 580.159.04). A single
+        byte cannot be two rows.
         """
         half = size_bytes // 2
         if size_bytes >= _QUEUED_AS_COPY or not half:
-            self.call("cuMemcpyAsync", to, of, size_bytes, stream)
+            self.call("cuMemcpyAsync", destination, source, size_bytes, stream)
             return
-        self.call("cuMemcpy2DAsync_v2", Copy2D.of(to, of, half, 2), stream)
-        if size_bytes % 2:  # the last two bytes once more
+        self.call("cuMemcpy2DAsync_v2", Copy2D.of(destination, source, half, 2), stream)
+        if size_bytes % 2:  # copy the last two bytes again
             end = size_bytes - 2
-            self.call("cuMemcpy2DAsync_v2", Copy2D.of(to + end, of + end, 1, 2), stream)
+            self.call("cuMemcpy2DAsync_v2", Copy2D.of(destination + end, source + end, 1, 2), stream)
 
     def map_host(self, address: int, size_bytes: int) -> int:
-        """Register host memory, and return where the current device reaches it. None stays registered where
-        that is refused."""
+        """Register host memory, and return its address on the current device. If that fails, the memory
+        does not stay registered.
+        """
         self.call("cuMemHostRegister_v2", address, size_bytes, REGISTER_PORTABLE | REGISTER_DEVICE_MAP)
         try:
             return self.number("cuMemHostGetDevicePointer_v2", address, 0)
@@ -151,7 +155,7 @@ class Cuda:
         try:
             kind = self.number("cuPointerGetAttribute", POINTER_MEMORY_TYPE, pointer)
         except CudaError as error:
-            if error.number == INVALID_VALUE:  # memory that CUDA never heard of
+            if error.number == INVALID_VALUE:  # memory unknown to CUDA
                 return None
             raise
         if kind == MEMORY_HOST:
@@ -159,17 +163,17 @@ class Cuda:
         return self.number("cuPointerGetAttribute", POINTER_DEVICE_ORDINAL, pointer)
 
     def allocation(self, pointer: int) -> tuple[int, int]:
-        """Where the allocation begins that a pointer into GPU memory lies in, and its bytes."""
+        """The start address and the size in bytes of the allocation that a GPU pointer is in."""
         base, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(size), pointer)
         return base.value, size.value
 
     def event_done(self, event: int) -> bool:
-        """Whether all that was recorded before the event is done; raises what the stream failed with."""
+        """Whether all work before the event is done. Raises the stream's error."""
         return self._is_ready("cuEventQuery", event)
 
     def stream_done(self, stream: int) -> bool:
-        """Whether all that was queued on the stream is done; raises what it failed with."""
+        """Whether all work queued on the stream is done. Raises the stream's error."""
         return self._is_ready("cuStreamQuery", stream)
 
     def _is_ready(self, name: str, handle: int) -> bool:
@@ -180,7 +184,7 @@ class Cuda:
 
 
 class _On:
-    """A class, and no generator: it stands in the way of every message, and takes a third of the time."""
+    """A class and not a generator: every message uses it, and it takes a third of a generator's time."""
 
     __slots__ = ("_before", "_context", "_driver")
 
@@ -201,6 +205,6 @@ class _On:
 def cuda() -> Cuda:
     """The one libcuda of this process.
 
-    Raises NoCuda where it cannot be loaded, CudaError where cuInit refuses.
+    Raises CudaNotAvailable if it cannot be loaded, CudaError if cuInit fails.
     """
     return Cuda()

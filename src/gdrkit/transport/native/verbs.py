@@ -1,4 +1,4 @@
-"""libibverbs: a device, a protection domain, memory regions and reliable connections.
+"""libibverbs: devices, protection domains, memory regions and reliable connections.
 
 Source: rdma-core, libibverbs/verbs.h and the man pages of section 3.
 """
@@ -15,7 +15,7 @@ from gdrkit.agent.native.verbs_abi import NUMBERS
 
 
 class VerbsNotAvailable(Exception):
-    """There is no usable libibverbs, or no such device; the message says why."""
+    """No usable libibverbs, or no such device; the message gives the reason."""
 
 
 class VerbsError(Exception):
@@ -27,7 +27,7 @@ class VerbsError(Exception):
 
 
 class Verbs:
-    """libibverbs, loaded. Raises NoVerbs where there is none."""
+    """libibverbs, loaded. Raises VerbsNotAvailable if it cannot be loaded."""
 
     def __init__(self) -> None:
         try:
@@ -36,14 +36,14 @@ class Verbs:
             raise VerbsNotAvailable(str(error)) from None
 
     def function(self, name: str) -> Any:
-        """A function of the library. Raises VerbsError (EOPNOTSUPP) where this library lacks it."""
+        """A function of the library. Raises VerbsError (EOPNOTSUPP) if this library lacks it."""
         try:
             return getattr(self._library, name)
         except AttributeError:
             raise VerbsError(f"{name} (not in this libibverbs)", 95) from None
 
     def object(self, name: str, *arguments: Any) -> int:
-        """Call what returns a pointer; VerbsError with errno where that is NULL."""
+        """Call a function that returns a pointer. Raises VerbsError with errno if that is NULL."""
         ctypes.set_errno(0)
         result = self.function(name)(*arguments)
         if not result:
@@ -51,15 +51,15 @@ class Verbs:
         return int(result)
 
     def check(self, name: str, *arguments: Any) -> None:
-        """Call what returns 0 or an errno."""
+        """Call a function that returns 0 or an errno. Raises VerbsError."""
         ctypes.set_errno(0)
         if result := self.function(name)(*arguments):
             raise VerbsError(name, ctypes.get_errno() or abs(result))
 
     def devices(self) -> dict[str, int]:
-        """The names of this machine's RDMA devices, and the ibv_device of each.
+        """The names of this machine's RDMA devices, and the ibv_device pointer of each.
 
-        The list is never freed: the pointers are taken out of it, and it is asked for once.
+        The list is never freed, since the pointers belong to it; it is requested only once.
         """
         count = ctypes.c_int()
         found = self.function("ibv_get_device_list")(ctypes.byref(count))
@@ -71,7 +71,7 @@ class Verbs:
 
 @cache
 def verbs() -> Verbs:
-    """The one libibverbs of this process. Raises NoVerbs."""
+    """The one libibverbs of this process. Raises VerbsNotAvailable."""
     return Verbs()
 
 
@@ -86,7 +86,7 @@ class VerbsDevice:
     def __init__(self, name: str) -> None:
         self._verbs = verbs()
         if name not in _devices():
-            raise VerbsNotAvailable(f"no RDMA device {name} here (of {', '.join(_devices()) or 'none'})")
+            raise VerbsNotAvailable(f"no such RDMA device: {name} (of {', '.join(_devices()) or 'none'})")
         self.name = name
         self.context = self._verbs.object("ibv_open_device", _devices()[name])
         self.domain = self._verbs.object("ibv_alloc_pd", self.context)
@@ -104,13 +104,13 @@ class VerbsDevice:
         return gid.raw
 
     def register(self, address: int, size_bytes: int) -> MemoryRegion:
-        """ibv_reg_mr with local and remote access: host memory, or GPU memory through peermem."""
+        """ibv_reg_mr with local and remote access, for host memory, or GPU memory through peermem."""
         return MemoryRegion(
             self._verbs, self._verbs.object("ibv_reg_mr", self.domain, address, size_bytes, REMOTE_ACCESS)
         )
 
     def register_dmabuf(self, descriptor: int, offset: int, size_bytes: int, address: int) -> MemoryRegion:
-        """ibv_reg_dmabuf_mr: `size_bytes` at `offset` into a dma-buf, known to the wire as `address`."""
+        """ibv_reg_dmabuf_mr: `size_bytes` at `offset` into a dma-buf, with `address` as its I/O address."""
         region = self._verbs.object(
             "ibv_reg_dmabuf_mr", self.domain, offset, size_bytes, address, descriptor, REMOTE_ACCESS
         )
@@ -122,7 +122,7 @@ class VerbsDevice:
 
 
 class MemoryRegion:
-    """Memory that the device may reach; `lkey` and `rkey` name it."""
+    """Memory registered with the device, identified by `lkey` and `rkey`."""
 
     def __init__(self, library: Verbs, handle: int) -> None:
         self._verbs, self._handle = library, handle
@@ -134,7 +134,7 @@ class MemoryRegion:
 
 
 class Completion:
-    """What ibv_poll_cq gave for one request."""
+    """One request's completion, as ibv_poll_cq returned it."""
 
     def __init__(self, record: VerbsStruct, library: Verbs) -> None:
         self.request, self.status = record["wr_id"], record["status"]
@@ -149,7 +149,7 @@ class Completion:
 
 
 class CompletionQueue:
-    """Completions of requests, polled."""
+    """A completion queue that is polled."""
 
     def __init__(self, device: VerbsDevice, depth: int) -> None:
         self._verbs = verbs()
@@ -158,7 +158,7 @@ class CompletionQueue:
         self._record = VerbsStruct("ibv_wc")
 
     def poll(self) -> Completion | None:
-        """The next completion, or None. Raises VerbsError where the device is gone."""
+        """The next completion, or None. Raises VerbsError if the device has failed."""
         count = self._poll(self.handle, 1, self._record.address)
         if count < 0:
             raise VerbsError("ibv_poll_cq", ctypes.get_errno() or -count)
@@ -169,7 +169,7 @@ class CompletionQueue:
 
 
 class QueuePair:
-    """A reliable connection (RC). `connect` takes what the other side's `number` and so on are."""
+    """A queue pair of a reliable connection (RC). `connect` takes the other side's number, GID and LID."""
 
     def __init__(
         self, device: VerbsDevice, sends: CompletionQueue, receives: CompletionQueue, depth: int
@@ -198,7 +198,9 @@ class QueuePair:
     def connect(
         self, port: int, gid_index: int, mtu: int, remote_number: int, remote_gid: bytes, remote_lid: int
     ) -> None:
-        """INIT, RTR, RTS: man ibv_modify_qp(3). Seven retries of 1 s each, as the other side may be slow."""
+        """Change the state to INIT, RTR, RTS: man ibv_modify_qp(3). Seven retries of 1 s each, since the
+        other side may be slow.
+        """
         self._modify(
             {
                 "qp_state": NUMBERS["IBV_QPS_INIT"],
@@ -229,7 +231,7 @@ class QueuePair:
                 "qp_state": NUMBERS["IBV_QPS_RTS"],
                 "timeout": 18,  # 4.096 us x 2**18 = 1.07 s: specification, 9.7.6.1.3
                 "retry_cnt": 7,
-                "rnr_retry": 7,  # without end
+                "rnr_retry": 7,  # 7 means unlimited
                 "max_rd_atomic": 1,
             },
             "IBV_QP_STATE", "IBV_QP_TIMEOUT", "IBV_QP_RETRY_CNT", "IBV_QP_RNR_RETRY", "IBV_QP_SQ_PSN",
@@ -237,7 +239,7 @@ class QueuePair:
         )  # fmt: skip
 
     def fail(self) -> None:
-        """Move to the error state: everything outstanding completes with a flush error."""
+        """Change to the error state: all outstanding requests complete with a flush error."""
         self._modify({"qp_state": NUMBERS["IBV_QPS_ERR"]}, "IBV_QP_STATE")
 
     def _modify(self, fields: dict[str, int], *mask: str, remote_gid: bytes = b"") -> None:
@@ -263,7 +265,7 @@ class QueuePair:
             raise VerbsError("ibv_post_send", abs(result))
 
     def post_receive(self, request: int, address: int = 0, size_bytes: int = 0, lkey: int = 0) -> None:
-        """Post a receive; of no bytes, it takes the notice that a write with immediate data brings."""
+        """Post a receive; one of 0 bytes receives the immediate data of an RDMA write."""
         self._received.fill(request, address, size_bytes, lkey)
         if result := self._post_recv(self.handle, self._received.address, self._bad_address):
             raise VerbsError("ibv_post_recv", abs(result))
@@ -273,8 +275,8 @@ class QueuePair:
 
 
 class _Work:
-    """A work request with its one piece of memory, made once and filled in for each: ibv_post_send and
-    ibv_post_recv copy it. Not for two threads at once.
+    """A work request with one scatter/gather element, created once and filled in for each request, since
+    ibv_post_send and ibv_post_recv copy it. Not thread-safe.
     """
 
     def __init__(self, kind: str) -> None:
@@ -294,7 +296,7 @@ class _Work:
 
 
 class _Sent(_Work):
-    """A signalled request to send, read or write."""
+    """A signalled work request: send, read or write."""
 
     def __init__(self) -> None:
         super().__init__("ibv_send_wr")
