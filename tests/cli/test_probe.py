@@ -1,4 +1,4 @@
-"""`gdr probe`: what it shows of a record, and what it says of a machine without a GPU."""
+"""`gdr probe`: the text for a record, and the result on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECORDED = Path(__file__).parents[1] / "agent" / "probe" / "h200"
 
 
 def shown(name, verbose=False):
-    return probe._told(name, (RECORDED / f"{name}.json").read_text(), verbose)
+    return probe._as_text(name, (RECORDED / f"{name}.json").read_text(), verbose)
 
 
 def record(name, *calls, error=""):
@@ -30,7 +30,7 @@ def line(text, words):
     return next(line for line in text.splitlines() if words in line)
 
 
-def test_an_h200_is_shown_as_it_was_found():
+def test_a_record_of_an_h200_is_shown():
     assert line(shown("cuda"), "116 GPU_DIRECT_RDMA_SUPPORTED").endswith(" 1 [0]")
     assert line(shown("memory"), "readlink(device plain)").endswith("/dmabuf: [a dma-buf]")
     assert line(shown("memory"), "(device pcie)").endswith("refused: NOT_SUPPORTED [801]")
@@ -38,45 +38,49 @@ def test_an_h200_is_shown_as_it_was_found():
     assert line(shown("rm"), "NV50_THIRD_PARTY_P2P BAR1").endswith("ok [0]")
 
 
-def test_a_success_of_the_kernel_module_is_said_to_prove_what_it_proves():
+def test_a_success_of_the_kernel_module_is_shown_with_what_it_proves():
     words = " ".join(shown("rm").split())
 
     assert "does not prove that the product is supported" in words
     assert "that nvidia-peermem is loaded" in words
 
 
-def test_a_refusal_of_the_kernel_module_is_told_by_name_and_proves_nothing():
-    text = probe._told("rm", record("rm", call("NV_ESC_RM_ALLOC", "NV50_THIRD_PARTY_P2P BAR1", 0x56)), False)
+def test_a_refusal_of_the_kernel_module_is_shown_by_name():
+    text = probe._as_text(
+        "rm", record("rm", call("NV_ESC_RM_ALLOC", "NV50_THIRD_PARTY_P2P BAR1", 0x56)), False
+    )
 
     assert "refused: NOT_SUPPORTED [86]" in text
     assert "prove" not in text
 
 
-def test_an_attribute_that_libcuda_does_not_know_is_unknown_and_not_zero():
-    told = line(shown("cuda", verbose=True), "cuDeviceGetAttribute(152)")
+def test_an_attribute_unknown_to_libcuda_is_unknown_and_not_zero():
+    found = line(shown("cuda", verbose=True), "cuDeviceGetAttribute(152)")
 
-    assert told.endswith("refused: unknown to this libcuda [1]")
-
-
-def test_a_file_that_is_no_dmabuf_is_said_to_be_none():
-    text = probe._told("memory", record("memory", call("readlink", "device plain", 0, "/dev/null")), False)
-
-    assert "/dev/null [no dma-buf]" in text
+    assert found.endswith("refused: unknown to this libcuda [1]")
 
 
-def test_what_could_not_be_asked_is_said_in_the_probes_own_words():
-    assert "no libcuda" in probe._told("cuda", record("cuda", error="no libcuda: x"), False)
-    assert "nothing is there" in shown("verbs")
+def test_a_file_that_is_not_a_dmabuf_is_reported():
+    text = probe._as_text(
+        "memory", record("memory", call("readlink", "device plain", 0, "/dev/null")), False
+    )
+
+    assert "/dev/null [not a dma-buf]" in text
+
+
+def test_a_probe_that_could_not_run_has_a_reason():
+    assert "no libcuda" in probe._as_text("cuda", record("cuda", error="no libcuda: x"), False)
+    assert "nothing to probe" in shown("verbs")
     denied = record("rm", {"call": "open", "argument": "/dev/nvidiactl", "result": 13})
-    assert "Permission denied [13]" in probe._told("rm", denied, False)
+    assert "Permission denied [13]" in probe._as_text("rm", denied, False)
 
 
-def test_a_record_that_is_none_is_refused():
+def test_an_invalid_record_is_refused():
     with pytest.raises(FormatError):
-        probe._told("rm", "{}", False)
+        probe._as_text("rm", "{}", False)
 
 
-def test_all_four_answer_side_by_side_on_this_machine(capsys):
+def test_all_four_probes_run_in_parallel_on_this_machine(capsys):
     code = probe.main(["--json"])
     records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -85,7 +89,7 @@ def test_all_four_answer_side_by_side_on_this_machine(capsys):
     assert code == (OK if answered else UNKNOWN)
 
 
-def test_one_can_be_asked_alone(capsys):
+def test_one_probe_can_run_alone(capsys):
     probe.main(["rm"])
 
     assert "nvidiactl" in capsys.readouterr().out or Path("/dev/nvidiactl").exists()

@@ -1,4 +1,4 @@
-"""`gdr prove` from end to end, as far as a machine without a GPU goes."""
+"""`gdr prove` end to end, as far as possible without a GPU."""
 
 import json
 
@@ -16,7 +16,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(measured, "IDLE_SECONDS", 0.05)
 
 
-def test_host_memory_is_proven_as_what_it_is(capsys):
+def test_host_memory_is_proven_to_be_host_memory(capsys):
     assert prove.main(["host", "--size", "4M", "--repeats", "1", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "gdrkit.prove/1"
@@ -29,12 +29,12 @@ def test_host_memory_is_never_proof_of_the_direct_path():
     assert prove.main(["host", "--size", "1M", "--path", "tcp", "--require", "direct"]) == 3
 
 
-def test_a_path_that_cannot_be_had_says_why(capsys):
+def test_an_unavailable_path_has_a_reason(capsys):
     assert prove.main(["host", "--path", "verbs", "--device", "nothing_0", "--size", "1M"]) == 3
     assert "verbs: not run: " in capsys.readouterr().out
 
 
-def test_a_log_alone_is_judged(tmp_path, capsys):
+def test_logs_can_be_judged_without_a_trial(tmp_path, capsys):
     log = tmp_path / "job.log"
     log.write_text(DIRECT)
     assert prove.main(["log", "--log", str(log), "--require", "direct"]) == 0
@@ -45,7 +45,7 @@ def test_a_log_alone_is_judged(tmp_path, capsys):
     assert prove.main(["log", "--log", str(log), "--require", "direct"]) == 3
 
 
-def test_a_log_that_is_none_is_no_input(tmp_path, capsys):
+def test_a_file_that_is_not_a_log_is_an_input_error(tmp_path, capsys):
     (tmp_path / "x").write_text("hello\n")
     assert prove.main(["log", "--log", str(tmp_path / "x")]) == NO_INPUT
     assert prove.main(["log", "--log", str(tmp_path / "absent")]) == NO_INPUT
@@ -55,7 +55,7 @@ def test_a_log_that_is_none_is_no_input(tmp_path, capsys):
     "arguments",
     [["log"], ["host", "--size", "1M,2M"], ["host", "--repeats", "0"], ["pair", "--path", "carrier-pigeon"]],
 )
-def test_wrong_usage_is_told(arguments, capsys):
+def test_wrong_usage_is_an_error(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         prove.main(arguments)
     assert stopped.value.code == 64

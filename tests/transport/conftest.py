@@ -1,7 +1,7 @@
-"""Tests on real GPUs have a process each.
+"""Each test on real GPUs runs in its own process.
 
-Streams share hardware queues, in which a copy that waits holds up those behind it: streams that earlier
-tests have made would decide which of a test's streams are in one queue.
+Streams share hardware queues, in which a waiting copy blocks those behind it. Streams left by earlier
+tests would change which of a test's streams share a queue.
 """
 
 from __future__ import annotations

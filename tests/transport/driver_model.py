@@ -1,17 +1,17 @@
-"""CUDA's streams as queues in host memory, to try their order where there is no GPU.
+"""A model of CUDA's streams as queues in host memory, to test stream order without a GPU.
 
-Each stream is a thread, held up at random, as a GPU's queues are by others. It keeps to what the driver
-promises (CUDA driver API, stream management): work on one stream is done in order; an event passes when
-what its stream was given before is done; a wait takes the event as it stands at that call; a stream waits
-for a word, (int)(word - value) >= 0, and writes one after all it did before. Calls that need a context
-fail without one. "GPU memory" is the process's own.
+Each stream is a thread with random delays, as a GPU's queues are delayed by others. The model implements
+what the driver guarantees (CUDA driver API, stream management): work on one stream runs in order; an event
+passes when the earlier work on its stream is done; a wait uses the event's state at the time of the call;
+a stream waits for a word, (int)(word - value) >= 0, and writes one after all earlier work. Calls that need
+a context fail without one. "GPU memory" is the process's own memory.
 
-With CUDA_DEVICE_MAX_CONNECTIONS=1 all copies take one queue, and waits for a word and writes of one another,
-in the order in which they are given: what waits holds up what stands behind it, whatever its stream. Copies
-of less than 32 KiB stand among the writes. H200s do that (driver 580.159.04), and with more connections
-wherever two streams share one; but small copies to the host are with the copies there.
+With CUDA_DEVICE_MAX_CONNECTIONS=1 all copies use one queue, and waits for words and writes of words
+another, in the order of the calls: an entry that waits blocks all later entries, whatever their stream.
+Copies of less than 32 KiB are queued among the writes. H200s do that (driver 580.159.04), and with more
+connections wherever two streams share one; but there small copies to the host are queued among the copies.
 
-It says nothing of how fast anything is, nor of what a GPU does beyond that: the same tests run on GPUs.
+It does not model speed, or anything else that a GPU does: the same tests also run on GPUs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtx", "cuDriver")
 
 
 def install(seed: int) -> None:
-    """Let `gdrkit.transport.native.cuda.cuda()` be the model from now on."""
+    """Make `gdrkit.transport.native.cuda.cuda()` return the model from now on."""
     native.cuda.cache_clear()
     native.Cuda = lambda: Model(seed)  # type: ignore[misc, assignment]
 
@@ -63,7 +63,7 @@ class _Stream:
         self._work.put(work)
 
     def end(self) -> None:
-        """What was given is still done."""
+        """Stop after the work queued so far."""
         self._work.put(None)
 
     def _run(self) -> None:
@@ -125,9 +125,9 @@ class Model(Cuda):
         out._obj.value = handle
 
     def _allocate(self, out: Any, size: int) -> None:
-        room = ctypes.create_string_buffer(size)
-        out._obj.value = ctypes.addressof(room)
-        self._memory[out._obj.value] = room
+        memory = ctypes.create_string_buffer(size)
+        out._obj.value = ctypes.addressof(memory)
+        self._memory[out._obj.value] = memory
 
     def _cuDeviceGetCount(self, out: Any) -> None:
         out._obj.value = DEVICES
@@ -168,7 +168,7 @@ class Model(Cuda):
         out._obj.value = address
 
     def _put(self, stream: int, work: Callable[[], object], *, copies: bool = False) -> None:
-        """In the stream's order, and in its hardware queue's where that is modelled."""
+        """Queue work in stream order, and in the order of its hardware queue if that is modelled."""
         if not self._queues:
             self._handles[stream].put(work)
             return

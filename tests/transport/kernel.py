@@ -1,4 +1,6 @@
-"""A kernel, written by hand as PTX: it works on host memory in place, and talks with a CPU as it runs."""
+"""A kernel in handwritten PTX that works on host memory in place, and communicates with a CPU while it
+runs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import ctypes
 from gdrkit.transport.native.cuda import cuda
 
 HEAD_BYTES = 64
-"""Before the numbers: a flag that the other process sets, and one that the kernel sets."""
+"""The bytes before the numbers: a flag that the other process sets, and one that the kernel sets."""
 THREADS = 256
 GIVE_UP_NS = 10_000_000_000
 
@@ -16,7 +18,7 @@ PTX = f"""
 .target sm_70
 .address_size 64
 
-// Wait until somebody sets the first word, then make 3 x + 1 of each number x, then set the second word.
+// Wait until the first word is set, then replace each number x by 3 x + 1, then set the second word.
 .visible .entry answer(.param .u64 window, .param .u64 count)
 {{
     .reg .pred %p<5>;
@@ -60,7 +62,7 @@ END:
 
 
 class Answer:
-    """The kernel on one GPU, launched on a stream of its own, so that nothing else waits for it."""
+    """The kernel on one GPU, launched on its own stream, so that nothing else waits for it."""
 
     def __init__(self, device: int) -> None:
         self._driver = driver = cuda()
@@ -70,7 +72,7 @@ class Answer:
         self.stream = driver.number("cuStreamCreate", 1)
 
     def launch(self, device_address: int, count: int) -> None:
-        """Begin to wait for the first word at this address."""
+        """Start the kernel, which waits for the first word at this address."""
         window, numbers = ctypes.c_uint64(device_address), ctypes.c_uint64(count)
         parameters = (ctypes.c_void_p * 2)(ctypes.addressof(window), ctypes.addressof(numbers))
         self._driver.call(

@@ -1,8 +1,8 @@
-"""The same messages drawn by two processes: all kinds of memory, on any stream or none.
+"""Random messages, the same in two processes: all kinds of memory, on any stream or none.
 
     python -m tests.transport.mix mix|exchange PATH SEED GPU GPU [MODEL]
 
-does both parts; MODEL is a seed for `driver_model` in libcuda's place.
+runs both sides; MODEL is a seed for `driver_model`, used instead of libcuda.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from tests.transport.mix import exchange, mix
 """
 LARGEST = 24 << 20
 ONE_QUEUE = os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS") == "1"
-# A single byte may be held up there: gdrkit.transport.native.cuda.Cuda.copy.
+# A single byte can block with one queue: gdrkit.transport.native.cuda.Cuda.copy.
 SIZES = (0, 2 if ONE_QUEUE else 1, 4096, 100_000, 1 << 20, 3_000_001, LARGEST - 5, LARGEST)
-UNDER_WAY = 6
+IN_FLIGHT = 6
 _PERIOD = 1_000_003  # a prime: no chunk is a multiple of it
 
 
 def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: int = 200) -> None:
-    """Carry out one side's part, and check every byte that comes. Without a GPU all memory is the host's."""
+    """Run one side, and check every received byte. Without a GPU all memory is host memory."""
     draw = random.Random(seed)
     streams: list[int | None] = [0, None, None]
     if gpu is not None:
         cuda().use(gpu)
         streams += [cuda().number("cuStreamCreate", STREAM_NON_BLOCKING) for _ in range(3)]
     waiting: deque[tuple[Transfer, Buffer, Buffer, int, bool]] = deque()
-    # Made before: to allocate GPU memory may wait for streams, and those for the other side.
-    free = [_memory(device) for device in {gpu, None} for _ in range(UNDER_WAY + 1)]
+    # Allocated first: allocating GPU memory can block on streams that wait for the other side.
+    free = [_memory(device) for device in {gpu, None} for _ in range(IN_FLIGHT + 1)]
     if gpu is not None:
-        _room(), _stream()
+        _pinned(), _stream()
     for index in range(count):
         size, sends = draw.choice(SIZES), draw.randrange(2) == side
         stream = streams[[draw.randrange(6) for _ in range(2)][side] % len(streams)]
         device = gpu if [draw.random() < 0.8 for _ in range(2)][side] else None
-        if len(waiting) == UNDER_WAY:
+        if len(waiting) == IN_FLIGHT:
             free.append(_check(*waiting.popleft()))
         memory = next(found for found in free if found.device == device)
         free.remove(memory)
@@ -64,7 +64,7 @@ def mix(connection: Connection, gpu: int | None, side: int, seed: int, count: in
 
 
 def exchange(connection: Connection, gpu: int | None, side: int, seed: int) -> None:
-    """Both sides receive first, and then send, with no place in a stream: neither waits for the other."""
+    """Both sides receive first and then send, without stream order: neither waits for the other."""
     if gpu is not None:
         cuda().use(gpu)
     out, into = _memory(gpu), _memory(gpu)
@@ -78,13 +78,13 @@ def exchange(connection: Connection, gpu: int | None, side: int, seed: int) -> N
 
 def _memory(device: int | None) -> Buffer:
     if device is None:
-        room = ctypes.create_string_buffer(LARGEST)
-        return Buffer(ctypes.addressof(room), LARGEST, None, room)
+        memory = ctypes.create_string_buffer(LARGEST)
+        return Buffer(ctypes.addressof(memory), LARGEST, None, memory)
     return Buffer(cuda().number("cuMemAlloc_v2", LARGEST), LARGEST, device, None)
 
 
 def pattern(size: int, seed: int) -> bytes:
-    """Bytes that show where they belong: what stands in another place, or in another message, differs."""
+    """Bytes that depend on offset and message, so that misplaced bytes are found."""
     return (_block(seed) * (size // _PERIOD + 1))[:size]
 
 
@@ -98,38 +98,38 @@ def _fill(what: Buffer, index: int) -> None:
     if what.device is None:
         ctypes.memmove(what.address, content, what.size_bytes)
     else:
-        ctypes.memmove(_room(), content, what.size_bytes)
-        _copy(what.address, _room(), what.size_bytes)
+        ctypes.memmove(_pinned(), content, what.size_bytes)
+        _copy(what.address, _pinned(), what.size_bytes)
 
 
 def _check(transfer: Transfer, memory: Buffer, what: Buffer, index: int, sent: bool) -> Buffer:
     assert transfer.wait(60) == what.size_bytes
     if not sent:
-        place = what.address
+        address = what.address
         if what.device is not None:
-            place = _room()
-            _copy(place, what.address, what.size_bytes)
-        assert ctypes.string_at(place, what.size_bytes) == pattern(what.size_bytes, index), index
+            address = _pinned()
+            _copy(address, what.address, what.size_bytes)
+        assert ctypes.string_at(address, what.size_bytes) == pattern(what.size_bytes, index), index
     return memory
 
 
 @cache
-def _room() -> int:
-    """Pinned. A copy between a GPU and other memory holds the driver's lock, as long as it waits for its
-    turn: no thread could queue what it waits for (seen on H200s).
+def _pinned() -> int:
+    """Pinned memory. A copy between a GPU and other memory holds the driver's lock while it is queued, so no
+    thread could queue the work that it waits for (seen on H200s).
     """
     return cuda().number("cuMemHostAlloc", LARGEST, REGISTER_PORTABLE)
 
 
 @cache
 def _stream() -> int:
-    """One of our own: the default stream may wait for a message."""
+    """A separate stream: the default stream may be waiting for a message."""
     return cuda().number("cuStreamCreate", STREAM_NON_BLOCKING)
 
 
-def _copy(to: int, of: int, size_bytes: int) -> None:
+def _copy(destination: int, source: int, size_bytes: int) -> None:
     if size_bytes:
-        cuda().call("cuMemcpyAsync", to, of, size_bytes, _stream())
+        cuda().call("cuMemcpyAsync", destination, source, size_bytes, _stream())
         cuda().call("cuStreamSynchronize", _stream())
 
 

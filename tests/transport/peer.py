@@ -1,4 +1,4 @@
-"""The other process of a test: a program of its own, which can be killed and shares nothing but the wire."""
+"""The other process of a test: a separate program that can be killed."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ c = connect("127.0.0.1", port, key=key, paths=paths, gpu=gpu, timeout=20)
 
 
 def names() -> set[str]:
-    """Names that our files have in shared memory, those of other tests that run now among them."""
+    """The names of our files in shared memory, including those of tests that run at the same time."""
     return {name for name in os.listdir("/dev/shm") if name.startswith("gdrkit-")}
 
 
 def left_behind(before: set[str]) -> set[str]:
-    """The names that are new and stay. One that another process's test made meanwhile goes again."""
+    """New names that remain. Names of tests that run at the same time disappear again."""
     new, until = names() - before, time.monotonic() + 60
     while new and time.monotonic() < until:
         time.sleep(0.01)
@@ -37,7 +37,7 @@ def left_behind(before: set[str]) -> set[str]:
 
 
 class Peer:
-    """A connection, and the process at its other end."""
+    """A connection and the process at its other end."""
 
     def __init__(self, connection: Connection, process: subprocess.Popen[bytes]) -> None:
         self.connection, self.process = connection, process
@@ -57,17 +57,18 @@ def peer(
     gpus: tuple[int | None, int | None] = (None, None),
     model: int | None = None,
 ) -> Iterator[Peer]:
-    """A process that connects as `c` and runs `program`; ended with the block.
+    """A process that connects as `c` and runs `program`; it is killed at the end of the block.
 
-    `gpus`: ours, and its. `model`: a seed for it to run on `driver_model` instead of libcuda.
+    `gpus`: our GPU and its GPU. `model`: a seed with which the process uses `driver_model` instead of
+    libcuda.
     """
     key = generate_key()
-    with listen("127.0.0.1", key=key, paths=paths, gpu=gpus[0]) as door:
+    with listen("127.0.0.1", key=key, paths=paths, gpu=gpus[0]) as listener:
         arguments = [
             sys.executable,
             "-c",
             ("" if model is None else driver_model.PRELUDE) + PRELUDE + program,
-            str(door.address[1]),
+            str(listener.address[1]),
             key.hex(),
             ",".join(paths),
             "" if gpus[1] is None else str(gpus[1]),
@@ -75,7 +76,7 @@ def peer(
         ]
         process = subprocess.Popen(arguments, stdin=subprocess.PIPE)
         try:
-            with door.accept(20) as connection:
+            with listener.accept(20) as connection:
                 yield Peer(connection, process)
         finally:
             if process.stdin:

@@ -1,4 +1,4 @@
-"""What counts as memory: the interfaces that libraries expose, and what is refused."""
+"""Memory of any library: the supported interfaces, and what is refused."""
 
 import array
 
@@ -31,17 +31,17 @@ def test_strided_memory_is_refused():
         buffer(memoryview(bytearray(16))[::2])
 
 
-def test_read_only_memory_is_refused_where_something_is_to_arrive():
+def test_read_only_memory_is_refused_for_receiving():
     with pytest.raises(TransportError, match="read-only"):
         buffer(b"constant", writable=True)
 
 
-def test_what_exposes_no_memory_is_refused():
+def test_an_object_without_memory_is_refused():
     with pytest.raises(TransportError, match="int exposes no memory"):
         buffer(5)
 
 
-def test_a_part_stays_inside():
+def test_a_part_cannot_extend_beyond_the_memory():
     whole = buffer(bytearray(10))
     assert whole.part(4, 6).address == whole.address + 4
     for offset, size in [(5, 6), (-1, 2), (0, 11)]:
@@ -50,7 +50,7 @@ def test_a_part_stays_inside():
 
 
 class _OnGpu:
-    """What a GPU array exposes, for the refusals that come before the driver is asked."""
+    """The interface of a GPU array, for refusals that need no driver."""
 
     def __init__(
         self, shape: tuple[int, ...], strides: tuple[int, ...] | None, read_only: bool = False
@@ -65,6 +65,6 @@ def test_a_strided_gpu_array_is_refused():
         buffer(_OnGpu((4, 4), (32, 4)))
 
 
-def test_a_read_only_gpu_array_is_refused_where_something_is_to_arrive():
+def test_a_read_only_gpu_array_is_refused_for_receiving():
     with pytest.raises(TransportError, match="read-only"):
         buffer(_OnGpu((4,), None, read_only=True), writable=True)

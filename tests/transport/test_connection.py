@@ -1,4 +1,4 @@
-"""Two processes that move memory: what arrives, and what is said when it does not."""
+"""Connections between two processes: what arrives, and the errors if it does not."""
 
 import gc
 import os
@@ -34,7 +34,7 @@ def test_messages_of_every_size_arrive_whole_and_in_order(path):
 
 
 @BOTH
-def test_both_directions_are_busy_at_once(path):
+def test_both_directions_work_at_the_same_time(path):
     program = """
 out, into = os.urandom(5 << 20), bytearray(5 << 20)
 a, b = c.send(out), c.recv(into)
@@ -52,7 +52,7 @@ sys.stdin.read()
 
 @BOTH
 @pytest.mark.parametrize("seed", [1, 2])
-def test_messages_drawn_at_random_both_ways_arrive_whole(path, seed):
+def test_random_messages_in_both_directions_arrive_whole(path, seed):
     program = f"{IMPORT_MIX}\nmix(c, None, 1, {seed})\nc.recv(bytearray(1)).wait(30)"
     with peer(program, path) as other:
         mix(other.connection, None, 0, seed)
@@ -82,7 +82,7 @@ def test_regions_are_written_and_read_while_the_other_side_does_nothing(path):
 
 
 @BOTH
-def test_many_requests_both_ways_at_once_do_not_mix(path):
+def test_many_concurrent_requests_in_both_directions_do_not_mix(path):
     program = """
 mine = bytearray(100_000)
 theirs = c.exchange(mine)
@@ -109,7 +109,7 @@ sys.stdin.read()
 @pytest.mark.parametrize(
     ("offset", "size", "why"), [(90, 11, "do not fit"), (-1, 5, "do not fit"), (0, 101, "do not fit")]
 )
-def test_what_does_not_fit_into_a_region_is_refused_and_nothing_else_suffers(path, offset, size, why):
+def test_an_access_beyond_a_region_is_refused_and_the_connection_still_works(path, offset, size, why):
     with peer("m = bytearray(100); c.exchange(m); c.send(m).wait(20); sys.stdin.read()", path) as other:
         theirs = other.connection.exchange(bytearray(1))
         with pytest.raises(RemoteRefused, match=why):
@@ -120,7 +120,7 @@ def test_what_does_not_fit_into_a_region_is_refused_and_nothing_else_suffers(pat
 
 
 @BOTH
-def test_a_region_that_is_not_writable_is_only_read(path):
+def test_a_region_that_is_not_writable_can_only_be_read(path):
     with peer("c.exchange(b'read me', writable=False); sys.stdin.read()", path) as other:
         theirs = other.connection.exchange(bytearray(1))
         with pytest.raises(RemoteRefused, match="not writable"):
@@ -133,21 +133,21 @@ def test_a_region_that_is_not_writable_is_only_read(path):
 @BOTH
 def test_a_message_of_another_size_is_an_error_on_the_side_that_expected_it(path):
     with peer("c.send(b'x' * 100); sys.stdin.read()", path) as other:
-        with pytest.raises(TransportError, match="100 bytes were sent where 99 were expected"):
+        with pytest.raises(TransportError, match="100 bytes received where 99 were expected"):
             other.connection.recv(bytearray(99)).wait(20)
         assert other.connection.broken
 
 
 @BOTH
-def test_the_death_of_the_other_process_is_noticed_before_any_deadline(path):
+def test_the_death_of_the_other_process_is_detected_before_any_deadline(path):
     with peer("sys.stdin.read()", path) as other:
         waiting = other.connection.recv(bytearray(1 << 20))
         threading.Timer(0.3, other.kill).start()
-        with pytest.raises(PeerLost):  # TimedOut, if it were the deadline that ended the wait
+        with pytest.raises(PeerLost):  # it would be TimedOut if the deadline had ended the wait
             waiting.wait(30)
 
 
-def test_a_send_that_waits_for_messages_to_be_taken_learns_that_nobody_will():
+def test_a_send_that_waits_for_the_receiver_fails_if_the_receiver_dies():
     with peer("sys.stdin.read()", "shared") as other:
         killing = threading.Timer(0.5, other.kill)
         killing.start()
@@ -158,7 +158,7 @@ def test_a_send_that_waits_for_messages_to_be_taken_learns_that_nobody_will():
 
 
 @BOTH
-def test_a_process_that_does_nothing_is_a_timeout(path):
+def test_waiting_for_an_idle_process_times_out(path):
     with peer("sys.stdin.read()", path) as other:
         with pytest.raises(TimedOut, match=r"not done after 0\.2 s"):
             other.connection.recv(bytearray(8)).wait(0.2)
@@ -178,7 +178,7 @@ def test_a_sender_waits_for_a_receiver_that_is_slow(path):
             transfer.wait(20)
 
 
-def test_bytes_that_changed_on_the_way_are_found():
+def test_bytes_that_changed_in_transit_are_detected():
     program = """
 data = bytearray(64)
 c.recv(bytearray(1)).wait(20)
@@ -188,7 +188,7 @@ sys.stdin.read()
     with peer(program, "shared") as other:
         waiting = other.connection.recv(bytearray(64))
         other.connection.send(b"x").wait(20)
-        with pytest.raises(IntegrityFailed, match="00003039 was sent"):
+        with pytest.raises(IntegrityFailed, match="of the sent bytes 00003039"):
             waiting.wait(20)
 
 

@@ -1,4 +1,6 @@
-"""What GPUs are told to wait for, against the slowest other side that may be: on `driver_model`, no GPU."""
+"""What the engines queue and wait for, with the slowest possible other side: on `driver_model`, without a
+GPU.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ MIB = 1 << 20
 slowly = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 
 
-class Noted(Engine):
-    """Writes down what is queued instead of queueing it: ("wait", value) and ("copy", bytes)."""
+class Recorder(Engine):
+    """Records work instead of queueing it: ("wait", value) and ("copy", bytes)."""
 
     def __init__(self, ring: Ring, device: int) -> None:
         super().__init__(ring, device)
@@ -35,7 +37,7 @@ class Noted(Engine):
     def wait(self, stream: int, counter: int, value: int) -> None:
         self.queued.append(("wait", value))
 
-    def copy(self, to: int, of: int, size_bytes: int, stream: int) -> None:
+    def copy(self, destination: int, source: int, size_bytes: int, stream: int) -> None:
         self.queued.append(("copy", size_bytes))
         self.copied_units += units(size_bytes)
 
@@ -43,11 +45,11 @@ class Noted(Engine):
         return
 
 
-class NotedFilling(Noted, RingProducer):
+class RecordingProducer(Recorder, RingProducer):
     pass
 
 
-class NotedEmptying(Noted, RingConsumer):
+class RecordingConsumer(Recorder, RingConsumer):
     pass
 
 
@@ -64,18 +66,18 @@ def ring() -> Iterator[Ring]:
 
 @given(st.integers(0, 40 * MIB), st.integers(0, 1 << 40), st.data())
 @slowly
-def test_a_sender_writes_no_unit_before_it_was_taken_and_asks_for_no_more_than_can_be(
+def test_a_sender_overwrites_no_unread_unit_and_waits_for_no_more_than_the_receiver_can_read(
     ring, size, begin, data
 ):
     taken = begin - data.draw(st.integers(0, ring.units))
     ring.consumed[0] = taken % WRAP
-    engine = NotedFilling(ring, 0)
+    engine = RecordingProducer(ring, 0)
     step = ring.step(size, busy=data.draw(st.booleans()))
     engine.move(Buffer(1 << 40, size, 0, None), begin, step, 0, idle=False)
     written, left = begin, size
     for what, value in engine.queued:
         if what == "wait":
-            # A receiver that waits for a whole chunk of its own may leave so much of what is there.
+            # A receiver that waits for a whole chunk of its own may leave this much unread.
             assert value <= written - (ring.largest_step // UNIT_BYTES - 1)
             taken = max(taken, value)
         else:
@@ -91,7 +93,7 @@ def test_a_sender_writes_no_unit_before_it_was_taken_and_asks_for_no_more_than_c
 def test_a_receiver_reads_no_unit_before_it_was_written(ring, size, begin, data):
     written = begin + data.draw(st.integers(0, min(ring.units, units(size))))
     ring.produced[0] = written % WRAP
-    engine = NotedEmptying(ring, 0)
+    engine = RecordingConsumer(ring, 0)
     engine.move(
         Buffer(1 << 40, size, 0, None),
         begin,
@@ -113,10 +115,10 @@ def test_a_receiver_reads_no_unit_before_it_was_written(ring, size, begin, data)
 
 @given(st.integers(3 * MIB, 40 * MIB), st.integers(0, 1 << 40), st.data())
 @slowly
-def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, data):
+def test_a_waiting_receiver_copies_exactly_the_available_units(ring, size, begin, data):
     ring.produced[0] = ring.consumed[0] = begin % WRAP
-    engine = NotedEmptying(ring, 0)
-    engine._keep = lambda: None  # nobody but the one who waits
+    engine = RecordingConsumer(ring, 0)
+    engine._progress_loop = lambda: None  # only the waiting thread drives progress
     engine.move(
         Buffer(1 << 40, size, 0, None),
         begin,
@@ -140,11 +142,11 @@ def test_who_waits_has_copied_what_is_there_and_nothing_else(ring, size, begin, 
 
 @given(st.integers(3 * MIB, 40 * MIB), st.integers(0, 1 << 40), st.data())
 @slowly
-def test_who_waits_has_written_where_there_is_room_and_nowhere_else(ring, size, begin, data):
+def test_a_waiting_sender_writes_only_where_there_is_space(ring, size, begin, data):
     taken = begin - data.draw(st.integers(0, ring.units))
     ring.produced[0], ring.consumed[0] = begin % WRAP, taken % WRAP
-    engine = NotedFilling(ring, 0)
-    engine._keep = lambda: None  # nobody but the one who waits
+    engine = RecordingProducer(ring, 0)
+    engine._progress_loop = lambda: None  # only the waiting thread drives progress
     step = ring.step(size, busy=data.draw(st.booleans()))
     engine.move(Buffer(1 << 40, size, 0, None), begin, step, None, idle=False)
 
@@ -173,14 +175,14 @@ def soon(condition: Callable[[], bool]) -> bool:
     return condition()
 
 
-def test_a_sender_who_waits_says_what_is_copied_when_it_is_and_the_gpu_counts_in_turn(ring):
+def test_a_waiting_sender_acknowledges_copies_at_once_and_the_gpu_counts_in_order(ring):
     begin, memory = 5, os.urandom(3 * MIB)
     end = begin + units(len(memory))
     ring.produced[0] = ring.consumed[0] = begin
     ring.acknowledge(begin)
-    engine, gates = RingProducer(ring, 0), (ctypes.c_uint32 * 2)()  # streams are held up, as a GPU's are
-    for place, stream in enumerate((engine._own, engine._counting)):
-        engine.wait(stream, ctypes.addressof(gates) + 4 * place, 1)
+    engine, gates = RingProducer(ring, 0), (ctypes.c_uint32 * 2)()  # both streams wait for their gate
+    for index, stream in enumerate((engine._own, engine._counting)):
+        engine.wait(stream, ctypes.addressof(gates) + 4 * index, 1)
 
     def filled() -> int:
         engine.poll()
@@ -190,17 +192,17 @@ def test_a_sender_who_waits_says_what_is_copied_when_it_is_and_the_gpu_counts_in
     assert filled() == begin  # nothing is copied
     gates[0] = 1
     assert soon(lambda: filled() == end)
-    assert ctypes.string_at(ring.place(begin)[0], len(memory)) == memory
-    assert ring.produced[0] == begin  # the end is not counted before what comes before it
+    assert ctypes.string_at(ring.locate(begin)[0], len(memory)) == memory
+    assert ring.produced[0] == begin  # the end is not counted before the earlier chunks
     gates[1] = 1
     assert soon(lambda: ring.produced[0] == end)
     engine.abandon()
     engine.close()
 
 
-def test_while_somebody_waits_the_engine_s_own_thread_leaves_the_message_to_them(ring):
-    ring.produced[0], ring.consumed[0] = 0, WRAP - ring.units  # no room
-    engine = NotedFilling(ring, 0)
+def test_while_a_thread_waits_the_background_thread_does_not_drive_progress(ring):
+    ring.produced[0], ring.consumed[0] = 0, WRAP - ring.units  # no space
+    engine = RecordingProducer(ring, 0)
     with engine.progressing():
         engine.move(Buffer(1 << 40, MIB, 0, None), 0, MIB, None, idle=False)
         ring.consumed[0] = 0
@@ -211,8 +213,8 @@ def test_while_somebody_waits_the_engine_s_own_thread_leaves_the_message_to_them
     engine.close()
 
 
-def test_an_engine_is_not_given_up_while_another_thread_waits_in_it(ring):
-    engine = NotedFilling(ring, 0)
+def test_abandon_waits_until_no_other_thread_drives_progress(ring):
+    engine = RecordingProducer(ring, 0)
     entered, leave = threading.Event(), threading.Event()
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""Host memory that a kernel reads and writes in place, while another process has the other end."""
+"""Host memory that a kernel reads and writes in place, with another process at the other end."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ ANSWERS = array.array("I", (3 * n + 1 for n in range(COUNT))).tobytes()
 
 
 def test_memory_of_no_size_is_refused() -> None:
-    with pytest.raises(TransportError, match="0 bytes are no memory"):
+    with pytest.raises(TransportError, match="not a valid size: 0 bytes"):
         host_mapped(0, 0)
 
 
 @pytest.mark.skipif(GPUS > 0, reason="there is a GPU")
-def test_without_cuda_it_says_so() -> None:
+def test_without_cuda_it_raises_an_error() -> None:
     with pytest.raises((CudaNotAvailable, CudaError)):
         host_mapped(4096, 0)
 
 
 @needs_gpu
-def test_cpu_and_gpu_have_one_memory_by_either_interface() -> None:
+def test_both_interfaces_show_the_same_memory() -> None:
     with host_mapped(4096, 0) as memory:
         view = memoryview(memory).cast("B")
         view[:4] = b"here"
         assert buffer(memory)[:3] == (memory.address, 4096, None)
         interface = memory.__cuda_array_interface__
         assert (interface["shape"], interface["data"]) == ((4096,), (memory.device_address, False))
-        assert cuda().device_of(memory.device_address) is None  # it is the host's
+        assert cuda().device_of(memory.device_address) is None  # it is host memory
         view.release()
     with pytest.raises(TransportError, match="closed"):
         buffer(memory)
@@ -57,7 +57,7 @@ def test_cpu_and_gpu_have_one_memory_by_either_interface() -> None:
 
 
 @needs_gpu
-def test_memory_that_nobody_closed_goes_with_its_last_reference() -> None:
+def test_memory_that_was_not_closed_is_freed_with_its_last_reference() -> None:
     memory = host_mapped(1 << 20, 0)
     address = memory.address
     view = memoryview(memory)
@@ -74,7 +74,7 @@ def test_memory_that_nobody_closed_goes_with_its_last_reference() -> None:
 
 @needs_gpu
 @pytest.mark.parametrize("path", ["shared", "tcp"])
-def test_a_kernel_works_on_what_arrived_and_sends_it_back_in_place(path: str) -> None:
+def test_a_kernel_changes_a_received_message_in_place_and_it_is_sent_back(path: str) -> None:
     program = f"""
 import array
 c.send(b"\\1\\0\\0\\0" + bytes({HEAD_BYTES - 4}) + array.array("I", range({COUNT})).tobytes()).wait(20)
@@ -110,14 +110,14 @@ sys.stdin.read()
 
 
 @needs_gpu
-def test_a_kernel_that_runs_answers_another_process_through_a_window() -> None:
-    """Nothing but the memory is between them: the kernel waits for the process, and the process for it."""
+def test_a_running_kernel_answers_another_process_through_a_window() -> None:
+    """They communicate only through the memory: the kernel waits for the process, and vice versa."""
     key, kernel = generate_key(), Answer(0)
-    with listen("127.0.0.1", key=key, gpu=0, paths=("shared",)) as door:
+    with listen("127.0.0.1", key=key, gpu=0, paths=("shared",)) as listener:
         program = PRELUDE + OTHER
-        arguments = [str(door.address[1]), key.hex(), "shared", str(GPUS - 1)]
+        arguments = [str(listener.address[1]), key.hex(), "shared", str(GPUS - 1)]
         process = subprocess.Popen([sys.executable, "-c", program, *arguments], stdin=subprocess.PIPE)
-        with door.accept(30) as connection:
+        with listener.accept(30) as connection:
             window = connection.window(SIZE)
             kernel.launch(window.device_address, COUNT)
             connection.send(b"!").wait(20)

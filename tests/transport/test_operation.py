@@ -1,4 +1,4 @@
-"""How long to sleep between two looks at what is under way."""
+"""How long to sleep between two checks of an operation in flight."""
 
 import sys
 import threading
@@ -6,28 +6,28 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdrkit.transport.operation import pause, rest
+from gdrkit.transport.operation import back_off, pause
 
 
-def test_what_is_over_at_once_is_not_slept_through():
+def test_there_is_no_sleep_during_the_first_milliseconds():
     assert pause(0.0) == pause(0.001) == 0.0
 
 
 @given(st.floats(0.002, 1e6))
-def test_what_takes_longer_is_noticed_within_a_hundredth_or_a_millisecond(waited):
+def test_a_later_sleep_is_at_most_a_hundredth_of_the_wait_and_a_millisecond(waited):
     assert 50e-6 <= pause(waited) <= 1e-3
     assert pause(waited) <= max(50e-6, waited / 100)
 
 
-def test_who_looks_without_a_pause_still_lets_other_threads_run():
-    every, went = sys.getswitchinterval(), threading.Event()
-    sys.setswitchinterval(1000)  # nobody else's turn comes, except by being let
+def test_waiting_without_a_sleep_lets_other_threads_run():
+    interval, ran = sys.getswitchinterval(), threading.Event()
+    sys.setswitchinterval(1000)  # other threads run only if this one yields
     try:
-        threading.Thread(target=went.set).start()
+        threading.Thread(target=ran.set).start()
         for _ in range(10_000):
-            rest(0.0)
-            if went.is_set():
+            back_off(0.0)
+            if ran.is_set():
                 break
     finally:
-        sys.setswitchinterval(every)
-    assert went.is_set()
+        sys.setswitchinterval(interval)
+    assert ran.is_set()

@@ -1,4 +1,4 @@
-"""What the two sides say to each other: exactly these messages, and nothing else gets through."""
+"""The control messages of the two sides: these are accepted, and nothing else."""
 
 import json
 
@@ -24,7 +24,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_arrives_as_it_was_sent(message):
+def test_a_message_is_decoded_as_it_was_encoded(message):
     found = protocol.decode(protocol.encode(message))
     assert type(found) is type(message)
     assert found == message
@@ -39,19 +39,19 @@ def test_a_message_arrives_as_it_was_sent(message):
         b"null",
         b'["Nothing"]',
         b'["Bye", 1]',
-        b'["Granted"]',
-        b'["Granted", true]',
-        b'["Granted", "1"]',
+        b'["RequestGranted"]',
+        b'["RequestGranted", true]',
+        b'["RequestGranted", "1"]',
         b'["Hello", 1, "b", "", "", "tcp"]',
         b'["Hello", 1, "b", "", "", [1]]',
-        b'["Answer", "", [[1, "gid", 0]]]',
-        b'["Answer", "", ["abcd"]]',
+        b'["ProposalAnswer", "", [[1, "gid", 0]]]',
+        b'["ProposalAnswer", "", ["abcd"]]',
         b"[" * 100_000,
         b"\xff\xfe",
     ],
 )
-def test_what_is_not_ours_is_an_error(body):
-    with pytest.raises(TransportError, match="not ours"):
+def test_anything_else_is_an_error(body):
+    with pytest.raises(TransportError, match="invalid control message"):
         protocol.decode(body)
 
 
@@ -61,7 +61,7 @@ def test_what_is_not_ours_is_an_error(body):
         lambda value: json.dumps(value).encode()
     )
 )
-def test_any_bytes_are_a_message_or_an_error(body):
+def test_any_bytes_give_a_message_or_an_error(body):
     try:
         assert type(protocol.decode(body)).__name__ in {type(message).__name__ for message in MESSAGES}
     except TransportError:

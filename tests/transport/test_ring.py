@@ -1,4 +1,4 @@
-"""Shared memory between two processes: how messages are cut, and what counters mean."""
+"""Rings in shared memory: how messages are divided into chunks, and how counters compare."""
 
 import os
 
@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdrkit.transport.errors import PathUnavailable
-from gdrkit.transport.ring import _HEADER, RING_BYTES, UNIT_BYTES, Ring, _Header, reached, units
+from gdrkit.transport.ring import _HEADER, _MAGIC, RING_BYTES, UNIT_BYTES, Ring, _Header, reached, units
 
 MIB = 1 << 20
+MAGIC = _MAGIC.to_bytes(8, "little")
 
 
 @pytest.fixture(scope="module")
@@ -23,37 +24,35 @@ def small():
 def test_chunks_cover_a_message_without_gap_or_overlap(small, size, position, step):
     covered, end = 0, position
     first = small.address + _HEADER
-    for reaches, place, offset, length in small.pieces(position, size, step * UNIT_BYTES):
+    for reaches, address, offset, length in small.pieces(position, size, step * UNIT_BYTES):
         assert offset == covered and 0 < length <= step * UNIT_BYTES
-        assert place == first + end % small.units * UNIT_BYTES
-        assert place + length <= small.address + small.size_bytes
+        assert address == first + end % small.units * UNIT_BYTES
+        assert address + length <= small.address + small.size_bytes
         covered, end = offset + length, reaches
     assert covered == size
     assert end == position + units(size)
 
 
 @given(st.integers(0, 1 << 34), st.booleans())
-def test_at_least_four_chunks_lie_in_a_ring_so_that_neither_side_waits_for_the_other_forever(
-    small, size, busy
-):
+def test_a_ring_holds_at_least_four_chunks_so_that_both_sides_can_always_proceed(small, size, busy):
     step = small.step(size, busy=busy)
     assert step % UNIT_BYTES == 0
     assert UNIT_BYTES <= step <= small.units * UNIT_BYTES // 4
 
 
-def test_a_message_is_cut_so_that_both_copies_overlap_and_larger_once_they_do():
-    with_room = Ring.create(ring_bytes=RING_BYTES // 2)
+def test_chunks_are_small_so_that_both_copies_overlap_and_larger_once_they_do():
+    large_ring = Ring.create(ring_bytes=RING_BYTES // 2)
     try:
-        steps = [with_room.step(MIB, busy=busy) for busy in (False, True)]
+        steps = [large_ring.step(MIB, busy=busy) for busy in (False, True)]
         assert steps == [MIB // 2, MIB]
-        large = [with_room.step(16 * MIB, busy=busy) for busy in (False, True)]
+        large = [large_ring.step(16 * MIB, busy=busy) for busy in (False, True)]
         assert large[0] < large[1] <= 4 * MIB
-        assert with_room.step(4096, busy=False) == UNIT_BYTES
+        assert large_ring.step(4096, busy=False) == UNIT_BYTES
     finally:
-        with_room.close()
+        large_ring.close()
 
 
-def test_what_goes_round_the_ring_is_cut_into_chunks_of_which_the_ring_holds_a_whole_number():
+def test_for_a_message_that_wraps_the_ring_holds_a_whole_number_of_chunks():
     ring = Ring.create(ring_bytes=RING_BYTES // 2)
     try:
         size = 8 * RING_BYTES // 2
@@ -61,13 +60,13 @@ def test_what_goes_round_the_ring_is_cut_into_chunks_of_which_the_ring_holds_a_w
         for position in range(0, ring.units, 97):
             lengths = [length for *_, length in ring.pieces(position, size, ring.step(size, busy=False))]
             assert max(lengths) <= -(-ring.units // chunks) * UNIT_BYTES
-            assert len(lengths) <= 8 * chunks + 1  # one more where it begins in the middle
+            assert len(lengths) <= 8 * chunks + 1  # one more if it starts in the middle
     finally:
         ring.close()
 
 
 @given(st.integers(0, 2**32 - 1), st.data())
-def test_what_the_sender_s_processor_noticed_counts_while_it_is_ahead_of_the_gpu(small, produced, data):
+def test_the_senders_acknowledgement_counts_while_it_is_ahead_of_the_gpu(small, produced, data):
     small.produced[0] = produced
     ahead = data.draw(st.integers(0, small.units))
     small.acknowledge(produced + ahead)
@@ -78,7 +77,7 @@ def test_what_the_sender_s_processor_noticed_counts_while_it_is_ahead_of_the_gpu
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**30))
-def test_a_counter_is_compared_as_the_gpu_does_it_also_past_its_end(wanted, ahead):
+def test_counters_compare_as_on_the_gpu_also_when_they_wrap(wanted, ahead):
     assert reached((wanted + ahead) % 2**32, wanted)
     assert not reached((wanted - ahead - 1) % 2**32, wanted)
 
@@ -96,7 +95,7 @@ def ring():
     ring.close()
 
 
-def test_both_sides_see_one_memory(ring):
+def test_both_sides_share_the_memory(ring):
     other = Ring.open(ring.path)
     ring.produced[0] = 7
     assert other.produced[0] == 7
@@ -104,7 +103,7 @@ def test_both_sides_see_one_memory(ring):
     other.close()
 
 
-def test_the_file_is_ours_alone_and_its_name_goes(ring):
+def test_the_file_is_private_and_its_name_can_be_removed(ring):
     assert os.stat(ring.path).st_mode & 0o777 == 0o600
     path = ring.path
     ring.unlink()
@@ -122,12 +121,12 @@ def test_only_a_ring_is_opened_as_one(path):
     "content",
     [
         pytest.param(b"\xff" * 64, id="another file"),
-        pytest.param(b"2gnirrdg" + (1 << 20).to_bytes(8, "little"), id="cut short"),
-        pytest.param(b"2gnirrdg" + bytes(8) + bytes(8192), id="without room"),
-        pytest.param(b"2gnirrdg" + (600_001).to_bytes(8, "little") + bytes(700_000), id="no whole units"),
+        pytest.param(MAGIC + (1 << 20).to_bytes(8, "little"), id="truncated"),
+        pytest.param(MAGIC + bytes(8) + bytes(8192), id="no space for data"),
+        pytest.param(MAGIC + (600_001).to_bytes(8, "little") + bytes(700_000), id="no whole units"),
     ],
 )
-def test_a_file_of_that_name_that_is_no_ring_is_refused(content):
+def test_a_file_with_such_a_name_that_is_not_a_ring_is_refused(content):
     path = f"/dev/shm/gdrkit-test-{os.getpid()}"
     with open(path, "wb") as file:
         file.write(content)
@@ -138,6 +137,6 @@ def test_a_file_of_that_name_that_is_no_ring_is_refused(content):
         os.unlink(path)
 
 
-def test_where_there_is_no_room_the_path_is_unavailable():
+def test_without_space_the_path_is_unavailable():
     with pytest.raises(PathUnavailable):
         Ring.create("/proc")

@@ -1,11 +1,11 @@
-"""One direction of the path `shared`, seen from one side, with host memory."""
+"""One direction of the path `shared`, on one side, with host memory."""
 
 from gdrkit.transport.buffers import buffer
 from gdrkit.transport.ring import WRAP, Ring
 from gdrkit.transport.shared import _RENEW_UNITS, SharedChannel
 
 
-def test_what_was_noticed_long_ago_is_noticed_anew_before_it_would_seem_to_be_ahead():
+def test_an_old_acknowledgement_is_renewed_before_it_would_appear_to_be_ahead():
     channel = SharedChannel(Ring.create(ring_bytes=1 << 20), Ring.create(ring_bytes=1 << 20))
     half, ring = channel._out, channel._out.ring
     try:
@@ -13,7 +13,7 @@ def test_what_was_noticed_long_ago_is_noticed_anew_before_it_would_seem_to_be_ah
             half._position = round_ * (_RENEW_UNITS - 1)
             ring.produced[0] = ring.consumed[0] = half._position % WRAP
             channel.transmit(buffer(b"x"), None, None)
-            noticed = ring.counters()[2]
-            assert (half._position - noticed) % WRAP < WRAP // 2
+            acknowledged = ring.counters()[2]
+            assert (half._position - acknowledged) % WRAP < WRAP // 2
     finally:
         channel.close()

@@ -1,4 +1,4 @@
-"""Messages among a program's CUDA streams: they run in their place, on whichever stream they are given."""
+"""Messages on a program's CUDA streams: they keep stream order, on every stream."""
 
 import ctypes
 import os
@@ -29,9 +29,9 @@ from gdrkit.transport.buffers import Buffer
 driver = cuda()
 driver.use(gpu)
 while True:
-    told = bytearray(8)
-    c.recv(told).wait(60)
-    size = int.from_bytes(told, "little")
+    message = bytearray(8)
+    c.recv(message).wait(60)
+    size = int.from_bytes(message, "little")
     time.sleep(SLEEP)
     if not size:
         break
@@ -56,7 +56,7 @@ REAL_GPUS = _gpus()
 
 @pytest.fixture(scope="module", params=["gpu", "model"], autouse=True)
 def driver(request):
-    """Real GPUs, then a model of their streams: that a test says nothing of speed, but is run everywhere."""
+    """Real GPUs, then a model of their streams, which has no realistic speed but runs everywhere."""
     if request.param == "gpu":
         if not REAL_GPUS:
             pytest.skip("needs an NVIDIA GPU")
@@ -96,9 +96,9 @@ def filled(size: int, seed: int) -> Buffer:
 
 
 def contents(what: Buffer) -> bytes:
-    room = ctypes.create_string_buffer(what.size_bytes)
-    cuda().call("cuMemcpy", ctypes.addressof(room), what.address, what.size_bytes)
-    return room.raw
+    copied = ctypes.create_string_buffer(what.size_bytes)
+    cuda().call("cuMemcpy", ctypes.addressof(copied), what.address, what.size_bytes)
+    return copied.raw
 
 
 @pytest.mark.parametrize("size", [1, 4097, 1 << 20, (64 << 20) + 12345, 200 << 20])
@@ -151,18 +151,18 @@ c.recv(bytearray(1)).wait(60)
 
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("connections", [1, 8])
-def test_messages_of_all_kinds_and_streams_mixed_arrive_whole(path, driver, connections, seed):
-    """Also where all streams share one hardware queue, in which a copy that waits holds up all others."""
+def test_mixed_messages_of_all_kinds_and_streams_arrive_whole(path, driver, connections, seed):
+    """Also if all streams share one hardware queue, in which a waiting copy blocks all others."""
     both_sides("mix", path, driver, connections, seed)
 
 
 @pytest.mark.parametrize("connections", [1, 8])
-def test_both_sides_may_receive_first_with_no_place_in_a_stream(path, driver, connections):
+def test_without_stream_order_both_sides_may_receive_first(path, driver, connections):
     both_sides("exchange", path, driver, connections, 1)
 
 
 def both_sides(what, path, driver, connections, seed):
-    """`tests.transport.mix` in processes that begin with so many hardware queues."""
+    """Run `tests.transport.mix` in processes with this number of hardware queues."""
     gpus = ["0", "1"] if driver == "model" else ["0", str(REAL_GPUS - 1)]
     command = [sys.executable, "-m", "tests.transport.mix", what, path, str(seed), *gpus]
     running = subprocess.Popen(
@@ -176,12 +176,12 @@ def both_sides(what, path, driver, connections, seed):
     try:
         words = running.communicate(timeout=60)[1]
     except subprocess.TimeoutExpired:
-        os.killpg(running.pid, signal.SIGKILL)  # the process that it has started, too
+        os.killpg(running.pid, signal.SIGKILL)  # including the process that it has started
         words = running.communicate()[1]
     assert running.returncode == 0, words[-2000:]
 
 
-def test_a_message_in_no_stream_s_order_arrives_though_nobody_waits_for_it(beside):
+def test_a_message_without_stream_order_arrives_even_if_no_thread_waits_for_it(beside):
     with beside(ECHO) as other:
         size = 150 << 20
         one, two = filled(size, 0x33), filled(size, 0)
@@ -199,7 +199,7 @@ def test_a_message_in_no_stream_s_order_arrives_though_nobody_waits_for_it(besid
 
 
 def test_a_program_may_wait_for_its_messages_in_any_order(beside):
-    """More of them than may be announced at a time (64), the last one first."""
+    """More of them than can be announced at a time (64), the last one first."""
     program = """
 from gdrkit.transport.buffers import Buffer
 from gdrkit.transport.native.cuda import cuda
@@ -220,7 +220,7 @@ sys.stdin.read()
 
 
 @pytest.mark.parametrize("stream", [0, None])
-def test_the_death_of_the_other_process_lets_go_of_all_that_waits_for_it(beside, stream):
+def test_the_death_of_the_other_process_ends_all_waits_for_it(beside, stream):
     with beside("sys.stdin.read()") as other:
         one, two = filled(200 << 20, 1), filled(SIZE, 2)
         waiting = [other.connection.send(one, stream=stream) for _ in range(2)]
@@ -233,8 +233,8 @@ def test_the_death_of_the_other_process_lets_go_of_all_that_waits_for_it(beside,
         cuda().call("cuStreamSynchronize", 0)
 
 
-def test_a_program_stays_on_the_gpu_that_it_had_chosen(beside):
-    """PyTorch and others take the thread's current context for the device that their program wants."""
+def test_a_program_keeps_its_current_gpu(beside):
+    """PyTorch and others use the thread's current context as the device that their program has chosen."""
     with beside(ECHO) as other:
         driver = cuda()
         one = filled(SIZE, 1)
@@ -253,7 +253,7 @@ def test_a_program_stays_on_the_gpu_that_it_had_chosen(beside):
     assert driver.number("cuCtxGetCurrent") == chosen
 
 
-def test_a_sender_does_not_write_over_what_the_receiver_has_yet_to_take(beside):
+def test_a_sender_does_not_overwrite_what_the_receiver_has_not_read(beside):
     with beside(ECHO.replace("SLEEP = 0", "SLEEP = 0.3")) as other:
         size = 150 << 20
         one, two = filled(size, 1), filled(size, 0)
@@ -277,7 +277,7 @@ def test_a_change_of_the_kind_of_memory_does_not_wait_for_a_process_that_is_gone
 
 
 @pytest.mark.parametrize("size", [4096, SIZE])
-def test_a_message_comes_after_what_its_stream_was_given_before(beside, size):
+def test_a_message_comes_after_earlier_work_on_its_stream(beside, size):
     with beside(ECHO) as other:
         driver = cuda()
         one, into, old = filled(size, 9), filled(size, 0), filled(size, 5)
@@ -290,7 +290,7 @@ def test_a_message_comes_after_what_its_stream_was_given_before(beside, size):
         arriving = other.connection.recv(into, stream=stream)
         other.connection.send(one, stream=None).wait(60)
         time.sleep(0.1)
-        assert contents(into) == pattern(size, 0)  # it may come by now, and must not be here
+        assert contents(into) == pattern(size, 0)  # the message may have arrived, but must not be copied yet
         ctypes.c_uint32.from_address(word).value = 1
         arriving.wait(60)
         assert contents(into) == pattern(size, 9)
@@ -299,7 +299,7 @@ def test_a_message_comes_after_what_its_stream_was_given_before(beside, size):
 
 
 @pytest.mark.parametrize("size", [4096, SIZE])
-def test_work_queued_behind_a_message_finds_it_with_no_wait_on_the_host(beside, size):
+def test_work_queued_after_a_message_sees_it_without_a_wait_on_the_host(beside, size):
     with beside(ECHO) as other:
         driver = cuda()
         one, two, copied = filled(size, 7), filled(size, 0), filled(size, 0)
@@ -316,7 +316,7 @@ def test_work_queued_behind_a_message_finds_it_with_no_wait_on_the_host(beside, 
         other.connection.recv(bytearray(1)).wait(60)
 
 
-def test_a_stream_that_records_a_graph_is_refused_and_the_connection_goes_on(beside, driver):
+def test_a_stream_that_captures_a_graph_is_refused_and_the_connection_still_works(beside, driver):
     if driver == "model":
         pytest.skip("needs an NVIDIA GPU")
     with beside(ECHO) as other:

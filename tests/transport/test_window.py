@@ -1,4 +1,4 @@
-"""Memory that two processes map: what one writes the other reads, and what is left afterwards."""
+"""Windows, memory that two processes map: one writes and the other reads, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.transport.peer import left_behind, names, peer
 SIZE = 1 << 20
 
 
-def test_what_one_process_writes_the_other_reads_with_no_transfer() -> None:
+def test_one_process_reads_what_the_other_writes_without_a_transfer() -> None:
     program = f"""
 w = c.window({SIZE})
 w[:5] = b"hello"
@@ -29,7 +29,7 @@ w.close()
         assert other.finish() == 0
 
 
-def test_it_has_no_name_once_both_have_it_and_may_be_opened_again() -> None:
+def test_its_file_has_no_name_once_both_have_it_and_a_second_window_can_be_opened() -> None:
     before = names()
     program = "a, b = c.window(4096), c.window(100); c.send(b'!').wait(20); sys.stdin.read()"
     with peer(program, "shared") as other:
@@ -57,7 +57,7 @@ def test_it_is_sent_and_received_in_place(path: str) -> None:
         assert window[:] == bytes(range(256)) * (SIZE // 256)
 
 
-def test_two_sizes_are_an_error_on_both_sides_and_nothing_else_suffers() -> None:
+def test_different_sizes_are_an_error_on_both_sides_and_leave_no_file() -> None:
     program = """
 try: c.window(100)
 except TransportError as error: c.send(str(error).encode()).wait(20)
@@ -65,37 +65,38 @@ sys.stdin.read()
 """
     before = names()
     with peer(program, "shared") as other:
-        with pytest.raises(TransportError, match="a window of 200 bytes on one side, 100 on the other"):
+        why = "window sizes differ: 200 bytes on one side, 100 on the other"
+        with pytest.raises(TransportError, match=why):
             other.connection.window(200)
-        told = bytearray(len("a window of 200 bytes on one side, 100 on the other"))
-        other.connection.recv(told).wait(20)
-        assert told.startswith(b"a window of 200")
+        message = bytearray(len(why))
+        other.connection.recv(message).wait(20)
+        assert message == why.encode()
         assert not left_behind(before)
 
 
-def test_where_there_is_no_room_both_sides_are_told() -> None:
+def test_without_space_both_sides_get_an_error() -> None:
     program = """
 try: c.window(1 << 60)
-except TransportError as error: c.send(str(error).encode()[:9]).wait(20)
+except TransportError as error: c.send(str(error).encode()[:22]).wait(20)
 sys.stdin.read()
 """
     with peer(program, "shared") as other:
-        with pytest.raises(TransportError, match="no window of"):
+        with pytest.raises(TransportError, match="cannot create a window"):
             other.connection.window(1 << 60)
-        told = bytearray(9)
-        other.connection.recv(told).wait(20)
-        assert told == b"no window"
+        message = bytearray(22)
+        other.connection.recv(message).wait(20)
+        assert message == b"cannot create a window"
 
 
 def test_other_paths_have_no_window() -> None:
     with (
         peer("sys.stdin.read()", "tcp") as other,
-        pytest.raises(TransportError, match="needs the path shared, and this is tcp"),
+        pytest.raises(TransportError, match="needs the path shared; this connection uses tcp"),
     ):
         other.connection.window(4096)
 
 
-def test_a_closed_window_is_no_memory_and_one_in_use_is_not_closed() -> None:
+def test_a_closed_window_cannot_be_used_and_one_in_use_cannot_be_closed() -> None:
     with peer("w = c.window(4096); c.send(b'!').wait(20); sys.stdin.read()", "shared") as other:
         window = other.connection.window(4096)
         other.connection.recv(bytearray(1)).wait(20)

@@ -1,4 +1,4 @@
-"""`gdr bench`: how fast each path between two processes is, beside what bounds it."""
+"""`gdr bench`: the speed of each path between two processes, compared with its limit."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ SIZES = "64K,1M,16M,256M"
 _SIZE = re.compile(r"(\d+)([KMG]?)i?B?", re.IGNORECASE)
 _LARGEST = 1 << 34
 ENOUGH = 0.9
-"""Of the limit: below that at the largest size, the exit code is 1."""
+"""Share of the limit: if a path is below it at the largest size, the exit code is 1."""
 
 
 def parser() -> Parser:
     parser = Parser(
         "bench",
-        "Move messages between two processes on each path, check that the bytes are right, and tell "
-        "bandwidth and latency beside what bounds them. Takes GPU memory for the largest message; best run "
-        "on an idle machine.",
+        "Move messages between two processes on each path, check the bytes, and report bandwidth and "
+        "latency with the limit of each path. Allocates GPU memory for the largest message; best run on "
+        "an idle machine.",
         "  gdr bench pair                         two GPUs of this machine\n"
         "  gdr bench pair --host node-b --device mlx5_0\n"
-        "                                         this machine and another over ssh; leaves nothing there\n"
+        "                                         this machine and another over ssh; leaves no files there\n"
         "  gdr bench loopback                     one GPU, two processes\n"
-        "  gdr bench host                         CPU memory, the control run\n"
-        "  gdr bench loopback --device mlx5_0 --tools    perftest beside it, where it is installed\n"
+        "  gdr bench host                         host memory, the control run\n"
+        "  gdr bench loopback --device mlx5_0 --tools    with perftest too, if installed\n"
         "  gdr bench pair --paths shared --sizes 1M,256M --json --plot pair.svg\n\n"
-        "exit codes: 0 measured, 1 a path is below 90 % of its limit at the largest size, 3 nothing could\n"
+        "exit codes: 0 measured, 1 a path is below 90 % of its limit at the largest size, 3 no path could\n"
         "be measured, 64 and above usage and internal errors",
     )
     add = parser.add_argument
-    add("kind", choices=("pair", "loopback", "host"), help="which two ends")
+    add("kind", choices=("pair", "loopback", "host"), help="the two ends")
     add_ends(parser)
-    add("--paths", metavar="A,B", type=path_names, help="of verbs, peer, shared, tcp; else all that can be")
-    add("--sizes", metavar="A,B", type=sizes_of, default=sizes_of(SIZES), help=f"({SIZES})")
+    add("--paths", metavar="A,B", type=path_names, help="verbs, peer, shared, tcp (all that are possible)")
+    add("--sizes", metavar="A,B", type=sizes_of, default=sizes_of(SIZES), help=f"message sizes ({SIZES})")
     add(
         "--tools",
         action="store_true",
-        help="ib_write_bw, ib_read_lat and sendrecv_perf as well, where installed; perftest listens on a "
-        "port without a key while it runs",
+        help="also run ib_write_bw, ib_read_lat and sendrecv_perf, if installed; perftest listens on a port "
+        "without authentication while it runs",
     )
-    add("--csv", metavar="FILE", help="write the points there, too")
-    add("--plot", metavar="FILE.svg", help="draw bandwidth over message size there")
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add("--csv", metavar="FILE", help="also write the results as CSV")
+    add("--plot", metavar="FILE.svg", help="also plot bandwidth over message size")
+    add("-q", "--quiet", action="store_true", help="do not show progress")
     parser.output()
     return parser
 
 
 def add_ends(parser: Parser) -> None:
-    """The options that name the two ends; `ends` reads them."""
+    """Add the options that name the two ends; `ends` reads them."""
     add = parser.add_argument
-    add("--host", metavar="[USER@]NODE", help="the other end is there (ssh, Python 3.9 or newer)")
-    add("--address", help="this machine's address for the other node; else the one it sees")
-    add("--gpu", type=int, default=0, metavar="N", help="this end's GPU, as CUDA counts (0)")
-    add("--peer-gpu", type=int, metavar="N", help="the other end's; else the next one")
+    add("--host", metavar="[USER@]NODE", help="node of the other end (ssh, Python 3.9 or newer)")
+    add("--address", help="this machine's address for the other node (the one that ssh connects from)")
+    add("--gpu", type=int, default=0, metavar="N", help="CUDA ordinal of this end's GPU (0)")
+    add("--peer-gpu", type=int, metavar="N", help="CUDA ordinal of the other end's GPU (the next one)")
     add("--device", metavar="NAME[:PORT]", help="this end's RDMA device, for the path verbs")
-    add("--peer-device", metavar="NAME[:PORT]", help="the other end's; else the same name")
+    add("--peer-device", metavar="NAME[:PORT]", help="the other end's RDMA device (the same name)")
 
 
 def main(arguments: list[str]) -> int:
-    asked = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     from gdrkit.transport.bench import document as bench
 
-    document = _measured(asked)
-    for name, text in ((asked.csv, bench.csv(document)), (asked.plot, bench.svg(document))):
+    document = _measured(options)
+    for name, text in ((options.csv, bench.csv(document)), (options.plot, bench.svg(document))):
         if name:
             with open(name, "w", encoding="utf-8", newline="") as file:
                 file.write(text)
-    if asked.json:
+    if options.json:
         import msgspec
 
         write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
@@ -86,53 +86,58 @@ def main(arguments: list[str]) -> int:
     return _exit_code(document)
 
 
-def _measured(asked: argparse.Namespace) -> BenchDocument:
+def _measured(options: argparse.Namespace) -> BenchDocument:
     from gdrkit.transport.bench.document import BenchDocument
 
-    here, there = ends(asked)
-    paths = asked.paths or possible(here, asked.host is not None)
-    runs = tuple(_run(path, here, there, asked) for path in paths)
-    if asked.tools:
+    here, there = ends(options)
+    paths = options.paths or possible(here, options.host is not None)
+    runs = tuple(_run(path, here, there, options) for path in paths)
+    if options.tools:
         from gdrkit.cli.bench_tools import tool_runs
 
         runs += tool_runs(
-            here, there, asked.sizes, asked.host, asked.address, lambda text: _tell(asked, text)
+            here,
+            there,
+            options.sizes,
+            options.host,
+            options.address,
+            lambda text: _show_progress(options, text),
         )
-        _tell(asked, "")
+        _show_progress(options, "")
     return BenchDocument(
-        kind=asked.kind,
+        kind=options.kind,
         here=describe_end(here, None),
-        there=describe_end(there, asked.host),
+        there=describe_end(there, options.host),
         runs=runs,
-        limits=tuple(_limits(here, there, paths, asked)),
+        limits=tuple(_limits(here, there, paths, options)),
     )
 
 
 def possible(end: MeasureEnd, remote: bool) -> tuple[PathName, ...]:
-    """The paths that this end has what it needs for."""
+    """The paths whose requirements this end meets, best first."""
     paths: tuple[PathName, ...] = ("tcp",) if remote else ("shared", "tcp")
     if end.gpu is not None and not remote:
         paths = ("peer", *paths)
     return ("verbs", *paths) if end.device else paths
 
 
-def ends(asked: argparse.Namespace) -> tuple[MeasureEnd, MeasureEnd]:
-    """The two ends that the options name: this one, and the other."""
+def ends(options: argparse.Namespace) -> tuple[MeasureEnd, MeasureEnd]:
+    """This end and the other end, as the options name them."""
     from gdrkit.transport.measure.job import MeasureEnd
 
-    peer_device = asked.peer_device or asked.device
-    if asked.kind == "host":
-        return MeasureEnd(None, asked.device), MeasureEnd(None, peer_device)
-    if asked.kind == "loopback":
-        return MeasureEnd(asked.gpu, asked.device), MeasureEnd(asked.gpu, peer_device)
-    other = asked.peer_gpu
+    peer_device = options.peer_device or options.device
+    if options.kind == "host":
+        return MeasureEnd(None, options.device), MeasureEnd(None, peer_device)
+    if options.kind == "loopback":
+        return MeasureEnd(options.gpu, options.device), MeasureEnd(options.gpu, peer_device)
+    other = options.peer_gpu
     if other is None:
-        other = asked.gpu if asked.host else _next_gpu(asked.gpu)
-    return MeasureEnd(asked.gpu, asked.device), MeasureEnd(other, peer_device)
+        other = options.gpu if options.host else _next_gpu(options.gpu)
+    return MeasureEnd(options.gpu, options.device), MeasureEnd(other, peer_device)
 
 
 def _next_gpu(gpu: int) -> int:
-    """The GPU after this one; itself where there is one alone."""
+    """The GPU after this one, or the same if there is only one."""
     from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
     try:
@@ -141,48 +146,48 @@ def _next_gpu(gpu: int) -> int:
         return gpu
 
 
-def _run(path: PathName, here: MeasureEnd, there: MeasureEnd, asked: argparse.Namespace) -> PathRun:
+def _run(path: PathName, here: MeasureEnd, there: MeasureEnd, options: argparse.Namespace) -> PathRun:
     from gdrkit.transport import TransportError
     from gdrkit.transport.bench.document import PathRun, SizePoint
     from gdrkit.transport.measure.job import measure
     from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable, cuda
 
     def progress(point: SweepPoint) -> None:
-        _tell(asked, f"{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s ")
+        _show_progress(options, f"{path}: {point.size_bytes} bytes, {point.gb_per_s:.2f} GB/s ")
 
     try:
         if here.gpu is not None:
             cuda()
         points = measure(
-            path, here, there, asked.sizes, host=asked.host, address=asked.address, told=progress
+            path, here, there, options.sizes, host=options.host, address=options.address, on_point=progress
         )
     except (TransportError, CudaNotAvailable, CudaError) as error:
         return PathRun(path, unavailable=str(error))
     finally:
-        _tell(asked, "")
+        _show_progress(options, "")
     return PathRun(path, tuple(SizePoint(*point) for point in points))
 
 
-def _tell(asked: argparse.Namespace, text: str) -> None:
-    """Progress, in the one line that it has."""
-    if not asked.quiet and sys.stderr.isatty():
+def _show_progress(options: argparse.Namespace, text: str) -> None:
+    """Overwrite the progress line, if standard error is a terminal."""
+    if not options.quiet and sys.stderr.isatty():
         sys.stderr.write(f"\r{text}\033[K")
 
 
 def _limits(
-    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], asked: argparse.Namespace
+    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], options: argparse.Namespace
 ) -> list[PathBound]:
-    """What bounds the paths: `verbs` what the links and the port carry, what is staged the copies between
-    GPU and pinned memory, which are measured now.
+    """The limits of the paths: for `verbs` the rate of links and port, for staged paths the rate of copies
+    between GPU and pinned memory, which is measured now.
     """
     from gdrkit.cli.bench_tools import estimated
 
-    limits = list(estimated(here)) if "verbs" in paths or (asked.tools and here.device) else []
-    return limits + _copy_limits(here, there, paths, asked)
+    limits = list(estimated(here)) if "verbs" in paths or (options.tools and here.device) else []
+    return limits + _copy_limits(here, there, paths, options)
 
 
 def _copy_limits(
-    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], asked: argparse.Namespace
+    here: MeasureEnd, there: MeasureEnd, paths: tuple[PathName, ...], options: argparse.Namespace
 ) -> list[PathBound]:
     staged = tuple(path for path in paths if path in ("shared", "tcp"))
     if here.gpu is None or not staged:
@@ -192,7 +197,7 @@ def _copy_limits(
     from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
     try:
-        gpus = {here.gpu} if asked.host or there.gpu is None else {here.gpu, there.gpu}
+        gpus = {here.gpu} if options.host or there.gpu is None else {here.gpu, there.gpu}
         bound = min(slower_copy(gpu) for gpu in gpus)
     except (CudaNotAvailable, CudaError):
         return []
@@ -201,7 +206,7 @@ def _copy_limits(
 
 
 def describe_end(end: MeasureEnd, host: str | None) -> str:
-    """An end, for people."""
+    """An end as text."""
     what = "host memory" if end.gpu is None else f"GPU {end.gpu}"
     return f"{host}, {what}" if host else what
 
@@ -220,7 +225,7 @@ def _exit_code(document: BenchDocument) -> int:
 
 
 def path_names(text: str) -> tuple[PathName, ...]:
-    """An option's list of paths. Raises ArgumentTypeError."""
+    """The paths of a comma-separated list. Raises ArgumentTypeError."""
     from gdrkit.transport import PATHS
 
     names, known = text.split(","), {str(path): path for path in PATHS}
@@ -230,13 +235,13 @@ def path_names(text: str) -> tuple[PathName, ...]:
 
 
 def sizes_of(text: str) -> tuple[int, ...]:
-    """An option's list of sizes, in bytes, smallest first. Raises ArgumentTypeError."""
+    """The sizes of a comma-separated list, in bytes, smallest first. Raises ArgumentTypeError."""
     sizes = []
     for word in text.split(","):
         if not (found := _SIZE.fullmatch(word)):
-            raise argparse.ArgumentTypeError(f"{word!r} is no size such as 64K, 1M or 4096")
+            raise argparse.ArgumentTypeError(f"not a valid size: {word!r} (examples: 64K, 1M, 4096)")
         size = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2].upper()]
         if not 0 < size <= _LARGEST:
-            raise argparse.ArgumentTypeError(f"{word}: between 1 byte and 16G")
+            raise argparse.ArgumentTypeError(f"size out of range: {word} (1 byte to 16G)")
         sizes.append(size)
     return tuple(sorted(set(sizes)))

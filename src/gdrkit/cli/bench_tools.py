@@ -1,4 +1,4 @@
-"""`gdr bench --tools`: perftest and nccl-tests as further rows, and the limits of `gdr estimate`."""
+"""`gdr bench --tools`: rows from perftest and nccl-tests, and limits from `gdr estimate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from gdrkit.transport.bench.document import PathBound, PathRun, SizePoint
     from gdrkit.transport.measure.job import MeasureEnd
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 def tool_runs(
@@ -18,21 +18,21 @@ def tool_runs(
     sizes: tuple[int, ...],
     host: str | None,
     address: str | None,
-    told: Told,
+    on_progress: OnProgress,
 ) -> tuple[PathRun, ...]:
-    """A row of every tool that has something to say of these two ends, or why it has not."""
+    """The results of every tool that applies to these two ends, or the reason why it failed."""
     from gdrkit.transport.bench.document import PathRun
     from gdrkit.transport.measure.tools import PERFTEST
 
     runs: list[PathRun] = []
     if here.device and there.device:
         for program in PERFTEST:
-            told(program)
+            on_progress(program)
             runs.append(_perftest(program, here, there, sizes, host, address))
     if host is None and here.gpu is not None and there.gpu is not None and here.gpu != there.gpu:
-        told("sendrecv_perf")
+        on_progress("sendrecv_perf")
         runs.append(_sendrecv((here.gpu, there.gpu), sizes))
-    return tuple(runs) or (PathRun("verbs", unavailable="no RDMA device is named", tool="perftest"),)
+    return tuple(runs) or (PathRun("verbs", unavailable="no RDMA device given", tool="perftest"),)
 
 
 def _perftest(
@@ -43,22 +43,22 @@ def _perftest(
     host: str | None,
     address: str | None,
 ) -> PathRun:
-    """All sizes with one program, in GPU memory in the first way that works."""
+    """All sizes with one program, with the first option set for GPU memory that works."""
     from gdrkit.transport.bench.document import PathRun
     from gdrkit.transport.measure.tools import ToolFailed, cuda_flags
 
     on_gpu = here.gpu is not None or there.gpu is not None
     try:
-        ways = cuda_flags(program) if on_gpu else ((),)
+        choices = cuda_flags(program) if on_gpu else ((),)
     except ToolFailed as error:
         return PathRun("verbs", unavailable=str(error), tool=program)
-    if not ways:
-        return PathRun("verbs", unavailable="it was built without CUDA", tool=program)
+    if not choices:
+        return PathRun("verbs", unavailable="built without CUDA", tool=program)
     refused: list[str] = []
-    for way in ways:
-        name = " ".join((program, *(flag.partition("=")[0] for flag in way)))
+    for flags in choices:
+        name = " ".join((program, *(flag.partition("=")[0] for flag in flags)))
         try:
-            points, note = _sizes(program, here, there, sizes, way, host, address)
+            points, note = _sizes(program, here, there, sizes, flags, host, address)
         except ToolFailed as error:
             refused.append(f"{name}: {error}")
             continue
@@ -67,10 +67,10 @@ def _perftest(
 
 
 def _sizes(
-    program: str, here: MeasureEnd, there: MeasureEnd, sizes: tuple[int, ...], way: tuple[str, ...],
+    program: str, here: MeasureEnd, there: MeasureEnd, sizes: tuple[int, ...], flags: tuple[str, ...],
     host: str | None, address: str | None,
 ) -> tuple[tuple[SizePoint, ...], str]:  # fmt: skip
-    """A point for each size; and a word on the memory, where it is not the GPU's. Raises ToolFailed."""
+    """A point for each size, and a note if the memory was not the GPU's. Raises ToolFailed."""
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.perftest import parse_perftest
     from gdrkit.transport.bench.document import SizePoint
@@ -80,7 +80,7 @@ def _sizes(
     for size in sizes:
         text = perftest(
             program, ToolEnd(here.device or "", here.gpu), ToolEnd(there.device or "", there.gpu), size,
-            flags=way, host=host, address=address, gid_index=None if host else _gid_index(here),
+            flags=flags, host=host, address=address, gid_index=None if host else _gid_index(here),
         )  # fmt: skip
         try:
             runs = parse_perftest(text)
@@ -88,9 +88,9 @@ def _sizes(
             raise ToolFailed(str(error)) from None
         rows = [row for run in runs for row in run.rows if row.size_bytes == size]
         if not rows:
-            raise ToolFailed(f"no row of {size} bytes in what it printed")
+            raise ToolFailed(f"no row for {size} bytes in its output")
         if any(run.integrated_gpu for run in runs):
-            note = " (host memory: the GPU has none of its own)"
+            note = " (host memory: the GPU is integrated)"
         row = rows[-1]
         points.append(
             SizePoint(size, row.iterations or 0, row.typical_us, None, None, row.average_gb_per_s, None)
@@ -99,7 +99,7 @@ def _sizes(
 
 
 def _gid_index(end: MeasureEnd) -> int | None:
-    """The index that our own connections take on Ethernet, so that both measure one thing."""
+    """The GID index that our own connections use on Ethernet, so that both measure the same."""
     from gdrkit.transport import PathUnavailable
     from gdrkit.transport.rdma import roce_gid
 
@@ -107,12 +107,12 @@ def _gid_index(end: MeasureEnd) -> int | None:
     try:
         with open(f"/sys/class/infiniband/{name}/ports/{port or 1}/link_layer", encoding="ascii") as file:
             return roce_gid(name, int(port or 1)) if file.read().strip() == "Ethernet" else None
-    except (OSError, PathUnavailable):  # the program says what is wrong with the device
+    except (OSError, PathUnavailable):  # perftest reports what is wrong with the device
         return None
 
 
 def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
-    """nccl-tests' sendrecv, which sends both ways at once: the rate is one way's."""
+    """The results of nccl-tests' sendrecv, which sends both ways at once; the rate is one way."""
     from gdrkit.formats.errors import FormatError
     from gdrkit.formats.nccl_tests import parse_nccl_tests
     from gdrkit.transport.bench.document import PathRun, SizePoint
@@ -128,11 +128,11 @@ def _sendrecv(gpus: tuple[int, int], sizes: tuple[int, ...]) -> PathRun:
         for size in sizes
         if (timing := best.get(size)) is not None
     )
-    return PathRun("nccl", points, "" if points else "it printed none of these sizes", SENDRECV)
+    return PathRun("nccl", points, "" if points else "none of these sizes in its output", SENDRECV)
 
 
 def estimated(here: MeasureEnd) -> tuple[PathBound, ...]:
-    """What bounds `verbs` at this end, as `gdr estimate` reckons it; none where evidence is missing."""
+    """The limits of `verbs` at this end, as computed by `gdr estimate`; none if evidence is missing."""
     from gdrkit.evidence import EvidenceMissing
     from gdrkit.evidence.live import LiveHost
     from gdrkit.fabric.ceilings.from_node import node_links

@@ -1,4 +1,4 @@
-"""`gdr probe`: what the GPU's and the NIC's drivers answer, each call with the number that it returned."""
+"""`gdr probe`: the answers of the GPU and NIC drivers, each call with its return value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKED = {
         "HOST_ALLOC_DMA_BUF_SUPPORTED",
     )
 }  # fmt: skip
-"""The attributes that decide, shown without -v."""
+"""The attributes that matter most, shown without -v."""
 
 DECIDING = (
     "cuPointerGetAttribute", "cuMemGetHandleForAddressRange", "readlink", "ibv_reg_dmabuf_mr", "ibv_reg_mr",
@@ -32,26 +32,26 @@ DECIDING = (
 """Other calls that are shown without -v."""
 
 DMA_BUF = "/dmabuf:"
-"""What the kernel calls the file of a dma-buf: drivers/dma-buf/dma-buf.c, dmabuffs_dname()."""
+"""The name of a dma-buf's file in the kernel: drivers/dma-buf/dma-buf.c, dmabuffs_dname()."""
 
 
 def parser() -> Parser:
     parser = Parser(
         "probe",
-        "Ask the GPU's kernel module, libcuda and libibverbs what this machine can do. Child processes with "
-        "a time limit do it, all at once. 2 MiB of one GPU of each product are taken and given back; "
-        "nothing is changed.",
-        "  gdr probe                what decides\n"
+        "Ask the GPU's kernel module, libcuda and libibverbs what this machine supports. Child processes "
+        "with a time limit make the calls, in parallel. They allocate and free 2 MiB on one GPU of each "
+        "product, and change nothing.",
+        "  gdr probe                the answers that matter most\n"
         "  gdr probe -v             every call\n"
-        "  gdr probe rm             the kernel module alone: no CUDA, no memory of a GPU\n"
-        "  gdr probe cuda --json    the record, as bundles keep it\n\n"
-        "rm: what NVIDIA's kernel module gives a third party\n"
+        "  gdr probe rm             the kernel module only: no CUDA, no GPU memory\n"
+        "  gdr probe cuda --json    the record, as stored in bundles\n\n"
+        "rm: the object that NVIDIA's kernel module offers to third parties\n"
         "cuda: the attributes of every GPU\n"
-        "memory: a piece of a GPU as a dma-buf, and registered with every RDMA device\n"
-        "verbs: RDMA devices, their ports and GIDs, host memory registered\n\n"
-        "exit codes: 0 something answered, 3 nothing did",
+        "memory: GPU memory exported as a dma-buf, and registered with every RDMA device\n"
+        "verbs: RDMA devices, their ports and GIDs, registration of host memory\n\n"
+        "exit codes: 0 at least one call succeeded, 3 none did",
     )
-    parser.add_argument("what", nargs="?", choices=PROBES, help="one of the four; all if left out")
+    parser.add_argument("what", nargs="?", choices=PROBES, help="one of the four probes (all)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every call")
     parser.output()
     return parser
@@ -70,19 +70,20 @@ def main(arguments: list[str]) -> int:
             sys.stderr.write(f"gdr probe: {name}: {missing.why.value}: {missing.ask}\n")
             continue
         try:
-            told = answer if options.json else _told(name, answer, options.verbose)
+            output = answer if options.json else _as_text(name, answer, options.verbose)
             if any(call.result == 0 for call in parse(answer)):
                 code = OK
         except FormatError as error:
             sys.stderr.write(f"gdr probe: {name}: {error}\n")
             continue
-        write(told)
+        write(output)
     return code
 
 
 def _ask(names: tuple[str, ...]) -> dict[str, str | EvidenceMissing]:
-    """Each probe's record, or why there is none. They run side by side: cuInit alone takes a third of a
-    second on one GPU, and two of them need it."""
+    """Each probe's record, or the missing evidence. The probes run in parallel: cuInit alone takes a third
+    of a second with one GPU, and two of them call it.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from gdrkit.evidence import EvidenceMissing
@@ -100,16 +101,15 @@ def _ask(names: tuple[str, ...]) -> dict[str, str | EvidenceMissing]:
     def one(command: Command) -> str | EvidenceMissing:
         try:
             return host.run(command).decode("utf-8", "replace")
-        except EvidenceMissing as lacks:
-            return lacks
+        except EvidenceMissing as missing:
+            return missing
 
     with ThreadPoolExecutor(len(names)) as pool:
         return dict(zip(names, pool.map(one, (table[name] for name in names)), strict=True))
 
 
-def _told(name: str, text: str, verbose: bool) -> str:
-    """One line per call. A call that failed shows the number that it returned, never 0 as its value. Raises
-    FormatError."""
+def _as_text(name: str, text: str, verbose: bool) -> str:
+    """One line per call. A call that failed shows its return value, never 0. Raises FormatError."""
     from gdrkit.facts.probe import complaint, parse
 
     calls = parse(text)
@@ -117,8 +117,8 @@ def _told(name: str, text: str, verbose: bool) -> str:
     lines = [f"{call.subject or name:<14} {_what(call):<71} {_value(name, call)}" for call in shown]
     if not lines:
         failed = next((call for call in calls if call.result), None)
-        said = f"{_what(failed)}: {_value(name, failed)}" if failed else "nothing is there to be asked"
-        lines.append(f"{name:<14} {complaint(text) or said}")
+        reason = f"{_what(failed)}: {_value(name, failed)}" if failed else "nothing to probe"
+        lines.append(f"{name:<14} {complaint(text) or reason}")
     if any(_is_object(call) and call.result == 0 for call in calls):
         from textwrap import wrap
 
@@ -134,7 +134,7 @@ def _value(name: str, call: ProbeCall) -> str:
     if call.call == "BAR1" and call.value is not None:
         return f"{call.value / (1 << 30):g} GiB"
     if call.call == "readlink":
-        return f"{call.returned} [{'a dma-buf' if call.returned == DMA_BUF else 'no dma-buf'}]"
+        return f"{call.returned} [{'a dma-buf' if call.returned == DMA_BUF else 'not a dma-buf'}]"
     return f"{call.returned or 'ok'} [0]"
 
 
@@ -155,7 +155,7 @@ def _what(call: ProbeCall) -> str:
 
 
 def _number(name: str, call: ProbeCall) -> str:
-    """What the number of a refusal means."""
+    """The meaning of the return value of a failed call."""
     if call.call.startswith("ibv_") or call.call in ("open", "ioctl", "readlink"):
         from os import strerror
 

@@ -1,4 +1,6 @@
-"""`gdr prove`: which way known bytes went between two processes, shown by what moved and what did not."""
+"""`gdr prove`: the route that known bytes took between two processes, shown by counters and a memory
+search.
+"""
 
 from __future__ import annotations
 
@@ -23,60 +25,60 @@ _MOST_REPEATS = 1000
 def parser() -> Parser:
     parser = Parser(
         "prove",
-        "Move known bytes between two processes on each path, and show which way they went: by the counters "
-        "of NVLink, PCIe, TCP and the NIC, by who registered the memory, and by a search of the receiver's "
-        "host memory, beside a control run of host memory. Neither the path that was asked for nor speed "
-        "has a say; what the readings do not tell apart is inconclusive.",
+        "Move known bytes between two processes on each path, and show which route they took. The evidence "
+        "is counters of NVLink, PCIe, TCP and the NIC, memory registrations, a search of the receiver's "
+        "host memory, and a control run with host memory; not the requested path, and not speed. If the "
+        "readings fit more than one route, the result is inconclusive.",
         "  gdr prove pair                         two GPUs of this machine, each path\n"
         "  gdr prove pair --path peer --require direct\n"
-        "                                         exit code 2 if host memory is in the way\n"
+        "                                         exit code 2 if the bytes went through host memory\n"
         "  gdr prove pair --host node-b --device mlx5_0\n"
-        "  gdr prove host --path tcp              host memory alone, a control run\n"
+        "  gdr prove host --path tcp              host memory only, a control run\n"
         "  gdr prove log --log nccl.log           what a log of NCCL or perftest shows\n"
         "  gdr prove pair --json                  with every reading\n\n"
-        "exit codes: 0 proven, 2 proven not direct where --require direct, 3 inconclusive, 64 and above "
+        "exit codes: 0 proven, 2 proven not direct (with --require direct), 3 inconclusive, 64 and above "
         "usage and internal errors",
     )
     add = parser.add_argument
-    add("kind", choices=("pair", "loopback", "host", "log"), help="which two ends; or logs alone")
+    add("kind", choices=("pair", "loopback", "host", "log"), help="the two ends, or only logs")
     add(
         "--path",
         metavar="P",
         type=bench.path_names,
         dest="paths",
-        help="of verbs, peer, shared, tcp; else all",
+        help="verbs, peer, shared, tcp (all that are possible)",
     )
-    add("--size", metavar="SIZE", type=_size, default=256 << 20, help="of a message (256M)")
+    add("--size", metavar="SIZE", type=_size, default=256 << 20, help="size of a message (256M)")
     add("--repeats", metavar="N", type=_repeats, default=4, help="messages in the first round (4)")
-    add("--require", choices=("direct",), default="", help="exit code 2 where bytes pass host memory")
-    add("--log", metavar="FILE", action="append", default=[], help="a log of NCCL or perftest to judge too")
+    add("--require", choices=("direct",), default="", help="exit with 2 if bytes went through host memory")
+    add("--log", metavar="FILE", action="append", default=[], help="also judge a log of NCCL or perftest")
     bench.add_ends(parser)
-    add("--all", action="store_true", help="print every reading, of proven paths too")
-    add("-q", "--quiet", action="store_true", help="no progress")
+    add("--all", action="store_true", help="print every reading, also for proven paths")
+    add("-q", "--quiet", action="store_true", help="do not show progress")
     parser.output()
     return parser
 
 
 def main(arguments: list[str]) -> int:
-    asked = parser().parse_args(arguments)
-    if asked.kind == "log" and not asked.log:
+    options = parser().parse_args(arguments)
+    if options.kind == "log" and not options.log:
         parser().error("log needs --log FILE")
     from gdrkit.transport.proof import document as prove
 
     logs = []
-    for name in asked.log:
+    for name in options.log:
         judged = _log(name)
         if judged is None:
             return NO_INPUT
         logs.append(judged)
-    document = _proven(asked, tuple(logs))
-    if asked.json:
+    document = _proven(options, tuple(logs))
+    if options.json:
         import msgspec
 
         write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
     else:
-        write(prove.as_text(document, every=asked.all))
-    return int(prove.exit_code(document, asked.require))
+        write(prove.as_text(document, every=options.all))
+    return int(prove.exit_code(document, options.require))
 
 
 def _log(name: str) -> LogProof | None:
@@ -91,26 +93,28 @@ def _log(name: str) -> LogProof | None:
         return None
 
 
-def _proven(asked: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocument:
+def _proven(options: argparse.Namespace, logs: tuple[LogProof, ...]) -> ProveDocument:
     from gdrkit.transport.measure.job import MeasureEnd
     from gdrkit.transport.proof.document import ProveDocument
 
-    here, there = (MeasureEnd(), MeasureEnd()) if asked.kind == "log" else bench.ends(asked)
+    here, there = (MeasureEnd(), MeasureEnd()) if options.kind == "log" else bench.ends(options)
     runs: list[PathProof] = []
     control = None
-    if asked.kind != "log":
-        paths = asked.paths or bench.possible(here, asked.host is not None)
+    if options.kind != "log":
+        paths = options.paths or bench.possible(here, options.host is not None)
         kept: Trial | None = None
-        if here.gpu is not None and there.gpu is not None and not asked.host:
-            control = _run("shared", MeasureEnd(), MeasureEnd(), asked, None, watched=(here.gpu, there.gpu))
+        if here.gpu is not None and there.gpu is not None and not options.host:
+            control = _run(
+                "shared", MeasureEnd(), MeasureEnd(), options, None, watched=(here.gpu, there.gpu)
+            )
             kept = control.trial
-        runs = [_run(path, here, there, asked, kept) for path in paths]
+        runs = [_run(path, here, there, options, kept) for path in paths]
     return ProveDocument(
-        kind=asked.kind,
+        kind=options.kind,
         here=bench.describe_end(here, None),
-        there=bench.describe_end(there, asked.host),
-        size_bytes=asked.size,
-        repeats=asked.repeats,
+        there=bench.describe_end(there, options.host),
+        size_bytes=options.size,
+        repeats=options.repeats,
         runs=tuple(runs),
         control=control,
         logs=logs,
@@ -121,7 +125,7 @@ def _run(
     path: PathName,
     here: MeasureEnd,
     there: MeasureEnd,
-    asked: argparse.Namespace,
+    options: argparse.Namespace,
     control: Trial | None,
     watched: tuple[int, int] | None = None,
 ) -> PathProof:
@@ -131,31 +135,31 @@ def _run(
     from gdrkit.transport.proof.document import PathProof
     from gdrkit.transport.proof.proof import judge
 
-    live = not asked.quiet and sys.stderr.isatty()
+    live = not options.quiet and sys.stderr.isatty()
     if live:
         what = "control run, host memory" if watched else path
-        sys.stderr.write(f"\r{what}: moving {3 * asked.repeats * asked.size / 1e9:.1f} GB\033[K")
+        sys.stderr.write(f"\r{what}: moving {3 * options.repeats * options.size / 1e9:.1f} GB\033[K")
     try:
         made = trial(
-            path, here, there, asked.size, asked.repeats,
-            host=None if watched else asked.host, address=asked.address, watched=watched,
+            path, here, there, options.size, options.repeats,
+            host=None if watched else options.host, address=options.address, watched=watched,
         )  # fmt: skip
     except (TransportError, CudaNotAvailable, CudaError) as error:
-        return PathProof(path, unavailable=str(error), asked=bool(asked.paths) and not watched)
+        return PathProof(path, unavailable=str(error), asked=bool(options.paths) and not watched)
     finally:
         if live:
             sys.stderr.write("\r\033[K")
-    return PathProof(path, judge(made, control), made, asked=bool(asked.paths) and not watched)
+    return PathProof(path, judge(made, control), made, asked=bool(options.paths) and not watched)
 
 
 def _size(text: str) -> int:
     sizes = bench.sizes_of(text)
     if len(sizes) != 1:
-        raise argparse.ArgumentTypeError("one size")
+        raise argparse.ArgumentTypeError(f"not a single size: {text}")
     return sizes[0]
 
 
 def _repeats(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 0 < int(text) <= _MOST_REPEATS:
-        raise argparse.ArgumentTypeError(f"{text}: between 1 and {_MOST_REPEATS}")
+        raise argparse.ArgumentTypeError(f"not a number from 1 to {_MOST_REPEATS}: {text}")
     return int(text)

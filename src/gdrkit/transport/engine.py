@@ -147,7 +147,7 @@ class Engine(ABC):
         """Queue what can be queued without a wait for the other side. The context must be current."""
 
     def _expect(self, message: RingMessage) -> None:
-        """Queue a message piece by piece: what is possible now, and the rest on later calls of `progress`."""
+        """Queue a message piece by piece: what is possible now, the rest in calls of `progress`."""
         if not self.messages:
             self._position = message.begin
         self.messages.append(message)

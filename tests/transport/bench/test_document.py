@@ -1,4 +1,4 @@
-"""A measurement as a table, as CSV, as a drawing: what stands in each."""
+"""The contents of a benchmark as a table, as CSV, and as a plot."""
 
 import csv
 import functools
@@ -50,7 +50,7 @@ DOCUMENT = BenchDocument(
 SCHEMA = msgspec.json.schema(BenchDocument)
 
 
-def test_the_document_keeps_to_its_published_schema():
+def test_the_document_matches_its_published_schema():
     for document in (DOCUMENT, TOOLS):
         jsonschema.validate(msgspec.json.decode(msgspec.json.encode(document)), SCHEMA)
 
@@ -65,7 +65,7 @@ def test_the_document_keeps_to_its_published_schema():
         (("limits", 0, "paths"), ["nccl"]),
     ],
 )
-def test_the_schema_refuses_what_is_not_in_the_contract(where, value):
+def test_the_schema_rejects_values_outside_the_contract(where, value):
     document = msgspec.to_builtins(DOCUMENT)
     *way, last = where
     functools.reduce(operator.getitem, way, document)[last] = value
@@ -73,11 +73,11 @@ def test_the_schema_refuses_what_is_not_in_the_contract(where, value):
         jsonschema.validate(msgspec.json.decode(msgspec.json.encode(document)), SCHEMA)
 
 
-def test_the_contract_has_the_paths_of_the_transport():
+def test_the_schema_has_the_paths_of_the_transport():
     assert get_args(PathName) == PATHS
 
 
-def test_the_table_has_each_path_beside_its_limit():
+def test_the_table_shows_each_path_with_its_limit():
     text = as_text(DOCUMENT)
     assert "limit of shared, tcp: 54.9 GB/s" in text
     assert "verbs: not measured: no RDMA device" in text
@@ -85,22 +85,22 @@ def test_the_table_has_each_path_beside_its_limit():
     assert "50.80" in row and "102%" in row
 
 
-def test_bytes_that_were_wrong_are_shouted():
+def test_wrong_bytes_are_reported_prominently():
     assert as_text(DOCUMENT).count("BYTES DIFFER") == 1
 
 
-def test_a_path_without_a_limit_is_compared_with_none():
+def test_a_path_without_a_limit_has_none():
     assert limit_of(DOCUMENT, "peer") is None
 
 
-def test_csv_is_read_back_by_others():
+def test_csv_can_be_read_back():
     rows = list(csv.DictReader(io.StringIO(written(DOCUMENT))))
     assert [row["size_bytes"] for row in rows] == ["1048576", "268435456"] * 2
     assert float(rows[1]["gb_per_s"]) == pytest.approx(50.8)
     assert rows[3]["checked"] == "false"
 
 
-def test_the_drawing_is_well_formed_without_scripts_and_escapes_names():
+def test_the_plot_is_well_formed_has_no_scripts_and_escapes_names():
     drawing = svg(DOCUMENT)
     root = ElementTree.fromstring(drawing)
     assert root.tag.endswith("svg") and "script" not in drawing
@@ -109,7 +109,7 @@ def test_the_drawing_is_well_formed_without_scripts_and_escapes_names():
     assert {"shared", "tcp"} <= set(texts)
 
 
-def test_labels_do_not_cover_each_other():
+def test_labels_do_not_overlap():
     root = ElementTree.fromstring(svg(DOCUMENT))
     right = [
         float(e.get("y", "0"))
@@ -119,14 +119,14 @@ def test_labels_do_not_cover_each_other():
     assert all(abs(a - b) >= 12 for i, a in enumerate(right) for b in right[:i])
 
 
-def test_nothing_measured_is_no_drawing():
+def test_without_measurements_there_is_no_plot():
     assert svg(msgspec.structs.replace(DOCUMENT, runs=())) == ""
 
 
 @pytest.mark.parametrize(
     ("count", "text"), [(1, "1 B"), (65536, "64 KiB"), (3 << 20, "3 MiB"), (1000, "1000 B")]
 )
-def test_sizes_read_as_people_type_them(count, text):
+def test_sizes_have_binary_units(count, text):
     assert size(count) == text
 
 
@@ -144,7 +144,7 @@ TOOLS = msgspec.structs.replace(
 )
 
 
-def test_what_a_tool_did_not_measure_is_left_open_everywhere():
+def test_values_that_a_tool_did_not_measure_are_left_out_everywhere():
     text = as_text(TOOLS)
     assert "verbs (ib_write_bw)" in text and "verbs (ib_read_lat)" in text
     assert text.count("BYTES DIFFER") == 1

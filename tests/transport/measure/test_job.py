@@ -1,4 +1,4 @@
-"""Measurements between two processes: every size is answered, and what goes wrong is told."""
+"""Measurements between two processes: every size is measured, and errors are reported."""
 
 import ast
 import io
@@ -19,9 +19,9 @@ SIZES = (1, 4096, 300_000)
 
 @pytest.mark.parametrize("path", ["tcp", "shared"])
 def test_every_size_is_measured_with_its_bytes_checked(path):
-    heard = []
-    points = measure(path, MeasureEnd(), MeasureEnd(), SIZES, told=heard.append)
-    assert points == heard
+    reported = []
+    points = measure(path, MeasureEnd(), MeasureEnd(), SIZES, on_point=reported.append)
+    assert points == reported
     assert [point.size_bytes for point in points] == list(SIZES)
     for point in points:
         assert point.checked and 0 < point.median_us <= point.tail_us
@@ -29,12 +29,12 @@ def test_every_size_is_measured_with_its_bytes_checked(path):
         assert point.streaming_gb_per_s > 0
 
 
-def test_a_path_that_cannot_be_had_says_why():
+def test_an_unavailable_path_has_a_reason():
     with pytest.raises(TransportError, match=r"ibv_get_device_list|libibverbs|RDMA device"):
         measure("verbs", MeasureEnd(device="mlx5_0"), MeasureEnd(device="mlx5_0"), SIZES)
 
 
-def test_the_key_is_on_no_command_line_and_in_no_environment(monkeypatch):
+def test_the_key_is_not_on_a_command_line_or_in_the_environment(monkeypatch):
     started = []
     popen = subprocess.Popen
 
@@ -51,7 +51,7 @@ def test_the_key_is_on_no_command_line_and_in_no_environment(monkeypatch):
     assert keys[0].hex() not in str(environment)
 
 
-def test_what_is_sent_to_another_node_imports_nothing_but_the_standard_library(tmp_path):
+def test_code_sent_to_another_node_imports_only_the_standard_library(tmp_path):
     packed = job._packed()
     names = zipfile.ZipFile(io.BytesIO(packed)).namelist()
     assert "gdrkit/transport/connection.py" in names and "gdrkit/cli/doctor.py" not in names
@@ -60,14 +60,14 @@ def test_what_is_sent_to_another_node_imports_nothing_but_the_standard_library(t
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import gdrkit.transport.measure.peer as p; print(p.__file__)"
     )
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-S", "-E", "-c", program, str(tmp_path / "sent.zip")],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert "sent.zip" in told.stdout
+    assert "sent.zip" in done.stdout
 
 
-def test_what_is_sent_is_in_the_language_of_python_3_9():
+def test_code_sent_to_another_node_is_valid_python_3_9():
     archive = zipfile.ZipFile(io.BytesIO(job._packed()))
     for name in archive.namelist():
         tree = ast.parse(archive.read(name), name, feature_version=(3, 9))
@@ -76,8 +76,8 @@ def test_what_is_sent_is_in_the_language_of_python_3_9():
                 assert not call.keywords, f"{name}:{call.lineno}: zip has no strict= in Python 3.9"
 
 
-def test_another_node_runs_it_from_memory(tmp_path, monkeypatch):
-    """The remote command as it is, with a shell in the place of ssh."""
+def test_another_node_runs_the_code_from_memory(tmp_path, monkeypatch):
+    """The unchanged remote command, with a shell instead of ssh."""
     shell = tmp_path / "ssh"
     shell.write_text('#!/bin/sh\nshift 2\nSSH_CONNECTION="127.0.0.1 5 127.0.0.1 22" exec sh -c "$*"\n')
     shell.chmod(0o755)
@@ -86,7 +86,7 @@ def test_another_node_runs_it_from_memory(tmp_path, monkeypatch):
     assert points[0].size_bytes == 1000
 
 
-def test_a_node_that_ssh_does_not_reach_is_told_of(tmp_path, monkeypatch):
+def test_a_node_that_ssh_cannot_reach_is_an_error(tmp_path, monkeypatch):
     shell = tmp_path / "ssh"
     shell.write_text('#!/bin/sh\necho "ssh: Could not resolve hostname node-b" >&2\nexit 255\n')
     shell.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A trial on this machine: known bytes over real paths of host memory, and what was read around them."""
+"""Trials on this machine: known bytes over real paths with host memory, and the readings before and after."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ def quick(monkeypatch):
 
 
 @pytest.mark.parametrize("path, way", [("shared", "host"), ("tcp", "tcp")])
-def test_paths_of_host_memory_are_told_apart(path, way):
+def test_paths_of_host_memory_are_distinguished(path, way):
     trial = prove.trial(path, MeasureEnd(), MeasureEnd(), SIZE, REPEATS)
     assert trial.path == path and trial.bytes_right
     assert [window.bytes_moved for window in trial.windows] == [0, 2 * SIZE, 0, 4 * SIZE]
@@ -31,7 +31,7 @@ def test_paths_of_host_memory_are_told_apart(path, way):
     assert proof.way == way and proof.direct is None
 
 
-def test_bytes_that_arrive_wrong_are_noticed(monkeypatch):
+def test_wrong_bytes_at_the_receiver_are_detected(monkeypatch):
     compare = prove._compare
 
     def tampered(connection, what):
@@ -62,8 +62,8 @@ def test_bytes_in_another_process_are_found_and_others_are_not():
         found = search(process.pid, wanted)
         absent = search(process.pid, os.urandom(64))
         process.stdin.close()
-    assert found.places > 0 and found.searched_bytes > 1 << 20
-    assert absent.places == 0 and absent.unread_bytes == 0
+    assert found.occurrences > 0 and found.searched_bytes > 1 << 20
+    assert absent.occurrences == 0 and absent.unread_bytes == 0
 
 
 def test_a_process_that_is_gone_cannot_be_searched():
@@ -110,16 +110,16 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_counters_of_files_are_read_in_bytes_and_things(root):
+def test_counters_from_files_are_read_in_bytes_and_objects(root):
     counters = Counters(None, None, "mlx5_0:2", str(root))
     values = {name: value.value for name, value in counters.read().items()}
     assert values == {
         "loopback": 700,
         "network": 230,
-        "nic": 4000,  # counted in words of 32 bits
+        "nic": 4000,  # the file counts 32-bit words
         "peermem-references": 4,
         "memory-peer-registrations": 11,
-        "dmabuf-attachments": 2,  # NVIDIA's alone
+        "dmabuf-attachments": 2,  # only NVIDIA's
         "nvlink-out": None,
         "nvlink-in": None,
         "pcie-out": None,
@@ -127,7 +127,7 @@ def test_counters_of_files_are_read_in_bytes_and_things(root):
     }
 
 
-def test_what_cannot_be_read_says_why(tmp_path, root):
+def test_a_counter_that_cannot_be_read_has_a_reason(tmp_path, root):
     empty = Counters(None, None, None, str(tmp_path / "empty")).read()
     assert all(value.value is None and value.unreadable for value in empty.values())
     (root / "sys/kernel/debug/dma_buf/bufinfo").write_text("garbage")
@@ -136,8 +136,8 @@ def test_what_cannot_be_read_says_why(tmp_path, root):
     assert held["dmabuf-attachments"].value is None and held["peermem-references"].value is None
 
 
-def test_without_nvml_a_gpus_counters_say_so():
-    asker = NvmlProcess()
-    value, why = asker.ask("0000:ff:1f.7", 138, 0)
-    asker.close()
+def test_without_nvml_a_gpus_counters_have_a_reason():
+    process = NvmlProcess()
+    value, why = process.ask("0000:ff:1f.7", 138, 0)
+    process.close()
     assert value is None and why

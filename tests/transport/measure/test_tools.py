@@ -1,4 +1,4 @@
-"""Other people's benchmarks: how they are started, what is read of them, and that they are ended."""
+"""Other benchmarks: how they are started, how their output is read, and that they are ended."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ else:
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Put a program on PATH that speaks as perftest does; the words that each start of it was given."""
+    """Install a program on PATH that imitates perftest; returns the log of its arguments."""
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     log = tmp_path / "log"
 
-    def put(name: str, told: str = "", refuses: str = "", server: str = "pass") -> Path:
+    def put(name: str, options: str = "", refuses: str = "", server: str = "pass") -> Path:
         file = tmp_path / name
         text = PROGRAM.format(
-            python=sys.executable, log=str(log), help=told, table=TABLE, refuses=refuses, server=server
+            python=sys.executable, log=str(log), help=options, table=TABLE, refuses=refuses, server=server
         )
         file.write_text(text)
         file.chmod(0o755)
@@ -72,19 +72,19 @@ def alive(marker: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("text", "ways"),
+    ("text", "flags"),
     [
         ("  -d, --ib-dev=<dev>\n", ()),
         (HELP, (("--use_cuda={}",),)),
         (HELP + DMABUF, (("--use_cuda={}", "--use_cuda_dmabuf"), ("--use_cuda={}",))),
     ],
 )
-def test_the_ways_into_gpu_memory_are_those_of_its_help(install, text, ways):
+def test_the_options_for_gpu_memory_are_read_from_its_help(install, text, flags):
     install("ib_write_bw", text)
-    assert cuda_flags("ib_write_bw") == ways
+    assert cuda_flags("ib_write_bw") == flags
 
 
-def test_server_and_client_get_one_port_and_their_own_device(install):
+def test_server_and_client_use_the_same_port_and_their_own_device(install):
     log = install("ib_write_bw")
     text = perftest(
         "ib_write_bw", ToolEnd("mlx5_0:2", 0), ToolEnd("mlx5_1", 3), 1 << 20, flags=("--use_cuda={}",)
@@ -97,13 +97,13 @@ def test_server_and_client_get_one_port_and_their_own_device(install):
     assert server[server.index("-p") + 1] == client[client.index("-p") + 1]
 
 
-def test_a_server_that_does_not_end_is_ended(install, tmp_path):
+def test_a_server_that_does_not_exit_is_killed(install, tmp_path):
     install("ib_write_bw", server="import time; time.sleep(600)")
     perftest("ib_write_bw", ToolEnd("mlx5_0"), ToolEnd("mlx5_0"), 4096)
     assert not alive(f"{tmp_path}/ib_write_bw")
 
 
-def test_a_client_that_hangs_is_a_failure_and_nothing_is_left(install, tmp_path, monkeypatch):
+def test_a_client_that_hangs_is_a_failure_and_leaves_no_process(install, tmp_path, monkeypatch):
     install("ib_write_bw", server="import time; time.sleep(600)")
     shell = tmp_path / "ssh"
     shell.write_text("#!/bin/sh\nsleep 600\n")
@@ -113,8 +113,8 @@ def test_a_client_that_hangs_is_a_failure_and_nothing_is_left(install, tmp_path,
     assert not alive(f"{tmp_path}/ib_write_bw") and not alive(f"{tmp_path}/ssh")
 
 
-def test_the_client_runs_on_another_node_with_a_limit_of_its_own(install, tmp_path):
-    """The line that ssh is given, with a shell in its place."""
+def test_a_client_on_another_node_has_its_own_time_limit(install, tmp_path):
+    """The command line for ssh, with a shell instead of ssh."""
     log = install("ib_write_bw")
     shell = tmp_path / "ssh"
     shell.write_text('#!/bin/sh\nshift 2\nSSH_CONNECTION="127.0.0.1 5 127.0.0.1 22" exec sh -c "$*"\n')
@@ -123,20 +123,20 @@ def test_the_client_runs_on_another_node_with_a_limit_of_its_own(install, tmp_pa
     assert log.read_text().splitlines()[-1].endswith(" 127.0.0.1")
 
 
-def test_a_program_that_is_not_there_is_told_of():
+def test_a_program_that_is_not_installed_is_an_error():
     with pytest.raises(ToolFailed, match="ib_nothing_bw is not installed"):
         perftest("ib_nothing_bw", ToolEnd("mlx5_0"), ToolEnd("mlx5_0"), 4096)
     with pytest.raises(ToolFailed, match="not installed"):
         sendrecv((0, 1), 1024, 4096)
 
 
-def test_a_server_that_fails_gives_its_last_words(install):
+def test_the_error_of_a_failed_server_is_its_last_line(install):
     install("ib_write_bw", refuses="mlx5_9")
     with pytest.raises(ToolFailed, match="Couldn't allocate MR"):
         perftest("ib_write_bw", ToolEnd("mlx5_9"), ToolEnd("mlx5_9"), 4096)
 
 
-def test_sizes_become_rows_with_what_was_measured_alone(install):
+def test_each_size_is_a_row_with_only_the_measured_values(install):
     install("ib_write_bw")
     install("ib_read_lat")
     bandwidth, *_ = bench_tools.tool_runs(
@@ -149,22 +149,22 @@ def test_sizes_become_rows_with_what_was_measured_alone(install):
     assert point.median_us is point.gb_per_s is point.checked is None
 
 
-def test_gpu_memory_that_no_dmabuf_takes_is_tried_by_peermem_and_the_row_says_which(install):
+def test_if_dmabuf_fails_peermem_is_tried_and_the_row_shows_which_was_used(install):
     install("ib_write_bw", HELP + DMABUF, refuses="--use_cuda_dmabuf")
     install("ib_read_lat", "")
     runs = bench_tools.tool_runs(
         MeasureEnd(0, "mlx5_0"), MeasureEnd(0, "mlx5_0"), (4096,), None, None, lambda text: None
     )
     assert [run.tool for run in runs] == ["ib_write_bw --use_cuda", "ib_read_lat"]
-    assert runs[1].unavailable == "it was built without CUDA"
+    assert runs[1].unavailable == "built without CUDA"
 
 
-def test_where_no_device_is_named_there_is_nothing_for_perftest():
+def test_without_a_device_perftest_does_not_run():
     (run,) = bench_tools.tool_runs(MeasureEnd(), MeasureEnd(), (4096,), None, None, lambda text: None)
-    assert run.unavailable == "no RDMA device is named"
+    assert run.unavailable == "no RDMA device given"
 
 
-def test_gpus_are_named_as_this_process_was_given_them(monkeypatch):
+def test_gpus_are_named_by_their_entries_in_cuda_visible_devices(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5,7")
     assert tools._visible((0, 2)) == "3,7"
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")

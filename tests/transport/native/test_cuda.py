@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes: what it answers where there is none, and where there is one."""
+"""The CUDA driver through ctypes, on machines with and without one."""
 
 import ctypes
 import mmap
@@ -9,7 +9,7 @@ from gdrkit.agent.native.cuda import PROTOTYPES
 from gdrkit.transport.native.cuda import Cuda, CudaError, CudaNotAvailable, cuda
 
 
-def test_a_machine_without_the_driver_says_so():
+def test_a_machine_without_the_driver_gives_a_clear_error():
     try:
         Cuda()
     except (CudaNotAvailable, CudaError) as error:
@@ -29,12 +29,12 @@ def driver():
         pytest.skip(f"needs an NVIDIA GPU and its driver: {error}")
 
 
-def test_this_libcuda_has_every_function_that_is_named(driver):
+def test_this_libcuda_has_every_function_with_a_prototype(driver):
     for name in PROTOTYPES:
         driver.function(name)
 
 
-def test_a_pointer_knows_its_device(driver):
+def test_the_device_of_a_pointer_is_found(driver):
     driver.use(0)
     pointer = driver.number("cuMemAlloc_v2", 4096)
     try:
@@ -45,21 +45,21 @@ def test_a_pointer_knows_its_device(driver):
         driver.call("cuMemFree_v2", pointer)
 
 
-def test_host_memory_that_cuda_never_saw_is_of_no_device(driver):
+def test_host_memory_unknown_to_cuda_has_no_device(driver):
     assert driver.device_of(id(driver)) is None
 
 
-def test_host_memory_that_is_mapped_is_read_by_the_gpu(driver):
-    """Copied by its device address alone; registering it a second time is refused and takes nothing away."""
+def test_the_gpu_reads_mapped_host_memory(driver):
+    """The copy uses only the device address; a second registration is refused and does not undo the first."""
     with mmap.mmap(-1, 1 << 16) as memory, driver.on(0):
         memory[:4] = b"host"
         view = (ctypes.c_char * len(memory)).from_buffer(memory)
         address = ctypes.addressof(view)
-        place, pointer = driver.map_host(address, len(memory)), driver.number("cuMemAlloc_v2", 4)
+        mapped, pointer = driver.map_host(address, len(memory)), driver.number("cuMemAlloc_v2", 4)
         try:
             with pytest.raises(CudaError, match="cuMemHostRegister_v2 returned 712"):
                 driver.map_host(address, len(memory))
-            driver.call("cuMemcpy", pointer, place, 4)
+            driver.call("cuMemcpy", pointer, mapped, 4)
             found = ctypes.create_string_buffer(4)
             driver.call("cuMemcpy", ctypes.addressof(found), pointer, 4)
             assert found.raw == b"host"

@@ -1,4 +1,4 @@
-"""How a proof is told, its document, and which exit code it has."""
+"""A proof as text and as a document, and its exit code."""
 
 import functools
 import operator
@@ -61,17 +61,17 @@ def test_exit_codes(runs, proven, direct):
     assert exit_code(document(*runs), "direct") == direct
 
 
-def test_logs_count_as_well():
+def test_logs_count_for_the_exit_code():
     staged = LogProof(name="job.log", claim="staged", direct=False)
     shown = LogProof(name="job.log", claim="inconclusive: none", direct=None)
     assert exit_code(document(DIRECT, logs=(staged,)), "direct") == 2
     assert exit_code(document(DIRECT, logs=(shown,)), "") == 3
 
 
-def test_a_proven_path_tells_what_decided_and_an_open_one_all_that_was_read():
+def test_a_proven_path_shows_its_evidence_and_an_inconclusive_one_every_reading():
     text = as_text(document(DIRECT, OPEN, NOT_RUN))
     peer, tcp, verbs = text.split("\n\n")[1:4]
-    assert "claim of peer (proven, confidence high)" in peer and "decided by  what decided" in peer
+    assert "claim of peer (proven, confidence high)" in peer and "evidence        what decided" in peer
     assert SIGNAL.words not in peer and SIGNAL.words in tcp
     assert verbs.strip() == "verbs: not run: no RDMA device"
     assert as_text(document(DIRECT), every=True).count(SIGNAL.words) == 1
@@ -92,7 +92,7 @@ WHOLE = document(
 )
 
 
-def test_the_document_keeps_to_the_schema_of_its_type_and_survives_json():
+def test_the_document_matches_its_schema_and_survives_json():
     written = msgspec.json.encode(WHOLE)
     jsonschema.validate(msgspec.json.decode(written), msgspec.json.schema(ProveDocument))
     assert msgspec.json.decode(written)["schema"] == "gdrkit.prove/1"
@@ -111,7 +111,7 @@ def test_the_document_keeps_to_the_schema_of_its_type_and_survives_json():
         (("runs", 0, "trial", "windows", 0, "readings", 0, "counter"), "odometer"),
     ],
 )
-def test_the_schema_refuses_what_is_not_in_the_contract(where, value):
+def test_the_schema_rejects_values_outside_the_contract(where, value):
     broken = msgspec.to_builtins(WHOLE)
     *way, last = where
     functools.reduce(operator.getitem, way, broken)[last] = value

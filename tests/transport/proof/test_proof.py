@@ -1,4 +1,4 @@
-"""Which way bytes went, from what was read around transfers on two H200s, and from what might have been."""
+"""The route of bytes, judged from readings of transfers on two H200s, and from variations of them."""
 
 import json
 from pathlib import Path
@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.proof import judge
-from gdrkit.transport.proof.table import THINGS, ways
+from gdrkit.transport.proof.table import REGISTRATION_COUNTERS, possible_routes
 
 RUNS = json.loads((Path(__file__).parent / "proof_h200.json").read_text())
-"""Ten runs, driver 580.159.04: readings before and after each window, as the counters gave them."""
+"""Ten runs, driver 580.159.04: raw readings before and after each window."""
 MIB, GIB = 1 << 20, 1 << 30
 CLAIMS = {
     ("pair", "peer"): "GPU to GPU over NVLink",
@@ -46,7 +46,7 @@ def real(path, run=0):
 
 
 def changed(what, name, moved, idle=0, **others):
-    """The same trial, where a counter moved by that share of N, and by so many bytes a second when idle."""
+    """The same trial, except that a counter moved by that share of N, and by `idle` bytes per second."""
 
     def reading(window):
         count = int(moved * window.bytes_moved + idle * window.seconds)
@@ -64,7 +64,7 @@ def changed(what, name, moved, idle=0, **others):
 
 
 def without(what, *names):
-    """The same trial, where those counters could not be read."""
+    """The same trial, except that these counters could not be read."""
     for name in names:
         what = changed(what, name, 0, before=None, after=None, unreadable="not supported")
     return what
@@ -75,7 +75,7 @@ def without(what, *names):
     [(run["kind"], saved, run["control"]) for run in RUNS for saved in run["trials"]],
     ids=[f"{number}-{saved['path']}" for number, run in enumerate(RUNS) for saved in run["trials"]],
 )
-def test_real_runs_are_told_apart(kind, saved, control):
+def test_real_runs_are_distinguished(kind, saved, control):
     proof = judge(trial(saved), trial(control))
     assert proof.proven and proof.confidence == "high"
     assert proof.claim == CLAIMS[kind, saved["path"]]
@@ -88,7 +88,7 @@ def test_a_control_run_is_host_memory():
     assert proof.way == "host" and proof.direct is None
 
 
-def test_neither_the_path_asked_for_nor_speed_has_a_say():
+def test_neither_the_requested_path_nor_speed_counts():
     staged = real("shared")
     fast = tuple(
         msgspec.structs.replace(window, seconds=window.bytes_moved / 400e9 or window.seconds)
@@ -98,8 +98,8 @@ def test_neither_the_path_asked_for_nor_speed_has_a_say():
     assert proof.way == "staged" and proof.direct is False
 
 
-def test_bytes_that_stand_in_host_memory_did_not_take_nvlink_alone():
-    """NVLink moved by just our bytes, and they stand in host memory: no way fits both."""
+def test_bytes_found_in_host_memory_did_not_only_use_nvlink():
+    """NVLink moved by exactly our bytes, and they are in host memory: no route fits both."""
     staged = real("shared")
     disturbed = changed(changed(staged, "nvlink-out", 1.0), "nvlink-in", 1.0)
     proof = judge(disturbed)
@@ -118,25 +118,28 @@ def test_without_readings_nothing_is_claimed(path):
 def test_without_nvlink_counters_a_direct_transfer_is_not_proven():
     proof = judge(without(real("peer"), "nvlink-out", "nvlink-in"))
     assert not proof.proven and proof.claim == (
-        "inconclusive: GPU to GPU over NVLink is left, and not shown: nvlink-out: not supported; "
+        "inconclusive: only GPU to GPU over NVLink remains, but is not shown: nvlink-out: not supported; "
         "nvlink-in: not supported"
     )
 
 
-def test_without_nvlink_counters_a_staged_transfer_is_still_seen_in_host_memory():
+def test_without_nvlink_counters_a_staged_transfer_is_still_found_in_host_memory():
     proof = judge(without(real("shared"), "nvlink-out", "nvlink-in"))
     assert proof.way == "staged" and proof.confidence == "medium"
 
 
-def test_pcie_alone_does_not_tell_direct_from_bounced():
-    """NVLink still, PCIe moved, the bytes nowhere in the receiver: so would a driver's own bounce look."""
+def test_pcie_counters_cannot_distinguish_direct_from_bounced():
+    """NVLink still, PCIe moved, the bytes not in the receiver: the same as if the driver had bounced them."""
     bounced = msgspec.structs.replace(real("shared"), search=MemorySearch(0, 300_000_000))
     proof = judge(bounced)
     assert not proof.proven
-    assert proof.open_ways == ("GPU to GPU over PCIe", "host memory that the driver alone has")
+    assert proof.open_ways == (
+        "GPU to GPU over PCIe",
+        "GPU to GPU over PCIe, bounced by the driver through its own host memory",
+    )
 
 
-def test_memory_that_could_not_be_searched_is_not_memory_without_the_bytes():
+def test_unreadable_memory_does_not_count_as_memory_without_the_bytes():
     one_gpu = trial(next(it for it in RUNS[1]["trials"] if it["path"] == "peer"))
     assert judge(one_gpu).way == "one-gpu"
     gaps = judge(msgspec.structs.replace(one_gpu, search=MemorySearch(0, 300_000_000, unread_bytes=4096)))
@@ -147,7 +150,7 @@ def test_memory_that_could_not_be_searched_is_not_memory_without_the_bytes():
     assert "Operation not permitted" in judge(refused).claim
 
 
-def test_a_counter_that_wraps_once_is_read_through():
+def test_a_counter_that_wraps_once_is_still_usable():
     tcp = changed(real("tcp"), "pcie-out", 0)
     wrapped = tuple(
         TrafficWindow(
@@ -167,7 +170,7 @@ def test_a_counter_that_wraps_once_is_read_through():
     assert proof.confidence == "high" and any("pcie-out: 1.00 N" in words for words in proof.supported_by)
 
 
-def test_a_counter_that_wraps_too_soon_or_goes_backwards_tells_nothing():
+def test_a_counter_that_wraps_too_soon_or_goes_backwards_is_ignored():
     signal = {it.name: it for it in judge(changed(real("tcp"), "pcie-out", 1.0, wraps_at=GIB)).signals}
     assert signal["pcie-out"].did == "unknown" and "too soon" in signal["pcie-out"].words
     signal = {it.name: it for it in judge(changed(real("peer"), "nvlink-out", 0, after=3)).signals}
@@ -175,35 +178,37 @@ def test_a_counter_that_wraps_too_soon_or_goes_backwards_tells_nothing():
 
 
 def with_nvlink(window: TrafficWindow, moved: int) -> TrafficWindow:
-    """The same window, in which NVLink carried so many bytes each way."""
+    """The same window, in which NVLink carried `moved` bytes each way."""
     others = (it for it in window.readings if not it.counter.startswith("nvlink"))
     nvlink = (CounterReading(name, 0, moved) for name in ("nvlink-out", "nvlink-in"))
     return TrafficWindow(window.bytes_moved, window.seconds, (*others, *nvlink))
 
 
-def test_another_jobs_traffic_makes_a_counter_worthless_not_wrong():
-    """NVLink carries another job: by chance just our bytes in our time, and as much when we do nothing."""
+def test_another_jobs_traffic_makes_a_counter_unusable_not_wrong():
+    """Another job uses NVLink: by chance as many bytes as ours during our rounds, and as many when we are
+    idle.
+    """
     staged = msgspec.structs.replace(real("shared"), search=None)
     windows = tuple(with_nvlink(window, window.bytes_moved or GIB) for window in staged.windows)
     proof = judge(msgspec.structs.replace(staged, windows=windows))
     assert not proof.proven
-    assert all("moves by itself" in it.words for it in proof.signals if it.name.startswith("nvlink"))
-    # An idle window would have shown it. Without one, PCIe does, which NVLink spares.
+    assert all("other traffic" in it.words for it in proof.signals if it.name.startswith("nvlink"))
+    # An idle window shows it. Without one, PCIe does, since NVLink traffic does not use PCIe.
     quiet = tuple(window for window in windows if window.bytes_moved)
     proof = judge(msgspec.structs.replace(staged, windows=quiet))
-    assert "GPU to GPU over NVLink is left, and does not fit: pcie-out" in proof.claim
+    assert "only GPU to GPU over NVLink remains, but does not fit: pcie-out" in proof.claim
 
 
-def test_traffic_that_does_not_grow_with_ours_is_not_ours():
-    """A burst of one GiB in each window: N of the first round, half of the second's."""
+def test_traffic_that_is_not_proportional_to_ours_is_not_ours():
+    """A burst of 1 GiB in each window: N of the first round, half of N of the second."""
     staged = msgspec.structs.replace(real("shared"), search=None)
     windows = tuple(with_nvlink(window, GIB if window.bytes_moved else 0) for window in staged.windows)
     proof = judge(msgspec.structs.replace(staged, windows=windows))
     assert not proof.proven
-    assert any("does not follow the bytes moved" in it.words for it in proof.signals)
+    assert any("not proportional to the bytes moved" in it.words for it in proof.signals)
 
 
-def test_a_counter_that_moves_in_the_control_run_as_well_proves_nothing():
+def test_a_counter_that_also_moves_in_the_control_run_proves_nothing():
     peer = real("peer")
     control = changed(changed(trial(RUNS[0]["control"]), "nvlink-out", 1.0), "nvlink-in", 1.0)
     assert judge(peer).way == "nvlink"
@@ -211,17 +216,17 @@ def test_a_counter_that_moves_in_the_control_run_as_well_proves_nothing():
 
 
 @pytest.mark.parametrize("right", [False, None])
-def test_nothing_is_proven_of_bytes_that_did_not_arrive(right):
+def test_nothing_is_proven_if_the_bytes_did_not_arrive(right):
     assert not judge(msgspec.structs.replace(real("peer"), bytes_right=right)).proven
 
 
-def test_an_integrated_gpus_memory_is_no_gpu_memory_to_prove_with():
+def test_nothing_is_proven_with_an_integrated_gpus_memory():
     proof = judge(msgspec.structs.replace(nic("dmabuf"), integrated=True))
     assert not proof.proven and "host memory" in proof.claim
 
 
-def nic(registered, there="", *, source="gpu", node=True, **things):
-    """RDMA as sources describe it: it was never run beside a GPU."""
+def nic(registered, there="", *, source="gpu", node=True, **counts):
+    """RDMA as the sources describe it; it was never run with a GPU."""
     base = Trial(
         path="verbs", source=source, destination=source, one_node=node,
         registered=registered, registered_there=there or registered, bytes_right=True,
@@ -230,12 +235,12 @@ def nic(registered, there="", *, source="gpu", node=True, **things):
     )  # fmt: skip
     for name, moved in {"nvlink-out": 0, "nvlink-in": 0, "loopback": 0, "network": 0, "nic": 1.0}.items():
         base = changed(base, name, moved)
-    for name in THINGS:
-        base = changed(base, name, 0, before=3, after=3 + things.get(name.replace("-", "_"), 0))
+    for name in REGISTRATION_COUNTERS:
+        base = changed(base, name, 0, before=3, after=3 + counts.get(name.replace("-", "_"), 0))
     return base
 
 
-def test_direct_by_dmabuf_needs_our_registration_and_the_nics_count_and_says_it_was_never_run():
+def test_direct_by_dmabuf_needs_our_registration_and_the_nics_counter():
     proof = judge(nic("dmabuf", dmabuf_attachments=1))
     assert proof.claim == "direct from GPU memory to the NIC by dma-buf" and proof.direct
     assert proof.decided_by[0] == "our own registration: dmabuf"
@@ -243,12 +248,12 @@ def test_direct_by_dmabuf_needs_our_registration_and_the_nics_count_and_says_it_
     assert not judge(without(nic("dmabuf", dmabuf_attachments=1), "nic")).proven
 
 
-def test_a_registration_that_the_kernel_does_not_know_of_proves_nothing():
+def test_a_registration_unknown_to_the_kernel_proves_nothing():
     assert not judge(nic("dmabuf", dmabuf_attachments=0)).proven
     assert not judge(nic("peermem", peermem_references=0)).proven
 
 
-def test_direct_by_peermem_is_seen_in_the_module():
+def test_direct_by_peermem_is_shown_by_the_modules_counters():
     proof = judge(nic("peermem", peermem_references=1, memory_peer_registrations=1))
     assert proof.way == "nic-peermem" and proof.direct and proof.confidence == "high"
 
@@ -269,7 +274,7 @@ def test_one_direct_end_does_not_make_the_transfer_direct():
     assert proof.proven and proof.direct is False
 
 
-def test_between_nodes_only_this_ones_counters_speak():
+def test_between_nodes_only_this_nodes_counters_count():
     proof = judge(nic("dmabuf", node=False, dmabuf_attachments=1))
     assert proof.direct and "only this node's counters were read" in proof.limits
     sockets = changed(nic("", node=False), "network", 1.0)
@@ -277,16 +282,19 @@ def test_between_nodes_only_this_ones_counters_speak():
     assert not judge(without(nic("", node=False), "network")).proven
 
 
-def test_every_way_says_what_it_needs_and_nothing_it_does_not_expect():
-    for way in {way.claim: way for what in (real("peer"), nic("dmabuf")) for way in ways(what)}.values():
-        assert set(way.must) <= set(way.expects)
-        assert set(way.expects.values()) <= {"moved", "still", "more", "found", "none"}
+def test_every_route_expects_the_signals_that_it_requires():
+    routes = [*possible_routes(real("peer")), *possible_routes(nic("dmabuf"))]
+    for route in {route.claim: route for route in routes}.values():
+        assert set(route.required) <= set(route.expects)
+        assert set(route.expects.values()) <= {"moved", "still", "more", "found", "none"}
 
 
 NUMBERS = st.none() | st.integers(0, 1 << 40)
 READINGS = st.builds(
     CounterReading,
-    st.sampled_from(["nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "nic", *THINGS]),
+    st.sampled_from(
+        ["nvlink-out", "nvlink-in", "pcie-out", "pcie-in", "loopback", "nic", *REGISTRATION_COUNTERS]
+    ),
     NUMBERS,
     NUMBERS,
     st.sampled_from([0, 1 << 32]),
@@ -317,12 +325,13 @@ WINDOWS = st.lists(
         search=st.none() | st.builds(MemorySearch, st.integers(0, 3), st.integers(0, 9), st.integers(0, 3)),
     )
 )
-def test_whatever_was_read_a_proof_has_what_its_way_needs(what):
+def test_every_proof_has_the_signals_that_its_route_requires(what):
     proof = judge(what)
     if not proof.proven:
         assert proof.direct is None and proof.claim.startswith("inconclusive: ")
         return
     assert what.bytes_right and proof.decided_by
-    (way,) = (way for way in ways(what) if (way.name, way.registered) == (proof.way, what.registered))
+    routes = possible_routes(what)
+    (route,) = (it for it in routes if (it.name, it.registered) == (proof.way, what.registered))
     did = {signal.name: signal.did for signal in proof.signals}
-    assert all(did[name] == way.expects[name] for name in way.must)
+    assert all(did[name] == route.expects[name] for name in route.required)

@@ -1,4 +1,4 @@
-"""What logs prove of the way that bytes took, and what only looks like proof."""
+"""What logs prove about the route of bytes, and what only looks like proof."""
 
 import pytest
 from hypothesis import given
@@ -28,30 +28,30 @@ def perftest(options, gpu=""):
     return judge_log(PERFTEST.format(options=options, gpu=gpu), "run.txt")
 
 
-def test_that_dmabuf_is_available_is_no_proof():
+def test_an_available_dmabuf_is_not_a_proof():
     proof = judge_log(AVAILABLE, "job.log")
-    assert proof.direct is None and proof.claim.startswith("inconclusive: no channel line")
+    assert proof.direct is None and proof.claim.startswith("inconclusive: no NCCL channel line")
 
 
-def test_tcp_is_no_direct_path_whatever_its_channel_line_says():
-    """A topology file may say that a socket can; NCCL then prints /GDRDMA for it."""
+def test_tcp_is_not_a_direct_path_whatever_its_channel_line_says():
+    """A topology file may allow GPUDirect RDMA for a socket; NCCL then prints /GDRDMA for it."""
     claimed = DIRECT.replace("NET/IB", "NET/Socket")
     proof = judge_log(claimed, "job.log")
     assert proof.direct is False and "staged through host memory" in proof.claim
-    assert proof.decided_by == ("0 of 1 channel lines over a network have /GDRDMA, those of TCP aside",)
+    assert proof.decided_by == ("0 of 1 channel lines over a network have /GDRDMA, not counting TCP",)
     assert judge_log(DIRECT + claimed, "job.log").direct is False
 
 
-def test_a_log_without_any_channel_is_of_nccl_all_the_same():
+def test_a_log_without_channel_lines_is_still_recognised_as_nccls():
     communicator = f"{FRAME}comm 0x55aa rank 3 nranks 8 cudaDev 3 busId 5d000 - Init COMPLETE\n"
 
-    assert judge_log(communicator, "job.log").claim.startswith("inconclusive: no channel line")
+    assert judge_log(communicator, "job.log").claim.startswith("inconclusive: no NCCL channel line")
 
 
 @pytest.mark.parametrize(
     "lines, direct", [(DIRECT, True), (STAGED, False), (DIRECT + STAGED, False), (AVAILABLE + STAGED, False)]
 )
-def test_channel_lines_are(lines, direct):
+def test_channel_lines_are_proof(lines, direct):
     proof = judge_log(lines, "job.log")
     assert proof.direct is direct and "channel lines" in proof.decided_by[0]
 

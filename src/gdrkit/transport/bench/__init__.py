@@ -1,1 +1,1 @@
-"""What `gdr bench` writes: each path's speed beside what bounds it."""
+"""The output of `gdr bench`: each path's speed, and its limit."""

@@ -1,4 +1,4 @@
-"""A measurement of paths: as a document, a table, CSV, and a drawing of bandwidth over message size."""
+"""A benchmark of paths as a document, a table, CSV, and a plot of bandwidth over message size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msgspec import Struct
 from gdrkit.transport.path_names import PathName
 
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Okabe and Ito's: told apart by people who see colours differently."""
+"""The palette of Okabe and Ito, which people with colour blindness can distinguish."""
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 860, 480, 64, 44, 190, 52
 
 
 class SizePoint(Struct, frozen=True):
-    """One message size: times are one way, GB/s are 10**9 bytes a second, `checked` that the bytes were
-    right. None is what a tool did not measure, or did not look at; 0 repeats what it does not tell.
+    """The results for one message size. Times are one way, GB/s are 10**9 bytes per second, `checked` is
+    whether the received bytes were correct. None: not measured or not checked. `repeats` 0: not reported.
     """
 
     size_bytes: int
@@ -30,12 +30,12 @@ class SizePoint(Struct, frozen=True):
 
     @property
     def best_gb_per_s(self) -> float:
-        """The faster of one message and many; 0 where only time was measured."""
+        """The higher rate of single messages and streaming; 0 if only times were measured."""
         return max(self.gb_per_s or 0.0, self.streaming_gb_per_s or 0.0)
 
 
 class PathRun(Struct, frozen=True):
-    """One path's points; or why it could not be had, in `unavailable`."""
+    """One path's points, or in `unavailable` the reason why it is not available."""
 
     path: PathName | Literal["nccl"]
     points: tuple[SizePoint, ...] = ()
@@ -44,7 +44,7 @@ class PathRun(Struct, frozen=True):
 
 
 class PathBound(Struct, frozen=True):
-    """What bounds some paths: where the number is from, and an interval in GB/s."""
+    """A limit of some paths: an interval in GB/s, and the source of the numbers."""
 
     name: str
     paths: tuple[PathName, ...]
@@ -54,7 +54,7 @@ class PathBound(Struct, frozen=True):
 
 
 class BenchDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.bench/1"):
-    """What `gdr bench --json` writes."""
+    """The document of `gdr bench --json`."""
 
     kind: Literal["pair", "loopback", "host"]
     here: str
@@ -64,13 +64,13 @@ class BenchDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
 
 
 def limit_of(document: BenchDocument, path: str) -> PathBound | None:
-    """The lowest limit of a path."""
+    """The lowest limit of a path, or None."""
     found = [limit for limit in document.limits if path in limit.paths]
     return min(found, key=lambda limit: limit.high_gb_per_s, default=None)
 
 
 def as_text(document: BenchDocument) -> str:
-    """A table for people."""
+    """The document as a table."""
     lines = [f"{document.kind}: {document.here} to {document.there}, one way", ""]
     for limit in document.limits:
         interval = _interval(limit)
@@ -110,7 +110,7 @@ def _cell(value: float | None, width: int, digits: int) -> str:
 
 
 def csv(document: BenchDocument) -> str:
-    """One line for each path and size, with a heading (RFC 4180)."""
+    """The document as CSV: a header, and a line for each path and size (RFC 4180)."""
     lines = ["path,tool,size_bytes,repeats,median_us,p99_us,gb_per_s,streaming_gb_per_s,checked"]
     for run in document.runs:
         for point in run.points:
@@ -128,7 +128,7 @@ def _plain(value: float | None, digits: int) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """A size as people type it: 64 KiB."""
+    """A size with a binary unit, e.g. 64 KiB."""
     for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= step and size_bytes % step == 0:
             return f"{size_bytes // step} {unit}"
@@ -136,8 +136,8 @@ def size(size_bytes: int) -> str:
 
 
 def svg(document: BenchDocument) -> str:
-    """Bandwidth over message size, both on logarithmic axes, with the limits. Stands alone, without
-    scripts.
+    """An SVG of bandwidth over message size, both on logarithmic axes, with the limits. Self-contained,
+    without scripts. Empty if no bandwidth was measured.
     """
     points = [point for run in document.runs for point in run.points if point.best_gb_per_s]
     if not points:
@@ -156,7 +156,7 @@ def svg(document: BenchDocument) -> str:
     ]
     labels: list[float] = []
     for limit in document.limits:
-        level = y.place(limit.high_gb_per_s, _HEIGHT - _BOTTOM, _TOP)
+        level = y.scale(limit.high_gb_per_s, _HEIGHT - _BOTTOM, _TOP)
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{level:.1f}" y2="{level:.1f}" stroke="#555" '
             f'stroke-dasharray="6 4"><title>{_escaped(limit.source)}</title></line>'
@@ -175,7 +175,7 @@ class _Axis(Struct, frozen=True):
     high: float
     base: int
 
-    def place(self, value: float, start: float, end: float) -> float:
+    def scale(self, value: float, start: float, end: float) -> float:
         span = math.log(self.high / self.low) or 1.0
         return start + (end - start) * math.log(max(value, self.low) / self.low) / span
 
@@ -184,7 +184,7 @@ class _Axis(Struct, frozen=True):
         last = math.floor(math.log(self.high, self.base) + 1e-9)
         step = max(1, -(-(last - first) // 8))
         marks = [float(self.base) ** power for power in range(first, last + 1, step)]
-        if self.base == 10 and len(marks) < 4:  # one decade or two: 2 and 5 as well
+        if self.base == 10 and len(marks) < 4:  # few decades: add marks at 2 and 5
             marks += [mark * part for mark in (marks or [10.0**first]) for part in (0.2, 0.5, 2, 5)]
         return sorted({mark for mark in marks if self.low <= mark <= self.high})
 
@@ -192,19 +192,19 @@ class _Axis(Struct, frozen=True):
 def _grid(x: _Axis, y: _Axis) -> Iterable[str]:
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     for mark in x.marks():
-        place = x.place(mark, _LEFT, right)
-        yield f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{_TOP}" y2="{bottom}" stroke="#ddd"/>'
-        yield f'<text x="{place:.1f}" y="{bottom + 18}" text-anchor="middle">{size(int(mark))}</text>'
+        across = x.scale(mark, _LEFT, right)
+        yield f'<line x1="{across:.1f}" x2="{across:.1f}" y1="{_TOP}" y2="{bottom}" stroke="#ddd"/>'
+        yield f'<text x="{across:.1f}" y="{bottom + 18}" text-anchor="middle">{size(int(mark))}</text>'
     for mark in y.marks():
-        place = y.place(mark, bottom, _TOP)
-        yield f'<line x1="{_LEFT}" x2="{right}" y1="{place:.1f}" y2="{place:.1f}" stroke="#ddd"/>'
-        yield f'<text x="{_LEFT - 8}" y="{place + 4:.1f}" text-anchor="end">{mark:g}</text>'
+        up = y.scale(mark, bottom, _TOP)
+        yield f'<line x1="{_LEFT}" x2="{right}" y1="{up:.1f}" y2="{up:.1f}" stroke="#ddd"/>'
+        yield f'<text x="{_LEFT - 8}" y="{up + 4:.1f}" text-anchor="end">{mark:g}</text>'
     yield f'<text x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 10}" text-anchor="middle">message size</text>'
     yield f'<text x="16" y="{_TOP - 10}">GB/s</text>'
 
 
 def _curve(run: PathRun, colour: str, x: _Axis, y: _Axis, labels: list[float]) -> Iterable[str]:
-    """One path: solid for single messages, dotted for streaming."""
+    """One path's lines: solid for single messages, dotted for streaming."""
     bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
     last = bottom * 1.0
     for dashes, values in (
@@ -214,21 +214,21 @@ def _curve(run: PathRun, colour: str, x: _Axis, y: _Axis, labels: list[float]) -
         drawn = [(of, value) for of, value in values if value]
         if not drawn:
             continue
-        places = [(x.place(of, _LEFT, right), y.place(value, bottom, _TOP)) for of, value in drawn]
-        path = " ".join(f"{across:.1f},{up:.1f}" for across, up in places)
+        coordinates = [(x.scale(of, _LEFT, right), y.scale(value, bottom, _TOP)) for of, value in drawn]
+        path = " ".join(f"{across:.1f},{up:.1f}" for across, up in coordinates)
         yield f'<polyline fill="none" stroke="{colour}" stroke-width="2"{dashes} points="{path}"/>'
-        for (across, up), (of, value) in zip(places, drawn, strict=True):
+        for (across, up), (of, value) in zip(coordinates, drawn, strict=True):
             yield (
                 f'<circle cx="{across:.1f}" cy="{up:.1f}" r="3" fill="{colour}">'
                 f"<title>{_escaped(run.path)} {size(of)}: {value:.2f} GB/s</title></circle>"
             )
-        last = places[-1][1]
+        last = coordinates[-1][1]
     name = run.path if run.tool == "gdrkit" else f"{run.path}, {run.tool}"
     yield _label(last, labels, colour, name)
 
 
 def _label(level: float, taken: list[float], colour: str, text: str) -> str:
-    """A name at the right, moved down until it covers no other."""
+    """A label at the right, moved down until it does not overlap another."""
     while any(abs(level - other) < 15 for other in taken):
         level += 4
     taken.append(level)

@@ -1,4 +1,4 @@
-"""What a GPU's copy engine reaches between its own and pinned memory: the bound of everything staged."""
+"""The rate of a GPU's copy engine between GPU and pinned memory: the limit of every staged path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _REPEATS = 7
 
 
 def slower_copy(device: int) -> float:
-    """GB/s of the slower direction, the median of seven copies of 256 MiB. Raises CudaError, NoCuda."""
+    """GB/s of the slower direction: the median of seven copies of 256 MiB. Raises CudaError,
+    CudaNotAvailable.
+    """
     driver = cuda()
     driver.use(device)
     gpu = driver.number("cuMemAlloc_v2", SIZE_BYTES)

@@ -1,4 +1,4 @@
-"""Reads every counter that a proof may look at: GPUs by NVML, TCP, the NIC, and who is registered where."""
+"""Reads the counters that a proof uses: NVML for GPUs, TCP, the NIC, and memory registrations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REGISTRATIONS = ("num_alloc_mrs", "num_reg_mrs")
 
 
 class CounterValue(NamedTuple):
-    """A counter now; None and why. `wraps_at` 0: it does not."""
+    """A counter's current value, or None and the reason. `wraps_at` 0: it does not wrap."""
 
     value: int | None
     unreadable: str = ""
@@ -33,24 +33,25 @@ class CounterValue(NamedTuple):
 
 
 class Counters:
-    """The counters around a transfer from one GPU to another; None for host memory, or another node's GPU.
+    """The counters around a transfer between two GPUs; a GPU is None for host memory or a GPU of another
+    node.
 
-    GPUs are given by PCI address, the RDMA device by name (mlx5_0, or mlx5_0:2 for its second port). Close
-    it: it has a process of its own for NVML. `root` is where /sys and /proc hang.
+    GPUs are PCI addresses, the RDMA device is a name (mlx5_0, or mlx5_0:2 for its second port). `root`
+    contains sys and proc. Close it: it has a separate process for NVML.
     """
 
     def __init__(
         self, source: str | None, destination: str | None, device: str | None, root: str = "/"
     ) -> None:
         self._source, self._destination, self._device, self._root = source, destination, device, root
-        self._asker = NvmlProcess() if source or destination else None
+        self._nvml = NvmlProcess() if source or destination else None
 
     def read(self) -> dict[str, CounterValue]:
-        """Every counter by its name, as of gdrkit.transport.proof.evidence."""
+        """Every counter by its name in gdrkit.transport.proof.evidence."""
         return {**self._gpus(), **self._interfaces(), "nic": self._nic(), **self.held()}
 
     def held(self) -> dict[str, CounterValue]:
-        """How much is registered now: what has to be read before anything is, too."""
+        """The current number of registrations. Also read it before memory is registered."""
         return {
             "peermem-references": self._number(_PEERMEM, "nvidia-peermem is not loaded"),
             "memory-peer-registrations": self._registrations(),
@@ -58,22 +59,22 @@ class Counters:
         }
 
     def close(self) -> None:
-        if self._asker:
-            self._asker.close()
+        if self._nvml:
+            self._nvml.close()
 
     def _gpus(self) -> dict[str, CounterValue]:
-        asked = {
+        fields = {
             "nvlink-out": (self._source, NVLINK_DATA_TX, ALL_LINKS),
             "nvlink-in": (self._destination, NVLINK_DATA_RX, ALL_LINKS),
             "pcie-out": (self._source, PCIE_TX_BYTES, 0),
             "pcie-in": (self._destination, PCIE_RX_BYTES, 0),
         }
         found = {}
-        for name, (gpu, field, scope) in asked.items():
-            if gpu is None or self._asker is None:
-                found[name] = CounterValue(None, "no GPU at this end here")
+        for name, (gpu, field, scope) in fields.items():
+            if gpu is None or self._nvml is None:
+                found[name] = CounterValue(None, "no GPU of this node at this end")
                 continue
-            value, why = self._asker.ask(gpu, field, scope)
+            value, why = self._nvml.ask(gpu, field, scope)
             if value is None:
                 found[name] = CounterValue(None, why)
             elif name.startswith("nvlink"):
@@ -102,11 +103,11 @@ class Counters:
             return CounterValue(None, "no RDMA device")
         name, _, port = self._device.partition(":")
         path = f"sys/class/infiniband/{name}/ports/{port or '1'}/counters/port_xmit_data"
-        found = self._number(path, f"{name} counts no bytes")
+        found = self._number(path, f"{name} has no byte counter")
         return found if found.value is None else CounterValue(found.value * WORD_BYTES)
 
     def _registrations(self) -> CounterValue:
-        """Registrations ever made with the clients of the peer-memory API, whichever counter there is."""
+        """The number of registrations made so far with clients of the peer-memory API."""
         try:
             clients = sorted(os.listdir(os.path.join(self._root, _PEERS)))
         except OSError as error:
@@ -118,7 +119,7 @@ class Counters:
                 if found.value is not None:
                     total, seen = total + found.value, True
                     break
-        return CounterValue(total) if seen else CounterValue(None, f"/{_PEERS}: no counter of registrations")
+        return CounterValue(total) if seen else CounterValue(None, f"/{_PEERS}: no registration counter")
 
     def _attachments(self) -> CounterValue:
         from gdrkit.facts.usage import parse_attachments

@@ -1,8 +1,8 @@
-"""NVLink and PCIe counters of a GPU, by ctypes on libnvidia-ml, which comes with the driver.
+"""A GPU's NVLink and PCIe counters, through ctypes and libnvidia-ml, which is part of the driver.
 
-Numbers and layouts are those of nvml.h (nvmlFieldValue_t, NVML_FI_DEV_*), the same since driver 450 for
-NVLink; the PCIe byte counters came with 535. nvmlDeviceGetNvLinkUtilizationCounter, the older call, is not
-used: nvml.h has it deprecated in favour of these fields.
+Numbers and layouts are from nvml.h (nvmlFieldValue_t, NVML_FI_DEV_*). Those for NVLink have not changed
+since driver 450; the PCIe byte counters exist since 535. The older call
+nvmlDeviceGetNvLinkUtilizationCounter is not used: nvml.h deprecates it in favour of these fields.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 NVLINK_DATA_TX, NVLINK_DATA_RX, NVLINK_RAW_TX, NVLINK_RAW_RX = 138, 139, 140, 141
-"""KiB since the driver was loaded (nvml.h), of one link, or of all where the scope is ALL_LINKS."""
+"""KiB since the driver was loaded (nvml.h), of one link, or of all links with the scope ALL_LINKS."""
 PCIE_TX_BYTES, PCIE_RX_BYTES = 197, 198
 ALL_LINKS = 0xFFFFFFFF
 PCIE_NOW_TX, PCIE_NOW_RX = 0, 1
@@ -23,7 +23,7 @@ _DOUBLE, _UNSIGNED, _LONG, _LONG_LONG = 0, 1, 2, 3  # nvmlValueType_t
 
 
 class NvmlError(Exception):
-    """A call that NVML refused, with its nvmlReturn_t; or there is no NVML."""
+    """An NVML call that failed, with its nvmlReturn_t; or NVML is not available (`number` 0)."""
 
     def __init__(self, call: str, number: int, words: str) -> None:
         super().__init__(f"{call} returned {number} ({words})" if number else f"{call}: {words}")
@@ -64,18 +64,18 @@ class Nvml:
         self._call("nvmlInit_v2")
 
     def field(self, address: str, field: int, scope: int = 0) -> int:
-        """One field's value now, in the unit of nvml.h. `address` is the GPU's PCI address."""
-        asked = _Field(field=field, scope=scope)
-        self._call("nvmlDeviceGetFieldValues", self._device(address), 1, ctypes.byref(asked))
-        if asked.result:
-            raise self._error(f"field {field}", asked.result)
-        if asked.type == _DOUBLE:
-            return int(asked.value.double)
-        if asked.type == _UNSIGNED:
-            return int(asked.value.unsigned)
-        if asked.type in (_LONG, _LONG_LONG):
-            return int(asked.value.long_long)
-        raise NvmlError(f"field {field}", 0, f"a value of type {asked.type}")
+        """One field's current value, in the unit of nvml.h. `address` is the GPU's PCI address."""
+        reading = _Field(field=field, scope=scope)
+        self._call("nvmlDeviceGetFieldValues", self._device(address), 1, ctypes.byref(reading))
+        if reading.result:
+            raise self._error(f"field {field}", reading.result)
+        if reading.type == _DOUBLE:
+            return int(reading.value.double)
+        if reading.type == _UNSIGNED:
+            return int(reading.value.unsigned)
+        if reading.type in (_LONG, _LONG_LONG):
+            return int(reading.value.long_long)
+        raise NvmlError(f"field {field}", 0, f"unexpected value type {reading.type}")
 
     def _device(self, address: str) -> ctypes.c_void_p:
         if address not in self._devices:
@@ -99,5 +99,5 @@ class Nvml:
 
 @cache
 def nvml() -> Nvml:
-    """The one NVML of this process. Raises NvmlError."""
+    """The one NVML instance of this process. Raises NvmlError."""
     return Nvml()

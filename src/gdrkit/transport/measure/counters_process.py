@@ -1,9 +1,9 @@
-"""NVML in a process of its own: one line asks for a field, one line answers.
+"""NVML in a separate process: one line requests a field, one line answers.
 
-A forerunner read these fields and more (140 and 141, and all of them with other scopes) in the process that
-also moved memory. That process ended with a segmentation fault in most of nine runs on two H200s (driver
-580.159.04); without NVML it did not, and these four fields in a process of their own never did. The cause is
-not known; here it would cost a reading.
+An earlier version read these fields and more (140 and 141, and all of them with other scopes) in the
+process that also moved memory. That process ended with a segmentation fault in most of nine runs on two
+H200s (driver 580.159.04). Without NVML it did not, and with only these four fields in a separate process
+it never did. The cause is unknown; a crash here costs only a reading.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import sys
 
 from gdrkit.transport.measure.counters_nvml import NvmlError, nvml
 
-_GONE = "the process that asks NVML ended"
+_GONE = "the process that reads NVML has ended"
 
 
 class NvmlProcess:
-    """Asks that process. Close it."""
+    """The process that reads NVML. Close it."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -29,7 +29,7 @@ class NvmlProcess:
         )  # fmt: skip
 
     def ask(self, address: str, field: int, scope: int) -> tuple[int | None, str]:
-        """The field's value; or None, and why."""
+        """The field's value and ""; or None and the reason."""
         assert self._process.stdin and self._process.stdout
         try:
             self._process.stdin.write(f"{address} {field} {scope}\n".encode("ascii"))

@@ -1,4 +1,4 @@
-"""A measurement between this process and another: one here, or one on a node that ssh reaches."""
+"""A measurement between this process and another one, on this node or on another node over ssh."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ CONNECT_SECONDS = 60.0
 _SENT = ("agent/native", "transport", "transport/native", "transport/measure")
 _REMOTE = """import os, sys
 if sys.version_info < (3, 9):
-    sys.exit("gdrkit needs Python 3.9 or later there; this is %d.%d" % sys.version_info[:2])
+    sys.exit("gdrkit needs Python 3.9 or later on this node; found %d.%d" % sys.version_info[:2])
 size = int(sys.stdin.buffer.readline())
 memory = os.memfd_create("gdrkit")
 os.write(1, (os.environ.get("SSH_CONNECTION", "") + "\\n").encode())
 left = size
 while left:
     piece = sys.stdin.buffer.read(left)
-    if not piece: sys.exit("the connection broke")
+    if not piece: sys.exit("the ssh connection broke")
     os.write(memory, piece)
     left -= len(piece)
 sys.path.insert(0, "/proc/self/fd/%d" % memory)
 from gdrkit.transport.measure.peer import main
 sys.exit(main())
 """
-"""What runs on the other node: it keeps gdrkit in memory that goes with the process, and writes no file."""
+"""The program for the other node. It keeps gdrkit in memory that is freed with the process; it writes no
+file.
+"""
 
 
 class MeasureEnd(NamedTuple):
@@ -51,15 +53,15 @@ def measure(
     *,
     host: str | None = None,
     address: str | None = None,
-    told: Callable[[SweepPoint], Any] = lambda point: None,
+    on_point: Callable[[SweepPoint], Any] = lambda point: None,
 ) -> list[SweepPoint]:
-    """One path, every size. `host` is where ssh goes; None is this node.
+    """Measure one path with every size. `host` is the ssh destination; None is this node.
 
-    `address` is the address of this node to listen on; on another node's behalf, the one that ssh came from.
-    Raises TransportError with what the other side said.
+    `address` is this node's address to listen on; by default, with `host`, the one that ssh connected from.
+    `on_point` is called after each size. Raises TransportError with the other side's error.
     """
     with session(path, here, there, sizes, host=host, address=address) as (connection, _):
-        return lead(connection, SweepMemory(here.gpu), sizes, told)
+        return lead(connection, SweepMemory(here.gpu), sizes, on_point)
 
 
 @contextmanager
@@ -73,21 +75,21 @@ def session(
     host: str | None = None,
     address: str | None = None,
 ) -> Iterator[tuple[Connection, int]]:
-    """A connection to the other process, which follows, and that process's number. As `measure`; with
-    `rounds` it follows a proof.
+    """A connection to the other process, which runs the follower's side, and its process ID. As `measure`;
+    with `rounds` the other process follows a proof.
     """
     key = generate_key()
-    with _other(host) as (process, seen):
-        listening = address or seen or "127.0.0.1"
-        with listen(listening, key=key, gpu=here.gpu, device=here.device, paths=(path,)) as door:
+    with _other(host) as (process, client_address):
+        own_address = address or client_address or "127.0.0.1"
+        with listen(own_address, key=key, gpu=here.gpu, device=here.device, paths=(path,)) as listener:
             task = PeerTask(
-                *door.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds)
+                *listener.address, key.hex(), path, list(sizes), there.gpu, there.device, list(rounds)
             )
             assert process.stdin
             process.stdin.write(task.line())
             process.stdin.flush()
             try:
-                with door.accept(CONNECT_SECONDS) as connection:
+                with listener.accept(CONNECT_SECONDS) as connection:
                     yield connection, process.pid
             except TransportError as error:
                 raise TransportError(f"{error}{_last_words(process)}") from None
@@ -95,11 +97,13 @@ def session(
 
 @contextmanager
 def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """The other process, and this node's address as it sees it. Ended with the block."""
+    """The other process, and this node's address as the other node sees it. The process ends with the
+    block.
+    """
     if host is None:
         command = [sys.executable, "-m", "gdrkit.transport.measure.peer"]
     else:
-        # The program is an argument and no secret; what it reads comes over standard input.
+        # The program is not secret, so it is an argument; its input, with the key, goes over standard input.
         command = ["ssh", "-oBatchMode=yes", host, "exec", "python3", "-c", _quoted(_REMOTE)]
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -122,22 +126,22 @@ def _other(host: str | None) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
 
 
 def _introduce(process: subprocess.Popen[bytes]) -> str:
-    """Send gdrkit; the address from which that node sees us come."""
+    """Send gdrkit; returns the address that the other node sees us connect from."""
     packed = _packed()
     assert process.stdin and process.stdout
     try:
         process.stdin.write(b"%d\n" % len(packed) + packed)
         process.stdin.flush()
     except BrokenPipeError:
-        raise TransportError(f"nothing runs there{_last_words(process)}") from None
+        raise TransportError(f"the other node did not start Python{_last_words(process)}") from None
     line = process.stdout.readline().decode("ascii", "replace").split()
     if not line and process.poll() is not None:
-        raise TransportError(f"nothing runs there{_last_words(process)}")
+        raise TransportError(f"the other node did not start Python{_last_words(process)}")
     return line[0] if line else ""  # sshd(8), SSH_CONNECTION: the client's address comes first
 
 
 def _last_words(process: subprocess.Popen[bytes]) -> str:
-    """What the other process said on standard error, if it has ended."""
+    """The last line of the other process's standard error, if it has ended."""
     try:
         process.wait(2)
     except subprocess.TimeoutExpired:
@@ -148,7 +152,7 @@ def _last_words(process: subprocess.Popen[bytes]) -> str:
 
 
 def _packed() -> bytes:
-    """The parts of gdrkit that the other side needs, as a zip file that Python imports from."""
+    """The parts of gdrkit that the other side needs, as a zip file that Python can import."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -162,12 +166,12 @@ def _packed() -> bytes:
 
 
 def _own_path() -> str:
-    """Where Python finds this gdrkit."""
+    """The PYTHONPATH with which a child finds this gdrkit."""
     return os.pathsep.join(part for part in sys.path if part)
 
 
 def _quoted(text: str) -> str:
-    """ssh joins its arguments and hands them to a shell there: one word of it."""
+    """One shell word: ssh joins its arguments and passes them to a shell on the other node."""
     import shlex
 
     return shlex.quote(text)

@@ -1,7 +1,7 @@
-"""The other side of a measurement: a process here, or on a node that ssh reaches.
+"""The other side of a measurement: a process on this node, or on another node over ssh.
 
-What to do comes as one line of JSON on standard input: nothing of it, the key least of all, stands in
-the list of processes. It ends with its connection.
+It reads its task as one line of JSON from standard input, so that the task, and above all the key, does not
+appear in the process list. It ends when its connection ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gdrkit.transport.native.cuda import CudaError, CudaNotAvailable
 
 
 class PeerTask(NamedTuple):
-    """Where to connect to, and what to measure. `gpu` None is host memory."""
+    """Where to connect, and what to measure. `gpu` None is host memory."""
 
     host: str
     port: int
@@ -26,15 +26,15 @@ class PeerTask(NamedTuple):
     sizes: list[int]
     gpu: int | None = None
     device: str | None = None
-    rounds: tuple[int, ...] | list[int] = ()  # of a proof: messages in each; none is a measurement
+    rounds: tuple[int, ...] | list[int] = ()  # a proof's messages in each round; empty for a measurement
 
     def line(self) -> bytes:
-        """As it goes over standard input."""
+        """The task as one line for standard input."""
         return json.dumps(self._asdict()).encode() + b"\n"
 
 
 def run(task: PeerTask) -> None:
-    """Connect and follow. Raises TransportError."""
+    """Connect and run the follower's side. Raises TransportError."""
     with connect(
         task.host,
         task.port,

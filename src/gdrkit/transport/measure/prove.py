@@ -1,4 +1,6 @@
-"""Moves known bytes over one path, and reads every counter around it: the evidence of a proof."""
+"""Collects the evidence of a proof: moves known bytes over one path, and reads every counter before and
+after.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +14,16 @@ from gdrkit.agent.native.cuda_abi import DEVICE_ATTRIBUTES
 from gdrkit.transport import Buffer, Connection
 from gdrkit.transport.measure.counters import Counters, CounterValue
 from gdrkit.transport.measure.job import MeasureEnd, session
-from gdrkit.transport.measure.prove_peer import CRC_BYTES, TOLD_BYTES, WAIT_SECONDS
+from gdrkit.transport.measure.prove_peer import CRC_BYTES, REGISTRATION_BYTES, WAIT_SECONDS
 from gdrkit.transport.measure.search import search
 from gdrkit.transport.measure.sweep import SweepMemory, fill
 from gdrkit.transport.path_names import PathName
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, Registration, TrafficWindow, Trial
-from gdrkit.transport.proof.table import THINGS
+from gdrkit.transport.proof.table import REGISTRATION_COUNTERS
 
 IDLE_SECONDS = 0.3
 SETTLE_SECONDS = 0.15
-"""NVML's values were up to date at once on an H200; elsewhere drivers refresh them every 100 ms."""
+"""On an H200 NVML's values were up to date at once; other drivers refresh them every 100 ms."""
 
 
 def trial(
@@ -35,13 +37,13 @@ def trial(
     address: str | None = None,
     watched: tuple[int, int] | None = None,
 ) -> Trial:
-    """Send messages of `size_bytes` in two rounds, `repeats` and twice as many.
+    """Send messages of `size_bytes` in two rounds, of `repeats` and twice as many messages.
 
-    `watched` are the GPUs whose counters are read, if not the ends': those that a control run leaves alone.
-    Raises TransportError, NoCuda, CudaError.
+    `watched` are the GPUs whose counters are read, by default those of the two ends; a control run watches
+    GPUs that it does not use. Raises TransportError, CudaNotAvailable, CudaError.
     """
     rounds = (1, repeats, 2 * repeats)
-    seen = watched or (here.gpu, there.gpu if host is None else None)
+    gpus = watched or (here.gpu, there.gpu if host is None else None)
     base = Trial(
         path=path,
         source="host" if here.gpu is None else "gpu",
@@ -50,7 +52,7 @@ def trial(
         one_node=host is None,
         integrated=_integrated(here),
     )
-    counters = Counters(*_addresses(*seen), here.device)
+    counters = Counters(*_addresses(*gpus), here.device)
     try:
         with session(path, here, there, (size_bytes,), rounds=rounds, host=host, address=address) as (
             connection,
@@ -70,11 +72,11 @@ def _run(
     size_bytes: int,
     repeats: int,
 ) -> Trial:
-    """Everything of a trial that needs the connection, added to what is known without."""
+    """The trial `base`, completed with everything that needs the connection."""
     held = counters.held()
     what = memory.take(size_bytes)
     registered, rdma = connection.register(what), connection.path == "verbs"
-    registered_there = _told(connection)
+    registered_there = _receive_registration(connection)
     _round(connection, what, 1)
     mark = fill(what)
     windows = []
@@ -116,10 +118,10 @@ def _integrated(end: MeasureEnd) -> bool:
     return cuda().attribute(end.gpu, DEVICE_ATTRIBUTES["INTEGRATED"]) == 1
 
 
-def _told(connection: Connection) -> str:
-    told = bytearray(TOLD_BYTES)
-    connection.recv(told).wait(WAIT_SECONDS)
-    return told.decode("ascii").strip()
+def _receive_registration(connection: Connection) -> str:
+    name = bytearray(REGISTRATION_BYTES)
+    connection.recv(name).wait(WAIT_SECONDS)
+    return name.decode("ascii").strip()
 
 
 def _sender(connection: Connection, what: Buffer, count: int) -> Callable[[], None]:
@@ -143,13 +145,13 @@ def _send(connection: Connection, what: Buffer, count: int) -> None:
 
 
 def _compare(connection: Connection, what: Buffer) -> bool:
-    """Whether the other end has the bytes of this one. Brings them into host memory: after the search."""
+    """Whether both ends have the same bytes. This copies them into host memory, so search that first."""
     connection.send(b"\0").wait(WAIT_SECONDS)
-    told = bytearray(CRC_BYTES)
-    connection.recv(told).wait(WAIT_SECONDS)
-    right = int.from_bytes(told, "little") == what.crc32()
+    crc = bytearray(CRC_BYTES)
+    connection.recv(crc).wait(WAIT_SECONDS)
+    equal = int.from_bytes(crc, "little") == what.crc32()
     connection.send(b"\0").wait(WAIT_SECONDS)
-    return right
+    return equal
 
 
 def _search(process: int, mark: bytes) -> MemorySearch:
@@ -157,13 +159,13 @@ def _search(process: int, mark: bytes) -> MemorySearch:
         found = search(process, mark)
     except OSError as error:
         return MemorySearch(0, 0, unreadable=f"/proc/{process}/mem: {error.strerror}")
-    return MemorySearch(found.places, found.searched_bytes, found.unread_bytes)
+    return MemorySearch(found.occurrences, found.searched_bytes, found.unread_bytes)
 
 
 def _window(
     counters: Counters, held: dict[str, CounterValue], count: int, work: Callable[[], None]
 ) -> TrafficWindow:
-    """One window. Things that are held count from before the memory was registered."""
+    """The counters around `work`. Registrations are compared with their number before ours."""
     before = counters.read()
     begun = time.monotonic()
     work()
@@ -172,7 +174,7 @@ def _window(
     seconds = time.monotonic() - begun
     after = counters.read()
     if count:
-        before |= {name: held[name] for name in THINGS}
+        before |= {name: held[name] for name in REGISTRATION_COUNTERS}
     return TrafficWindow(count, seconds, tuple(_reading(name, before[name], after[name]) for name in after))
 
 

@@ -1,8 +1,8 @@
-"""What a proof's two sides agree on, and the side that receives. Standard library alone, as it is sent to
-other nodes.
+"""The receiving side of a proof, and the constants of its protocol. Standard library only, as it is sent
+to other nodes.
 
-The receiver looks at nothing before it is told to: its host memory is searched for the bytes first, and
-to compare GPU memory would bring them there.
+The receiver does not read the bytes until the sender requests their CRC: before that its host memory is
+searched for them, and reading GPU memory would copy them there.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from gdrkit.transport import Buffer, Connection
 from gdrkit.transport.measure.sweep import SweepMemory
 
 WAIT_SECONDS = 120.0
-TOLD_BYTES, CRC_BYTES = 16, 4
+REGISTRATION_BYTES, CRC_BYTES = 16, 4
 
 
 def follow(connection: Connection, memory: SweepMemory, size_bytes: int, rounds: tuple[int, ...]) -> None:
-    """Receive `rounds[0]` messages to warm up, then each further round into cleared memory. Raises
+    """Receive `rounds[0]` messages as a warm-up, then each further round into cleared memory. Raises
     TransportError.
     """
     what = memory.take(size_bytes)
-    told = connection.register(what).encode("ascii").ljust(TOLD_BYTES)
-    connection.send(told).wait(WAIT_SECONDS)
+    registration = connection.register(what).encode("ascii").ljust(REGISTRATION_BYTES)
+    connection.send(registration).wait(WAIT_SECONDS)
     for count in rounds:
         clear(what)
         connection.send(b"\0").wait(WAIT_SECONDS)
@@ -36,7 +36,7 @@ def follow(connection: Connection, memory: SweepMemory, size_bytes: int, rounds:
 
 
 def clear(what: Buffer) -> None:
-    """Zero it, so that what stands there afterwards came later."""
+    """Set memory to zero, so that later contents must have been received."""
     if what.device is None:
         ctypes.memset(what.address, 0, what.size_bytes)
         return

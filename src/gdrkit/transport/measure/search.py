@@ -1,4 +1,4 @@
-"""Looks for bytes in another process's memory: whether something passed through it, or never did."""
+"""Searches another process's memory for bytes, to see whether they passed through it."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import NamedTuple
 
 _STEP = 16 << 20
 _KERNELS_OWN = ("[vvar]", "[vvar_vclock]", "[vsyscall]", "[vdso]")
-"""Pages that the kernel puts into every process (proc_pid_maps(5)); no data of the process is there."""
-_HIGHEST = 1 << 62  # vsyscall lies above what pread(2) takes as an offset
+"""Pages that the kernel maps into every process (proc_pid_maps(5)); they hold no data of the process."""
+_HIGHEST = 1 << 62  # the address of vsyscall is too large an offset for pread(2)
 
 
 class SearchResult(NamedTuple):
-    """Places where the bytes stand, memory that was searched, and memory that could not be."""
+    """Occurrences of the bytes, bytes of memory that were searched, and bytes that could not be read."""
 
-    places: int
+    occurrences: int
     searched_bytes: int
     unread_bytes: int
 
 
 def search(process: int, wanted: bytes) -> SearchResult:
-    """Search all that a process has mapped to read, pinned and shared memory too. Raises OSError where this
-    process may not look (ptrace(2), "Ptrace access mode checking").
+    """Search all readable mappings of a process, including pinned and shared memory. Raises OSError if this
+    process has no permission (ptrace(2), "Ptrace access mode checking").
 
-    Memory that is mapped and was never touched reads as zeros. NVIDIA's pinned memory is readable this way.
+    Memory that is mapped but was never touched reads as zeros. NVIDIA's pinned memory can be read this way.
     """
     count = searched = unread = 0
     with open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as file:
@@ -49,7 +49,7 @@ def search(process: int, wanted: bytes) -> SearchResult:
 
 
 def _read(memory: int, offset: int, size: int) -> bytes:
-    """What can be read from there on; less where a page cannot."""
+    """The bytes from `offset` on; fewer if a page cannot be read."""
     parts = []
     done = 0
     while done < size:

@@ -1,10 +1,9 @@
-"""Time and bandwidth of messages of many sizes over one connection. Both sides run this, one of them
-first.
+"""Latency and bandwidth of messages of many sizes over one connection. One side leads, the other follows.
 
-One message is timed as half of a ping-pong, so that all of it counts, the filling of pipelines too;
-streaming is as many messages one after another, up to eight of them under way, and one acknowledgement.
-The program waits here for each: no message has a place in a stream. Standard library alone, as it is
-sent to other nodes.
+The time of one message is half of a ping-pong, so that all of it counts, including the filling of
+pipelines. Streaming sends as many messages one after another, up to eight in flight, with one
+acknowledgement at the end. The program waits for each message on the CPU; messages have no stream order.
+Standard library only, as it is sent to other nodes.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _PATTERN_BYTES, _MARK_BYTES = 1 << 20, 64
 
 
 class SweepPoint(NamedTuple):
-    """What one size gave. Times are one way; `tail_us` is the 99th percentile; GB/s are 10**9 bytes a
-    second.
+    """The results for one size. Times are one way; `tail_us` is the 99th percentile; GB/s are 10**9 bytes
+    per second.
     """
 
     size_bytes: int
@@ -42,13 +41,13 @@ class SweepPoint(NamedTuple):
 
 
 class SweepMemory:
-    """Memory of one kind for each size in turn: `device` is a CUDA ordinal, None is host memory."""
+    """Allocates the memory for each size: `device` is a CUDA ordinal, None is host memory."""
 
     def __init__(self, device: int | None) -> None:
         self.device = device
 
     def take(self, size_bytes: int) -> Buffer:
-        """New memory, filled with bytes that differ everywhere."""
+        """New memory, filled with random bytes."""
         if self.device is None:
             found = buffer(bytearray(size_bytes))
         else:
@@ -68,7 +67,7 @@ class SweepMemory:
 
 
 def fill(what: Buffer) -> bytes:
-    """Fill memory with new random bytes, one MiB over and over; the first of them, to search for."""
+    """Fill memory with new random bytes, 1 MiB repeated; returns the first of them, to search for."""
     pattern = os.urandom(min(_PATTERN_BYTES, what.size_bytes))
     contents = bytearray((pattern * (what.size_bytes // len(pattern) + 1))[: what.size_bytes])
     source = ctypes.addressof((ctypes.c_char * len(contents)).from_buffer(contents))
@@ -80,14 +79,18 @@ def fill(what: Buffer) -> bytes:
         driver = cuda()
         driver.use(what.device)
         driver.call("cuMemcpy", what.address, source, len(contents))
-        driver.call("cuStreamSynchronize", 0)  # its last bytes may be under way (CUDA, API synchronization)
+        # The copy of the last bytes may be in flight (CUDA, API synchronization).
+        driver.call("cuStreamSynchronize", 0)
     return pattern[:_MARK_BYTES]
 
 
 def lead(
-    connection: Connection, memory: SweepMemory, sizes: tuple[int, ...], told: Callable[[SweepPoint], Any]
+    connection: Connection,
+    memory: SweepMemory,
+    sizes: tuple[int, ...],
+    on_point: Callable[[SweepPoint], Any],
 ) -> list[SweepPoint]:
-    """The side that takes the time. `told` hears of each size when it is done. Raises TransportError."""
+    """Run the side that measures; `on_point` is called after each size. Raises TransportError."""
     points = []
     for size in sizes:
         what = memory.take(size)
@@ -109,14 +112,14 @@ def lead(
         _stream(connection, what, max(count, STREAMED), sending=True)
         streamed = (time.perf_counter() - begun) / max(count, STREAMED)
         points.append(_point(size, samples, streamed))
-        told(points[-1])
+        on_point(points[-1])
         memory.give_back(what)
     return points
 
 
 def follow(connection: Connection, memory: SweepMemory, sizes: tuple[int, ...]) -> None:
-    """The other side: it answers, and checks what comes. Raises TransportError, IntegrityFailed among
-    them.
+    """Run the other side, which answers and checks the messages. Raises TransportError, including
+    IntegrityFailed.
     """
     for size in sizes:
         what = memory.take(size)
@@ -124,9 +127,9 @@ def follow(connection: Connection, memory: SweepMemory, sizes: tuple[int, ...]) 
         connection.recv(what, stream=None).wait(_WAIT_SECONDS)
         connection.send(what, integrity=True).wait(_WAIT_SECONDS)
         _pong(connection, what)
-        told = bytearray(_COUNT_BYTES)
-        connection.recv(told).wait(_WAIT_SECONDS)
-        count = int.from_bytes(told, "little")
+        message = bytearray(_COUNT_BYTES)
+        connection.recv(message).wait(_WAIT_SECONDS)
+        count = int.from_bytes(message, "little")
         for _ in range(count):
             _pong(connection, what)
         _stream(connection, what, STREAMED, sending=False)
@@ -146,12 +149,12 @@ def _pong(connection: Connection, what: Buffer) -> None:
 
 def _stream(connection: Connection, what: Buffer, count: int, *, sending: bool) -> None:
     move = connection.send if sending else connection.recv
-    under_way: deque[Transfer] = deque()
+    in_flight: deque[Transfer] = deque()
     for _ in range(count):
-        if len(under_way) == STREAMED:
-            under_way.popleft().wait(_WAIT_SECONDS)
-        under_way.append(move(what, stream=None))
-    for transfer in under_way:
+        if len(in_flight) == STREAMED:
+            in_flight.popleft().wait(_WAIT_SECONDS)
+        in_flight.append(move(what, stream=None))
+    for transfer in in_flight:
         transfer.wait(_WAIT_SECONDS)
     ack = bytearray(1)
     (connection.recv if sending else connection.send)(ack).wait(_WAIT_SECONDS)

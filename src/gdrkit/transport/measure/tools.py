@@ -1,7 +1,7 @@
-"""Other people's benchmarks on the same two ends: perftest's programs, and nccl-tests' sendrecv_perf.
+"""Other benchmarks on the same two ends: the perftest programs, and sendrecv_perf of nccl-tests.
 
-What they print is returned as text. While perftest runs its server listens on a port without a key, and on
-all addresses: that is how it is made, so it is started only where somebody asks for it.
+Their output is returned as text. While perftest runs, its server listens on all addresses, without
+authentication. perftest has no option against that, so it runs only when requested.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ RUN_SECONDS = 120.0
 _LISTEN_SECONDS = 30.0
 _PORTS = (20000, 32000)  # below those that Linux gives to clients: ip(7), ip_local_port_range
 _FEWEST, _MOST, _BYTES = 5, 1000, 256 << 20
-"""Messages of a run: perftest takes no fewer than five; more than a quarter of a GiB tells no more."""
+"""Messages and bytes of a run: perftest requires at least five messages; more than 256 MiB add no
+precision.
+"""
 _LARGEST = 1 << 31  # bytes of one message: InfiniBand specification 1.4, 9.7.2
 _LISTENING = "0A"  # TCP_LISTEN: Linux include/net/tcp_states.h
 
 
 class ToolFailed(Exception):
-    """A program is not there, did not come to an end, or failed: its last words."""
+    """A program is not installed, did not finish in time, or failed; the message is its last line."""
 
 
 class ToolEnd(NamedTuple):
@@ -41,10 +43,10 @@ class ToolEnd(NamedTuple):
 
 
 def cuda_flags(program: str) -> tuple[tuple[str, ...], ...]:
-    """The ways in which a perftest program takes GPU memory, best first, as its --help tells: options in
-    which {} is the GPU. Empty where it was built without CUDA. Raises ToolFailed.
+    """The option sets with which a perftest program uses GPU memory, best first, according to its --help;
+    {} in an option is the GPU. Empty if it was built without CUDA. Raises ToolFailed.
     """
-    text = _output([_found(program), "--help"], {}, 10.0, any_exit=True)
+    text = _output([_installed(program), "--help"], {}, 10.0, any_exit=True)
     words = set(text.replace("=", " ").replace("<", " ").split())
     if "--use_cuda" not in words:
         return ()
@@ -64,10 +66,12 @@ def perftest(
     gid_index: int | None = None,
     seconds: float = RUN_SECONDS,
 ) -> str:
-    """What the client of one run prints; the server is this process's child, the client runs on `host` (by
-    ssh) or here. `address` is this node's, for the other; else the one that ssh came from.
+    """The client's output of one run. The server is a child of this process; the client runs on `host` (over
+    ssh) or on this node. `address` is this node's address for the other node, by default the one that ssh
+    connected from.
 
-    Raises ToolFailed. Both are ended when this returns: on the other node by timeout(1) at the latest.
+    Raises ToolFailed. Both programs have ended when this returns, on the other node at the latest through
+    timeout(1).
     """
     port = random.randrange(*_PORTS)
     count = max(_FEWEST, min(_MOST, _BYTES // max(1, size_bytes)))
@@ -75,41 +79,51 @@ def perftest(
     if gid_index is not None:
         common += ["-x", str(gid_index)]
     if size_bytes > _LARGEST:
-        raise ToolFailed(f"{size_bytes} bytes are more than one message can be")
-    server = [_found(program), *_end(here, flags), *common]
-    client = [program, *_end(there, flags), *common]
+        raise ToolFailed(f"message too large: {size_bytes} bytes, at most {_LARGEST}")
+    server = [_installed(program), *_options(here, flags), *common]
+    client = [program, *_options(there, flags), *common]
     if host is None:
         client.append(address or "127.0.0.1")
     else:
-        whom = shlex.quote(address) if address else "${SSH_CONNECTION%% *}"
-        line = f"exec timeout {int(seconds)} {shlex.join(client)} {whom}"
+        target = shlex.quote(address) if address else "${SSH_CONNECTION%% *}"
+        line = f"exec timeout {int(seconds)} {shlex.join(client)} {target}"
         client = ["ssh", "-oBatchMode=yes", host, line]
-    with _server(server) as (process, said):
-        _wait_for(process, port, said)
+    with _server(server) as (process, output):
+        _wait_for(process, port, output)
         return _output(client, {}, seconds)
 
 
 def sendrecv(gpus: tuple[int, ...], smallest: int, largest: int, *, seconds: float = RUN_SECONDS) -> str:
-    """What nccl-tests' sendrecv_perf prints for these GPUs of this node, sizes doubling. Raises
+    """The output of nccl-tests' sendrecv_perf for these GPUs of this node, with doubling sizes. Raises
     ToolFailed.
     """
-    command = [_found(SENDRECV), "-b", str(smallest), "-e", str(largest), "-f", "2", "-g", str(len(gpus))]
+    command = [
+        _installed(SENDRECV),
+        "-b",
+        str(smallest),
+        "-e",
+        str(largest),
+        "-f",
+        "2",
+        "-g",
+        str(len(gpus)),
+    ]
     return _output(command, {"CUDA_VISIBLE_DEVICES": _visible(gpus)}, seconds)
 
 
 def _visible(gpus: tuple[int, ...]) -> str:
-    """The GPUs, as CUDA counts them in this process, in the words of CUDA_VISIBLE_DEVICES."""
-    seen = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
-    return ",".join(seen[gpu] if gpu < len(seen) else str(gpu) for gpu in gpus)
+    """This process's CUDA ordinals as a value for CUDA_VISIBLE_DEVICES."""
+    visible = [word for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word]
+    return ",".join(visible[gpu] if gpu < len(visible) else str(gpu) for gpu in gpus)
 
 
-def _end(end: ToolEnd, flags: tuple[str, ...]) -> list[str]:
+def _options(end: ToolEnd, flags: tuple[str, ...]) -> list[str]:
     name, _, port = end.device.partition(":")
     options = ["-d", name, *(["-i", port] if port else [])]
     return options + [flag.format(end.gpu) for flag in flags] if end.gpu is not None else options
 
 
-def _found(program: str) -> str:
+def _installed(program: str) -> str:
     if path := shutil.which(program):
         return path
     raise ToolFailed(f"{program} is not installed")
@@ -117,37 +131,38 @@ def _found(program: str) -> str:
 
 @contextmanager
 def _server(command: list[str]) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-    """A child and what it says; it and its own are ended with the block."""
-    with tempfile.TemporaryFile() as said:
+    """A child process and its output; it and its own children are ended with the block."""
+    with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
         try:
-            yield process, said
+            yield process, output
         finally:
             try:
-                process.wait(2)  # it ends by itself when the client has
+                process.wait(2)  # the server exits after its client
             except subprocess.TimeoutExpired:
                 _end_all(process)
 
 
-def _wait_for(process: subprocess.Popen[bytes], port: int, said: IO[bytes]) -> None:
-    """Until the server listens. A connection would tell, too, but perftest takes one and no more."""
+def _wait_for(process: subprocess.Popen[bytes], port: int, output: IO[bytes]) -> None:
+    """Wait until the server listens. Do not connect to find out: perftest accepts one connection only."""
     deadline = time.monotonic() + _LISTEN_SECONDS
     while not _listens(port):
         if process.poll() is not None or time.monotonic() > deadline:
-            said.seek(0)
-            raise ToolFailed(_last(said.read(8000).decode("utf-8", "replace")) or "the server did not start")
+            output.seek(0)
+            text = output.read(8000).decode("utf-8", "replace")
+            raise ToolFailed(_last(text) or "the server did not start")
         time.sleep(0.05)
 
 
 def _listens(port: int) -> bool:
-    """Whether a TCP socket of this node listens there: proc_net_tcp.rst of Linux."""
+    """Whether a TCP socket of this node listens on the port: proc_net_tcp.rst of Linux."""
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(name, encoding="ascii") as file:
                 rows = [line.split()[1:4] for line in file]
-        except OSError:  # IPv6 is not compiled in, or switched off
+        except OSError:  # IPv6 is not compiled in, or disabled
             continue
         if any(row[2] == _LISTENING and row[0].endswith(f":{port:04X}") for row in rows if len(row) == 3):
             return True
@@ -155,7 +170,7 @@ def _listens(port: int) -> bool:
 
 
 def _output(command: list[str], more: dict[str, str], seconds: float, *, any_exit: bool = False) -> str:
-    """All that a child prints, standard error too. Raises ToolFailed."""
+    """A child's standard output and standard error. Raises ToolFailed."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         start_new_session=True, env={**os.environ, **more},
@@ -172,8 +187,8 @@ def _output(command: list[str], more: dict[str, str], seconds: float, *, any_exi
 
 
 def _end_all(process: subprocess.Popen[bytes]) -> None:
-    """A child and those that it started: its session is its own."""
-    with suppress(ProcessLookupError):  # all of them have ended
+    """Kill a child and its own children, which share its session."""
+    with suppress(ProcessLookupError):  # they have all ended
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 

@@ -1,1 +1,1 @@
-"""Which way known bytes went: evidence, the table of what each way moves, and the judgement."""
+"""Proofs of the route that known bytes took: evidence, the table of known routes, and the verdict."""

@@ -1,4 +1,4 @@
-"""A proof as a document and for people: each path's verdict, what decided it, every reading."""
+"""Proofs as a document and as text: each path's verdict, its evidence, every reading."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from gdrkit.transport.proof.evidence import Trial
 from gdrkit.transport.proof.log import LogProof
 from gdrkit.transport.proof.proof import RouteProof
 
+_LABEL = 15  # width of the labels in text
+
 
 class PathProof(Struct, frozen=True):
-    """One path: its verdict and what it was judged from; or why it could not be had."""
+    """One path: its verdict and the trial behind it, or in `unavailable` the reason why it is not
+    available.
+    """
 
     path: PathName
     proof: RouteProof | None = None
     trial: Trial | None = None
     unavailable: str = ""
-    asked: bool = False  # for by name
+    asked: bool = False  # the path was requested by name
 
 
 class ProveDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="gdrkit.prove/1"):
-    """What `gdr prove --json` writes. Bytes of a round are messages times their size."""
+    """The document of `gdr prove --json`. The bytes of a round are its messages times their size."""
 
     kind: Literal["pair", "loopback", "host", "log"]
     here: str
@@ -37,11 +41,11 @@ class ProveDocument(Struct, frozen=True, kw_only=True, tag_field="schema", tag="
 
 
 def as_text(document: ProveDocument, *, every: bool = False) -> str:
-    """The verdicts for people; with `every`, each signal too."""
+    """The verdicts as text; with `every`, each signal too."""
     count, size = document.repeats, document.size_bytes / (1 << 20)
     lines = [
         f"{document.kind}: {document.here} to {document.there}, "
-        f"{count} and {2 * count} messages of {size:g} MiB; N is the bytes of a round",
+        f"{count} and {2 * count} messages of {size:g} MiB; N = bytes of a round",
         "",
     ]
     if document.control:
@@ -49,7 +53,8 @@ def as_text(document: ProveDocument, *, every: bool = False) -> str:
     for run in document.runs:
         lines += [*_run(run, every), ""]
     for log in document.logs:
-        lines += [f"{log.name}: {log.claim}", *(f"  decided by  {words}" for words in log.decided_by), ""]
+        evidence = (f"  {'evidence':<{_LABEL}} {words}" for words in log.decided_by)
+        lines += [f"{log.name}: {log.claim}", *evidence, ""]
     return "\n".join(lines)
 
 
@@ -60,17 +65,17 @@ def _run(run: PathProof, every: bool) -> Iterable[str]:
     yield f"{run.path}: {run.proof.claim}" + (
         f" (proven, confidence {run.proof.confidence})" if run.proof.proven else ""
     )
-    for head, words in (
-        ("decided by", run.proof.decided_by),
-        ("fits too", run.proof.supported_by),
-        ("mind", run.proof.limits),
+    for label, words in (
+        ("evidence", run.proof.decided_by),
+        ("consistent with", run.proof.supported_by),
+        ("note", run.proof.limits),
         ("refused", run.trial.refusals if run.trial else ()),
     ):
         for number, line in enumerate(words):
-            yield f"  {head if not number else '':<11} {line}"
+            yield f"  {label if not number else '':<{_LABEL}} {line}"
     if every or not run.proof.proven:
         for number, signal in enumerate(run.proof.signals):
-            yield f"  {'read' if not number else '':<11} {signal.words}"
+            yield f"  {'readings' if not number else '':<{_LABEL}} {signal.words}"
 
 
 def _control(control: PathProof) -> str:
@@ -80,7 +85,7 @@ def _control(control: PathProof) -> str:
 
 
 def exit_code(document: ProveDocument, required: str) -> int:
-    """0 all proven (and direct, where `required` is direct), 2 proven not to be, 3 inconclusive."""
+    """0: all proven (with `required` "direct": proven direct), 2: proven not direct, 3: inconclusive."""
     runs = [run for run in document.runs if run.proof or run.asked]
     answers: list[bool | None] = [run.proof.direct if run.proof else None for run in runs]
     proven = [bool(run.proof and run.proof.proven) for run in runs]

@@ -1,4 +1,4 @@
-"""What a proof is judged from: counters before and after known bytes moved, and who holds which memory."""
+"""The evidence of a proof: counters before and after known bytes moved, registrations, a memory search."""
 
 from __future__ import annotations
 
@@ -20,24 +20,28 @@ Counter = Literal[
     "memory-peer-registrations",
     "dmabuf-attachments",
 ]
-"""`-out` is the sending GPU's, `-in` the receiving one's. The first seven count bytes, the others things."""
+"""`-out` is of the sending GPU, `-in` of the receiving one. The first seven count bytes, the others
+objects.
+"""
 
 Registration = Literal["", "dmabuf", "peermem", "host", "staged"]
-"""How an RDMA device holds the memory; "" where none has a part in it."""
+"""How the memory is registered with an RDMA device; "" if no RDMA device is involved."""
 
 
 class CounterReading(Struct, frozen=True):
-    """One counter before and after a window; None and why where it could not be read."""
+    """One counter before and after a window; None, and the reason in `unreadable`, if it could not be
+    read.
+    """
 
     counter: Counter
     before: int | None
     after: int | None
-    wraps_at: int = 0  # 0: it does not
+    wraps_at: int = 0  # 0: it does not wrap
     unreadable: str = ""
 
 
 class TrafficWindow(Struct, frozen=True):
-    """A span of time in which that many bytes were moved; 0 is a look at what moves without us."""
+    """A time span in which `bytes_moved` bytes were sent. 0: an idle window, which shows other traffic."""
 
     bytes_moved: int
     seconds: float
@@ -45,10 +49,9 @@ class TrafficWindow(Struct, frozen=True):
 
 
 class MemorySearch(Struct, frozen=True):
-    """A search for the known bytes in the receiving process's host memory, before anything there looked at
-    them.
+    """A search for the known bytes in the receiving process's host memory, before that process read them.
 
-    `found` counts places. Memory that could not be read makes "not found" worth nothing.
+    `found` is the number of occurrences. If some memory could not be read, "not found" shows nothing.
     """
 
     found: int
@@ -58,17 +61,17 @@ class MemorySearch(Struct, frozen=True):
 
 
 class Trial(Struct, frozen=True, kw_only=True):
-    """Transfers over one path, with everything that was read around them."""
+    """Transfers over one path, with all readings before and after."""
 
-    path: PathName  # what the connection says
+    path: PathName  # as reported by the connection
     source: Literal["gpu", "host"]
     destination: Literal["gpu", "host"]
     one_gpu: bool = False
     one_node: bool = True
-    integrated: bool = False  # a GPU whose memory is the host's
+    integrated: bool = False  # the GPU's memory is host memory
     registered: Registration = ""
     registered_there: Registration = ""
-    bytes_right: bool | None = None  # whether the bytes at the other end were the known ones
+    bytes_right: bool | None = None  # whether the other end received the known bytes
     windows: tuple[TrafficWindow, ...] = ()
     search: MemorySearch | None = None
     refusals: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a log of NCCL or perftest proves of the way of bytes: less than its lines seem to say."""
+"""What a log of NCCL or perftest proves about the route of bytes: less than its lines suggest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gdrkit.messages.nccl_records import Carrier
 
 
 class LogProof(Struct, frozen=True, kw_only=True):
-    """A verdict on what another program printed. `direct` None: not shown; `claim` says why."""
+    """A verdict on another program's output. `direct` None: not shown; `claim` has the reason."""
 
     name: str
     claim: str
@@ -21,7 +21,7 @@ class LogProof(Struct, frozen=True, kw_only=True):
 
 
 def judge_log(text: str, name: str) -> LogProof:
-    """The verdict on a log of either program. Raises FormatError where it is of neither."""
+    """The verdict on a log of NCCL or perftest. Raises FormatError if it is from neither."""
     try:
         run = perftest_log.parse(text, name)
     except FormatError:
@@ -30,29 +30,29 @@ def judge_log(text: str, name: str) -> LogProof:
 
 
 def of_nccl(log: JobLog, name: str) -> LogProof:
-    """Channel lines alone count: `DMA-BUF is available` and `Enabled for HCA` speak of one side each.
+    """The verdict on an NCCL log. Only channel lines count: `DMA-BUF is available` and `Enabled for HCA`
+    each describe one side only.
 
     Source: NCCL src/transport/net.cc, sendSetup and recvSetup print the line of a channel.
     """
     legs = log.legs
     if not legs:
-        return LogProof(
-            name=name, claim="inconclusive: no channel line of NCCL's over a network", direct=None
-        )
+        return LogProof(name=name, claim="inconclusive: no NCCL channel line over a network", direct=None)
     direct = sum(leg.record.via.carried is Carrier.DIRECT for leg in legs)
-    aside = ", those of TCP aside" if sum(leg.record.via.gdr for leg in legs) > direct else ""
-    lines = (f"{direct} of {len(legs)} channel lines over a network have /GDRDMA{aside}",)
+    without_tcp = ", not counting TCP" if sum(leg.record.via.gdr for leg in legs) > direct else ""
+    lines = (f"{direct} of {len(legs)} channel lines over a network have /GDRDMA{without_tcp}",)
     if direct == len(legs):
         claim = "NCCL registered GPU memory with the NIC on every channel that it logged"
     elif direct:
-        claim = "NCCL went directly on some channels, through host memory on others"
+        claim = "NCCL used GPU memory directly on some channels, and staged through host memory on others"
     else:
         claim = "NCCL staged through host memory on every channel that it logged"
     return LogProof(name=name, claim=claim, direct=direct == len(legs), decided_by=lines)
 
 
 def of_perftest(run: PerftestRun, name: str) -> LogProof:
-    """A result shows that memory could be registered, in the way of the command line; not more.
+    """The verdict on a perftest log. A result only shows that memory could be registered in the way that the
+    command line requests.
 
     On an integrated GPU --use_cuda allocates host memory (perftest src/cuda_memory.c).
     """
@@ -62,17 +62,17 @@ def of_perftest(run: PerftestRun, name: str) -> LogProof:
     if not run.bandwidth_shown:
         return LogProof(name=name, claim="inconclusive: perftest printed no result", direct=None)
     if run.integrated_gpu:
-        why = "the GPU is integrated, so that perftest allocated host memory"
+        why = "the GPU is integrated, so perftest allocated host memory"
         return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
     if not run.uses_gpu:
-        return LogProof(name=name, claim="inconclusive: perftest ran in host memory", direct=None)
+        return LogProof(name=name, claim="inconclusive: perftest used host memory", direct=None)
     if run.uses_dmabuf is None:
-        why = "the text does not show how GPU memory was registered"
+        why = "the log does not show how GPU memory was registered"
         return LogProof(name=name, claim=f"inconclusive: {why}", direct=None)
     how = "as a dma-buf" if run.uses_dmabuf else "by address, through nvidia-peermem"
     return LogProof(
         name=name,
         claim=f"perftest moved GPU memory that this end's NIC had registered {how}",
         direct=True,
-        decided_by=("a result line, of a GPU with memory of its own",),
+        decided_by=("a result line, from a GPU with its own memory",),
     )

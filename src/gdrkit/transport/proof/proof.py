@@ -1,7 +1,8 @@
-"""Which way known bytes went, judged by what moved and what did not.
+"""The route that known bytes took, judged by which counters moved and which did not.
 
-The path that was asked for has no say, and neither has speed: a way is proven when every other one that is
-possible is contradicted by a reading that can tell them apart, and its own marks were seen.
+The requested path does not count as evidence, and neither does speed. A route is proven when a reading
+that can distinguish them contradicts every other possible route, and the readings that the route requires
+were seen.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from msgspec import Struct
 
 from gdrkit.transport.proof.evidence import CounterReading, MemorySearch, TrafficWindow, Trial
 from gdrkit.transport.proof.table import (
+    AMBIGUOUS_IF_MOVED,
     BURSTS,
     MOVED_AT_LEAST,
     MOVED_AT_MOST,
-    NEVER_ALONE,
+    REGISTRATION_COUNTERS,
     STILL_AT_MOST,
-    THINGS,
     KnownRoute,
     Movement,
+    RouteName,
     SignalName,
-    WayName,
-    ways,
+    possible_routes,
 )
 
 Confidence = Literal["high", "medium", "none"]
@@ -31,7 +32,7 @@ _UNKNOWN: Literal["unknown"] = "unknown"
 
 
 class Signal(Struct, frozen=True):
-    """What a counter or the search did, and in words."""
+    """What a counter or the search showed, and a description."""
 
     name: SignalName
     did: Movement
@@ -39,13 +40,13 @@ class Signal(Struct, frozen=True):
 
 
 class RouteProof(Struct, frozen=True, kw_only=True):
-    """A verdict on one trial. `proven` False is inconclusive, and `claim` says why.
+    """A verdict on one trial. `proven` False means inconclusive; then `claim` has the reason.
 
-    `direct`: whether the bytes kept out of host memory; None where that is not the question, or not known.
+    `direct`: whether the bytes bypassed host memory; None if that does not apply, or is unknown.
     """
 
     proven: bool
-    way: WayName | Literal[""]
+    way: RouteName | Literal[""]
     claim: str
     direct: bool | None
     confidence: Confidence
@@ -57,89 +58,94 @@ class RouteProof(Struct, frozen=True, kw_only=True):
 
 
 def judge(trial: Trial, control: Trial | None = None) -> RouteProof:
-    """The verdict. `control` moved host memory: a GPU's counter that moves there as well tells nothing."""
+    """The verdict on a trial. `control` moved host memory only: a GPU counter that moves there too is
+    ignored.
+    """
     signals = _signals(trial, control)
     if trial.bytes_right is not True:
-        why = "were not those that were sent" if trial.bytes_right is False else "were not compared"
-        return _open(f"the bytes at the other end {why}", (), signals)
+        why = "differ from those that were sent" if trial.bytes_right is False else "were not compared"
+        return _open(f"the received bytes {why}", (), signals)
     if trial.integrated:
-        return _open("this GPU's memory is host memory, so nothing tells the ways apart", (), signals)
+        return _open("this GPU's memory is host memory, so the routes look the same", (), signals)
     excluded: dict[str, tuple[Signal, ...]] = {}
     left: list[KnownRoute] = []
-    for way in ways(trial):
-        if way.registered != trial.registered:
+    for route in possible_routes(trial):
+        if route.registered != trial.registered:
             continue
-        against = tuple(_against(way, signals))
+        against = tuple(_against(route, signals))
         if against:
-            excluded[way.claim] = against
+            excluded[route.claim] = against
         else:
-            left.append(way)
+            left.append(route)
     if not left:
         return _open(_contradictory(excluded), (), signals)
-    unseen = [name for name in left[0].must if signals[name].did == _UNKNOWN]
+    unseen = [name for name in left[0].required if signals[name].did == _UNKNOWN]
     if len(left) > 1:
-        claims = tuple(way.claim for way in left)
-        return _open(f"what could be read does not tell apart: {', or '.join(claims)}", claims, signals)
+        claims = tuple(route.claim for route in left)
+        return _open(f"the readings fit more than one route: {'; '.join(claims)}", claims, signals)
     if unseen:
         words = "; ".join(signals[name].words for name in unseen)
-        return _open(f"{left[0].claim} is left, and not shown: {words}", (left[0].claim,), signals)
+        return _open(f"only {left[0].claim} remains, but is not shown: {words}", (left[0].claim,), signals)
     if missed := [
         name for name, does in left[0].expects.items() if signals[name].did not in (does, _UNKNOWN)
     ]:
         words = "; ".join(signals[name].words for name in missed)
-        return _open(f"{left[0].claim} is left, and does not fit: {words}", (left[0].claim,), signals)
+        return _open(f"only {left[0].claim} remains, but does not fit: {words}", (left[0].claim,), signals)
     return _proven(left[0], trial, signals, excluded)
 
 
 def _contradictory(excluded: dict[str, tuple[Signal, ...]]) -> str:
     if not excluded:
-        return "the memory is registered in a way that fits none of the ways known here"
-    return "the readings contradict every way: " + "; ".join(
+        return "no known route fits this kind of memory registration"
+    return "the readings contradict every route: " + "; ".join(
         f"not {claim} ({against[0].words})" for claim, against in excluded.items()
     )
 
 
 def _proven(
-    way: KnownRoute, trial: Trial, signals: dict[SignalName, Signal], excluded: dict[str, tuple[Signal, ...]]
+    route: KnownRoute,
+    trial: Trial,
+    signals: dict[SignalName, Signal],
+    excluded: dict[str, tuple[Signal, ...]],
 ) -> RouteProof:
-    fits = [name for name, does in way.expects.items() if signals[name].did == does]
+    fits = [name for name, does in route.expects.items() if signals[name].did == does]
     against = {signal.name for found in excluded.values() for signal in found}
-    deciding = [name for name in fits if name in way.must or name in against]
+    deciding = [name for name in fits if name in route.required or name in against]
     decided = [signals[name].words for name in deciding]
-    if way.registered:
-        decided.insert(0, f"our own registration: {way.registered}")
+    if route.registered:
+        decided.insert(0, f"our own registration: {route.registered}")
     return RouteProof(
         proven=True,
-        way=way.name,
-        claim=way.claim,
-        direct=_direct(way, trial),
-        confidence="high" if len(fits) == len(way.expects) else "medium",
+        way=route.name,
+        claim=route.claim,
+        direct=_direct(route, trial),
+        confidence="high" if len(fits) == len(route.expects) else "medium",
         decided_by=tuple(decided),
         supported_by=tuple(signals[name].words for name in fits if name not in deciding),
-        limits=tuple(_limits(way, trial)),
+        limits=tuple(_limits(route, trial)),
         signals=tuple(signals.values()),
     )
 
 
-def _direct(way: KnownRoute, trial: Trial) -> bool | None:
-    if way.registered in ("dmabuf", "peermem") and trial.registered_there not in ("dmabuf", "peermem"):
+def _direct(route: KnownRoute, trial: Trial) -> bool | None:
+    if route.registered in ("dmabuf", "peermem") and trial.registered_there not in ("dmabuf", "peermem"):
         return False
-    return way.direct
+    return route.direct
 
 
-def _limits(way: KnownRoute, trial: Trial) -> Iterable[str]:
-    if way.registered in ("dmabuf", "peermem"):
-        yield "never run on a machine with a GPU beside an RDMA NIC: how its counters move is from sources"
+def _limits(route: KnownRoute, trial: Trial) -> Iterable[str]:
+    if route.registered in ("dmabuf", "peermem"):
+        yield "never run with a GPU and an RDMA NIC in one machine: expectations are from driver sources"
         if trial.registered_there not in ("dmabuf", "peermem"):
-            yield f"the other end's memory is not reached directly ({trial.registered_there or 'not known'})"
+            yield f"the other end's memory is not accessed directly ({trial.registered_there or 'unknown'})"
     if not trial.one_node:
         yield "only this node's counters were read"
-    if way.name in ("staged", "nic-staged"):
-        yield "this is the way of this program's own path; another program may take another"
-    if way.name == "nvlink":
-        yield "says nothing of the way to a network"
-    if way.name.startswith(("host", "nic-host")):
-        yield "a control run: says nothing of GPU memory"
+    if route.name in ("staged", "nic-staged"):
+        yield "this is the route of gdr's own path; other programs may use another route"
+    if route.name == "nvlink":
+        yield "does not show the route to a network"
+    if route.name.startswith(("host", "nic-host")):
+        yield "a control run: does not show anything about GPU memory"
 
 
 def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) -> RouteProof:
@@ -154,25 +160,26 @@ def _open(why: str, claims: tuple[str, ...], signals: dict[SignalName, Signal]) 
     )
 
 
-def _against(way: KnownRoute, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
-    for name, does in way.expects.items():
+def _against(route: KnownRoute, signals: dict[SignalName, Signal]) -> Iterable[Signal]:
+    """The signals that contradict a route."""
+    for name, does in route.expects.items():
         signal = signals[name]
         if signal.did in (does, _UNKNOWN):
             continue
-        if name not in NEVER_ALONE or signal.did == "still":
+        if name not in AMBIGUOUS_IF_MOVED or signal.did == "still":
             yield signal
 
 
 def _signals(trial: Trial, control: Trial | None) -> dict[SignalName, Signal]:
-    """Every signal that some way expects something of; unknown where it was not read."""
-    names = {name for way in ways(trial) for name in (*way.expects, *way.must)}
+    """Every signal that a possible route mentions; unknown if it was not read."""
+    names = {name for route in possible_routes(trial) for name in (*route.expects, *route.required)}
     found = {}
     for name in sorted(names - {"search"}):
         signal = _counted(name, trial)
         if control is not None and signal.did == "moved" and name.startswith(("nvlink", "pcie")):
             there = _counted(name, control)
             if there.did == "moved":
-                signal = Signal(name, _UNKNOWN, f"{name}: moves in the host memory control run as well")
+                signal = Signal(name, _UNKNOWN, f"{name}: also moves in the host memory control run")
         found[name] = signal
     return found | {"search": _searched(trial.search)}
 
@@ -182,18 +189,17 @@ def _searched(search: MemorySearch | None) -> Signal:
         why = search.unreadable if search else "not searched"
         return Signal("search", _UNKNOWN, f"the receiver's host memory: {why}")
     if search.found:
-        places = "place" if search.found == 1 else "places"
-        words = f"the known bytes stand in the receiver's host memory ({search.found} {places})"
-        return Signal("search", "found", words)
+        count = "1 occurrence" if search.found == 1 else f"{search.found} occurrences"
+        return Signal("search", "found", f"the known bytes are in the receiver's host memory ({count})")
     if search.unread_bytes:
         words = f"{search.unread_bytes} bytes of the receiver's host memory could not be read"
         return Signal("search", _UNKNOWN, words)
-    size = f"{search.searched_bytes / 1e6:.0f} MB"
-    return Signal("search", "none", f"the known bytes are nowhere in the receiver's host memory ({size})")
+    size = f"{search.searched_bytes / 1e6:.0f} MB searched"
+    return Signal("search", "none", f"the known bytes are not in the receiver's host memory ({size})")
 
 
 def _counted(name: SignalName, trial: Trial) -> Signal:
-    """One counter over all windows: it has to do the same in each, whatever their size."""
+    """One counter over all windows: it must do the same in each, in proportion to the bytes."""
     done: list[tuple[Movement, str]] = []
     idle = [(window, _reading(window, name)) for window in trial.windows if not window.bytes_moved]
     for window in trial.windows:
@@ -207,7 +213,7 @@ def _counted(name: SignalName, trial: Trial) -> Signal:
         return Signal(name, _UNKNOWN, f"{name}: not read")
     if len({did for did, _ in done}) > 1:
         shares = " and ".join(words for _, words in done)
-        return Signal(name, _UNKNOWN, f"{name}: does not follow the bytes moved ({shares})")
+        return Signal(name, _UNKNOWN, f"{name}: not proportional to the bytes moved ({shares})")
     return Signal(name, done[-1][0], f"{name}: {', '.join(words for _, words in done)}")
 
 
@@ -220,12 +226,12 @@ def _moved(
     delta = _delta(reading)
     if delta is None:
         return _UNKNOWN, "went backwards"
-    if name in THINGS:
+    if name in REGISTRATION_COUNTERS:
         return ("more" if delta > 0 else "still"), f"{delta:+d}"
     count = window.bytes_moved
     share = delta / count
     if reading.wraps_at and count * MOVED_AT_MOST >= reading.wraps_at:
-        return _UNKNOWN, f"wraps at {reading.wraps_at} bytes, too soon for {count}"
+        return _UNKNOWN, f"wraps at {reading.wraps_at} bytes, too soon for {count} bytes"
     rates = [
         (_delta(before) or 0) / max(span.seconds, 1e-3)
         for span, before in idle
@@ -235,10 +241,10 @@ def _moved(
         return "still", f"{share:.2f} N"
     others = BURSTS * max(rates, default=0.0) * window.seconds / count
     if share - others < MOVED_AT_LEAST <= share:
-        return _UNKNOWN, f"{share:.2f} N, and moves by itself at {max(rates) / 1e6:.0f} MB/s"
+        return _UNKNOWN, f"{share:.2f} N, with other traffic of {max(rates) / 1e6:.0f} MB/s"
     if MOVED_AT_LEAST <= share <= MOVED_AT_MOST:
         return "moved", f"{share:.2f} N"
-    return _UNKNOWN, f"{share:.2f} N, which fits neither 0 nor 1"
+    return _UNKNOWN, f"{share:.2f} N, which is neither 0 nor N"
 
 
 def _delta(reading: CounterReading) -> int | None:
